@@ -1,0 +1,20 @@
+/* check: assertions that stay on in release builds. A failed one is a bug of ours, never of the input. */
+#ifndef SKEP_BASE_CHECK_H
+#define SKEP_BASE_CHECK_H
+
+#define MUST_CHECK __attribute__((warn_unused_result))
+#define PRINTF_LIKE(format_index, first_index)                                                     \
+    __attribute__((format(printf, format_index, first_index)))
+#define ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* check_failed: print the broken condition and abort. Never returns, never allocates. */
+_Noreturn void check_failed(const char *file, int line, const char *condition);
+
+#define ASSERT(condition)                                                                          \
+    do {                                                                                           \
+        if (__builtin_expect(!(condition), 0)) {                                                   \
+            check_failed(__FILE__, __LINE__, #condition);                                          \
+        }                                                                                          \
+    } while (0)
+
+#endif

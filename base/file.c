@@ -1,0 +1,194 @@
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILE_MODE = 0644, FOLDER_MODE = 0755 };
+
+enum status file_open_read(const char *path, int *fd, int64_t *bytes, struct fault *fault) {
+    int opened = open(path, O_RDONLY | O_CLOEXEC);
+    if (opened < 0) {
+        return fault_set_errno(fault, STATUS_INPUT, path, "cannot open", errno);
+    }
+    struct stat info;
+    if (fstat(opened, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(opened);
+        return fault_set(fault, STATUS_INPUT, path, "name a file", "not a regular file");
+    }
+    *fd = opened;
+    *bytes = info.st_size;
+    return OK;
+}
+
+enum status file_open_write(const char *path, int *fd, struct fault *fault) {
+    int opened = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
+    if (opened < 0) {
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot create", errno);
+    }
+    *fd = opened;
+    return OK;
+}
+
+enum status file_read_at(int fd, const char *path, void *buffer, size_t count, int64_t offset,
+                         struct fault *fault) {
+    size_t done = 0;
+    while (done < count) {
+        ssize_t got = pread(fd, (char *)buffer + done, count - done, offset + (int64_t)done);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return fault_set_errno(fault, STATUS_FAILED, path, "cannot read", errno);
+        }
+        if (got == 0) {
+            return fault_set(fault, STATUS_INPUT, path, "the file is truncated: fetch it again",
+                             "ends %zu bytes before byte %lld", count - done,
+                             (long long)(offset + (int64_t)count));
+        }
+        done += (size_t)got;
+    }
+    return OK;
+}
+
+enum status file_write_at(int fd, const char *path, const void *bytes, size_t count,
+                          int64_t offset, struct fault *fault) {
+    size_t done = 0;
+    while (done < count) {
+        ssize_t put =
+            pwrite(fd, (const char *)bytes + done, count - done, offset + (int64_t)done);
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put <= 0) {
+            return fault_set_errno(fault, STATUS_FAILED, path, "cannot write",
+                                   put == 0 ? ENOSPC : errno);
+        }
+        done += (size_t)put;
+    }
+    return OK;
+}
+
+enum status file_close_synced(int fd, const char *path, struct fault *fault) {
+    int failure = fsync(fd) != 0 ? errno : 0;
+    if (close(fd) != 0 && failure == 0) {
+        failure = errno;
+    }
+    return failure == 0 ? OK
+                        : fault_set_errno(fault, STATUS_FAILED, path, "cannot finish writing",
+                                          failure);
+}
+
+enum status file_read_text(const char *path, char *buffer, size_t capacity, size_t *length,
+                           struct fault *fault) {
+    int fd;
+    int64_t bytes;
+    enum status status = file_open_read(path, &fd, &bytes, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (bytes >= (int64_t)capacity) {
+        status = fault_set(fault, STATUS_INPUT, path, NULL, "%lld bytes, at most %zu are read",
+                           (long long)bytes, capacity - 1);
+    } else {
+        status = file_read_at(fd, path, buffer, (size_t)bytes, 0, fault);
+    }
+    close(fd);
+    if (status == OK) {
+        buffer[bytes] = '\0';
+        *length = (size_t)bytes;
+    }
+    return status;
+}
+
+enum status file_sync_folder(const char *path, struct fault *fault) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot open the folder", errno);
+    }
+    int failure = fsync(fd) != 0 ? errno : 0;
+    close(fd);
+    return failure == 0 ? OK
+                        : fault_set_errno(fault, STATUS_FAILED, path, "cannot make durable",
+                                          failure);
+}
+
+enum status file_publish(const char *from, const char *to, struct fault *fault) {
+    if (rename(from, to) != 0) {
+        return fault_set_errno(fault, STATUS_FAILED, to, "cannot put in place", errno);
+    }
+    char folder[4096];
+    file_folder_of(to, folder, sizeof folder);
+    return file_sync_folder(folder, fault);
+}
+
+enum status file_make_folders(const char *path, struct fault *fault) {
+    char part[4096];
+    size_t length = strlen(path);
+    ASSERT(length < sizeof part);
+    for (size_t i = 1; i <= length; i++) {
+        if (path[i] != '/' && path[i] != '\0') {
+            continue;
+        }
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, FOLDER_MODE) != 0 && errno != EEXIST) {
+            return fault_set_errno(fault, STATUS_FAILED, part, "cannot make the folder", errno);
+        }
+    }
+    if (!file_is_folder(path)) {
+        return fault_set(fault, STATUS_FAILED, path, "name another folder", "is not a folder");
+    }
+    return OK;
+}
+
+enum status file_remove_folder(const char *path, struct fault *fault) {
+    DIR *folder = opendir(path);
+    if (folder == NULL) {
+        return errno == ENOENT ? OK
+                               : fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
+    }
+    int failure = 0;
+    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        if (unlinkat(dirfd(folder), entry->d_name, 0) != 0) {
+            failure = errno;
+        }
+    }
+    closedir(folder);
+    if (failure == 0 && rmdir(path) != 0) {
+        failure = errno;
+    }
+    return failure == 0 ? OK : fault_set_errno(fault, STATUS_FAILED, path, "cannot remove", failure);
+}
+
+bool file_exists(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+bool file_is_folder(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+void file_join(const char *folder, const char *name, char *out, size_t capacity) {
+    int length = name[0] == '/' || folder[0] == '\0'
+                     ? snprintf(out, capacity, "%s", name)
+                     : snprintf(out, capacity, "%s%s%s", folder,
+                                folder[strlen(folder) - 1] == '/' ? "" : "/", name);
+    ASSERT(length >= 0 && (size_t)length < capacity);
+}
+
+void file_folder_of(const char *path, char *out, size_t capacity) {
+    const char *slash = strrchr(path, '/');
+    size_t length = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+    ASSERT(length < capacity && capacity > 1);
+    memcpy(out, slash == NULL ? "." : path, slash == NULL ? 1 : length);
+    out[slash == NULL ? 1 : length] = '\0';
+}

@@ -1,0 +1,28 @@
+/* hash: BLAKE2b-256 through libsodium. */
+#ifndef SKEP_BASE_HASH_H
+#define SKEP_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HASH_BYTES = 32, HASH_HEX_BYTES = 65 };
+
+struct hash {
+    uint8_t bytes[HASH_BYTES];
+};
+
+/* A hash in progress; 64-byte aligned as libsodium wants; never allocates. */
+struct hash_state {
+    _Alignas(64) unsigned char opaque[384];
+};
+
+void hash_begin(struct hash_state *state);
+void hash_add(struct hash_state *state, const void *bytes, size_t count);
+struct hash hash_end(struct hash_state *state);
+struct hash hash_of(const void *bytes, size_t count);
+
+/* hash_hex: lower-case hexadecimal, 64 characters and a NUL. Gives `buffer` back. */
+const char *hash_hex(const struct hash *hash, char buffer[static HASH_HEX_BYTES]);
+int hash_equal(const struct hash *a, const struct hash *b);
+
+#endif

@@ -1,0 +1,23 @@
+/* limits: every fixed bound of the program in one place, each with the reason for its size. */
+#ifndef SKEP_BASE_LIMITS_H
+#define SKEP_BASE_LIMITS_H
+
+enum {
+    GRANULE_ELEMENTS = 64,    /* parameters start on it (design: flat units); 256 B in fp32 */
+    ARENA_ALIGN_BYTES = 256,  /* covers a cache line, AVX-512 and CUDA's coalescing unit */
+    TENSOR_RANK_MAX = 4,      /* [batch, heads, time, dim] */
+    NAME_BYTES = 128,         /* longest parameter name of the known families is below 80 */
+    PATH_BYTES = 4096,        /* PATH_MAX */
+    THREADS_MAX = 256,        /* one pool per process */
+    LANES_MAX = 4,            /* compute, collective, copy, net */
+    OPERANDS_MAX = 12,        /* attention backward: 6 in, 3 out, positions, 2 spare */
+    LAYERS_MAX = 1024,        /* the deepest published decoder has 126 */
+    SEGMENTS_MAX = 10,        /* begin .. outer */
+    RUN_KEYS_MAX = 96,        /* the keys of run.yaml */
+    CONFIG_BYTES_MAX = 1 << 20,     /* config.json; the largest published one is below 64 KiB */
+    YAML_BYTES_MAX = 1 << 20,       /* run files and profiles */
+    JSON_DEPTH_MAX = 32,            /* nesting; jansson's own limit is 2048 */
+    SAFETENSORS_HEADER_MAX = 100000000, /* the format's own limit */
+};
+
+#endif

@@ -1,0 +1,49 @@
+#include "base/log.h"
+
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int level_now = LOG_INFO;
+static int journal;
+
+void log_init(int verbosity) {
+    static const char *const NAMES[] = {"error", "warning", "info", "debug"};
+    level_now = verbosity < 0 ? LOG_WARNING : verbosity > 0 ? LOG_DEBUG : LOG_INFO;
+    journal = getenv("JOURNAL_STREAM") != NULL;
+    const char *wanted = getenv("SKEP_LOG");
+    for (int i = 0; wanted != NULL && i < (int)ARRAY_COUNT(NAMES); i++) {
+        if (strcmp(wanted, NAMES[i]) == 0) {
+            level_now = i;
+        }
+    }
+}
+
+int log_enabled(enum log_level level) {
+    return (int)level <= level_now;
+}
+
+void log_line(enum log_level level, const char *format, ...) {
+    static const int PRIORITY[] = {3, 4, 6, 7};
+    if (!log_enabled(level)) {
+        return;
+    }
+    char buffer[1024];
+    struct text line = text_over(buffer, sizeof buffer - 1);
+    if (journal) {
+        text_add(&line, "<%d>", PRIORITY[level]);
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    int wanted = vsnprintf(buffer + line.length, line.capacity - line.length, format, arguments);
+    va_end(arguments);
+    size_t room = line.capacity - line.length - 1;
+    line.length += wanted < 0 ? 0 : (size_t)wanted > room ? room : (size_t)wanted;
+    buffer[line.length++] = '\n';
+    ssize_t ignored = write(STDERR_FILENO, buffer, line.length);
+    (void)ignored;
+}

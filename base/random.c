@@ -1,0 +1,98 @@
+#include "base/random.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { PHILOX_ROUNDS = 10, FEISTEL_ROUNDS = 6, CYCLE_WALK_MAX = 256 };
+
+void random_block(uint64_t key, uint64_t index, uint32_t words[static 4]) {
+    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), 0, 0};
+    uint32_t round_key[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
+    for (int round = 0; round < PHILOX_ROUNDS; round++) {
+        uint64_t a = (uint64_t)0xD2511F53u * counter[0];
+        uint64_t b = (uint64_t)0xCD9E8D57u * counter[2];
+        uint32_t next[4] = {(uint32_t)(b >> 32) ^ counter[1] ^ round_key[0], (uint32_t)b,
+                            (uint32_t)(a >> 32) ^ counter[3] ^ round_key[1], (uint32_t)a};
+        memcpy(counter, next, sizeof counter);
+        round_key[0] += 0x9E3779B9u;
+        round_key[1] += 0xBB67AE85u;
+    }
+    memcpy(words, counter, sizeof counter);
+}
+
+uint64_t random_key(uint64_t seed, const char *name) {
+    struct hash_state state;
+    uint8_t seed_bytes[8];
+    for (int i = 0; i < 8; i++) {
+        seed_bytes[i] = (uint8_t)(seed >> (8 * i));
+    }
+    hash_begin(&state);
+    hash_add(&state, seed_bytes, sizeof seed_bytes);
+    hash_add(&state, name, strlen(name));
+    struct hash hash = hash_end(&state);
+    uint64_t key = 0;
+    for (int i = 0; i < 8; i++) {
+        key |= (uint64_t)hash.bytes[i] << (8 * i);
+    }
+    return key;
+}
+
+double random_uniform(uint64_t key, uint64_t index) {
+    uint32_t words[4];
+    random_block(key, index, words);
+    uint64_t bits = ((uint64_t)words[0] << 32 | words[1]) >> 11;
+    return (double)bits * 0x1p-53;
+}
+
+float random_normal(uint64_t key, uint64_t index) {
+    uint32_t words[8];
+    random_block(key, 2 * index, words);
+    random_block(key, 2 * index + 1, words + 4);
+    /* 256 bits make twelve fields of 21 bits; the sum of twelve uniforms has variance one. */
+    int64_t sum = 0;
+    for (int i = 0; i < 12; i++) {
+        int bit = i * 21;
+        uint64_t pair = words[bit / 32];
+        if (bit / 32 + 1 < 8) {
+            pair |= (uint64_t)words[bit / 32 + 1] << 32;
+        }
+        sum += (int64_t)((pair >> (bit % 32)) & 0x1fffffu);
+    }
+    /* Each field's mean is (2^21 - 1) / 2, so the total is centred on 6 * (2^21 - 1). */
+    return (float)((double)(sum - 6 * (int64_t)0x1fffff) * 0x1p-21);
+}
+
+static uint64_t feistel(uint64_t key, uint64_t value, int half_bits) {
+    uint64_t mask = ((uint64_t)1 << half_bits) - 1;
+    uint64_t left = value >> half_bits;
+    uint64_t right = value & mask;
+    for (uint64_t round = 0; round < FEISTEL_ROUNDS; round++) {
+        uint32_t words[4];
+        random_block(key + round * 0x9E3779B97F4A7C15u, right, words);
+        uint64_t mixed = ((uint64_t)words[0] << 32 | words[1]) & mask;
+        uint64_t next = left ^ mixed;
+        left = right;
+        right = next;
+    }
+    return left << half_bits | right;
+}
+
+uint64_t random_permute(uint64_t key, uint64_t index, uint64_t count) {
+    ASSERT(index < count && count < (uint64_t)1 << 62);
+    int half_bits = 1;
+    while (((uint64_t)1 << (2 * half_bits)) < count) {
+        half_bits++;
+    }
+    /* The domain is below four times `count`, so walking out 256 times in a row has chance 2^-106. */
+    for (int walk = 0; walk < CYCLE_WALK_MAX; walk++) {
+        index = feistel(key, index, half_bits);
+        if (index < count) {
+            return index;
+        }
+    }
+    ASSERT(false && "a cycle walk that long");
+    return 0;
+}

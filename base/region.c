@@ -1,0 +1,74 @@
+#include "base/region.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_BYTES = 1 << 16, ALIGN_BYTES = 64 };
+
+struct region_block {
+    struct region_block *older;
+    size_t used;
+    size_t capacity;
+    _Alignas(ALIGN_BYTES) unsigned char bytes[];
+};
+
+static int sealed;
+
+void process_seal(void) {
+    sealed = 1;
+}
+
+void process_unseal(void) {
+    sealed = 0;
+}
+
+int process_is_sealed(void) {
+    return sealed;
+}
+
+static struct region_block *block_add(struct region *region, size_t bytes) {
+    ASSERT(!sealed);
+    size_t capacity = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+    size_t total = (sizeof(struct region_block) + capacity + ALIGN_BYTES - 1) &
+                   ~(size_t)(ALIGN_BYTES - 1);
+    struct region_block *block = aligned_alloc(ALIGN_BYTES, total);
+    if (block == NULL) {
+        fprintf(stderr, "skep: host memory: no %zu bytes left to build the program\n", total);
+        exit(1);
+    }
+    block->older = region->newest;
+    block->used = 0;
+    block->capacity = capacity;
+    region->newest = block;
+    region->bytes_total += total;
+    return block;
+}
+
+void *region_alloc(struct region *region, size_t count, size_t size) {
+    ASSERT(size == 0 || count < ((size_t)1 << 40) / size);
+    size_t bytes = (count * size + ALIGN_BYTES - 1) & ~(size_t)(ALIGN_BYTES - 1);
+    struct region_block *block = region->newest;
+    if (block == NULL || block->capacity - block->used < bytes) {
+        block = block_add(region, bytes);
+    }
+    void *memory = block->bytes + block->used;
+    block->used += bytes;
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+const char *region_text(struct region *region, const char *text) {
+    size_t bytes = strlen(text) + 1;
+    return memcpy(region_alloc(region, bytes, 1), text, bytes);
+}
+
+void region_finish(struct region *region) {
+    struct region_block *block = region->newest;
+    while (block != NULL) {
+        struct region_block *older = block->older;
+        free(block);
+        block = older;
+    }
+    *region = (struct region){0};
+}

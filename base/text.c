@@ -1,0 +1,180 @@
+#include "base/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { NEAREST_NAME_MAX = 64 };
+
+struct text text_over(char *buffer, size_t capacity) {
+    ASSERT(capacity > 0);
+    buffer[0] = '\0';
+    return (struct text){.bytes = buffer, .capacity = capacity};
+}
+
+void text_add_bytes(struct text *text, const char *bytes, size_t count) {
+    size_t room = text->capacity - text->length - 1;
+    if (count > room) {
+        count = room;
+        text->cut = true;
+    }
+    memcpy(text->bytes + text->length, bytes, count);
+    text->length += count;
+    text->bytes[text->length] = '\0';
+}
+
+void text_add(struct text *text, const char *format, ...) {
+    size_t room = text->capacity - text->length;
+    va_list arguments;
+    va_start(arguments, format);
+    int wanted = vsnprintf(text->bytes + text->length, room, format, arguments);
+    va_end(arguments);
+    ASSERT(wanted >= 0);
+    if ((size_t)wanted >= room) {
+        text->cut = true;
+        text->length = text->capacity - 1;
+        return;
+    }
+    text->length += (size_t)wanted;
+}
+
+void text_add_json(struct text *text, const char *value) {
+    text_add_bytes(text, "\"", 1);
+    for (const char *c = value; *c != '\0'; c++) {
+        unsigned char byte = (unsigned char)*c;
+        if (byte == '"' || byte == '\\') {
+            text_add(text, "\\%c", byte);
+        } else if (byte < 0x20) {
+            text_add(text, "\\u%04x", byte);
+        } else {
+            text_add_bytes(text, c, 1);
+        }
+    }
+    text_add_bytes(text, "\"", 1);
+}
+
+const char *text_bytes(uint64_t bytes, char buffer[static 24]) {
+    static const char *const UNITS[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1023.5 && unit + 1 < ARRAY_COUNT(UNITS)) {
+        value /= 1024;
+        unit++;
+    }
+    int decimals = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+    snprintf(buffer, 24, "%.*f %s", decimals, value, UNITS[unit]);
+    return buffer;
+}
+
+const char *text_count(double count, char buffer[static 24]) {
+    static const char *const UNITS[] = {"", "k", "M", "G", "T", "P", "E"};
+    size_t unit = 0;
+    while (fabs(count) >= 999.5 && unit + 1 < ARRAY_COUNT(UNITS)) {
+        count /= 1000;
+        unit++;
+    }
+    int decimals = unit == 0 || count >= 99.95 ? 0 : count >= 9.995 ? 1 : 2;
+    snprintf(buffer, 24, "%.*f%s", decimals, count, UNITS[unit]);
+    return buffer;
+}
+
+const char *text_grouped(uint64_t value, char buffer[static 32]) {
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+    int out = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) {
+            buffer[out++] = ',';
+        }
+        buffer[out++] = digits[i];
+    }
+    buffer[out] = '\0';
+    return buffer;
+}
+
+bool text_parse_i64(const char *text, int64_t *value) {
+    char *end;
+    errno = 0;
+    long long parsed = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || isspace((unsigned char)text[0])) {
+        return false;
+    }
+    *value = parsed;
+    return true;
+}
+
+bool text_parse_f64(const char *text, double *value) {
+    char *end;
+    errno = 0;
+    double parsed = strtod(text, &end);
+    if (end == text || *end != '\0' || isspace((unsigned char)text[0]) || !isfinite(parsed)) {
+        return false;
+    }
+    *value = parsed;
+    return true;
+}
+
+bool text_parse_bytes(const char *text, uint64_t *bytes) {
+    static const struct {
+        const char *suffix;
+        double factor;
+    } UNITS[] = {{"", 1},          {"b", 1},          {"kib", 0x1p10}, {"mib", 0x1p20},
+                 {"gib", 0x1p30},  {"tib", 0x1p40},   {"kb", 1e3},     {"mb", 1e6},
+                 {"gb", 1e9},      {"tb", 1e12}};
+    if (!isdigit((unsigned char)text[0])) {
+        return false;
+    }
+    char *end;
+    double value = strtod(text, &end);
+    while (*end == ' ') {
+        end++;
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(UNITS); i++) {
+        if (strcasecmp(end, UNITS[i].suffix) == 0) {
+            double product = value * UNITS[i].factor;
+            if (!(product <= 0x1p62)) {
+                return false;
+            }
+            *bytes = (uint64_t)product;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int edit_distance(const char *a, const char *b) {
+    int row[NEAREST_NAME_MAX + 1];
+    int length = (int)strnlen(b, NEAREST_NAME_MAX);
+    for (int j = 0; j <= length; j++) {
+        row[j] = j;
+    }
+    for (int i = 1; a[i - 1] != '\0' && i <= NEAREST_NAME_MAX; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= length; j++) {
+            int substituted = diagonal + (a[i - 1] != b[j - 1]);
+            int other = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = substituted < other ? substituted : other;
+        }
+    }
+    return row[length];
+}
+
+int text_nearest(const char *wanted, const char *const *names, int name_count) {
+    int best = -1;
+    int best_distance = (int)strlen(wanted) / 2 + 1;
+    for (int i = 0; i < name_count; i++) {
+        int distance = edit_distance(wanted, names[i]);
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = i;
+        }
+    }
+    return best;
+}

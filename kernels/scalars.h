@@ -1,0 +1,34 @@
+/* scalars: the values that change from step to step, in one extent that kernels read and write, so
+ * that no instruction holds any of them. */
+#ifndef SKEP_KERNELS_SCALARS_H
+#define SKEP_KERNELS_SCALARS_H
+
+#include <stdint.h>
+
+enum { NORM_DIGITS = 24 };
+
+/* Sum of squares in fixed point: digit d counts units of 2^(32 d - 320). Addition of integers is
+ * associative, so the sum has the same bits in whatever order and on however many ranks it is
+ * taken. Finite fp32 squares summed over a granule lie in [2^-298, 2^263]. */
+struct norm_accumulator {
+    int64_t digits[NORM_DIGITS];
+    int64_t nonfinite; /* granules whose sum was not finite */
+};
+
+struct step_scalars {
+    /* written by the host before the segment that reads them */
+    float learning_rate;
+    float bias_correction_1; /* 1 - beta1^t */
+    float bias_correction_2; /* 1 - beta2^t */
+    float loss_scale;        /* 1 / valid tokens of the step, over all ranks */
+    int32_t cache_length;    /* tokens already in the key-value cache */
+    int32_t token_count;     /* valid tokens of this prefill chunk */
+    /* written by kernels */
+    double loss_sum; /* over valid tokens, not yet scaled; added to by each microbatch */
+    double gradient_norm;
+    float clip_factor; /* min(1, clip_norm / gradient_norm) */
+    int32_t skip;      /* 1: this step's gradients are not finite; the optimizer leaves all as it is */
+    struct norm_accumulator norm;
+};
+
+#endif

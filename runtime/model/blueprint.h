@@ -1,0 +1,93 @@
+/* blueprint: a model's structure with every shape and no data, made from config.json. */
+#ifndef SKEP_MODEL_BLUEPRINT_H
+#define SKEP_MODEL_BLUEPRINT_H
+
+#include "base/dtype.h"
+#include "base/fault.h"
+#include "base/limits.h"
+#include "base/region.h"
+
+enum family { FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_QWEN2, FAMILY_QWEN3, FAMILY_GPT2, FAMILY_COUNT };
+
+/* What a parameter is, so that graph builders find it without names. */
+enum param_kind {
+    PARAM_EMBEDDING,          /* [vocab, hidden] */
+    PARAM_POSITIONS,          /* gpt2: [max_positions, hidden] */
+    PARAM_ATTENTION_NORM,     /* [hidden] */
+    PARAM_ATTENTION_NORM_BIAS,
+    PARAM_Q, PARAM_K, PARAM_V, PARAM_O, /* [out, in] */
+    PARAM_Q_BIAS, PARAM_K_BIAS, PARAM_V_BIAS, PARAM_O_BIAS,
+    PARAM_Q_NORM, PARAM_K_NORM, /* [head_dim] */
+    PARAM_QKV,                  /* gpt2 c_attn: [in, 3 hidden] */
+    PARAM_QKV_BIAS,
+    PARAM_MLP_NORM, PARAM_MLP_NORM_BIAS,
+    PARAM_GATE, PARAM_UP, PARAM_DOWN, /* gpt2: UP is c_fc, DOWN is mlp.c_proj, stored [in, out] */
+    PARAM_GATE_BIAS, PARAM_UP_BIAS, PARAM_DOWN_BIAS,
+    PARAM_FINAL_NORM, PARAM_FINAL_NORM_BIAS,
+    PARAM_HEAD, /* [vocab, hidden]; absent when tied */
+    PARAM_KIND_COUNT
+};
+
+enum { PARAM_NO_LAYER = -1 };
+
+/* How init: random fills a parameter. */
+enum param_init { INIT_NORMAL, INIT_ZERO, INIT_ONE };
+
+struct param {
+    const char *name; /* the Hugging Face name, as transformers writes it */
+    enum param_kind kind;
+    int layer; /* PARAM_NO_LAYER outside blocks */
+    int rank;  /* 1 or 2 */
+    int64_t shape[2];
+    bool transposed; /* stored [in, out] (Conv1D) */
+    enum param_init init;
+    float init_std;
+};
+
+enum rope_kind { ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 };
+
+struct blueprint {
+    enum family family;
+    const char *model_type;
+    enum dtype checkpoint_dtype; /* torch_dtype or dtype; f32 when absent */
+    int64_t vocab, hidden, ffn, layers, heads, kv_heads, head_dim, max_positions;
+    double norm_epsilon;
+    bool tied;
+    bool qk_norm;
+    bool qkv_bias, o_bias, mlp_bias;
+    enum rope_kind rope;
+    double rope_theta, rope_factor, rope_low_freq_factor, rope_high_freq_factor;
+    int64_t rope_original_positions;
+    int64_t *layer_window; /* [layers]; 0: full attention */
+    struct param *params;  /* blueprint order: embedding, blocks, final norm, head */
+    int param_count;
+    int32_t eos_token, bos_token; /* -1 when absent */
+    const char *notice;           /* one line about accepted-but-idle fields, or NULL */
+};
+
+/* blueprint_read: from a config.json's text.
+ * place   how errors name the file
+ * memory  everything lives in `region`
+ * errors  STATUS_INPUT naming file, field, what was found and what is supported; *blueprint untouched */
+MUST_CHECK enum status blueprint_read(const char *json, size_t length, const char *place,
+                                      struct region *region, struct blueprint *blueprint,
+                                      struct fault *fault);
+
+/* blueprint_open: the same from `path`: a folder holding config.json, a config.json itself, or
+ * org/name found in the Hub cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub).
+ * folder: receives the model folder's path (PATH_BYTES), "" when `path` is a bare file. */
+MUST_CHECK enum status blueprint_open(const char *path, struct region *region,
+                                      struct blueprint *blueprint, char *folder,
+                                      struct fault *fault);
+
+/* blueprint_param: the parameter of `kind` in `layer`, or NULL when the model has none. */
+const struct param *blueprint_param(const struct blueprint *blueprint, enum param_kind kind,
+                                    int layer);
+
+int64_t param_elements(const struct param *param);
+int64_t blueprint_elements(const struct blueprint *blueprint);
+
+/* blueprint_rope_frequencies: inverse frequencies [head_dim / 2] in fp32, scaling applied. */
+void blueprint_rope_frequencies(const struct blueprint *blueprint, float *frequencies);
+
+#endif

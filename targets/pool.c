@@ -1,0 +1,137 @@
+#include "targets/pool.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Spinning covers the gap between two kernels of one step (tens of microseconds); a longer pause
+ * (a snapshot, the end of a step) puts the workers to sleep. */
+enum { SPINS_BEFORE_SLEEP = 20000, WORKER_STACK_BYTES = 512 * 1024 };
+
+struct worker_start {
+    struct pool *pool;
+    int thread;
+    _Atomic int taken;
+};
+
+static void pause_cpu(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void sleep_while_equal(_Atomic uint32_t *word, uint32_t value) {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void wake_all(_Atomic uint32_t *word) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static void take_items(struct pool *pool, int thread) {
+    for (;;) {
+        int64_t item = atomic_fetch_add_explicit(&pool->next_item, 1, memory_order_relaxed);
+        if (item >= pool->item_count) {
+            return;
+        }
+        pool->task(pool->context, item, thread);
+    }
+}
+
+static void wait_for_generation(struct pool *pool, uint32_t seen) {
+    for (int spin = 0; spin < SPINS_BEFORE_SLEEP; spin++) {
+        if (atomic_load_explicit(&pool->generation, memory_order_acquire) != seen) {
+            return;
+        }
+        pause_cpu();
+    }
+    while (atomic_load_explicit(&pool->generation, memory_order_acquire) == seen) {
+        sleep_while_equal(&pool->generation, seen);
+    }
+}
+
+static void *worker_main(void *argument) {
+    struct worker_start *start = argument;
+    struct pool *pool = start->pool;
+    int thread = start->thread;
+    atomic_store(&start->taken, 1);
+    uint32_t seen = 0;
+    for (;;) {
+        wait_for_generation(pool, seen);
+        seen++;
+        if (atomic_load_explicit(&pool->stopping, memory_order_relaxed)) {
+            return NULL;
+        }
+        take_items(pool, thread);
+        atomic_fetch_sub_explicit(&pool->busy, 1, memory_order_release);
+    }
+}
+
+static int start_worker(struct pool *pool, int thread) {
+    struct worker_start start = {.pool = pool, .thread = thread};
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, WORKER_STACK_BYTES);
+    int failure = pthread_create(&pool->threads[thread], &attributes, worker_main, &start);
+    pthread_attr_destroy(&attributes);
+    while (failure == 0 && !atomic_load(&start.taken)) {
+        pause_cpu();
+    }
+    return failure;
+}
+
+enum status pool_init(struct pool *pool, int thread_count, struct fault *fault) {
+    ASSERT(thread_count >= 1 && thread_count <= THREADS_MAX);
+    memset(pool, 0, sizeof *pool);
+    for (int thread = 1; thread < thread_count; thread++) {
+        int failure = start_worker(pool, thread);
+        if (failure != 0) {
+            pool->thread_count = thread;
+            pool_finish(pool);
+            return fault_set_errno(fault, STATUS_FAILED, "thread pool",
+                                   "cannot start a compute thread", failure);
+        }
+    }
+    pool->thread_count = thread_count;
+    return OK;
+}
+
+static void post(struct pool *pool) {
+    atomic_store_explicit(&pool->busy, pool->thread_count - 1, memory_order_relaxed);
+    atomic_store_explicit(&pool->next_item, 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&pool->generation, 1, memory_order_release);
+    wake_all(&pool->generation);
+}
+
+void pool_run(struct pool *pool, pool_task *task, void *context, int64_t item_count) {
+    if (pool->thread_count == 1 || item_count <= 1) {
+        for (int64_t item = 0; item < item_count; item++) {
+            task(context, item, 0);
+        }
+        return;
+    }
+    pool->task = task;
+    pool->context = context;
+    pool->item_count = item_count;
+    post(pool);
+    take_items(pool, 0);
+    while (atomic_load_explicit(&pool->busy, memory_order_acquire) != 0) {
+        pause_cpu();
+    }
+}
+
+void pool_finish(struct pool *pool) {
+    if (pool->thread_count > 1) {
+        atomic_store(&pool->stopping, 1);
+        post(pool);
+        for (int thread = 1; thread < pool->thread_count; thread++) {
+            pthread_join(pool->threads[thread], NULL);
+        }
+    }
+    pool->thread_count = 0;
+}
