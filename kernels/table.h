@@ -1,0 +1,31 @@
+/* table: one function pointer per innermost loop, chosen once for the machine at hand. */
+#ifndef SKEP_KERNELS_TABLE_H
+#define SKEP_KERNELS_TABLE_H
+
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/embedding.h"
+#include "kernels/cpu/head_loss.h"
+#include "kernels/cpu/matmul.h"
+#include "kernels/cpu/norm.h"
+#include "kernels/cpu/optimizer.h"
+#include "kernels/cpu_level.h"
+
+/* No slot is ever empty: each family's init fills plain C first, then lays the variants of stronger
+ * instruction sets over it, weakest to strongest, up to the level. */
+struct kernel_table {
+    enum cpu_level level;
+    struct matmul_kernels matmul;
+    struct attention_kernels attention;
+    struct norm_kernels norm;
+    struct elementwise_kernels elementwise;
+    struct embedding_kernels embedding;
+    struct head_loss_kernels head_loss;
+    struct optimizer_kernels optimizer;
+};
+
+/* kernel_table_init: fill *table with variants that need no more than `level`.
+ * limits  cpu_level_runs(level) */
+void kernel_table_init(struct kernel_table *table, enum cpu_level level);
+
+#endif
