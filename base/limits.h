@@ -17,6 +17,7 @@ enum {
     CONFIG_BYTES_MAX = 1 << 20,     /* config.json; the largest published one is below 64 KiB */
     YAML_BYTES_MAX = 1 << 20,       /* run files and profiles */
     JSON_DEPTH_MAX = 32,            /* nesting; jansson's own limit is 2048 */
+    JSON_VALUES_MAX = 1 << 22,      /* 8 a tensor for 500,000 tensors; some 100 B each in jansson */
     SAFETENSORS_HEADER_MAX = 100000000, /* the format's own limit */
 };
 

@@ -1,0 +1,368 @@
+#include "base/json.h"
+
+#include "base/limits.h"
+#include "base/text.h"
+
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIELD_BYTES = 256, SHOWN_TEXT_MAX = 60, PLACE_BYTES = sizeof((struct fault *)0)->place };
+
+/* Where a scan of the raw text stands. */
+struct scan {
+    size_t depth;
+    size_t values;
+    bool in_string;
+    bool escaped;
+};
+
+static void show_control_characters(char *text) {
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ' || *text == 0x7f) {
+            *text = '?';
+        }
+    }
+}
+
+static enum status fault_at(const char *place, const char *text, size_t offset, struct fault *fault,
+                            const char *reason) {
+    size_t line = 1;
+    size_t column = 1;
+    for (size_t i = 0; i < offset; i++) {
+        column = text[i] == '\n' ? 1 : column + 1;
+        line += text[i] == '\n';
+    }
+    char where[PLACE_BYTES];
+    snprintf(where, sizeof where, "%s:%zu:%zu", place, line, column);
+    return fault_set(fault, STATUS_INPUT, where, NULL, "%s", reason);
+}
+
+static void scan_step(struct scan *scan, char c) {
+    if (scan->in_string) {
+        scan->in_string = scan->escaped || c != '"';
+        scan->escaped = !scan->escaped && c == '\\';
+        return;
+    }
+    switch (c) {
+    case '"':
+        scan->in_string = true;
+        break;
+    case '{':
+    case '[':
+        scan->depth++;
+        scan->values++;
+        break;
+    case '}':
+    case ']':
+        scan->depth -= scan->depth > 0;
+        break;
+    case ',':
+        scan->values++;
+        break;
+    default:
+        break;
+    }
+}
+
+/* jansson recurses to a depth of 2048 and allocates a hundred bytes for each value, however short
+ * its spelling, so both are bounded before it sees the text. */
+static enum status check_bounds(const char *text, size_t length, const char *place,
+                                struct fault *fault) {
+    struct scan scan = {0};
+    char reason[96];
+    for (size_t i = 0; i < length; i++) {
+        scan_step(&scan, text[i]);
+        if (scan.depth > JSON_DEPTH_MAX) {
+            snprintf(reason, sizeof reason, "JSON nested deeper than %d levels", JSON_DEPTH_MAX);
+            return fault_at(place, text, i, fault, reason);
+        }
+        if (scan.values > JSON_VALUES_MAX) {
+            snprintf(reason, sizeof reason, "more than %d JSON values", JSON_VALUES_MAX);
+            return fault_at(place, text, i, fault, reason);
+        }
+    }
+    return OK;
+}
+
+enum status json_parse(const char *text, size_t length, size_t length_max, const char *place,
+                       struct json_document *document, struct fault *fault) {
+    if (length > length_max) {
+        return fault_set(fault, STATUS_INPUT, place, NULL,
+                         "%zu bytes of JSON, at most %zu are read", length, length_max);
+    }
+    enum status status = check_bounds(text, length, place, fault);
+    if (status != OK) {
+        return status;
+    }
+    json_error_t error;
+    json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    if (root == NULL) {
+        char where[PLACE_BYTES];
+        snprintf(where, sizeof where, "%s:%d:%d", place, error.line, error.column);
+        show_control_characters(error.text);
+        return fault_set(fault, STATUS_INPUT, where, NULL, "not valid JSON: %s", error.text);
+    }
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return fault_set(fault, STATUS_INPUT, place, NULL, "is a JSON array, wanted an object");
+    }
+    document->root = (struct json_node){.value = root, .place = place};
+    return OK;
+}
+
+void json_finish(struct json_document *document) {
+    json_decref(document->root.value);
+    *document = (struct json_document){0};
+}
+
+bool json_find(const struct json_node *object, const char *key, struct json_node *node) {
+    ASSERT(json_is_object(object->value));
+    json_t *value = json_object_get(object->value, key);
+    if (value == NULL || json_is_null(value)) {
+        return false;
+    }
+    *node =
+        (struct json_node){.value = value, .place = object->place, .key = key, .parent = object};
+    return true;
+}
+
+/* "rope_scaling.factor", "layer_types[3]": from the root down, by walking up. */
+static void field_name(const struct json_node *node, char *out, size_t capacity) {
+    const struct json_node *way[JSON_DEPTH_MAX + 1];
+    int depth = 0;
+    for (; node->parent != NULL && depth <= JSON_DEPTH_MAX; node = node->parent) {
+        way[depth++] = node;
+    }
+    struct text name = text_over(out, capacity);
+    while (depth > 0) {
+        const struct json_node *step = way[--depth];
+        if (step->key != NULL) {
+            text_add(&name, "%s%s", name.length > 0 ? "." : "", step->key);
+        } else {
+            text_add(&name, "[%zu]", step->index);
+        }
+    }
+    if (name.length == 0) {
+        text_add(&name, "the document");
+    }
+}
+
+static enum status fault_named(const struct json_node *node, struct fault *fault,
+                               const char *remedy, const char *format, va_list arguments) {
+    char field[FIELD_BYTES];
+    char words[sizeof fault->reason];
+    field_name(node, field, sizeof field);
+    vsnprintf(words, sizeof words, format, arguments);
+    enum status status =
+        fault_set(fault, STATUS_INPUT, node->place, remedy, "`%s` %s", field, words);
+    show_control_characters(fault->reason);
+    return status;
+}
+
+enum status json_fault(const struct json_node *node, struct fault *fault, const char *remedy,
+                       const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    enum status status = fault_named(node, fault, remedy, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+enum status json_fault_member(const struct json_node *object, const char *key, struct fault *fault,
+                              const char *format, ...) {
+    struct json_node member = {.place = object->place, .key = key, .parent = object};
+    va_list arguments;
+    va_start(arguments, format);
+    enum status status = fault_named(&member, fault, NULL, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+static enum status wrong_type(const struct json_node *node, const char *wanted,
+                              struct fault *fault) {
+    const json_t *value = node->value;
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return json_fault(node, fault, NULL, "is an object, wanted %s", wanted);
+    case JSON_ARRAY:
+        return json_fault(node, fault, NULL, "is an array, wanted %s", wanted);
+    case JSON_STRING:
+        return json_fault(node, fault, NULL, "is the string \"%.*s\", wanted %s", SHOWN_TEXT_MAX,
+                          json_string_value(value), wanted);
+    case JSON_INTEGER:
+        return json_fault(node, fault, NULL, "is the integer %lld, wanted %s",
+                          (long long)json_integer_value(value), wanted);
+    case JSON_REAL:
+        return json_fault(node, fault, NULL, "is the number %.17g, wanted %s",
+                          json_real_value(value), wanted);
+    case JSON_TRUE:
+        return json_fault(node, fault, NULL, "is true, wanted %s", wanted);
+    case JSON_FALSE:
+        return json_fault(node, fault, NULL, "is false, wanted %s", wanted);
+    case JSON_NULL:
+        break;
+    }
+    return json_fault(node, fault, NULL, "is null, wanted %s", wanted);
+}
+
+enum status json_as_i64(const struct json_node *node, int64_t *value, struct fault *fault) {
+    if (!json_is_integer(node->value)) {
+        return wrong_type(node, "an integer", fault);
+    }
+    *value = json_integer_value(node->value);
+    return OK;
+}
+
+enum status json_as_f64(const struct json_node *node, double *value, struct fault *fault) {
+    if (!json_is_number(node->value)) {
+        return wrong_type(node, "a number", fault);
+    }
+    *value = json_number_value(node->value);
+    return OK;
+}
+
+enum status json_as_bool(const struct json_node *node, bool *value, struct fault *fault) {
+    if (!json_is_boolean(node->value)) {
+        return wrong_type(node, "true or false", fault);
+    }
+    *value = json_is_true(node->value);
+    return OK;
+}
+
+enum status json_as_text(const struct json_node *node, const char **value, struct fault *fault) {
+    if (!json_is_string(node->value)) {
+        return wrong_type(node, "a string", fault);
+    }
+    *value = json_string_value(node->value);
+    return OK;
+}
+
+enum status json_as_object(const struct json_node *node, struct fault *fault) {
+    return json_is_object(node->value) ? OK : wrong_type(node, "an object", fault);
+}
+
+enum status json_as_array(const struct json_node *node, struct fault *fault) {
+    return json_is_array(node->value) ? OK : wrong_type(node, "an array", fault);
+}
+
+static enum status finish_get(enum status status, bool *present) {
+    if (status == OK && present != NULL) {
+        *present = true;
+    }
+    return status;
+}
+
+static enum status absent(bool *present) {
+    if (present != NULL) {
+        *present = false;
+    }
+    return OK;
+}
+
+enum status json_get_i64(const struct json_node *object, const char *key, int64_t *value,
+                         bool *present, struct fault *fault) {
+    struct json_node node;
+    if (!json_find(object, key, &node)) {
+        return absent(present);
+    }
+    return finish_get(json_as_i64(&node, value, fault), present);
+}
+
+enum status json_get_f64(const struct json_node *object, const char *key, double *value,
+                         bool *present, struct fault *fault) {
+    struct json_node node;
+    if (!json_find(object, key, &node)) {
+        return absent(present);
+    }
+    return finish_get(json_as_f64(&node, value, fault), present);
+}
+
+enum status json_get_bool(const struct json_node *object, const char *key, bool *value,
+                          bool *present, struct fault *fault) {
+    struct json_node node;
+    if (!json_find(object, key, &node)) {
+        return absent(present);
+    }
+    return finish_get(json_as_bool(&node, value, fault), present);
+}
+
+enum status json_get_text(const struct json_node *object, const char *key, const char **value,
+                          bool *present, struct fault *fault) {
+    struct json_node node;
+    if (!json_find(object, key, &node)) {
+        return absent(present);
+    }
+    return finish_get(json_as_text(&node, value, fault), present);
+}
+
+enum status json_get_object(const struct json_node *object, const char *key,
+                            struct json_node *value, bool *present, struct fault *fault) {
+    struct json_node node;
+    if (!json_find(object, key, &node)) {
+        return absent(present);
+    }
+    enum status status = json_as_object(&node, fault);
+    if (status == OK) {
+        *value = node;
+    }
+    return finish_get(status, present);
+}
+
+enum status json_get_array(const struct json_node *object, const char *key, struct json_node *value,
+                           bool *present, struct fault *fault) {
+    struct json_node node;
+    if (!json_find(object, key, &node)) {
+        return absent(present);
+    }
+    enum status status = json_as_array(&node, fault);
+    if (status == OK) {
+        *value = node;
+    }
+    return finish_get(status, present);
+}
+
+bool json_node_is_null(const struct json_node *node) {
+    return json_is_null(node->value);
+}
+
+bool json_node_is_array(const struct json_node *node) {
+    return json_is_array(node->value);
+}
+
+bool json_node_is_object(const struct json_node *node) {
+    return json_is_object(node->value);
+}
+
+size_t json_count(const struct json_node *node) {
+    return json_is_array(node->value) ? json_array_size(node->value)
+                                      : json_object_size(node->value);
+}
+
+struct json_node json_element(const struct json_node *array, size_t index) {
+    json_t *value = json_array_get(array->value, index);
+    ASSERT(value != NULL);
+    return (struct json_node){
+        .value = value, .place = array->place, .index = index, .parent = array};
+}
+
+struct json_walk json_walk_over(const struct json_node *object) {
+    ASSERT(json_is_object(object->value));
+    return (struct json_walk){.object = object};
+}
+
+/* jansson keeps the members of an object in a list by insertion besides its hash table. */
+bool json_walk_next(struct json_walk *walk) {
+    json_t *object = walk->object->value;
+    walk->position = walk->position == NULL ? json_object_iter(object)
+                                            : json_object_iter_next(object, walk->position);
+    if (walk->position == NULL) {
+        return false;
+    }
+    walk->member = (struct json_node){.value = json_object_iter_value(walk->position),
+                                      .place = walk->object->place,
+                                      .key = json_object_iter_key(walk->position),
+                                      .parent = walk->object};
+    return true;
+}
