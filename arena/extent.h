@@ -2,9 +2,9 @@
 #ifndef SKEP_ARENA_EXTENT_H
 #define SKEP_ARENA_EXTENT_H
 
-#include <stdint.h>
+#include "base/space.h"
 
-enum space { SPACE_DEVICE, SPACE_PINNED, SPACE_HOST, SPACE_COUNT };
+#include <stdint.h>
 
 /* What a buffer is for: only reports and drawings read it. */
 enum extent_role {

@@ -16,6 +16,9 @@ enum {
     RUN_KEYS_MAX = 96,        /* the keys of run.yaml */
     CONFIG_BYTES_MAX = 1 << 20,     /* config.json; the largest published one is below 64 KiB */
     YAML_BYTES_MAX = 1 << 20,       /* run files and profiles */
+    YAML_NODES_MAX = 4096,          /* keys and list items of one file; run files have below 200 */
+    YAML_DEPTH_MAX = 8,             /* maps and lists within each other, the root too; ours nest 4 */
+    YAML_PATH_BYTES = 256,          /* "memory.device.declared[3].bytes" and the like */
     JSON_DEPTH_MAX = 32,            /* nesting; jansson's own limit is 2048 */
     JSON_VALUES_MAX = 1 << 22,      /* 8 a tensor for 500,000 tensors; some 100 B each in jansson */
     SAFETENSORS_HEADER_MAX = 100000000, /* the format's own limit */

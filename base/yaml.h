@@ -1,0 +1,99 @@
+/* yaml: the one way in for run files and profiles: a bounded subset of YAML as a flat list of
+ * nodes, each with its dotted path and its place in the file.
+ *
+ *     memory:                        path "memory"                     YAML_MAP
+ *       device:                      path "memory.device"              YAML_MAP
+ *         declared:                  path "memory.device.declared"     YAML_LIST
+ *           - name: CUDA context     path "memory.device.declared[0]"  YAML_MAP
+ */
+#ifndef SKEP_BASE_YAML_H
+#define SKEP_BASE_YAML_H
+
+#include "base/fault.h"
+#include "base/region.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum yaml_kind { YAML_SCALAR, YAML_MAP, YAML_LIST };
+
+/* One key with its value, or one item of a list. */
+struct yaml_node {
+    const char *path; /* "a.b[2].c"; the root's is "" */
+    const char *key;  /* last part of the path; "" for list items and the root */
+    const char *text; /* a scalar's characters, without quotes; "" for maps and lists */
+    enum yaml_kind kind;
+    bool plain;       /* written without quotes: an empty plain scalar is a key without a value */
+    int line, column; /* of the key, or of the item's value; from 1 */
+    int child_count;
+    const struct yaml_node *parent;  /* NULL for the root */
+    const struct yaml_node *child;   /* first child, in the order of the file */
+    const struct yaml_node *sibling; /* next child of the same parent */
+    const struct yaml_node *next;    /* next node of the whole file: children before siblings */
+};
+
+struct yaml_document {
+    const char *place;             /* the file's name, for messages */
+    const struct yaml_node *root;  /* a YAML_MAP */
+    const struct yaml_node *first; /* behind the root, or NULL: for (n = first; n; n = n->next) */
+    int node_count;                /* without the root */
+    struct region *region;         /* holds all of the above */
+};
+
+/* yaml_open: parse `length` bytes of `text`, one document whose root is a map.
+ * limits  YAML_BYTES_MAX bytes, YAML_DEPTH_MAX levels, YAML_NODES_MAX nodes, paths below
+ *         YAML_PATH_BYTES. Refused: anchors, aliases, tags, merge keys, directives, a second
+ *         document, keys that are not scalars, a path given twice (also once nested and once
+ *         dotted: "a: {b: 1}" and "a.b: 2"), control characters and malformed UTF-8
+ * memory  the document lies in `region` and lives as long; `text` and `place` may go
+ * errors  STATUS_INPUT at "place:line:column"; *document is then untouched */
+MUST_CHECK enum status yaml_open(const char *text, size_t length, const char *place,
+                                 struct region *region, struct yaml_document *document,
+                                 struct fault *fault);
+
+/* yaml_open_file: the same for the file at `path`. */
+MUST_CHECK enum status yaml_open_file(const char *path, struct region *region,
+                                      struct yaml_document *document, struct fault *fault);
+
+/* yaml_find: the node of that path, or NULL. */
+const struct yaml_node *yaml_find(const struct yaml_document *document, const char *path);
+
+/* yaml_refuse: fill *fault with STATUS_INPUT at the node's file:line:column; the reason starts with
+ * its path. `remedy` may be NULL. Gives STATUS_INPUT back. */
+enum status yaml_refuse(const struct yaml_document *document, const struct yaml_node *node,
+                        struct fault *fault, const char *remedy, const char *reason_format, ...)
+    PRINTF_LIKE(5, 6);
+
+/* yaml_expect_known: refuse the first node that no name covers, naming the nearest name. A name
+ * covers its own path, every map that leads to it and, if it is a list of scalars, its items;
+ * "overrides.*" covers everything below "overrides", and "declared[].bytes" that key of each item.
+ * errors  STATUS_INPUT at the unknown key */
+MUST_CHECK enum status yaml_expect_known(const struct yaml_document *document,
+                                         const char *const *names, int name_count,
+                                         struct fault *fault);
+
+/* The typed readings of a scalar node. Each refuses a map, a list and a text that is not wholly the
+ * value wanted, says what was found, and leaves *value untouched then.
+ * yaml_text   not empty
+ * yaml_i64    minimum <= value <= maximum
+ * yaml_f64    minimum <= value <= maximum; "312e12" and "0.9" alike
+ * yaml_bool   true or false
+ * yaml_bytes  "11.5 GiB", "512MB", "4096" */
+MUST_CHECK enum status yaml_text(const struct yaml_document *document, const struct yaml_node *node,
+                                 const char **value, struct fault *fault);
+/* A range of allowed numbers, both ends included. */
+struct yaml_range {
+    double minimum, maximum;
+};
+MUST_CHECK enum status yaml_i64(const struct yaml_document *document, const struct yaml_node *node,
+                                struct yaml_range range, int64_t *value, struct fault *fault);
+MUST_CHECK enum status yaml_f64(const struct yaml_document *document, const struct yaml_node *node,
+                                struct yaml_range range, double *value, struct fault *fault);
+MUST_CHECK enum status yaml_bool(const struct yaml_document *document, const struct yaml_node *node,
+                                 bool *value, struct fault *fault);
+MUST_CHECK enum status yaml_bytes(const struct yaml_document *document,
+                                  const struct yaml_node *node, uint64_t *value,
+                                  struct fault *fault);
+
+#endif
