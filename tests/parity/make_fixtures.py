@@ -1,0 +1,480 @@
+#!/usr/bin/env python3
+"""Make the parity fixtures: small random models with what transformers computes for them in fp64.
+
+Run once per pinned version of the reference (torch 2.15.0, transformers 5.23.0):
+
+    python tests/parity/make_fixtures.py [NAME...]
+
+A fixture is a folder of tests/parity/fixtures:
+    model/config.json, model/model.safetensors   the model, weights in F32
+    batch.safetensors                            input_ids, sometimes labels and cu_seqlens
+    expected.safetensors                         logits, losses, gradients.NAME, weights.NAME
+    tolerances.json                              the error of transformers' own fp32 run
+
+The truth is transformers' own code run wholly in fp64. Its norms, softmax, rotary angles and loss
+ask for fp32 by name, so a mode answers every such request with fp64, and a second mode proves that
+no fp32 value is made anywhere, backward included.
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+import zlib
+
+import numpy
+import torch
+import transformers
+from safetensors.numpy import save_file
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+FOLDER = pathlib.Path(__file__).parent / "fixtures"
+STEPS = 20
+LEARNING_RATE = 1e-3
+BETAS = (0.9, 0.95)
+EPSILON = 1e-8
+WEIGHT_DECAY = 0.1
+CLIP_NORM = 1.0
+
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_act": "silu",
+    "hidden_size": 32,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 97,
+    "max_position_embeddings": 128,
+    "rms_norm_eps": 1e-5,
+    "initializer_range": 0.02,
+    "tie_word_embeddings": False,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+LLAMA3_SCALING = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+MISTRAL = LLAMA | {"architectures": ["MistralForCausalLM"], "model_type": "mistral"}
+QWEN2 = LLAMA | {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "rms_norm_eps": 1e-6,
+}
+QWEN3 = LLAMA | {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "rms_norm_eps": 1e-6,
+    "head_dim": 12,
+    "attention_bias": False,
+}
+GPT2 = {
+    "architectures": ["GPT2LMHeadModel"],
+    "model_type": "gpt2",
+    "activation_function": "gelu_new",
+    "n_embd": 24,
+    "n_layer": 2,
+    "n_head": 3,
+    "n_positions": 32,
+    "vocab_size": 97,
+    "layer_norm_epsilon": 1e-5,
+    "initializer_range": 0.02,
+    "attn_pdrop": 0.1,
+    "embd_pdrop": 0.1,
+    "resid_pdrop": 0.1,
+    "bos_token_id": 96,
+    "eos_token_id": 96,
+}
+
+
+def batch_of(rows, length, labels="masked", documents=None):
+    """labels: absent, equal (given, none ignored) or masked (some ignored)."""
+    return {"rows": rows, "length": length, "labels": labels, "documents": documents}
+
+
+# name: (what it covers, config.json, batch). Both spellings of the config occur on purpose.
+FIXTURES = {
+    "llama-grouped": (
+        "grouped queries, untied head, rope_theta and torch_dtype, labels absent",
+        LLAMA | {"rope_theta": 10000.0, "rope_scaling": None, "torch_dtype": "float32"},
+        batch_of(2, 16, labels="absent"),
+    ),
+    "llama-biases": (
+        "attention bias, MLP bias, tied head, head_dim not hidden/heads, rope_scaling llama3",
+        LLAMA
+        | {
+            "attention_bias": True,
+            "mlp_bias": True,
+            "intermediate_size": 16,
+            "tie_word_embeddings": True,
+            "head_dim": 12,
+            "rope_theta": 500.0,
+            "rope_scaling": LLAMA3_SCALING,
+            "torch_dtype": "float32",
+        },
+        batch_of(2, 24),
+    ),
+    "llama-odd": (
+        "odd sizes everywhere, one key head, rope_parameters and dtype",
+        LLAMA
+        | {
+            "hidden_size": 40,
+            "intermediate_size": 23,
+            "num_attention_heads": 5,
+            "num_key_value_heads": 1,
+            "tie_word_embeddings": True,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+            "dtype": "float32",
+        },
+        batch_of(3, 17),
+    ),
+    "llama-packed": (
+        "packed documents whose first labels are ignored, rope_parameters llama3",
+        LLAMA
+        | {
+            "hidden_size": 24,
+            "num_attention_heads": 3,
+            "num_key_value_heads": 3,
+            "rope_parameters": LLAMA3_SCALING | {"rope_theta": 500.0},
+            "dtype": "float32",
+        },
+        batch_of(1, 48, documents=(7, 20, 1, 20)),
+    ),
+    "mistral-window": (
+        "a window over every layer, grouped queries",
+        MISTRAL
+        | {
+            "intermediate_size": 16,
+            "sliding_window": 5,
+            "rope_theta": 10000.0,
+            "torch_dtype": "float32",
+        },
+        batch_of(2, 21),
+    ),
+    "mistral-packed": (
+        "a window inside packed documents, head_dim not hidden/heads, tied head",
+        MISTRAL
+        | {
+            "hidden_size": 24,
+            "sliding_window": 6,
+            "head_dim": 10,
+            "tie_word_embeddings": True,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1000.0},
+            "dtype": "float32",
+        },
+        batch_of(1, 40, documents=(15, 3, 22)),
+    ),
+    "mistral-full": (
+        "no window, one query head per key head, labels equal to the input",
+        MISTRAL
+        | {
+            "hidden_size": 24,
+            "num_attention_heads": 3,
+            "num_key_value_heads": 3,
+            "sliding_window": None,
+            "rope_theta": 1000000.0,
+            "torch_dtype": "float32",
+        },
+        batch_of(2, 13, labels="equal"),
+    ),
+    "qwen2-tied": (
+        "biases on queries, keys and values, tied head, window fields that are switched off",
+        QWEN2
+        | {
+            "tie_word_embeddings": True,
+            "use_sliding_window": False,
+            "sliding_window": 4,
+            "max_window_layers": 1,
+            "rope_theta": 1000000.0,
+            "torch_dtype": "float32",
+        },
+        batch_of(2, 19),
+    ),
+    "qwen2-upper-window": (
+        "a window on the layers from max_window_layers up",
+        QWEN2
+        | {
+            "num_hidden_layers": 3,
+            "intermediate_size": 16,
+            "tie_word_embeddings": True,
+            "use_sliding_window": True,
+            "sliding_window": 4,
+            "max_window_layers": 1,
+            "rope_theta": 10000.0,
+            "torch_dtype": "float32",
+        },
+        batch_of(2, 18),
+    ),
+    "qwen2-layer-types": (
+        "a window on the layers that layer_types names, untied head, one row",
+        QWEN2
+        | {
+            "num_hidden_layers": 3,
+            "intermediate_size": 16,
+            "hidden_size": 24,
+            "num_attention_heads": 3,
+            "num_key_value_heads": 1,
+            "use_sliding_window": True,
+            "sliding_window": 3,
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+            "dtype": "float32",
+        },
+        batch_of(1, 33),
+    ),
+    "qwen3-grouped": (
+        "norms of queries and keys, head_dim not hidden/heads, grouped queries, tied head",
+        QWEN3
+        | {"tie_word_embeddings": True, "rope_theta": 1000000.0, "torch_dtype": "float32"},
+        batch_of(2, 16),
+    ),
+    "qwen3-packed": (
+        "attention bias, packed documents, labels absent: boundaries count as they stand",
+        QWEN3
+        | {
+            "attention_bias": True,
+            "intermediate_size": 16,
+            "head_dim": 8,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0},
+            "dtype": "float32",
+        },
+        batch_of(1, 37, labels="absent", documents=(12, 25)),
+    ),
+    "gpt2-plain": (
+        "learned positions, LayerNorm, Conv1D, tied head, n_inner absent",
+        GPT2 | {"torch_dtype": "float32"},
+        batch_of(2, 32),
+    ),
+    "gpt2-odd": (
+        "odd sizes, n_inner given, fewer positions used than there are",
+        GPT2 | {"n_embd": 30, "n_head": 3, "n_inner": 26, "dtype": "float32"},
+        batch_of(3, 17),
+    ),
+    "gpt2-packed": (
+        "learned positions that restart in packed documents",
+        GPT2 | {"n_inner": 24, "dtype": "float32"},
+        batch_of(1, 43, documents=(11, 32)),
+    ),
+}
+
+
+class AnswerInDouble(TorchFunctionMode):
+    """Every request for fp32 that is made by name gets fp64."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.float:
+            func = torch.Tensor.double
+        args = [torch.float64 if value is torch.float32 else value for value in args]
+        kwargs = {
+            key: torch.float64 if value is torch.float32 else value
+            for key, value in (kwargs or {}).items()
+        }
+        return func(*args, **kwargs)
+
+
+class RefuseSingle(TorchDispatchMode):
+    """Fails on any operation, forward or backward, whose result is fp32 or narrower."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for value in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
+                assert value.dtype is torch.float64, f"{func} made {value.dtype}"
+        return result
+
+
+def seeded(name, purpose):
+    return numpy.random.default_rng(zlib.crc32(f"{name} {purpose}".encode()))
+
+
+def random_weights(name, model):
+    """Wider than a fresh model's, norms off one, biases off zero: every gradient is healthy."""
+    weights = {}
+    for key, parameter in model.named_parameters():
+        noise = seeded(name, key).standard_normal(tuple(parameter.shape))
+        if key.endswith("bias"):
+            value = 0.1 * noise
+        elif key.endswith("c_attn.weight"):
+            value = 0.3 * noise / numpy.sqrt(model.config.hidden_size)
+        elif parameter.ndim == 1:
+            value = 1.0 + 0.2 * noise
+        elif "embed_tokens" in key or ".wte" in key or ".wpe" in key:
+            value = 0.3 * noise
+        else:
+            value = noise / numpy.sqrt(model.config.hidden_size)
+        weights[key] = value.astype(numpy.float32)
+    return weights
+
+
+def make_batch(name, vocab, batch):
+    rng = seeded(name, "batch")
+    shape = (batch["rows"], batch["length"])
+    ids = rng.integers(0, vocab, shape).astype(numpy.int32)
+    tensors = {"input_ids": ids}
+    if batch["labels"] != "absent":
+        tensors["labels"] = ids.copy()
+    if batch["labels"] == "masked":
+        tensors["labels"][rng.random(shape) < 0.2] = -100
+    if batch["documents"]:
+        bounds = numpy.cumsum((0,) + batch["documents"]).astype(numpy.int32)
+        assert bounds[-1] == batch["length"]
+        tensors["cu_seqlens"] = bounds
+        if batch["labels"] == "masked":
+            tensors["labels"][0, bounds[:-1]] = -100
+    return tensors
+
+
+def logits_of(model, batch):
+    """Each document is run alone, so that nothing can look over its boundary."""
+    ids = torch.tensor(batch["input_ids"], dtype=torch.int64)
+    if "cu_seqlens" not in batch:
+        return model(ids, use_cache=False).logits
+    bounds = batch["cu_seqlens"].tolist()
+    parts = [
+        model(ids[:, begin:end], use_cache=False).logits
+        for begin, end in zip(bounds, bounds[1:])
+    ]
+    return torch.cat(parts, dim=1)
+
+
+def loss_of(logits, batch):
+    labels = torch.tensor(batch.get("labels", batch["input_ids"]), dtype=torch.int64)
+    return torch.nn.functional.cross_entropy(
+        logits[:, :-1].reshape(-1, logits.shape[-1]), labels[:, 1:].reshape(-1), ignore_index=-100
+    )
+
+
+def optimizer_of(model):
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": WEIGHT_DECAY},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=LEARNING_RATE, betas=BETAS, eps=EPSILON)
+
+
+def clip_gradients(model):
+    gradients = [p.grad for p in model.parameters()]
+    norm = torch.sqrt(sum((g * g).sum() for g in gradients))
+    for gradient in gradients:
+        gradient.mul_(torch.clamp(CLIP_NORM / norm, max=1.0))
+
+
+def train(model, batch):
+    """The quantities of `skep dump --gradients --steps 20`."""
+    found = {}
+    losses = []
+    optimizer = optimizer_of(model)
+    for step in range(STEPS + 1):
+        logits = logits_of(model, batch)
+        loss = loss_of(logits, batch)
+        losses.append(loss.item())
+        if step == STEPS:
+            break
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        if step == 0:
+            found["logits"] = logits.detach().numpy().copy()
+            for key, parameter in model.named_parameters():
+                found[f"gradients.{key}"] = parameter.grad.numpy().copy()
+        clip_gradients(model)
+        optimizer.step()
+    found["losses"] = numpy.array(losses)
+    for key, parameter in model.named_parameters():
+        found[f"weights.{key}"] = parameter.detach().numpy().copy()
+    return found
+
+
+def load(folder, weights, dtype):
+    config = transformers.AutoConfig.from_pretrained(folder)
+    config.dtype = dtype
+    torch.set_default_dtype(dtype)
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    model.eval()  # dropout off
+    if weights is not None:
+        with torch.no_grad():
+            for key, parameter in model.named_parameters():
+                parameter.copy_(torch.tensor(weights[key]))
+    return model
+
+
+def run_double(folder, weights, batch):
+    with AnswerInDouble():
+        model = load(folder, weights, torch.float64)
+        with RefuseSingle():
+            return train(model, batch)
+
+
+def run_single(folder, weights, batch):
+    return train(load(folder, weights, torch.float32), batch)
+
+
+def error_of(key, value, truth):
+    """As tests/parity/check.py measures it."""
+    difference = value.astype(numpy.float64) - truth
+    if key == "logits":
+        return float(numpy.abs(difference).max() / numpy.abs(truth).max())
+    return float(numpy.linalg.norm(difference) / max(numpy.linalg.norm(truth), 1e-30))
+
+
+def write_model(folder, config, weights):
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    if weights is not None:
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def make_fixture(name):
+    covers, config, shape = FIXTURES[name]
+    folder = FOLDER / name
+    shutil.rmtree(folder, ignore_errors=True)
+    write_model(folder / "model", config, None)
+    weights = random_weights(name, load(folder / "model", None, torch.float32))
+    shutil.rmtree(folder)
+    write_model(folder / "model", config, weights)
+    batch = make_batch(name, config["vocab_size"], shape)
+    save_file(batch, folder / "batch.safetensors")
+
+    truth = run_double(folder / "model", weights, batch)
+    single = run_single(folder / "model", weights, batch)
+    errors = {key: error_of(key, single[key], truth[key]) for key in truth}
+    expected = {key: value.astype(numpy.float32) for key, value in truth.items()}
+    save_file(expected, folder / "expected.safetensors")
+    document = {
+        "covers": covers,
+        "reference": f"torch {torch.__version__}, transformers {transformers.__version__}",
+        "steps": STEPS,
+        "fp32_error": {key: float(f"{errors[key]:.3g}") for key in sorted(errors)},
+    }
+    (folder / "tolerances.json").write_text(json.dumps(document, indent=1) + "\n")
+    report(name, weights, errors)
+
+
+def report(name, weights, errors):
+    def worst(prefix):
+        return max((value, key) for key, value in errors.items() if key.startswith(prefix))
+
+    gradient, gradient_key = worst("gradients.")
+    weight, weight_key = worst("weights.")
+    print(
+        f"{name:20} {sum(value.size for value in weights.values()):6d} parameters"
+        f"  logits {errors['logits']:.1e}  losses {errors['losses']:.1e}"
+        f"  gradients {gradient:.1e} {gradient_key}  weights {weight:.1e} {weight_key}"
+    )
+
+
+def main():
+    torch.set_num_threads(2)
+    transformers.logging.set_verbosity_error()
+    for name in sys.argv[1:] or FIXTURES:
+        make_fixture(name)
+
+
+if __name__ == "__main__":
+    main()
