@@ -1,11 +1,13 @@
+/* matmul: matrix products on the CPU, tiled, from packed panels in the caller's workspace. */
 #ifndef SKEP_KERNELS_MATMUL_H
 #define SKEP_KERNELS_MATMUL_H
 
 #include "base/dtype.h"
 #include "kernels/compute.h"
 
-/* C[m, n] = op(A)[m, k] * op(B)[k, n] (+ bias[n]) (+ C). Row-major; transpose_a: A is stored [k, m];
- * transpose_b: B is stored [n, k]. Leading dimensions are the stored row's stride in elements. */
+/* C[m, n] = op(A)[m, k] * op(B)[k, n] (+ bias[n]) (+ C). Row-major; transpose_a: A is stored [k,
+ * m]; transpose_b: B is stored [n, k]. Leading dimensions are the stored row's stride in elements.
+ */
 struct matmul_args {
     int64_t m, n, k;
     int64_t lda, ldb, ldc;
@@ -16,7 +18,19 @@ struct matmul_args {
     bool bias;
 };
 
+/* matmul_workspace_bytes: what matmul_run needs for `args` on a pool of `threads`.
+ * A pure function of both, the same at every level: at most 8 MiB, and 256 KiB for each thread. */
 uint64_t matmul_workspace_bytes(const struct matmul_args *args, int threads);
+
+/* matmul_run: C = op(A) op(B), as struct matmul_args says.
+ * shapes    a [m, k] or [k, m]; b [k, n] or [n, k]; bias [n], NULL without args->bias; c [m, n]
+ * dtypes    sums in f32, in the order of k; rounded to dtype_out once, at the end
+ * limits    m, n, k >= 1; leading dimensions at least the stored row; c overlaps neither a nor b
+ * memory    caller owns all; workspace 64-byte aligned, undefined afterwards; allocates nothing
+ * errors    none (a bad shape is a caller's bug)
+ * accuracy  |error| <= k * 2^-24 * sum |a b| (f32 out); the same bits for any number of threads;
+ *           levels differ. CPU_AVX512_BF16 takes subnormal bf16 inputs as zero
+ * source    Goto and van de Geijn 2008, doi:10.1145/1356052.1356053 */
 void matmul_run(const struct compute *compute, const struct matmul_args *args, const void *a,
                 const void *b, const void *bias, void *c, void *workspace);
 

@@ -1,0 +1,72 @@
+/* matmul kernels for AVX-512 without bf16 products: bf16 becomes fp32 while it is packed. */
+#define MATMUL_STEP(sum, a, b) _mm512_fmadd_ps(a, b, sum)
+#include "kernels/cpu/x86/matmul_avx512.h"
+
+ALWAYS_INLINE __m512i load_words(const void *source, int64_t index, __mmask16 lanes, bool bf16) {
+    if (bf16) {
+        const uint16_t *from = (const uint16_t *)source + index;
+        __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, from));
+        return _mm512_slli_epi32(wide, 16);
+    }
+    return _mm512_maskz_loadu_epi32(lanes, (const uint32_t *)source + index);
+}
+
+/* 16 lanes from `first` on, source [depth, lanes]. */
+ALWAYS_INLINE void pack_adjoining(const struct matmul_pack *pack, int64_t first, bool bf16) {
+    __mmask16 read = lane_mask(pack->lanes - first);
+    __mmask16 write = lane_mask(pack->width - first);
+    uint32_t *out = (uint32_t *)pack->out + first;
+    for (int64_t depth = 0; depth < pack->depth; depth++) {
+        __m512i words = load_words(pack->source, depth * pack->stride + first, read, bf16);
+        _mm512_mask_storeu_epi32(out + depth * pack->width, write, words);
+    }
+}
+
+/* 16 lanes from `first` on, source [lanes, depth]. */
+ALWAYS_INLINE void pack_turning(const struct matmul_pack *pack, int64_t first, bool bf16) {
+    int64_t lanes = pack->lanes - first;
+    __mmask16 write = lane_mask(pack->width - first);
+    uint32_t *out = (uint32_t *)pack->out + first;
+    for (int64_t depth = 0; depth < pack->depth; depth += LANES) {
+        __mmask16 read = lane_mask(pack->depth - depth);
+        __m512i words[LANES];
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) {
+            int64_t index = (first + i) * pack->stride + depth;
+            words[i] = load_words(pack->source, i < lanes ? index : 0, i < lanes ? read : 0, bf16);
+        }
+        turn_words(words);
+        store_steps(words, out + depth * pack->width, pack->width, write, pack->depth - depth);
+    }
+}
+
+ALWAYS_INLINE void pack_panel(const struct matmul_pack *pack, bool bf16) {
+    for (int64_t first = 0; first < pack->width; first += LANES) {
+        if (pack->lanes_adjoin) {
+            pack_adjoining(pack, first, bf16);
+        } else {
+            pack_turning(pack, first, bf16);
+        }
+    }
+}
+
+static void pack_f32(const struct matmul_pack *pack) {
+    pack_panel(pack, false);
+}
+
+static void pack_bf16(const struct matmul_pack *pack) {
+    pack_panel(pack, true);
+}
+
+void matmul_kernels_init_avx512(struct matmul_kernels *kernels) {
+    kernels->f32 = (struct matmul_kernel){
+        .rows = TILE_ROWS,
+        .columns = TILE_COLUMNS,
+        .group = 1,
+        .packed_bytes = sizeof(float),
+        .pack = pack_f32,
+        .tile = tile_run,
+    };
+    kernels->bf16 = kernels->f32;
+    kernels->bf16.pack = pack_bf16;
+}

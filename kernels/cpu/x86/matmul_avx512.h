@@ -1,0 +1,159 @@
+/* matmul_avx512: what the fp32 and the bf16 variants for AVX-512 share: the order of the tile's
+ * loop, the way its sums are written, and the turning of 16 x 16 words.
+ * The including file defines MATMUL_STEP(sum, a, b): sum + a * b over one step. */
+#ifndef SKEP_KERNELS_CPU_X86_MATMUL_AVX512_H
+#define SKEP_KERNELS_CPU_X86_MATMUL_AVX512_H
+
+#include "base/check.h"
+#include "kernels/cpu/matmul.h"
+
+#include <immintrin.h>
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+enum { LANES = 16, TILE_ROWS = 14, TILE_VECTORS = 2, TILE_COLUMNS = LANES * TILE_VECTORS };
+
+/* The first `count` of 16 lanes; none when count <= 0. */
+ALWAYS_INLINE __mmask16 lane_mask(int64_t count) {
+    if (count >= LANES) {
+        return 0xffff;
+    }
+    return count <= 0 ? 0 : (__mmask16)((1u << count) - 1);
+}
+
+/* Turn rows[i] lane j into rows[j] lane i. */
+ALWAYS_INLINE void turn_words(__m512i rows[LANES]) {
+    __m512i pairs[LANES];
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i += 2) {
+        pairs[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+        pairs[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+    }
+    __m512i fours[LANES];
+#pragma GCC unroll 4
+    for (int i = 0; i < LANES; i += 4) {
+        fours[i] = _mm512_unpacklo_epi64(pairs[i], pairs[i + 2]);
+        fours[i + 1] = _mm512_unpackhi_epi64(pairs[i], pairs[i + 2]);
+        fours[i + 2] = _mm512_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+        fours[i + 3] = _mm512_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        __m512i even_low = _mm512_shuffle_i32x4(fours[i], fours[i + 4], 0x88);
+        __m512i odd_low = _mm512_shuffle_i32x4(fours[i], fours[i + 4], 0xdd);
+        __m512i even_high = _mm512_shuffle_i32x4(fours[i + 8], fours[i + 12], 0x88);
+        __m512i odd_high = _mm512_shuffle_i32x4(fours[i + 8], fours[i + 12], 0xdd);
+        rows[i] = _mm512_shuffle_i32x4(even_low, even_high, 0x88);
+        rows[i + 4] = _mm512_shuffle_i32x4(odd_low, odd_high, 0x88);
+        rows[i + 8] = _mm512_shuffle_i32x4(even_low, even_high, 0xdd);
+        rows[i + 12] = _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd);
+    }
+}
+
+/* Store words[step] to out + step * width for `steps` of 16. */
+ALWAYS_INLINE void store_steps(const __m512i words[LANES], uint32_t *out, int64_t width,
+                               __mmask16 lanes, int64_t steps) {
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) {
+        if (i < steps) {
+            _mm512_mask_storeu_epi32(out + i * width, lanes, words[i]);
+        }
+    }
+}
+
+/* To bf16, nearest even. The instruction of AVX512_BF16 would flush subnormals to zero. */
+ALWAYS_INLINE __m256i bf16_from_sums(__m512 sums) {
+    __m512i bits = _mm512_castps_si512(sums);
+    __m512i odd = _mm512_and_epi32(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff));
+    __mmask16 nan = _mm512_cmp_ps_mask(sums, sums, _CMP_UNORD_Q);
+    rounded = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
+}
+
+ALWAYS_INLINE void write_vector(const struct matmul_tile *tile, int row, int vector, __m512 sums) {
+    int column = vector * LANES;
+    __mmask16 lanes = lane_mask(tile->columns - column);
+    if (tile->bias != NULL) {
+        sums = _mm512_add_ps(sums, _mm512_maskz_loadu_ps(lanes, tile->bias + column));
+    }
+    if (tile->sum != NULL) {
+        const float *sum = tile->sum + row * tile->sum_stride + column;
+        sums = _mm512_add_ps(sums, _mm512_maskz_loadu_ps(lanes, sum));
+    }
+    int64_t place = row * tile->out_stride + column;
+    if (tile->dtype_out == DTYPE_F32) {
+        _mm512_mask_storeu_ps((float *)tile->out + place, lanes, sums);
+    } else {
+        _mm256_mask_storeu_epi16((uint16_t *)tile->out + place, lanes, bf16_from_sums(sums));
+    }
+}
+
+/* C's lines come from memory while the sums are made. */
+ALWAYS_INLINE void prefetch_out(const struct matmul_tile *tile, int rows) {
+    int64_t bytes = tile->dtype_out == DTYPE_F32 ? 4 : 2;
+    for (int i = 0; i < rows; i++) {
+        const char *row = (const char *)tile->out + i * tile->out_stride * bytes;
+        __builtin_prefetch(row, 1);
+        __builtin_prefetch(row + tile->columns * bytes - 1, 1);
+    }
+}
+
+/* Unrolled for `rows`, so that all sums stay in registers: 28 of them, 2 of b, 1 or 2 of a. */
+ALWAYS_INLINE void tile_rows(const struct matmul_tile *tile, const int rows) {
+    __m512 sums[TILE_ROWS][TILE_VECTORS];
+#pragma GCC unroll 14
+    for (int i = 0; i < rows; i++) {
+        sums[i][0] = _mm512_setzero_ps();
+        sums[i][1] = _mm512_setzero_ps();
+    }
+    prefetch_out(tile, rows);
+    const float *a = tile->a;
+    const char *b = tile->b;
+    int64_t b_stride = tile->b_stride;
+    for (int64_t step = tile->steps; step != 0; step--) {
+        __m512 b0 = _mm512_loadu_ps(b);
+        __m512 b1 = _mm512_loadu_ps(b + sizeof(__m512));
+#pragma GCC unroll 14
+        for (int i = 0; i < rows; i++) {
+            __m512 a_row = _mm512_set1_ps(a[i]);
+            sums[i][0] = MATMUL_STEP(sums[i][0], a_row, b0);
+            sums[i][1] = MATMUL_STEP(sums[i][1], a_row, b1);
+        }
+        a += rows;
+        b += b_stride;
+    }
+#pragma GCC unroll 14
+    for (int i = 0; i < rows; i++) {
+        write_vector(tile, i, 0, sums[i][0]);
+        write_vector(tile, i, 1, sums[i][1]);
+    }
+}
+
+static void tile_run(const struct matmul_tile *tile) {
+#define TILE_CASE(rows)                                                                            \
+    case rows:                                                                                     \
+        tile_rows(tile, rows);                                                                     \
+        return;
+    switch (tile->rows) {
+        TILE_CASE(1)
+        TILE_CASE(2)
+        TILE_CASE(3)
+        TILE_CASE(4)
+        TILE_CASE(5)
+        TILE_CASE(6)
+        TILE_CASE(7)
+        TILE_CASE(8)
+        TILE_CASE(9)
+        TILE_CASE(10)
+        TILE_CASE(11)
+        TILE_CASE(12)
+        TILE_CASE(13)
+        TILE_CASE(14)
+    default:
+        ASSERT(!"rows of a tile");
+    }
+#undef TILE_CASE
+}
+
+#endif

@@ -1,0 +1,296 @@
+#include "kernels/matmul.h"
+
+#include "base/check.h"
+#include "kernels/table.h"
+
+#include <stddef.h>
+
+/* A block of A, packed once and read by all threads, stays in the shared cache; a strip of B,
+ * packed by the thread that multiplies it, stays in that core's own. Each thread goes down the
+ * block of A once for its strip, so B is packed once for each block of rows of A, and never waits
+ * for others.
+ *
+ *              columns (strips of 64)
+ *           +--------+--------+--------
+ *   depth   | strip  |        |            B
+ *           +--------+--------+--------
+ *  +-----+  +--------+--------+--------
+ *  |panel|  | tile   |        |            C
+ *  +-----+  +--------+--------+--------
+ *  |panel|  | tile   |        |
+ */
+enum {
+    A_BLOCK_BYTES = 4 << 20, /* of packed A: the share of the third level that one use may take */
+    SUM_BLOCK_BYTES = 4 << 20,
+    DEPTH_BYTES = 4096, /* of one lane: a strip is 256 KiB, a quarter of the second level */
+    DEPTH_ALIGN = 32,   /* depths; keeps the panels of the last block whole words */
+    CHUNK_DEPTH = 64,   /* rows of a [depth, lanes] source that are read again from cache */
+    PACK_TILES = 8,     /* panels of A in one item of packing */
+    PART_TILES_MIN = 4, /* a strip of B is packed for at least so many panels of A */
+    WORKSPACE_ALIGN = 64,
+};
+
+/* How one product is cut. Only `parts` depends on the thread count: it moves no bit. */
+struct blocks {
+    int64_t rows, depth, columns; /* of one block */
+};
+
+struct job {
+    const struct matmul_args *args;
+    const struct matmul_kernel *kernel;
+    const char *a, *b, *bias;
+    char *c;
+    struct blocks blocks;
+    char *a_packed, *strips;
+    float *sums; /* NULL: C itself holds the sums between blocks of depth */
+    /* the block at hand */
+    int64_t row, rows, tiles;
+    int64_t column, columns;
+    int64_t depth_at, depth;
+    int64_t parts; /* of the rows: items = strips x parts */
+};
+
+static int64_t ceil_div(int64_t value, int64_t divisor) {
+    return (value + divisor - 1) / divisor;
+}
+
+static int64_t round_up(int64_t value, int64_t multiple) {
+    return ceil_div(value, multiple) * multiple;
+}
+
+static int64_t min_of(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Blocks as even as can be, each at most `limit`. */
+static int64_t even_block(int64_t size, int64_t limit) {
+    return ceil_div(size, ceil_div(size, limit));
+}
+
+static bool sums_apart(const struct matmul_args *args, int64_t depth) {
+    return args->dtype_out == DTYPE_BF16 && depth < args->k;
+}
+
+static struct blocks cut_blocks(const struct matmul_args *args, int64_t packed_bytes) {
+    struct blocks blocks;
+    blocks.depth = round_up(even_block(args->k, DEPTH_BYTES / packed_bytes), DEPTH_ALIGN);
+    blocks.rows = even_block(args->m, A_BLOCK_BYTES / (blocks.depth * packed_bytes));
+    blocks.columns = args->n;
+    if (sums_apart(args, blocks.depth)) {
+        int64_t limit = SUM_BLOCK_BYTES / (int64_t)sizeof(float) / blocks.rows;
+        blocks.columns = min_of(args->n, limit / MATMUL_STRIP * MATMUL_STRIP);
+    }
+    return blocks;
+}
+
+static int64_t a_packed_bytes(const struct matmul_args *args) {
+    int64_t whole = args->m * round_up(args->k, DEPTH_ALIGN) * (int64_t)sizeof(float);
+    return min_of(round_up(whole, WORKSPACE_ALIGN), A_BLOCK_BYTES);
+}
+
+static int64_t strip_bytes(const struct matmul_args *args) {
+    int64_t depth_bytes = round_up(args->k, DEPTH_ALIGN) * (int64_t)sizeof(float);
+    return MATMUL_STRIP * min_of(depth_bytes, DEPTH_BYTES);
+}
+
+static int64_t sum_bytes(const struct matmul_args *args) {
+    if (!sums_apart(args, DEPTH_BYTES / (int64_t)sizeof(float))) {
+        return 0;
+    }
+    int64_t whole = args->m * args->n * (int64_t)sizeof(float);
+    return min_of(round_up(whole, WORKSPACE_ALIGN), SUM_BLOCK_BYTES);
+}
+
+uint64_t matmul_workspace_bytes(const struct matmul_args *args, int threads) {
+    return (uint64_t)(a_packed_bytes(args) + sum_bytes(args) + threads * strip_bytes(args));
+}
+
+static int64_t tile_start(const struct job *job, int64_t tile) {
+    return job->rows * tile / job->tiles;
+}
+
+/* Bytes of packed panels for `lanes` lanes of the block at hand. */
+static int64_t packed_offset(const struct job *job, int64_t lanes) {
+    return lanes * round_up(job->depth, job->kernel->group) * job->kernel->packed_bytes;
+}
+
+static const char *source_at(const struct job *job, const char *base, int64_t stride, bool adjoin,
+                             int64_t lane, int64_t depth) {
+    int64_t index = adjoin ? depth * stride + lane : lane * stride + depth;
+    return base + index * dtype_bytes(job->args->dtype_in);
+}
+
+/* Pack one piece of depth of a panel that starts at `out`. */
+static void pack_piece(const struct job *job, struct matmul_pack *pack, const char *base,
+                       int64_t lane, int64_t depth, char *out) {
+    pack->depth = min_of(CHUNK_DEPTH, job->depth - depth);
+    pack->source =
+        source_at(job, base, pack->stride, pack->lanes_adjoin, lane, job->depth_at + depth);
+    pack->out = out + depth * pack->width * job->kernel->packed_bytes;
+    job->kernel->pack(pack);
+}
+
+static void pack_a_task(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct job *job = context;
+    struct matmul_pack pack = {.stride = job->args->lda, .lanes_adjoin = job->args->transpose_a};
+    int64_t first = item * PACK_TILES;
+    int64_t end = min_of(first + PACK_TILES, job->tiles);
+    for (int64_t depth = 0; depth < job->depth; depth += CHUNK_DEPTH) {
+        for (int64_t tile = first; tile < end; tile++) {
+            int64_t row = tile_start(job, tile);
+            pack.lanes = pack.width = tile_start(job, tile + 1) - row;
+            pack_piece(job, &pack, job->a, job->row + row, depth,
+                       job->a_packed + packed_offset(job, row));
+        }
+    }
+}
+
+static void pack_strip(const struct job *job, int64_t column, int64_t columns, char *strip) {
+    int64_t width = job->kernel->columns;
+    struct matmul_pack pack = {
+        .stride = job->args->ldb, .lanes_adjoin = !job->args->transpose_b, .width = width};
+    for (int64_t depth = 0; depth < job->depth; depth += CHUNK_DEPTH) {
+        for (int64_t at = 0; at < columns; at += width) {
+            pack.lanes = min_of(width, columns - at);
+            pack_piece(job, &pack, job->b, column + at, depth, strip + packed_offset(job, at));
+        }
+    }
+}
+
+static void load_bias(const struct job *job, int64_t column, int64_t columns, float *bias) {
+    for (int64_t j = 0; j < columns; j++) {
+        const char *value = job->bias + (column + j) * dtype_bytes(job->args->dtype_in);
+        bias[j] = job->args->dtype_in == DTYPE_F32
+                      ? *(const float *)(const void *)value
+                      : bf16_to_f32(*(const uint16_t *)(const void *)value);
+    }
+}
+
+/* Where the tile at (row, column) of C reads earlier sums and writes its own. */
+static void place_tile(const struct job *job, struct matmul_tile *tile, int64_t row,
+                       int64_t column) {
+    const struct matmul_args *args = job->args;
+    bool first = job->depth_at == 0;
+    bool last = job->depth_at + job->depth == args->k;
+    float *apart = NULL;
+    if (job->sums != NULL) {
+        apart = job->sums + (row - job->row) * job->blocks.columns + (column - job->column);
+    }
+    tile->dtype_out = args->dtype_out;
+    tile->out_stride = args->ldc;
+    tile->out = job->c + (row * args->ldc + column) * dtype_bytes(args->dtype_out);
+    tile->sum = first && !args->accumulate ? NULL : tile->out;
+    tile->sum_stride = args->ldc;
+    if (apart != NULL) {
+        tile->sum = first ? NULL : apart;
+        tile->sum_stride = job->blocks.columns;
+    }
+    if (apart != NULL && !last) {
+        tile->dtype_out = DTYPE_F32;
+        tile->out = apart;
+        tile->out_stride = job->blocks.columns;
+    }
+}
+
+/* Rows of B as they lie serve as steps when each is used once only: packing would not pay. */
+static bool reads_in_place(const struct job *job, int64_t columns) {
+    return job->tiles == 1 && !job->args->transpose_b && job->args->dtype_in == DTYPE_F32 &&
+           columns % job->kernel->columns == 0;
+}
+
+static void multiply_task(void *context, int64_t item, int thread) {
+    const struct job *job = context;
+    const struct matmul_kernel *kernel = job->kernel;
+    int64_t part = item % job->parts;
+    int64_t column = job->column + item / job->parts * MATMUL_STRIP;
+    int64_t columns = min_of(MATMUL_STRIP, job->column + job->columns - column);
+    float bias[MATMUL_STRIP];
+    struct matmul_tile tile = {.steps = ceil_div(job->depth, kernel->group)};
+    bool last = job->depth_at + job->depth == job->args->k;
+    if (last && job->bias != NULL) {
+        load_bias(job, column, columns, bias);
+    }
+    char *strip = job->strips + thread * strip_bytes(job->args);
+    bool in_place = reads_in_place(job, columns);
+    if (in_place) {
+        tile.b_stride = job->args->ldb * (int64_t)sizeof(float);
+        strip = (char *)job->b + (job->depth_at * job->args->ldb + column) * (int64_t)sizeof(float);
+    } else {
+        tile.b_stride = (int64_t)kernel->columns * kernel->group * kernel->packed_bytes;
+        pack_strip(job, column, columns, strip);
+    }
+    int64_t tile_end = job->tiles * (part + 1) / job->parts;
+    for (int64_t t = job->tiles * part / job->parts; t < tile_end; t++) {
+        int64_t row = tile_start(job, t);
+        tile.rows = (int)(tile_start(job, t + 1) - row);
+        tile.a = job->a_packed + packed_offset(job, row);
+        for (int64_t at = 0; at < columns; at += kernel->columns) {
+            tile.columns = (int)min_of(kernel->columns, columns - at);
+            tile.b = strip + (in_place ? at * (int64_t)sizeof(float) : packed_offset(job, at));
+            tile.bias = last && job->bias != NULL ? bias + at : NULL;
+            place_tile(job, &tile, job->row + row, column + at);
+            kernel->tile(&tile);
+        }
+    }
+}
+
+/* The fewest parts that keep at least 15 of 16 threads' time busy, while parts stay tall enough
+ * for the packing of B to pay. */
+static int64_t count_parts(int64_t strips, int64_t tiles, int threads) {
+    int64_t parts = 1;
+    while (tiles / (parts + 1) >= PART_TILES_MIN) {
+        int64_t items = strips * parts;
+        int64_t slots = round_up(items, threads);
+        if (items * 16 >= slots * 15) {
+            break;
+        }
+        parts++;
+    }
+    return parts;
+}
+
+static void run_block(const struct compute *compute, struct job *job) {
+    pool_run(compute->pool, pack_a_task, job, ceil_div(job->tiles, PACK_TILES));
+    int64_t strips = ceil_div(job->columns, MATMUL_STRIP);
+    job->parts = count_parts(strips, job->tiles, compute->pool->thread_count);
+    pool_run(compute->pool, multiply_task, job, strips * job->parts);
+}
+
+static void check_args(const struct matmul_args *args, const void *bias) {
+    ASSERT(args->m >= 1 && args->n >= 1 && args->k >= 1);
+    ASSERT(args->lda >= (args->transpose_a ? args->m : args->k));
+    ASSERT(args->ldb >= (args->transpose_b ? args->k : args->n));
+    ASSERT(args->ldc >= args->n);
+    ASSERT(args->dtype_in == DTYPE_F32 || args->dtype_in == DTYPE_BF16);
+    ASSERT(args->dtype_out == DTYPE_F32 || args->dtype_out == DTYPE_BF16);
+    ASSERT(!args->accumulate || (args->dtype_out == DTYPE_F32 && !args->bias));
+    ASSERT(args->bias == (bias != NULL));
+}
+
+void matmul_run(const struct compute *compute, const struct matmul_args *args, const void *a,
+                const void *b, const void *bias, void *c, void *workspace) {
+    check_args(args, bias);
+    ASSERT((uintptr_t)workspace % WORKSPACE_ALIGN == 0);
+    const struct matmul_kernels *kernels = &compute->table->matmul;
+    struct job job = {.args = args, .a = a, .b = b, .bias = bias, .c = c};
+    job.kernel = args->dtype_in == DTYPE_F32 ? &kernels->f32 : &kernels->bf16;
+    job.blocks = cut_blocks(args, job.kernel->packed_bytes);
+    job.a_packed = workspace;
+    job.strips = job.a_packed + a_packed_bytes(args);
+    if (sums_apart(args, job.blocks.depth)) {
+        job.sums = (float *)(void *)job.strips;
+        job.strips += sum_bytes(args);
+    }
+    for (job.row = 0; job.row < args->m; job.row += job.blocks.rows) {
+        job.rows = min_of(job.blocks.rows, args->m - job.row);
+        job.tiles = ceil_div(job.rows, job.kernel->rows);
+        for (job.column = 0; job.column < args->n; job.column += job.blocks.columns) {
+            job.columns = min_of(job.blocks.columns, args->n - job.column);
+            for (job.depth_at = 0; job.depth_at < args->k; job.depth_at += job.blocks.depth) {
+                job.depth = min_of(job.blocks.depth, args->k - job.depth_at);
+                run_block(compute, &job);
+            }
+        }
+    }
+}
