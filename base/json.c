@@ -128,6 +128,11 @@ bool json_find(const struct json_node *object, const char *key, struct json_node
     return true;
 }
 
+bool json_has(const struct json_node *object, const char *key) {
+    ASSERT(json_is_object(object->value));
+    return json_object_get(object->value, key) != NULL;
+}
+
 /* "rope_scaling.factor", "layer_types[3]": from the root down, by walking up. */
 static void field_name(const struct json_node *node, char *out, size_t capacity) {
     const struct json_node *way[JSON_DEPTH_MAX + 1];

@@ -41,6 +41,9 @@ void json_finish(struct json_document *document);
  * when found. `object` must be an object. */
 bool json_find(const struct json_node *object, const char *key, struct json_node *node);
 
+/* json_has: whether `key` is there at all, null or not. */
+bool json_has(const struct json_node *object, const char *key);
+
 /* json_get_X: member `key` of `object` as an X.
  * absent  a missing or null member is OK: *present false (present may be NULL), *value untouched
  * errors  STATUS_INPUT naming the field, what it is and what was wanted; nothing is written

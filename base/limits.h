@@ -12,6 +12,12 @@ enum {
     LANES_MAX = 4,            /* compute, collective, copy, net */
     OPERANDS_MAX = 12,        /* attention backward: 6 in, 3 out, positions, 2 spare */
     LAYERS_MAX = 1024,        /* the deepest published decoder has 126 */
+    VOCAB_MAX = 1 << 24,      /* token ids are int32; the largest published vocabulary is 262,144 */
+    HIDDEN_MAX = 1 << 20,     /* with VOCAB_MAX: no tensor above 2^44 elements, no model above 2^58 */
+    FFN_MAX = 1 << 22,        /* four times HIDDEN_MAX */
+    HEADS_MAX = 1 << 12,      /* heads * head_dim stays below 2^24 */
+    HEAD_DIM_MAX = 1 << 12,   /* the same product */
+    POSITIONS_MAX = 1 << 30,  /* positions are int32, and so is one past the last */
     SEGMENTS_MAX = 10,        /* begin .. outer */
     RUN_KEYS_MAX = 96,        /* the keys of run.yaml */
     CONFIG_BYTES_MAX = 1 << 20,     /* config.json; the largest published one is below 64 KiB */

@@ -11,19 +11,32 @@ enum family { FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_QWEN2, FAMILY_QWEN3, FAMILY_G
 
 /* What a parameter is, so that graph builders find it without names. */
 enum param_kind {
-    PARAM_EMBEDDING,          /* [vocab, hidden] */
-    PARAM_POSITIONS,          /* gpt2: [max_positions, hidden] */
-    PARAM_ATTENTION_NORM,     /* [hidden] */
+    PARAM_EMBEDDING,      /* [vocab, hidden] */
+    PARAM_POSITIONS,      /* gpt2: [max_positions, hidden] */
+    PARAM_ATTENTION_NORM, /* [hidden] */
     PARAM_ATTENTION_NORM_BIAS,
-    PARAM_Q, PARAM_K, PARAM_V, PARAM_O, /* [out, in] */
-    PARAM_Q_BIAS, PARAM_K_BIAS, PARAM_V_BIAS, PARAM_O_BIAS,
-    PARAM_Q_NORM, PARAM_K_NORM, /* [head_dim] */
-    PARAM_QKV,                  /* gpt2 c_attn: [in, 3 hidden] */
+    PARAM_Q,
+    PARAM_K,
+    PARAM_V,
+    PARAM_O, /* [out, in] */
+    PARAM_Q_BIAS,
+    PARAM_K_BIAS,
+    PARAM_V_BIAS,
+    PARAM_O_BIAS,
+    PARAM_Q_NORM,
+    PARAM_K_NORM, /* [head_dim] */
+    PARAM_QKV,    /* gpt2 c_attn: [in, 3 hidden] */
     PARAM_QKV_BIAS,
-    PARAM_MLP_NORM, PARAM_MLP_NORM_BIAS,
-    PARAM_GATE, PARAM_UP, PARAM_DOWN, /* gpt2: UP is c_fc, DOWN is mlp.c_proj, stored [in, out] */
-    PARAM_GATE_BIAS, PARAM_UP_BIAS, PARAM_DOWN_BIAS,
-    PARAM_FINAL_NORM, PARAM_FINAL_NORM_BIAS,
+    PARAM_MLP_NORM,
+    PARAM_MLP_NORM_BIAS,
+    PARAM_GATE,
+    PARAM_UP,
+    PARAM_DOWN, /* gpt2: UP is c_fc, DOWN is mlp.c_proj, stored [in, out] */
+    PARAM_GATE_BIAS,
+    PARAM_UP_BIAS,
+    PARAM_DOWN_BIAS,
+    PARAM_FINAL_NORM,
+    PARAM_FINAL_NORM_BIAS,
     PARAM_HEAD, /* [vocab, hidden]; absent when tied */
     PARAM_KIND_COUNT
 };
@@ -33,6 +46,7 @@ enum { PARAM_NO_LAYER = -1 };
 /* How init: random fills a parameter. */
 enum param_init { INIT_NORMAL, INIT_ZERO, INIT_ONE };
 
+/* One parameter tensor. Within a block parameters come in the order of their first use. */
 struct param {
     const char *name; /* the Hugging Face name, as transformers writes it */
     enum param_kind kind;
@@ -46,6 +60,10 @@ struct param {
 
 enum rope_kind { ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 };
 
+/* limits: vocab <= VOCAB_MAX, hidden <= HIDDEN_MAX, ffn <= FFN_MAX, layers <= LAYERS_MAX, heads and
+ * head_dim <= HEADS_MAX, HEAD_DIM_MAX, positions <= POSITIONS_MAX (base/limits.h), all above 0;
+ * kv_heads divides heads; head_dim is even where there is rope. So no product of two overflows
+ * int64. */
 struct blueprint {
     enum family family;
     const char *model_type;
@@ -61,14 +79,16 @@ struct blueprint {
     int64_t *layer_window; /* [layers]; 0: full attention */
     struct param *params;  /* blueprint order: embedding, blocks, final norm, head */
     int param_count;
-    int32_t eos_token, bos_token; /* -1 when absent */
-    const char *notice;           /* one line about accepted-but-idle fields, or NULL */
+    int32_t eos_token, bos_token; /* -1 when absent, or when no such row exists */
+    int32_t padding_token; /* the embedding row that lookups give no gradient; -1: none (gpt2) */
+    const char *notice;    /* one line about accepted-but-idle fields, or NULL */
 };
 
 /* blueprint_read: from a config.json's text.
  * place   how errors name the file
  * memory  everything lives in `region`
- * errors  STATUS_INPUT naming file, field, what was found and what is supported; *blueprint untouched */
+ * errors  STATUS_INPUT naming file, field, what was found and what is supported; *blueprint
+ * untouched */
 MUST_CHECK enum status blueprint_read(const char *json, size_t length, const char *place,
                                       struct region *region, struct blueprint *blueprint,
                                       struct fault *fault);
@@ -80,14 +100,19 @@ MUST_CHECK enum status blueprint_open(const char *path, struct region *region,
                                       struct blueprint *blueprint, char *folder,
                                       struct fault *fault);
 
-/* blueprint_param: the parameter of `kind` in `layer`, or NULL when the model has none. */
+/* blueprint_param: the parameter of `kind` in `layer` (PARAM_NO_LAYER outside blocks), or NULL when
+ * the model has none. Constant time in the number of layers. */
 const struct param *blueprint_param(const struct blueprint *blueprint, enum param_kind kind,
                                     int layer);
 
 int64_t param_elements(const struct param *param);
 int64_t blueprint_elements(const struct blueprint *blueprint);
 
-/* blueprint_rope_frequencies: inverse frequencies [head_dim / 2] in fp32, scaling applied. */
+/* blueprint_rope_frequencies: inverse frequencies, scaling applied.
+ * shapes    frequencies [head_dim / 2]
+ * dtypes    f32; each step rounded to f32 as transformers rounds it
+ * errors    none; ASSERTs that the model has rope
+ * accuracy  at most 2 f32 ulp from transformers 5.23.0 (its powers are PyTorch's) */
 void blueprint_rope_frequencies(const struct blueprint *blueprint, float *frequencies);
 
 #endif

@@ -1,0 +1,116 @@
+#include "runtime/model/family.h"
+
+enum status family_settle_shape(const struct hf_config *config, struct blueprint *blueprint,
+                                struct fault *fault) {
+    const struct json_node *root = config->root;
+    int64_t heads = config->num_attention_heads;
+    int64_t kv_heads = config->num_key_value_heads != 0 ? config->num_key_value_heads : heads;
+    if (heads % kv_heads != 0) {
+        return json_fault_member(root, "num_key_value_heads", fault,
+                                 "is %lld, allowed are divisors of the %lld attention heads",
+                                 (long long)kv_heads, (long long)heads);
+    }
+    if (config->head_dim == 0 && config->hidden_size % heads != 0) {
+        return json_fault_member(root, "num_attention_heads", fault,
+                                 "is %lld, which does not divide the hidden size %lld, and no "
+                                 "head_dim is given",
+                                 (long long)heads, (long long)config->hidden_size);
+    }
+    blueprint->vocab = config->vocab_size;
+    blueprint->hidden = config->hidden_size;
+    blueprint->ffn = config->intermediate_size;
+    blueprint->layers = config->num_hidden_layers;
+    blueprint->heads = heads;
+    blueprint->kv_heads = kv_heads;
+    blueprint->head_dim = config->head_dim != 0 ? config->head_dim : config->hidden_size / heads;
+    blueprint->max_positions = config->max_position_embeddings;
+    blueprint->norm_epsilon = config->norm_epsilon;
+    blueprint->tied = config->tie_word_embeddings;
+    blueprint->checkpoint_dtype = config->dtype;
+    blueprint->eos_token = config->eos_token;
+    blueprint->bos_token = config->bos_token;
+    blueprint->padding_token = config->padding_token;
+    return OK;
+}
+
+enum status family_settle_rope(struct hf_config *config, struct blueprint *blueprint,
+                               struct fault *fault) {
+    enum status status = hf_rope_read(config, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (blueprint->head_dim % 2 != 0) {
+        return json_fault_member(config->root, "head_dim", fault,
+                                 "is %lld (given, or hidden_size / num_attention_heads); rotary "
+                                 "embeddings want an even one",
+                                 (long long)blueprint->head_dim);
+    }
+    if (blueprint->head_dim > HEAD_DIM_MAX) {
+        return json_fault_member(config->root, "head_dim", fault,
+                                 "is %lld (hidden_size / num_attention_heads), at most %d is "
+                                 "supported",
+                                 (long long)blueprint->head_dim, HEAD_DIM_MAX);
+    }
+    blueprint->rope = config->rope.kind;
+    blueprint->rope_theta = config->rope.theta;
+    blueprint->rope_factor = config->rope.factor;
+    blueprint->rope_low_freq_factor = config->rope.low_freq_factor;
+    blueprint->rope_high_freq_factor = config->rope.high_freq_factor;
+    blueprint->rope_original_positions = config->rope.original_positions;
+    return OK;
+}
+
+static void list_attention(const struct blueprint *model, float std, struct param_list *list) {
+    int64_t q_width = model->heads * model->head_dim;
+    int64_t kv_width = model->kv_heads * model->head_dim;
+    param_list_vector(list, PARAM_ATTENTION_NORM, "input_layernorm.weight", model->hidden,
+                      INIT_ONE);
+    param_list_matrix(list, PARAM_Q, "self_attn.q_proj.weight", q_width, model->hidden, std);
+    param_list_matrix(list, PARAM_K, "self_attn.k_proj.weight", kv_width, model->hidden, std);
+    param_list_matrix(list, PARAM_V, "self_attn.v_proj.weight", kv_width, model->hidden, std);
+    if (model->qkv_bias) {
+        param_list_vector(list, PARAM_Q_BIAS, "self_attn.q_proj.bias", q_width, INIT_ZERO);
+        param_list_vector(list, PARAM_K_BIAS, "self_attn.k_proj.bias", kv_width, INIT_ZERO);
+        param_list_vector(list, PARAM_V_BIAS, "self_attn.v_proj.bias", kv_width, INIT_ZERO);
+    }
+    if (model->qk_norm) {
+        param_list_vector(list, PARAM_Q_NORM, "self_attn.q_norm.weight", model->head_dim, INIT_ONE);
+        param_list_vector(list, PARAM_K_NORM, "self_attn.k_norm.weight", model->head_dim, INIT_ONE);
+    }
+    param_list_matrix(list, PARAM_O, "self_attn.o_proj.weight", model->hidden, q_width, std);
+    if (model->o_bias) {
+        param_list_vector(list, PARAM_O_BIAS, "self_attn.o_proj.bias", model->hidden, INIT_ZERO);
+    }
+}
+
+static void list_mlp(const struct blueprint *model, float std, struct param_list *list) {
+    param_list_vector(list, PARAM_MLP_NORM, "post_attention_layernorm.weight", model->hidden,
+                      INIT_ONE);
+    param_list_matrix(list, PARAM_GATE, "mlp.gate_proj.weight", model->ffn, model->hidden, std);
+    param_list_matrix(list, PARAM_UP, "mlp.up_proj.weight", model->ffn, model->hidden, std);
+    if (model->mlp_bias) {
+        param_list_vector(list, PARAM_GATE_BIAS, "mlp.gate_proj.bias", model->ffn, INIT_ZERO);
+        param_list_vector(list, PARAM_UP_BIAS, "mlp.up_proj.bias", model->ffn, INIT_ZERO);
+    }
+    param_list_matrix(list, PARAM_DOWN, "mlp.down_proj.weight", model->hidden, model->ffn, std);
+    if (model->mlp_bias) {
+        param_list_vector(list, PARAM_DOWN_BIAS, "mlp.down_proj.bias", model->hidden, INIT_ZERO);
+    }
+}
+
+void family_list_decoder(const struct blueprint *blueprint, float init_std,
+                         struct param_list *list) {
+    param_list_matrix(list, PARAM_EMBEDDING, "model.embed_tokens.weight", blueprint->vocab,
+                      blueprint->hidden, init_std);
+    for (int layer = 0; layer < blueprint->layers; layer++) {
+        param_list_layer(list, "model.layers.", layer);
+        list_attention(blueprint, init_std, list);
+        list_mlp(blueprint, init_std, list);
+    }
+    param_list_layer(list, NULL, PARAM_NO_LAYER);
+    param_list_vector(list, PARAM_FINAL_NORM, "model.norm.weight", blueprint->hidden, INIT_ONE);
+    if (!blueprint->tied) {
+        param_list_matrix(list, PARAM_HEAD, "lm_head.weight", blueprint->vocab, blueprint->hidden,
+                          init_std);
+    }
+}

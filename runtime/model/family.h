@@ -1,0 +1,44 @@
+/* family: what one model family reads, fixes and contains; one row per family_*.c. */
+#ifndef SKEP_MODEL_FAMILY_H
+#define SKEP_MODEL_FAMILY_H
+
+#include "runtime/model/blueprint.h"
+#include "runtime/model/hf_config.h"
+#include "runtime/model/param_list.h"
+
+struct family_rules {
+    const char *model_type;
+    enum family family;
+    const struct hf_field *fields;
+    int field_count;
+
+    /* settle: the family's own checks, and the blueprint's values from the config's. `blueprint`
+     * has family, model_type and layer_window [num_hidden_layers] allocated (all full attention).
+     */
+    enum status (*settle)(struct hf_config *config, struct blueprint *blueprint,
+                          struct fault *fault);
+
+    /* list: the parameters in blueprint order, into `list`, from a settled blueprint. */
+    void (*list)(const struct blueprint *blueprint, float init_std, struct param_list *list);
+};
+
+extern const struct family_rules FAMILY_LLAMA_RULES;
+extern const struct family_rules FAMILY_MISTRAL_RULES;
+extern const struct family_rules FAMILY_QWEN2_RULES;
+extern const struct family_rules FAMILY_QWEN3_RULES;
+extern const struct family_rules FAMILY_GPT2_RULES;
+
+/* family_settle_shape: the sizes that every family has, checked against each other: kv heads divide
+ * heads, head_dim given or hidden / heads, even where there is rope. */
+MUST_CHECK enum status family_settle_shape(const struct hf_config *config,
+                                           struct blueprint *blueprint, struct fault *fault);
+
+/* family_settle_rope: the rotary embedding, read from the config. */
+MUST_CHECK enum status family_settle_rope(struct hf_config *config, struct blueprint *blueprint,
+                                          struct fault *fault);
+
+/* family_list_decoder: the parameters of the Llama-shaped families, by the blueprint's flags. */
+void family_list_decoder(const struct blueprint *blueprint, float init_std,
+                         struct param_list *list);
+
+#endif

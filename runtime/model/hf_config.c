@@ -1,0 +1,228 @@
+#include "runtime/model/hf_config.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+enum { SHOWN_TEXT_MAX = 60 };
+
+const char *const HF_SILU[] = {"silu", "swish", NULL};
+
+static void *member_of(struct hf_config *config, const struct hf_field *field) {
+    return (char *)config + field->offset;
+}
+
+static enum status read_count(const struct json_node *root, const struct hf_field *field,
+                              struct hf_config *config, struct fault *fault) {
+    int64_t *member = member_of(config, field);
+    struct json_node node;
+    if (!json_find(root, field->name, &node)) {
+        bool null = field->kind == HF_COUNT_OR_NULL && json_has(root, field->name);
+        *member = null ? 0 : (int64_t)field->fallback;
+        return OK;
+    }
+    int64_t value;
+    enum status status = json_as_i64(&node, &value, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (value < (int64_t)field->low || value > (int64_t)field->high) {
+        return json_fault(&node, fault, NULL, "is %lld, allowed are %lld to %lld", (long long)value,
+                          (long long)field->low, (long long)field->high);
+    }
+    *member = value;
+    return OK;
+}
+
+static enum status read_real(const struct json_node *root, const struct hf_field *field,
+                             struct hf_config *config, struct fault *fault) {
+    double value = field->fallback;
+    enum status status = json_get_f64(root, field->name, &value, NULL, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (!(value >= field->low && value <= field->high)) {
+        return json_fault_member(root, field->name, fault, "is %g, allowed are %g to %g", value,
+                                 field->low, field->high);
+    }
+    *(double *)member_of(config, field) = value;
+    return OK;
+}
+
+static enum status read_field(const struct json_node *root, const struct hf_field *field,
+                              struct hf_config *config, struct fault *fault) {
+    bool *flag = member_of(config, field);
+    switch (field->kind) {
+    case HF_COUNT:
+    case HF_COUNT_OR_NULL:
+        return read_count(root, field, config, fault);
+    case HF_REAL:
+        return read_real(root, field, config, fault);
+    case HF_FLAG:
+        *flag = field->fallback != 0;
+        return json_get_bool(root, field->name, flag, NULL, fault);
+    case HF_OTHER:
+        return OK;
+    case HF_TEXT:
+        break;
+    }
+    return json_get_text(root, field->name, member_of(config, field), NULL, fault);
+}
+
+static enum status read_dtype(const struct json_node *root, enum dtype *dtype,
+                              struct fault *fault) {
+    static const char PREFIX[] = "torch.";
+    const char *const names[] = {"dtype", "torch_dtype"};
+    *dtype = DTYPE_F32;
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        const char *text = NULL;
+        enum status status = json_get_text(root, names[i], &text, NULL, fault);
+        if (status != OK) {
+            return status;
+        }
+        if (text == NULL) {
+            continue;
+        }
+        const char *name =
+            strncmp(text, PREFIX, sizeof PREFIX - 1) == 0 ? text + sizeof PREFIX - 1 : text;
+        enum dtype found;
+        if (!dtype_parse(name, &found) || found == DTYPE_I32) {
+            return json_fault_member(root, names[i], fault,
+                                     "is \"%.*s\", supported are float32, bfloat16 and float16",
+                                     SHOWN_TEXT_MAX, text);
+        }
+        *dtype = found;
+        return OK;
+    }
+    return OK;
+}
+
+/* A token id, or the first of a list of them. Files on the Hub hold ids that no row stands for;
+ * such a token never occurs, so it is as good as absent. */
+static enum status read_token(const struct json_node *root, const char *name, int64_t *token,
+                              struct fault *fault) {
+    struct json_node node;
+    *token = -1;
+    if (!json_find(root, name, &node)) {
+        return OK;
+    }
+    if (!json_node_is_array(&node)) {
+        return json_as_i64(&node, token, fault);
+    }
+    if (json_count(&node) == 0) {
+        return OK;
+    }
+    struct json_node first = json_element(&node, 0);
+    return json_as_i64(&first, token, fault);
+}
+
+static int32_t token_in_vocabulary(int64_t token, int64_t vocab) {
+    return token >= 0 && token < vocab ? (int32_t)token : -1;
+}
+
+static enum status read_tokens(const struct json_node *root, struct hf_config *config,
+                               struct fault *fault) {
+    int64_t eos;
+    int64_t bos;
+    int64_t padding;
+    struct json_node node;
+    enum status status = read_token(root, "eos_token_id", &eos, fault);
+    if (status == OK) {
+        status = read_token(root, "bos_token_id", &bos, fault);
+    }
+    if (status == OK) {
+        status = read_token(root, "pad_token_id", &padding, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    bool from_the_end = padding == -1 && json_find(root, "pad_token_id", &node);
+    config->eos_token = token_in_vocabulary(eos, config->vocab_size);
+    config->bos_token = token_in_vocabulary(bos, config->vocab_size);
+    /* PyTorch's embedding counts a negative padding row from the end; -1 is what files hold. */
+    config->padding_token =
+        token_in_vocabulary(from_the_end ? config->vocab_size - 1 : padding, config->vocab_size);
+    return OK;
+}
+
+enum status hf_config_read(const struct json_node *root, const struct hf_field *fields,
+                           int field_count, struct hf_config *config, struct fault *fault) {
+    *config = (struct hf_config){.root = root};
+    for (int i = 0; i < field_count; i++) {
+        enum status status = read_field(root, &fields[i], config, fault);
+        if (status != OK) {
+            return status;
+        }
+    }
+    enum status status = read_dtype(root, &config->dtype, fault);
+    return status == OK ? read_tokens(root, config, fault) : status;
+}
+
+static enum status read_layer_type(const struct json_node *entry, int64_t window,
+                                   int64_t *layer_window, struct fault *fault) {
+    const char *type;
+    enum status status = json_as_text(entry, &type, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (strcmp(type, "full_attention") == 0 || strcmp(type, "attention") == 0) {
+        *layer_window = 0;
+        return OK;
+    }
+    if (strcmp(type, "sliding_attention") != 0) {
+        return json_fault(entry, fault, NULL,
+                          "is \"%.*s\", supported are full_attention and sliding_attention",
+                          SHOWN_TEXT_MAX, type);
+    }
+    if (window == 0) {
+        return json_fault(entry, fault, NULL, "is sliding_attention, but the model has no window");
+    }
+    *layer_window = window;
+    return OK;
+}
+
+enum status hf_layer_windows(const struct hf_config *config, int64_t window, int64_t first_windowed,
+                             int64_t *windows, struct fault *fault) {
+    int64_t layers = config->num_hidden_layers;
+    struct json_node types;
+    bool present;
+    enum status status = json_get_array(config->root, "layer_types", &types, &present, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (!present) {
+        for (int64_t i = 0; i < layers; i++) {
+            windows[i] = i >= first_windowed ? window : 0;
+        }
+        return OK;
+    }
+    if (json_count(&types) != (size_t)layers) {
+        return json_fault(&types, fault, NULL, "has %zu entries for %lld layers",
+                          json_count(&types), (long long)layers);
+    }
+    for (int64_t i = 0; i < layers; i++) {
+        struct json_node entry = json_element(&types, (size_t)i);
+        status = read_layer_type(&entry, window, &windows[i], fault);
+        if (status != OK) {
+            return status;
+        }
+    }
+    return OK;
+}
+
+enum status hf_check_activation(const struct hf_config *config, const char *field,
+                                const char *const *allowed, struct fault *fault) {
+    char list[96];
+    struct text text = text_over(list, sizeof list);
+    if (config->activation == NULL) {
+        return OK;
+    }
+    for (int i = 0; allowed[i] != NULL; i++) {
+        if (strcmp(config->activation, allowed[i]) == 0) {
+            return OK;
+        }
+        text_add(&text, "%s%s", i > 0 ? ", " : "", allowed[i]);
+    }
+    return json_fault_member(config->root, field, fault, "is \"%.*s\", supported: %s",
+                             SHOWN_TEXT_MAX, config->activation, list);
+}

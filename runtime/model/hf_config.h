@@ -1,0 +1,99 @@
+/* hf_config: the values of a Hugging Face config.json, read by a table of fields per family. */
+#ifndef SKEP_MODEL_HF_CONFIG_H
+#define SKEP_MODEL_HF_CONFIG_H
+
+#include "base/dtype.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "runtime/model/blueprint.h"
+
+/* How a field is read. A null member is an absent one, and an absent one has the default of the
+ * family's class in transformers; only *_OR_NULL fields tell null (read as 0) from absent. HF_OTHER
+ * fields are read by a function of their own, and stand in the table because they are accepted. */
+enum hf_kind { HF_COUNT, HF_COUNT_OR_NULL, HF_REAL, HF_FLAG, HF_TEXT, HF_OTHER };
+
+struct hf_field {
+    const char *name;
+    enum hf_kind kind;
+    size_t offset;   /* into struct hf_config */
+    double fallback; /* when absent; texts fall back to NULL */
+    double low;      /* smallest and largest value allowed */
+    double high;
+};
+
+/* The rotary embedding, from either spelling (rope_theta + rope_scaling, rope_parameters). */
+struct hf_rope {
+    enum rope_kind kind;
+    double theta, factor, low_freq_factor, high_freq_factor;
+    int64_t original_positions;
+};
+
+/* Names are those of the file. What a family does not read stays zero. */
+struct hf_config {
+    const struct json_node *root;
+    int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers;
+    int64_t num_attention_heads, num_key_value_heads, head_dim, max_position_embeddings;
+    int64_t sliding_window, max_window_layers;
+    double norm_epsilon, initializer_range;
+    bool use_sliding_window, attention_bias, mlp_bias, tie_word_embeddings;
+    bool scale_attn_weights, scale_attn_by_inverse_layer_idx, add_cross_attention;
+    const char *activation;
+    struct hf_rope rope;
+    enum dtype dtype;
+    int32_t eos_token, bos_token, padding_token; /* -1 when absent or outside the vocabulary */
+};
+
+/* Rows of a family's table: the defaults are the class's, the limits are base/limits.h's. */
+#define HF_COUNT_FIELD(name, member, fallback, high)                                               \
+    { name, HF_COUNT, offsetof(struct hf_config, member), fallback, 1, high }
+#define HF_NULLABLE_FIELD(name, member, fallback, high)                                            \
+    { name, HF_COUNT_OR_NULL, offsetof(struct hf_config, member), fallback, 1, high }
+#define HF_FLAG_FIELD(name, member, fallback)                                                      \
+    { name, HF_FLAG, offsetof(struct hf_config, member), fallback, 0, 1 }
+#define HF_REAL_FIELD(name, member, fallback, low, high)                                           \
+    { name, HF_REAL, offsetof(struct hf_config, member), fallback, low, high }
+#define HF_TEXT_FIELD(name, member)                                                                \
+    { name, HF_TEXT, offsetof(struct hf_config, member), 0, 0, 0 }
+
+#define HF_OTHER_FIELD(name)                                                                       \
+    { name, HF_OTHER, 0, 0, 0, 0 }
+
+/* What hf_config_read and hf_rope_read read besides the table. */
+#define HF_SHARED_FIELDS                                                                           \
+    HF_OTHER_FIELD("model_type"), HF_OTHER_FIELD("dtype"), HF_OTHER_FIELD("torch_dtype"),          \
+        HF_OTHER_FIELD("eos_token_id"), HF_OTHER_FIELD("bos_token_id"),                            \
+        HF_OTHER_FIELD("pad_token_id")
+#define HF_ROPE_FIELDS                                                                             \
+    HF_OTHER_FIELD("rope_theta"), HF_OTHER_FIELD("rope_scaling"),                                  \
+        HF_OTHER_FIELD("rope_parameters"), HF_OTHER_FIELD("original_max_position_embeddings"),     \
+        HF_OTHER_FIELD("layer_types")
+
+/* hf_config_read: every field of the table, and dtype and token ids.
+ * memory  *config points into the document: it must not outlive it
+ * errors  STATUS_INPUT naming the field, its value and what is allowed; *config undefined */
+MUST_CHECK enum status hf_config_read(const struct json_node *root, const struct hf_field *fields,
+                                      int field_count, struct hf_config *config,
+                                      struct fault *fault);
+
+/* hf_rope_read: fills config->rope.
+ * errors  STATUS_INPUT for types other than default, linear and llama3, unknown keys, wrong values
+ */
+MUST_CHECK enum status hf_rope_read(struct hf_config *config, struct fault *fault);
+
+/* hf_layer_windows: the attention window of each layer, 0 for full attention.
+ * shapes  windows [num_hidden_layers]
+ * rules   `layer_types` where present; otherwise layers from `first_windowed` on have `window`
+ * errors  STATUS_INPUT when layer_types has other entries, another length, or wants a window that
+ * is not given (window 0) */
+MUST_CHECK enum status hf_layer_windows(const struct hf_config *config, int64_t window,
+                                        int64_t first_windowed, int64_t *windows,
+                                        struct fault *fault);
+
+/* The names of x * sigmoid(x), NULL-terminated. */
+extern const char *const HF_SILU[];
+
+/* hf_check_activation: config->activation is absent or one of `allowed` (NULL-terminated). */
+MUST_CHECK enum status hf_check_activation(const struct hf_config *config, const char *field,
+                                           const char *const *allowed, struct fault *fault);
+
+#endif

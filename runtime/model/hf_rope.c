@@ -1,0 +1,171 @@
+/* hf_rope: reads the rotary embedding's fields in both spellings of config.json. */
+#include "runtime/model/hf_config.h"
+
+#include "base/text.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double THETA_DEFAULT = 10000.0; /* of every class that has rope */
+static const double THETA_MAX = 1e18;
+static const double FACTOR_MAX = 1e6;
+
+enum { SHOWN_TEXT_MAX = 60 };
+
+struct rope_type {
+    const char *name;
+    enum rope_kind kind;
+};
+
+static const struct rope_type TYPES[] = {
+    {"default", ROPE_DEFAULT}, {"linear", ROPE_LINEAR}, {"llama3", ROPE_LLAMA3}};
+
+/* What transformers reads for the supported types, and the factors that must be 1 or absent. */
+static const char *const KNOWN_KEYS[] = {"rope_type",
+                                         "type",
+                                         "rope_theta",
+                                         "factor",
+                                         "low_freq_factor",
+                                         "high_freq_factor",
+                                         "original_max_position_embeddings",
+                                         "partial_rotary_factor"};
+
+static enum status positive(const struct json_node *object, const char *key, double high,
+                            double *value, struct fault *fault) {
+    double found = *value;
+    bool present;
+    enum status status = json_get_f64(object, key, &found, &present, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (!(found > 0 && found <= high)) {
+        return present ? json_fault_member(object, key, fault,
+                                           "is %g, allowed are numbers above 0, at most %g", found,
+                                           high)
+                       : json_fault_member(object, key, fault, "is missing");
+    }
+    *value = found;
+    return OK;
+}
+
+static enum status check_keys(const struct json_node *object, struct fault *fault) {
+    struct json_walk walk = json_walk_over(object);
+    while (json_walk_next(&walk)) {
+        bool known = json_node_is_null(&walk.member);
+        for (size_t i = 0; i < ARRAY_COUNT(KNOWN_KEYS); i++) {
+            known = known || strcmp(walk.member.key, KNOWN_KEYS[i]) == 0;
+        }
+        if (!known) {
+            return json_fault(&walk.member, fault, NULL,
+                              "is not known and may change the mathematics; supported rope types: "
+                              "default, linear, llama3");
+        }
+    }
+    return OK;
+}
+
+static enum status read_kind(const struct json_node *object, enum rope_kind *kind,
+                             struct fault *fault) {
+    const char *key = json_has(object, "rope_type") ? "rope_type" : "type";
+    const char *name = "default";
+    enum status status = json_get_text(object, key, &name, NULL, fault);
+    if (status != OK) {
+        return status;
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(TYPES); i++) {
+        if (strcmp(name, TYPES[i].name) == 0) {
+            *kind = TYPES[i].kind;
+            return OK;
+        }
+    }
+    return json_fault_member(object, key, fault, "is \"%.*s\", supported: default, linear, llama3",
+                             SHOWN_TEXT_MAX, name);
+}
+
+static enum status read_llama3(const struct json_node *root, const struct json_node *object,
+                               int64_t max_positions, struct hf_rope *rope, struct fault *fault) {
+    double low = 0;
+    double high = 0;
+    enum status status = positive(object, "low_freq_factor", FACTOR_MAX, &low, fault);
+    if (status == OK) {
+        status = positive(object, "high_freq_factor", FACTOR_MAX, &high, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    if (high <= low) {
+        return json_fault_member(object, "high_freq_factor", fault,
+                                 "is %g, allowed are numbers above low_freq_factor, %g", high, low);
+    }
+    /* A field of the whole file goes before the dictionary's own, as in transformers. */
+    const char *key = "original_max_position_embeddings";
+    const struct json_node *holder = json_has(root, key) ? root : object;
+    int64_t original = max_positions;
+    status = json_get_i64(holder, key, &original, NULL, fault);
+    if (status == OK && (original < 1 || original > POSITIONS_MAX)) {
+        status = json_fault_member(holder, key, fault, "is %lld, allowed are 1 to %d",
+                                   (long long)original, POSITIONS_MAX);
+    }
+    if (status != OK) {
+        return status;
+    }
+    rope->low_freq_factor = low;
+    rope->high_freq_factor = high;
+    rope->original_positions = original;
+    return OK;
+}
+
+static enum status read_dictionary(const struct json_node *root, const struct json_node *object,
+                                   int64_t max_positions, struct hf_rope *rope,
+                                   struct fault *fault) {
+    enum status status = read_kind(object, &rope->kind, fault);
+    if (status == OK) {
+        status = check_keys(object, fault);
+    }
+    if (status == OK) {
+        status = positive(object, "rope_theta", THETA_MAX, &rope->theta, fault);
+    }
+    double partial = 1;
+    if (status == OK) {
+        status = json_get_f64(object, "partial_rotary_factor", &partial, NULL, fault);
+    }
+    if (status == OK && partial != 1) {
+        status = json_fault_member(object, "partial_rotary_factor", fault, "is %g, supported: 1",
+                                   partial);
+    }
+    if (status != OK || rope->kind == ROPE_DEFAULT) {
+        return status;
+    }
+    rope->factor = 0;
+    status = positive(object, "factor", FACTOR_MAX, &rope->factor, fault);
+    if (status != OK || rope->kind == ROPE_LINEAR) {
+        return status;
+    }
+    return read_llama3(root, object, max_positions, rope, fault);
+}
+
+enum status hf_rope_read(struct hf_config *config, struct fault *fault) {
+    const struct json_node *root = config->root;
+    struct hf_rope rope = {.kind = ROPE_DEFAULT, .theta = THETA_DEFAULT, .factor = 1};
+    struct json_node scaling;
+    struct json_node parameters;
+    bool scaled;
+    bool parametered;
+    enum status status = positive(root, "rope_theta", THETA_MAX, &rope.theta, fault);
+    if (status == OK) {
+        status = json_get_object(root, "rope_scaling", &scaling, &scaled, fault);
+    }
+    if (status == OK) {
+        status = json_get_object(root, "rope_parameters", &parameters, &parametered, fault);
+    }
+    /* The older spelling wins where both say something, as in transformers. */
+    if (status == OK && scaled && json_count(&scaling) > 0) {
+        status = read_dictionary(root, &scaling, config->max_position_embeddings, &rope, fault);
+    } else if (status == OK && parametered) {
+        status = read_dictionary(root, &parameters, config->max_position_embeddings, &rope, fault);
+    }
+    if (status == OK) {
+        config->rope = rope;
+    }
+    return status;
+}

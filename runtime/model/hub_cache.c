@@ -1,0 +1,99 @@
+#include "runtime/model/hub_cache.h"
+
+#include "base/file.h"
+#include "base/limits.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REVISION_BYTES = 256, COMMAND_BYTES = 300 };
+
+static bool is_name(const char *text, size_t length) {
+    if (length == 0 || length > 96 || text[0] == '.' || text[0] == '-') {
+        return false;
+    }
+    for (size_t i = 0; i < length; i++) {
+        if (!isalnum((unsigned char)text[i]) && strchr("-_.", text[i]) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool hub_cache_names_model(const char *path) {
+    const char *slash = strchr(path, '/');
+    return slash != NULL && is_name(path, (size_t)(slash - path)) &&
+           is_name(slash + 1, strlen(slash + 1));
+}
+
+static const char *environment(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+static bool cache_folder(char *out, size_t capacity) {
+    static const char *const WAYS[][2] = {{"HF_HUB_CACHE", ""},
+                                          {"HF_HOME", "/hub"},
+                                          {"XDG_CACHE_HOME", "/huggingface/hub"},
+                                          {"HOME", "/.cache/huggingface/hub"}};
+    for (size_t i = 0; i < ARRAY_COUNT(WAYS); i++) {
+        const char *value = environment(WAYS[i][0]);
+        if (value != NULL) {
+            int length = snprintf(out, capacity, "%s%s", value, WAYS[i][1]);
+            return length > 0 && (size_t)length < capacity;
+        }
+    }
+    return false;
+}
+
+/* The commit that refs/main names: hexadecimal, so that it cannot lead out of the folder. */
+static enum status read_revision(const char *model, char *revision, struct fault *fault) {
+    char path[PATH_BYTES + 16];
+    size_t length;
+    snprintf(path, sizeof path, "%s/refs/main", model);
+    enum status status = file_read_text(path, revision, REVISION_BYTES, &length, fault);
+    if (status != OK) {
+        return status;
+    }
+    length = strcspn(revision, " \r\n");
+    revision[length] = '\0';
+    if (length == 0 || strspn(revision, "0123456789abcdefABCDEF") != length) {
+        return fault_set(fault, STATUS_INPUT, path, NULL, "does not hold a commit's hash");
+    }
+    return OK;
+}
+
+enum status hub_cache_find(const char *name, char *folder, struct fault *fault) {
+    char cache[PATH_BYTES / 2];
+    char model[PATH_BYTES];
+    char revision[REVISION_BYTES];
+    char command[COMMAND_BYTES];
+    const char *slash = strchr(name, '/');
+    ASSERT(hub_cache_names_model(name));
+    snprintf(command, sizeof command, "hf download %s", name);
+    if (!cache_folder(cache, sizeof cache)) {
+        return fault_set(fault, STATUS_INPUT, name, command,
+                         "no such file, and no Hub cache: none of HF_HUB_CACHE, HF_HOME and HOME "
+                         "names a folder");
+    }
+    snprintf(model, sizeof model, "%s/models--%.*s--%s", cache, (int)(slash - name), name,
+             slash + 1);
+    if (!file_is_folder(model)) {
+        return fault_set(fault, STATUS_INPUT, name, command,
+                         "no such file, and not in the Hub cache %s", cache);
+    }
+    enum status status = read_revision(model, revision, fault);
+    if (status != OK) {
+        snprintf(fault->remedy, sizeof fault->remedy, "%s", command);
+        return status;
+    }
+    char found[PATH_BYTES + REVISION_BYTES + 16];
+    int length = snprintf(found, sizeof found, "%s/snapshots/%s", model, revision);
+    if (!file_is_folder(found) || length >= PATH_BYTES) {
+        return fault_set(fault, STATUS_INPUT, found, command, "the snapshot is not in the cache");
+    }
+    memcpy(folder, found, (size_t)length + 1);
+    return OK;
+}
