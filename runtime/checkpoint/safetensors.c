@@ -1,0 +1,257 @@
+#include "runtime/checkpoint/safetensors.h"
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/text.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { LENGTH_BYTES = 8, ENTRY_TEXT_BYTES = 2048 };
+
+static const struct {
+    const char *name;
+    int bits;
+} DTYPES[ST_DTYPE_COUNT] = {
+    [ST_BOOL] = {"BOOL", 8},
+    [ST_F4] = {"F4", 4},
+    [ST_F6_E2M3] = {"F6_E2M3", 6},
+    [ST_F6_E3M2] = {"F6_E3M2", 6},
+    [ST_U8] = {"U8", 8},
+    [ST_I8] = {"I8", 8},
+    [ST_F8_E5M2] = {"F8_E5M2", 8},
+    [ST_F8_E4M3] = {"F8_E4M3", 8},
+    [ST_F8_E8M0] = {"F8_E8M0", 8},
+    [ST_F8_E4M3FNUZ] = {"F8_E4M3FNUZ", 8},
+    [ST_F8_E5M2FNUZ] = {"F8_E5M2FNUZ", 8},
+    [ST_I16] = {"I16", 16},
+    [ST_U16] = {"U16", 16},
+    [ST_F16] = {"F16", 16},
+    [ST_BF16] = {"BF16", 16},
+    [ST_I32] = {"I32", 32},
+    [ST_U32] = {"U32", 32},
+    [ST_F32] = {"F32", 32},
+    [ST_F64] = {"F64", 64},
+    [ST_I64] = {"I64", 64},
+    [ST_U64] = {"U64", 64},
+    [ST_C64] = {"C64", 64},
+};
+
+const char *safetensors_dtype_name(enum safetensors_dtype dtype) {
+    return DTYPES[dtype].name;
+}
+
+int safetensors_dtype_bits(enum safetensors_dtype dtype) {
+    return DTYPES[dtype].bits;
+}
+
+bool safetensors_dtype_loads(enum safetensors_dtype dtype, enum dtype *memory) {
+    return dtype_parse(DTYPES[dtype].name, memory);
+}
+
+enum safetensors_dtype safetensors_dtype_of(enum dtype memory) {
+    static const enum safetensors_dtype OF[DTYPE_COUNT] = {
+        [DTYPE_F32] = ST_F32, [DTYPE_BF16] = ST_BF16, [DTYPE_F16] = ST_F16, [DTYPE_I32] = ST_I32};
+    return OF[memory];
+}
+
+/* The header's length, checked against the format's limit and the file's size. */
+static enum status read_length(int fd, const char *path, int64_t file_bytes, size_t *header_bytes,
+                               struct fault *fault) {
+    static const char REMEDY[] = "the file is truncated or not safetensors: fetch it again";
+    unsigned char bytes[LENGTH_BYTES];
+    if (file_bytes < LENGTH_BYTES) {
+        return fault_set(fault, STATUS_INPUT, path, REMEDY,
+                         "byte 0: %lld bytes cannot hold the header's length",
+                         (long long)file_bytes);
+    }
+    enum status status = file_read_at(fd, path, bytes, sizeof bytes, 0, fault);
+    if (status != OK) {
+        return status;
+    }
+    uint64_t length = 0;
+    for (int i = LENGTH_BYTES - 1; i >= 0; i--) {
+        length = length << 8 | bytes[i];
+    }
+    if (length > SAFETENSORS_HEADER_MAX) {
+        return fault_set(fault, STATUS_INPUT, path, REMEDY,
+                         "byte 0: a header of %llu bytes, at most %d are allowed",
+                         (unsigned long long)length, SAFETENSORS_HEADER_MAX);
+    }
+    if ((int64_t)length > file_bytes - LENGTH_BYTES) {
+        return fault_set(fault, STATUS_INPUT, path, REMEDY,
+                         "byte 0: a header of %llu bytes in a file of %lld",
+                         (unsigned long long)length, (long long)file_bytes);
+    }
+    *header_bytes = (size_t)length;
+    return OK;
+}
+
+static enum status read_table(int fd, const char *path, int64_t file_bytes, struct region *region,
+                              struct safetensors *file, struct fault *fault) {
+    size_t header_bytes = 0;
+    enum status status = read_length(fd, path, file_bytes, &header_bytes, fault);
+    if (status != OK) {
+        return status;
+    }
+    char *text = region_alloc(region, header_bytes + 1, 1);
+    status = file_read_at(fd, path, text, header_bytes, LENGTH_BYTES, fault);
+    if (status != OK) {
+        return status;
+    }
+    text[header_bytes] = '\0';
+    int64_t data_bytes = file_bytes - LENGTH_BYTES - (int64_t)header_bytes;
+    return safetensors_parse(text, header_bytes, data_bytes, path, region, file, fault);
+}
+
+enum status safetensors_open(const char *path, struct region *region, struct safetensors *file,
+                             struct fault *fault) {
+    int fd;
+    int64_t file_bytes;
+    enum status status = file_open_read(path, &fd, &file_bytes, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = read_table(fd, path, file_bytes, region, file, fault);
+    if (status != OK) {
+        close(fd);
+        return status;
+    }
+    file->fd = fd;
+    return OK;
+}
+
+void safetensors_close(struct safetensors *file) {
+    close(file->fd);
+    file->fd = -1;
+}
+
+const struct safetensors_entry *safetensors_find(const struct safetensors *file, const char *name) {
+    int low = 0;
+    int high = file->header.count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        int order = strcmp(file->by_name[middle]->name, name);
+        if (order == 0) {
+            return file->by_name[middle];
+        }
+        if (order < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return NULL;
+}
+
+const char *safetensors_metadata(const struct safetensors *file, const char *key) {
+    for (int i = 0; i < file->header.metadata_count; i++) {
+        if (strcmp(file->header.metadata[i].key, key) == 0) {
+            return file->header.metadata[i].value;
+        }
+    }
+    return NULL;
+}
+
+enum status safetensors_read(const struct safetensors *file, const struct safetensors_entry *entry,
+                             int64_t first, void *buffer, size_t count, struct fault *fault) {
+    ASSERT(first >= 0 && (int64_t)count <= entry->end - entry->begin - first);
+    return file_read_at(file->fd, file->path, buffer, count, file->data_at + entry->begin + first,
+                        fault);
+}
+
+int64_t safetensors_lay_out(struct safetensors_entry *entries, int count) {
+    int64_t end = 0;
+    for (int bits = 64; bits >= 8; bits /= 2) {
+        for (int i = 0; i < count; i++) {
+            struct safetensors_entry *entry = &entries[i];
+            if (DTYPES[entry->dtype].bits != bits) {
+                continue;
+            }
+            int64_t bytes;
+            entry->elements = 1;
+            for (int axis = 0; axis < entry->rank; axis++) {
+                bool over =
+                    __builtin_mul_overflow(entry->elements, entry->shape[axis], &entry->elements);
+                ASSERT(!over);
+            }
+            bool over = __builtin_mul_overflow(entry->elements, bits / 8, &bytes);
+            ASSERT(!over);
+            entry->begin = end;
+            over = __builtin_add_overflow(end, bytes, &end);
+            ASSERT(!over);
+            entry->end = end;
+        }
+    }
+    return end;
+}
+
+static void add_entry(struct text *text, const struct safetensors_entry *entry, bool first) {
+    text_add(text, "%s", first ? "" : ",");
+    text_add_json(text, entry->name);
+    text_add(text, ":{\"dtype\":\"%s\",\"shape\":[", DTYPES[entry->dtype].name);
+    for (int axis = 0; axis < entry->rank; axis++) {
+        text_add(text, "%s%lld", axis == 0 ? "" : ",", (long long)entry->shape[axis]);
+    }
+    text_add(text, "],\"data_offsets\":[%lld,%lld]}", (long long)entry->begin,
+             (long long)entry->end);
+}
+
+static void add_pair(struct text *text, const struct safetensors_pair *pair, bool first) {
+    text_add(text, "%s", first ? "\"__metadata__\":{" : ",");
+    text_add_json(text, pair->key);
+    text_add(text, ":");
+    text_add_json(text, pair->value);
+}
+
+/* The JSON piece by piece: piece 0 .. metadata, then its end, then the entries. One order for
+ * counting and for writing. */
+static void add_piece(struct text *text, const struct safetensors_header *header, int piece) {
+    if (piece < header->metadata_count) {
+        add_pair(text, &header->metadata[piece], piece == 0);
+        return;
+    }
+    int entry = piece - header->metadata_count;
+    if (entry == 0 && header->metadata_count > 0) {
+        text_add(text, header->count > 0 ? "}," : "}");
+    }
+    if (entry < header->count) {
+        add_entry(text, &header->entries[entry], entry == 0);
+    }
+}
+
+static size_t padded(size_t bytes) {
+    return (bytes + SAFETENSORS_ALIGN_BYTES - 1) / SAFETENSORS_ALIGN_BYTES *
+           SAFETENSORS_ALIGN_BYTES;
+}
+
+size_t safetensors_header_bytes(const struct safetensors_header *header) {
+    size_t bytes = LENGTH_BYTES + 2; /* the outer braces */
+    for (int piece = 0; piece <= header->metadata_count + header->count; piece++) {
+        char buffer[ENTRY_TEXT_BYTES];
+        struct text text = text_over(buffer, sizeof buffer);
+        add_piece(&text, header, piece);
+        ASSERT(!text.cut);
+        bytes += text.length;
+    }
+    return padded(bytes);
+}
+
+enum status safetensors_write_header(const struct safetensors_header *header, int fd,
+                                     const char *path, char *buffer, size_t capacity,
+                                     struct fault *fault) {
+    ASSERT(capacity > LENGTH_BYTES);
+    struct text text = text_over(buffer + LENGTH_BYTES, capacity - LENGTH_BYTES);
+    text_add(&text, "{");
+    for (int piece = 0; piece <= header->metadata_count + header->count; piece++) {
+        add_piece(&text, header, piece);
+    }
+    text_add(&text, "}");
+    size_t total = padded(LENGTH_BYTES + text.length);
+    text_add(&text, "%*s", (int)(total - LENGTH_BYTES - text.length), "");
+    ASSERT(!text.cut);
+    for (int i = 0; i < LENGTH_BYTES; i++) {
+        buffer[i] = (char)((total - LENGTH_BYTES) >> (8 * i) & 0xff);
+    }
+    return file_write_at(fd, path, buffer, total, 0, fault);
+}

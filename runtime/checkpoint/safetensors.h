@@ -1,0 +1,134 @@
+/* safetensors: the file format and nothing else. A file is an 8-byte little-endian header length,
+ * a JSON header padded with spaces, and the tensors' bytes, end to end:
+ *
+ *     0        8                 8 + header            8 + header + data
+ *     | length | {"a":{...},...}  | a's bytes | b's ... |
+ *              ^ JSON             ^ offset 0 of every "data_offsets" pair
+ */
+#ifndef SKEP_CHECKPOINT_SAFETENSORS_H
+#define SKEP_CHECKPOINT_SAFETENSORS_H
+
+#include "base/dtype.h"
+#include "base/fault.h"
+#include "base/region.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SAFETENSORS_RANK_MAX = 8,           /* PyTorch allows 64; no published model has more than 5 */
+    SAFETENSORS_TENSORS_MAX = 1 << 18,  /* the largest published file has below 20,000 */
+    SAFETENSORS_METADATA_MAX = 1 << 16, /* pairs of strings */
+    SAFETENSORS_ALIGN_BYTES = 8,        /* of the data's place in the file */
+};
+
+/* Every element type of the format. Skep loads those that safetensors_dtype_loads accepts. */
+enum safetensors_dtype {
+    ST_BOOL,
+    ST_F4,
+    ST_F6_E2M3,
+    ST_F6_E3M2,
+    ST_U8,
+    ST_I8,
+    ST_F8_E5M2,
+    ST_F8_E4M3,
+    ST_F8_E8M0,
+    ST_F8_E4M3FNUZ,
+    ST_F8_E5M2FNUZ,
+    ST_I16,
+    ST_U16,
+    ST_F16,
+    ST_BF16,
+    ST_I32,
+    ST_U32,
+    ST_F32,
+    ST_F64,
+    ST_I64,
+    ST_U64,
+    ST_C64,
+    ST_DTYPE_COUNT
+};
+
+struct safetensors_entry {
+    const char *name;
+    enum safetensors_dtype dtype;
+    int rank; /* 0: one element */
+    int64_t shape[SAFETENSORS_RANK_MAX];
+    int64_t elements;
+    int64_t begin, end; /* bytes, from the start of the data */
+};
+
+struct safetensors_pair {
+    const char *key, *value;
+};
+
+/* What stands in a header. */
+struct safetensors_header {
+    const struct safetensors_entry *entries; /* in the order of their bytes */
+    int count;
+    const struct safetensors_pair *metadata;
+    int metadata_count;
+};
+
+/* An open file. */
+struct safetensors {
+    const char *path;
+    int fd;
+    int64_t data_at; /* where the data starts in the file */
+    int64_t data_bytes;
+    struct safetensors_header header;
+    const struct safetensors_entry **by_name; /* sorted for safetensors_find */
+};
+
+const char *safetensors_dtype_name(enum safetensors_dtype dtype); /* "F32", as in the files */
+int safetensors_dtype_bits(enum safetensors_dtype dtype);
+/* safetensors_dtype_loads: the type in memory of a type that Skep loads (F32 BF16 F16 I32). */
+bool safetensors_dtype_loads(enum safetensors_dtype dtype, enum dtype *memory);
+enum safetensors_dtype safetensors_dtype_of(enum dtype memory);
+
+/* safetensors_parse: the table of a header that is in memory.
+ * text     header_bytes + 1 bytes, text[header_bytes] NUL; changed and kept by reference
+ * checked  JSON starting with '{', nothing but white space behind it; no duplicate names; every
+ *          shape's bytes equal to its range; ranges tile [0, data_bytes) without hole or overlap
+ * memory   table in `region`: at most SAFETENSORS_TENSORS_MAX entries; time n log n in its bytes
+ * errors   STATUS_INPUT with `path` and the tensor or the byte; *file untouched
+ * *file    gets path, data_bytes, header and by_name; fd is -1, data_at the header's end */
+MUST_CHECK enum status safetensors_parse(char *text, size_t header_bytes, int64_t data_bytes,
+                                         const char *path, struct region *region,
+                                         struct safetensors *file, struct fault *fault);
+
+/* safetensors_open: open `path` (kept by reference) and read its table into `region`.
+ * errors  STATUS_INPUT; *file untouched and nothing left open */
+MUST_CHECK enum status safetensors_open(const char *path, struct region *region,
+                                        struct safetensors *file, struct fault *fault);
+void safetensors_close(struct safetensors *file);
+
+/* safetensors_find: the tensor of this name, or NULL. */
+const struct safetensors_entry *safetensors_find(const struct safetensors *file, const char *name);
+
+/* safetensors_metadata: the value of a `__metadata__` key, or NULL. */
+const char *safetensors_metadata(const struct safetensors *file, const char *key);
+
+/* safetensors_read: `count` bytes of a tensor from its byte `first`. Allocates nothing. */
+MUST_CHECK enum status safetensors_read(const struct safetensors *file,
+                                        const struct safetensors_entry *entry, int64_t first,
+                                        void *buffer, size_t count, struct fault *fault);
+
+/* safetensors_lay_out: fill elements, begin and end of entries whose name, dtype, rank and shape
+ * are set: wider types first, so that each starts on a multiple of its width; within a width in
+ * the order given. Gives the bytes of the data.
+ * limits  whole-byte types; a product beyond 2^63-1 is a caller's bug */
+int64_t safetensors_lay_out(struct safetensors_entry *entries, int count);
+
+/* safetensors_header_bytes: where the data will start: 8 + JSON + padding, a multiple of
+ * SAFETENSORS_ALIGN_BYTES. */
+size_t safetensors_header_bytes(const struct safetensors_header *header);
+
+/* safetensors_write_header: length, JSON and padding at the start of `fd`.
+ * memory  buffer of safetensors_header_bytes() + 1; allocates nothing */
+MUST_CHECK enum status safetensors_write_header(const struct safetensors_header *header, int fd,
+                                                const char *path, char *buffer, size_t capacity,
+                                                struct fault *fault);
+
+#endif
