@@ -1,0 +1,415 @@
+#include "targets/profile.h"
+
+#include "base/limits.h"
+#include "base/yaml.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const SPACE_KEYS[SPACE_COUNT] = {
+    [SPACE_DEVICE] = "device", [SPACE_PINNED] = "pinned", [SPACE_HOST] = "host"};
+static const char *const KIND_KEYS[] = {[TARGET_CPU] = "cpu", [TARGET_CUDA] = "cuda"};
+static const char *const ISA_KEYS[] = {"scalar", "avx2", "avx512", "avx512_bf16", "neon"};
+
+#define SPACE_NAMES(space)                                                                         \
+    "memory." space ".capacity", "memory." space ".source", "memory." space ".declared[].name",    \
+        "memory." space ".declared[].bytes", "memory." space ".declared[].source"
+#define FIGURE_NAMES(figure) figure ".value", figure ".source"
+
+static const char *const KNOWN[] = {"name",
+                                    "description",
+                                    "kind",
+                                    "unified",
+                                    "alignment",
+                                    "threads",
+                                    SPACE_NAMES("device"),
+                                    SPACE_NAMES("pinned"),
+                                    SPACE_NAMES("host"),
+                                    FIGURE_NAMES("speeds.f32_flops"),
+                                    FIGURE_NAMES("speeds.bf16_flops"),
+                                    FIGURE_NAMES("speeds.memory_bandwidth"),
+                                    FIGURE_NAMES("speeds.host_link_bandwidth"),
+                                    FIGURE_NAMES("speeds.peer_link_bandwidth"),
+                                    FIGURE_NAMES("efficiency.matmul"),
+                                    FIGURE_NAMES("efficiency.memory"),
+                                    FIGURE_NAMES("efficiency.link"),
+                                    "capabilities.isa",
+                                    "capabilities.compute_capability",
+                                    "capabilities.multiprocessors"};
+
+/* The figures: where each stands in the file and in the struct, and what is possible at all. */
+struct figure_row {
+    const char *path;
+    size_t offset;
+    struct yaml_range range;
+};
+
+#define FIGURE(path, field, low, high)                                                             \
+    {                                                                                              \
+        path, offsetof(struct target, field), {                                                    \
+            low, high                                                                              \
+        }                                                                                          \
+    }
+static const struct figure_row FIGURES[] = {
+    FIGURE("speeds.f32_flops", f32_flops, 1e6, 1e18),
+    FIGURE("speeds.bf16_flops", bf16_flops, 1e6, 1e18),
+    FIGURE("speeds.memory_bandwidth", memory_bandwidth, 1e6, 1e15),
+    FIGURE("speeds.host_link_bandwidth", host_link_bandwidth, 1e6, 1e15),
+    FIGURE("speeds.peer_link_bandwidth", peer_link_bandwidth, 1e6, 1e15),
+    FIGURE("efficiency.matmul", matmul_efficiency, 0.01, 1),
+    FIGURE("efficiency.memory", memory_efficiency, 0.01, 1),
+    FIGURE("efficiency.link", link_efficiency, 0.01, 1),
+};
+
+enum {
+    ALIGN_BYTES_MAX = 1 << 20,
+    COMPUTE_MAJOR_MAX = 99,
+    MULTIPROCESSORS_MAX = 4096, /* ten times the largest device's */
+};
+
+/* What every step of one reading needs. */
+struct profile_reader {
+    struct yaml_document document;
+    struct region *region;
+    struct fault *fault;
+    struct target target;
+};
+
+static enum status find(struct profile_reader *reader, const char *path,
+                        const struct yaml_node **node) {
+    const struct yaml_node *found = yaml_find(&reader->document, path);
+    if (found != NULL) {
+        *node = found;
+        return OK;
+    }
+    char above[YAML_PATH_BYTES];
+    snprintf(above, sizeof above, "%s", path);
+    const struct yaml_node *nearest = NULL;
+    for (char *dot = strrchr(above, '.'); dot != NULL && nearest == NULL;
+         dot = strrchr(above, '.')) {
+        *dot = '\0';
+        nearest = yaml_find(&reader->document, above);
+    }
+    char place[sizeof reader->fault->place];
+    nearest = nearest != NULL ? nearest : reader->document.root;
+    snprintf(place, sizeof place, "%.280s:%d:%d", reader->document.place, nearest->line,
+             nearest->column);
+    return fault_set(reader->fault, STATUS_INPUT, place, NULL, "%s is missing", path);
+}
+
+static enum status read_text(struct profile_reader *reader, const char *path, const char **value) {
+    const struct yaml_node *node;
+    enum status status = find(reader, path, &node);
+    return status == OK ? yaml_text(&reader->document, node, value, reader->fault) : status;
+}
+
+static enum status read_whole(struct profile_reader *reader, const char *path,
+                              struct yaml_range range, int *value) {
+    const struct yaml_node *node;
+    int64_t wide;
+    enum status status = find(reader, path, &node);
+    if (status == OK) {
+        status = yaml_i64(&reader->document, node, range, &wide, reader->fault);
+    }
+    if (status == OK) {
+        *value = (int)wide;
+    }
+    return status;
+}
+
+/* *value: the index of the key's text in `names`. */
+static enum status read_choice(struct profile_reader *reader, const char *path,
+                               const char *const *names, int name_count, int *value) {
+    const char *text;
+    enum status status = read_text(reader, path, &text);
+    if (status != OK) {
+        return status;
+    }
+    char remedy[256];
+    struct text list = text_over(remedy, sizeof remedy);
+    text_add(&list, "one of");
+    for (int i = 0; i < name_count; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *value = i;
+            return OK;
+        }
+        text_add(&list, "%s %s", i > 0 ? "," : "", names[i]);
+    }
+    return yaml_refuse(&reader->document, yaml_find(&reader->document, path), reader->fault, remedy,
+                       "is \"%.80s\", which is unknown", text);
+}
+
+static enum status read_figures(struct profile_reader *reader) {
+    for (size_t i = 0; i < ARRAY_COUNT(FIGURES); i++) {
+        struct target_figure *figure =
+            (struct target_figure *)(void *)((char *)&reader->target + FIGURES[i].offset);
+        char path[YAML_PATH_BYTES];
+        const struct yaml_node *node;
+        snprintf(path, sizeof path, "%s.value", FIGURES[i].path);
+        enum status status = find(reader, path, &node);
+        if (status == OK) {
+            status =
+                yaml_f64(&reader->document, node, FIGURES[i].range, &figure->value, reader->fault);
+        }
+        snprintf(path, sizeof path, "%s.source", FIGURES[i].path);
+        if (status == OK) {
+            status = read_text(reader, path, &figure->source);
+        }
+        if (status != OK) {
+            return status;
+        }
+    }
+    return OK;
+}
+
+static enum status read_declared_line(struct profile_reader *reader, const struct yaml_node *item,
+                                      struct target_declared *line) {
+    char path[YAML_PATH_BYTES];
+    const struct yaml_node *bytes;
+    if (item->kind != YAML_MAP) {
+        return yaml_refuse(&reader->document, item, reader->fault, NULL,
+                           "must have name, bytes and source");
+    }
+    snprintf(path, sizeof path, "%.200s.name", item->path);
+    enum status status = read_text(reader, path, &line->name);
+    if (status == OK) {
+        snprintf(path, sizeof path, "%.200s.source", item->path);
+        status = read_text(reader, path, &line->source);
+    }
+    if (status == OK) {
+        snprintf(path, sizeof path, "%.200s.bytes", item->path);
+        status = find(reader, path, &bytes);
+    }
+    return status == OK ? yaml_bytes(&reader->document, bytes, &line->bytes, reader->fault)
+                        : status;
+}
+
+static enum status read_declared(struct profile_reader *reader, const struct yaml_node *list,
+                                 struct target_space *space) {
+    if (list->kind != YAML_LIST) {
+        return yaml_refuse(&reader->document, list, reader->fault, "write [] for none",
+                           "must be a list");
+    }
+    struct target_declared *lines =
+        region_alloc(reader->region, (size_t)list->child_count + 1, sizeof *lines);
+    uint64_t left = space->capacity_bytes;
+    int count = 0;
+    for (const struct yaml_node *item = list->child; item != NULL; item = item->sibling) {
+        enum status status = read_declared_line(reader, item, &lines[count]);
+        if (status != OK) {
+            return status;
+        }
+        if (lines[count].bytes >= left) {
+            return yaml_refuse(&reader->document, item, reader->fault, NULL,
+                               "leaves nothing of the space's capacity");
+        }
+        left -= lines[count].bytes;
+        count++;
+    }
+    space->declared = lines;
+    space->declared_count = count;
+    return OK;
+}
+
+static enum status read_space(struct profile_reader *reader, enum space index) {
+    struct target_space *space = &reader->target.spaces[index];
+    char path[YAML_PATH_BYTES];
+    const struct yaml_node *node;
+    snprintf(path, sizeof path, "memory.%s", SPACE_KEYS[index]);
+    if (reader->target.unified && index != SPACE_DEVICE) {
+        space->capacity_source = "";
+        node = yaml_find(&reader->document, path);
+        return node == NULL ? OK
+                            : yaml_refuse(&reader->document, node, reader->fault,
+                                          "count it in memory.device",
+                                          "is not memory of its own on a unified target");
+    }
+    snprintf(path, sizeof path, "memory.%s.capacity", SPACE_KEYS[index]);
+    enum status status = find(reader, path, &node);
+    if (status == OK) {
+        status = yaml_bytes(&reader->document, node, &space->capacity_bytes, reader->fault);
+    }
+    if (status == OK && space->capacity_bytes == 0) {
+        status = yaml_refuse(&reader->document, node, reader->fault, NULL, "must not be 0");
+    }
+    if (status == OK) {
+        snprintf(path, sizeof path, "memory.%s.source", SPACE_KEYS[index]);
+        status = read_text(reader, path, &space->capacity_source);
+    }
+    if (status == OK) {
+        snprintf(path, sizeof path, "memory.%s.declared", SPACE_KEYS[index]);
+        status = find(reader, path, &node);
+    }
+    return status == OK ? read_declared(reader, node, space) : status;
+}
+
+static enum status read_alignment(struct profile_reader *reader) {
+    int bytes = 0;
+    enum status status = read_whole(
+        reader, "alignment", (struct yaml_range){ARENA_ALIGN_BYTES, ALIGN_BYTES_MAX}, &bytes);
+    if (status == OK && (bytes & (bytes - 1)) != 0) {
+        status = yaml_refuse(&reader->document, yaml_find(&reader->document, "alignment"),
+                             reader->fault, NULL, "is %d, not a power of two", bytes);
+    }
+    reader->target.align_bytes = (uint32_t)bytes;
+    return status;
+}
+
+static enum status read_head(struct profile_reader *reader) {
+    struct target *target = &reader->target;
+    const struct yaml_node *unified;
+    int kind = 0;
+    enum status status = read_text(reader, "name", &target->name);
+    if (status == OK) {
+        status = read_text(reader, "description", &target->description);
+    }
+    if (status == OK) {
+        status = read_choice(reader, "kind", KIND_KEYS, ARRAY_COUNT(KIND_KEYS), &kind);
+        target->kind = (enum target_kind)kind;
+    }
+    if (status == OK) {
+        status = find(reader, "unified", &unified);
+    }
+    if (status == OK) {
+        status = yaml_bool(&reader->document, unified, &target->unified, reader->fault);
+    }
+    if (status == OK) {
+        status = read_alignment(reader);
+    }
+    return status == OK ? read_whole(reader, "threads", (struct yaml_range){1, THREADS_MAX},
+                                     &target->threads)
+                        : status;
+}
+
+static enum status read_compute_capability(struct profile_reader *reader) {
+    const char *text;
+    int used = 0;
+    int major;
+    int minor;
+    enum status status = read_text(reader, "capabilities.compute_capability", &text);
+    if (status != OK) {
+        return status;
+    }
+    if (strlen(text) > 4 || sscanf(text, "%2d.%1d%n", &major, &minor, &used) != 2 ||
+        text[used] != '\0' || major < 1 || minor < 0 || major > COMPUTE_MAJOR_MAX) {
+        return yaml_refuse(&reader->document,
+                           yaml_find(&reader->document, "capabilities.compute_capability"),
+                           reader->fault, NULL, "is \"%.80s\", not as in 8.6", text);
+    }
+    reader->target.compute_major = major;
+    reader->target.compute_minor = minor;
+    return OK;
+}
+
+static enum status read_capabilities(struct profile_reader *reader) {
+    static const char *const OF_CUDA[] = {"capabilities.compute_capability",
+                                          "capabilities.multiprocessors"};
+    static const char *const OF_CPU[] = {"capabilities.isa"};
+    bool cuda = reader->target.kind == TARGET_CUDA;
+    const char *const *foreign = cuda ? OF_CPU : OF_CUDA;
+    size_t foreign_count = cuda ? ARRAY_COUNT(OF_CPU) : ARRAY_COUNT(OF_CUDA);
+    for (size_t i = 0; i < foreign_count; i++) {
+        const struct yaml_node *node = yaml_find(&reader->document, foreign[i]);
+        if (node != NULL) {
+            return yaml_refuse(&reader->document, node, reader->fault, NULL,
+                               "says nothing of a %s target", KIND_KEYS[reader->target.kind]);
+        }
+    }
+    int isa = 0;
+    if (!cuda) {
+        enum status status =
+            read_choice(reader, "capabilities.isa", ISA_KEYS, ARRAY_COUNT(ISA_KEYS), &isa);
+        reader->target.isa = ISA_KEYS[isa];
+        return status;
+    }
+    reader->target.isa = "";
+    enum status status = read_compute_capability(reader);
+    return status == OK ? read_whole(reader, "capabilities.multiprocessors",
+                                     (struct yaml_range){1, MULTIPROCESSORS_MAX},
+                                     &reader->target.multiprocessor_count)
+                        : status;
+}
+
+enum status profile_read(const char *text, size_t length, const char *place, struct region *region,
+                         struct target *target, struct fault *fault) {
+    struct profile_reader reader = {.region = region, .fault = fault};
+    enum status status = yaml_open(text, length, place, region, &reader.document, fault);
+    if (status == OK) {
+        status = yaml_expect_known(&reader.document, KNOWN, ARRAY_COUNT(KNOWN), fault);
+    }
+    if (status == OK) {
+        status = read_head(&reader);
+    }
+    for (int space = 0; space < SPACE_COUNT && status == OK; space++) {
+        status = read_space(&reader, (enum space)space);
+    }
+    if (status == OK) {
+        status = read_figures(&reader);
+    }
+    if (status == OK) {
+        status = read_capabilities(&reader);
+    }
+    if (status == OK) {
+        reader.target.place = reader.document.place;
+        *target = reader.target;
+    }
+    return status;
+}
+
+static void write_quoted(struct text *text, const char *value) {
+    text_add_json(text, value); /* JSON's strings are YAML's double-quoted ones */
+}
+
+static void write_space(const struct target_space *space, const char *key, struct text *text) {
+    text_add(text, "  %s:\n    capacity: %llu\n    source: ", key,
+             (unsigned long long)space->capacity_bytes);
+    write_quoted(text, space->capacity_source);
+    text_add(text, "\n    declared:%s\n", space->declared_count == 0 ? " []" : "");
+    for (int i = 0; i < space->declared_count; i++) {
+        text_add(text, "      - name: ");
+        write_quoted(text, space->declared[i].name);
+        text_add(text, "\n        bytes: %llu\n        source: ",
+                 (unsigned long long)space->declared[i].bytes);
+        write_quoted(text, space->declared[i].source);
+        text_add(text, "\n");
+    }
+}
+
+static void write_figures(const struct target *target, struct text *text) {
+    char group[32] = "";
+    for (size_t i = 0; i < ARRAY_COUNT(FIGURES); i++) {
+        const struct target_figure *figure =
+            (const struct target_figure *)(const void *)((const char *)target + FIGURES[i].offset);
+        size_t group_length = strcspn(FIGURES[i].path, ".");
+        if (strncmp(group, FIGURES[i].path, group_length) != 0) {
+            snprintf(group, sizeof group, "%.*s", (int)group_length, FIGURES[i].path);
+            text_add(text, "%s:\n", group);
+        }
+        text_add(text, "  %s: {value: %.9g, source: ", FIGURES[i].path + group_length + 1,
+                 figure->value);
+        write_quoted(text, figure->source);
+        text_add(text, "}\n");
+    }
+}
+
+void profile_write(const struct target *target, struct text *text) {
+    text_add(text, "name: ");
+    write_quoted(text, target->name);
+    text_add(text, "\ndescription: ");
+    write_quoted(text, target->description);
+    text_add(text, "\nkind: %s\nunified: %s\nalignment: %u\nthreads: %d\nmemory:\n",
+             KIND_KEYS[target->kind], target->unified ? "true" : "false", target->align_bytes,
+             target->threads);
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        if (target->spaces[space].capacity_bytes > 0) {
+            write_space(&target->spaces[space], SPACE_KEYS[space], text);
+        }
+    }
+    write_figures(target, text);
+    if (target->kind == TARGET_CPU) {
+        text_add(text, "capabilities:\n  isa: %s\n", target->isa);
+    } else {
+        text_add(text, "capabilities:\n  compute_capability: %d.%d\n  multiprocessors: %d\n",
+                 target->compute_major, target->compute_minor, target->multiprocessor_count);
+    }
+}
