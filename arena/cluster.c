@@ -1,0 +1,258 @@
+#include "arena/cluster.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+static const uint64_t TOTAL_BYTES_MAX = (uint64_t)1 << 62;
+
+/* An item's birth or death, for the sweep. */
+struct event {
+    uint32_t step;
+    bool is_birth;
+    uint64_t bytes;
+};
+
+/* Deaths come first: lives are half-open, so bytes freed at a step can be given out at it. */
+static int compare_events(const void *left, const void *right) {
+    const struct event *a = left, *b = right;
+    if (a->step != b->step) {
+        return a->step < b->step ? -1 : 1;
+    }
+    return (int)a->is_birth - (int)b->is_birth;
+}
+
+static struct cluster cluster_alloc(int capacity, struct region *region) {
+    size_t count = (size_t)capacity;
+    return (struct cluster){
+        .bytes = region_alloc(region, count, sizeof(uint64_t)),
+        .align = region_alloc(region, count, sizeof(uint64_t)),
+        .first = region_alloc(region, count, sizeof(uint32_t)),
+        .last = region_alloc(region, count, sizeof(uint32_t)),
+        .source = region_alloc(region, count, sizeof(int)),
+    };
+}
+
+static void cluster_copy_item(struct cluster *to, const struct cluster *from, int item) {
+    to->bytes[to->count] = from->bytes[item];
+    to->align[to->count] = from->align[item];
+    to->first[to->count] = from->first[item];
+    to->last[to->count] = from->last[item];
+    to->source[to->count] = from->source[item];
+    to->count++;
+}
+
+static void cluster_measure(struct cluster *cluster, struct region *region) {
+    size_t event_count = (size_t)cluster->count * 2;
+    struct event *events = region_alloc(region, event_count, sizeof *events);
+    for (int i = 0; i < cluster->count; i++) {
+        events[2 * i] = (struct event){cluster->first[i], true, cluster->bytes[i]};
+        events[2 * i + 1] = (struct event){cluster->last[i], false, cluster->bytes[i]};
+    }
+    qsort(events, event_count, sizeof *events, compare_events);
+    uint64_t live_bytes = cluster->base_bytes;
+    cluster->bound_bytes = live_bytes;
+    cluster->bound_step = event_count > 0 ? events[0].step : 0;
+    for (size_t i = 0; i < event_count; i++) {
+        live_bytes += events[i].is_birth ? events[i].bytes : -events[i].bytes;
+        if (live_bytes > cluster->bound_bytes) {
+            cluster->bound_bytes = live_bytes;
+            cluster->bound_step = events[i].step;
+        }
+    }
+}
+
+struct cluster cluster_of_space(const struct extent *extents, int extent_count, enum space space,
+                                struct region *region) {
+    int count = 0;
+    for (int i = 0; i < extent_count; i++) {
+        count += extents[i].space == space;
+    }
+    struct cluster cluster = cluster_alloc(count, region);
+    uint64_t total_bytes = 0;
+    for (int i = 0; i < extent_count; i++) {
+        const struct extent *extent = &extents[i];
+        ASSERT(extent->bytes > 0 && extent->bytes < TOTAL_BYTES_MAX);
+        ASSERT(extent->first < extent->last && extent->space < SPACE_COUNT);
+        ASSERT(extent->align > 0 && (extent->align & (extent->align - 1)) == 0);
+        if (extent->space != space) {
+            continue;
+        }
+        /* Alignment may waste up to align - 1 bytes under each item. */
+        ASSERT(extent->align < TOTAL_BYTES_MAX);
+        total_bytes += extent->bytes + extent->align;
+        ASSERT(total_bytes < TOTAL_BYTES_MAX);
+        cluster.bytes[cluster.count] = extent->bytes;
+        cluster.align[cluster.count] = extent->align;
+        cluster.first[cluster.count] = extent->first;
+        cluster.last[cluster.count] = extent->last;
+        cluster.source[cluster.count] = i;
+        cluster.count++;
+    }
+    cluster_measure(&cluster, region);
+    return cluster;
+}
+
+/* The steps from the first birth to the last death. */
+struct span {
+    uint32_t begin, end;
+};
+
+static struct span cluster_span(const struct cluster *cluster) {
+    struct span span = {UINT32_MAX, 0};
+    for (int i = 0; i < cluster->count; i++) {
+        span.begin = cluster->first[i] < span.begin ? cluster->first[i] : span.begin;
+        span.end = cluster->last[i] > span.end ? cluster->last[i] : span.end;
+    }
+    return span;
+}
+
+static bool is_permanent(const struct cluster *cluster, int item, struct span span) {
+    return cluster->first[item] == span.begin && cluster->last[item] == span.end;
+}
+
+/* Stack what is alive throughout, largest alignment first so that gaps are rare, and give back the
+ * stack's top. */
+static uint64_t stack_permanent(const struct cluster *cluster, struct span span,
+                                struct extent *extents) {
+    uint64_t align_bits = 0;
+    for (int i = 0; i < cluster->count; i++) {
+        align_bits |= cluster->align[i];
+    }
+    uint64_t top_bytes = cluster->base_bytes;
+    for (uint64_t align = TOTAL_BYTES_MAX; align > 0; align >>= 1) {
+        if ((align_bits & align) == 0) {
+            continue;
+        }
+        for (int i = 0; i < cluster->count; i++) {
+            if (is_permanent(cluster, i, span) && cluster->align[i] == align) {
+                uint64_t offset = align_up(top_bytes, align);
+                extents[cluster->source[i]].offset = offset;
+                top_bytes = offset + cluster->bytes[i];
+            }
+        }
+    }
+    return top_bytes;
+}
+
+/* The items that are not alive throughout, above `base_bytes`, by birth. */
+static struct cluster cluster_rest(const struct cluster *cluster, struct span span,
+                                   uint64_t base_bytes, struct region *region) {
+    struct cluster rest = cluster_alloc(cluster->count, region);
+    rest.base_bytes = base_bytes;
+    for (int i = 0; i < cluster->count; i++) {
+        if (!is_permanent(cluster, i, span)) {
+            cluster_copy_item(&rest, cluster, i);
+        }
+    }
+    return rest;
+}
+
+/* Push onto `worklist` the parts of a cluster whose items are in order of birth. */
+static void cluster_cut(const struct cluster *cluster, struct region *region,
+                        struct cluster **worklist) {
+    for (int start = 0; start < cluster->count;) {
+        uint32_t end = cluster->last[start];
+        int stop = start + 1;
+        for (; stop < cluster->count && cluster->first[stop] < end; stop++) {
+            end = cluster->last[stop] > end ? cluster->last[stop] : end;
+        }
+        struct cluster *part = region_alloc(region, 1, sizeof *part);
+        *part = cluster_alloc(stop - start, region);
+        part->base_bytes = cluster->base_bytes;
+        part->next = *worklist;
+        for (; start < stop; start++) {
+            cluster_copy_item(part, cluster, start);
+        }
+        *worklist = part;
+    }
+}
+
+/* One round: every cluster of `pending` loses its permanent items and is cut; one that has none is
+ * pushed onto `done`. */
+static struct cluster *reduce_round(struct cluster *pending, struct extent *extents,
+                                    struct region *region, struct cluster **done) {
+    struct cluster *parts = NULL;
+    while (pending != NULL) {
+        struct cluster *cluster = pending;
+        pending = cluster->next;
+        struct span span = cluster_span(cluster);
+        struct cluster rest =
+            cluster_rest(cluster, span, stack_permanent(cluster, span, extents), region);
+        if (rest.count == cluster->count) {
+            cluster->next = *done;
+            *done = cluster;
+        } else {
+            cluster_cut(&rest, region, &parts);
+        }
+    }
+    return parts;
+}
+
+/* Falling bounds, then birth, so that the order does not depend on how the parts were found. */
+static int compare_clusters(const void *left, const void *right) {
+    const struct cluster *a = left, *b = right;
+    if (a->bound_bytes != b->bound_bytes) {
+        return a->bound_bytes > b->bound_bytes ? -1 : 1;
+    }
+    return a->first[0] < b->first[0] ? -1 : a->first[0] > b->first[0];
+}
+
+static struct cluster_list list_of(struct cluster *done, struct region *region) {
+    struct cluster_list list = {0};
+    for (const struct cluster *cluster = done; cluster != NULL; cluster = cluster->next) {
+        list.count++;
+    }
+    list.clusters = region_alloc(region, (size_t)list.count, sizeof *list.clusters);
+    int filled = 0;
+    for (struct cluster *cluster = done; cluster != NULL; cluster = cluster->next) {
+        cluster_measure(cluster, region);
+        list.clusters[filled++] = *cluster;
+    }
+    qsort(list.clusters, (size_t)list.count, sizeof *list.clusters, compare_clusters);
+    return list;
+}
+
+struct birth {
+    uint32_t first;
+    int item;
+};
+
+static int compare_births(const void *left, const void *right) {
+    const struct birth *a = left, *b = right;
+    if (a->first != b->first) {
+        return a->first < b->first ? -1 : 1;
+    }
+    return a->item < b->item ? -1 : a->item > b->item;
+}
+
+static struct cluster cluster_by_birth(const struct cluster *cluster, struct region *region) {
+    size_t count = (size_t)cluster->count;
+    struct birth *births = region_alloc(region, count, sizeof *births);
+    for (int i = 0; i < cluster->count; i++) {
+        births[i] = (struct birth){cluster->first[i], i};
+    }
+    qsort(births, count, sizeof *births, compare_births);
+    struct cluster sorted = cluster_alloc(cluster->count, region);
+    sorted.base_bytes = cluster->base_bytes;
+    for (int i = 0; i < cluster->count; i++) {
+        cluster_copy_item(&sorted, cluster, births[i].item);
+    }
+    return sorted;
+}
+
+struct cluster_list cluster_reduce(const struct cluster *whole, struct extent *extents,
+                                   struct region *region) {
+    struct cluster sorted = cluster_by_birth(whole, region);
+    struct cluster *pending = NULL, *done = NULL;
+    cluster_cut(&sorted, region, &pending);
+    for (int depth = 0; depth < CLUSTER_DEPTH_MAX; depth++) {
+        pending = reduce_round(pending, extents, region, &done);
+    }
+    while (pending != NULL) {
+        struct cluster *cluster = pending;
+        pending = cluster->next;
+        cluster->next = done;
+        done = cluster;
+    }
+    return list_of(done, region);
+}

@@ -1,0 +1,216 @@
+/* The proof that a plan is right: a sweep over each space's births and deaths that keeps what is
+ * alive in order of offset. It shares no code with the planner. */
+#include "arena/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An extent's birth or death. */
+struct change {
+    uint32_t step;
+    int is_birth;
+    int extent;
+};
+
+/* What is alive at the sweep's step, by offset: disjoint, or the sweep would have stopped. */
+struct alive {
+    const struct extent *extents;
+    int *ids;
+    int count;
+    uint64_t bytes;
+};
+
+static const char REMEDY[] = "this is a fault of the planner; do not run the plan";
+
+static int compare_changes(const void *left, const void *right) {
+    const struct change *a = left, *b = right;
+    if (a->step != b->step) {
+        return a->step < b->step ? -1 : 1;
+    }
+    if (a->is_birth != b->is_birth) {
+        return a->is_birth - b->is_birth; /* half-open lives: deaths first */
+    }
+    return a->extent - b->extent;
+}
+
+static uint64_t end_of(const struct extent *extent) {
+    return extent->offset + extent->bytes;
+}
+
+static const char *place_of(enum space space, char buffer[static 32]) {
+    snprintf(buffer, 32, "plan, %s space", space_name(space));
+    return buffer;
+}
+
+static enum status check_extent(const struct extent *extent, int index, struct fault *fault) {
+    if ((unsigned)extent->space >= SPACE_COUNT) {
+        return fault_set(fault, STATUS_FAILED, "plan", REMEDY, "extent %d '%s' is in no space",
+                         index, extent->name);
+    }
+    char place[32];
+    place_of(extent->space, place);
+    if (extent->first >= extent->last || extent->bytes == 0) {
+        return fault_set(fault, STATUS_FAILED, place, REMEDY,
+                         "extent %d '%s' has %llu bytes and the empty life [%u, %u)", index,
+                         extent->name, (unsigned long long)extent->bytes, extent->first,
+                         extent->last);
+    }
+    if (extent->align == 0 || (extent->align & (extent->align - 1)) != 0 ||
+        extent->offset % extent->align != 0) {
+        return fault_set(fault, STATUS_FAILED, place, REMEDY,
+                         "extent %d '%s' at offset %llu is not aligned to %llu", index,
+                         extent->name, (unsigned long long)extent->offset,
+                         (unsigned long long)extent->align);
+    }
+    if (extent->offset > UINT64_MAX - extent->bytes) {
+        return fault_set(fault, STATUS_FAILED, place, REMEDY,
+                         "extent %d '%s' at offset %llu ends beyond 2^64", index, extent->name,
+                         (unsigned long long)extent->offset);
+    }
+    return OK;
+}
+
+/* The position of the first alive extent whose offset is above or at that of `extent`. */
+static int position_of(const struct alive *alive, const struct extent *extent) {
+    int low = 0, high = alive->count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (alive->extents[alive->ids[middle]].offset < extent->offset) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static enum status overlap_fault(const struct extent *a, const struct extent *b,
+                                 struct fault *fault) {
+    char place[32];
+    return fault_set(fault, STATUS_FAILED, place_of(a->space, place), REMEDY,
+                     "extents '%s' (bytes [%llu, %llu), steps [%u, %u)) and '%s' "
+                     "(bytes [%llu, %llu), steps [%u, %u)) overlap",
+                     a->name, (unsigned long long)a->offset, (unsigned long long)end_of(a),
+                     a->first, a->last, b->name, (unsigned long long)b->offset,
+                     (unsigned long long)end_of(b), b->first, b->last);
+}
+
+/* Its two neighbours by offset are enough: all alive ones are disjoint. */
+static enum status alive_add(struct alive *alive, int id, struct fault *fault) {
+    const struct extent *extent = &alive->extents[id];
+    int position = position_of(alive, extent);
+    if (position > 0) {
+        const struct extent *below = &alive->extents[alive->ids[position - 1]];
+        if (end_of(below) > extent->offset) {
+            return overlap_fault(below, extent, fault);
+        }
+    }
+    if (position < alive->count) {
+        const struct extent *above = &alive->extents[alive->ids[position]];
+        if (end_of(extent) > above->offset) {
+            return overlap_fault(extent, above, fault);
+        }
+    }
+    memmove(&alive->ids[position + 1], &alive->ids[position],
+            (size_t)(alive->count - position) * sizeof *alive->ids);
+    alive->ids[position] = id;
+    alive->count++;
+    alive->bytes += extent->bytes;
+    return OK;
+}
+
+static void alive_remove(struct alive *alive, int id) {
+    int position = position_of(alive, &alive->extents[id]);
+    ASSERT(position < alive->count && alive->ids[position] == id);
+    alive->count--;
+    memmove(&alive->ids[position], &alive->ids[position + 1],
+            (size_t)(alive->count - position) * sizeof *alive->ids);
+    alive->bytes -= alive->extents[id].bytes;
+}
+
+/* What the sweep of one space found. */
+struct measured {
+    uint64_t peak_bytes, bound_bytes;
+    uint32_t peak_step;
+};
+
+static enum status compare_measured(const struct plan *plan, enum space space,
+                                    const struct measured *measured, struct fault *fault) {
+    char place[32];
+    place_of(space, place);
+    if (plan->peak_bytes[space] != measured->peak_bytes) {
+        return fault_set(
+            fault, STATUS_FAILED, place, REMEDY, "the peak is said to be %llu bytes and is %llu",
+            (unsigned long long)plan->peak_bytes[space], (unsigned long long)measured->peak_bytes);
+    }
+    if (plan->bound_bytes[space] != measured->bound_bytes ||
+        plan->peak_step[space] != measured->peak_step) {
+        return fault_set(fault, STATUS_FAILED, place, REMEDY,
+                         "at most %llu bytes are said to be alive, first at step %u; "
+                         "there are %llu, first at step %u",
+                         (unsigned long long)plan->bound_bytes[space], plan->peak_step[space],
+                         (unsigned long long)measured->bound_bytes, measured->peak_step);
+    }
+    return OK;
+}
+
+static enum status sweep(const struct plan *plan, enum space space, const struct change *changes,
+                         int change_count, struct alive *alive, struct fault *fault) {
+    struct measured measured = {0};
+    for (int i = 0; i < change_count; i++) {
+        const struct extent *extent = &plan->extents[changes[i].extent];
+        if (!changes[i].is_birth) {
+            alive_remove(alive, changes[i].extent);
+            continue;
+        }
+        enum status status = alive_add(alive, changes[i].extent, fault);
+        if (status != OK) {
+            return status;
+        }
+        uint64_t end = end_of(extent);
+        measured.peak_bytes = end > measured.peak_bytes ? end : measured.peak_bytes;
+        if (alive->bytes > measured.bound_bytes) {
+            measured.bound_bytes = alive->bytes;
+            measured.peak_step = changes[i].step;
+        }
+    }
+    return compare_measured(plan, space, &measured, fault);
+}
+
+static enum status verify_space(const struct plan *plan, enum space space, struct region *region,
+                                struct fault *fault) {
+    int count = 0;
+    for (int i = 0; i < plan->extent_count; i++) {
+        count += plan->extents[i].space == space;
+    }
+    struct change *changes = region_alloc(region, 2 * (size_t)count, sizeof *changes);
+    int filled = 0;
+    for (int i = 0; i < plan->extent_count; i++) {
+        const struct extent *extent = &plan->extents[i];
+        if (extent->space == space) {
+            changes[filled++] = (struct change){extent->first, 1, i};
+            changes[filled++] = (struct change){extent->last, 0, i};
+        }
+    }
+    qsort(changes, (size_t)filled, sizeof *changes, compare_changes);
+    struct alive alive = {.extents = plan->extents,
+                          .ids = region_alloc(region, (size_t)count + 1, sizeof(int))};
+    return sweep(plan, space, changes, filled, &alive, fault);
+}
+
+enum status arena_verify(const struct plan *plan, struct region *region, struct fault *fault) {
+    for (int i = 0; i < plan->extent_count; i++) {
+        enum status status = check_extent(&plan->extents[i], i, fault);
+        if (status != OK) {
+            return status;
+        }
+    }
+    for (enum space space = 0; space < SPACE_COUNT; space++) {
+        enum status status = verify_space(plan, space, region, fault);
+        if (status != OK) {
+            return status;
+        }
+    }
+    return OK;
+}
