@@ -101,7 +101,7 @@ def run_dump(skep, fixture, output, steps, extra_keys):
 
 
 def compare(found, expected, reference_errors):
-    """[(name, error, bound)] for every quantity; a missing, extra or misshapen tensor is a failure."""
+    """[(name, error, bound)] for every quantity; other names or shapes are a failure."""
     missing = sorted(set(expected) - set(found))
     extra = sorted(set(found) - set(expected))
     if missing or extra:

@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Each rule catches a planted violation, says what to do, and leaves sound code alone."""
+
+import contextlib
+import pathlib
+import tempfile
+import unittest
+from unittest import mock
+
+import c_source
+import rules
+import tidy
+
+SOUND = """/* sound: nothing to find here; malloc() and printf() in a comment are words. */
+#include "base/text.h"
+
+#include <stdio.h>
+
+static const char *const names[] = {"malloc(", "TO" "DO"};
+
+int sound_step(struct text *text, int count) {
+    for (int i = 0; i < count; i++) {
+        text_add(text, "free(%d)", i);
+    }
+    return text->free(count);
+}
+"""
+
+
+def messages(rule, path, text):
+    return [finding.message for finding in rule(tidy.Source(path, text))]
+
+
+def function_of(lines, name="planted"):
+    return f"static void {name}(void) {{\n" + "    ;\n" * (lines - 2) + "}\n"
+
+
+class RuleTest(unittest.TestCase):
+    def assert_found(self, rule, path, text, expected):
+        found = messages(rule, path, text)
+        self.assertTrue(any(expected in message for message in found), found)
+
+    def test_sound_source_has_no_findings(self):
+        for rule in tidy.FILE_RULES:
+            self.assertEqual(messages(rule, "runtime/model/sound.c", SOUND), [])
+
+    def test_upward_include_is_found(self):
+        for path, target in (
+            ("base/text.c", "arena/plan.h"),
+            ("arena/plan.c", "kernels/matmul.h"),
+            ("kernels/cpu/norm.c", "runtime/model/graph.h"),
+            ("runtime/model/graph.c", "arena/extent.h"),
+            ("runtime/schedule/lanes.c", "arena/plan.h"),
+            ("runtime/program/bind.c", "runtime/train/loop.h"),
+            ("runtime/cli/main.c", "tests/kernels/harness.h"),
+        ):
+            with self.subTest(path):
+                self.assert_found(tidy.check_includes, path, f'#include "{target}"\n',
+                                  f"may not include {target}")
+
+    def test_downward_include_is_allowed(self):
+        for path, target in (
+            ("kernels/cpu/norm.c", "kernels/norm.h"),
+            ("runtime/schedule/extents.c", "arena/extent.h"),
+            ("runtime/cli/main.c", "arena/plan.h"),
+            ("tests/unit/arena/test_plan.c", "arena/plan.h"),
+        ):
+            with self.subTest(path):
+                text = f'#include "{target}"\n'
+                self.assertEqual(messages(tidy.check_includes, path, text), [])
+
+    def test_include_without_folder_is_found(self):
+        self.assert_found(tidy.check_includes, "base/text.c", '#include "text.h"\n',
+                          "includes are from the root")
+
+    def test_unknown_folder_is_found(self):
+        self.assert_found(tidy.check_includes, "novel/a.c", '#include "base/text.h"\n',
+                          "not in the include table")
+
+    def test_foreign_header_outside_its_wrapper_is_found(self):
+        self.assert_found(tidy.check_includes, "runtime/model/a.c", "#include <jansson.h>\n",
+                          "wrapped by base/json.c")
+
+    def test_wrong_guard_is_found(self):
+        wrong = "#ifndef SKEP_PLAN_H\n#define SKEP_PLAN_H\n#endif\n"
+        right = wrong.replace("SKEP_PLAN_H", "SKEP_MODEL_PLAN_H")
+        self.assert_found(tidy.check_guard, "runtime/model/plan.h", wrong, "SKEP_MODEL_PLAN_H")
+        self.assertEqual(messages(tidy.check_guard, "runtime/model/plan.h", right), [])
+        self.assert_found(tidy.check_guard, "runtime/model/plan.h", right + "int late;\n",
+                          "nothing may follow")
+        self.assert_found(tidy.check_guard, "runtime/model/plan.h", "#pragma once\n",
+                          "guard the header")
+
+    def test_every_forbidden_call_is_found_and_explained(self):
+        for advice, names, _ in rules.FORBIDDEN_CALLS:
+            for name in names.split():
+                with self.subTest(name):
+                    self.assert_found(tidy.check_calls, "runtime/shard/a.c",
+                                      f"void f(void) {{\n    {name} (x);\n}}\n", advice)
+
+    def test_forbidden_call_is_allowed_in_its_own_place_only(self):
+        call = "void f(void) {\n    free(x);\n}\n"
+        self.assertEqual(messages(tidy.check_calls, "base/region.c", call), [])
+        self.assertNotEqual(messages(tidy.check_calls, "base/region_more.c", call), [])
+
+    def test_empty_words_are_found_in_names(self):
+        for word in rules.EMPTY_WORDS:
+            with self.subTest(word):
+                self.assert_found(tidy.check_names, f"base/{word}.h", "",
+                                  f"file name with '{word}'")
+                self.assert_found(tidy.check_names, "base/a.c", f"int plan_{word}_step;\n",
+                                  f"plan_{word}_step")
+        self.assertEqual(messages(tidy.check_names, "base/a.c", "/* common */ int futile;\n"), [])
+
+    def test_typedef_of_struct_is_found(self):
+        self.assert_found(tidy.check_names, "base/a.h", "typedef struct { int a; int b; } pair;\n",
+                          "no typedef")
+        self.assertEqual(
+            messages(tidy.check_names, "base/a.h", "typedef struct { int index; } rank_id;\n"), [])
+
+    def test_long_line_is_found(self):
+        self.assert_found(tidy.check_lengths, "base/a.c", "x" * 101 + "\n", "101 columns")
+        self.assertEqual(messages(tidy.check_lengths, "base/a.c", "\u00e9" * 100 + "\n"), [])
+
+    def test_long_file_is_found(self):
+        self.assert_found(tidy.check_lengths, "base/a.c", "int a;\n" * 501, "501 lines")
+        self.assertEqual(messages(tidy.check_lengths, "base/a.c", "int a;\n" * 500), [])
+
+    def test_long_function_is_found(self):
+        self.assert_found(tidy.check_lengths, "base/a.c", function_of(71), "planted has 71 lines")
+        self.assertEqual(messages(tidy.check_lengths, "base/a.c", function_of(70)), [])
+
+    def test_exception_that_is_no_longer_needed_is_found(self):
+        with mock.patch.dict(rules.LONG_FILES, {"base/a.c": "x"}), \
+             mock.patch.dict(rules.LONG_FUNCTIONS, {("base/a.c", "planted"): "x"}):
+            self.assertEqual(len(messages(tidy.check_lengths, "base/a.c", function_of(9))), 2)
+
+    def test_recursion_is_found(self):
+        self.assert_found(tidy.check_recursion, "base/a.c",
+                          "int walk(int n) {\n    return n ? walk(n - 1) : 0;\n}\n",
+                          "walk calls itself")
+        member = "int walk(int n) {\n    return x.walk(n);\n}\n"
+        self.assertEqual(messages(tidy.check_recursion, "base/a.c", member), [])
+
+    def test_forbidden_words_are_found(self):
+        for text in ("/* TO" "DO: later */", "/ho" "me/someone/skep", "#if 0",
+                     "as in the is" "sue", "see the ti" "cket"):
+            with self.subTest(text):
+                found = messages(tidy.check_words, "docs/a.md", text + "\n")
+                self.assertEqual(len(found), 1, found)
+
+    def test_stray_whitespace_is_found(self):
+        for text in ("int a; \n", "\tint a;\n", "int a;"):
+            with self.subTest(text):
+                self.assertEqual(len(messages(tidy.check_whitespace, "base/a.c", text)), 1)
+
+
+class FunctionTest(unittest.TestCase):
+    def test_functions_are_told_from_other_braces(self):
+        text = (
+            "struct a {\n    int b;\n};\n"
+            "static const int table[] = {1, 2};\n"
+            "enum { LIMIT = 3 };\n"
+            '__attribute__((target("avx2"))) static void first(int a,\n    int b) {\n'
+            "    if (a) {\n        second((struct c){1});\n    }\n}\n"
+            "#define MACRO(x) do { x; } while (0)\n"
+            "int second(void) {\n    return '{';\n}\n"
+        )
+        found = [(f.name, f.first_line, f.last_line) for f in c_source.functions(text)]
+        self.assertEqual(found, [("first", 6, 11), ("second", 13, 15)])
+
+
+class TreeTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = pathlib.Path(scratch.name)
+        (self.root / "base").mkdir()
+        self.patches = contextlib.ExitStack()
+        self.addCleanup(self.patches.close)
+        for table in (rules.LONG_FILES, rules.WIDE_FILES, rules.LONG_FUNCTIONS,
+                      rules.RECURSIVE_FUNCTIONS, rules.UNBUILT_FILES):
+            self.patches.enter_context(mock.patch.dict(table, clear=True))
+
+    def write(self, path, text):
+        (self.root / path).write_text(text)
+
+    def test_source_that_nothing_builds_is_found(self):
+        self.write("base/dead.c", "int dead;\n")
+        self.write("base/meson.build", "library('base', 'deadline.c')\n")
+        self.assertEqual([f.path for f in tidy.check_tree(self.root)], ["base/dead.c"])
+        self.write("base/meson.build", "library('base', 'dead.c')\n")
+        self.assertEqual(tidy.check_tree(self.root), [])
+
+    def test_exception_for_a_file_that_is_gone_is_found(self):
+        with mock.patch.dict(rules.LONG_FILES, {"base/gone.c": "x"}):
+            self.assertEqual([f.path for f in tidy.check_tree(self.root)], ["base/gone.c"])
+
+    def test_build_folders_are_not_read(self):
+        (self.root / "build-clang").mkdir()
+        self.write("build-clang/a.c", "\tmalloc(1); \n")
+        self.assertEqual(tidy.check_tree(self.root), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
