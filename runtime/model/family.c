@@ -1,28 +1,42 @@
 #include "runtime/model/family.h"
 
-enum status family_settle_shape(const struct hf_config *config, struct blueprint *blueprint,
-                                struct fault *fault) {
-    const struct json_node *root = config->root;
+static enum status settle_heads(const struct hf_config *config, const char *heads_field,
+                                struct blueprint *blueprint, struct fault *fault) {
     int64_t heads = config->num_attention_heads;
     int64_t kv_heads = config->num_key_value_heads != 0 ? config->num_key_value_heads : heads;
+    int64_t head_dim = config->head_dim != 0 ? config->head_dim : config->hidden_size / heads;
     if (heads % kv_heads != 0) {
-        return json_fault_member(root, "num_key_value_heads", fault,
+        return json_fault_member(config->root, "num_key_value_heads", fault,
                                  "is %lld, allowed are divisors of the %lld attention heads",
                                  (long long)kv_heads, (long long)heads);
     }
     if (config->head_dim == 0 && config->hidden_size % heads != 0) {
-        return json_fault_member(root, "num_attention_heads", fault,
+        return json_fault_member(config->root, heads_field, fault,
                                  "is %lld, which does not divide the hidden size %lld, and no "
                                  "head_dim is given",
                                  (long long)heads, (long long)config->hidden_size);
+    }
+    if (head_dim > HEAD_DIM_MAX) {
+        return json_fault_member(config->root, heads_field, fault,
+                                 "is %lld, which makes a head_dim of %lld; at most %d is supported",
+                                 (long long)heads, (long long)head_dim, HEAD_DIM_MAX);
+    }
+    blueprint->heads = heads;
+    blueprint->kv_heads = kv_heads;
+    blueprint->head_dim = head_dim;
+    return OK;
+}
+
+enum status family_settle_shape(const struct hf_config *config, const char *heads_field,
+                                struct blueprint *blueprint, struct fault *fault) {
+    enum status status = settle_heads(config, heads_field, blueprint, fault);
+    if (status != OK) {
+        return status;
     }
     blueprint->vocab = config->vocab_size;
     blueprint->hidden = config->hidden_size;
     blueprint->ffn = config->intermediate_size;
     blueprint->layers = config->num_hidden_layers;
-    blueprint->heads = heads;
-    blueprint->kv_heads = kv_heads;
-    blueprint->head_dim = config->head_dim != 0 ? config->head_dim : config->hidden_size / heads;
     blueprint->max_positions = config->max_position_embeddings;
     blueprint->norm_epsilon = config->norm_epsilon;
     blueprint->tied = config->tie_word_embeddings;
@@ -33,7 +47,7 @@ enum status family_settle_shape(const struct hf_config *config, struct blueprint
     return OK;
 }
 
-enum status family_settle_rope(struct hf_config *config, struct blueprint *blueprint,
+static enum status settle_rope(struct hf_config *config, struct blueprint *blueprint,
                                struct fault *fault) {
     enum status status = hf_rope_read(config, fault);
     if (status != OK) {
@@ -45,12 +59,6 @@ enum status family_settle_rope(struct hf_config *config, struct blueprint *bluep
                                  "embeddings want an even one",
                                  (long long)blueprint->head_dim);
     }
-    if (blueprint->head_dim > HEAD_DIM_MAX) {
-        return json_fault_member(config->root, "head_dim", fault,
-                                 "is %lld (hidden_size / num_attention_heads), at most %d is "
-                                 "supported",
-                                 (long long)blueprint->head_dim, HEAD_DIM_MAX);
-    }
     blueprint->rope = config->rope.kind;
     blueprint->rope_theta = config->rope.theta;
     blueprint->rope_factor = config->rope.factor;
@@ -58,6 +66,16 @@ enum status family_settle_rope(struct hf_config *config, struct blueprint *bluep
     blueprint->rope_high_freq_factor = config->rope.high_freq_factor;
     blueprint->rope_original_positions = config->rope.original_positions;
     return OK;
+}
+
+enum status family_settle_decoder(struct hf_config *config, struct blueprint *blueprint,
+                                  struct fault *fault) {
+    static const char *const SILU[] = {"silu", "swish", NULL};
+    enum status status = hf_check_activation(config, "hidden_act", SILU, fault);
+    if (status == OK) {
+        status = family_settle_shape(config, "num_attention_heads", blueprint, fault);
+    }
+    return status == OK ? settle_rope(config, blueprint, fault) : status;
 }
 
 static void list_attention(const struct blueprint *model, float std, struct param_list *list) {

@@ -29,13 +29,15 @@ extern const struct family_rules FAMILY_QWEN3_RULES;
 extern const struct family_rules FAMILY_GPT2_RULES;
 
 /* family_settle_shape: the sizes that every family has, checked against each other: kv heads divide
- * heads, head_dim given or hidden / heads, even where there is rope. */
-MUST_CHECK enum status family_settle_shape(const struct hf_config *config,
+ * heads, head_dim is given or hidden / heads, and at most HEAD_DIM_MAX.
+ * heads_field  what the family's file calls the number of heads, for faults */
+MUST_CHECK enum status family_settle_shape(const struct hf_config *config, const char *heads_field,
                                            struct blueprint *blueprint, struct fault *fault);
 
-/* family_settle_rope: the rotary embedding, read from the config. */
-MUST_CHECK enum status family_settle_rope(struct hf_config *config, struct blueprint *blueprint,
-                                          struct fault *fault);
+/* family_settle_decoder: what the Llama-shaped families share: activation, shape, and the rotary
+ * embedding with its even head_dim. */
+MUST_CHECK enum status family_settle_decoder(struct hf_config *config, struct blueprint *blueprint,
+                                             struct fault *fault);
 
 /* family_list_decoder: the parameters of the Llama-shaped families, by the blueprint's flags. */
 void family_list_decoder(const struct blueprint *blueprint, float init_std,

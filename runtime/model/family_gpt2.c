@@ -33,7 +33,7 @@ static enum status settle(struct hf_config *config, struct blueprint *blueprint,
     }
     enum status status = hf_check_activation(config, "activation_function", ACTIVATIONS, fault);
     if (status == OK) {
-        status = family_settle_shape(config, blueprint, fault);
+        status = family_settle_shape(config, "n_head", blueprint, fault);
     }
     if (status != OK) {
         return status;

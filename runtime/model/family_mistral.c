@@ -36,13 +36,7 @@ static enum status check_layer_types(const struct hf_config *config,
 
 static enum status settle(struct hf_config *config, struct blueprint *blueprint,
                           struct fault *fault) {
-    enum status status = hf_check_activation(config, "hidden_act", HF_SILU, fault);
-    if (status == OK) {
-        status = family_settle_shape(config, blueprint, fault);
-    }
-    if (status == OK) {
-        status = family_settle_rope(config, blueprint, fault);
-    }
+    enum status status = family_settle_decoder(config, blueprint, fault);
     if (status == OK) {
         status =
             hf_layer_windows(config, config->sliding_window, 0, blueprint->layer_window, fault);

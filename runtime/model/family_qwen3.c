@@ -24,13 +24,7 @@ static const struct hf_field FIELDS[] = {
 
 static enum status settle(struct hf_config *config, struct blueprint *blueprint,
                           struct fault *fault) {
-    enum status status = hf_check_activation(config, "hidden_act", HF_SILU, fault);
-    if (status == OK) {
-        status = family_settle_shape(config, blueprint, fault);
-    }
-    if (status == OK) {
-        status = family_settle_rope(config, blueprint, fault);
-    }
+    enum status status = family_settle_decoder(config, blueprint, fault);
     blueprint->qkv_bias = config->attention_bias;
     blueprint->o_bias = config->attention_bias;
     blueprint->qk_norm = true;

@@ -6,8 +6,6 @@
 
 enum { SHOWN_TEXT_MAX = 60 };
 
-const char *const HF_SILU[] = {"silu", "swish", NULL};
-
 static void *member_of(struct hf_config *config, const struct hf_field *field) {
     return (char *)config + field->offset;
 }

@@ -89,9 +89,6 @@ MUST_CHECK enum status hf_layer_windows(const struct hf_config *config, int64_t 
                                         int64_t first_windowed, int64_t *windows,
                                         struct fault *fault);
 
-/* The names of x * sigmoid(x), NULL-terminated. */
-extern const char *const HF_SILU[];
-
 /* hf_check_activation: config->activation is absent or one of `allowed` (NULL-terminated). */
 MUST_CHECK enum status hf_check_activation(const struct hf_config *config, const char *field,
                                            const char *const *allowed, struct fault *fault);
