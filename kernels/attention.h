@@ -8,7 +8,8 @@
  * s <= t, t - s < window (window 0: no bound) and s is in t's document: s >= t - positions[t].
  * positions [rows, time] i32 count from 0 at each document's first token. Query head h reads
  * key-value head h / (heads / kv_heads). Strides are elements from one token to the next; heads are
- * contiguous inside a token: q [rows, time, heads, head_dim], k and v [rows, time, kv_heads, head_dim]. */
+ * contiguous inside a token: q [rows, time, heads, head_dim], k and v [rows, time, kv_heads,
+ * head_dim]. */
 struct attention_args {
     int64_t rows, time;
     int64_t heads, kv_heads, head_dim;
