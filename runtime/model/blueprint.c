@@ -138,7 +138,26 @@ enum status blueprint_open(const char *path, struct region *region, struct bluep
     return status;
 }
 
-/* Parameters before the first block, as many of each block, and those behind the last. */
+struct param_span blueprint_span(const struct blueprint *blueprint) {
+    struct param_span span = {0};
+    while (blueprint->params[span.first].layer == PARAM_NO_LAYER) {
+        span.first++;
+    }
+    while (blueprint->params[span.first + span.per_layer].layer == 0) {
+        span.per_layer++;
+    }
+    span.behind = span.first + (int)blueprint->layers * span.per_layer;
+    return span;
+}
+
+void blueprint_tie_head(struct blueprint *blueprint) {
+    if (!blueprint->tied) {
+        ASSERT(blueprint->params[blueprint->param_count - 1].kind == PARAM_HEAD);
+        blueprint->param_count--;
+        blueprint->tied = true;
+    }
+}
+
 static const struct param *find(const struct blueprint *blueprint, int begin, int end,
                                 enum param_kind kind) {
     for (int i = begin; i < end; i++) {
@@ -152,21 +171,13 @@ static const struct param *find(const struct blueprint *blueprint, int begin, in
 const struct param *blueprint_param(const struct blueprint *blueprint, enum param_kind kind,
                                     int layer) {
     ASSERT(layer == PARAM_NO_LAYER || (layer >= 0 && layer < blueprint->layers));
-    int first = 0;
-    while (blueprint->params[first].layer == PARAM_NO_LAYER) {
-        first++;
-    }
-    int per_layer = 0;
-    while (blueprint->params[first + per_layer].layer == 0) {
-        per_layer++;
-    }
+    struct param_span span = blueprint_span(blueprint);
     if (layer != PARAM_NO_LAYER) {
-        int begin = first + layer * per_layer;
-        return find(blueprint, begin, begin + per_layer, kind);
+        int begin = span.first + layer * span.per_layer;
+        return find(blueprint, begin, begin + span.per_layer, kind);
     }
-    const struct param *param = find(blueprint, 0, first, kind);
-    int behind = first + (int)blueprint->layers * per_layer;
-    return param != NULL ? param : find(blueprint, behind, blueprint->param_count, kind);
+    const struct param *param = find(blueprint, 0, span.first, kind);
+    return param != NULL ? param : find(blueprint, span.behind, blueprint->param_count, kind);
 }
 
 int64_t param_elements(const struct param *param) {

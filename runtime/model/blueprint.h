@@ -105,6 +105,20 @@ MUST_CHECK enum status blueprint_open(const char *path, struct region *region,
 const struct param *blueprint_param(const struct blueprint *blueprint, enum param_kind kind,
                                     int layer);
 
+/* Where the parameters stand: [0, first) before the blocks, then per_layer of each layer, then
+ * [behind, param_count). */
+struct param_span {
+    int first;
+    int per_layer;
+    int behind;
+};
+
+struct param_span blueprint_span(const struct blueprint *blueprint);
+
+/* blueprint_tie_head: take the head for the embedding after all, because the weight files hold no
+ * lm_head.weight: drops PARAM_HEAD and sets `tied`. Nothing happens when it is tied already. */
+void blueprint_tie_head(struct blueprint *blueprint);
+
 int64_t param_elements(const struct param *param);
 int64_t blueprint_elements(const struct blueprint *blueprint);
 
