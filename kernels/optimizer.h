@@ -18,7 +18,8 @@ void clip_run(float clip_norm, struct step_scalars *scalars);
 
 struct adamw_args {
     int64_t count;
-    float beta1, beta2, epsilon;
+    double beta1, beta2; /* fp64: 1 - beta2 must keep its digits */
+    float epsilon;
     float weight_decay;        /* 0 for undecayed tensors */
     enum dtype dtype_moments;  /* f32 or bf16 */
     enum dtype dtype_params;   /* of params when it is a separate, rounded copy */

@@ -4,8 +4,37 @@
 #define SKEP_KERNELS_CPU_ELEMENTWISE_H
 
 #include "kernels/cpu_level.h"
+#include "kernels/elementwise.h"
 
-struct elementwise_kernels {};
+/* What a kernel reads and writes, in the order of its public function's parameters. */
+struct elementwise_job {
+    enum dtype dtype;
+    const void *in[3];
+    void *out[2];
+};
+
+struct rope_job {
+    const struct rope_args *args;
+    const float *table;
+    const int32_t *positions;
+    const void *in;
+    void *out;
+};
+
+struct elementwise_kernels {
+    /* The elements [first, first + count) of every operand. */
+    void (*add)(const struct elementwise_job *job, int64_t first, int64_t count);
+    void (*swiglu_forward)(const struct elementwise_job *job, int64_t first, int64_t count);
+    void (*swiglu_backward)(const struct elementwise_job *job, int64_t first, int64_t count);
+    void (*gelu_forward)(const struct elementwise_job *job, int64_t first, int64_t count);
+    void (*gelu_backward)(const struct elementwise_job *job, int64_t first, int64_t count);
+    void (*cast)(enum dtype from, const void *in, enum dtype to, void *out, int64_t count);
+    /* Overwrites sums[columns] with the sum of `rows` rows that start at x. */
+    void (*column_sum)(const struct column_sum_args *args, const void *x, int64_t rows,
+                       float *sums);
+    /* The tokens [first, first + count). */
+    void (*rope)(const struct rope_job *job, int64_t first, int64_t count);
+};
 
 /* elementwise_kernels_init: plain C in every slot, then overlays up to `level`. */
 void elementwise_kernels_init(struct elementwise_kernels *kernels, enum cpu_level level);

@@ -4,8 +4,12 @@
 #define SKEP_KERNELS_CPU_EMBEDDING_H
 
 #include "kernels/cpu_level.h"
+#include "kernels/embedding.h"
 
-struct embedding_kernels {};
+struct embedding_kernels {
+    /* sums[count] += x[count] */
+    void (*accumulate_row)(enum dtype dtype, const void *x, float *sums, int64_t count);
+};
 
 /* embedding_kernels_init: plain C in every slot, then overlays up to `level`. */
 void embedding_kernels_init(struct embedding_kernels *kernels, enum cpu_level level);

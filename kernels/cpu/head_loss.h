@@ -3,9 +3,17 @@
 #ifndef SKEP_KERNELS_CPU_HEAD_LOSS_H
 #define SKEP_KERNELS_CPU_HEAD_LOSS_H
 
+#include "base/dtype.h"
 #include "kernels/cpu_level.h"
 
-struct head_loss_kernels {};
+struct head_loss_kernels {
+    /* The cross-entropy of one row of logits[vocab], in fp64 from f32 exponentials; NaN when any
+     * logit is not finite. With `gradient` the row becomes scale * (softmax - one at label), in
+     * dtype, packed at the row's start. */
+    double (*loss_row)(const float *logits, int64_t vocab, int32_t label);
+    double (*loss_gradient_row)(float *logits, int64_t vocab, int32_t label, float scale,
+                                enum dtype dtype);
+};
 
 /* head_loss_kernels_init: plain C in every slot, then overlays up to `level`. */
 void head_loss_kernels_init(struct head_loss_kernels *kernels, enum cpu_level level);

@@ -3,8 +3,32 @@
 #define SKEP_KERNELS_CPU_NORM_H
 
 #include "kernels/cpu_level.h"
+#include "kernels/norm.h"
 
-struct norm_kernels {};
+struct norm_forward_job {
+    const struct norm_args *args;
+    const void *x, *weight, *bias; /* bias: layernorm only */
+    void *out;
+    float *mean, *inverse; /* mean: layernorm only */
+};
+
+struct norm_backward_job {
+    const struct norm_args *args;
+    const void *dout, *x, *weight, *dadd; /* dadd may be NULL */
+    const float *mean, *inverse;          /* mean: layernorm only */
+    void *dx;
+};
+
+/* Each works on the rows [first, first + count). The backward ones overwrite dweight[dim] and
+ * dbias[dim] with the sums over these rows. */
+struct norm_kernels {
+    void (*rmsnorm_forward)(const struct norm_forward_job *job, int64_t first, int64_t count);
+    void (*rmsnorm_backward)(const struct norm_backward_job *job, int64_t first, int64_t count,
+                             float *dweight);
+    void (*layernorm_forward)(const struct norm_forward_job *job, int64_t first, int64_t count);
+    void (*layernorm_backward)(const struct norm_backward_job *job, int64_t first, int64_t count,
+                               float *dweight, float *dbias);
+};
 
 /* norm_kernels_init: plain C in every slot, then overlays up to `level`. */
 void norm_kernels_init(struct norm_kernels *kernels, enum cpu_level level);

@@ -1,11 +1,33 @@
 /* optimizer kernels: the innermost loops of kernels/optimizer.h that have a variant per instruction
- * set. */
+ * set. All variants give the same bits. */
 #ifndef SKEP_KERNELS_CPU_OPTIMIZER_H
 #define SKEP_KERNELS_CPU_OPTIMIZER_H
 
 #include "kernels/cpu_level.h"
+#include "kernels/optimizer.h"
 
-struct optimizer_kernels {};
+/* One step of AdamW: the buffers, and what the step's scalars make of the hyperparameters. */
+struct adamw_job {
+    enum dtype dtype_moments, dtype_params;
+    const float *gradients;
+    float *master;
+    void *m, *v, *params; /* params may be NULL */
+    float clip;           /* factor of the gradients */
+    float keep;           /* factor of the master weights: 1 - lr weight_decay */
+    float blend_m;        /* 1 - beta1 */
+    float beta2, blend_v; /* beta2 and 1 - beta2 */
+    float root_scale;     /* 1 / sqrt(bias correction 2) */
+    float epsilon;
+    float step; /* lr / bias correction 1 */
+};
+
+struct optimizer_kernels {
+    /* sums[granules]: of the squares of 64 gradients each, in the order that
+     * kernels/cpu/optimizer.c spells out. */
+    void (*granule_sums)(const float *gradients, int64_t granules, double *sums);
+    /* The elements [first, first + count) of every buffer. */
+    void (*adamw)(const struct adamw_job *job, int64_t first, int64_t count);
+};
 
 /* optimizer_kernels_init: plain C in every slot, then overlays up to `level`. */
 void optimizer_kernels_init(struct optimizer_kernels *kernels, enum cpu_level level);

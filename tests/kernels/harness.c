@@ -34,24 +34,26 @@ struct tolerance {
     const char *reason;
 };
 
-/* A bf16 rounding errs by at most half a ulp, 2^-9 relative; by about 1.2e-3 in L2. */
+/* A bf16 rounding errs by at most half a ulp, 2^-8 relative; by about 1.7e-3 in L2. */
 static const struct tolerance TOLERANCES[] = {
     {"fill", METRIC_ULP, 0, 0, "no arithmetic"},
     {"add", METRIC_ULP, 0.5, 0.51, "one rounding; in bf16 after one in f32"},
     {"cast", METRIC_ULP, 0.5, 0.5, "one rounding"},
-    {"swiglu", METRIC_ULP, 6, 0.55, "an exponential of 1 ulp, a division, two products"},
-    {"gelu", METRIC_ULP, 10, 0.6,
-     "as swiglu; the exponent is a rounded polynomial below 88 in size"},
+    {"swiglu", METRIC_SCALED, 3e-7, 4e-3, "the exponential underflows: no bound in ulp far out"},
+    {"gelu", METRIC_SCALED, 3e-7, 4e-3, "the exponent is rounded: no bound in ulp far out"},
     {"activation_backward", METRIC_SCALED, 6e-7, 4e-3, "differences cancel: no bound in ulp"},
     {"rope", METRIC_SCALED, 2e-7, 4e-3, "two products and a sum that may cancel"},
     {"column_sum", METRIC_SCALED, 5e-7, 0, "64 rows in f32, chunks in fp64"},
     {"norm_forward", METRIC_SCALED, 5e-7, 8e-3, "a row's sum, a root, two products; two roundings"},
     {"norm_backward", METRIC_L2, 5e-7, 3e-3, "two row sums, then a difference"},
     {"embedding", METRIC_SCALED, 1e-6, 4e-3, "a row's gradients are added in f32 in token order"},
-    {"head_loss", METRIC_L2, 1e-6, 6e-3,
-     "two products around an exponential; dlogits rounded in bf16"},
+    {"head_loss", METRIC_L2, 1e-6, 0, "two products around an exponential"},
+    {"head_loss_bf16", METRIC_L2, 4e-3, 4e-3, "dlogits are rounded to bf16 before both products"},
     {"attention", METRIC_L2, 1.5e-6, 3e-3, "sums of products around an exponential, in f32"},
+    {"gradient_norm", METRIC_ULP, 0.51, 0,
+     "granules sum in fp64, then exactly; shown rounded to f32"},
     {"adamw", METRIC_L2, 1e-6, 3e-3, "20 steps of a dozen roundings each"},
+    {"adamw_bf16", METRIC_L2, 1e-4, 8e-3, "a moment near a tie of bf16 may round either way"},
 };
 
 static const char *const PATTERN_NAMES[PATTERN_COUNT] = {"normal", "zero", "denormal", "large",
@@ -293,6 +295,9 @@ static void check_values(const struct operation *operation, struct place place) 
     const struct tolerance *tolerance = tolerance_of(operation->name);
     for (int i = 0; i < operation->output_count; i++) {
         const struct checked_output *output = &operation->outputs[i];
+        if (output->expected == NULL) {
+            continue;
+        }
         double limit = output->tensor->dtype == DTYPE_F32 ? tolerance->f32 : tolerance->bf16;
         struct error error = error_of(output, tolerance->metric);
         /* Written so that a NaN fails. */
@@ -332,15 +337,22 @@ static void copy_outputs(const struct operation *operation, void *saved[HARNESS_
     }
 }
 
+/* Pools are started once: thousands of small runs should not each start threads. */
+static struct pool *pool_of(int threads) {
+    static struct pool pools[THREADS_CHECKED];
+    struct pool *pool = &pools[threads - 1];
+    struct fault fault;
+    if (pool->thread_count == 0) {
+        assert_int_equal(pool_init(pool, threads, &fault), OK);
+    }
+    return pool;
+}
+
 static void run_at(const struct operation *operation, struct place place) {
     struct kernel_table table;
-    struct pool pool;
-    struct fault fault;
     kernel_table_init(&table, place.level);
-    assert_int_equal(pool_init(&pool, place.threads, &fault), OK);
-    struct compute compute = {.table = &table, .pool = &pool};
+    struct compute compute = {.table = &table, .pool = pool_of(place.threads)};
     operation->run(&compute, operation->context);
-    pool_finish(&pool);
     for (int i = 0; i < operation->output_count; i++) {
         assert_true(guards_stand(operation->outputs[i].tensor));
     }
@@ -454,14 +466,10 @@ void operation_bench(struct operation *operation, double bytes, double flops) {
     for (int level = 0; level < CPU_LEVEL_COUNT; level++) {
         for (int threads = 1; cpu_level_runs(level) && threads <= THREADS_TIMED; threads++) {
             struct kernel_table table;
-            struct pool pool;
-            struct fault fault;
             int64_t times[REPEATS_MAX];
             kernel_table_init(&table, (enum cpu_level)level);
-            assert_int_equal(pool_init(&pool, threads, &fault), OK);
-            struct compute compute = {.table = &table, .pool = &pool};
+            struct compute compute = {.table = &table, .pool = pool_of(threads)};
             int count = time_repeats(operation, &compute, times);
-            pool_finish(&pool);
             print_times(operation, (struct place){(enum cpu_level)level, threads}, times, count,
                         work);
         }

@@ -46,7 +46,7 @@ void tensor_free(struct tensor *tensor); /* fails the test when a guard was over
 struct checked_output {
     const char *name;
     struct tensor *tensor;  /* what it holds before is put back before each run */
-    const double *expected; /* tensor->count values */
+    const double *expected; /* tensor->count values; NULL: only the bits of runs are compared */
 };
 
 struct operation {

@@ -1,0 +1,194 @@
+#include "kernels/elementwise.h"
+
+#include "base/check.h"
+#include "kernels/partials.h"
+#include "kernels/table.h"
+
+#include <string.h>
+
+/* Work is dealt out in items of some 10 us: long enough that dealing costs nothing, short enough
+ * that threads end together. */
+enum { ITEM_ELEMENTS = 16384, ITEM_BYTES = 256 * 1024 };
+
+typedef void element_kernel(const struct elementwise_job *job, int64_t first, int64_t count);
+
+struct element_work {
+    const struct elementwise_job *job;
+    element_kernel *kernel;
+    int64_t count;
+};
+
+static int64_t at_most(int64_t value, int64_t bound) {
+    return value < bound ? value : bound;
+}
+
+static int64_t items_of(int64_t count, int64_t per_item) {
+    return (count + per_item - 1) / per_item;
+}
+
+static void element_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct element_work *work = context;
+    int64_t first = item * ITEM_ELEMENTS;
+    work->kernel(work->job, first, at_most(ITEM_ELEMENTS, work->count - first));
+}
+
+static void run_elements(const struct compute *compute, const struct elementwise_args *args,
+                         element_kernel *kernel, const struct elementwise_job *job) {
+    ASSERT(args->count >= 0);
+    ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
+    struct element_work work = {.job = job, .kernel = kernel, .count = args->count};
+    pool_run(compute->pool, element_item, &work, items_of(args->count, ITEM_ELEMENTS));
+}
+
+void add_run(const struct compute *compute, const struct elementwise_args *args, const void *a,
+             const void *b, void *out) {
+    struct elementwise_job job = {.dtype = args->dtype, .in = {a, b}, .out = {out}};
+    run_elements(compute, args, compute->table->elementwise.add, &job);
+}
+
+void swiglu_forward(const struct compute *compute, const struct elementwise_args *args,
+                    const void *gate, const void *up, void *out) {
+    struct elementwise_job job = {.dtype = args->dtype, .in = {gate, up}, .out = {out}};
+    run_elements(compute, args, compute->table->elementwise.swiglu_forward, &job);
+}
+
+void swiglu_backward(const struct compute *compute, const struct elementwise_args *args,
+                     const void *dout, const void *gate, const void *up, void *dgate, void *dup) {
+    struct elementwise_job job = {
+        .dtype = args->dtype, .in = {dout, gate, up}, .out = {dgate, dup}};
+    run_elements(compute, args, compute->table->elementwise.swiglu_backward, &job);
+}
+
+void gelu_forward(const struct compute *compute, const struct elementwise_args *args, const void *x,
+                  void *out) {
+    struct elementwise_job job = {.dtype = args->dtype, .in = {x}, .out = {out}};
+    run_elements(compute, args, compute->table->elementwise.gelu_forward, &job);
+}
+
+void gelu_backward(const struct compute *compute, const struct elementwise_args *args,
+                   const void *dout, const void *x, void *dx) {
+    struct elementwise_job job = {.dtype = args->dtype, .in = {dout, x}, .out = {dx}};
+    run_elements(compute, args, compute->table->elementwise.gelu_backward, &job);
+}
+
+/* ---- bytes: zero and cast ---- */
+
+struct zero_work {
+    char *bytes;
+    int64_t count;
+};
+
+static void zero_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct zero_work *work = context;
+    int64_t first = item * ITEM_BYTES;
+    memset(work->bytes + first, 0, (size_t)at_most(ITEM_BYTES, work->count - first));
+}
+
+void zero_run(const struct compute *compute, void *bytes, uint64_t count) {
+    struct zero_work work = {.bytes = bytes, .count = (int64_t)count};
+    pool_run(compute->pool, zero_item, &work, items_of(work.count, ITEM_BYTES));
+}
+
+struct cast_work {
+    const struct elementwise_kernels *kernels;
+    int64_t count;
+    enum dtype from, to;
+    const char *in;
+    char *out;
+};
+
+static void cast_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct cast_work *work = context;
+    int64_t first = item * ITEM_ELEMENTS;
+    int64_t count = at_most(ITEM_ELEMENTS, work->count - first);
+    const char *in = work->in + first * dtype_bytes(work->from);
+    char *out = work->out + first * dtype_bytes(work->to);
+    if (work->from == work->to) {
+        memcpy(out, in, (size_t)(count * dtype_bytes(work->from)));
+    } else {
+        work->kernels->cast(work->from, in, work->to, out, count);
+    }
+}
+
+void cast_run(const struct compute *compute, int64_t count, enum dtype from, const void *in,
+              enum dtype to, void *out) {
+    ASSERT(count >= 0 && from < DTYPE_I32 && to < DTYPE_I32);
+    if (in == out) {
+        ASSERT(from == to);
+        return;
+    }
+    struct cast_work work = {.kernels = &compute->table->elementwise,
+                             .count = count,
+                             .from = from,
+                             .to = to,
+                             .in = in,
+                             .out = out};
+    pool_run(compute->pool, cast_item, &work, items_of(count, ITEM_ELEMENTS));
+}
+
+/* ---- column sums ---- */
+
+struct column_sum_work {
+    const struct elementwise_kernels *kernels;
+    const struct column_sum_args *args;
+    const char *x;
+    float *partials;
+};
+
+uint64_t column_sum_workspace_bytes(const struct column_sum_args *args, int threads) {
+    (void)threads;
+    return partials_bytes(args->rows, args->columns);
+}
+
+static void column_sum_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct column_sum_work *work = context;
+    const struct column_sum_args *args = work->args;
+    int64_t first = item * PARTIAL_ROWS;
+    work->kernels->column_sum(args, work->x + first * args->stride * dtype_bytes(args->dtype),
+                              at_most(PARTIAL_ROWS, args->rows - first),
+                              work->partials + item * args->columns);
+}
+
+void column_sum_run(const struct compute *compute, const struct column_sum_args *args,
+                    const void *x, float *sums, void *workspace) {
+    ASSERT(args->rows >= 0 && args->columns > 0 && args->stride >= args->columns);
+    ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
+    struct column_sum_work work = {
+        .kernels = &compute->table->elementwise, .args = args, .x = x, .partials = workspace};
+    int64_t chunks = partials_count(args->rows);
+    pool_run(compute->pool, column_sum_item, &work, chunks);
+    partials_add(compute, chunks, args->columns, work.partials, sums);
+}
+
+/* ---- rope ---- */
+
+struct rope_work {
+    const struct rope_job *job;
+    void (*kernel)(const struct rope_job *job, int64_t first, int64_t count);
+    int64_t tokens_per_item;
+};
+
+static void rope_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct rope_work *work = context;
+    int64_t first = item * work->tokens_per_item;
+    work->kernel(work->job, first, at_most(work->tokens_per_item, work->job->args->tokens - first));
+}
+
+void rope_run(const struct compute *compute, const struct rope_args *args, const float *table,
+              const int32_t *positions, const void *in, void *out) {
+    ASSERT(args->tokens >= 0 && args->heads > 0);
+    ASSERT(args->rotary_dim % 2 == 0 && args->rotary_dim <= args->head_dim);
+    ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
+    struct rope_job job = {
+        .args = args, .table = table, .positions = positions, .in = in, .out = out};
+    int64_t width = args->heads * args->head_dim;
+    struct rope_work work = {.job = &job,
+                             .kernel = compute->table->elementwise.rope,
+                             .tokens_per_item = width < ITEM_ELEMENTS ? ITEM_ELEMENTS / width : 1};
+    pool_run(compute->pool, rope_item, &work, items_of(args->tokens, work.tokens_per_item));
+}

@@ -1,0 +1,128 @@
+#include "kernels/norm.h"
+
+#include "base/check.h"
+#include "kernels/partials.h"
+#include "kernels/table.h"
+
+/* Elements of one item of forward work: some 10 us, so that dealing it out costs nothing. */
+enum { FORWARD_ELEMENTS = 16384 };
+
+struct forward_work {
+    const struct norm_forward_job *job;
+    void (*kernel)(const struct norm_forward_job *job, int64_t first, int64_t count);
+    int64_t rows_per_item;
+};
+
+struct backward_work {
+    const struct norm_backward_job *job;
+    const struct norm_kernels *kernels;
+    float *dweight, *dbias; /* [chunks, dim]; dbias NULL for rmsnorm */
+};
+
+static void check_args(const struct norm_args *args) {
+    ASSERT(args->rows >= 0 && args->dim > 0);
+    ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
+}
+
+static int64_t at_most(int64_t value, int64_t bound) {
+    return value < bound ? value : bound;
+}
+
+static void forward_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct forward_work *work = context;
+    int64_t first = item * work->rows_per_item;
+    work->kernel(work->job, first, at_most(work->rows_per_item, work->job->args->rows - first));
+}
+
+static void run_forward(const struct compute *compute, struct forward_work *work) {
+    const struct norm_args *args = work->job->args;
+    check_args(args);
+    work->rows_per_item = args->dim < FORWARD_ELEMENTS ? FORWARD_ELEMENTS / args->dim : 1;
+    pool_run(compute->pool, forward_item, work,
+             (args->rows + work->rows_per_item - 1) / work->rows_per_item);
+}
+
+void rmsnorm_forward(const struct compute *compute, const struct norm_args *args, const void *x,
+                     const void *weight, void *out, float *rms_inv) {
+    struct norm_forward_job job = {
+        .args = args, .x = x, .weight = weight, .out = out, .inverse = rms_inv};
+    struct forward_work work = {.job = &job, .kernel = compute->table->norm.rmsnorm_forward};
+    run_forward(compute, &work);
+}
+
+void layernorm_forward(const struct compute *compute, const struct norm_args *args, const void *x,
+                       const void *weight, const void *bias, void *out, float *mean,
+                       float *std_inv) {
+    struct norm_forward_job job = {.args = args,
+                                   .x = x,
+                                   .weight = weight,
+                                   .bias = bias,
+                                   .out = out,
+                                   .mean = mean,
+                                   .inverse = std_inv};
+    struct forward_work work = {.job = &job, .kernel = compute->table->norm.layernorm_forward};
+    run_forward(compute, &work);
+}
+
+uint64_t norm_backward_workspace_bytes(const struct norm_args *args, int threads) {
+    (void)threads;
+    return 2 * partials_bytes(args->rows, args->dim);
+}
+
+static void backward_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct backward_work *work = context;
+    const struct norm_args *args = work->job->args;
+    int64_t first = item * PARTIAL_ROWS;
+    int64_t count = at_most(PARTIAL_ROWS, args->rows - first);
+    float *dweight = work->dweight + item * args->dim;
+    if (work->dbias == NULL) {
+        work->kernels->rmsnorm_backward(work->job, first, count, dweight);
+    } else {
+        float *dbias = work->dbias + item * args->dim;
+        work->kernels->layernorm_backward(work->job, first, count, dweight, dbias);
+    }
+}
+
+void rmsnorm_backward(const struct compute *compute, const struct norm_args *args, const void *dout,
+                      const void *x, const void *weight, const float *rms_inv, const void *dadd,
+                      void *dx, float *dweight, void *workspace) {
+    check_args(args);
+    struct norm_backward_job job = {.args = args,
+                                    .dout = dout,
+                                    .x = x,
+                                    .weight = weight,
+                                    .dadd = dadd,
+                                    .inverse = rms_inv,
+                                    .dx = dx};
+    int64_t chunks = partials_count(args->rows);
+    struct backward_work work = {
+        .job = &job, .kernels = &compute->table->norm, .dweight = workspace};
+    pool_run(compute->pool, backward_item, &work, chunks);
+    partials_add(compute, chunks, args->dim, work.dweight, dweight);
+}
+
+void layernorm_backward(const struct compute *compute, const struct norm_args *args,
+                        const void *dout, const void *x, const void *weight, const float *mean,
+                        const float *std_inv, const void *dadd, void *dx, float *dweight,
+                        float *dbias, void *workspace) {
+    check_args(args);
+    struct norm_backward_job job = {.args = args,
+                                    .dout = dout,
+                                    .x = x,
+                                    .weight = weight,
+                                    .dadd = dadd,
+                                    .mean = mean,
+                                    .inverse = std_inv,
+                                    .dx = dx};
+    int64_t chunks = partials_count(args->rows);
+    float *partials = workspace;
+    struct backward_work work = {.job = &job,
+                                 .kernels = &compute->table->norm,
+                                 .dweight = partials,
+                                 .dbias = partials + chunks * args->dim};
+    pool_run(compute->pool, backward_item, &work, chunks);
+    partials_add(compute, chunks, args->dim, work.dweight, dweight);
+    partials_add(compute, chunks, args->dim, work.dbias, dbias);
+}

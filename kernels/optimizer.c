@@ -1,0 +1,198 @@
+#include "kernels/optimizer.h"
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "kernels/table.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Items of some 10 us. A granule's sum adds less than 2^32 to a digit, an item thus less than 2^40,
+ * and an accumulator is normalised after every item: no digit comes near 2^63. */
+enum { NORM_ITEM_GRANULES = 256, ADAMW_ITEM_ELEMENTS = 16384 };
+enum { DIGIT_BITS = 32, LOWEST_BIT = -320 };
+/* Of fp64. */
+enum { FRACTION_BITS = 52, EXPONENT_MASK = 0x7ff, EXPONENT_BIAS = 1023 };
+static const int64_t DIGIT_MASK = ((int64_t)1 << DIGIT_BITS) - 1;
+
+static int64_t at_most(int64_t value, int64_t bound) {
+    return value < bound ? value : bound;
+}
+
+/* ---- the fixed-point accumulator ---- */
+
+/* A granule's sum is a whole multiple of 2^-298: its squares are, and fp64 rounding only coarsens.
+ * So it is 0 or a normal number. Its 53 bits, shifted by up to 31, span at most three digits. */
+static void accumulator_add(struct norm_accumulator *accumulator, double sum) {
+    uint64_t bits;
+    memcpy(&bits, &sum, sizeof bits);
+    int exponent = (int)(bits >> FRACTION_BITS & EXPONENT_MASK);
+    if (exponent == EXPONENT_MASK) {
+        accumulator->nonfinite++;
+        return;
+    }
+    if (exponent == 0) {
+        return;
+    }
+    uint64_t one = (uint64_t)1 << FRACTION_BITS;
+    uint64_t whole = (bits & (one - 1)) | one;
+    int bit = exponent - EXPONENT_BIAS - FRACTION_BITS - LOWEST_BIT;
+    if (bit < 0) {
+        whole >>= -bit;
+        bit = 0;
+    }
+    int64_t *digits = accumulator->digits + bit / DIGIT_BITS;
+    unsigned __int128 shifted = (unsigned __int128)whole << (bit % DIGIT_BITS);
+    digits[0] += (int64_t)shifted & DIGIT_MASK;
+    digits[1] += (int64_t)(shifted >> DIGIT_BITS) & DIGIT_MASK;
+    digits[2] += (int64_t)(shifted >> (2 * DIGIT_BITS));
+}
+
+/* Carries upwards until every digit but the highest is in [0, 2^32). */
+static void accumulator_normalise(struct norm_accumulator *accumulator) {
+    int64_t carry = 0;
+    for (int i = 0; i < NORM_DIGITS - 1; i++) {
+        int64_t digit = accumulator->digits[i] + carry;
+        carry = digit >> DIGIT_BITS;
+        accumulator->digits[i] = digit & DIGIT_MASK;
+    }
+    accumulator->digits[NORM_DIGITS - 1] += carry;
+}
+
+static void accumulator_merge(struct norm_accumulator *accumulator,
+                              const struct norm_accumulator *other) {
+    for (int i = 0; i < NORM_DIGITS; i++) {
+        accumulator->digits[i] += other->digits[i];
+    }
+    accumulator->nonfinite += other->nonfinite;
+    accumulator_normalise(accumulator);
+}
+
+/* Rounded once: three digits hold at least 65 bits below the leading one's digit, and any bit
+ * further down only has to break a tie. */
+static double accumulator_value(struct norm_accumulator accumulator) {
+    accumulator_normalise(&accumulator);
+    int top = NORM_DIGITS - 1;
+    while (top > 2 && accumulator.digits[top] == 0) {
+        top--;
+    }
+    unsigned __int128 value = 0;
+    for (int i = top; i > top - 3; i--) {
+        value = value << DIGIT_BITS | (unsigned __int128)accumulator.digits[i];
+    }
+    for (int i = top - 3; i >= 0; i--) {
+        value |= accumulator.digits[i] != 0;
+    }
+    return ldexp((double)value, DIGIT_BITS * (top - 2) + LOWEST_BIT);
+}
+
+/* ---- the norm ---- */
+
+struct norm_work {
+    const struct optimizer_kernels *kernels;
+    int64_t granules;
+    const float *gradients;
+    struct norm_accumulator *accumulators; /* one per thread: integers may be added in any order */
+};
+
+uint64_t gradient_norm_workspace_bytes(int64_t count, int threads) {
+    (void)count;
+    return (uint64_t)threads * sizeof(struct norm_accumulator);
+}
+
+static void norm_item(void *context, int64_t item, int thread) {
+    const struct norm_work *work = context;
+    int64_t first = item * NORM_ITEM_GRANULES;
+    int64_t granules = at_most(NORM_ITEM_GRANULES, work->granules - first);
+    double sums[NORM_ITEM_GRANULES];
+    work->kernels->granule_sums(work->gradients + first * GRANULE_ELEMENTS, granules, sums);
+    struct norm_accumulator *accumulator = &work->accumulators[thread];
+    for (int64_t i = 0; i < granules; i++) {
+        accumulator_add(accumulator, sums[i]);
+    }
+    accumulator_normalise(accumulator);
+}
+
+void gradient_norm_run(const struct compute *compute, int64_t count, const float *gradients,
+                       struct step_scalars *scalars, void *workspace) {
+    ASSERT(count >= 0 && count % GRANULE_ELEMENTS == 0);
+    struct norm_work work = {.kernels = &compute->table->optimizer,
+                             .granules = count / GRANULE_ELEMENTS,
+                             .gradients = gradients,
+                             .accumulators = workspace};
+    int threads = compute->pool->thread_count;
+    memset(workspace, 0, gradient_norm_workspace_bytes(count, threads));
+    pool_run(compute->pool, norm_item, &work,
+             (work.granules + NORM_ITEM_GRANULES - 1) / NORM_ITEM_GRANULES);
+    for (int thread = 0; thread < threads; thread++) {
+        accumulator_merge(&scalars->norm, &work.accumulators[thread]);
+    }
+}
+
+void clip_run(float clip_norm, struct step_scalars *scalars) {
+    scalars->skip = scalars->norm.nonfinite != 0;
+    if (scalars->skip) {
+        scalars->gradient_norm = INFINITY;
+        scalars->clip_factor = 0;
+        return;
+    }
+    scalars->gradient_norm = sqrt(accumulator_value(scalars->norm));
+    scalars->clip_factor = 1;
+    if (clip_norm > 0 && scalars->gradient_norm > (double)clip_norm) {
+        scalars->clip_factor = (float)((double)clip_norm / scalars->gradient_norm);
+    }
+}
+
+/* ---- AdamW ---- */
+
+struct adamw_work {
+    const struct adamw_job *job;
+    const struct optimizer_kernels *kernels;
+    int64_t count;
+};
+
+static void adamw_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct adamw_work *work = context;
+    int64_t first = item * ADAMW_ITEM_ELEMENTS;
+    work->kernels->adamw(work->job, first, at_most(ADAMW_ITEM_ELEMENTS, work->count - first));
+}
+
+/* What every element shares is computed in fp64 and rounded once. */
+static struct adamw_job adamw_job_of(const struct adamw_args *args,
+                                     const struct step_scalars *scalars) {
+    double rate = (double)scalars->learning_rate;
+    return (struct adamw_job){
+        .dtype_moments = args->dtype_moments,
+        .dtype_params = args->dtype_params,
+        .clip = scalars->clip_factor,
+        .keep = (float)(1 - rate * (double)args->weight_decay),
+        .blend_m = (float)(1 - args->beta1),
+        .beta2 = (float)args->beta2,
+        .blend_v = (float)(1 - args->beta2),
+        .root_scale = (float)(1 / sqrt((double)scalars->bias_correction_2)),
+        .epsilon = args->epsilon,
+        .step = (float)(rate / (double)scalars->bias_correction_1),
+    };
+}
+
+void adamw_run(const struct compute *compute, const struct adamw_args *args,
+               const struct step_scalars *scalars, const float *gradients, float *master, void *m,
+               void *v, void *params) {
+    ASSERT(args->count >= 0);
+    ASSERT(args->dtype_moments == DTYPE_F32 || args->dtype_moments == DTYPE_BF16);
+    ASSERT(params == NULL || args->dtype_params == DTYPE_F32 || args->dtype_params == DTYPE_BF16);
+    if (scalars->skip) {
+        return;
+    }
+    struct adamw_job job = adamw_job_of(args, scalars);
+    job.gradients = gradients;
+    job.master = master;
+    job.m = m;
+    job.v = v;
+    job.params = params;
+    struct adamw_work work = {
+        .job = &job, .kernels = &compute->table->optimizer, .count = args->count};
+    pool_run(compute->pool, adamw_item, &work,
+             (args->count + ADAMW_ITEM_ELEMENTS - 1) / ADAMW_ITEM_ELEMENTS);
+}

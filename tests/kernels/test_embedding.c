@@ -1,0 +1,152 @@
+/* Rows out of a table and their gradients back into it. */
+#include "tests/kernels/harness.h"
+
+#include "base/check.h"
+#include "kernels/embedding.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { POSITIONS = 19 };
+
+struct embedding_context {
+    struct embedding_args args;
+    bool positioned;
+    struct tensor ids, positions, table, position_table;
+    struct tensor out, dtable, dposition_table;
+};
+
+static void run_forward(const struct compute *compute, void *context) {
+    struct embedding_context *e = context;
+    embedding_forward(compute, &e->args, e->ids.data, e->positions.data, e->table.data,
+                      e->positioned ? e->position_table.data : NULL, e->out.data);
+}
+
+static void run_backward(const struct compute *compute, void *context) {
+    struct embedding_context *e = context;
+    embedding_backward(compute, &e->args, e->ids.data, e->positions.data, e->out.data,
+                       e->dtable.data, e->positioned ? e->dposition_table.data : NULL);
+}
+
+static struct embedding_context context_of(int64_t tokens, int64_t dim, int64_t vocab,
+                                           enum dtype dtype, bool positioned) {
+    uint64_t seed = harness_seed();
+    return (struct embedding_context){
+        .args = {tokens, dim, vocab, dtype},
+        .positioned = positioned,
+        .ids = tensor_integers(tokens, (int32_t)vocab, seed),
+        .positions = tensor_integers(tokens, POSITIONS, seed + 1),
+        .table = tensor_random(dtype, vocab * dim, PATTERN_NORMAL, seed + 2),
+        .position_table = tensor_random(dtype, POSITIONS * dim, PATTERN_MIXED, seed + 3),
+        .out = tensor_random(dtype, tokens * dim, PATTERN_NORMAL, seed + 4),
+        .dtable = tensor_random(DTYPE_F32, vocab * dim, PATTERN_NORMAL, seed + 5),
+        .dposition_table = tensor_random(DTYPE_F32, POSITIONS * dim, PATTERN_NORMAL, seed + 6),
+    };
+}
+
+static void context_finish(struct embedding_context *e) {
+    struct tensor *tensors[] = {&e->ids, &e->positions, &e->table,          &e->position_table,
+                                &e->out, &e->dtable,    &e->dposition_table};
+    for (size_t i = 0; i < ARRAY_COUNT(tensors); i++) {
+        tensor_free(tensors[i]);
+    }
+}
+
+static void reference_forward(struct embedding_context *e) {
+    int64_t dim = e->args.dim;
+    for (int64_t t = 0; t < e->args.tokens; t++) {
+        int64_t row = (int64_t)e->ids.exact[t] * dim;
+        int64_t position = (int64_t)e->positions.exact[t] * dim;
+        for (int64_t i = 0; i < dim; i++) {
+            double added = e->positioned ? e->position_table.exact[position + i] : 0;
+            e->out.exact[t * dim + i] = e->table.exact[row + i] + added;
+        }
+    }
+}
+
+static void reference_backward(struct embedding_context *e) {
+    int64_t dim = e->args.dim;
+    for (int64_t t = 0; t < e->args.tokens; t++) {
+        int64_t row = (int64_t)e->ids.exact[t] * dim;
+        int64_t position = (int64_t)e->positions.exact[t] * dim;
+        for (int64_t i = 0; i < dim; i++) {
+            e->dtable.exact[row + i] += e->out.exact[t * dim + i];
+            e->dposition_table.exact[position + i] += e->positioned ? e->out.exact[t * dim + i] : 0;
+        }
+    }
+}
+
+static struct operation operation_of(struct embedding_context *e, bool backward) {
+    struct operation forward_operation = {
+        .run = run_forward, .output_count = 1, .outputs = {{"out", &e->out, e->out.exact}}};
+    struct operation backward_operation = {
+        .run = run_backward,
+        .output_count = 2,
+        .outputs = {{"dtable", &e->dtable, e->dtable.exact},
+                    {"dposition_table", &e->dposition_table, e->dposition_table.exact}}};
+    struct operation operation = backward ? backward_operation : forward_operation;
+    operation.name = "embedding";
+    operation.context = e;
+    operation_describe(&operation, "%s %s tokens %lld dim %lld vocab %lld%s seed %llu",
+                       backward ? "backward" : "forward", dtype_name(e->args.dtype),
+                       (long long)e->args.tokens, (long long)e->args.dim, (long long)e->args.vocab,
+                       e->positioned ? " positions" : "", (unsigned long long)harness_seed());
+    return operation;
+}
+
+static void check_both_ways(int64_t tokens, int64_t dim, int64_t vocab, bool positioned) {
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+        for (int backward = 0; backward < 2; backward++) {
+            struct embedding_context e =
+                context_of(tokens, dim, vocab, (enum dtype)dtype, positioned);
+            if (backward == 1) {
+                reference_backward(&e);
+            } else {
+                reference_forward(&e);
+            }
+            struct operation operation = operation_of(&e, backward == 1);
+            operation_check(&operation);
+            context_finish(&e);
+        }
+    }
+}
+
+static void embedding_equals_its_formula_for_any_dim(void **state) {
+    (void)state;
+    for (int i = 0; i < EDGE_SIZE_COUNT; i++) {
+        check_both_ways(3 + 20 * i, EDGE_SIZES[i], 1 + 5 * i, i % 2 == 0);
+    }
+    check_both_ways(700, 320, 50, true);
+}
+
+static void embedding_backward_adds_every_token_of_one_row(void **state) {
+    (void)state;
+    check_both_ways(900, 65, 1, false);
+}
+
+static void bench(enum dtype dtype) {
+    struct embedding_context e = context_of(4096, 768, 50257, dtype, true);
+    double bytes = (double)(4096 * 768 * dtype_bytes(dtype));
+    struct operation forward = operation_of(&e, false);
+    operation_bench(&forward, 3 * bytes, 0);
+    struct operation backward = operation_of(&e, true);
+    operation_bench(&backward, bytes + 4 * 4096 * 768 * 4.0, 0);
+    context_finish(&e);
+}
+
+int main(int argument_count, char **arguments) {
+    if (harness_benches(argument_count, arguments)) {
+        bench(DTYPE_F32);
+        bench(DTYPE_BF16);
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(embedding_equals_its_formula_for_any_dim),
+        cmocka_unit_test(embedding_backward_adds_every_token_of_one_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
