@@ -120,10 +120,16 @@ static const char *source_at(const struct job *job, const char *base, int64_t st
     return base + index * dtype_bytes(job->args->dtype_in);
 }
 
+/* Rows that hold lanes side by side are cut short, so that the next panel finds their lines and
+ * pages at hand; rows that run along the depth are read in one go, as the prefetcher likes it. */
+static int64_t chunk_depth(const struct job *job, bool lanes_adjoin) {
+    return lanes_adjoin ? CHUNK_DEPTH : job->depth;
+}
+
 /* Pack one piece of depth of a panel that starts at `out`. */
 static void pack_piece(const struct job *job, struct matmul_pack *pack, const char *base,
                        int64_t lane, int64_t depth, char *out) {
-    pack->depth = min_of(CHUNK_DEPTH, job->depth - depth);
+    pack->depth = min_of(chunk_depth(job, pack->lanes_adjoin), job->depth - depth);
     pack->source =
         source_at(job, base, pack->stride, pack->lanes_adjoin, lane, job->depth_at + depth);
     pack->out = out + depth * pack->width * job->kernel->packed_bytes;
@@ -136,7 +142,8 @@ static void pack_a_task(void *context, int64_t item, int thread) {
     struct matmul_pack pack = {.stride = job->args->lda, .lanes_adjoin = job->args->transpose_a};
     int64_t first = item * PACK_TILES;
     int64_t end = min_of(first + PACK_TILES, job->tiles);
-    for (int64_t depth = 0; depth < job->depth; depth += CHUNK_DEPTH) {
+    int64_t chunk = chunk_depth(job, pack.lanes_adjoin);
+    for (int64_t depth = 0; depth < job->depth; depth += chunk) {
         for (int64_t tile = first; tile < end; tile++) {
             int64_t row = tile_start(job, tile);
             pack.lanes = pack.width = tile_start(job, tile + 1) - row;
@@ -150,7 +157,8 @@ static void pack_strip(const struct job *job, int64_t column, int64_t columns, c
     int64_t width = job->kernel->columns;
     struct matmul_pack pack = {
         .stride = job->args->ldb, .lanes_adjoin = !job->args->transpose_b, .width = width};
-    for (int64_t depth = 0; depth < job->depth; depth += CHUNK_DEPTH) {
+    int64_t chunk = chunk_depth(job, pack.lanes_adjoin);
+    for (int64_t depth = 0; depth < job->depth; depth += chunk) {
         for (int64_t at = 0; at < columns; at += width) {
             pack.lanes = min_of(width, columns - at);
             pack_piece(job, &pack, job->b, column + at, depth, strip + packed_offset(job, at));

@@ -11,36 +11,76 @@ ALWAYS_INLINE __m512i load_words(const void *source, int64_t index, __mmask16 la
     return _mm512_maskz_loadu_epi32(lanes, (const uint32_t *)source + index);
 }
 
+/* Addresses past the end are harmless: nothing is read. */
+ALWAYS_INLINE void prefetch_lane(const void *source, int64_t index, bool bf16) {
+    uintptr_t address = (uintptr_t)source + (uintptr_t)index * (bf16 ? 2 : 4);
+    _mm_prefetch((const char *)address, _MM_HINT_T0);
+}
+
 /* 16 lanes from `first` on, source [depth, lanes]. */
 ALWAYS_INLINE void pack_adjoining(const struct matmul_pack *pack, int64_t first, bool bf16) {
     __mmask16 read = lane_mask(pack->lanes - first);
     __mmask16 write = lane_mask(pack->width - first);
+    const void *source = pack->source;
     uint32_t *out = (uint32_t *)pack->out + first;
-    for (int64_t depth = 0; depth < pack->depth; depth++) {
-        __m512i words = load_words(pack->source, depth * pack->stride + first, read, bf16);
-        _mm512_mask_storeu_epi32(out + depth * pack->width, write, words);
+    int64_t index = first;
+    int64_t stride = pack->stride;
+    int64_t width = pack->width;
+    for (int64_t left = pack->depth; left != 0; left--) {
+        prefetch_lane(source, index + AHEAD * stride, bf16);
+        __m512i words = load_words(source, index, read, bf16);
+        store_step(out, words, width, write, left);
+        index += stride;
+        out += width;
+    }
+}
+
+/* 32 lanes of 32, source [depth, lanes]. */
+ALWAYS_INLINE void pack_adjoining_pair(const struct matmul_pack *pack, bool bf16) {
+    const void *source = pack->source;
+    uint32_t *out = pack->out;
+    int64_t index = 0;
+    int64_t stride = pack->stride;
+    for (int64_t left = pack->depth; left != 0; left--) {
+        prefetch_lane(source, index + AHEAD * stride, bf16);
+        prefetch_lane(source, index + AHEAD * stride + TILE_COLUMNS - 1, bf16);
+        _mm512_storeu_si512(out, load_words(source, index, 0xffff, bf16));
+        _mm512_storeu_si512(out + LANES, load_words(source, index + LANES, 0xffff, bf16));
+        index += stride;
+        out += TILE_COLUMNS;
     }
 }
 
 /* 16 lanes from `first` on, source [lanes, depth]. */
 ALWAYS_INLINE void pack_turning(const struct matmul_pack *pack, int64_t first, bool bf16) {
+    const void *source = pack->source;
+    int64_t stride = pack->stride;
+    int64_t width = pack->width;
     int64_t lanes = pack->lanes - first;
-    __mmask16 write = lane_mask(pack->width - first);
+    __mmask16 write = lane_mask(width - first);
     uint32_t *out = (uint32_t *)pack->out + first;
-    for (int64_t depth = 0; depth < pack->depth; depth += LANES) {
-        __mmask16 read = lane_mask(pack->depth - depth);
+    int64_t index = first * stride;
+    for (int64_t left = pack->depth; left > 0; left -= LANES) {
+        __mmask16 read = lane_mask(left);
         __m512i words[LANES];
 #pragma GCC unroll 16
         for (int i = 0; i < LANES; i++) {
-            int64_t index = (first + i) * pack->stride + depth;
-            words[i] = load_words(pack->source, i < lanes ? index : 0, i < lanes ? read : 0, bf16);
+            words[i] =
+                load_words(source, i < lanes ? index + i * stride : 0, i < lanes ? read : 0, bf16);
+            prefetch_lane(source, index + (LANES + i) * stride, bf16);
         }
         turn_words(words);
-        store_steps(words, out + depth * pack->width, pack->width, write, pack->depth - depth);
+        store_steps(words, out, width, write, left);
+        index += LANES;
+        out += LANES * width;
     }
 }
 
 ALWAYS_INLINE void pack_panel(const struct matmul_pack *pack, bool bf16) {
+    if (pack->lanes_adjoin && pack->lanes == TILE_COLUMNS) {
+        pack_adjoining_pair(pack, bf16);
+        return;
+    }
     for (int64_t first = 0; first < pack->width; first += LANES) {
         if (pack->lanes_adjoin) {
             pack_adjoining(pack, first, bf16);

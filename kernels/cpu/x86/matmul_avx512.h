@@ -11,6 +11,9 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+/* Rows of a [depth, lanes] source between the one that is packed and the one that is fetched. */
+enum { AHEAD = 16 };
+
 enum { LANES = 16, TILE_ROWS = 14, TILE_VECTORS = 2, TILE_COLUMNS = LANES * TILE_VECTORS };
 
 /* The first `count` of 16 lanes; none when count <= 0. */
@@ -50,12 +53,31 @@ ALWAYS_INLINE void turn_words(__m512i rows[LANES]) {
     }
 }
 
-/* Store words[step] to out + step * width for `steps` of 16. */
+/* Store one step that has `left` - 1 more behind it, of at least 16 lanes together. */
+ALWAYS_INLINE void store_step(uint32_t *out, __m512i words, int64_t width, __mmask16 lanes,
+                              int64_t left) {
+    if (lanes == 0xffff || left * width >= LANES) {
+        _mm512_storeu_si512(out, words);
+    } else {
+        _mm512_mask_storeu_epi32(out, lanes, words);
+    }
+}
+
+/* Store words[step] to out + step * width, for those of 16 steps that are among the `left` last of
+ * the panel. While more follow, whole vectors are quicker than masked ones: what they write past
+ * the step is overwritten by the next. */
 ALWAYS_INLINE void store_steps(const __m512i words[LANES], uint32_t *out, int64_t width,
-                               __mmask16 lanes, int64_t steps) {
+                               __mmask16 lanes, int64_t left) {
+    if (lanes == 0xffff ? left >= LANES : left * width >= LANES * (width + 1)) {
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) {
+            _mm512_storeu_si512(out + i * width, words[i]);
+        }
+        return;
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++) {
-        if (i < steps) {
+        if (i < left) {
             _mm512_mask_storeu_epi32(out + i * width, lanes, words[i]);
         }
     }
@@ -71,21 +93,45 @@ ALWAYS_INLINE __m256i bf16_from_sums(__m512 sums) {
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
 }
 
-ALWAYS_INLINE void write_vector(const struct matmul_tile *tile, int row, int vector, __m512 sums) {
-    int column = vector * LANES;
-    __mmask16 lanes = lane_mask(tile->columns - column);
+/* What is the same for all rows of a tile, out of memory that the stores might change. */
+struct tile_end {
+    __mmask16 lanes[TILE_VECTORS];
+    __m512 bias[TILE_VECTORS];
+    const float *sum;
+    char *out;
+    int64_t sum_stride, out_stride; /* in elements, in bytes */
+    bool wide;                      /* f32, not bf16 */
+};
+
+ALWAYS_INLINE struct tile_end tile_end_of(const struct matmul_tile *tile) {
+    struct tile_end end;
+    end.lanes[0] = lane_mask(tile->columns);
+    end.lanes[1] = lane_mask(tile->columns - LANES);
+    end.bias[0] = end.bias[1] = _mm512_setzero_ps();
     if (tile->bias != NULL) {
-        sums = _mm512_add_ps(sums, _mm512_maskz_loadu_ps(lanes, tile->bias + column));
+        end.bias[0] = _mm512_maskz_loadu_ps(end.lanes[0], tile->bias);
+        end.bias[1] = _mm512_maskz_loadu_ps(end.lanes[1], tile->bias + LANES);
     }
-    if (tile->sum != NULL) {
-        const float *sum = tile->sum + row * tile->sum_stride + column;
-        sums = _mm512_add_ps(sums, _mm512_maskz_loadu_ps(lanes, sum));
+    end.wide = tile->dtype_out == DTYPE_F32;
+    end.sum = tile->sum;
+    end.sum_stride = tile->sum_stride;
+    end.out = tile->out;
+    end.out_stride = tile->out_stride * (end.wide ? 4 : 2);
+    return end;
+}
+
+ALWAYS_INLINE void write_vector(const struct tile_end *end, int row, int vector, __m512 sums) {
+    sums = _mm512_add_ps(sums, end->bias[vector]);
+    if (end->sum != NULL) {
+        const float *sum = end->sum + row * end->sum_stride + vector * LANES;
+        sums = _mm512_add_ps(sums, _mm512_maskz_loadu_ps(end->lanes[vector], sum));
     }
-    int64_t place = row * tile->out_stride + column;
-    if (tile->dtype_out == DTYPE_F32) {
-        _mm512_mask_storeu_ps((float *)tile->out + place, lanes, sums);
+    char *out = end->out + row * end->out_stride;
+    if (end->wide) {
+        _mm512_mask_storeu_ps(out + vector * LANES * 4, end->lanes[vector], sums);
     } else {
-        _mm256_mask_storeu_epi16((uint16_t *)tile->out + place, lanes, bf16_from_sums(sums));
+        _mm256_mask_storeu_epi16(out + vector * LANES * 2, end->lanes[vector],
+                                 bf16_from_sums(sums));
     }
 }
 
@@ -123,10 +169,11 @@ ALWAYS_INLINE void tile_rows(const struct matmul_tile *tile, const int rows) {
         a += rows;
         b += b_stride;
     }
+    const struct tile_end end = tile_end_of(tile);
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++) {
-        write_vector(tile, i, 0, sums[i][0]);
-        write_vector(tile, i, 1, sums[i][1]);
+        write_vector(&end, i, 0, sums[i][0]);
+        write_vector(&end, i, 1, sums[i][1]);
     }
 }
 
