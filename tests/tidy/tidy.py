@@ -15,7 +15,7 @@ import rules
 SKIPPED_FOLDERS = {".git", "__pycache__", "demo", "fixtures"}
 C_SUFFIXES = {".c", ".h"}
 TEXT_SUFFIXES = C_SUFFIXES | {".py", ".sh", ".build", ".yaml", ".md", ""}
-WIDE_SUFFIXES = {".md", ""}  # tables and licences may be wider than code
+WIDE_SUFFIXES = {".md", ".yaml", ""}  # tables, sources and licences may be wider than code
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""What PyTorch learns from the demo's text, for three seeds: the figure Skep's run must meet.
+
+    python bench/learning.py FOLDER [--config config.json] [--steps N] [--seeds 1 2 3]
+
+FOLDER holds train.txt and validation.txt (tools/demo_text), read as bytes. Each step draws random
+windows of the training text. Reported is the mean validation loss per byte over the whole
+validation text, cut into windows that do not overlap, after the last step and on the way.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import statistics
+import time
+
+import torch
+import transformers
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_act": "silu",
+    "vocab_size": 256,
+    "hidden_size": 192,
+    "intermediate_size": 512,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 6,
+    "max_position_embeddings": 256,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "initializer_range": 0.02,
+    "tie_word_embeddings": False,
+}
+FLOOR_SHARE = 0.1  # of the peak learning rate, where the cosine ends
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--config", type=pathlib.Path, help="config.json; the demo's by default")
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--sequence", type=int, default=256)
+    parser.add_argument("--rows", type=int, default=16)
+    parser.add_argument("--lr", type=float, default=3e-3)
+    parser.add_argument("--warmup", type=int, default=20)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--eval-every", type=int, default=100)
+    parser.add_argument("--json", type=pathlib.Path, help="also write the figures here")
+    return parser.parse_args()
+
+
+def bytes_of(path):
+    return torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8).long()
+
+
+def make_model(config, seed):
+    torch.manual_seed(seed)
+    model = transformers.AutoModelForCausalLM.from_config(
+        transformers.AutoConfig.for_model(**config), attn_implementation="sdpa"
+    )
+    model.train()
+    return model
+
+
+def make_optimizer(model, lr):
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": 0.1},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.95), eps=1e-8, fused=True)
+
+
+def learning_rate(step, arguments):
+    """Linear from nought over the warm-up, then a cosine down to the floor."""
+    if step < arguments.warmup:
+        return arguments.lr * (step + 1) / arguments.warmup
+    done = (step - arguments.warmup) / max(1, arguments.steps - arguments.warmup)
+    share = FLOOR_SHARE + (1.0 - FLOOR_SHARE) * 0.5 * (1.0 + math.cos(math.pi * done))
+    return arguments.lr * share
+
+
+def draw_windows(text, generator, arguments):
+    starts = torch.randint(0, len(text) - arguments.sequence, (arguments.rows,),
+                           generator=generator)
+    return torch.stack([text[start : start + arguments.sequence + 1] for start in starts.tolist()])
+
+
+def loss_of(model, windows):
+    """Mean over every byte of each window but its first: `sequence` predictions a row."""
+    logits = model(windows[:, :-1], use_cache=False).logits
+    return torch.nn.functional.cross_entropy(
+        logits.float().reshape(-1, logits.shape[-1]), windows[:, 1:].reshape(-1)
+    )
+
+
+@torch.no_grad()
+def validation_loss(model, text, arguments):
+    count = (len(text) - 1) // arguments.sequence
+    starts = range(0, count * arguments.sequence, arguments.sequence)
+    windows = torch.stack([text[start : start + arguments.sequence + 1] for start in starts])
+    total = sum(loss_of(model, rows).item() * len(rows) for rows in windows.split(32))
+    return total / count
+
+
+def train(seed, config, texts, arguments):
+    """[[step, validation loss]]; the last entry is the result."""
+    model = make_model(config, seed)
+    optimizer = make_optimizer(model, arguments.lr)
+    generator = torch.Generator().manual_seed(seed)
+    curve = []
+    for step in range(arguments.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, arguments)
+        loss = loss_of(model, draw_windows(texts["train"], generator, arguments))
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        done = step + 1
+        if done % arguments.eval_every == 0 or done == arguments.steps:
+            curve.append([done, validation_loss(model, texts["validation"], arguments)])
+            print(f"seed {seed}  step {done:5d}  training {loss.item():.4f}"
+                  f"  validation {curve[-1][1]:.4f}", flush=True)
+    return curve
+
+
+def main():
+    arguments = parse_arguments()
+    torch.set_num_threads(arguments.threads)
+    config = json.loads(arguments.config.read_text()) if arguments.config else CONFIG
+    texts = {name: bytes_of(arguments.folder / f"{name}.txt") for name in ("train", "validation")}
+    curves, begin = {}, time.monotonic()
+    for seed in arguments.seeds:
+        curves[seed] = train(seed, config, texts, arguments)
+    final = [curve[-1][1] for curve in curves.values()]
+    spread = statistics.stdev(final) if len(final) > 1 else 0.0
+    print(f"validation loss after {arguments.steps} steps: mean {statistics.mean(final):.4f},"
+          f" standard deviation {spread:.4f}, over {len(final)} seeds;"
+          f" {time.monotonic() - begin:.0f} s")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"config": config, "curves": curves}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

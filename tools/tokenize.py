@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Turn text into token shards in llm.c's form, with any Hugging Face tokenizer.
+
+    python tools/tokenize.py --tokenizer openai-community/gpt2 -o data/books *.txt
+    python tools/tokenize.py --tokenizer ./model --validation 0.05 -o data/books books.jsonl
+
+Input: text files, each one document or cut at --separator; .jsonl files, one document in the field
+--field of each line. A separator token (the tokenizer's end of text unless --document-token says
+otherwise) stands before each document. Output: PREFIX_train_000000.bin and so on, and with
+--validation the last share of the tokens in PREFIX_val_000000.bin and so on.
+
+A shard is 256 int32 {magic, version, tokens, 0...} and the tokens, little-endian: uint16 under
+magic 20240520 when every id fits, else uint32 under magic 20240801. Needs the package transformers.
+"""
+
+import argparse
+import array
+import json
+import pathlib
+import struct
+import sys
+
+HEADER_INTS = 256
+# element format of array, bytes -> magic, version (llm.c's dev/data/data_common.py)
+FORMS = {2: ("H", 20240520, 1), 4: ("I", 20240801, 7)}
+UINT16_IDS = 1 << 16
+
+
+def documents_of(path, separator, field):
+    """The texts in one input file."""
+    if path.suffix == ".jsonl":
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                record = json.loads(line)
+                if field not in record:
+                    raise SystemExit(f"{path}:{number}: no field '{field}'; name it with --field")
+                yield record[field]
+        return
+    text = path.read_text(encoding="utf-8")
+    for document in text.split(separator) if separator else [text]:
+        if document.strip():
+            yield document
+
+
+def encode_all(documents, encode, document_token, width):
+    """All tokens in one array; `document_token` None puts nothing between documents."""
+    tokens = array.array(FORMS[width][0])
+    for document in documents:
+        if document_token is not None:
+            tokens.append(document_token)
+        tokens.extend(encode(document))
+    return tokens
+
+
+def write_shard(path, tokens):
+    code, magic, version = FORMS[tokens.itemsize]
+    header = struct.pack(f"<{HEADER_INTS}i", magic, version, len(tokens), *[0] * (HEADER_INTS - 3))
+    body = array.array(code, tokens)
+    if sys.byteorder == "big":
+        body.byteswap()
+    with path.open("wb") as out:
+        out.write(header)
+        body.tofile(out)
+
+
+def write_shards(prefix, split, tokens, shard_tokens):
+    """Gives the paths written: as many shards as are needed, the last one shorter."""
+    paths = []
+    for begin in range(0, len(tokens), shard_tokens):
+        path = pathlib.Path(f"{prefix}_{split}_{len(paths):06d}.bin")
+        write_shard(path, tokens[begin : begin + shard_tokens])
+        paths.append(path)
+    return paths
+
+
+def choose_document_token(tokenizer, wanted):
+    if wanted == "none":
+        return None
+    if wanted is not None:
+        token = tokenizer.convert_tokens_to_ids(wanted)
+        if token is None or token == tokenizer.unk_token_id != wanted:
+            raise SystemExit(f"--document-token: the tokenizer does not know '{wanted}'")
+        return token
+    if tokenizer.eos_token_id is None:
+        raise SystemExit("the tokenizer has no end-of-text token; give --document-token, or none")
+    return tokenizer.eos_token_id
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("input", nargs="+", type=pathlib.Path, help="text or .jsonl files")
+    parser.add_argument("--tokenizer", required=True, help="a model folder or org/name")
+    parser.add_argument("-o", "--output", required=True, help="prefix of the shards' paths")
+    parser.add_argument("--separator", help="text between documents inside one text file")
+    parser.add_argument("--field", default="text", help="of a .jsonl line (default: text)")
+    parser.add_argument("--document-token", help="a token's text, or none (default: end of text)")
+    parser.add_argument("--validation", type=float, default=0.0, metavar="SHARE",
+                        help="share of the tokens, taken from the end (default: 0)")
+    parser.add_argument("--shard-tokens", type=int, default=100_000_000, help="(default: 1e8)")
+    arguments = parser.parse_args()
+    if not 0.0 <= arguments.validation < 1.0:
+        parser.error("--validation: a share from 0 up to, not including, 1")
+    if arguments.shard_tokens < 1:
+        parser.error("--shard-tokens: at least 1")
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    sys.path.pop(0)  # this folder: the library's imports must find Python's own tokenize
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.tokenizer)
+    documents = (document for path in arguments.input
+                 for document in documents_of(path, arguments.separator, arguments.field))
+    tokens = encode_all(
+        documents,
+        lambda text: tokenizer.encode(text, add_special_tokens=False),
+        choose_document_token(tokenizer, arguments.document_token),
+        2 if len(tokenizer) <= UINT16_IDS else 4,
+    )
+    train_count = len(tokens) - round(len(tokens) * arguments.validation)
+    pathlib.Path(arguments.output).parent.mkdir(parents=True, exist_ok=True)
+    for split, part in (("train", tokens[:train_count]), ("val", tokens[train_count:])):
+        for path in write_shards(arguments.output, split, part, arguments.shard_tokens):
+            print(f"{path}  {path.stat().st_size:,} bytes")
+    print(f"{train_count:,} tokens to train on, {len(tokens) - train_count:,} to validate")
+
+
+if __name__ == "__main__":
+    main()
