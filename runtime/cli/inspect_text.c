@@ -1,0 +1,137 @@
+/* inspect_text: the report of `skep inspect` for people. */
+#include "runtime/cli/inspect_report.h"
+
+#include "base/text.h"
+#include "runtime/model/counts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void print_shape(const struct inspect_report *report) {
+    const struct blueprint *model = report->blueprint;
+    printf("%s: %s in %s, %s\n", report->model, model->model_type,
+           dtype_name(model->checkpoint_dtype),
+           report->weights != NULL ? report->weights : "no weights here");
+    printf("  %lld layers, hidden %lld, ffn %lld, %lld heads of %lld (%lld key-value), vocabulary "
+           "%lld, positions %lld\n",
+           (long long)model->layers, (long long)model->hidden, (long long)model->ffn,
+           (long long)model->heads, (long long)model->head_dim, (long long)model->kv_heads,
+           (long long)model->vocab, (long long)model->max_positions);
+    if (model->notice != NULL) {
+        printf("  note: %s\n", model->notice);
+    }
+}
+
+static void print_counts(const struct inspect_report *report) {
+    const struct blueprint *model = report->blueprint;
+    struct param_counts counts = counts_params(model);
+    struct token_flops flops = counts_flops_per_token(model, report->sequence);
+    char a[32];
+    char b[32];
+    char c[32];
+    char d[32];
+    printf("\nparameters      %s (%s): %s a block, %s outside blocks%s\n",
+           text_grouped((uint64_t)counts.total, a), text_count((double)counts.total, b),
+           text_count((double)counts.block, c), text_count((double)counts.outside, d),
+           model->tied ? ", head tied to the embedding" : "");
+    printf("stored          %s in f32, %s in bf16\n",
+           text_bytes((uint64_t)counts_param_bytes(model, DTYPE_F32), a),
+           text_bytes((uint64_t)counts_param_bytes(model, DTYPE_BF16), b));
+    printf("per token       %s FLOPs forward, %s in training, at sequences of %lld\n",
+           text_count(flops.forward, a), text_count(flops.training, b),
+           (long long)report->sequence);
+    printf("                of them attention %.1f %% (%.1f %% if masked scores count too)\n",
+           100 * flops.attention / flops.forward,
+           100 * flops.attention_full / (flops.products + flops.attention_full));
+    printf("cache           %s a token in bf16\n",
+           text_bytes((uint64_t)counts_cache_bytes_per_token(model, DTYPE_BF16), a));
+}
+
+/* Blocks are alike, so their lines are folded: [first, end) of units with the same content. */
+static int end_of_run(const struct inspect_report *report, int first) {
+    int end = first + 1;
+    while (end < report->unit_count && report->units[first].layer != PARAM_NO_LAYER &&
+           report->units[end].layer != PARAM_NO_LAYER) {
+        end++;
+    }
+    return end;
+}
+
+static const char *run_name(const struct inspect_report *report, int first, int end,
+                            char buffer[static 48]) {
+    char name[24];
+    if (end - first == 1) {
+        snprintf(buffer, 48, "%s", inspect_unit_name(&report->units[first], name));
+    } else {
+        snprintf(buffer, 48, "block %d..%d", report->units[first].layer,
+                 report->units[end - 1].layer);
+    }
+    return buffer;
+}
+
+static void print_units(const struct inspect_report *report) {
+    char name[48];
+    char count[32];
+    char bytes[24];
+    printf("\nunits           each parameters          bf16   padding\n");
+    for (int first = 0; first < report->unit_count;) {
+        const struct inspect_unit *unit = &report->units[first];
+        int end = end_of_run(report, first);
+        int64_t padding = unit->granules * GRANULE_ELEMENTS - unit->elements;
+        printf("%-16s%15s  %12s  %8lld\n", run_name(report, first, end, name),
+               text_grouped((uint64_t)unit->elements, count),
+               text_bytes((uint64_t)(unit->granules * GRANULE_ELEMENTS * 2), bytes),
+               (long long)padding);
+        first = end;
+    }
+}
+
+static void print_shards(const struct inspect_report *report) {
+    char name[48];
+    printf("\nshards          elements of the flat unit, by rank of %lld\n",
+           (long long)report->shards);
+    for (int first = 0; first < report->unit_count;) {
+        int end = end_of_run(report, first);
+        run_name(report, first, end, name);
+        for (int64_t rank = 0; rank < report->shards; rank++) {
+            struct inspect_range range = inspect_shard(&report->units[first], report->shards, rank);
+            printf("%-16srank %-5lld %lld..%lld\n", rank == 0 ? name : "", (long long)rank,
+                   (long long)range.begin, (long long)range.end);
+        }
+        first = end;
+    }
+}
+
+static void print_tensor(const struct param *param, int64_t layers) {
+    char name[NAME_BYTES + 16];
+    if (param->layer == PARAM_NO_LAYER) {
+        snprintf(name, sizeof name, "%s", param->name);
+    } else {
+        const char *number = strstr(param->name, ".0.");
+        ASSERT(number != NULL);
+        snprintf(name, sizeof name, "%.*s.{0..%lld}.%s", (int)(number - param->name), param->name,
+                 (long long)layers - 1, number + 3);
+    }
+    if (param->rank == 2) {
+        printf("  %-56s [%lld, %lld]\n", name, (long long)param->shape[0],
+               (long long)param->shape[1]);
+    } else {
+        printf("  %-56s [%lld]\n", name, (long long)param->shape[0]);
+    }
+}
+
+void inspect_print_text(const struct inspect_report *report) {
+    const struct blueprint *model = report->blueprint;
+    print_shape(report);
+    print_counts(report);
+    print_units(report);
+    if (report->shards > 0) {
+        print_shards(report);
+    }
+    printf("\ntensors         %d\n", model->param_count);
+    for (int i = 0; i < model->param_count; i++) {
+        if (model->params[i].layer <= 0) {
+            print_tensor(&model->params[i], model->layers);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+/* test_inspect: the command's document holds the published numbers, and bad usage is exit 2. */
+#include "base/file.h"
+#include "base/json.h"
+#include "runtime/cli/inspect.h"
+#include "runtime/cli/inspect_report.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { OUTPUT_BYTES = 4 << 20, ARGUMENTS_MAX = 8 };
+
+/* Runs the command with standard output and error in one file, and reads that. */
+static int run(const char *const *words, char *output) {
+    char path[] = "/tmp/skep-inspect-XXXXXX";
+    char *argv[ARGUMENTS_MAX];
+    int argc = 0;
+    size_t length;
+    struct fault fault;
+    for (; words[argc] != NULL; argc++) {
+        argv[argc] = (char *)(uintptr_t)words[argc];
+    }
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    fflush(stdout);
+    int saved_out = dup(STDOUT_FILENO);
+    int saved_error = dup(STDERR_FILENO);
+    dup2(file, STDOUT_FILENO);
+    dup2(file, STDERR_FILENO);
+    int code = command_inspect(argc, argv);
+    fflush(stdout);
+    dup2(saved_out, STDOUT_FILENO);
+    dup2(saved_error, STDERR_FILENO);
+    close(saved_out);
+    close(saved_error);
+    close(file);
+    assert_int_equal(file_read_text(path, output, OUTPUT_BYTES, &length, &fault), OK);
+    unlink(path);
+    return code;
+}
+
+static int64_t number(const struct json_node *object, const char *key) {
+    int64_t value = -1;
+    struct fault fault;
+    assert_int_equal(json_get_i64(object, key, &value, NULL, &fault), OK);
+    return value;
+}
+
+static struct json_node member(const struct json_node *object, const char *key) {
+    struct json_node node;
+    assert_true(json_find(object, key, &node));
+    return node;
+}
+
+static void the_document_of_llama_405b_holds_its_numbers(void **state) {
+    (void)state;
+    char *output = malloc(OUTPUT_BYTES);
+    const char *const words[] = {"inspect", CONFIGS "/llama-3.1-405b.json", "--json", NULL};
+    struct json_document document;
+    struct fault fault;
+    assert_int_equal(run(words, output), 0);
+    assert_int_equal(json_parse(output, strlen(output), OUTPUT_BYTES, "output", &document, &fault),
+                     OK);
+    assert_int_equal(number(&document.root, "format"), 1);
+    struct json_node parameters = member(&document.root, "parameters");
+    assert_int_equal(number(&parameters, "total"), 405853388800);
+    struct json_node bytes = member(&document.root, "parameter_bytes");
+    assert_int_equal(number(&bytes, "bf16"), 2 * 405853388800);
+    struct json_node flops = member(&document.root, "flops_per_token");
+    assert_int_equal(number(&flops, "products"), 2 * (405853388800 - 2101346304 - 253L * 16384));
+    struct json_node tensors = member(&document.root, "tensors");
+    assert_int_equal(json_count(&tensors), 1137);
+    struct json_node units = member(&document.root, "units");
+    assert_int_equal(json_count(&units), 128);
+    json_finish(&document);
+    free(output);
+}
+
+static void shards_of_every_unit_cover_it_once(void **state) {
+    (void)state;
+    char *output = malloc(OUTPUT_BYTES);
+    const char *const words[] = {"inspect", CONFIGS "/smollm2-135m.json", "--json", "--shards", "7",
+                                 NULL};
+    struct json_document document;
+    struct fault fault;
+    assert_int_equal(run(words, output), 0);
+    assert_int_equal(json_parse(output, strlen(output), OUTPUT_BYTES, "output", &document, &fault),
+                     OK);
+    struct json_node units = member(&document.root, "units");
+    int64_t parameters = 0;
+    for (size_t u = 0; u < json_count(&units); u++) {
+        struct json_node unit = json_element(&units, u);
+        struct json_node shards = member(&unit, "shards");
+        assert_int_equal(json_count(&shards), 7);
+        int64_t covered = 0;
+        for (size_t rank = 0; rank < 7; rank++) {
+            struct json_node range = json_element(&shards, rank);
+            struct json_node begin_node = json_element(&range, 0);
+            struct json_node end_node = json_element(&range, 1);
+            int64_t begin;
+            int64_t end;
+            assert_int_equal(json_as_i64(&begin_node, &begin, &fault), OK);
+            assert_int_equal(json_as_i64(&end_node, &end, &fault), OK);
+            assert_true(begin == covered && end >= begin && begin % GRANULE_ELEMENTS == 0);
+            covered = end;
+        }
+        assert_int_equal(covered, number(&unit, "elements"));
+        parameters += number(&unit, "parameters");
+        assert_int_equal(covered - number(&unit, "parameters"), number(&unit, "padding"));
+    }
+    assert_int_equal(parameters, 134515008);
+    json_finish(&document);
+    free(output);
+}
+
+/* 130 elements are three granules; four ranks get one each and the last none. */
+static void a_unit_smaller_than_its_ranks_leaves_empty_shards(void **state) {
+    (void)state;
+    const struct inspect_unit unit = {.elements = 130, .granules = 3};
+    static const int64_t WANTED[5][2] = {{0, 64}, {64, 128}, {128, 192}, {192, 192}, {192, 192}};
+    for (int64_t rank = 0; rank < 5; rank++) {
+        struct inspect_range range = inspect_shard(&unit, 5, rank);
+        assert_int_equal(range.begin, WANTED[rank][0]);
+        assert_int_equal(range.end, WANTED[rank][1]);
+    }
+}
+
+static void the_text_names_count_units_and_tensors(void **state) {
+    (void)state;
+    char *output = malloc(OUTPUT_BYTES);
+    const char *const words[] = {"inspect", CONFIGS "/gpt2.json", "--shards", "2", NULL};
+    assert_int_equal(run(words, output), 0);
+    assert_non_null(strstr(output, "124,439,808"));
+    assert_non_null(strstr(output, "head tied to the embedding"));
+    assert_non_null(strstr(output, "block 0..11"));
+    assert_non_null(strstr(output, "3543936..7087872"));
+    assert_non_null(strstr(output, "transformer.h.{0..11}.attn.c_attn.weight"));
+    assert_non_null(strstr(output, "dropout runs as 0"));
+    free(output);
+}
+
+struct misuse {
+    const char *words[ARGUMENTS_MAX];
+    const char *shown;
+};
+
+static void bad_usage_and_bad_input_are_exit_2(void **state) {
+    (void)state;
+    static const struct misuse ROWS[] = {
+        {{"inspect"}, "skep: inspect: no model is named; skep inspect MODEL"},
+        {{"inspect", "a", "b"}, "skep: b: one model at a time"},
+        {{"inspect", "--frob", "a"}, "skep: --frob: no such option"},
+        {{"inspect", "a", "--shards"}, "skep: --shards: \"\" is not a number"},
+        {{"inspect", "a", "--shards", "0"}, "from 1 to 4096"},
+        {{"inspect", "a", "--shards", "2x"}, "\"2x\" is not a number"},
+        {{"inspect", "/no/such"}, "skep: /no/such: no such file or folder"},
+        {{"inspect", "no-such-org/no-such-model"}, "hf download no-such-org/no-such-model"},
+    };
+    char *output = malloc(OUTPUT_BYTES);
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        assert_int_equal(run(ROWS[i].words, output), 2);
+        if (strstr(output, ROWS[i].shown) == NULL) {
+            fail_msg("wanted %s, got %s", ROWS[i].shown, output);
+        }
+    }
+    free(output);
+}
+
+static void a_model_path_is_escaped(void **state) {
+    (void)state;
+    char *output = malloc(OUTPUT_BYTES);
+    char folder[] = "/tmp/skep \"quoted\" \\ XXXXXX";
+    char path[256];
+    struct fault fault;
+    int fd;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    assert_int_equal(file_open_write(path, &fd, &fault), OK);
+    close(fd);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    assert_int_equal(file_open_write(path, &fd, &fault), OK);
+    assert_int_equal(file_write_at(fd, path, "{\"model_type\":\"gpt2\"}", 21, 0, &fault), OK);
+    close(fd);
+    const char *const words[] = {"inspect", folder, "--json", NULL};
+    struct json_document document;
+    assert_int_equal(run(words, output), 0);
+    assert_int_equal(json_parse(output, strlen(output), OUTPUT_BYTES, "output", &document, &fault),
+                     OK);
+    const char *text = NULL;
+    assert_int_equal(json_get_text(&document.root, "model", &text, NULL, &fault), OK);
+    assert_string_equal(text, folder);
+    assert_int_equal(json_get_text(&document.root, "weights", &text, NULL, &fault), OK);
+    assert_string_equal(text, "model.safetensors");
+    json_finish(&document);
+    assert_int_equal(file_remove_folder(folder, &fault), OK);
+    free(output);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_document_of_llama_405b_holds_its_numbers),
+        cmocka_unit_test(shards_of_every_unit_cover_it_once),
+        cmocka_unit_test(a_unit_smaller_than_its_ranks_leaves_empty_shards),
+        cmocka_unit_test(the_text_names_count_units_and_tensors),
+        cmocka_unit_test(bad_usage_and_bad_input_are_exit_2),
+        cmocka_unit_test(a_model_path_is_escaped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
