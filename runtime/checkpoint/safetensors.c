@@ -237,9 +237,8 @@ size_t safetensors_header_bytes(const struct safetensors_header *header) {
     return padded(bytes);
 }
 
-enum status safetensors_write_header(const struct safetensors_header *header, int fd,
-                                     const char *path, char *buffer, size_t capacity,
-                                     struct fault *fault) {
+size_t safetensors_render_header(const struct safetensors_header *header, char *buffer,
+                                 size_t capacity) {
     ASSERT(capacity > LENGTH_BYTES);
     struct text text = text_over(buffer + LENGTH_BYTES, capacity - LENGTH_BYTES);
     text_add(&text, "{");
@@ -253,5 +252,12 @@ enum status safetensors_write_header(const struct safetensors_header *header, in
     for (int i = 0; i < LENGTH_BYTES; i++) {
         buffer[i] = (char)((total - LENGTH_BYTES) >> (8 * i) & 0xff);
     }
-    return file_write_at(fd, path, buffer, total, 0, fault);
+    return total;
+}
+
+enum status safetensors_write_header(const struct safetensors_header *header, int fd,
+                                     const char *path, char *buffer, size_t capacity,
+                                     struct fault *fault) {
+    size_t bytes = safetensors_render_header(header, buffer, capacity);
+    return file_write_at(fd, path, buffer, bytes, 0, fault);
 }

@@ -125,8 +125,13 @@ int64_t safetensors_lay_out(struct safetensors_entry *entries, int count);
  * SAFETENSORS_ALIGN_BYTES. */
 size_t safetensors_header_bytes(const struct safetensors_header *header);
 
-/* safetensors_write_header: length, JSON and padding at the start of `fd`.
- * memory  buffer of safetensors_header_bytes() + 1; allocates nothing */
+/* safetensors_render_header: length, JSON and padding into `buffer`; gives their bytes, which is
+ * safetensors_header_bytes(header).
+ * memory  buffer of one byte more than that; allocates nothing */
+size_t safetensors_render_header(const struct safetensors_header *header, char *buffer,
+                                 size_t capacity);
+
+/* safetensors_write_header: the same, written at the start of `fd`. */
 MUST_CHECK enum status safetensors_write_header(const struct safetensors_header *header, int fd,
                                                 const char *path, char *buffer, size_t capacity,
                                                 struct fault *fault);

@@ -1,0 +1,225 @@
+#include "runtime/checkpoint/folder.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { FOLDER_MODE = 0755 };
+
+/* A record of getdents64(2), which the C library's own walk wraps in memory from the heap. */
+struct entry_record {
+    uint64_t inode;
+    int64_t next;
+    uint16_t bytes;
+    uint8_t type;
+    char name[];
+};
+
+enum status folder_walk_begin(const char *path, struct folder_walk *walk, struct fault *fault) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot open the folder", errno);
+    }
+    walk->fd = fd;
+    walk->filled = 0;
+    walk->at = 0;
+    return OK;
+}
+
+static bool is_folder_at(int fd, const char *name) {
+    struct stat info;
+    return fstatat(fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool folder_walk_next(struct folder_walk *walk) {
+    for (;;) {
+        if (walk->at >= walk->filled) {
+            walk->filled = syscall(SYS_getdents64, walk->fd, walk->buffer, sizeof walk->buffer);
+            walk->at = 0;
+            if (walk->filled <= 0) {
+                return false;
+            }
+        }
+        const struct entry_record *record =
+            (const struct entry_record *)(const void *)(walk->buffer + walk->at);
+        walk->at += record->bytes;
+        if (strcmp(record->name, ".") != 0 && strcmp(record->name, "..") != 0) {
+            walk->name = record->name;
+            walk->is_folder = is_folder_at(walk->fd, record->name);
+            return true;
+        }
+    }
+}
+
+void folder_walk_end(struct folder_walk *walk) {
+    close(walk->fd);
+    walk->fd = -1;
+}
+
+void folder_sibling(const char *path, const char *prefix, char *out, size_t capacity) {
+    char parent[PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    file_folder_of(path, parent, sizeof parent);
+    struct text text = text_over(out, capacity);
+    text_add(&text, "%s/%s%s", parent, prefix, slash == NULL ? path : slash + 1);
+    ASSERT(!text.cut);
+}
+
+/* Removes the files in a folder. Removing while walking may skip names, so walk until none is. */
+static enum status empty(const char *path, struct fault *fault) {
+    for (bool removed = true; removed;) {
+        struct folder_walk walk;
+        enum status status = folder_walk_begin(path, &walk, fault);
+        if (status != OK) {
+            return status;
+        }
+        removed = false;
+        while (status == OK && folder_walk_next(&walk)) {
+            if (unlinkat(walk.fd, walk.name, 0) == 0) {
+                removed = true;
+            } else if (errno != ENOENT) {
+                status =
+                    fault_set_errno(fault, STATUS_FAILED, path, "cannot empty the folder", errno);
+            }
+        }
+        folder_walk_end(&walk);
+        if (status != OK) {
+            return status;
+        }
+    }
+    return OK;
+}
+
+enum status folder_remove(const char *path, struct fault *fault) {
+    struct stat info;
+    if (lstat(path, &info) != 0 && errno == ENOENT) {
+        return OK;
+    }
+    enum status status = empty(path, fault);
+    if (status == OK && rmdir(path) != 0) {
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot remove the folder", errno);
+    }
+    return status;
+}
+
+enum status folder_make_empty(const char *path, struct fault *fault) {
+    if (mkdir(path, FOLDER_MODE) == 0) {
+        return OK;
+    }
+    if (errno != EEXIST) {
+        return fault_set_errno(fault, errno == ENOSPC ? STATUS_FIT : STATUS_FAILED, path,
+                               "cannot make the folder", errno);
+    }
+    return empty(path, fault);
+}
+
+static enum status rename_fault(const char *to, struct fault *fault) {
+    return fault_set_errno(fault, STATUS_FAILED, to, "cannot put in place", errno);
+}
+
+/* Where two names cannot be exchanged: the old folder steps aside first. */
+static enum status replace_in_two(const char *from, const char *to, const char *aside,
+                                  struct fault *fault) {
+    enum status status = folder_remove(aside, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (rename(to, aside) != 0 || rename(from, to) != 0) {
+        return rename_fault(to, fault);
+    }
+    return OK;
+}
+
+enum status folder_replace(const char *from, const char *to, const char *aside,
+                           struct fault *fault) {
+    char parent[PATH_BYTES];
+    enum status status = OK;
+    file_folder_of(to, parent, sizeof parent);
+    if (rename(from, to) != 0) {
+        if (errno != ENOTEMPTY && errno != EEXIST) {
+            return rename_fault(to, fault);
+        }
+        if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) != 0) {
+            status = replace_in_two(from, to, aside, fault);
+        }
+    }
+    if (status == OK) {
+        status = file_sync_folder(parent, fault);
+    }
+    if (status == OK) {
+        status = folder_remove(from, fault);
+    }
+    return status == OK ? folder_remove(aside, fault) : status;
+}
+
+enum status folder_write_file(const char *folder, const char *name, const void *bytes, size_t count,
+                              struct fault *fault) {
+    char path[PATH_BYTES];
+    int fd = -1;
+    file_join(folder, name, path, sizeof path);
+    enum status status = file_open_write(path, &fd, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = file_write_at(fd, path, bytes, count, 0, fault);
+    if (status != OK) {
+        close(fd);
+        return status;
+    }
+    return file_close_synced(fd, path, fault);
+}
+
+static enum status copy_bytes(int from, const char *from_path, int to, const char *to_path,
+                              int64_t bytes, void *buffer, size_t buffer_bytes,
+                              struct fault *fault) {
+    enum status status = OK;
+    for (int64_t done = 0; done < bytes && status == OK; done += (int64_t)buffer_bytes) {
+        size_t chunk = bytes - done < (int64_t)buffer_bytes ? (size_t)(bytes - done) : buffer_bytes;
+        status = file_read_at(from, from_path, buffer, chunk, done, fault);
+        if (status == OK) {
+            status = file_write_at(to, to_path, buffer, chunk, done, fault);
+        }
+    }
+    return status;
+}
+
+enum status folder_copy_file(const char *from, const char *to, const char *name, void *buffer,
+                             size_t buffer_bytes, bool *copied, struct fault *fault) {
+    char from_path[PATH_BYTES];
+    char to_path[PATH_BYTES];
+    int source = -1;
+    int target = -1;
+    int64_t bytes = 0;
+    file_join(from, name, from_path, sizeof from_path);
+    file_join(to, name, to_path, sizeof to_path);
+    if (!file_exists(from_path)) {
+        *copied = false;
+        return OK;
+    }
+    enum status status = file_open_read(from_path, &source, &bytes, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = file_open_write(to_path, &target, fault);
+    if (status == OK) {
+        status = copy_bytes(source, from_path, target, to_path, bytes, buffer, buffer_bytes, fault);
+        if (status == OK) {
+            status = file_close_synced(target, to_path, fault);
+        } else {
+            close(target);
+        }
+    }
+    close(source);
+    if (status == OK) {
+        *copied = true;
+    }
+    return status;
+}

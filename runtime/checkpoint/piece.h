@@ -1,0 +1,64 @@
+/* piece: a range of a tensor that lies in memory, and its way to and from a tensor in a file. */
+#ifndef SKEP_CHECKPOINT_PIECE_H
+#define SKEP_CHECKPOINT_PIECE_H
+
+#include "base/dtype.h"
+#include "base/fault.h"
+#include "base/limits.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Elements [first, first + count) of a tensor, row-major, contiguous in memory. count 0 means the
+ * whole tensor. Several pieces may bear one name: ranges of it, or copies in other types. */
+struct tensor_piece {
+    const char *name; /* the Hugging Face name */
+    enum dtype dtype; /* in memory */
+    int rank;
+    int64_t shape[TENSOR_RANK_MAX]; /* of the whole tensor */
+    void *memory;                   /* of element `first` */
+    int64_t first, count;
+};
+
+/* Where a tensor lies in a file. */
+struct piece_place {
+    int fd;
+    const char *path;
+    int64_t at; /* of the tensor's first byte */
+    enum dtype dtype;
+};
+
+/* The caller's buffer for conversions; undefined afterwards. */
+struct staging {
+    void *memory; /* 64-byte aligned */
+    size_t bytes; /* at least STAGING_BYTES_MIN; larger means fewer calls */
+};
+
+enum { STAGING_BYTES_MIN = 1 << 16 };
+
+int64_t piece_elements(const struct tensor_piece *piece); /* of the whole tensor */
+int64_t piece_count(const struct tensor_piece *piece);    /* in memory */
+bool piece_is_whole(const struct tensor_piece *piece);
+
+/* piece_write: memory -> its range in the file, converted to the file's type (nearest even).
+ * memory  equal types are written straight from `memory`; otherwise through `staging`
+ * errors  STATUS_FAILED from the file; STATUS_INPUT, naming tensor and element, for a value that is
+ *         not finite in another type than its own */
+MUST_CHECK enum status piece_write(const struct piece_place *place,
+                                   const struct tensor_piece *piece, const struct staging *staging,
+                                   struct fault *fault);
+
+/* piece_read: a range of the file -> memory, converted to the memory's type (nearest even). With
+ * `finite_only` any NaN, infinity, or value that is infinite in the memory's type is STATUS_INPUT,
+ * naming tensor and element; `memory` then holds part of the tensor. Without it types must agree
+ * and bits are copied. */
+MUST_CHECK enum status piece_read(const struct piece_place *place, const struct tensor_piece *piece,
+                                  bool finite_only, const struct staging *staging,
+                                  struct fault *fault);
+
+/* convert_to_f32, convert_from_f32: `count` elements of F32, BF16 or F16 to floats and back. */
+void convert_to_f32(enum dtype from, const void *elements, int64_t count, float *values);
+void convert_from_f32(enum dtype to, const float *values, int64_t count, void *elements);
+
+#endif

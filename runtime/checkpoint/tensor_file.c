@@ -1,0 +1,176 @@
+#include "runtime/checkpoint/tensor_file.h"
+
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct safetensors_pair METADATA[] = {{"format", "pt"}};
+
+static void fill_entry(const struct tensor_source *source, struct safetensors_entry *entry) {
+    const struct tensor_piece *piece = &source->pieces[0];
+    entry->name = source->name;
+    entry->dtype = safetensors_dtype_of(source->dtype);
+    entry->rank = piece->rank;
+    for (int axis = 0; axis < piece->rank; axis++) {
+        entry->shape[axis] = piece->shape[axis];
+    }
+}
+
+/* The order in which safetensors_lay_out places them, so that the header lists bytes in order. */
+static void order_by_width(const struct tensor_source *sources, int count, int *source_of) {
+    int filled = 0;
+    for (int64_t width = 8; width >= 1; width /= 2) {
+        for (int i = 0; i < count; i++) {
+            if (dtype_bytes(sources[i].dtype) == width) {
+                source_of[filled++] = i;
+            }
+        }
+    }
+    ASSERT(filled == count);
+}
+
+void tensor_file_plan(const char *name, const struct tensor_source *sources, int source_count,
+                      struct region *region, struct tensor_file *file) {
+    int *source_of = region_alloc(region, (size_t)source_count, sizeof *source_of);
+    struct safetensors_entry *entries = region_alloc(region, (size_t)source_count, sizeof *entries);
+    order_by_width(sources, source_count, source_of);
+    for (int i = 0; i < source_count; i++) {
+        fill_entry(&sources[source_of[i]], &entries[i]);
+    }
+    int64_t data_bytes = safetensors_lay_out(entries, source_count);
+    file->name = name;
+    file->header =
+        (struct safetensors_header){entries, source_count, METADATA, (int)ARRAY_COUNT(METADATA)};
+    file->source_of = source_of;
+    file->sources = sources;
+    file->header_bytes = safetensors_header_bytes(&file->header);
+    file->header_text = region_alloc(region, file->header_bytes + 1, 1);
+    size_t rendered =
+        safetensors_render_header(&file->header, file->header_text, file->header_bytes + 1);
+    ASSERT(rendered == file->header_bytes);
+    file->bytes = (int64_t)file->header_bytes + data_bytes;
+}
+
+/* Space first: a disk that is too full says so before anything is written. File systems that
+ * cannot reserve are taken as they are. */
+static enum status reserve(int fd, const char *path, int64_t bytes, struct fault *fault) {
+    if (fallocate(fd, 0, 0, bytes) != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
+        return fault_set(fault, STATUS_FIT, path, "free some disk space, or name another folder",
+                         "no room for %lld bytes: %s", (long long)bytes, strerror(errno));
+    }
+    return OK;
+}
+
+static enum status write_pieces(const struct tensor_file *file, int fd, const char *path,
+                                const struct staging *staging, struct fault *fault) {
+    enum status status = OK;
+    for (int i = 0; i < file->header.count && status == OK; i++) {
+        const struct tensor_source *source = &file->sources[file->source_of[i]];
+        struct piece_place place = {.fd = fd,
+                                    .path = path,
+                                    .at =
+                                        (int64_t)file->header_bytes + file->header.entries[i].begin,
+                                    .dtype = source->dtype};
+        for (int piece = 0; piece < source->piece_count && status == OK; piece++) {
+            status = piece_write(&place, &source->pieces[piece], staging, fault);
+        }
+    }
+    return status;
+}
+
+enum status tensor_file_write(const struct tensor_file *file, const char *folder,
+                              const struct staging *staging, struct fault *fault) {
+    char path[PATH_BYTES];
+    int fd = -1;
+    file_join(folder, file->name, path, sizeof path);
+    enum status status = file_open_write(path, &fd, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = reserve(fd, path, file->bytes, fault);
+    if (status == OK) {
+        status = file_write_at(fd, path, file->header_text, file->header_bytes, 0, fault);
+    }
+    if (status == OK) {
+        status = write_pieces(file, fd, path, staging, fault);
+    }
+    if (status != OK) {
+        close(fd);
+        return status;
+    }
+    return file_close_synced(fd, path, fault);
+}
+
+static const char OTHER_RUN[] = "it was saved by a run of another model or precision";
+
+static enum status check_entry(const struct safetensors *found,
+                               const struct safetensors_entry *wanted, struct fault *fault) {
+    const struct safetensors_entry *have = safetensors_find(found, wanted->name);
+    if (have == NULL) {
+        return fault_set(fault, STATUS_INPUT, found->path, OTHER_RUN, "tensor '%s' is missing",
+                         wanted->name);
+    }
+    if (have->dtype != wanted->dtype) {
+        return fault_set(fault, STATUS_INPUT, found->path, OTHER_RUN,
+                         "tensor '%s' is %s, wanted %s", wanted->name,
+                         safetensors_dtype_name(have->dtype),
+                         safetensors_dtype_name(wanted->dtype));
+    }
+    if (have->rank != wanted->rank ||
+        memcmp(have->shape, wanted->shape, (size_t)wanted->rank * sizeof *wanted->shape) != 0) {
+        return fault_set(fault, STATUS_INPUT, found->path, OTHER_RUN,
+                         "tensor '%s' has another shape than the model's", wanted->name);
+    }
+    return OK;
+}
+
+static enum status check_entries(const struct tensor_file *file, const struct safetensors *found,
+                                 struct fault *fault) {
+    if (found->header.count != file->header.count) {
+        return fault_set(fault, STATUS_INPUT, found->path, OTHER_RUN, "%d tensors, wanted %d",
+                         found->header.count, file->header.count);
+    }
+    enum status status = OK;
+    for (int i = 0; i < file->header.count && status == OK; i++) {
+        status = check_entry(found, &file->header.entries[i], fault);
+    }
+    return status;
+}
+
+static enum status read_pieces(const struct tensor_file *file, const struct safetensors *found,
+                               struct fault *fault) {
+    enum status status = OK;
+    for (int i = 0; i < file->header.count && status == OK; i++) {
+        const struct tensor_source *source = &file->sources[file->source_of[i]];
+        struct piece_place place = {.fd = found->fd,
+                                    .path = found->path,
+                                    .at = found->data_at +
+                                          safetensors_find(found, source->name)->begin,
+                                    .dtype = source->dtype};
+        for (int piece = 0; piece < source->piece_count && status == OK; piece++) {
+            status = piece_read(&place, &source->pieces[piece], false, NULL, fault);
+        }
+    }
+    return status;
+}
+
+enum status tensor_file_read(const struct tensor_file *file, const char *folder,
+                             struct fault *fault) {
+    char path[PATH_BYTES];
+    struct region region = {0};
+    struct safetensors found;
+    file_join(folder, file->name, path, sizeof path);
+    enum status status = safetensors_open(path, &region, &found, fault);
+    if (status == OK) {
+        status = check_entries(file, &found, fault);
+        if (status == OK) {
+            status = read_pieces(file, &found, fault);
+        }
+        safetensors_close(&found);
+    }
+    region_finish(&region);
+    return status;
+}

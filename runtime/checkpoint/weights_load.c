@@ -1,0 +1,308 @@
+/* A model folder's tensors to parameters in memory: first every name, type and shape is checked,
+ * then the bytes are read in the order of the files. */
+#include "base/file.h"
+#include "base/text.h"
+#include "runtime/checkpoint/weight_files.h"
+#include "runtime/checkpoint/weights.h"
+#include "runtime/model/weight_names.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { NO_PIECE = -1 };
+
+static const char HEAD_NAME[] = "lm_head.weight";
+
+/* Where a parameter lies. */
+struct weight_found {
+    int file;
+    const struct safetensors_entry *entry; /* NULL: not found */
+};
+
+struct loading {
+    const struct weights_load_args *args;
+    struct region region;
+    struct fault *fault;
+    struct weight_files files;
+    struct weight_found *found; /* [param_count] */
+    struct weight_found head;   /* a tied head that is stored all the same */
+    int *first_piece;           /* [param_count]: a piece of the parameter */
+    int *next_piece;            /* [piece_count]: another piece of the same parameter */
+};
+
+static enum status check_type(struct loading *loading, const struct safetensors *file,
+                              const struct safetensors_entry *entry) {
+    enum dtype dtype = DTYPE_I32;
+    if (safetensors_dtype_loads(entry->dtype, &dtype) && dtype != DTYPE_I32) {
+        return OK;
+    }
+    return fault_set(loading->fault, STATUS_INPUT, file->path,
+                     "save the model in one of these types",
+                     "tensor '%s' is %s; weights are read as F32, BF16 or F16", entry->name,
+                     safetensors_dtype_name(entry->dtype));
+}
+
+static void add_shape(struct text *text, const int64_t *shape, int rank) {
+    text_add(text, "[");
+    for (int axis = 0; axis < rank; axis++) {
+        text_add(text, "%s%lld", axis == 0 ? "" : ", ", (long long)shape[axis]);
+    }
+    text_add(text, "]");
+}
+
+static enum status check_shape(struct loading *loading, const struct safetensors *file,
+                               const struct safetensors_entry *entry, const struct param *param) {
+    bool same = entry->rank == param->rank;
+    for (int axis = 0; same && axis < param->rank; axis++) {
+        same = entry->shape[axis] == param->shape[axis];
+    }
+    if (same) {
+        return OK;
+    }
+    char buffer[2][192];
+    struct text found = text_over(buffer[0], sizeof buffer[0]);
+    struct text wanted = text_over(buffer[1], sizeof buffer[1]);
+    add_shape(&found, entry->shape, entry->rank);
+    add_shape(&wanted, param->shape, param->rank);
+    return fault_set(loading->fault, STATUS_INPUT, file->path,
+                     "config.json and the weights belong to different models",
+                     "tensor '%s' has the shape %s, config.json makes it %s", entry->name,
+                     found.bytes, wanted.bytes);
+}
+
+static enum status note_found(struct loading *loading, int file,
+                              const struct safetensors_entry *entry, const struct param *param,
+                              struct weight_found *found) {
+    const struct safetensors *table = &loading->files.tables[file];
+    if (found->entry != NULL) {
+        return fault_set(loading->fault, STATUS_INPUT, table->path, "keep one of them, in one file",
+                         "tensor '%s' stands in %s too, as '%s'", entry->name,
+                         loading->files.tables[found->file].path, found->entry->name);
+    }
+    enum status status = check_type(loading, table, entry);
+    if (status == OK) {
+        status = check_shape(loading, table, entry, param);
+    }
+    if (status == OK) {
+        *found = (struct weight_found){file, entry};
+    }
+    return status;
+}
+
+static enum status match_entry(struct loading *loading, int file,
+                               const struct safetensors_entry *entry) {
+    const struct blueprint *blueprint = loading->args->blueprint;
+    int param = weight_name_match(blueprint, entry->name);
+    if (param >= 0) {
+        return note_found(loading, file, entry, &blueprint->params[param], &loading->found[param]);
+    }
+    if (param == WEIGHT_UNKNOWN) {
+        return fault_set(loading->fault, STATUS_INPUT, loading->files.tables[file].path,
+                         "config.json and the weights belong to different models",
+                         "tensor '%s' is no parameter of this %s model", entry->name,
+                         blueprint->model_type);
+    }
+    if (strcmp(entry->name, HEAD_NAME) != 0) {
+        return OK;
+    }
+    const struct param *embedding = blueprint_param(blueprint, PARAM_EMBEDDING, PARAM_NO_LAYER);
+    return note_found(loading, file, entry, embedding, &loading->head);
+}
+
+static enum status match_all(struct loading *loading) {
+    enum status status = OK;
+    for (int file = 0; file < loading->files.count && status == OK; file++) {
+        const struct safetensors_header *header = &loading->files.tables[file].header;
+        for (int i = 0; i < header->count && status == OK; i++) {
+            status = match_entry(loading, file, &header->entries[i]);
+        }
+    }
+    return status;
+}
+
+static enum status check_complete(struct loading *loading) {
+    const struct blueprint *blueprint = loading->args->blueprint;
+    const struct param *first = NULL;
+    int missing = 0;
+    for (int i = 0; i < blueprint->param_count; i++) {
+        if (loading->found[i].entry == NULL) {
+            first = first == NULL ? &blueprint->params[i] : first;
+            missing++;
+        }
+    }
+    if (first == NULL) {
+        return OK;
+    }
+    const char *remedy = first->kind == PARAM_HEAD
+                             ? "if the head is the embedding, set tie_word_embeddings to true in "
+                               "config.json"
+                             : "fetch the model again, or check config.json";
+    return fault_set(loading->fault, STATUS_INPUT, loading->args->folder, remedy,
+                     "tensor '%s' is missing (%d of %d are)", first->name, missing,
+                     blueprint->param_count);
+}
+
+/* Pieces mostly come in the blueprint's order, so the search goes on where the last one ended. */
+static int param_of(const struct blueprint *blueprint, const char *name, int start) {
+    for (int i = 0; i < blueprint->param_count; i++) {
+        int param = (start + i) % blueprint->param_count;
+        if (strcmp(blueprint->params[param].name, name) == 0) {
+            return param;
+        }
+    }
+    return -1;
+}
+
+static void link_pieces(struct loading *loading) {
+    const struct blueprint *blueprint = loading->args->blueprint;
+    loading->first_piece =
+        region_alloc(&loading->region, (size_t)blueprint->param_count, sizeof(int));
+    loading->next_piece =
+        region_alloc(&loading->region, (size_t)loading->args->piece_count, sizeof(int));
+    for (int i = 0; i < blueprint->param_count; i++) {
+        loading->first_piece[i] = NO_PIECE;
+    }
+    int param = 0;
+    for (int i = loading->args->piece_count - 1; i >= 0; i--) {
+        const struct tensor_piece *piece = &loading->args->pieces[i];
+        param = param_of(blueprint, piece->name, param > 0 ? param - 1 : 0);
+        ASSERT(param >= 0);
+        ASSERT(piece->first >= 0 && piece->first + piece_count(piece) <= piece_elements(piece));
+        ASSERT(piece_elements(piece) == param_elements(&blueprint->params[param]));
+        loading->next_piece[i] = loading->first_piece[param];
+        loading->first_piece[param] = i;
+    }
+}
+
+/* Opened again for its bytes: it must still be the file whose table was read. */
+static enum status reopen(struct loading *loading, int file, int *fd) {
+    const struct safetensors *table = &loading->files.tables[file];
+    int64_t bytes = 0;
+    enum status status = file_open_read(table->path, fd, &bytes, loading->fault);
+    if (status == OK && bytes != table->data_at + table->data_bytes) {
+        close(*fd);
+        return fault_set(loading->fault, STATUS_INPUT, table->path, "start again",
+                         "changed while it was read");
+    }
+    return status;
+}
+
+static struct piece_place place_of(const struct loading *loading, const struct weight_found *found,
+                                   int fd) {
+    const struct safetensors *table = &loading->files.tables[found->file];
+    struct piece_place place = {
+        .fd = fd, .path = table->path, .at = table->data_at + found->entry->begin};
+    bool loads = safetensors_dtype_loads(found->entry->dtype, &place.dtype);
+    ASSERT(loads);
+    return place;
+}
+
+static enum status read_file(struct loading *loading, int file) {
+    const struct weights_load_args *args = loading->args;
+    int fd = -1;
+    enum status status = reopen(loading, file, &fd);
+    if (status != OK) {
+        return status;
+    }
+    for (int param = 0; param < args->blueprint->param_count && status == OK; param++) {
+        const struct weight_found *found = &loading->found[param];
+        if (found->file != file) {
+            continue;
+        }
+        struct piece_place place = place_of(loading, found, fd);
+        for (int i = loading->first_piece[param]; i != NO_PIECE && status == OK;
+             i = loading->next_piece[i]) {
+            status = piece_read(&place, &args->pieces[i], true, &args->staging, loading->fault);
+        }
+    }
+    close(fd);
+    return status;
+}
+
+/* Both tensors through one half of the staging buffer each, compared as floats: a BF16 head may
+ * stand beside an F32 embedding. */
+static enum status compare_ties(struct loading *loading, const struct piece_place places[2],
+                                int64_t elements, int64_t *different) {
+    enum { BLOCK = 1024 };
+    char stored[BLOCK * sizeof(float)];
+    float values[2][BLOCK];
+    *different = -1;
+    for (int64_t done = 0; done < elements && *different < 0; done += BLOCK) {
+        int64_t count = elements - done < BLOCK ? elements - done : BLOCK;
+        for (int side = 0; side < 2; side++) {
+            int64_t width = dtype_bytes(places[side].dtype);
+            enum status status =
+                file_read_at(places[side].fd, places[side].path, stored, (size_t)(count * width),
+                             places[side].at + done * width, loading->fault);
+            if (status != OK) {
+                return status;
+            }
+            convert_to_f32(places[side].dtype, stored, count, values[side]);
+        }
+        for (int64_t i = 0; i < count && *different < 0; i++) {
+            *different = values[0][i] == values[1][i] ? -1 : done + i;
+        }
+    }
+    return OK;
+}
+
+static enum status check_head(struct loading *loading) {
+    const struct blueprint *blueprint = loading->args->blueprint;
+    const struct param *embedding = blueprint_param(blueprint, PARAM_EMBEDDING, PARAM_NO_LAYER);
+    const struct weight_found *founds[2] = {&loading->found[embedding - blueprint->params],
+                                            &loading->head};
+    struct piece_place places[2];
+    int64_t different = -1;
+    enum status status = OK;
+    int opened = 0;
+    for (; opened < 2 && status == OK; opened += status == OK) {
+        int fd = -1;
+        status = reopen(loading, founds[opened]->file, &fd);
+        if (status == OK) {
+            places[opened] = place_of(loading, founds[opened], fd);
+        }
+    }
+    if (status == OK) {
+        status = compare_ties(loading, places, param_elements(embedding), &different);
+    }
+    for (int i = 0; i < opened; i++) {
+        close(places[i].fd);
+    }
+    if (status == OK && different >= 0) {
+        return fault_set(loading->fault, STATUS_INPUT, places[1].path,
+                         "set tie_word_embeddings to false in config.json, as transformers does",
+                         "tensor '%s' differs from '%s' at element %lld, but config.json ties them",
+                         loading->head.entry->name, founds[0]->entry->name, (long long)different);
+    }
+    return status;
+}
+
+static enum status load(struct loading *loading) {
+    const struct weights_load_args *args = loading->args;
+    size_t param_count = (size_t)args->blueprint->param_count;
+    enum status status =
+        weight_files_open(args->folder, &loading->region, &loading->files, loading->fault);
+    if (status != OK) {
+        return status;
+    }
+    loading->found = region_alloc(&loading->region, param_count, sizeof *loading->found);
+    link_pieces(loading);
+    status = match_all(loading);
+    if (status == OK) {
+        status = check_complete(loading);
+    }
+    if (status == OK && loading->head.entry != NULL) {
+        status = check_head(loading);
+    }
+    for (int file = 0; file < loading->files.count && status == OK; file++) {
+        status = read_file(loading, file);
+    }
+    return status;
+}
+
+enum status weights_load(const struct weights_load_args *args, struct fault *fault) {
+    struct loading loading = {.args = args, .fault = fault};
+    enum status status = load(&loading);
+    region_finish(&loading.region);
+    return status;
+}

@@ -1,0 +1,254 @@
+/* Parameters in memory to a Hugging Face model folder: laid out once, written as often as wanted.
+ */
+#include "base/file.h"
+#include "base/text.h"
+#include "runtime/checkpoint/config_text.h"
+#include "runtime/checkpoint/folder.h"
+#include "runtime/checkpoint/weights.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SHARD_NAME_BYTES = 40, INDEX_LINE_BYTES = NAME_BYTES * 6 + SHARD_NAME_BYTES + 16 };
+
+static const char INDEX_NAME[] = "model.safetensors.index.json";
+static const char CONFIG_NAME[] = "config.json";
+
+/* What goes along from the model's folder: tokenizer, chat template, generation defaults. */
+static const char *const COPIED_NAMES[] = {
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+    "chat_template.jinja",
+    "chat_template.json",
+};
+
+/* One source per name: pieces of one tensor stand side by side. */
+static int group_pieces(const struct weights_save_args *args, struct tensor_source *sources) {
+    int count = 0;
+    for (int i = 0; i < args->piece_count; i++) {
+        const struct tensor_piece *piece = &args->pieces[i];
+        if (count > 0 && strcmp(sources[count - 1].name, piece->name) == 0) {
+            sources[count - 1].piece_count++;
+            continue;
+        }
+        sources[count++] = (struct tensor_source){
+            .name = piece->name, .dtype = args->dtype, .pieces = piece, .piece_count = 1};
+    }
+    return count;
+}
+
+static int64_t source_bytes(const struct tensor_source *source) {
+    return piece_elements(&source->pieces[0]) * dtype_bytes(source->dtype);
+}
+
+/* Index of the first source behind the file that starts with `first`: as many as fit, at least
+ * one. */
+static int file_end(const struct tensor_source *sources, int count, int first, int64_t bytes_max) {
+    int64_t bytes = source_bytes(&sources[first]);
+    int end = first + 1;
+    while (end < count && bytes + source_bytes(&sources[end]) <= bytes_max) {
+        bytes += source_bytes(&sources[end]);
+        end++;
+    }
+    return end;
+}
+
+static const char *shard_name(struct region *region, int file, int file_count) {
+    char buffer[SHARD_NAME_BYTES];
+    struct text name = text_over(buffer, sizeof buffer);
+    text_add(&name, "model-%05d-of-%05d.safetensors", file + 1, file_count);
+    return region_text(region, file_count == 1 ? "model.safetensors" : buffer);
+}
+
+static void plan_files(const struct tensor_source *sources, int count, int64_t bytes_max,
+                       struct region *region, struct weights_save *save) {
+    save->file_count = 0;
+    for (int first = 0; first < count; first = file_end(sources, count, first, bytes_max)) {
+        save->file_count++;
+    }
+    save->files = region_alloc(region, (size_t)save->file_count, sizeof *save->files);
+    int first = 0;
+    for (int file = 0; file < save->file_count; file++) {
+        int end = file_end(sources, count, first, bytes_max);
+        tensor_file_plan(shard_name(region, file, save->file_count), &sources[first], end - first,
+                         region, &save->files[file]);
+        save->bytes += save->files[file].bytes;
+        first = end;
+    }
+}
+
+static void plan_index(const struct tensor_source *sources, int count, struct region *region,
+                       struct weights_save *save) {
+    size_t capacity = (size_t)(count + 4) * INDEX_LINE_BYTES;
+    struct text text = text_over(region_alloc(region, capacity, 1), capacity);
+    int64_t bytes = 0;
+    int64_t elements = 0;
+    for (int i = 0; i < count; i++) {
+        bytes += source_bytes(&sources[i]);
+        elements += piece_elements(&sources[i].pieces[0]);
+    }
+    text_add(&text,
+             "{\n  \"metadata\": {\n    \"total_parameters\": %lld,\n    \"total_size\": %lld\n"
+             "  },\n  \"weight_map\": {",
+             (long long)elements, (long long)bytes);
+    const char *separator = "\n    ";
+    for (int file = 0; file < save->file_count; file++) {
+        for (int i = 0; i < save->files[file].header.count; i++) {
+            text_add(&text, "%s", separator);
+            text_add_json(&text, save->files[file].header.entries[i].name);
+            text_add(&text, ": \"%s\"", save->files[file].name);
+            separator = ",\n    ";
+        }
+    }
+    text_add(&text, "\n  }\n}\n");
+    ASSERT(!text.cut);
+    save->index_text = text.bytes;
+    save->index_length = text.length;
+    save->bytes += (int64_t)text.length;
+}
+
+static bool is_export_name(const char *name) {
+    for (size_t i = 0; i < ARRAY_COUNT(COPIED_NAMES); i++) {
+        if (strcmp(name, COPIED_NAMES[i]) == 0) {
+            return true;
+        }
+    }
+    const char *ending = ".safetensors";
+    size_t length = strlen(name);
+    bool weights = strncmp(name, "model", 5) == 0 && length > strlen(ending) &&
+                   strcmp(name + length - strlen(ending), ending) == 0;
+    return weights || strcmp(name, INDEX_NAME) == 0 || strcmp(name, CONFIG_NAME) == 0;
+}
+
+static bool is_same_folder(const char *a, const char *b) {
+    struct stat one;
+    struct stat two;
+    return stat(a, &one) == 0 && stat(b, &two) == 0 && one.st_dev == two.st_dev &&
+           one.st_ino == two.st_ino;
+}
+
+/* An export replaces its folder as a whole, so it must hold nothing but an earlier export. */
+static enum status check_target(const struct weights_save *save, struct fault *fault) {
+    if (!file_exists(save->folder)) {
+        return OK;
+    }
+    if (save->model_folder[0] != '\0' && is_same_folder(save->folder, save->model_folder)) {
+        return fault_set(fault, STATUS_INPUT, save->folder, "name another folder",
+                         "is the folder that the model was read from");
+    }
+    struct folder_walk walk;
+    enum status status = folder_walk_begin(save->folder, &walk, fault);
+    if (status != OK) {
+        return status;
+    }
+    while (status == OK && folder_walk_next(&walk)) {
+        if (walk.is_folder || !is_export_name(walk.name)) {
+            status = fault_set(fault, STATUS_INPUT, save->folder, "name another folder",
+                               "holds '%s', which is not of an export, and would be replaced",
+                               walk.name);
+        }
+    }
+    folder_walk_end(&walk);
+    return status;
+}
+
+/* "/a/b/" is "/a/b"; what is not yet, or no longer, in its place stands beside it. */
+static void name_folders(const struct weights_save_args *args, struct weights_save *save) {
+    size_t length = strlen(args->folder);
+    ASSERT(length > 0 && length < PATH_BYTES);
+    memcpy(save->folder, args->folder, length + 1);
+    while (length > 1 && save->folder[length - 1] == '/') {
+        save->folder[--length] = '\0';
+    }
+    folder_sibling(save->folder, ".tmp-", save->temporary, sizeof save->temporary);
+    folder_sibling(save->folder, ".old-", save->aside, sizeof save->aside);
+}
+
+enum status weights_save_plan(const struct weights_save_args *args, struct region *region,
+                              struct weights_save *save, struct fault *fault) {
+    name_folders(args, save);
+    save->model_folder = region_text(region, args->model_folder);
+    enum status status = check_target(save, fault);
+    if (status != OK) {
+        return status;
+    }
+    size_t capacity = args->config_length + CONFIG_TEXT_GROWTH;
+    char *config = region_alloc(region, capacity, 1);
+    status = config_text_set_dtype(args->config_text, args->config_length, args->dtype, config,
+                                   capacity, &save->config_length, fault);
+    if (status != OK) {
+        return status;
+    }
+    save->config_text = config;
+    save->bytes = (int64_t)save->config_length;
+    struct tensor_source *sources =
+        region_alloc(region, (size_t)args->piece_count, sizeof *sources);
+    int count = group_pieces(args, sources);
+    int64_t bytes_max = args->shard_bytes_max > 0 ? args->shard_bytes_max : WEIGHT_SHARD_BYTES;
+    plan_files(sources, count, bytes_max, region, save);
+    save->index_text = NULL;
+    if (save->file_count > 1) {
+        plan_index(sources, count, region, save);
+    }
+    return OK;
+}
+
+static enum status copy_along(const struct weights_save *save, const struct staging *staging,
+                              struct fault *fault) {
+    enum status status = OK;
+    for (size_t i = 0; i < ARRAY_COUNT(COPIED_NAMES) && status == OK; i++) {
+        bool copied = false;
+        status = folder_copy_file(save->model_folder, save->temporary, COPIED_NAMES[i],
+                                  staging->memory, staging->bytes, &copied, fault);
+    }
+    return status;
+}
+
+static enum status write_all(const struct weights_save *save, const struct staging *staging,
+                             struct fault *fault) {
+    enum status status = OK;
+    for (int i = 0; i < save->file_count && status == OK; i++) {
+        status = tensor_file_write(&save->files[i], save->temporary, staging, fault);
+    }
+    if (status == OK && save->index_text != NULL) {
+        status = folder_write_file(save->temporary, INDEX_NAME, save->index_text,
+                                   save->index_length, fault);
+    }
+    if (status == OK) {
+        status = folder_write_file(save->temporary, CONFIG_NAME, save->config_text,
+                                   save->config_length, fault);
+    }
+    if (status == OK && save->model_folder[0] != '\0') {
+        status = copy_along(save, staging, fault);
+    }
+    return status == OK ? file_sync_folder(save->temporary, fault) : status;
+}
+
+enum status weights_save_run(const struct weights_save *save, const struct staging *staging,
+                             struct fault *fault) {
+    char parent[PATH_BYTES];
+    file_folder_of(save->folder, parent, sizeof parent);
+    enum status status = file_make_folders(parent, fault);
+    if (status == OK) {
+        status = folder_make_empty(save->temporary, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    status = write_all(save, staging, fault);
+    if (status == OK) {
+        return folder_replace(save->temporary, save->folder, save->aside, fault);
+    }
+    struct fault ignored; /* the first fault is the one to tell */
+    enum status cleaned = folder_remove(save->temporary, &ignored);
+    (void)cleaned;
+    return status;
+}
