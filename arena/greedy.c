@@ -11,13 +11,6 @@ bool effort_spent(const struct effort *effort) {
            (effort->deadline_ns != 0 && clock_monotonic_ns() >= effort->deadline_ns);
 }
 
-/* An item with what it is sorted by, largest first. Doubles hold products of any size; their
- * rounding is the same on every machine. */
-struct ranked {
-    double major, minor;
-    int item;
-};
-
 static int compare_ranked(const void *left, const void *right) {
     const struct ranked *a = left, *b = right;
     if (a->major != b->major) {
@@ -58,22 +51,16 @@ static struct ranked ranked_of(const struct cluster *cluster, enum order order, 
     return (struct ranked){0};
 }
 
-void greedy_order(const struct cluster *cluster, enum order order, struct region *region,
-                  int *sequence) {
-    size_t count = (size_t)cluster->count;
-    const uint64_t *crowding = NULL;
-    if (order == ORDER_CROWDING) {
-        struct sections sections = sections_of(cluster, region);
-        crowding = sections_crowding(&sections, cluster->count, region);
-    }
-    struct ranked *ranked = region_alloc(region, count, sizeof *ranked);
+void ranked_sort(struct ranked *ranked, int count) {
+    qsort(ranked, (size_t)count, sizeof *ranked, compare_ranked);
+}
+
+void greedy_rank(const struct cluster *cluster, enum order order, const uint64_t *crowding,
+                 struct ranked *ranked) {
     for (int i = 0; i < cluster->count; i++) {
         ranked[i] = ranked_of(cluster, order, i, crowding);
     }
-    qsort(ranked, count, sizeof *ranked, compare_ranked);
-    for (int i = 0; i < cluster->count; i++) {
-        sequence[i] = ranked[i].item;
-    }
+    ranked_sort(ranked, cluster->count);
 }
 
 /* An item to be placed among those on the shelf. */
@@ -177,13 +164,19 @@ static const char *const HEURISTICS[ORDER_COUNT][FIT_COUNT] = {
 struct layout greedy_best(const struct cluster *cluster, uint64_t target_bytes,
                           struct effort *effort, struct region *region) {
     size_t count = (size_t)cluster->count;
+    struct sections sections = sections_of(cluster, region);
+    const uint64_t *crowding = sections_crowding(&sections, cluster->count, region);
+    struct ranked *ranked = region_alloc(region, count, sizeof *ranked);
     int *sequence = region_alloc(region, count, sizeof *sequence);
     struct placed *shelf = region_alloc(region, count, sizeof *shelf);
     struct layout best = {.offset = region_alloc(region, count, sizeof(uint64_t)),
                           .peak_bytes = UINT64_MAX};
     struct layout trial = {.offset = region_alloc(region, count, sizeof(uint64_t))};
     for (enum order order = 0; order < ORDER_COUNT; order++) {
-        greedy_order(cluster, order, region, sequence);
+        greedy_rank(cluster, order, crowding, ranked);
+        for (int i = 0; i < cluster->count; i++) {
+            sequence[i] = ranked[i].item;
+        }
         for (enum fit fit = 0; fit < FIT_COUNT; fit++) {
             trial.peak_bytes = best.peak_bytes;
             trial.heuristic = HEURISTICS[order][fit];

@@ -22,8 +22,8 @@ enum fit { FIT_FIRST /* the lowest */, FIT_BEST /* the smallest */, FIT_COUNT };
 /* What the items are sorted by, largest or earliest first; ties by the next thing that tells. */
 enum order {
     ORDER_AREA,     /* bytes x steps alive */
-    ORDER_LIFETIME, /* steps alive, then bytes */
     ORDER_SIZE,     /* bytes, then steps alive */
+    ORDER_LIFETIME, /* steps alive, then bytes */
     ORDER_BIRTH,    /* first step, then steps alive: a stack where lives are nested */
     ORDER_SQUARE,   /* bytes x bytes x steps alive */
     ORDER_LONG,     /* bytes x steps alive x steps alive */
@@ -45,10 +45,19 @@ struct placed {
     uint32_t first, last;
 };
 
-/* greedy_order: fill `sequence` (cluster count) with items sorted by `order`.
- * memory  scratch in `region` */
-void greedy_order(const struct cluster *cluster, enum order order, struct region *region,
-                  int *sequence);
+/* An item with what it is sorted by, largest first; equals by their number. Doubles hold products
+ * of any size, and round alike on every machine. */
+struct ranked {
+    double major, minor;
+    int item;
+};
+
+void ranked_sort(struct ranked *ranked, int count);
+
+/* greedy_rank: fill `ranked` (cluster count), sorted by `order`.
+ *   crowding  of sections_crowding */
+void greedy_rank(const struct cluster *cluster, enum order order, const uint64_t *crowding,
+                 struct ranked *ranked);
 
 /* greedy_place: place the items in `sequence`, all of them below layout->peak_bytes; false, with
  * that peak kept, when one does not go there.

@@ -1,5 +1,6 @@
 #include "arena/sections.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,34 +11,56 @@ static int compare_steps(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
-static int index_of(const uint32_t *steps, int count, uint32_t step) {
-    const uint32_t *found = bsearch(&step, steps, (size_t)count, sizeof step, compare_steps);
-    ASSERT(found != NULL);
-    return (int)(found - steps);
+/* The last births before each death: a section begins at each of them.
+ *   births, deaths  sorted; *starts filled, rising */
+static int find_starts(const uint32_t *births, const uint32_t *deaths, int count,
+                       uint32_t *starts) {
+    int start_count = 0;
+    for (int birth = 0, death = 0; birth < count; birth++) {
+        bool is_last = birth + 1 == count;
+        while (deaths[death] <= births[birth]) {
+            death++;
+        }
+        if (is_last || births[birth + 1] >= deaths[death]) {
+            starts[start_count++] = births[birth];
+        }
+    }
+    return start_count;
+}
+
+/* How many starts lie before `step`. */
+static int starts_before(const uint32_t *starts, int start_count, uint32_t step) {
+    int low = 0, high = start_count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (starts[middle] < step) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
 }
 
 struct sections sections_of(const struct cluster *cluster, struct region *region) {
-    int count = cluster->count;
-    uint32_t *steps = region_alloc(region, 2 * (size_t)count + 1, sizeof *steps);
-    memcpy(steps, cluster->first, (size_t)count * sizeof *steps);
-    memcpy(steps + count, cluster->last, (size_t)count * sizeof *steps);
-    qsort(steps, 2 * (size_t)count, sizeof *steps, compare_steps);
-    int distinct = 0;
-    for (int i = 0; i < 2 * count; i++) {
-        if (distinct == 0 || steps[i] != steps[distinct - 1]) {
-            steps[distinct++] = steps[i];
-        }
-    }
+    size_t count = (size_t)cluster->count;
+    uint32_t *births = region_alloc(region, count, sizeof *births);
+    uint32_t *deaths = region_alloc(region, count, sizeof *deaths);
+    uint32_t *starts = region_alloc(region, count, sizeof *starts);
+    memcpy(births, cluster->first, count * sizeof *births);
+    memcpy(deaths, cluster->last, count * sizeof *deaths);
+    qsort(births, count, sizeof *births, compare_steps);
+    qsort(deaths, count, sizeof *deaths, compare_steps);
     struct sections sections = {
-        .count = distinct > 0 ? distinct - 1 : 0,
-        .first = region_alloc(region, (size_t)count, sizeof(int)),
-        .last = region_alloc(region, (size_t)count, sizeof(int)),
-        .live_bytes = region_alloc(region, (size_t)distinct + 1, sizeof(uint64_t)),
+        .count = find_starts(births, deaths, cluster->count, starts),
+        .first = region_alloc(region, count, sizeof(int)),
+        .last = region_alloc(region, count, sizeof(int)),
     };
+    sections.live_bytes = region_alloc(region, (size_t)sections.count + 1, sizeof(uint64_t));
     /* Births add, deaths subtract; unsigned wrap-around cancels in the running sum. */
-    for (int i = 0; i < count; i++) {
-        sections.first[i] = index_of(steps, distinct, cluster->first[i]);
-        sections.last[i] = index_of(steps, distinct, cluster->last[i]);
+    for (int i = 0; i < cluster->count; i++) {
+        sections.first[i] = starts_before(starts, sections.count, cluster->first[i]);
+        sections.last[i] = starts_before(starts, sections.count, cluster->last[i]);
         sections.live_bytes[sections.first[i]] += cluster->bytes[i];
         sections.live_bytes[sections.last[i]] -= cluster->bytes[i];
     }

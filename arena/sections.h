@@ -1,14 +1,14 @@
-/* sections: a cluster's time cut at every birth and death, so that searches walk over stretches in
- * which nothing changes instead of over steps. */
+/* sections: the stretches of a cluster's time that matter to a layout: those that begin with a
+ * birth and end with a death. What is alive in any other stretch is alive in one of these too. */
 #ifndef SKEP_ARENA_SECTIONS_H
 #define SKEP_ARENA_SECTIONS_H
 
 #include "arena/cluster.h"
 
 struct sections {
-    int count;            /* below 2 x cluster count */
-    int *first;           /* (cluster count) section in which item i is born */
-    int *last;            /* (cluster count) section at whose start it is dead: first < last */
+    int count;            /* at most the cluster's count */
+    int *first;           /* (cluster count) first section in which item i is alive */
+    int *last;            /* (cluster count) behind the last one: first < last */
     uint64_t *live_bytes; /* (count) bytes alive, base not included */
 };
 

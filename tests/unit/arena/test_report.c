@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { STEPS = 60, SEEDS = 50 };
+enum { STEPS = 60, SEEDS = 25 };
 
 static struct instance drawn_instance(uint64_t seed, struct region *region) {
     struct random_instance with = {.seed = seed,

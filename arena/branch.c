@@ -1,0 +1,332 @@
+#include "arena/branch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Items that are still to be placed and hang together in time. */
+struct goal {
+    int begin, end;              /* its sections */
+    int items_start, item_count; /* in branch->items, by first section */
+    int parent;                  /* the choice that made it, -1: none */
+    int next;                    /* behind it in the list of open goals, -1: none */
+    uint64_t floor_offset;       /* of what was placed last: nothing goes lower */
+    int floor_rank;              /* and nothing of lower rank goes there */
+};
+
+/* Which item of a goal comes next. */
+struct choice {
+    int goal;
+    int candidates_start, candidate_count, tried;
+    int placed; /* item, -1: none */
+    /* Where the stacks stood before the placement, for taking it back. */
+    int goal_count, items_used, undo_count;
+};
+
+/* A lowest offset that a placement raised. */
+struct undo {
+    uint64_t low;
+    int item;
+};
+
+struct branch {
+    const struct cluster *cluster;
+    struct sections sections;
+    uint64_t ceiling_bytes;
+    int *by_first;        /* (count) items by first section */
+    int *rank;            /* (count) place in the order of preference */
+    int *neighbour_start; /* (count + 1) in neighbours */
+    int *neighbours;      /* what is alive together with each item */
+    uint64_t *low;        /* (count) lowest offset on top of what is placed */
+    bool *is_placed;      /* (count) its offset is its low */
+    uint64_t *remaining;  /* (sections) bytes to be placed */
+    uint64_t *under;      /* (sections) scratch: lowest start of what is to be placed */
+    struct choice *choices;
+    int choice_count;
+    struct goal *goals;
+    int goal_count;
+    int *items; /* the goals' items and the choices' candidates */
+    int items_used;
+    struct undo *undos;
+    int undo_count;
+};
+
+static bool meet(const struct sections *sections, int a, int b) {
+    return sections->first[a] < sections->last[b] && sections->first[b] < sections->last[a];
+}
+
+static void list_neighbours(struct branch *branch, struct region *region) {
+    int count = branch->cluster->count, pair_count = 0;
+    branch->neighbour_start = region_alloc(region, (size_t)count + 1, sizeof(int));
+    for (int i = 0; i < count; i++) {
+        branch->neighbour_start[i] = pair_count;
+        for (int j = 0; j < count; j++) {
+            pair_count += i != j && meet(&branch->sections, i, j);
+        }
+    }
+    branch->neighbour_start[count] = pair_count;
+    branch->neighbours = region_alloc(region, (size_t)pair_count, sizeof(int));
+    /* Each pair is raised at most once on the way to a layout: by the one placed first. */
+    branch->undos = region_alloc(region, (size_t)pair_count / 2, sizeof(struct undo));
+    pair_count = 0;
+    for (int i = 0; i < count; i++) {
+        for (int j = 0; j < count; j++) {
+            if (i != j && meet(&branch->sections, i, j)) {
+                branch->neighbours[pair_count++] = j;
+            }
+        }
+    }
+}
+
+/* A bucket for each section, in order. */
+static int *items_by_first(const struct sections *sections, int count, struct region *region) {
+    int *start = region_alloc(region, (size_t)sections->count + 1, sizeof *start);
+    int *sorted = region_alloc(region, (size_t)count, sizeof *sorted);
+    for (int i = 0; i < count; i++) {
+        start[sections->first[i] + 1]++;
+    }
+    for (int s = 0; s < sections->count; s++) {
+        start[s + 1] += start[s];
+    }
+    for (int i = 0; i < count; i++) {
+        sorted[start[sections->first[i]]++] = i;
+    }
+    return sorted;
+}
+
+struct branch *branch_init(const struct cluster *cluster, struct region *region) {
+    ASSERT(cluster->count <= BRANCH_ITEMS_MAX);
+    size_t count = (size_t)cluster->count;
+    struct branch *branch = region_alloc(region, 1, sizeof *branch);
+    branch->cluster = cluster;
+    branch->sections = sections_of(cluster, region);
+    size_t section_count = (size_t)branch->sections.count;
+    branch->by_first = items_by_first(&branch->sections, cluster->count, region);
+    branch->rank = region_alloc(region, count, sizeof(int));
+    branch->low = region_alloc(region, count, sizeof(uint64_t));
+    branch->is_placed = region_alloc(region, count, sizeof(bool));
+    branch->remaining = region_alloc(region, section_count, sizeof(uint64_t));
+    branch->under = region_alloc(region, section_count, sizeof(uint64_t));
+    /* Every goal but the open ones has one item placed; open goals share no item; so there are at
+     * most `count` of them, with `count` items in the first, one less in the next, and so on. */
+    branch->choices = region_alloc(region, count, sizeof(struct choice));
+    branch->goals = region_alloc(region, count, sizeof(struct goal));
+    branch->items = region_alloc(region, count * (count + 1), sizeof(int));
+    list_neighbours(branch, region);
+    return branch;
+}
+
+/* Push goals for the items on top of the stack, which are in order of their first section: one for
+ * each stretch of time. The new goals go before `next` in the list; the head is given back. */
+static int push_goals(struct branch *branch, int items_start, struct goal like) {
+    const struct sections *sections = &branch->sections;
+    int head = like.next;
+    int *items = branch->items;
+    for (int start = items_start; start < branch->items_used;) {
+        struct goal goal = like;
+        goal.begin = sections->first[items[start]];
+        goal.end = sections->last[items[start]];
+        goal.items_start = start;
+        while (start < branch->items_used && sections->first[items[start]] < goal.end) {
+            int last = sections->last[items[start]];
+            goal.end = last > goal.end ? last : goal.end;
+            start++;
+        }
+        goal.item_count = start - goal.items_start;
+        goal.next = head;
+        head = branch->goal_count;
+        branch->goals[branch->goal_count++] = goal;
+    }
+    return head;
+}
+
+/* No layout can be completed if some section cannot hold what is left for it, even when all of it
+ * lies on the lowest of it. Gives back the highest offset that leaves room for all; UINT64_MAX
+ * when there is no room at all. */
+static bool measure_goal(struct branch *branch, const struct goal *goal, uint64_t *lowest_end,
+                         uint64_t *highest_offset) {
+    const struct cluster *cluster = branch->cluster;
+    const int *items = branch->items + goal->items_start;
+    uint64_t ceiling = branch->ceiling_bytes;
+    for (int s = goal->begin; s < goal->end; s++) {
+        branch->under[s] = UINT64_MAX;
+    }
+    *lowest_end = UINT64_MAX;
+    for (int i = 0; i < goal->item_count; i++) {
+        int item = items[i];
+        uint64_t low = branch->low[item];
+        uint64_t end = low + cluster->bytes[item];
+        *lowest_end = end < *lowest_end ? end : *lowest_end;
+        if (low < goal->floor_offset) {
+            low = align_up(goal->floor_offset, cluster->align[item]);
+        }
+        if (low + cluster->bytes[item] > ceiling) {
+            return false;
+        }
+        for (int s = branch->sections.first[item]; s < branch->sections.last[item]; s++) {
+            branch->under[s] = low < branch->under[s] ? low : branch->under[s];
+        }
+    }
+    uint64_t most_remaining = 0;
+    for (int s = goal->begin; s < goal->end; s++) {
+        uint64_t remaining = branch->remaining[s];
+        if (remaining > 0 && branch->under[s] + remaining > ceiling) {
+            return false;
+        }
+        most_remaining = remaining > most_remaining ? remaining : most_remaining;
+    }
+    *highest_offset = ceiling - most_remaining;
+    return true;
+}
+
+/* Equally low items: by rank. Insertion sort: there are few. */
+static void insert_candidate(struct branch *branch, const struct choice *choice, int count,
+                             int item) {
+    int *candidates = branch->items + choice->candidates_start;
+    int i = count;
+    for (; i > 0; i--) {
+        int other = candidates[i - 1];
+        if (branch->low[other] < branch->low[item] ||
+            (branch->low[other] == branch->low[item] && branch->rank[other] < branch->rank[item])) {
+            break;
+        }
+        candidates[i] = other;
+    }
+    candidates[i] = item;
+}
+
+/* Push a choice for an open goal. What may come next lies no lower than what was placed last (at
+ * the same offset ranks rise), and not wholly above a hole that another item fits into. */
+static void open_choice(struct branch *branch, int goal_index, struct effort *effort) {
+    const struct goal *goal = &branch->goals[goal_index];
+    struct choice *choice = &branch->choices[branch->choice_count++];
+    *choice =
+        (struct choice){.goal = goal_index, .candidates_start = branch->items_used, .placed = -1};
+    effort->work += BRANCH_WORK_PER_ITEM * (uint64_t)goal->item_count;
+    uint64_t lowest_end, highest_offset;
+    if (measure_goal(branch, goal, &lowest_end, &highest_offset)) {
+        for (int i = 0; i < goal->item_count; i++) {
+            int item = branch->items[goal->items_start + i];
+            uint64_t low = branch->low[item];
+            bool comes_later = low > goal->floor_offset ||
+                               (low == goal->floor_offset && branch->rank[item] > goal->floor_rank);
+            if (comes_later && low < lowest_end && low <= highest_offset) {
+                insert_candidate(branch, choice, choice->candidate_count++, item);
+            }
+        }
+    }
+    branch->items_used += choice->candidate_count;
+    choice->goal_count = branch->goal_count;
+    choice->items_used = branch->items_used;
+    choice->undo_count = branch->undo_count;
+}
+
+/* Put the next candidate where it goes; gives back the head of the open goals. */
+static int place_next(struct branch *branch, struct choice *choice, int choice_index) {
+    const struct cluster *cluster = branch->cluster;
+    const struct goal *goal = &branch->goals[choice->goal];
+    int item = branch->items[choice->candidates_start + choice->tried++];
+    uint64_t end = branch->low[item] + cluster->bytes[item];
+    choice->placed = item;
+    branch->is_placed[item] = true;
+    for (int s = branch->sections.first[item]; s < branch->sections.last[item]; s++) {
+        branch->remaining[s] -= cluster->bytes[item];
+    }
+    for (int i = branch->neighbour_start[item]; i < branch->neighbour_start[item + 1]; i++) {
+        int other = branch->neighbours[i];
+        if (!branch->is_placed[other] && branch->low[other] < end) {
+            branch->undos[branch->undo_count++] = (struct undo){branch->low[other], other};
+            branch->low[other] = align_up(end, cluster->align[other]);
+        }
+    }
+    int items_start = branch->items_used;
+    for (int i = 0; i < goal->item_count; i++) {
+        int other = branch->items[goal->items_start + i];
+        if (other != item) {
+            branch->items[branch->items_used++] = other;
+        }
+    }
+    return push_goals(branch, items_start,
+                      (struct goal){.parent = choice_index,
+                                    .next = goal->next,
+                                    .floor_offset = branch->low[item],
+                                    .floor_rank = branch->rank[item]});
+}
+
+static void take_back(struct branch *branch, struct choice *choice) {
+    if (choice->placed < 0) {
+        return;
+    }
+    int item = choice->placed;
+    while (branch->undo_count > choice->undo_count) {
+        struct undo undo = branch->undos[--branch->undo_count];
+        branch->low[undo.item] = undo.low;
+    }
+    for (int s = branch->sections.first[item]; s < branch->sections.last[item]; s++) {
+        branch->remaining[s] += branch->cluster->bytes[item];
+    }
+    branch->is_placed[item] = false;
+    branch->goal_count = choice->goal_count;
+    branch->items_used = choice->items_used;
+    choice->placed = -1;
+}
+
+/* The goal of the topmost choice has no solution: take back everything down to the choice that made
+ * it. */
+static void fail_goal(struct branch *branch) {
+    int parent = branch->goals[branch->choices[branch->choice_count - 1].goal].parent;
+    while (branch->choice_count - 1 > parent) {
+        struct choice *choice = &branch->choices[--branch->choice_count];
+        take_back(branch, choice);
+        branch->items_used = choice->candidates_start;
+    }
+}
+
+static int begin(struct branch *branch, uint64_t ceiling_bytes, const int *sequence) {
+    const struct cluster *cluster = branch->cluster;
+    branch->ceiling_bytes = ceiling_bytes;
+    branch->choice_count = branch->goal_count = branch->undo_count = 0;
+    for (int i = 0; i < cluster->count; i++) {
+        branch->rank[sequence[i]] = i;
+        branch->low[i] = align_up(cluster->base_bytes, cluster->align[i]);
+        branch->is_placed[i] = false;
+        branch->items[i] = branch->by_first[i];
+    }
+    memcpy(branch->remaining, branch->sections.live_bytes,
+           (size_t)branch->sections.count * sizeof(uint64_t));
+    branch->items_used = cluster->count;
+    return push_goals(branch, 0, (struct goal){.parent = -1, .next = -1, .floor_rank = -1});
+}
+
+static void keep_layout(const struct branch *branch, struct layout *layout) {
+    uint64_t peak_bytes = branch->cluster->base_bytes;
+    for (int i = 0; i < branch->cluster->count; i++) {
+        uint64_t end = branch->low[i] + branch->cluster->bytes[i];
+        layout->offset[i] = branch->low[i];
+        peak_bytes = end > peak_bytes ? end : peak_bytes;
+    }
+    layout->peak_bytes = peak_bytes;
+    layout->heuristic = "exact search";
+}
+
+enum branch_result branch_fit(struct branch *branch, uint64_t ceiling_bytes, const int *sequence,
+                              struct effort *effort, struct layout *layout) {
+    int open = begin(branch, ceiling_bytes, sequence);
+    while (open >= 0) {
+        if (effort_spent(effort)) {
+            return BRANCH_SPENT;
+        }
+        open_choice(branch, open, effort);
+        struct choice *top = &branch->choices[branch->choice_count - 1];
+        while (top->tried == top->candidate_count) {
+            fail_goal(branch);
+            if (branch->choice_count == 0) {
+                return BRANCH_NONE;
+            }
+            top = &branch->choices[branch->choice_count - 1];
+        }
+        take_back(branch, top);
+        open = place_next(branch, top, branch->choice_count - 1);
+    }
+    keep_layout(branch, layout);
+    return BRANCH_FOUND;
+}

@@ -1,0 +1,121 @@
+#include "arena/pack.h"
+
+#include "arena/cluster.h"
+#include "arena/search.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+
+/* The searches of all parts. */
+struct pack {
+    struct cluster whole;
+    struct cluster_list parts;
+    struct search *searches; /* (parts.count) */
+    uint64_t capacity_bytes; /* UINT64_MAX: none */
+    uint64_t target_bytes;   /* lower is of no use */
+    bool is_exact;           /* what a part's search proves holds for the whole */
+    struct effort effort;
+};
+
+static int highest_part(const struct pack *pack) {
+    int highest = 0;
+    for (int i = 1; i < pack->parts.count; i++) {
+        if (pack->searches[i].layout.peak_bytes > pack->searches[highest].layout.peak_bytes) {
+            highest = i;
+        }
+    }
+    return highest;
+}
+
+static void keep_offsets(const struct pack *pack, struct extent *extents) {
+    for (int i = 0; i < pack->parts.count; i++) {
+        const struct cluster *part = &pack->parts.clusters[i];
+        for (int j = 0; j < part->count; j++) {
+            extents[part->source[j]].offset = pack->searches[i].layout.offset[j];
+        }
+    }
+}
+
+/* Stacking what is alive throughout loses nothing if every size is a multiple of every alignment;
+ * else what the search proved holds only for such layouts. */
+static bool is_reduction_exact(const struct cluster *whole) {
+    uint64_t align_bits = 0, size_bits = 0;
+    for (int i = 0; i < whole->count; i++) {
+        align_bits |= whole->align[i];
+        size_bits |= whole->bytes[i];
+    }
+    /* The largest alignment has the highest bit; it divides all sizes if no lower bit is set. */
+    uint64_t highest = align_bits == 0 ? 1 : (uint64_t)1 << (63 - __builtin_clzll(align_bits));
+    return (size_bits & (highest - 1)) == 0;
+}
+
+static uint64_t lowest_bytes(const struct pack *pack) {
+    uint64_t lowest = pack->whole.bound_bytes;
+    for (int i = 0; i < pack->parts.count; i++) {
+        uint64_t proved = pack->searches[i].lowest_bytes;
+        lowest = pack->is_exact && proved > lowest ? proved : lowest;
+    }
+    return lowest;
+}
+
+/* The highest part makes the peak, so it alone is worth an attempt. */
+static void improve(struct pack *pack, struct region *region) {
+    while (!effort_spent(&pack->effort) && lowest_bytes(pack) <= pack->capacity_bytes) {
+        struct search *search = &pack->searches[highest_part(pack)];
+        if (search_is_done(search, pack->target_bytes)) {
+            return;
+        }
+        search_attempt(search, pack->target_bytes, &pack->effort, region);
+    }
+}
+
+static void fill_plan(const struct pack *pack, struct plan *plan) {
+    uint64_t peak_bytes = 0;
+    for (int i = 0; i < plan->extent_count; i++) {
+        uint64_t end = plan->extents[i].offset + plan->extents[i].bytes;
+        peak_bytes = end > peak_bytes ? end : peak_bytes;
+    }
+    for (enum space space = 0; space < SPACE_COUNT; space++) {
+        plan->heuristic[space] = "empty";
+    }
+    plan->peak_bytes[SPACE_DEVICE] = peak_bytes;
+    plan->bound_bytes[SPACE_DEVICE] = pack->whole.bound_bytes;
+    plan->peak_step[SPACE_DEVICE] = pack->whole.bound_step;
+    if (plan->extent_count > 0) {
+        plan->heuristic[SPACE_DEVICE] =
+            pack->parts.count > 0 ? pack->searches[highest_part(pack)].layout.heuristic : "stacked";
+    }
+}
+
+void arena_pack(struct extent *extents, int extent_count, const struct pack_request *request,
+                struct region *region, struct plan *plan, struct pack_outcome *outcome) {
+    int64_t start_ns = clock_monotonic_ns();
+    struct pack pack = {
+        .whole = cluster_of_space(extents, extent_count, SPACE_DEVICE, region),
+        .capacity_bytes = request->capacity_bytes > 0 ? request->capacity_bytes : UINT64_MAX,
+        .effort = {.work_max = UINT64_MAX,
+                   .deadline_ns = start_ns + (int64_t)(request->seconds * 1e9)},
+    };
+    ASSERT(pack.whole.count == extent_count);
+    pack.parts = cluster_reduce(&pack.whole, extents, region);
+    pack.is_exact = is_reduction_exact(&pack.whole);
+    pack.target_bytes = pack.whole.bound_bytes;
+    if (request->capacity_bytes > pack.target_bytes) {
+        pack.target_bytes = request->capacity_bytes;
+    }
+    pack.searches = region_alloc(region, (size_t)pack.parts.count, sizeof *pack.searches);
+    for (int i = 0; i < pack.parts.count; i++) {
+        search_init(&pack.parts.clusters[i], pack.target_bytes, &pack.effort, region,
+                    &pack.searches[i]);
+    }
+    if (pack.parts.count > 0) {
+        improve(&pack, region);
+    }
+    keep_offsets(&pack, extents);
+    *plan = (struct plan){.extents = extents, .extent_count = extent_count};
+    fill_plan(&pack, plan);
+    *outcome = (struct pack_outcome){
+        .lowest_bytes = lowest_bytes(&pack),
+        .seconds = (double)(clock_monotonic_ns() - start_ns) * 1e-9,
+    };
+}

@@ -1,0 +1,339 @@
+#include "arena/problem.h"
+
+#include "arena/writer.h"
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const uint64_t TOTAL_BYTES_MAX = (uint64_t)1 << 62;
+static const char *const COLUMN_NAMES[COLUMN_COUNT] = {
+    [COLUMN_ID] = "id",     [COLUMN_LOWER] = "lower",         [COLUMN_UPPER] = "upper",
+    [COLUMN_SIZE] = "size", [COLUMN_ALIGNMENT] = "alignment", [COLUMN_OFFSET] = "offset",
+};
+static const char HEADER_REMEDY[] =
+    "the first line names the columns: id,lower,upper,size and optionally alignment";
+
+/* A walk through the file, line by line and field by field. */
+struct cursor {
+    const char *bytes;
+    size_t length, position;
+    size_t line_end; /* position of the line break, or of the file's end */
+    const char *path;
+    int line; /* from 1 */
+    size_t line_start;
+};
+
+/* One field, without the blanks around it. */
+struct field {
+    const char *bytes;
+    size_t length;
+    size_t column; /* of its first byte in the line, from 1 */
+};
+
+static enum status refuse(const struct cursor *cursor, const struct field *field,
+                          const char *remedy, const char *reason, struct fault *fault) {
+    char place[PATH_BYTES];
+    /* A path too long for the fault's place loses its head, not the line and column. */
+    size_t path_length = strlen(cursor->path);
+    size_t kept_max = sizeof fault->place - 48;
+    const char *kept = cursor->path + (path_length > kept_max ? path_length - kept_max : 0);
+    snprintf(place, sizeof place, "%s:%d:%zu", kept, cursor->line, field->column);
+    char shown[64] = "";
+    for (size_t i = 0; i < field->length && i + 1 < sizeof shown; i++) {
+        bool is_printable = field->bytes[i] >= ' ' && field->bytes[i] <= '~';
+        shown[i] = is_printable ? field->bytes[i] : '?';
+    }
+    return fault_set(fault, STATUS_INPUT, place, remedy, "'%s' %s", shown, reason);
+}
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* Go to the next line that is not blank. */
+static bool next_line(struct cursor *cursor) {
+    while (cursor->position < cursor->length) {
+        const char *start = cursor->bytes + cursor->position;
+        const char *end = memchr(start, '\n', cursor->length - cursor->position);
+        cursor->line++;
+        cursor->line_start = cursor->position;
+        cursor->line_end = end != NULL ? (size_t)(end - cursor->bytes) : cursor->length;
+        for (size_t i = cursor->line_start; i < cursor->line_end; i++) {
+            if (!is_blank(cursor->bytes[i])) {
+                return true;
+            }
+        }
+        cursor->position = cursor->line_end + 1;
+    }
+    return false;
+}
+
+/* The field at the cursor; the cursor goes behind its comma, or behind the line's end, and *is_last
+ * says which. */
+static struct field next_field(struct cursor *cursor, bool *is_last) {
+    size_t start = cursor->position;
+    const char *comma = memchr(cursor->bytes + start, ',', cursor->line_end - start);
+    size_t end = comma != NULL ? (size_t)(comma - cursor->bytes) : cursor->line_end;
+    *is_last = comma == NULL;
+    cursor->position = end + 1;
+    while (start < end && is_blank(cursor->bytes[start])) {
+        start++;
+    }
+    while (end > start && is_blank(cursor->bytes[end - 1])) {
+        end--;
+    }
+    return (struct field){cursor->bytes + start, end - start, start - cursor->line_start + 1};
+}
+
+static int column_of(const struct field *field) {
+    for (int column = 0; column < COLUMN_COUNT; column++) {
+        if (strlen(COLUMN_NAMES[column]) == field->length &&
+            memcmp(COLUMN_NAMES[column], field->bytes, field->length) == 0) {
+            return column;
+        }
+    }
+    return -1;
+}
+
+static enum status parse_header(struct cursor *cursor, struct problem *problem,
+                                struct fault *fault) {
+    bool seen[COLUMN_COUNT] = {false};
+    struct field field = {.bytes = "", .column = 1};
+    if (!next_line(cursor)) {
+        return refuse(cursor, &field, HEADER_REMEDY, "is all there is: the file is empty", fault);
+    }
+    bool is_last = false;
+    while (!is_last) {
+        field = next_field(cursor, &is_last);
+        int column = column_of(&field);
+        if (column < 0) {
+            return refuse(cursor, &field, HEADER_REMEDY, "is no known column", fault);
+        }
+        if (seen[column]) {
+            return refuse(cursor, &field, HEADER_REMEDY, "is there twice", fault);
+        }
+        seen[column] = true;
+        problem->columns[problem->column_count++] = (enum column)column;
+    }
+    for (enum column column = COLUMN_ID; column <= COLUMN_SIZE; column++) {
+        if (!seen[column]) {
+            field = (struct field){COLUMN_NAMES[column], strlen(COLUMN_NAMES[column]), 1};
+            return refuse(cursor, &field, HEADER_REMEDY, "is missing from the columns", fault);
+        }
+    }
+    return OK;
+}
+
+static bool parse_number(const struct field *field, uint64_t *number) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < field->length; i++) {
+        char c = field->bytes[i];
+        if (c < '0' || c > '9' || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(c - '0'), &value)) {
+            return false;
+        }
+    }
+    *number = value;
+    return field->length > 0;
+}
+
+/* A row's fields by column, and the numbers in them. */
+struct row {
+    struct field fields[COLUMN_COUNT];
+    uint64_t numbers[COLUMN_COUNT];
+};
+
+static enum status split_row(struct cursor *cursor, const struct problem *problem, struct row *row,
+                             struct fault *fault) {
+    bool is_last = false;
+    for (int i = 0; i < problem->column_count; i++) {
+        struct field field = {.bytes = "", .column = cursor->line_end - cursor->line_start + 1};
+        if (is_last) {
+            return refuse(cursor, &field, "every row has the columns of the first line",
+                          "is where a row ends too early", fault);
+        }
+        field = next_field(cursor, &is_last);
+        row->fields[problem->columns[i]] = field;
+    }
+    if (!is_last) {
+        struct field field = next_field(cursor, &is_last);
+        return refuse(cursor, &field, "every row has the columns of the first line",
+                      "is one field too many", fault);
+    }
+    return OK;
+}
+
+static enum status check_row(const struct cursor *cursor, const struct row *row,
+                             struct fault *fault) {
+    const uint64_t *numbers = row->numbers;
+    const struct field *fields = row->fields;
+    if (numbers[COLUMN_UPPER] > UINT32_MAX) {
+        return refuse(cursor, &fields[COLUMN_UPPER], "rescale the lives", "is not below 2^32",
+                      fault);
+    }
+    if (numbers[COLUMN_LOWER] >= numbers[COLUMN_UPPER]) {
+        return refuse(cursor, &fields[COLUMN_UPPER], "a life is [lower, upper)",
+                      "is not above lower: the life is empty", fault);
+    }
+    if (numbers[COLUMN_SIZE] == 0 || numbers[COLUMN_SIZE] >= TOTAL_BYTES_MAX) {
+        return refuse(cursor, &fields[COLUMN_SIZE], "leave out buffers without bytes",
+                      "is not from 1 to 2^62 - 1", fault);
+    }
+    uint64_t align = numbers[COLUMN_ALIGNMENT];
+    if (align == 0 || (align & (align - 1)) != 0 || align >= TOTAL_BYTES_MAX) {
+        return refuse(cursor, &fields[COLUMN_ALIGNMENT], "use 1 for none",
+                      "is not a power of two below 2^62", fault);
+    }
+    if (fields[COLUMN_ID].length > PROBLEM_ID_BYTES_MAX) {
+        return refuse(cursor, &fields[COLUMN_ID], "at most 256 bytes", "is too long an id", fault);
+    }
+    if (memchr(fields[COLUMN_ID].bytes, '\0', fields[COLUMN_ID].length) != NULL) {
+        return refuse(cursor, &fields[COLUMN_ID], "remove it", "holds a NUL byte", fault);
+    }
+    return OK;
+}
+
+static enum status parse_row(struct cursor *cursor, const struct problem *problem, struct row *row,
+                             struct fault *fault) {
+    *row = (struct row){.numbers = {[COLUMN_ALIGNMENT] = 1}};
+    enum status status = split_row(cursor, problem, row, fault);
+    for (int i = 0; status == OK && i < problem->column_count; i++) {
+        enum column column = problem->columns[i];
+        bool is_number = column != COLUMN_ID && column != COLUMN_OFFSET;
+        if (is_number && !parse_number(&row->fields[column], &row->numbers[column])) {
+            status = refuse(cursor, &row->fields[column], "write plain decimal digits",
+                            "is no whole number below 2^64", fault);
+        }
+    }
+    return status == OK ? check_row(cursor, row, fault) : status;
+}
+
+static const char *keep_name(struct region *region, const struct field *field) {
+    char *name = region_alloc(region, field->length + 1, 1);
+    memcpy(name, field->bytes, field->length);
+    return name;
+}
+
+static int count_rows(struct cursor cursor) {
+    int count = 0;
+    while (count <= PROBLEM_EXTENTS_MAX && next_line(&cursor)) {
+        cursor.position = cursor.line_end + 1;
+        count++;
+    }
+    return count;
+}
+
+static enum status parse_rows(struct cursor *cursor, struct region *region, struct problem *problem,
+                              struct fault *fault) {
+    uint64_t total_bytes = 0;
+    struct field nothing = {.bytes = "", .column = 1};
+    int row_count = count_rows(*cursor);
+    if (row_count == 0 || row_count > PROBLEM_EXTENTS_MAX) {
+        return refuse(cursor, &nothing, "from 1 to 100,000 rows follow the first line",
+                      row_count == 0 ? "is all that follows: no rows" : "begins too many rows",
+                      fault);
+    }
+    problem->extents = region_alloc(region, (size_t)row_count, sizeof(struct extent));
+    while (next_line(cursor)) {
+        struct row row;
+        enum status status = parse_row(cursor, problem, &row, fault);
+        if (status != OK) {
+            return status;
+        }
+        total_bytes += row.numbers[COLUMN_SIZE] + row.numbers[COLUMN_ALIGNMENT];
+        if (total_bytes >= TOTAL_BYTES_MAX) {
+            return refuse(cursor, &row.fields[COLUMN_SIZE], "rescale the sizes",
+                          "brings sizes and alignments above 2^62 in all", fault);
+        }
+        problem->extents[problem->extent_count++] = (struct extent){
+            .name = keep_name(region, &row.fields[COLUMN_ID]),
+            .role = ROLE_WORKSPACE,
+            .space = SPACE_DEVICE,
+            .bytes = row.numbers[COLUMN_SIZE],
+            .align = row.numbers[COLUMN_ALIGNMENT],
+            .first = (uint32_t)row.numbers[COLUMN_LOWER],
+            .last = (uint32_t)row.numbers[COLUMN_UPPER],
+        };
+    }
+    return OK;
+}
+
+enum status problem_parse(const char *bytes, size_t length, const char *path, struct region *region,
+                          struct problem *problem, struct fault *fault) {
+    struct cursor cursor = {.bytes = bytes, .length = length, .path = path};
+    struct problem parsed = {0};
+    enum status status = parse_header(&cursor, &parsed, fault);
+    if (status == OK) {
+        status = parse_rows(&cursor, region, &parsed, fault);
+    }
+    if (status == OK) {
+        *problem = parsed;
+    }
+    return status;
+}
+
+enum status problem_read(const char *path, struct region *region, struct problem *problem,
+                         struct fault *fault) {
+    int fd;
+    int64_t length;
+    enum status status = file_open_read(path, &fd, &length, fault);
+    if (status != OK) {
+        return status;
+    }
+    char *bytes = NULL;
+    if (length > PROBLEM_BYTES_MAX) {
+        status = fault_set(fault, STATUS_INPUT, path, "split it",
+                           "the file has %lld bytes; at most %d are read", (long long)length,
+                           PROBLEM_BYTES_MAX);
+    } else {
+        bytes = region_alloc(region, (size_t)length + 1, 1);
+        status = file_read_at(fd, path, bytes, (size_t)length, 0, fault);
+    }
+    close(fd);
+    return status == OK ? problem_parse(bytes, (size_t)length, path, region, problem, fault)
+                        : status;
+}
+
+static void write_field(struct writer *writer, const struct extent *extent, enum column column) {
+    const unsigned long long numbers[COLUMN_COUNT] = {
+        [COLUMN_LOWER] = extent->first,   [COLUMN_UPPER] = extent->last,
+        [COLUMN_SIZE] = extent->bytes,    [COLUMN_ALIGNMENT] = extent->align,
+        [COLUMN_OFFSET] = extent->offset,
+    };
+    if (column == COLUMN_ID) {
+        writer_add_text(writer, extent->name);
+    } else {
+        writer_add(writer, "%llu", numbers[column]);
+    }
+}
+
+enum status problem_write(const struct problem *problem, int fd, const char *path,
+                          struct fault *fault) {
+    struct writer writer = writer_over(fd);
+    enum column columns[COLUMN_COUNT];
+    int column_count = problem->column_count;
+    bool has_offset = false;
+    for (int i = 0; i < column_count; i++) {
+        columns[i] = problem->columns[i];
+        has_offset = has_offset || columns[i] == COLUMN_OFFSET;
+    }
+    if (!has_offset) {
+        columns[column_count++] = COLUMN_OFFSET;
+    }
+    for (int i = 0; i < column_count; i++) {
+        writer_add(&writer, "%s%s", i > 0 ? "," : "", COLUMN_NAMES[columns[i]]);
+    }
+    writer_add_text(&writer, "\n");
+    for (int i = 0; i < problem->extent_count; i++) {
+        for (int j = 0; j < column_count; j++) {
+            writer_add_text(&writer, j > 0 ? "," : "");
+            write_field(&writer, &problem->extents[i], columns[j]);
+        }
+        writer_add_text(&writer, "\n");
+    }
+    return writer_end(&writer, path, fault);
+}

@@ -1,0 +1,107 @@
+#include "arena/walk.h"
+
+#include "base/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* After this many rounds without a lower peak the walk starts again from the best order. */
+enum { ROUNDS_BEFORE_RETURN = 64 };
+
+struct walk {
+    const struct cluster *cluster;
+    int *sequence;         /* the order that is being changed */
+    int *best_sequence;    /* the order that gave the lowest peak */
+    struct placed *shelf;  /* (cluster count) */
+    struct layout current; /* made from `sequence` */
+    uint64_t draw_index;   /* position in the random stream */
+    int rounds_left;       /* 0: start again from the best order */
+};
+
+struct height {
+    uint64_t offset;
+    int item;
+};
+
+static int compare_heights(const void *left, const void *right) {
+    const struct height *a = left, *b = right;
+    if (a->offset != b->offset) {
+        return a->offset < b->offset ? -1 : 1;
+    }
+    return a->item < b->item ? -1 : a->item > b->item;
+}
+
+/* Placing a layout's items from the bottom up gives that layout again, or a lower one. */
+static void sequence_of_layout(const struct cluster *cluster, const struct layout *layout,
+                               struct region *region, int *sequence) {
+    size_t count = (size_t)cluster->count;
+    struct height *heights = region_alloc(region, count, sizeof *heights);
+    for (int i = 0; i < cluster->count; i++) {
+        heights[i] = (struct height){layout->offset[i], i};
+    }
+    qsort(heights, count, sizeof *heights, compare_heights);
+    for (int i = 0; i < cluster->count; i++) {
+        sequence[i] = heights[i].item;
+    }
+}
+
+struct walk *walk_init(const struct cluster *cluster, const struct layout *layout,
+                       struct region *region) {
+    size_t count = (size_t)cluster->count;
+    struct walk *walk = region_alloc(region, 1, sizeof *walk);
+    *walk = (struct walk){
+        .cluster = cluster,
+        .sequence = region_alloc(region, count, sizeof(int)),
+        .best_sequence = region_alloc(region, count, sizeof(int)),
+        .shelf = region_alloc(region, count, sizeof(struct placed)),
+        .current = {.offset = region_alloc(region, count, sizeof(uint64_t))},
+    };
+    sequence_of_layout(cluster, layout, region, walk->best_sequence);
+    return walk;
+}
+
+static uint64_t draw(struct walk *walk, uint64_t below) {
+    uint64_t value = (uint64_t)(random_uniform(0, walk->draw_index++) * (double)below);
+    return value < below ? value : below - 1;
+}
+
+/* Move every item that sticks out to a place drawn from the part of the order before it. */
+static void promote(struct walk *walk, uint64_t target_bytes) {
+    int *sequence = walk->sequence;
+    for (int i = 1; i < walk->cluster->count; i++) {
+        int item = sequence[i];
+        if (walk->current.offset[item] + walk->cluster->bytes[item] <= target_bytes) {
+            continue;
+        }
+        int to = (int)draw(walk, (uint64_t)i);
+        memmove(&sequence[to + 1], &sequence[to], (size_t)(i - to) * sizeof *sequence);
+        sequence[to] = item;
+    }
+}
+
+static void layout_copy(int count, const struct layout *from, struct layout *to) {
+    memcpy(to->offset, from->offset, (size_t)count * sizeof *to->offset);
+    to->peak_bytes = from->peak_bytes;
+}
+
+void walk_round(struct walk *walk, uint64_t target_bytes, struct effort *effort,
+                struct layout *layout) {
+    size_t sequence_bytes = (size_t)walk->cluster->count * sizeof *walk->sequence;
+    if (walk->rounds_left == 0) {
+        memcpy(walk->sequence, walk->best_sequence, sequence_bytes);
+        layout_copy(walk->cluster->count, layout, &walk->current);
+        walk->rounds_left = ROUNDS_BEFORE_RETURN;
+    }
+    walk->rounds_left--;
+    promote(walk, target_bytes);
+    walk->current.peak_bytes = UINT64_MAX;
+    bool placed =
+        greedy_place(walk->cluster, walk->sequence, FIT_FIRST, walk->shelf, effort, &walk->current);
+    ASSERT(placed);
+    if (walk->current.peak_bytes < layout->peak_bytes) {
+        layout_copy(walk->cluster->count, &walk->current, layout);
+        layout->heuristic = "walk of orders";
+        memcpy(walk->best_sequence, walk->sequence, sequence_bytes);
+        walk->rounds_left = ROUNDS_BEFORE_RETURN;
+    }
+}

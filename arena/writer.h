@@ -1,0 +1,30 @@
+/* writer: formatted text to a file descriptor through one bounded buffer; the first error sticks,
+ * so that it need be looked at only at the end. */
+#ifndef SKEP_ARENA_WRITER_H
+#define SKEP_ARENA_WRITER_H
+
+#include "base/fault.h"
+
+#include <stddef.h>
+
+enum { WRITER_BYTES = 4096, WRITER_PIECE_MAX = 2048 };
+
+struct writer {
+    int fd;
+    int error; /* an errno, 0 while all is well */
+    size_t length;
+    char bytes[WRITER_BYTES];
+};
+
+struct writer writer_over(int fd);
+
+/* writer_add: limits  one piece formats to less than WRITER_PIECE_MAX bytes */
+void writer_add(struct writer *writer, const char *format, ...) PRINTF_LIKE(2, 3);
+/* writer_add_text: `text` of any length, as it is. */
+void writer_add_text(struct writer *writer, const char *text);
+
+/* writer_end: write what is still in the buffer. The descriptor stays open.
+ * errors  STATUS_FAILED naming `path` */
+MUST_CHECK enum status writer_end(struct writer *writer, const char *path, struct fault *fault);
+
+#endif
