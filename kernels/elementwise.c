@@ -104,10 +104,14 @@ static void cast_item(void *context, int64_t item, int thread) {
     const struct cast_work *work = context;
     int64_t first = item * ITEM_ELEMENTS;
     int64_t count = at_most(ITEM_ELEMENTS, work->count - first);
-    const char *in = work->in + first * dtype_bytes(work->from);
-    char *out = work->out + first * dtype_bytes(work->to);
+    const void *in = work->in + first * dtype_bytes(work->from);
+    void *out = work->out + first * dtype_bytes(work->to);
     if (work->from == work->to) {
         memcpy(out, in, (size_t)(count * dtype_bytes(work->from)));
+    } else if (work->from == DTYPE_F32 && work->to == DTYPE_BF16) {
+        work->kernels->narrow(in, out, count);
+    } else if (work->from == DTYPE_BF16 && work->to == DTYPE_F32) {
+        work->kernels->widen(in, out, count);
     } else {
         work->kernels->cast(work->from, in, work->to, out, count);
     }

@@ -51,11 +51,6 @@ static void swiglu_backward_elements(const struct elementwise_job *job, int64_t 
     }
 }
 
-/* 0.5 x (1 + tanh(u)) = x logistic(2u), which does not cancel for negative u.
- * 2u = x (A + B x^2), with A = 2 sqrt(2 / pi), B = 0.044715 A. */
-static const float GELU_A = 0x1.988454p+0f;
-static const float GELU_B = 0x1.2444f2p-4f;
-
 static void gelu_forward_elements(const struct elementwise_job *job, int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; i++) {
         float x = element_load(job->in[0], job->dtype, i);
@@ -73,6 +68,18 @@ static void gelu_backward_elements(const struct elementwise_job *job, int64_t fi
         struct logistic s = logistic_of(x * (GELU_A + GELU_B * square));
         float rise = x * (GELU_A + 3.0f * GELU_B * square);
         element_store(job->out[0], job->dtype, i, dout * (s.value + s.value * s.complement * rise));
+    }
+}
+
+static void narrow_elements(const float *in, uint16_t *out, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = bf16_from_f32(in[i]);
+    }
+}
+
+static void widen_elements(const uint16_t *in, float *out, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = bf16_to_f32(in[i]);
     }
 }
 
@@ -135,15 +142,26 @@ static void rope_tokens(const struct rope_job *job, int64_t first, int64_t count
 }
 
 void elementwise_kernels_init(struct elementwise_kernels *kernels, enum cpu_level level) {
-    (void)level;
     *kernels = (struct elementwise_kernels){
         .add = add_elements,
         .swiglu_forward = swiglu_forward_elements,
         .swiglu_backward = swiglu_backward_elements,
         .gelu_forward = gelu_forward_elements,
         .gelu_backward = gelu_backward_elements,
+        .narrow = narrow_elements,
+        .widen = widen_elements,
         .cast = cast_elements,
         .column_sum = column_sum_rows,
         .rope = rope_tokens,
     };
+#if defined(__x86_64__)
+    if (level >= CPU_AVX2) {
+        elementwise_kernels_init_avx2(kernels);
+    }
+    if (level >= CPU_AVX512) {
+        elementwise_kernels_init_avx512(kernels);
+    }
+#else
+    (void)level;
+#endif
 }

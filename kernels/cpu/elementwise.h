@@ -13,6 +13,11 @@ struct elementwise_job {
     void *out[2];
 };
 
+/* GELU's tanh form, 0.5 x (1 + tanh(u)), is x logistic(2u), which does not cancel for negative u;
+ * 2u = x (A + B x^2), with A = 2 sqrt(2 / pi), B = 0.044715 A. */
+static const float GELU_A = 0x1.988454p+0f;
+static const float GELU_B = 0x1.2444f2p-4f;
+
 struct rope_job {
     const struct rope_args *args;
     const float *table;
@@ -28,6 +33,9 @@ struct elementwise_kernels {
     void (*swiglu_backward)(const struct elementwise_job *job, int64_t first, int64_t count);
     void (*gelu_forward)(const struct elementwise_job *job, int64_t first, int64_t count);
     void (*gelu_backward)(const struct elementwise_job *job, int64_t first, int64_t count);
+    /* f32 to bf16 and back; `cast` is for every other pair of float types. */
+    void (*narrow)(const float *in, uint16_t *out, int64_t count);
+    void (*widen)(const uint16_t *in, float *out, int64_t count);
     void (*cast)(enum dtype from, const void *in, enum dtype to, void *out, int64_t count);
     /* Overwrites sums[columns] with the sum of `rows` rows that start at x. */
     void (*column_sum)(const struct column_sum_args *args, const void *x, int64_t rows,
@@ -38,5 +46,9 @@ struct elementwise_kernels {
 
 /* elementwise_kernels_init: plain C in every slot, then overlays up to `level`. */
 void elementwise_kernels_init(struct elementwise_kernels *kernels, enum cpu_level level);
+
+/* The overlays; each sets the slots it has a faster variant for. */
+void elementwise_kernels_init_avx2(struct elementwise_kernels *kernels);
+void elementwise_kernels_init_avx512(struct elementwise_kernels *kernels);
 
 #endif

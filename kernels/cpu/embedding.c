@@ -9,6 +9,15 @@ static void accumulate_row(enum dtype dtype, const void *x, float *sums, int64_t
 }
 
 void embedding_kernels_init(struct embedding_kernels *kernels, enum cpu_level level) {
-    (void)level;
     *kernels = (struct embedding_kernels){.accumulate_row = accumulate_row};
+#if defined(__x86_64__)
+    if (level >= CPU_AVX2) {
+        embedding_kernels_init_avx2(kernels);
+    }
+    if (level >= CPU_AVX512) {
+        embedding_kernels_init_avx512(kernels);
+    }
+#else
+    (void)level;
+#endif
 }

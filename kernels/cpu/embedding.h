@@ -14,4 +14,8 @@ struct embedding_kernels {
 /* embedding_kernels_init: plain C in every slot, then overlays up to `level`. */
 void embedding_kernels_init(struct embedding_kernels *kernels, enum cpu_level level);
 
+/* The overlays; each sets the slots it has a faster variant for. */
+void embedding_kernels_init_avx2(struct embedding_kernels *kernels);
+void embedding_kernels_init_avx512(struct embedding_kernels *kernels);
+
 #endif

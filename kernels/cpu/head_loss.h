@@ -18,4 +18,8 @@ struct head_loss_kernels {
 /* head_loss_kernels_init: plain C in every slot, then overlays up to `level`. */
 void head_loss_kernels_init(struct head_loss_kernels *kernels, enum cpu_level level);
 
+/* The overlays; each sets the slots it has a faster variant for. */
+void head_loss_kernels_init_avx2(struct head_loss_kernels *kernels);
+void head_loss_kernels_init_avx512(struct head_loss_kernels *kernels);
+
 #endif

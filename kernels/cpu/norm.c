@@ -133,11 +133,20 @@ static void layernorm_backward_rows(const struct norm_backward_job *job, int64_t
 }
 
 void norm_kernels_init(struct norm_kernels *kernels, enum cpu_level level) {
-    (void)level;
     *kernels = (struct norm_kernels){
         .rmsnorm_forward = rmsnorm_forward_rows,
         .rmsnorm_backward = rmsnorm_backward_rows,
         .layernorm_forward = layernorm_forward_rows,
         .layernorm_backward = layernorm_backward_rows,
     };
+#if defined(__x86_64__)
+    if (level >= CPU_AVX2) {
+        norm_kernels_init_avx2(kernels);
+    }
+    if (level >= CPU_AVX512) {
+        norm_kernels_init_avx512(kernels);
+    }
+#else
+    (void)level;
+#endif
 }

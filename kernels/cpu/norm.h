@@ -33,4 +33,8 @@ struct norm_kernels {
 /* norm_kernels_init: plain C in every slot, then overlays up to `level`. */
 void norm_kernels_init(struct norm_kernels *kernels, enum cpu_level level);
 
+/* The overlays; each sets the slots it has a faster variant for. */
+void norm_kernels_init_avx2(struct norm_kernels *kernels);
+void norm_kernels_init_avx512(struct norm_kernels *kernels);
+
 #endif

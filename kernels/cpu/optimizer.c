@@ -49,6 +49,15 @@ static void adamw_elements(const struct adamw_job *job, int64_t first, int64_t c
 }
 
 void optimizer_kernels_init(struct optimizer_kernels *kernels, enum cpu_level level) {
-    (void)level;
     *kernels = (struct optimizer_kernels){.granule_sums = granule_sums, .adamw = adamw_elements};
+#if defined(__x86_64__)
+    if (level >= CPU_AVX2) {
+        optimizer_kernels_init_avx2(kernels);
+    }
+    if (level >= CPU_AVX512) {
+        optimizer_kernels_init_avx512(kernels);
+    }
+#else
+    (void)level;
+#endif
 }

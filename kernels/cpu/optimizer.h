@@ -32,4 +32,8 @@ struct optimizer_kernels {
 /* optimizer_kernels_init: plain C in every slot, then overlays up to `level`. */
 void optimizer_kernels_init(struct optimizer_kernels *kernels, enum cpu_level level);
 
+/* The overlays; each sets the slots it has a faster variant for. */
+void optimizer_kernels_init_avx2(struct optimizer_kernels *kernels);
+void optimizer_kernels_init_avx512(struct optimizer_kernels *kernels);
+
 #endif

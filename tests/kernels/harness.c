@@ -420,8 +420,17 @@ void gradient_check(const char *name, double (*loss)(const double *x, void *cont
 
 /* ---- timing ---- */
 
+static enum cpu_level lone_level = CPU_LEVEL_COUNT; /* CPU_LEVEL_COUNT: every one */
+
 bool harness_benches(int argument_count, char **arguments) {
+    if (argument_count > 2) {
+        ASSERT(cpu_level_parse(arguments[2], &lone_level));
+    }
     return argument_count > 1 && strcmp(arguments[1], "--bench") == 0;
+}
+
+static bool is_timed(enum cpu_level level) {
+    return cpu_level_runs(level) && (lone_level == CPU_LEVEL_COUNT || lone_level == level);
 }
 
 static int compare_times(const void *a, const void *b) {
@@ -464,7 +473,8 @@ static void print_times(const struct operation *operation, struct place place, c
 void operation_bench(struct operation *operation, double bytes, double flops) {
     const double work[2] = {bytes, flops};
     for (int level = 0; level < CPU_LEVEL_COUNT; level++) {
-        for (int threads = 1; cpu_level_runs(level) && threads <= THREADS_TIMED; threads++) {
+        for (int threads = 1; is_timed((enum cpu_level)level) && threads <= THREADS_TIMED;
+             threads++) {
             struct kernel_table table;
             int64_t times[REPEATS_MAX];
             kernel_table_init(&table, (enum cpu_level)level);

@@ -73,7 +73,8 @@ void operation_check(struct operation *operation);
 void gradient_check(const char *name, double (*loss)(const double *x, void *context), void *context,
                     const double *x, const double *gradient, int64_t count);
 
-/* harness_benches: whether the command line says --bench. */
+/* harness_benches: whether the command line says --bench; a level's name after it times that one.
+ */
 bool harness_benches(int argument_count, char **arguments);
 
 /* operation_bench: time the operation at every level with 1 and 2 threads; print the least and the
