@@ -130,7 +130,8 @@ enum status port_reserve(struct port *port, enum space space, uint64_t bytes, vo
     uint64_t mapped_bytes = (bytes + page - 1) / page * page;
     char *mapped = map_aligned(mapped_bytes, align);
     if (mapped == NULL) {
-        return refuse_fit(port, space, bytes, &machine, fault);
+        return fault_set_errno(fault, STATUS_FIT, port->target->name,
+                               "cannot map the arena (ulimit -v?)", errno);
     }
     if (huge) {
         (void)madvise(mapped, mapped_bytes, MADV_HUGEPAGE); /* where there are none, pages do */

@@ -132,5 +132,11 @@ void attention_kernels_init(struct attention_kernels *kernels, enum cpu_level le
         .slopes = slopes,
         .row_dots = row_dots,
     };
+#if defined(__x86_64__)
+    if (level >= CPU_AVX512) {
+        attention_kernels_init_avx512(kernels);
+    }
+#else
     (void)level;
+#endif
 }

@@ -84,4 +84,7 @@ struct attention_kernels {
 /* attention_kernels_init: plain C in every slot, then overlays up to `level`. */
 void attention_kernels_init(struct attention_kernels *kernels, enum cpu_level level);
 
+/* The overlays, each in its own library. */
+void attention_kernels_init_avx512(struct attention_kernels *kernels);
+
 #endif

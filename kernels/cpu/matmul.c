@@ -1,20 +1,19 @@
 /* matmul kernels in plain C: the reference that every overlay is checked against. */
 #include "kernels/cpu/matmul.h"
 
-#include <string.h>
+#include <stddef.h>
 
 enum { TILE_ROWS = 4, TILE_COLUMNS = 8 };
-
-static int64_t source_index(const struct matmul_pack *pack, int64_t lane, int64_t depth) {
-    return pack->lanes_adjoin ? depth * pack->stride + lane : lane * pack->stride + depth;
-}
 
 static void pack_f32(const struct matmul_pack *pack) {
     const float *source = pack->source;
     float *out = pack->out;
+    int64_t lane_stride = pack->lanes_adjoin ? 1 : pack->stride;
+    int64_t depth_stride = pack->lanes_adjoin ? pack->stride : 1;
     for (int64_t depth = 0; depth < pack->depth; depth++) {
         for (int64_t lane = 0; lane < pack->width; lane++) {
-            *out++ = lane < pack->lanes ? source[source_index(pack, lane, depth)] : 0.0f;
+            bool read = lane < pack->lanes;
+            *out++ = read ? source[lane * lane_stride + depth * depth_stride] : 0.0f;
         }
     }
 }
@@ -22,10 +21,12 @@ static void pack_f32(const struct matmul_pack *pack) {
 static void pack_bf16(const struct matmul_pack *pack) {
     const uint16_t *source = pack->source;
     float *out = pack->out;
+    int64_t lane_stride = pack->lanes_adjoin ? 1 : pack->stride;
+    int64_t depth_stride = pack->lanes_adjoin ? pack->stride : 1;
     for (int64_t depth = 0; depth < pack->depth; depth++) {
         for (int64_t lane = 0; lane < pack->width; lane++) {
-            *out++ =
-                lane < pack->lanes ? bf16_to_f32(source[source_index(pack, lane, depth)]) : 0.0f;
+            bool read = lane < pack->lanes;
+            *out++ = bf16_to_f32(read ? source[lane * lane_stride + depth * depth_stride] : 0);
         }
     }
 }

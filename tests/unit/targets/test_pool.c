@@ -8,11 +8,12 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 enum { ITEMS_MAX = 5000 };
+
+static const int64_t WAIT_NS = 20000000000; /* only a broken pool makes a test wait that long */
 
 struct tally {
     int thread_count;
@@ -73,6 +74,14 @@ static void run_makes_plain_writes_visible_when_runs_follow_at_once(void **state
     pool_finish(&pool);
 }
 
+static void wait_for_sleepers(uint32_t count) {
+    int64_t limit = clock_monotonic_ns() + WAIT_NS;
+    while (atomic_load(&pool.sleepers) < count) {
+        assert_true(clock_monotonic_ns() < limit);
+        sched_yield();
+    }
+}
+
 static void run_wakes_workers_that_went_to_sleep(void **state) {
     (void)state;
     assert_int_equal(pool_init(&pool, 3, &fault), OK);
@@ -80,7 +89,7 @@ static void run_wakes_workers_that_went_to_sleep(void **state) {
         int64_t limit = clock_monotonic_ns() + 5000000000;
         while (atomic_load(&pool.sleepers) < 2) {
             assert_true(clock_monotonic_ns() < limit);
-            nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+            sched_yield();
         }
         run_and_check(50);
     }
@@ -93,9 +102,9 @@ static void meet_all(void *context, int64_t item, int thread) {
     (void)thread;
     struct tally *counted = context;
     atomic_fetch_add(&counted->total, 1);
-    int64_t limit = clock_monotonic_ns() + 20000000000;
+    int64_t limit = clock_monotonic_ns() + WAIT_NS;
     while (atomic_load(&counted->total) < counted->item_count && clock_monotonic_ns() < limit) {
-        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        sched_yield();
     }
     if (atomic_load(&counted->total) < counted->item_count) {
         atomic_fetch_add(&counted->bad_threads, 1);
@@ -112,12 +121,18 @@ static void run_uses_all_threads_at_once(void **state) {
     pool_finish(&pool);
 }
 
-/* The caller's share ends at once, so that it has to sleep until the slow worker wakes it. */
-static void sleep_in_worker(void *context, int64_t item, int thread) {
+/* The worker holds its item back until the caller has run out of its own and gone to sleep. */
+static void outlast_the_caller(void *context, int64_t item, int thread) {
     (void)item;
     struct tally *counted = context;
+    int64_t limit = clock_monotonic_ns() + WAIT_NS;
     if (thread != 0) {
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        while (!atomic_load(&pool.caller_sleeps) && clock_monotonic_ns() < limit) {
+            sched_yield();
+        }
+        if (!atomic_load(&pool.caller_sleeps)) {
+            atomic_fetch_add(&counted->bad_threads, 1);
+        }
         atomic_fetch_add(&counted->total, 1);
     } else {
         while (atomic_load(&pool.next_item) < 2) {
@@ -131,8 +146,9 @@ static void run_sleeps_until_a_slow_worker_is_done(void **state) {
     assert_int_equal(pool_init(&pool, 2, &fault), OK);
     for (int round = 0; round < 10; round++) {
         memset(&tally, 0, sizeof tally);
-        pool_run(&pool, sleep_in_worker, &tally, 2);
+        pool_run(&pool, outlast_the_caller, &tally, 2);
         assert_int_equal(atomic_load(&pool.busy), 0);
+        assert_int_equal(tally.bad_threads, 0);
         assert_true(tally.total >= 1);
     }
     pool_finish(&pool);
@@ -143,7 +159,7 @@ static void finish_stops_workers_awake_or_asleep(void **state) {
     for (int round = 0; round < 20; round++) {
         assert_int_equal(pool_init(&pool, 4, &fault), OK);
         if (round % 2 == 1) {
-            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+            wait_for_sleepers(3);
         }
         pool_finish(&pool);
     }
