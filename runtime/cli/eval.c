@@ -1,0 +1,77 @@
+/* eval: loss and perplexity of a text. */
+#include "runtime/cli/arguments.h"
+#include "runtime/cli/command.h"
+#include "runtime/train/files.h"
+#include "runtime/train/step.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct evaluation {
+    struct session session;
+    struct token_data data;
+    const char *data_path;
+    bool json;
+};
+
+static enum status evaluate(struct evaluation *evaluation, double *loss, struct fault *fault) {
+    struct session *session = &evaluation->session;
+    const struct run *run = &session->run;
+    struct path_list paths;
+    const char *wanted = evaluation->data_path != NULL ? evaluation->data_path : run->validation;
+    enum status status = path_list_expand(wanted, &session->region, &paths, fault);
+    if (status == OK) {
+        status = data_open(paths.paths, paths.count, run->data_format, run->sequence,
+                           session->blueprint.vocab, &session->region, &evaluation->data, fault);
+    }
+    if (status == OK) {
+        status = session_compile(session, PURPOSE_EVALUATE, fault);
+    }
+    if (status == OK) {
+        status = session_bind(session, fault);
+    }
+    if (status == OK) {
+        status = session_weights(session, fault);
+    }
+    struct step_source source = {.data = &evaluation->data};
+    return status == OK ? evaluate_data(session, &source, 0, loss, fault) : status;
+}
+
+static void print_result(const struct evaluation *evaluation, double loss) {
+    long long tokens =
+        (long long)(evaluation->data.window_count * evaluation->session.run.sequence);
+    if (evaluation->json) {
+        printf("{\"format\": 1, \"loss\": %.9g, \"perplexity\": %.9g, \"tokens\": %lld}\n", loss,
+               exp(loss), tokens);
+    } else {
+        printf("loss %.4f, perplexity %.2f over %lld tokens\n", loss, exp(loss), tokens);
+    }
+}
+
+int command_eval(int argc, char **argv) {
+    static struct evaluation evaluation;
+    struct arguments arguments;
+    struct fault fault;
+    double loss = 0;
+    const struct flag flags[] = {{"--data", &evaluation.data_path, NULL},
+                                 {"--json", NULL, &evaluation.json}};
+    enum status status =
+        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
+    if (status == OK) {
+        status = session_read(&evaluation.session, arguments.positionals[0], arguments.overrides,
+                              arguments.override_count, &fault);
+    }
+    if (status == OK) {
+        status = evaluate(&evaluation, &loss, &fault);
+    }
+    if (status == OK) {
+        print_result(&evaluation, loss);
+    } else {
+        fault_print(&fault, STDERR_FILENO);
+    }
+    data_close(&evaluation.data);
+    session_finish(&evaluation.session);
+    return fault_exit_code(status);
+}

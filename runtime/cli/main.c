@@ -1,0 +1,137 @@
+/* main: finds the command and hands over. */
+#include "base/log.h"
+#include "base/text.h"
+#include "build_config.h"
+#include "runtime/cli/command.h"
+#include "runtime/train/run.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct command_row {
+    const char *name;
+    command *run;
+    const char *usage;
+    const char *summary;
+};
+
+static const struct command_row COMMANDS[] = {
+    {"inspect", command_inspect, "inspect MODEL [--shards N] [--json]",
+     "parameters, units, FLOPs and bytes per token, tensors"},
+    {"plan", command_plan,
+     "plan RUN-or-MODEL [--target T] [--ranks N] [--json] [--program] [--svg FILE] [key=value...]",
+     "lay out every byte; exit 0 fits, 3 does not"},
+    {"eval", command_eval, "eval RUN-or-MODEL --data FILE [--json] [key=value...]",
+     "loss and perplexity"},
+    {"generate", command_generate,
+     "generate MODEL --prompt TEXT [--tokens N] [--temperature X] [--seed S] [--ids]",
+     "sample a continuation"},
+    {"dump", command_dump,
+     "dump MODEL BATCH.safetensors -o OUT.safetensors [--gradients] [--steps N] [key=value...]",
+     "logits, losses, gradients and weights, for comparing"},
+};
+
+static void print(const char *text) {
+    fputs(text, stdout);
+}
+
+static int help_all(void) {
+    print("skep trains Hugging Face models inside one planned block of memory.\n\n");
+    for (size_t i = 0; i < ARRAY_COUNT(COMMANDS); i++) {
+        printf("  %-9s %s\n", COMMANDS[i].name, COMMANDS[i].summary);
+    }
+    print(
+        "\n`skep help COMMAND` for one of them, `skep help keys` for the settings of run.yaml.\n");
+    return 0;
+}
+
+static int help_keys(void) {
+    static char buffer[32 * 1024];
+    struct text text = text_over(buffer, sizeof buffer);
+    run_print_keys(&text);
+    print(buffer);
+    return 0;
+}
+
+static const struct command_row *find(const char *name) {
+    for (size_t i = 0; i < ARRAY_COUNT(COMMANDS); i++) {
+        if (strcmp(COMMANDS[i].name, name) == 0) {
+            return &COMMANDS[i];
+        }
+    }
+    return NULL;
+}
+
+static int unknown(const char *name) {
+    const char *names[ARRAY_COUNT(COMMANDS)];
+    char remedy[64];
+    struct fault fault;
+    for (size_t i = 0; i < ARRAY_COUNT(COMMANDS); i++) {
+        names[i] = COMMANDS[i].name;
+    }
+    int nearest = text_nearest(name, names, ARRAY_COUNT(names));
+    snprintf(remedy, sizeof remedy, nearest >= 0 ? "did you mean %s?" : "`skep help`%s",
+             nearest >= 0 ? names[nearest] : " lists them");
+    fault_set(&fault, STATUS_USAGE, "command line", remedy, "no command \"%s\"", name);
+    fault_print(&fault, STDERR_FILENO);
+    return 2;
+}
+
+static int help(const char *name) {
+    if (strcmp(name, "keys") == 0) {
+        return help_keys();
+    }
+    const struct command_row *row = find(name);
+    if (row == NULL) {
+        return unknown(name);
+    }
+    printf("skep %s\n\n%s\n", row->usage, row->summary);
+    return 0;
+}
+
+/* -q and -v may stand anywhere; they are taken out before the command sees its arguments. */
+static int take_verbosity(int argc, char **argv, int *verbosity) {
+    int kept = 1;
+    *verbosity = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "-q") == 0) {
+            *verbosity = -1;
+        } else if (strcmp(argv[i], "-v") == 0) {
+            *verbosity = 1;
+        } else {
+            argv[kept++] = argv[i];
+        }
+    }
+    return kept;
+}
+
+static int asks_for_help(const char *word) {
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+int main(int argc, char **argv) {
+    int verbosity;
+    argc = take_verbosity(argc, argv, &verbosity);
+    log_init(verbosity);
+    if (argc < 2 || asks_for_help(argv[1])) {
+        return argc < 2 ? (help_all(), 2) : help_all();
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        print("skep " SKEP_VERSION "\n");
+        return 0;
+    }
+    if (strcmp(argv[1], "help") == 0) {
+        return argc < 3 ? help_all() : help(argv[2]);
+    }
+    const struct command_row *row = find(argv[1]);
+    if (row == NULL) {
+        return unknown(argv[1]);
+    }
+    for (int i = 2; i < argc; i++) {
+        if (asks_for_help(argv[i])) {
+            return help(argv[1]);
+        }
+    }
+    return row->run(argc - 1, argv + 1);
+}

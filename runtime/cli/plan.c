@@ -1,0 +1,200 @@
+/* plan: the layout of everything a run will do, before anything runs. */
+#include "arena/report.h"
+#include "base/text.h"
+#include "runtime/cli/arguments.h"
+#include "runtime/cli/command.h"
+#include "runtime/cli/plan_json.h"
+#include "runtime/program/print.h"
+#include "runtime/schedule/estimate.h"
+#include "runtime/train/disk.h"
+#include "runtime/train/remedies.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024 };
+
+struct request {
+    struct session session;
+    struct fault fault;
+    const char *target;
+    bool json, program;
+};
+
+static void print_heading(const struct session *session) {
+    const struct run *run = &session->run;
+    char hash[HASH_HEX_BYTES];
+    char count[24];
+    printf("model    %s: %s, %s parameters\n", run->model, session->blueprint.model_type,
+           text_count((double)blueprint_elements(&session->blueprint), count));
+    printf("target   %s: %s\n", session->target->name, session->target->description);
+    printf("step     %lld tokens: %lld microbatches of %lld x %lld, %s, moments %s, recompute %s\n",
+           (long long)run->batch_tokens, (long long)session->program.schedule.options.accumulation,
+           (long long)run->microbatch, (long long)run->sequence,
+           dtype_name((enum dtype)run->compute), dtype_name((enum dtype)run->moments),
+           run->recompute);
+    printf("program  %d instructions, %d buffers, plan %.16s\n\n",
+           session->program.schedule.instruction_count, session->program.schedule.extent_count,
+           hash_hex(&session->program.hash, hash));
+}
+
+static void print_space(const struct session *session, enum space space) {
+    const struct target *target = session->target;
+    uint64_t peak = session->program.plan.peak_bytes[space];
+    uint64_t room = target_room_bytes(target, space);
+    if (peak == 0) {
+        return;
+    }
+    char a[24];
+    char b[24];
+    char c[24];
+    printf("%-7s  capacity %s", space_name(space),
+           text_bytes(target->spaces[space].capacity_bytes, a));
+    for (int i = 0; i < target->spaces[space].declared_count; i++) {
+        const struct target_declared *line = &target->spaces[space].declared[i];
+        printf(", %s %s", line->name, text_bytes(line->bytes, a));
+    }
+    printf("\n         arena %s of %s, %s %s\n", text_bytes(peak, a), text_bytes(room, b),
+           peak <= room ? "headroom" : "short of",
+           text_bytes(peak <= room ? room - peak : peak - room, c));
+}
+
+static void print_estimate(const struct session *session) {
+    struct segment_estimate step = estimate_step(&session->program.schedule, session->target);
+    enum bound_by most = BOUND_COMPUTE;
+    char flops[24];
+    for (int bound = 0; bound < BOUND_COUNT; bound++) {
+        most = step.seconds_bound[bound] > step.seconds_bound[most] ? (enum bound_by)bound : most;
+    }
+    printf("\nestimate %.3g s a step, %.4g tokens/s, %sFLOP; bound by %s (%.0f %% of the time)\n",
+           step.seconds, (double)session->run.batch_tokens / step.seconds,
+           text_count(step.flops, flops), bound_name(most),
+           100 * step.seconds_bound[most] / step.seconds);
+}
+
+static void print_disk(const struct disk_plan *disk) {
+    char a[24];
+    char b[24];
+    char c[24];
+    printf("disk     snapshots %s, export %s, %s available\n",
+           text_bytes(disk->snapshot_bytes * disk->snapshot_count, a),
+           text_bytes(disk->export_bytes, b), text_bytes(disk->capacity_bytes, c));
+}
+
+static void print_table(struct request *request) {
+    static char buffer[REPORT_BYTES];
+    struct session *session = &request->session;
+    const struct plan *plan = &session->program.plan;
+    struct disk_plan disk = disk_plan_of(session);
+    struct text text = text_over(buffer, sizeof buffer);
+    print_heading(session);
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        print_space(session, (enum space)space);
+    }
+    print_disk(&disk);
+    text_add(&text, "\n");
+    report_spaces(plan, &text);
+    text_add(&text, "\n");
+    report_roles(plan, &session->region, &text);
+    text_add(&text, "\nalive at the peak, step %u\n", plan->peak_step[SPACE_DEVICE]);
+    report_tenants(plan, SPACE_DEVICE, TENANT_LINES, &session->region, &text);
+    fputs(buffer, stdout);
+    if (session->program.schedule.options.train) {
+        print_estimate(session);
+    }
+}
+
+static void write_line(void *context, const char *line, size_t length) {
+    fwrite(line, 1, length, context);
+}
+
+static enum status print_misfit(struct request *request, const struct fault *misfit) {
+    struct remedy remedies[REMEDIES_MAX];
+    int count;
+    enum status status =
+        remedies_find(&request->session, PURPOSE_TRAIN, remedies, &count, &request->fault);
+    if (status != OK) {
+        return status;
+    }
+    printf("\ndoes not fit: %s\n", misfit->reason);
+    printf(count == 0 ? "no microbatch, recompute, moments or sequence makes it fit\n"
+                      : "would fit, each planned:\n");
+    for (int i = 0; i < count; i++) {
+        char peak[24];
+        printf("  ");
+        for (int k = 0; k < remedies[i].change_count; k++) {
+            printf("%s=%s ", remedies[i].changes[k].key, remedies[i].changes[k].value);
+        }
+        printf("(arena %s)\n", text_bytes(remedies[i].peak_bytes, peak));
+    }
+    return OK;
+}
+
+static enum status report(struct request *request) {
+    struct session *session = &request->session;
+    struct fault misfit;
+    enum status fits = disk_fits(session, &misfit);
+    fits = fits == OK ? program_fits(&session->program, &misfit) : fits;
+    enum status status = OK;
+    if (request->json) {
+        status = plan_print_json(session, fits == OK, &request->fault);
+    } else {
+        print_table(request);
+        if (request->program) {
+            printf("\n");
+            program_print_instructions(&session->program, write_line, stdout);
+        }
+        status = fits == OK ? OK : print_misfit(request, &misfit);
+    }
+    if (status == OK && fits != OK) {
+        request->fault = misfit;
+        return fits;
+    }
+    return status;
+}
+
+static enum status read_request(struct request *request, int argc, char **argv) {
+    struct arguments arguments;
+    struct fault *fault = &request->fault;
+    const char *ranks = NULL;
+    int64_t rank_count = 1;
+    char target[PATH_BYTES];
+    const struct flag flags[] = {{"--target", &request->target, NULL},
+                                 {"--ranks", &ranks, NULL},
+                                 {"--json", NULL, &request->json},
+                                 {"--program", NULL, &request->program}};
+    enum status status =
+        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, fault);
+    if (status == OK) {
+        status = argument_i64("--ranks", ranks, 1, &rank_count, fault);
+    }
+    if (status == OK && rank_count != 1) {
+        status = fault_set(fault, STATUS_USAGE, "--ranks", "leave it at 1",
+                           "%lld ranks: one rank is supported", (long long)rank_count);
+    }
+    if (status == OK && request->target != NULL) {
+        snprintf(target, sizeof target, "target=%s", request->target);
+        arguments.overrides[arguments.override_count++] = target;
+    }
+    return status == OK ? session_read(&request->session, arguments.positionals[0],
+                                       arguments.overrides, arguments.override_count, fault)
+                        : status;
+}
+
+int command_plan(int argc, char **argv) {
+    static struct request request;
+    enum status status = read_request(&request, argc, argv);
+    if (status == OK) {
+        status = session_compile(&request.session, PURPOSE_TRAIN, &request.fault);
+    }
+    if (status == OK) {
+        status = report(&request);
+    }
+    if (status != OK) {
+        fflush(stdout);
+        fault_print(&request.fault, STDERR_FILENO);
+    }
+    session_finish(&request.session);
+    return fault_exit_code(status);
+}

@@ -1,0 +1,137 @@
+#include "runtime/cli/plan_json.h"
+
+#include "arena/report.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "runtime/train/disk.h"
+#include "runtime/train/remedies.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* Names hold no quotes but may come from a file: always escaped. */
+static void put_text(const char *key, const char *value) {
+    char buffer[4 * NAME_BYTES];
+    struct text text = text_over(buffer, sizeof buffer);
+    text_add_json(&text, value);
+    printf("\"%s\": %s", key, buffer);
+}
+
+static void put_number(const char *key, uint64_t value) {
+    printf(", \"%s\": %llu", key, (unsigned long long)value);
+}
+
+static void put_declared(const struct target *target, enum space space) {
+    printf(", \"declared\": [");
+    for (int i = 0; i < target->spaces[space].declared_count; i++) {
+        const struct target_declared *line = &target->spaces[space].declared[i];
+        printf("%s{", i > 0 ? ", " : "");
+        put_text("name", line->name);
+        put_number("bytes", line->bytes);
+        printf("}");
+    }
+    printf("]");
+}
+
+static void put_spaces(const struct session *session) {
+    const struct plan *plan = &session->program.plan;
+    struct disk_plan disk = disk_plan_of(session);
+    printf("\"spaces\": [");
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        if (plan->peak_bytes[space] == 0) {
+            continue;
+        }
+        printf("{");
+        put_text("name", space_name((enum space)space));
+        put_number("capacity_bytes", session->target->spaces[space].capacity_bytes);
+        put_declared(session->target, (enum space)space);
+        put_number("peak_bytes", plan->peak_bytes[space]);
+        put_number("bound_bytes", plan->bound_bytes[space]);
+        printf("}, ");
+    }
+    printf("{\"name\": \"disk\"");
+    put_number("capacity_bytes", disk.capacity_known ? disk.capacity_bytes : 0);
+    printf(", \"capacity_known\": %s, \"declared\": [{\"name\": \"export\"",
+           disk.capacity_known ? "true" : "false");
+    put_number("bytes", disk.export_bytes);
+    printf("}, {\"name\": \"snapshots\"");
+    put_number("bytes", disk.snapshot_bytes * disk.snapshot_count);
+    printf("}]");
+    put_number("peak_bytes", disk.peak_bytes);
+    put_number("bound_bytes", disk.peak_bytes);
+    printf("}]");
+}
+
+static void put_extents(const struct session *session) {
+    printf(",\n\"extents\": [");
+    for (int i = 0; i < session->program.schedule.extent_count; i++) {
+        const struct extent *extent = &session->program.schedule.extents[i];
+        printf("%s\n{", i > 0 ? "," : "");
+        put_text("name", extent->name);
+        printf(", ");
+        put_text("role", extent_role_name(extent->role));
+        printf(", ");
+        put_text("space", space_name(extent->space));
+        put_number("offset", extent->offset);
+        put_number("bytes", extent->bytes);
+        put_number("align", extent->align);
+        put_number("first", extent->first);
+        put_number("last", extent->last);
+        printf("}");
+    }
+    printf("]");
+}
+
+static void put_blame(struct session *session) {
+    const struct plan *plan = &session->program.plan;
+    struct tenant_list list = report_tenant_list(plan, SPACE_DEVICE, &session->region);
+    printf(",\n\"blame\": {\"step\": %u, \"tenants\": [", plan->peak_step[SPACE_DEVICE]);
+    for (int i = 0; i < list.count; i++) {
+        printf("%s\n{", i > 0 ? "," : "");
+        put_text("name", list.tenants[i].name);
+        put_number("bytes", list.tenants[i].bytes);
+        printf("}");
+    }
+    printf("]}");
+}
+
+static enum status put_remedies(const struct session *session, struct fault *fault) {
+    struct remedy remedies[REMEDIES_MAX];
+    int count;
+    enum status status = remedies_find(session, PURPOSE_TRAIN, remedies, &count, fault);
+    if (status != OK) {
+        return status;
+    }
+    printf(",\n\"remedies\": [");
+    for (int i = 0; i < count; i++) {
+        printf("%s{\"change\": {", i > 0 ? ", " : "");
+        for (int k = 0; k < remedies[i].change_count; k++) {
+            printf("%s", k > 0 ? ", " : "");
+            put_text(remedies[i].changes[k].key, remedies[i].changes[k].value);
+        }
+        printf("}");
+        put_number("peak_bytes", remedies[i].peak_bytes);
+        printf("}");
+    }
+    printf("]");
+    return OK;
+}
+
+enum status plan_print_json(struct session *session, bool fits, struct fault *fault) {
+    char hash[HASH_HEX_BYTES];
+    enum status status = OK;
+    printf("{\"format\": 1, \"hash\": \"%s\", \"fits\": %s, ",
+           hash_hex(&session->program.hash, hash), fits ? "true" : "false");
+    put_text("model", session->run.model);
+    printf(", ");
+    put_text("target", session->target->name);
+    printf(", \"ranks\": 1, \"program_steps\": %d,\n", session->program.schedule.instruction_count);
+    put_spaces(session);
+    put_extents(session);
+    if (!fits) {
+        put_blame(session);
+        status = put_remedies(session, fault);
+    }
+    printf("}\n");
+    return status;
+}

@@ -1,0 +1,11 @@
+/* plan_json: the plan as one JSON document (cli.md, plan --json). */
+#ifndef SKEP_CLI_PLAN_JSON_H
+#define SKEP_CLI_PLAN_JSON_H
+
+#include "runtime/train/session.h"
+
+/* plan_print_json: one document on standard output; with `fits` false also blame and remedies.
+ * errors  STATUS_FAILED when a remedy's plan fails its proof; part may be printed then */
+MUST_CHECK enum status plan_print_json(struct session *session, bool fits, struct fault *fault);
+
+#endif

@@ -1,0 +1,114 @@
+/* graph_decoder: the block shared by llama, mistral, qwen2 and qwen3: RMSNorm, rotary attention
+ * with
+ * grouped queries, SwiGLU. Their differences are fields of the blueprint. */
+#include "runtime/model/graph.h"
+
+static int linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
+                  enum param_kind bias_kind, const char *name) {
+    int weight = graph_param(graph, weight_kind, layer);
+    int bias = graph_param(graph, bias_kind, layer);
+    int64_t rows = graph->tensors[x].rows;
+    int out = graph_activation(graph, name, layer, rows, graph->tensors[weight].rows);
+    graph_op(graph, OP_LINEAR, layer, (int[]){x, weight, bias, out}, 4);
+    return out;
+}
+
+static int rmsnorm(struct graph *graph, int layer, int x, int weight, int64_t heads,
+                   const char *name) {
+    struct tensor shape = graph->tensors[x];
+    int out = graph_activation(graph, name, layer, shape.rows, shape.columns);
+    int inverse = graph_statistic(graph, "rms_inv", layer, shape.rows, heads);
+    struct op *op = graph_op(graph, OP_RMSNORM, layer, (int[]){x, weight, out, inverse}, 4);
+    op->heads = heads;
+    return out;
+}
+
+static void rope(struct graph *graph, int layer, int x, int64_t heads) {
+    struct op *op =
+        graph_op(graph, OP_ROPE, layer, (int[]){graph->rope_table, graph->positions, x}, 3);
+    op->heads = heads;
+}
+
+struct qkv {
+    int q, k, v;
+};
+
+/* One product makes q, k and v when their weights (and biases) lie gapless in the unit and nothing
+ * stands between the product and the rotation. */
+static bool qkv_is_one_product(const struct blueprint *blueprint) {
+    int64_t q = blueprint->heads * blueprint->head_dim;
+    int64_t kv = blueprint->kv_heads * blueprint->head_dim;
+    bool weights_touch = q * blueprint->hidden % GRANULE_ELEMENTS == 0 &&
+                         kv * blueprint->hidden % GRANULE_ELEMENTS == 0;
+    bool biases_touch = q % GRANULE_ELEMENTS == 0 && kv % GRANULE_ELEMENTS == 0;
+    return weights_touch && (!blueprint->qkv_bias || biases_touch) && !blueprint->qk_norm;
+}
+
+static struct qkv qkv_together(struct graph *graph, int layer, int x) {
+    const struct blueprint *blueprint = graph->blueprint;
+    int64_t q = blueprint->heads * blueprint->head_dim;
+    int64_t kv = blueprint->kv_heads * blueprint->head_dim;
+    int weight = graph_param_span(graph, PARAM_Q, layer, q + 2 * kv);
+    int bias = TENSOR_NONE;
+    if (blueprint->qkv_bias) {
+        bias = graph_param(graph, PARAM_Q_BIAS, layer);
+        graph->tensors[bias].columns = graph->tensors[bias].stride = q + 2 * kv;
+    }
+    int out = graph_activation(graph, "qkv", layer, graph_tokens(graph), q + 2 * kv);
+    graph_op(graph, OP_LINEAR, layer, (int[]){x, weight, bias, out}, 4);
+    return (struct qkv){graph_view(graph, out, "q", 0, q), graph_view(graph, out, "k", q, kv),
+                        graph_view(graph, out, "v", q + kv, kv)};
+}
+
+static struct qkv qkv_apart(struct graph *graph, int layer, int x) {
+    const struct blueprint *blueprint = graph->blueprint;
+    struct qkv qkv = {linear(graph, layer, x, PARAM_Q, PARAM_Q_BIAS, "q"),
+                      linear(graph, layer, x, PARAM_K, PARAM_K_BIAS, "k"),
+                      linear(graph, layer, x, PARAM_V, PARAM_V_BIAS, "v")};
+    if (blueprint->qk_norm) {
+        int q_weight = graph_param(graph, PARAM_Q_NORM, layer);
+        int k_weight = graph_param(graph, PARAM_K_NORM, layer);
+        qkv.q = rmsnorm(graph, layer, qkv.q, q_weight, blueprint->heads, "q_normed");
+        qkv.k = rmsnorm(graph, layer, qkv.k, k_weight, blueprint->kv_heads, "k_normed");
+    }
+    return qkv;
+}
+
+static int mlp(struct graph *graph, int layer, int x) {
+    int gate = linear(graph, layer, x, PARAM_GATE, PARAM_GATE_BIAS, "gate");
+    int up = linear(graph, layer, x, PARAM_UP, PARAM_UP_BIAS, "up");
+    struct tensor shape = graph->tensors[up];
+    int product = graph_activation(graph, "swiglu", layer, shape.rows, shape.columns);
+    graph_op(graph, OP_SWIGLU, layer, (int[]){gate, up, product}, 3);
+    return linear(graph, layer, product, PARAM_DOWN, PARAM_DOWN_BIAS, "down");
+}
+
+static int block(struct graph *graph, int layer, int x) {
+    const struct blueprint *blueprint = graph->blueprint;
+    int weight = graph_param(graph, PARAM_ATTENTION_NORM, layer);
+    int normed = rmsnorm(graph, layer, x, weight, 1, "attention_norm");
+    struct qkv qkv = qkv_is_one_product(blueprint) ? qkv_together(graph, layer, normed)
+                                                   : qkv_apart(graph, layer, normed);
+    rope(graph, layer, qkv.q, blueprint->heads);
+    rope(graph, layer, qkv.k, blueprint->kv_heads);
+    int attended = graph_attention(graph, layer, qkv.q, qkv.k, qkv.v);
+    int projected = linear(graph, layer, attended, PARAM_O, PARAM_O_BIAS, "projected");
+    int middle = graph_add(graph, layer, x, projected, "middle");
+    weight = graph_param(graph, PARAM_MLP_NORM, layer);
+    normed = rmsnorm(graph, layer, middle, weight, 1, "mlp_norm");
+    return graph_add(graph, layer, middle, mlp(graph, layer, normed), "out");
+}
+
+int graph_decoder(struct graph *graph) {
+    const struct blueprint *blueprint = graph->blueprint;
+    int table = graph_param(graph, PARAM_EMBEDDING, PARAM_NO_LAYER);
+    int x =
+        graph_activation(graph, "embedded", PARAM_NO_LAYER, graph_tokens(graph), blueprint->hidden);
+    graph_op(graph, OP_EMBEDDING, PARAM_NO_LAYER,
+             (int[]){graph->ids, TENSOR_NONE, table, TENSOR_NONE, x}, 5);
+    for (int layer = 0; layer < (int)blueprint->layers; layer++) {
+        x = block(graph, layer, x);
+    }
+    int weight = graph_param(graph, PARAM_FINAL_NORM, PARAM_NO_LAYER);
+    return rmsnorm(graph, PARAM_NO_LAYER, x, weight, 1, "final_norm");
+}

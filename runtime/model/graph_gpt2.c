@@ -1,0 +1,68 @@
+/* graph_gpt2: LayerNorm with bias, learned positions, one product for q, k and v, tanh GELU;
+ * weights
+ * stored [in, out]. */
+#include "runtime/model/graph.h"
+
+static int linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
+                  enum param_kind bias_kind, const char *name) {
+    int weight = graph_param(graph, weight_kind, layer);
+    int bias = graph_param(graph, bias_kind, layer);
+    int64_t rows = graph->tensors[x].rows;
+    int out = graph_activation(graph, name, layer, rows, graph->tensors[weight].columns);
+    struct op *op = graph_op(graph, OP_LINEAR, layer, (int[]){x, weight, bias, out}, 4);
+    op->transposed = true;
+    return out;
+}
+
+static int layernorm(struct graph *graph, int layer, int x, enum param_kind weight_kind,
+                     enum param_kind bias_kind, const char *name) {
+    struct tensor shape = graph->tensors[x];
+    int weight = graph_param(graph, weight_kind, layer);
+    int bias = graph_param(graph, bias_kind, layer);
+    int out = graph_activation(graph, name, layer, shape.rows, shape.columns);
+    int mean = graph_statistic(graph, "mean", layer, shape.rows, 1);
+    int inverse = graph_statistic(graph, "std_inv", layer, shape.rows, 1);
+    struct op *op =
+        graph_op(graph, OP_LAYERNORM, layer, (int[]){x, weight, bias, out, mean, inverse}, 6);
+    op->heads = 1;
+    return out;
+}
+
+static int attention(struct graph *graph, int layer, int x) {
+    int64_t hidden = graph->blueprint->hidden;
+    int qkv = linear(graph, layer, x, PARAM_QKV, PARAM_QKV_BIAS, "qkv");
+    int q = graph_view(graph, qkv, "q", 0, hidden);
+    int k = graph_view(graph, qkv, "k", hidden, hidden);
+    int v = graph_view(graph, qkv, "v", 2 * hidden, hidden);
+    return graph_attention(graph, layer, q, k, v);
+}
+
+static int block(struct graph *graph, int layer, int x) {
+    int normed = layernorm(graph, layer, x, PARAM_ATTENTION_NORM, PARAM_ATTENTION_NORM_BIAS,
+                           "attention_norm");
+    int attended = attention(graph, layer, normed);
+    int projected = linear(graph, layer, attended, PARAM_O, PARAM_O_BIAS, "projected");
+    int middle = graph_add(graph, layer, x, projected, "middle");
+    normed = layernorm(graph, layer, middle, PARAM_MLP_NORM, PARAM_MLP_NORM_BIAS, "mlp_norm");
+    int up = linear(graph, layer, normed, PARAM_UP, PARAM_UP_BIAS, "up");
+    struct tensor shape = graph->tensors[up];
+    int active = graph_activation(graph, "gelu", layer, shape.rows, shape.columns);
+    graph_op(graph, OP_GELU, layer, (int[]){up, active}, 2);
+    int down = linear(graph, layer, active, PARAM_DOWN, PARAM_DOWN_BIAS, "down");
+    return graph_add(graph, layer, middle, down, "out");
+}
+
+int graph_gpt2(struct graph *graph) {
+    const struct blueprint *blueprint = graph->blueprint;
+    int table = graph_param(graph, PARAM_EMBEDDING, PARAM_NO_LAYER);
+    int positions = graph_param(graph, PARAM_POSITIONS, PARAM_NO_LAYER);
+    int x =
+        graph_activation(graph, "embedded", PARAM_NO_LAYER, graph_tokens(graph), blueprint->hidden);
+    graph_op(graph, OP_EMBEDDING, PARAM_NO_LAYER,
+             (int[]){graph->ids, graph->positions, table, positions, x}, 5);
+    for (int layer = 0; layer < (int)blueprint->layers; layer++) {
+        x = block(graph, layer, x);
+    }
+    return layernorm(graph, PARAM_NO_LAYER, x, PARAM_FINAL_NORM, PARAM_FINAL_NORM_BIAS,
+                     "final_norm");
+}

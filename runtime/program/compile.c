@@ -1,0 +1,47 @@
+/* compile: the stages in their order, from a blueprint to a proven plan. */
+#include "runtime/program/program.h"
+
+#include "base/text.h"
+#include "runtime/program/print.h"
+#include "runtime/schedule/order.h"
+
+enum status program_compile(const struct blueprint *blueprint, const struct target *target,
+                            const struct schedule_options *options, struct region *region,
+                            struct program *program, struct fault *fault) {
+    struct schedule_options own = *options;
+    own.unified = target->unified;
+    own.align = target->align_bytes;
+    own.threads = target->threads;
+    *program = (struct program){.blueprint = blueprint, .target = target};
+    unit_table_init(blueprint, region, &program->units);
+    schedule_build(blueprint, &program->units, &own, region, &program->schedule);
+    struct schedule *schedule = &program->schedule;
+    arena_plan(schedule->extents, schedule->extent_count, region, &program->plan);
+    enum status status = arena_verify(&program->plan, region, fault);
+    if (status == OK) {
+        status = order_verify(schedule, region, fault);
+    }
+    if (status == OK) {
+        program->hash = program_hash(program);
+    }
+    return status;
+}
+
+enum status program_fits(const struct program *program, struct fault *fault) {
+    enum space space;
+    const struct target *target = program->target;
+    uint64_t missing = target_short_of(target, program->plan.peak_bytes, &space);
+    if (missing == 0) {
+        return OK;
+    }
+    char need[24];
+    char have[24];
+    char place[NAME_BYTES];
+    struct text name = text_over(place, sizeof place);
+    text_add(&name, "target %s", target->name);
+    uint64_t room = target_room_bytes(target, space);
+    return fault_set(fault, STATUS_FIT, place,
+                     "`skep plan` shows what makes the peak and which setting would fit",
+                     "the %s arena needs %s, has %s", space_name(space),
+                     text_bytes(room + missing, need), text_bytes(room, have));
+}

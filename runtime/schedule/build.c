@@ -1,0 +1,308 @@
+/* build: the segments in their order, first instructions, then the lives of what they touch. */
+#include "runtime/schedule/schedule.h"
+
+#include "runtime/model/backward.h"
+#include "runtime/schedule/lives.h"
+#include "runtime/schedule/lower.h"
+#include "runtime/schedule/order.h"
+#include "runtime/schedule/translate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const SEGMENT_NAMES[SEGMENT_COUNT] = {
+    "load", "begin", "microbatch", "finish", "evaluate", "prefill", "decode", "snapshot"};
+
+const char *segment_name(enum segment_kind kind) {
+    ASSERT(kind < SEGMENT_COUNT);
+    return SEGMENT_NAMES[kind];
+}
+
+static void *grown(struct schedule *schedule, const void *old, int count, int *capacity,
+                   size_t size) {
+    int wanted = *capacity == 0 ? 512 : 2 * *capacity;
+    void *bigger = region_alloc(schedule->region, (size_t)wanted, size);
+    if (count > 0) {
+        memcpy(bigger, old, (size_t)count * size);
+    }
+    *capacity = wanted;
+    return bigger;
+}
+
+int schedule_extent(struct schedule *schedule, struct extent extent) {
+    ASSERT(extent.bytes > 0);
+    if (schedule->extent_count == schedule->extent_capacity) {
+        schedule->extents = grown(schedule, schedule->extents, schedule->extent_count,
+                                  &schedule->extent_capacity, sizeof *schedule->extents);
+    }
+    extent.align = schedule->options.align;
+    extent.space = schedule->options.unified ? SPACE_DEVICE : extent.space;
+    schedule->extents[schedule->extent_count] = extent;
+    return schedule->extent_count++;
+}
+
+struct instruction *schedule_instruction(struct schedule *schedule, enum op_kind op,
+                                         enum segment_kind segment, enum lane lane) {
+    if (schedule->instruction_count == schedule->instruction_capacity) {
+        schedule->instructions =
+            grown(schedule, schedule->instructions, schedule->instruction_count,
+                  &schedule->instruction_capacity, sizeof *schedule->instructions);
+    }
+    struct instruction *added = &schedule->instructions[schedule->instruction_count++];
+    *added = (struct instruction){
+        .op = op, .segment = (uint8_t)segment, .lane = (uint8_t)lane, .layer = PARAM_NO_LAYER};
+    for (int i = 0; i < OPERANDS_MAX; i++) {
+        added->operands[i].extent = EXTENT_NONE;
+    }
+    added->workspace.extent = EXTENT_NONE;
+    return added;
+}
+
+struct operand schedule_whole(const struct schedule *schedule, int extent, enum access access) {
+    return (struct operand){
+        .extent = extent, .access = access, .bytes = schedule->extents[extent].bytes};
+}
+
+void schedule_workspace(struct schedule *schedule, struct instruction *instruction) {
+    uint64_t bytes =
+        lower_workspace_bytes(instruction, schedule->options.context, schedule->options.threads);
+    if (bytes == 0) {
+        return;
+    }
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%s/%d.%s.workspace", segment_name(instruction->segment),
+             (int)(instruction - schedule->instructions), op_row(instruction->op)->name);
+    int extent = schedule_named_extent(schedule, region_text(schedule->region, name),
+                                       ROLE_WORKSPACE, SPACE_DEVICE, bytes);
+    instruction->workspace = schedule_whole(schedule, extent, ACCESS_UPDATE);
+}
+
+static void add_copy(struct schedule *schedule, enum segment_kind segment, int from, int to) {
+    if (from == to || from == EXTENT_NONE) {
+        return;
+    }
+    struct instruction *copy = schedule_instruction(schedule, OP_COPY, segment, LANE_COPY);
+    copy->operands[0] = schedule_whole(schedule, from, ACCESS_READ);
+    copy->operands[1] = schedule_whole(schedule, to, ACCESS_WRITE);
+    copy->args.count = (int64_t)schedule->extents[from].bytes;
+}
+
+static void copy_batch_in(struct schedule *schedule, enum segment_kind segment,
+                          const struct device_inputs *inputs) {
+    const struct host_extents *host = &schedule->host;
+    add_copy(schedule, segment, host->ids, inputs->ids);
+    add_copy(schedule, segment, host->positions, inputs->positions);
+    if (segment == SEGMENT_MICROBATCH || segment == SEGMENT_EVALUATE) {
+        add_copy(schedule, segment, host->labels, inputs->labels);
+    }
+}
+
+static void begin_segment(struct schedule *schedule, enum segment_kind segment, int64_t repeat) {
+    schedule->segments[segment].first = (uint32_t)schedule->instruction_count;
+    schedule->segments[segment].repeat = repeat;
+}
+
+static void end_segment(struct schedule *schedule, enum segment_kind segment) {
+    schedule->segments[segment].end = (uint32_t)schedule->instruction_count;
+}
+
+/* The host at work: nothing to run, but the extents named are in use. */
+static void add_host_work(struct schedule *schedule, enum segment_kind segment, int extent) {
+    struct instruction *work = schedule_instruction(schedule, OP_HOST, segment, LANE_COMPUTE);
+    work->operands[0] = schedule_whole(schedule, extent, ACCESS_UPDATE);
+}
+
+static void build_load(struct schedule *schedule, const struct device_inputs *inputs) {
+    begin_segment(schedule, SEGMENT_LOAD, 1);
+    add_host_work(schedule, SEGMENT_LOAD, schedule->host.staging);
+    add_copy(schedule, SEGMENT_LOAD, schedule->host.rope_table, inputs->rope_table);
+    end_segment(schedule, SEGMENT_LOAD);
+}
+
+static void build_begin(struct schedule *schedule, const struct device_inputs *inputs) {
+    begin_segment(schedule, SEGMENT_BEGIN, 1);
+    add_copy(schedule, SEGMENT_BEGIN, schedule->host.scalars, inputs->scalars);
+    for (int unit = 0; unit < schedule->units->unit_count; unit++) {
+        int gradients = schedule->unit_extents[unit].gradients;
+        struct instruction *zero =
+            schedule_instruction(schedule, OP_ZERO, SEGMENT_BEGIN, LANE_COMPUTE);
+        zero->operands[0] = schedule_whole(schedule, gradients, ACCESS_WRITE);
+        zero->args.count = (int64_t)schedule->extents[gradients].bytes;
+    }
+    end_segment(schedule, SEGMENT_BEGIN);
+}
+
+static void build_microbatch(struct schedule *schedule, const struct translate_context *context) {
+    const struct schedule_options *options = &schedule->options;
+    struct graph_shape shape = {.mode = GRAPH_TRAIN,
+                                .rows = options->microbatch,
+                                .time = options->sequence,
+                                .dtype = options->compute};
+    struct graph graph;
+    graph_build(schedule->blueprint, &shape, schedule->region, &graph);
+    backward_build(&graph);
+    recompute_apply(&graph, options->recompute);
+    begin_segment(schedule, SEGMENT_MICROBATCH, options->accumulation);
+    copy_batch_in(schedule, SEGMENT_MICROBATCH, &context->inputs);
+    translate_graph(schedule, &graph, SEGMENT_MICROBATCH, context);
+    end_segment(schedule, SEGMENT_MICROBATCH);
+}
+
+static struct operand part(int extent, enum access access, int64_t first, struct operand like) {
+    return (struct operand){.extent = extent,
+                            .access = access,
+                            .offset = (uint64_t)first * like.offset,
+                            .bytes = like.bytes};
+}
+
+/* AdamW over elements [first, end) of a unit, all decayed or none. */
+static void add_adamw(struct schedule *schedule, int unit, int64_t first, int64_t end) {
+    const struct schedule_options *options = &schedule->options;
+    const struct unit_extents *of = &schedule->unit_extents[unit];
+    int64_t count = end - first;
+    if (count == 0) {
+        return;
+    }
+    bool decayed = first < schedule->units->units[unit].decayed_elements;
+    struct instruction *adamw =
+        schedule_instruction(schedule, OP_ADAMW, SEGMENT_FINISH, LANE_COMPUTE);
+    uint64_t moment = (uint64_t)dtype_bytes(options->moments);
+    uint64_t compute = (uint64_t)dtype_bytes(options->compute);
+    struct operand f32 = {.offset = sizeof(float), .bytes = (uint64_t)count * sizeof(float)};
+    struct operand moments = {.offset = moment, .bytes = (uint64_t)count * moment};
+    adamw->operands[0] = schedule_whole(schedule, schedule->host.device_scalars, ACCESS_READ);
+    adamw->operands[1] = part(of->gradients, ACCESS_READ, first, f32);
+    adamw->operands[2] = part(of->master, ACCESS_UPDATE, first, f32);
+    adamw->operands[3] = part(of->moment1, ACCESS_UPDATE, first, moments);
+    adamw->operands[4] = part(of->moment2, ACCESS_UPDATE, first, moments);
+    if (of->params != of->master) {
+        struct operand params = {.offset = compute, .bytes = (uint64_t)count * compute};
+        adamw->operands[5] = part(of->params, ACCESS_WRITE, first, params);
+    }
+    adamw->args.adamw = (struct adamw_args){.count = count,
+                                            .beta1 = options->beta1,
+                                            .beta2 = options->beta2,
+                                            .epsilon = options->epsilon,
+                                            .weight_decay = decayed ? options->weight_decay : 0,
+                                            .dtype_moments = options->moments,
+                                            .dtype_params = options->compute};
+}
+
+static void add_gradient_norm(struct schedule *schedule, int unit) {
+    struct instruction *norm =
+        schedule_instruction(schedule, OP_GRADIENT_NORM, SEGMENT_FINISH, LANE_COMPUTE);
+    norm->operands[0] =
+        schedule_whole(schedule, schedule->unit_extents[unit].gradients, ACCESS_READ);
+    norm->operands[1] = schedule_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
+    norm->args.count = schedule->units->units[unit].elements;
+    schedule_workspace(schedule, norm);
+}
+
+static void build_finish(struct schedule *schedule) {
+    const struct unit_table *units = schedule->units;
+    int scalars = schedule->host.device_scalars;
+    begin_segment(schedule, SEGMENT_FINISH, 1);
+    for (int unit = 0; unit < units->unit_count; unit++) {
+        add_gradient_norm(schedule, unit);
+    }
+    struct instruction *clip =
+        schedule_instruction(schedule, OP_CLIP, SEGMENT_FINISH, LANE_COMPUTE);
+    clip->operands[0] = schedule_whole(schedule, scalars, ACCESS_UPDATE);
+    clip->args.clip_norm = schedule->options.clip_norm;
+    for (int unit = 0; unit < units->unit_count; unit++) {
+        add_adamw(schedule, unit, 0, units->units[unit].decayed_elements);
+        add_adamw(schedule, unit, units->units[unit].decayed_elements, units->units[unit].elements);
+    }
+    add_copy(schedule, SEGMENT_FINISH, scalars, schedule->host.scalars);
+    end_segment(schedule, SEGMENT_FINISH);
+}
+
+static void build_evaluate(struct schedule *schedule, struct translate_context context) {
+    const struct schedule_options *options = &schedule->options;
+    struct graph_shape shape = {.mode = options->logits ? GRAPH_LOGITS : GRAPH_EVALUATE,
+                                .rows = options->microbatch,
+                                .time = options->sequence,
+                                .dtype = options->compute};
+    struct graph graph;
+    graph_build(schedule->blueprint, &shape, schedule->region, &graph);
+    int64_t tokens = graph_tokens(&graph);
+    if (options->logits) {
+        uint64_t bytes = (uint64_t)(tokens * schedule->blueprint->vocab) * sizeof(float);
+        context.logits = extents_add_result(schedule, "logits", bytes, &schedule->host.logits);
+    }
+    begin_segment(schedule, SEGMENT_EVALUATE, 1);
+    add_copy(schedule, SEGMENT_EVALUATE, schedule->host.scalars, context.inputs.scalars);
+    copy_batch_in(schedule, SEGMENT_EVALUATE, &context.inputs);
+    translate_graph(schedule, &graph, SEGMENT_EVALUATE, &context);
+    add_copy(schedule, SEGMENT_EVALUATE, context.inputs.scalars, schedule->host.scalars);
+    add_copy(schedule, SEGMENT_EVALUATE, context.logits, schedule->host.logits);
+    end_segment(schedule, SEGMENT_EVALUATE);
+}
+
+static void build_generation(struct schedule *schedule, enum segment_kind segment, int64_t tokens,
+                             const struct translate_context *context) {
+    const struct schedule_options *options = &schedule->options;
+    struct graph_shape shape = {.mode = GRAPH_GENERATE,
+                                .rows = 1,
+                                .time = tokens,
+                                .context = options->context,
+                                .dtype = options->compute};
+    struct graph graph;
+    graph_build(schedule->blueprint, &shape, schedule->region, &graph);
+    begin_segment(schedule, segment, 1);
+    add_copy(schedule, segment, schedule->host.scalars, context->inputs.scalars);
+    copy_batch_in(schedule, segment, &context->inputs);
+    translate_graph(schedule, &graph, segment, context);
+    add_copy(schedule, segment, context->logits, schedule->host.next_logits);
+    end_segment(schedule, segment);
+}
+
+static void build_generations(struct schedule *schedule, struct translate_context context) {
+    const struct blueprint *blueprint = schedule->blueprint;
+    int64_t layers = blueprint->layers;
+    int *caches = region_alloc(schedule->region, (size_t)(2 * layers), sizeof(int));
+    uint64_t bytes = (uint64_t)(schedule->options.context * blueprint->kv_heads *
+                                blueprint->head_dim * dtype_bytes(schedule->options.compute));
+    for (int i = 0; i < 2 * layers; i++) {
+        char name[NAME_BYTES];
+        snprintf(name, sizeof name, "layers.%d.%s", i / 2,
+                 i % 2 == 0 ? "key_cache" : "value_cache");
+        caches[i] = schedule_named_extent(schedule, region_text(schedule->region, name), ROLE_CACHE,
+                                          SPACE_DEVICE, bytes);
+    }
+    context.caches = caches;
+    bytes = (uint64_t)blueprint->vocab * sizeof(float);
+    context.logits =
+        extents_add_result(schedule, "next_logits", bytes, &schedule->host.next_logits);
+    build_generation(schedule, SEGMENT_PREFILL, schedule->options.prefill, &context);
+    build_generation(schedule, SEGMENT_DECODE, 1, &context);
+}
+
+void schedule_build(const struct blueprint *blueprint, const struct unit_table *units,
+                    const struct schedule_options *options, struct region *region,
+                    struct schedule *schedule) {
+    ASSERT(options->align >= ARENA_ALIGN_BYTES && options->threads >= 1);
+    *schedule = (struct schedule){
+        .blueprint = blueprint, .units = units, .options = *options, .region = region};
+    extents_add_units(schedule);
+    struct translate_context context = {.inputs = extents_add_host(schedule),
+                                        .logits = EXTENT_NONE};
+    build_load(schedule, &context.inputs);
+    if (options->train) {
+        build_begin(schedule, &context.inputs);
+        build_microbatch(schedule, &context);
+        build_finish(schedule);
+    }
+    if (options->evaluate) {
+        build_evaluate(schedule, context);
+    }
+    if (options->context > 0) {
+        build_generations(schedule, context);
+    }
+    begin_segment(schedule, SEGMENT_SNAPSHOT, 1);
+    add_host_work(schedule, SEGMENT_SNAPSHOT, schedule->host.staging);
+    add_host_work(schedule, SEGMENT_SNAPSHOT, schedule->host.text);
+    end_segment(schedule, SEGMENT_SNAPSHOT);
+    lives_find(schedule);
+    order_add_waits(schedule);
+}

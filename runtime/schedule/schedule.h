@@ -1,0 +1,149 @@
+/* schedule: the one explicit list of instructions of everything a program does, with the extents it
+ * works in. The executor walks it and decides nothing; the planner lays out what it names. */
+#ifndef SKEP_SCHEDULE_SCHEDULE_H
+#define SKEP_SCHEDULE_SCHEDULE_H
+
+#include "arena/extent.h"
+#include "kernels/attention.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/generation.h"
+#include "kernels/head_loss.h"
+#include "kernels/matmul.h"
+#include "kernels/norm.h"
+#include "kernels/optimizer.h"
+#include "runtime/model/graph.h"
+#include "runtime/model/recompute.h"
+#include "runtime/shard/unit.h"
+
+/* Straight-line pieces; the loop repeats and orders them. Every segment begins and ends with all
+ * lanes joined. */
+enum segment_kind {
+    SEGMENT_LOAD,       /* once: weights, constants */
+    SEGMENT_BEGIN,      /* per step: zero the gradients */
+    SEGMENT_MICROBATCH, /* per microbatch: forward and backward */
+    SEGMENT_FINISH,     /* per step: norm, clip, optimizer */
+    SEGMENT_EVALUATE,   /* per batch of held-out text: forward to the loss */
+    SEGMENT_PREFILL,    /* per piece of a prompt */
+    SEGMENT_DECODE,     /* per generated token */
+    SEGMENT_SNAPSHOT,   /* the host writes the state out */
+    SEGMENT_COUNT
+};
+
+const char *segment_name(enum segment_kind kind);
+
+struct segment {
+    uint32_t first, end; /* instructions [first, end); equal when the program lacks the segment */
+    int64_t repeat;      /* how often a step runs it (accumulation); 1 elsewhere */
+};
+
+enum lane { LANE_COMPUTE, LANE_COPY, LANE_COUNT };
+_Static_assert((int)LANE_COUNT <= (int)LANES_MAX, "vector clocks have room for every lane");
+
+enum { EXTENT_NONE = -1, EVENT_NONE = 0, WAITS_MAX = 2 };
+
+/* Bytes [offset, offset + bytes) of an extent. */
+struct operand {
+    int extent; /* EXTENT_NONE: absent */
+    enum access access;
+    uint64_t offset, bytes;
+};
+
+union kernel_args {
+    struct matmul_args matmul;
+    struct attention_args attention;
+    struct norm_args norm;
+    struct elementwise_args elementwise;
+    struct column_sum_args column_sum;
+    struct rope_args rope;
+    struct embedding_args embedding;
+    struct head_loss_args head_loss;
+    struct adamw_args adamw;
+    struct generation_args generation;
+    struct {
+        int64_t count;
+        enum dtype from, to;
+    } cast;
+    int64_t count;   /* gradient norm: elements; zero, copy: bytes */
+    float clip_norm; /* clip */
+};
+
+struct instruction {
+    enum op_kind op;
+    uint8_t lane;
+    uint8_t segment;
+    bool transposed; /* linear family: the weight is stored [in, out] */
+    int layer;
+    uint32_t signal;           /* event raised when done, or EVENT_NONE */
+    uint32_t waits[WAITS_MAX]; /* events to wait for */
+    struct operand operands[OPERANDS_MAX];
+    struct operand workspace;
+    union kernel_args args;
+};
+
+struct schedule_options {
+    int64_t sequence;     /* tokens in a row */
+    int64_t microbatch;   /* rows at a time */
+    int64_t accumulation; /* microbatches in a step */
+    int64_t context;      /* capacity of the key-value cache; 0: no generation */
+    int64_t prefill;      /* tokens of a prompt at a time */
+    bool train;           /* false: neither gradients nor optimizer */
+    bool evaluate;
+    bool logits; /* evaluation keeps whole logits: for comparing implementations */
+    enum dtype compute, moments;
+    const enum recompute *recompute; /* [layers] */
+    float clip_norm, beta1, beta2, epsilon, weight_decay;
+    int threads;
+    bool unified;           /* the host reads and writes the device space itself */
+    uint64_t align;         /* of every extent, at least ARENA_ALIGN_BYTES */
+    uint64_t staging_bytes; /* host: pieces of files on their way in or out */
+    uint64_t text_bytes;    /* host: headers of a snapshot */
+    int token_bytes_max;    /* of a token in the data files: 1, 2 or 4 */
+};
+
+/* Extents that the host fills or reads; EXTENT_NONE where the program has none. */
+struct host_extents {
+    int ids, labels, positions, scalars; /* where the host writes them */
+    int device_scalars;                  /* where kernels read and write them */
+    int rope_table;
+    int raw_tokens;  /* pieces of a token file */
+    int logits;      /* [rows * sequence, vocab] f32 of an evaluation, when options.logits */
+    int next_logits; /* [vocab] f32: what follows the last token of a prefill or decode */
+    int staging, text;
+};
+
+/* The extents of one unit. master is params itself when the master copy is what computes. */
+struct unit_extents {
+    int params, master, gradients, moment1, moment2;
+};
+
+struct schedule {
+    const struct blueprint *blueprint;
+    const struct unit_table *units;
+    struct schedule_options options;
+    struct region *region;
+    struct segment segments[SEGMENT_COUNT];
+    struct instruction *instructions;
+    int instruction_count, instruction_capacity;
+    struct extent *extents;
+    int extent_count, extent_capacity;
+    struct unit_extents *unit_extents; /* [units->unit_count] */
+    struct host_extents host;
+    uint32_t event_count;
+};
+
+/* schedule_build: every segment's instructions, every extent with its life.
+ * memory  everything in `region`; `blueprint` and `units` must outlive the schedule
+ * errors  none: options have been checked against the blueprint */
+void schedule_build(const struct blueprint *blueprint, const struct unit_table *units,
+                    const struct schedule_options *options, struct region *region,
+                    struct schedule *schedule);
+
+/* For the stages of building. */
+int schedule_extent(struct schedule *schedule, struct extent extent);
+struct instruction *schedule_instruction(struct schedule *schedule, enum op_kind op,
+                                         enum segment_kind segment, enum lane lane);
+void schedule_workspace(struct schedule *schedule, struct instruction *instruction);
+struct operand schedule_whole(const struct schedule *schedule, int extent, enum access access);
+
+#endif

@@ -1,0 +1,20 @@
+/* translate: one graph becomes one segment's instructions. */
+#ifndef SKEP_SCHEDULE_TRANSLATE_H
+#define SKEP_SCHEDULE_TRANSLATE_H
+
+#include "runtime/schedule/extents.h"
+
+/* Extents that a graph shares with others. */
+struct translate_context {
+    struct device_inputs inputs;
+    const int *caches; /* [2 * layers] in the order of graph->caches; NULL without generation */
+    int logits;        /* EXTENT_NONE unless the graph makes them */
+};
+
+/* translate_graph: append the instructions of `graph`, on the compute lane, to `segment`; extents
+ * for
+ * its activations and workspaces are added on the way. */
+void translate_graph(struct schedule *schedule, const struct graph *graph,
+                     enum segment_kind segment, const struct translate_context *context);
+
+#endif

@@ -1,0 +1,23 @@
+/* disk: the space that snapshots and the export will take. */
+#ifndef SKEP_TRAIN_DISK_H
+#define SKEP_TRAIN_DISK_H
+
+#include "runtime/train/session.h"
+
+struct disk_plan {
+    uint64_t snapshot_bytes; /* one snapshot: master weights, two moments */
+    uint64_t snapshot_count; /* snapshot.keep, and one being written */
+    uint64_t export_bytes;   /* a Hugging Face folder in f32, or bf16 when that computes */
+    uint64_t peak_bytes;
+    uint64_t capacity_bytes; /* free where snapshots go, or limits.disk when that is less */
+    bool capacity_known;     /* false when planning for a named target, whose disk is elsewhere */
+};
+
+/* disk_plan_of: asks the file system of the snapshot folder, or of the nearest folder above it that
+ * exists. */
+struct disk_plan disk_plan_of(const struct session *session);
+
+/* disk_fits: errors STATUS_FIT with need and have, unless the capacity is unknown. */
+MUST_CHECK enum status disk_fits(const struct session *session, struct fault *fault);
+
+#endif

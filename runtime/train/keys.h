@@ -1,0 +1,43 @@
+/* keys: the table of run.yaml's keys: class, type, default, bounds, meaning. */
+#ifndef SKEP_TRAIN_KEYS_H
+#define SKEP_TRAIN_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum key_type {
+    KEY_INTEGER, /* int64_t */
+    KEY_REAL,    /* double */
+    KEY_PAIR,    /* struct number_pair */
+    KEY_BYTES,   /* uint64_t; "9GiB" */
+    KEY_SECONDS, /* double */
+    KEY_DTYPE,   /* int64_t: f32 or bf16 */
+    KEY_CHOICE,  /* int64_t: index in `choices` */
+    KEY_TEXT,    /* const char * */
+    KEY_PATH,    /* const char *: relative to the run file */
+    KEY_PATHS    /* const char *: comma-separated, each relative to the run file */
+};
+
+/* Shared keys are mathematics: a swarm's members agree on them. Local ones may differ. */
+enum key_class { KEY_SHARED, KEY_LOCAL };
+
+struct key {
+    const char *name;
+    enum key_class class;
+    enum key_type type;
+    size_t offset;        /* in struct run */
+    const char *fallback; /* default as text, NULL: unset */
+    const char *unit;     /* "" for none */
+    double minimum, maximum;
+    const char *choices; /* KEY_CHOICE: "constant|cosine|wsd" */
+    const char *meaning;
+};
+
+int key_count(void);
+const struct key *key_at(int index);
+/* key_find: NULL when there is none of that name. */
+const struct key *key_find(const char *name);
+/* key_names: every name, in the table's order; for naming the nearest. */
+const char *const *key_names(void);
+
+#endif

@@ -1,0 +1,144 @@
+#include "runtime/train/metrics.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/train/keys.h"
+#include "targets/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 12 * 1024 };
+
+enum status metrics_open(const char *path, struct metrics *metrics, struct fault *fault) {
+    char folder[PATH_BYTES];
+    file_folder_of(path, folder, sizeof folder);
+    enum status status = file_make_folders(folder, fault);
+    if (status != OK) {
+        return status;
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd < 0) {
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot open for appending", errno);
+    }
+    *metrics = (struct metrics){.fd = fd, .path = path};
+    return OK;
+}
+
+void metrics_close(struct metrics *metrics) {
+    if (metrics->fd >= 0) {
+        close(metrics->fd);
+        metrics->fd = -1;
+    }
+}
+
+/* JSON has no infinities: what is not finite is null. */
+static void add_number(struct text *line, const char *name, double value) {
+    if (isfinite(value)) {
+        text_add(line, ", \"%s\": %.9g", name, value);
+    } else {
+        text_add(line, ", \"%s\": null", name);
+    }
+}
+
+static struct text begin(char *buffer, const char *kind) {
+    struct text line = text_over(buffer, LINE_BYTES);
+    text_add(&line, "{\"kind\": \"%s\", \"time\": %.3f", kind, clock_unix_s());
+    return line;
+}
+
+static void end(struct metrics *metrics, struct text *line) {
+    text_add(line, "}\n");
+    if (metrics->fd < 0 || line->cut) {
+        return;
+    }
+    ssize_t put = write(metrics->fd, line->bytes, line->length);
+    if (put != (ssize_t)line->length) {
+        log_line(LOG_WARNING, "%s: cannot write metrics: %s; training goes on without them",
+                 metrics->path, strerror(errno));
+        metrics_close(metrics);
+    }
+}
+
+static void add_key(struct text *line, const struct run *run, const struct key *key) {
+    bool bare = key->type == KEY_CHOICE || key->type == KEY_DTYPE;
+    text_add(line, "\"%s\": %s", key->name, bare ? "\"" : "");
+    run_describe_key(run, key, line);
+    text_add(line, "%s", bare ? "\"" : "");
+}
+
+void metrics_start(struct metrics *metrics, const struct session *session, const char *version) {
+    char buffer[LINE_BYTES];
+    char host[256] = "unknown";
+    char hash[HASH_HEX_BYTES];
+    struct text line = begin(buffer, "start");
+    gethostname(host, sizeof host - 1);
+    text_add(&line, ", \"format\": 1, \"version\": \"%s\", \"host\": ", version);
+    text_add_json(&line, host);
+    text_add(&line, ", \"plan\": \"%s\", \"keys\": {", hash_hex(&session->program.hash, hash));
+    for (int i = 0; i < key_count(); i++) {
+        text_add(&line, "%s", i > 0 ? ", " : "");
+        add_key(&line, &session->run, key_at(i));
+    }
+    text_add(&line, "}");
+    end(metrics, &line);
+}
+
+void metrics_step(struct metrics *metrics, int64_t step, const struct step_result *result,
+                  double seconds) {
+    char buffer[LINE_BYTES];
+    struct text line = begin(buffer, "step");
+    text_add(&line, ", \"step\": %lld", (long long)step);
+    add_number(&line, "loss", result->loss);
+    text_add(&line, ", \"tokens\": %lld", (long long)result->tokens);
+    add_number(&line, "lr", result->learning_rate);
+    add_number(&line, "grad_norm", result->gradient_norm);
+    add_number(&line, "tokens_per_s", (double)result->tokens / seconds);
+    add_number(&line, "step_ms", seconds * 1e3);
+    text_add(&line, ", \"skipped\": %s", result->skipped ? "true" : "false");
+    end(metrics, &line);
+}
+
+void metrics_eval(struct metrics *metrics, int64_t step, double loss) {
+    char buffer[LINE_BYTES];
+    struct text line = begin(buffer, "eval");
+    text_add(&line, ", \"step\": %lld", (long long)step);
+    add_number(&line, "loss", loss);
+    add_number(&line, "perplexity", exp(loss));
+    end(metrics, &line);
+}
+
+void metrics_memory(struct metrics *metrics, const struct session *session) {
+    char buffer[LINE_BYTES];
+    struct text line = begin(buffer, "memory");
+    struct process_memory memory = {0};
+    if (!process_memory_read(&memory)) {
+        return;
+    }
+    text_add(&line, ", \"spaces\": [");
+    bool first = true;
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        uint64_t planned = session->program.plan.peak_bytes[space];
+        if (planned > 0) {
+            text_add(&line,
+                     "%s{\"name\": \"%s\", \"planned_bytes\": %llu, \"high_water_bytes\": %llu}",
+                     first ? "" : ", ", space_name((enum space)space), (unsigned long long)planned,
+                     (unsigned long long)session->bound.high_water[space]);
+            first = false;
+        }
+    }
+    text_add(&line, "], \"process_bytes\": %llu",
+             (unsigned long long)(memory.anonymous_bytes + memory.shared_bytes));
+    end(metrics, &line);
+}
+
+void metrics_end(struct metrics *metrics, bool finished) {
+    char buffer[LINE_BYTES];
+    struct text line = begin(buffer, "end");
+    text_add(&line, ", \"reason\": \"%s\"", finished ? "finished" : "stopped");
+    end(metrics, &line);
+}

@@ -1,0 +1,29 @@
+/* remedies: settings that would make a program fit, each planned before it is suggested. */
+#ifndef SKEP_TRAIN_REMEDIES_H
+#define SKEP_TRAIN_REMEDIES_H
+
+#include "runtime/train/session.h"
+
+enum { REMEDIES_MAX = 8, REMEDY_CHANGES_MAX = 4 };
+
+/* One key with the value that it should have. */
+struct remedy_change {
+    const char *key;
+    char value[24];
+};
+
+struct remedy {
+    struct remedy_change changes[REMEDY_CHANGES_MAX];
+    int change_count;
+    uint64_t peak_bytes; /* of the space that was short, with the changes made */
+};
+
+/* remedies_find: first single changes (microbatch, recompute, moments, sequence) that fit; when no
+ * single one does, changes heaped one upon another in that order until it fits.
+ * memory  scratch in a region of its own; *remedies by the caller, [REMEDIES_MAX]
+ * result  how many were found; 0: none of these settings makes it fit
+ * errors  STATUS_FAILED when a proof of a plan fails */
+MUST_CHECK enum status remedies_find(const struct session *session, enum purpose purpose,
+                                     struct remedy *remedies, int *count, struct fault *fault);
+
+#endif

@@ -1,0 +1,86 @@
+/* run: run.yaml and key=value overrides become one checked struct of settings. */
+#ifndef SKEP_TRAIN_RUN_H
+#define SKEP_TRAIN_RUN_H
+
+#include "base/dtype.h"
+#include "base/fault.h"
+#include "base/region.h"
+#include "base/text.h"
+#include "runtime/model/blueprint.h"
+#include "runtime/model/recompute.h"
+
+enum learning_rate_kind { RATE_CONSTANT, RATE_COSINE, RATE_WSD };
+enum init_kind { INIT_FROM_WEIGHTS, INIT_RANDOM };
+
+/* A number of run.yaml's list form, such as optimizer.betas. */
+struct number_pair {
+    double first, second;
+};
+
+/* The settings of run.yaml, defaults in place of what it leaves out. Fields have the type that
+ * their
+ * key's row in keys.c names: int64_t for numbers, choices and switches, double for reals, uint64_t
+ * for bytes, const char * for texts and paths (NULL: unset; paths are relative to the working
+ * directory by now). */
+struct run {
+    const char *place; /* the run file, or "" */
+    const char *stem;  /* folder for unset outputs: the run file without its suffix */
+    const char *model;
+    int64_t init;                   /* enum init_kind */
+    int64_t seed, steps, threads;   /* threads 0: the target's */
+    const char *target;             /* NULL: this machine */
+    const char *train, *validation; /* files, comma-separated, patterns not yet expanded */
+    const char *data_format;
+    int64_t sequence, microbatch, batch_tokens; /* 0: taken from the model, or derived */
+    double lr, epsilon, weight_decay, clip_norm;
+    struct number_pair betas;
+    int64_t schedule; /* enum learning_rate_kind */
+    int64_t warmup_steps;
+    int64_t params, compute, master, moments, reduce; /* enum dtype */
+    int64_t wire_sum;
+    int64_t zero, replicate, prefetch, live, keep_gathered, reduce_at;
+    const char *units, *overrides, *offload;
+    const char *recompute; /* one kind, or one per layer, comma-separated */
+    int64_t context;
+    int64_t eval_every, snapshot_every, snapshot_keep;
+    const char *snapshot_folder, *export, *metrics;
+    uint64_t limit_device, limit_disk, limit_up, limit_down; /* 0: none */
+    double stop_within_s;
+    const char *swarm_name, *swarm_record;
+    int64_t swarm_inner_steps, swarm_members_max, swarm_codec;
+    double swarm_outer_lr, swarm_outer_momentum, swarm_quorum, swarm_shrink_after_s;
+    enum recompute *layer_recompute; /* [layers], by run_check_model */
+};
+
+/* run_open: the run file (NULL: defaults only, for a bare model), then each override in turn.
+ * overrides  "key.sub=value" as given on the command line
+ * memory     everything in `region`
+ * errors     STATUS_INPUT at file:line:column or "command line": unknown key (naming the nearest),
+ *            wrong type, value out of range, keys that contradict each other */
+MUST_CHECK enum status run_open(const char *path, const char *const *overrides, int override_count,
+                                struct region *region, struct run *run, struct fault *fault);
+
+/* run_check_model: what can be checked only against the model: sequence and context within its
+ * positions, a recompute kind per layer. Fills in what follows from the model: sequence,
+ * batch_tokens, context, layer_recompute.
+ * errors  STATUS_INPUT naming the key and the model's figure */
+MUST_CHECK enum status run_check_model(struct run *run, const struct blueprint *blueprint,
+                                       struct region *region, struct fault *fault);
+
+/* run_print_keys: every key with class, default, unit and meaning; for `skep help keys`. */
+void run_print_keys(struct text *text);
+
+/* run_describe: every key with its effective value, one "key: value" a line, in the table's order:
+ * what a snapshot and the metrics' start line carry. shared_only leaves local keys out. */
+void run_describe(const struct run *run, bool shared_only, struct text *text);
+
+/* run_describe_key: one key's effective value as JSON and YAML alike; choices are bare words. */
+struct key;
+void run_describe_key(const struct run *run, const struct key *key, struct text *text);
+
+/* run_rate: learning rate of step `step` (counted from 0) of run->steps. Warm-up is linear from
+ * lr / warmup_steps; cosine ends at a tenth of lr; WSD holds lr and falls linearly to zero over the
+ * last fifth. */
+double run_rate(const struct run *run, int64_t step);
+
+#endif

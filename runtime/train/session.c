@@ -1,0 +1,156 @@
+#include "runtime/train/session.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    STAGING_BYTES = 1 << 20,
+    PREFILL_TOKENS = 64,
+    TEXT_BYTES_FIXED = 64 * 1024, /* snapshot.json without its tensors; settings */
+    TEXT_BYTES_TENSOR = 512,      /* a tensor's line in a header; three lines a parameter */
+    LABEL_IGNORED = -100
+};
+
+static bool is_run_file(const char *what) {
+    const char *dot = strrchr(what, '.');
+    return dot != NULL && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+}
+
+static enum status read_target(struct session *session, struct fault *fault) {
+    const struct run *run = &session->run;
+    struct region *region = &session->region;
+    enum status status = target_open(run->target, region, &session->target, fault);
+    if (status == OK && run->limit_device > 0) {
+        status = target_lower_capacity(session->target, run->limit_device, region, &session->target,
+                                       fault);
+    }
+    if (status == OK && run->threads > 0) {
+        struct target *own = region_alloc(region, 1, sizeof *own);
+        *own = *session->target;
+        own->threads = (int)run->threads;
+        session->target = own;
+    }
+    return status;
+}
+
+enum status session_read(struct session *session, const char *what, const char *const *overrides,
+                         int override_count, struct fault *fault) {
+    struct region *region = &session->region;
+    struct run *run = &session->run;
+    bool file = is_run_file(what);
+    enum status status =
+        run_open(file ? what : NULL, overrides, override_count, region, run, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (!file) {
+        run->model = what;
+    }
+    if (run->model == NULL) {
+        return fault_set(fault, STATUS_INPUT, run->place, "add a line such as model: ./my-model",
+                         "the key \"model\" is missing");
+    }
+    session->token_bytes_max = 4;
+    status = blueprint_open(run->model, region, &session->blueprint, session->model_folder, fault);
+    if (status == OK) {
+        status = run_check_model(run, &session->blueprint, region, fault);
+    }
+    return status == OK ? read_target(session, fault) : status;
+}
+
+struct schedule_options session_options(const struct session *session, enum purpose purpose) {
+    const struct run *run = &session->run;
+    bool train = purpose == PURPOSE_TRAIN || purpose == PURPOSE_COMPARE;
+    bool generate = purpose == PURPOSE_TRAIN || purpose == PURPOSE_GENERATE;
+    int64_t rows = run->batch_tokens / run->sequence;
+    size_t tensors = (size_t)session->blueprint.param_count * (train ? 3 : 1);
+    return (struct schedule_options){
+        .sequence = run->sequence,
+        .microbatch = run->microbatch,
+        .accumulation = (rows + run->microbatch - 1) / run->microbatch,
+        .context = generate ? run->context : 0,
+        .prefill = run->context < PREFILL_TOKENS ? run->context : PREFILL_TOKENS,
+        .train = train,
+        .evaluate = purpose != PURPOSE_GENERATE,
+        .logits = purpose == PURPOSE_LOGITS || purpose == PURPOSE_COMPARE,
+        .compute = (enum dtype)run->compute,
+        .moments = (enum dtype)run->moments,
+        .recompute = run->layer_recompute,
+        .clip_norm = (float)run->clip_norm,
+        .beta1 = (float)run->betas.first,
+        .beta2 = (float)run->betas.second,
+        .epsilon = (float)run->epsilon,
+        .weight_decay = (float)run->weight_decay,
+        .staging_bytes = STAGING_BYTES,
+        .text_bytes = TEXT_BYTES_FIXED + tensors * TEXT_BYTES_TENSOR,
+        .token_bytes_max = session->token_bytes_max,
+    };
+}
+
+enum status session_compile(struct session *session, enum purpose purpose, struct fault *fault) {
+    struct schedule_options options = session_options(session, purpose);
+    return program_compile(&session->blueprint, session->target, &options, &session->region,
+                           &session->program, fault);
+}
+
+/* [positions, 2, head_dim / 2]: cosines, then sines, of fp32 angles, each rounded once. */
+static void fill_rope_table(struct session *session) {
+    const struct host_extents *host = &session->program.schedule.host;
+    if (host->rope_table == EXTENT_NONE) {
+        return;
+    }
+    int64_t half = session->blueprint.head_dim / 2;
+    float *frequencies = region_alloc(&session->region, (size_t)half, sizeof *frequencies);
+    blueprint_rope_frequencies(&session->blueprint, frequencies);
+    float *table = program_extent(&session->bound, host->rope_table);
+    uint64_t bytes = session->program.schedule.extents[host->rope_table].bytes;
+    int64_t positions = (int64_t)(bytes / sizeof(float)) / (2 * half);
+    for (int64_t position = 0; position < positions; position++) {
+        float *row = table + position * 2 * half;
+        for (int64_t i = 0; i < half; i++) {
+            float angle = (float)position * frequencies[i];
+            row[i] = (float)cos((double)angle);
+            row[half + i] = (float)sin((double)angle);
+        }
+    }
+}
+
+enum status session_bind(struct session *session, struct fault *fault) {
+    enum status status = program_fits(&session->program, fault);
+    if (status == OK) {
+        status = program_bind(&session->program, &session->region, &session->bound, fault);
+    }
+    if (status == OK) {
+        fill_rope_table(session);
+        program_run(&session->bound, SEGMENT_LOAD);
+    }
+    return status;
+}
+
+struct token_row session_row(const struct session *session, int64_t row) {
+    const struct host_extents *host = &session->program.schedule.host;
+    int64_t first = row * session->run.sequence;
+    return (struct token_row){
+        .ids = (int32_t *)program_extent(&session->bound, host->ids) + first,
+        .labels = (int32_t *)program_extent(&session->bound, host->labels) + first,
+        .positions = (int32_t *)program_extent(&session->bound, host->positions) + first};
+}
+
+void session_empty_rows(const struct session *session, int64_t first) {
+    for (int64_t row = first; row < session->run.microbatch; row++) {
+        struct token_row empty = session_row(session, row);
+        for (int64_t t = 0; t < session->run.sequence; t++) {
+            empty.ids[t] = 0;
+            empty.labels[t] = LABEL_IGNORED;
+            empty.positions[t] = (int32_t)t;
+        }
+    }
+}
+
+void session_finish(struct session *session) {
+    if (session->bound.program != NULL) {
+        process_unseal();
+        program_release(&session->bound);
+    }
+    region_finish(&session->region);
+}

@@ -1,0 +1,69 @@
+/* session: a run, its model, its target and its program, from the files to a sealed arena. What
+ * every
+ * command that computes has in common. */
+#ifndef SKEP_TRAIN_SESSION_H
+#define SKEP_TRAIN_SESSION_H
+
+#include "runtime/checkpoint/piece.h"
+#include "runtime/program/program.h"
+#include "runtime/train/data.h"
+#include "runtime/train/run.h"
+
+/* What the program must be able to do. Less asks for a smaller arena. */
+enum purpose {
+    PURPOSE_TRAIN,    /* everything: steps, evaluation, sampling, snapshots */
+    PURPOSE_EVALUATE, /* loss of given text */
+    PURPOSE_GENERATE, /* sampling */
+    PURPOSE_LOGITS,   /* whole logits of one batch */
+    PURPOSE_COMPARE   /* whole logits, gradients and steps of one batch */
+};
+
+struct session {
+    struct region region;
+    struct run run;
+    struct blueprint blueprint;
+    char model_folder[PATH_BYTES]; /* "" for a bare config.json */
+    const struct target *target;
+    int token_bytes_max; /* of the data files: 1, 2 or 4 */
+    struct program program;
+    struct bound_program bound;
+};
+
+/* session_read: `what` is a run file (*.yaml, *.yml) or a model; then overrides, the model's
+ * config, checks of one against the other, the target. Zero-initialise *session first; after any
+ * outcome session_finish frees what was taken.
+ * errors  STATUS_INPUT, STATUS_USAGE from whichever is at fault */
+MUST_CHECK enum status session_read(struct session *session, const char *what,
+                                    const char *const *overrides, int override_count,
+                                    struct fault *fault);
+
+/* session_options: what the settings ask of the schedule. */
+struct schedule_options session_options(const struct session *session, enum purpose purpose);
+
+/* session_compile: the program for `purpose`, proven; whether it fits is left to program_fits. */
+MUST_CHECK enum status session_compile(struct session *session, enum purpose purpose,
+                                       struct fault *fault);
+
+/* session_bind: refuse what does not fit, reserve, resolve, fill the constants. */
+MUST_CHECK enum status session_bind(struct session *session, struct fault *fault);
+
+/* session_weights: parameters from the model's folder or at random, as run.init says; moments zero.
+ * errors  those of weights_load */
+MUST_CHECK enum status session_weights(struct session *session, struct fault *fault);
+
+/* session_pieces: every parameter's copies in the arena, compute copy first.
+ * pieces  room for 2 * param_count; gives how many there are */
+int session_pieces(const struct session *session, struct tensor_piece *pieces);
+
+/* session_staging: the buffer through which files pass. */
+struct staging session_staging(const struct session *session);
+
+/* session_row: the host side of the batch, row `row` of the microbatch. */
+struct token_row session_row(const struct session *session, int64_t row);
+
+/* session_empty_rows: rows [first, microbatch) carry only ignored labels. */
+void session_empty_rows(const struct session *session, int64_t first);
+
+void session_finish(struct session *session);
+
+#endif

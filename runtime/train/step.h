@@ -1,0 +1,47 @@
+/* step: one optimizer step and one evaluation, in terms of the program's segments. */
+#ifndef SKEP_TRAIN_STEP_H
+#define SKEP_TRAIN_STEP_H
+
+#include "runtime/train/session.h"
+
+/* What one step came to. */
+struct step_result {
+    double loss; /* mean over the step's valid tokens */
+    double gradient_norm;
+    double learning_rate;
+    int64_t tokens; /* valid ones */
+    bool skipped;   /* gradients were not finite: nothing was updated */
+};
+
+/* step_begin: scalars for optimizer step `step` (counted from 0) over `valid_tokens` labels, then
+ * the begin segment. Microbatches follow. */
+void step_begin(struct session *session, int64_t step, int64_t valid_tokens);
+
+/* step_finish: the finish segment, and what the step came to. */
+struct step_result step_finish(struct session *session, int64_t step, int64_t valid_tokens);
+
+/* step_from_data: a whole step, its rows from the shuffled stream; *cursor moves on only when the
+ * step is complete.
+ * keep_on  asked between microbatches; when it says no, the step is dropped: STATUS_STOPPED, and
+ *          neither parameters nor *cursor have changed
+ * errors   those of data_window; parameters and *cursor have not changed then either */
+typedef bool step_keep_on(void *context);
+struct step_source {
+    const struct token_data *data;
+    uint64_t seed;
+    step_keep_on *keep_on; /* NULL: always */
+    void *context;
+};
+MUST_CHECK enum status step_from_data(struct session *session, const struct step_source *source,
+                                      int64_t step, int64_t *cursor, struct step_result *result,
+                                      struct fault *fault);
+
+/* evaluate_batch: the sum of losses over the labels now in the batch. */
+double evaluate_batch(struct session *session);
+
+/* evaluate_data: mean loss over the first `rows` windows of `data` (0: all of them).
+ * errors  STATUS_STOPPED as above, or those of data_window */
+MUST_CHECK enum status evaluate_data(struct session *session, const struct step_source *source,
+                                     int64_t rows, double *loss, struct fault *fault);
+
+#endif

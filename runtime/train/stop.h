@@ -1,0 +1,18 @@
+/* stop: the wish to end, as SIGINT, SIGTERM or SIGHUP bring it. */
+#ifndef SKEP_TRAIN_STOP_H
+#define SKEP_TRAIN_STOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* stop_watch: from now on the first of the three signals is noted; a second one ends the process at
+ * once with 128 + its number. */
+void stop_watch(void);
+
+/* stop_asked: has one come? */
+bool stop_asked(void);
+
+/* stop_asked_ns: when, by clock_monotonic_ns; meaningless before stop_asked. */
+int64_t stop_asked_ns(void);
+
+#endif

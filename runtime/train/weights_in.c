@@ -1,0 +1,72 @@
+/* weights_in: parameters into the arena, from a model's folder or at random. */
+#include "runtime/checkpoint/weights.h"
+#include "runtime/model/init.h"
+#include "runtime/train/session.h"
+
+enum { INIT_PIECE_ELEMENTS = 1 << 14 };
+
+static struct tensor_piece piece_of(const struct session *session, int index, enum param_view view,
+                                    enum dtype dtype) {
+    const struct param *param = &session->blueprint.params[index];
+    return (struct tensor_piece){.name = param->name,
+                                 .dtype = dtype,
+                                 .rank = param->rank,
+                                 .shape = {param->shape[0], param->shape[1]},
+                                 .memory = program_param(&session->bound, index, view)};
+}
+
+int session_pieces(const struct session *session, struct tensor_piece *pieces) {
+    const struct schedule_options *options = &session->program.schedule.options;
+    int count = 0;
+    for (int i = 0; i < session->blueprint.param_count; i++) {
+        pieces[count++] = piece_of(session, i, VIEW_PARAMS, options->compute);
+        if (options->train && options->compute != DTYPE_F32) {
+            pieces[count++] = piece_of(session, i, VIEW_MASTER, DTYPE_F32);
+        }
+    }
+    return count;
+}
+
+struct staging session_staging(const struct session *session) {
+    int extent = session->program.schedule.host.staging;
+    return (struct staging){.memory = program_extent(&session->bound, extent),
+                            .bytes = session->program.schedule.extents[extent].bytes};
+}
+
+/* Every copy of a parameter gets the same value, rounded once from fp32. */
+static void init_piece(const struct session *session, const struct param *param,
+                       const struct tensor_piece *piece) {
+    float *values = session_staging(session).memory;
+    int64_t count = param_elements(param);
+    for (int64_t first = 0; first < count; first += INIT_PIECE_ELEMENTS) {
+        int64_t left = count - first;
+        int64_t some = left < INIT_PIECE_ELEMENTS ? left : INIT_PIECE_ELEMENTS;
+        param_init_fill(param, (uint64_t)session->run.seed, first, some, values);
+        char *into = (char *)piece->memory + first * dtype_bytes(piece->dtype);
+        convert_from_f32(piece->dtype, values, some, into);
+    }
+}
+
+enum status session_weights(struct session *session, struct fault *fault) {
+    size_t most = 2 * (size_t)session->blueprint.param_count;
+    struct tensor_piece *pieces = region_alloc(&session->region, most, sizeof *pieces);
+    int count = session_pieces(session, pieces);
+    if (session->run.init == INIT_RANDOM) {
+        int per_param = count / session->blueprint.param_count;
+        for (int i = 0; i < count; i++) {
+            init_piece(session, &session->blueprint.params[i / per_param], &pieces[i]);
+        }
+        return OK;
+    }
+    if (session->model_folder[0] == '\0') {
+        return fault_set(fault, STATUS_INPUT, session->run.model,
+                         "set init: random, or name a folder that holds safetensors",
+                         "a bare config.json has no weights");
+    }
+    struct weights_load_args args = {.folder = session->model_folder,
+                                     .blueprint = &session->blueprint,
+                                     .pieces = pieces,
+                                     .piece_count = count,
+                                     .staging = session_staging(session)};
+    return weights_load(&args, fault);
+}
