@@ -39,6 +39,23 @@ static enum status read_i32(struct dump *dump, const struct safetensors *file, c
     return safetensors_read(file, entry, 0, out, (size_t)count * sizeof(int32_t), &dump->fault);
 }
 
+/* The model's positions bound a document, not a row of several. */
+static enum status find_longest_document(struct dump *dump, const struct safetensors *file) {
+    const struct safetensors_entry *entry = safetensors_find(file, "cu_seqlens");
+    if (entry == NULL) {
+        return OK;
+    }
+    int64_t count = entry->elements;
+    int32_t *ends = region_alloc(&dump->session.region, (size_t)count + 1, sizeof(int32_t));
+    enum status status = read_i32(dump, file, "cu_seqlens", count, ends);
+    for (int64_t d = 0; d + 1 < count && status == OK; d++) {
+        int64_t length = (int64_t)ends[d + 1] - ends[d];
+        int64_t *longest = &dump->session.longest_document;
+        *longest = length > *longest ? length : *longest;
+    }
+    return status;
+}
+
 static enum status find_shape(struct dump *dump, const struct safetensors *file) {
     const struct safetensors_entry *ids = safetensors_find(file, "input_ids");
     if (ids == NULL || ids->rank != 2 || ids->elements == 0) {
@@ -48,7 +65,7 @@ static enum status find_shape(struct dump *dump, const struct safetensors *file)
     }
     dump->rows = ids->shape[0];
     dump->time = ids->shape[1];
-    return OK;
+    return find_longest_document(dump, file);
 }
 
 /* Document d holds tokens [ends[d], ends[d + 1]) of the only row. */

@@ -301,7 +301,6 @@ void schedule_build(const struct blueprint *blueprint, const struct unit_table *
     }
     begin_segment(schedule, SEGMENT_SNAPSHOT, 1);
     add_host_work(schedule, SEGMENT_SNAPSHOT, schedule->host.staging);
-    add_host_work(schedule, SEGMENT_SNAPSHOT, schedule->host.text);
     end_segment(schedule, SEGMENT_SNAPSHOT);
     lives_find(schedule);
     order_add_waits(schedule);

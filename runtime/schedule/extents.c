@@ -87,8 +87,6 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
         schedule_named_extent(schedule, "batch.raw", ROLE_STAGING, SPACE_HOST, bytes);
     host->staging = schedule_named_extent(schedule, "files.staging", ROLE_STAGING, SPACE_HOST,
                                           options->staging_bytes);
-    host->text = schedule_named_extent(schedule, "files.text", ROLE_STAGING, SPACE_HOST,
-                                       options->text_bytes);
     return device;
 }
 

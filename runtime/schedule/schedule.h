@@ -97,7 +97,6 @@ struct schedule_options {
     bool unified;           /* the host reads and writes the device space itself */
     uint64_t align;         /* of every extent, at least ARENA_ALIGN_BYTES */
     uint64_t staging_bytes; /* host: pieces of files on their way in or out */
-    uint64_t text_bytes;    /* host: headers of a snapshot */
     int token_bytes_max;    /* of a token in the data files: 1, 2 or 4 */
 };
 
@@ -109,7 +108,7 @@ struct host_extents {
     int raw_tokens;  /* pieces of a token file */
     int logits;      /* [rows * sequence, vocab] f32 of an evaluation, when options.logits */
     int next_logits; /* [vocab] f32: what follows the last token of a prefill or decode */
-    int staging, text;
+    int staging;
 };
 
 /* The extents of one unit. master is params itself when the master copy is what computes. */

@@ -49,6 +49,7 @@ struct run {
     const char *swarm_name, *swarm_record;
     int64_t swarm_inner_steps, swarm_members_max, swarm_codec;
     double swarm_outer_lr, swarm_outer_momentum, swarm_quorum, swarm_shrink_after_s;
+    int64_t longest_document;        /* tokens, when rows hold several; 0: a row is one document */
     enum recompute *layer_recompute; /* [layers], by run_check_model */
 };
 

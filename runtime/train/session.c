@@ -3,13 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    STAGING_BYTES = 1 << 20,
-    PREFILL_TOKENS = 64,
-    TEXT_BYTES_FIXED = 64 * 1024, /* snapshot.json without its tensors; settings */
-    TEXT_BYTES_TENSOR = 512,      /* a tensor's line in a header; three lines a parameter */
-    LABEL_IGNORED = -100
-};
+enum { STAGING_BYTES = 1 << 20, PREFILL_TOKENS = 64, LABEL_IGNORED = -100 };
 
 static bool is_run_file(const char *what) {
     const char *dot = strrchr(what, '.');
@@ -46,6 +40,7 @@ enum status session_read(struct session *session, const char *what, const char *
     if (!file) {
         run->model = what;
     }
+    run->longest_document = session->longest_document;
     if (run->model == NULL) {
         return fault_set(fault, STATUS_INPUT, run->place, "add a line such as model: ./my-model",
                          "the key \"model\" is missing");
@@ -63,7 +58,6 @@ struct schedule_options session_options(const struct session *session, enum purp
     bool train = purpose == PURPOSE_TRAIN || purpose == PURPOSE_COMPARE;
     bool generate = purpose == PURPOSE_TRAIN || purpose == PURPOSE_GENERATE;
     int64_t rows = run->batch_tokens / run->sequence;
-    size_t tensors = (size_t)session->blueprint.param_count * (train ? 3 : 1);
     return (struct schedule_options){
         .sequence = run->sequence,
         .microbatch = run->microbatch,
@@ -82,7 +76,6 @@ struct schedule_options session_options(const struct session *session, enum purp
         .epsilon = (float)run->epsilon,
         .weight_decay = (float)run->weight_decay,
         .staging_bytes = STAGING_BYTES,
-        .text_bytes = TEXT_BYTES_FIXED + tensors * TEXT_BYTES_TENSOR,
         .token_bytes_max = session->token_bytes_max,
     };
 }

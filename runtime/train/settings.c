@@ -22,12 +22,14 @@ static enum status fill_sizes(struct run *run, const struct blueprint *blueprint
         sequence = positions < SEQUENCE_DEFAULT_MAX ? positions : SEQUENCE_DEFAULT_MAX;
     }
     int64_t context = run->context == 0 ? sequence : run->context;
-    if (sequence > positions || context > positions) {
-        bool first = sequence > positions;
+    int64_t longest = run->longest_document == 0 ? sequence : run->longest_document;
+    context = run->context == 0 && context > positions ? positions : context;
+    if (longest > positions || context > positions) {
+        bool first = longest > positions;
         return fault_set(fault, STATUS_INPUT, place_of(run), NULL,
                          "%s is %lld, the model has %lld positions",
                          first ? "batch.sequence" : "generate.context",
-                         (long long)(first ? sequence : context), (long long)positions);
+                         (long long)(first ? longest : context), (long long)positions);
     }
     int64_t tokens = run->batch_tokens == 0 ? sequence * run->microbatch : run->batch_tokens;
     if (tokens % sequence != 0) {

@@ -49,7 +49,6 @@ static struct schedule_options options_for(enum dtype dtype, const enum recomput
                                      .epsilon = 1e-8f,
                                      .weight_decay = 0.1f,
                                      .staging_bytes = 1 << 16,
-                                     .text_bytes = 1 << 12,
                                      .token_bytes_max = 4};
 }
 
