@@ -22,6 +22,8 @@ static const struct command_row COMMANDS[] = {
     {"plan", command_plan,
      "plan RUN-or-MODEL [--target T] [--ranks N] [--json] [--program] [--svg FILE] [key=value...]",
      "lay out every byte; exit 0 fits, 3 does not"},
+    {"pack", command_pack, "pack PROBLEM.csv [--capacity BYTES] [--seconds S] [-o OUT.csv]",
+     "the planner on a bare packing problem"},
     {"eval", command_eval, "eval RUN-or-MODEL --data FILE [--json] [key=value...]",
      "loss and perplexity"},
     {"generate", command_generate,
