@@ -32,6 +32,8 @@ static const struct command_row COMMANDS[] = {
     {"dump", command_dump,
      "dump MODEL BATCH.safetensors -o OUT.safetensors [--gradients] [--steps N] [key=value...]",
      "logits, losses, gradients and weights, for comparing"},
+    {"probe", command_probe, "probe [--target T] [--write FILE] [--json]",
+     "a profile against this machine"},
 };
 
 static void print(const char *text) {
