@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compare `skep dump` with the fixtures: transformers in fp64, within its own fp32 error.
 
-    python3 tests/parity/check.py build/skep [FIXTURE...] [--verbose] [--set KEY=VALUE...]
+    python3 tests/parity/check.py build/skep [FIXTURE...] [--bf16] [--verbose] [--set KEY=VALUE...]
 
 Standard library only. Prints one line for each kind of quantity, naming its worst tensor, and with
---verbose one for each tensor. Exit 0 when everything is within its bound, 1 when something is not.
+--verbose one for each tensor. With --bf16 the model runs in bf16, and its error is held to that of
+transformers in bf16. Exit 0 when everything is within its bound, 1 when something is not.
 """
 
 import argparse
@@ -43,6 +44,10 @@ BOUNDS = {
 # shift), and AdamW divides its rounding noise by its own size.
 KEY_BIAS_CEILING = 1e-3
 KEY_BIASES = ("k_proj.bias", "c_attn.bias")
+
+# In bf16 the error is all rounding; it may be a little more than the reference's own, by chance.
+BF16_KEYS = ("precision.params=bf16", "precision.compute=bf16")
+BF16_SHARE = 1.1
 
 ELEMENT_FORMATS = {"F32": "f", "F64": "d", "I32": "i"}
 
@@ -92,9 +97,9 @@ def bound_of(name, reference_error):
     return min(max(2.0 * reference_error, floor), ceiling)
 
 
-def run_dump(skep, fixture, output, steps, extra_keys):
+def run_dump(skep, fixture, output, options):
     command = [skep, "dump", str(fixture / "model"), str(fixture / "batch.safetensors")]
-    command += ["-o", str(output), "--gradients", "--steps", str(steps), *RUN_KEYS, *extra_keys]
+    command += ["-o", str(output), "--gradients", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
         raise Failure(f"exit {done.returncode}: {' '.join(command)}\n{done.stderr.strip()}")
@@ -122,22 +127,44 @@ def worst_of_each_kind(rows):
         yield max(of_kind, key=lambda row: row[1] / row[2])
 
 
-def check_fixture(skep, fixture, extra_keys, verbose):
+def compare_bf16(found, expected, reference_errors):
+    """The same for a run in bf16: logits, and all gradients as one vector."""
+    names = [name for name in expected if kind_of(name) == "gradients"]
+    if set(names) - set(found):
+        raise Failure(f"missing tensors {sorted(set(names) - set(found))}")
+    values, truth = (
+        [value for name in names for value in tensors[name][1]] for tensors in (found, expected)
+    )
+    errors = {
+        "logits": error_of("logits", found["logits"][1], expected["logits"][1]),
+        "gradients": error_of("gradients", values, truth),
+    }
+    return [(name, error, BF16_SHARE * reference_errors[name]) for name, error in errors.items()]
+
+
+def check_fixture(fixture, arguments):
     """Prints the fixture's lines; gives the number of quantities out of bounds."""
     reference = json.loads((fixture / "tolerances.json").read_text())
     expected = read_safetensors(fixture / "expected.safetensors")
+    if arguments.bf16:
+        options, own_errors = BF16_KEYS, reference["bf16_error"]
+    else:
+        options = ("--steps", str(reference["steps"]), *RUN_KEYS)
+        own_errors = reference["fp32_error"]
     with tempfile.TemporaryDirectory() as scratch:
         output = pathlib.Path(scratch) / "dump.safetensors"
-        run_dump(skep, fixture, output, reference["steps"], extra_keys)
+        run_dump(arguments.skep, fixture, output, (*options, *arguments.set))
         found = read_safetensors(output)
-    rows = compare(found, expected, reference["fp32_error"])
+    rows = (compare_bf16 if arguments.bf16 else compare)(found, expected, own_errors)
     failed = [row for row in rows if not row[1] <= row[2]]
-    shown = rows if verbose else list(dict.fromkeys([*worst_of_each_kind(rows), *failed]))
+    shown = rows
+    if not arguments.verbose and not arguments.bf16:
+        shown = list(dict.fromkeys([*worst_of_each_kind(rows), *failed]))
     for row in shown:
         name, error, bound = row
         mark = "FAILED" if row in failed else "ok"
-        own = reference["fp32_error"][name]
-        print(f"{fixture.name:20} {name:62} {error:8.1e} {bound:8.1e} {own:8.1e}  {mark}")
+        figures = f"{error:8.1e} {bound:8.1e} {own_errors[name]:8.1e}"
+        print(f"{fixture.name:20} {name:62} {figures}  {mark}")
     return len(failed)
 
 
@@ -145,6 +172,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("skep", help="the program under test")
     parser.add_argument("fixture", nargs="*", help="names of fixtures; all when none is given")
+    parser.add_argument("--bf16", action="store_true", help="logits and gradients in bf16")
     parser.add_argument("--verbose", action="store_true", help="one line for every tensor")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                         help="a further run key for the program, such as strategy.recompute=block")
@@ -154,12 +182,11 @@ def parse_arguments():
 def main():
     arguments = parse_arguments()
     names = arguments.fixture or sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
-    print(f"{'fixture':20} {'quantity':62} {'error':>8} {'bound':>8} {'own fp32':>8}")
+    print(f"{'fixture':20} {'quantity':62} {'error':>8} {'bound':>8} {'own':>8}")
     failures = 0
     for name in names:
         try:
-            failures += check_fixture(arguments.skep, FOLDER / name, arguments.set,
-                                      arguments.verbose)
+            failures += check_fixture(FOLDER / name, arguments)
         except (Failure, OSError, subprocess.TimeoutExpired) as failure:
             print(f"{name:20} FAILED: {failure}")
             failures += 1

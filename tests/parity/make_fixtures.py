@@ -9,7 +9,7 @@ A fixture is a folder of tests/parity/fixtures:
     model/config.json, model/model.safetensors   the model, weights in F32
     batch.safetensors                            input_ids, sometimes labels and cu_seqlens
     expected.safetensors                         logits, losses, gradients.NAME, weights.NAME
-    tolerances.json                              the error of transformers' own fp32 run
+    tolerances.json                              the errors of transformers' own fp32 and bf16 runs
 
 The truth is transformers' own code run wholly in fp64. Its norms, softmax, rotary angles and loss
 ask for fp32 by name, so a mode answers every such request with fp64, and a second mode proves that
@@ -29,6 +29,8 @@ from safetensors.numpy import save_file
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fixture_models import FIXTURES
+
 FOLDER = pathlib.Path(__file__).parent / "fixtures"
 STEPS = 20
 LEARNING_RATE = 1e-3
@@ -36,232 +38,6 @@ BETAS = (0.9, 0.95)
 EPSILON = 1e-8
 WEIGHT_DECAY = 0.1
 CLIP_NORM = 1.0
-
-LLAMA = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_act": "silu",
-    "hidden_size": 32,
-    "intermediate_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "vocab_size": 97,
-    "max_position_embeddings": 128,
-    "rms_norm_eps": 1e-5,
-    "initializer_range": 0.02,
-    "tie_word_embeddings": False,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
-LLAMA3_SCALING = {
-    "rope_type": "llama3",
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 32,
-}
-MISTRAL = LLAMA | {"architectures": ["MistralForCausalLM"], "model_type": "mistral"}
-QWEN2 = LLAMA | {
-    "architectures": ["Qwen2ForCausalLM"],
-    "model_type": "qwen2",
-    "rms_norm_eps": 1e-6,
-}
-QWEN3 = LLAMA | {
-    "architectures": ["Qwen3ForCausalLM"],
-    "model_type": "qwen3",
-    "rms_norm_eps": 1e-6,
-    "head_dim": 12,
-    "attention_bias": False,
-}
-GPT2 = {
-    "architectures": ["GPT2LMHeadModel"],
-    "model_type": "gpt2",
-    "activation_function": "gelu_new",
-    "n_embd": 24,
-    "n_layer": 2,
-    "n_head": 3,
-    "n_positions": 32,
-    "vocab_size": 97,
-    "layer_norm_epsilon": 1e-5,
-    "initializer_range": 0.02,
-    "attn_pdrop": 0.1,
-    "embd_pdrop": 0.1,
-    "resid_pdrop": 0.1,
-    "bos_token_id": 96,
-    "eos_token_id": 96,
-}
-
-
-def batch_of(rows, length, labels="masked", documents=None):
-    """labels: absent, equal (given, none ignored) or masked (some ignored)."""
-    return {"rows": rows, "length": length, "labels": labels, "documents": documents}
-
-
-# name: (what it covers, config.json, batch). Both spellings of the config occur on purpose.
-FIXTURES = {
-    "llama-grouped": (
-        "grouped queries, untied head, rope_theta and torch_dtype, labels absent",
-        LLAMA | {"rope_theta": 10000.0, "rope_scaling": None, "torch_dtype": "float32"},
-        batch_of(2, 16, labels="absent"),
-    ),
-    "llama-biases": (
-        "attention bias, MLP bias, tied head, head_dim not hidden/heads, rope_scaling llama3",
-        LLAMA
-        | {
-            "attention_bias": True,
-            "mlp_bias": True,
-            "intermediate_size": 16,
-            "tie_word_embeddings": True,
-            "head_dim": 12,
-            "rope_theta": 500.0,
-            "rope_scaling": LLAMA3_SCALING,
-            "torch_dtype": "float32",
-        },
-        batch_of(2, 24),
-    ),
-    "llama-odd": (
-        "odd sizes everywhere, one key head, rope_parameters and dtype",
-        LLAMA
-        | {
-            "hidden_size": 40,
-            "intermediate_size": 23,
-            "num_attention_heads": 5,
-            "num_key_value_heads": 1,
-            "tie_word_embeddings": True,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
-            "dtype": "float32",
-        },
-        batch_of(3, 17),
-    ),
-    "llama-packed": (
-        "packed documents whose first labels are ignored, rope_parameters llama3",
-        LLAMA
-        | {
-            "hidden_size": 24,
-            "num_attention_heads": 3,
-            "num_key_value_heads": 3,
-            "rope_parameters": LLAMA3_SCALING | {"rope_theta": 500.0},
-            "dtype": "float32",
-        },
-        batch_of(1, 48, documents=(7, 20, 1, 20)),
-    ),
-    "mistral-window": (
-        "a window over every layer, grouped queries",
-        MISTRAL
-        | {
-            "intermediate_size": 16,
-            "sliding_window": 5,
-            "rope_theta": 10000.0,
-            "torch_dtype": "float32",
-        },
-        batch_of(2, 21),
-    ),
-    "mistral-packed": (
-        "a window inside packed documents, head_dim not hidden/heads, tied head",
-        MISTRAL
-        | {
-            "hidden_size": 24,
-            "sliding_window": 6,
-            "head_dim": 10,
-            "tie_word_embeddings": True,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 1000.0},
-            "dtype": "float32",
-        },
-        batch_of(1, 40, documents=(15, 3, 22)),
-    ),
-    "mistral-full": (
-        "no window, one query head per key head, labels equal to the input",
-        MISTRAL
-        | {
-            "hidden_size": 24,
-            "num_attention_heads": 3,
-            "num_key_value_heads": 3,
-            "sliding_window": None,
-            "rope_theta": 1000000.0,
-            "torch_dtype": "float32",
-        },
-        batch_of(2, 13, labels="equal"),
-    ),
-    "qwen2-tied": (
-        "biases on queries, keys and values, tied head, window fields that are switched off",
-        QWEN2
-        | {
-            "tie_word_embeddings": True,
-            "use_sliding_window": False,
-            "sliding_window": 4,
-            "max_window_layers": 1,
-            "rope_theta": 1000000.0,
-            "torch_dtype": "float32",
-        },
-        batch_of(2, 19),
-    ),
-    "qwen2-upper-window": (
-        "a window on the layers from max_window_layers up",
-        QWEN2
-        | {
-            "num_hidden_layers": 3,
-            "intermediate_size": 16,
-            "tie_word_embeddings": True,
-            "use_sliding_window": True,
-            "sliding_window": 4,
-            "max_window_layers": 1,
-            "rope_theta": 10000.0,
-            "torch_dtype": "float32",
-        },
-        batch_of(2, 18),
-    ),
-    "qwen2-layer-types": (
-        "a window on the layers that layer_types names, untied head, one row",
-        QWEN2
-        | {
-            "num_hidden_layers": 3,
-            "intermediate_size": 16,
-            "hidden_size": 24,
-            "num_attention_heads": 3,
-            "num_key_value_heads": 1,
-            "use_sliding_window": True,
-            "sliding_window": 3,
-            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
-            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
-            "dtype": "float32",
-        },
-        batch_of(1, 33),
-    ),
-    "qwen3-grouped": (
-        "norms of queries and keys, head_dim not hidden/heads, grouped queries, tied head",
-        QWEN3
-        | {"tie_word_embeddings": True, "rope_theta": 1000000.0, "torch_dtype": "float32"},
-        batch_of(2, 16),
-    ),
-    "qwen3-packed": (
-        "attention bias, packed documents, labels absent: boundaries count as they stand",
-        QWEN3
-        | {
-            "attention_bias": True,
-            "intermediate_size": 16,
-            "head_dim": 8,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0},
-            "dtype": "float32",
-        },
-        batch_of(1, 37, labels="absent", documents=(12, 25)),
-    ),
-    "gpt2-plain": (
-        "learned positions, LayerNorm, Conv1D, tied head, n_inner absent",
-        GPT2 | {"torch_dtype": "float32"},
-        batch_of(2, 32),
-    ),
-    "gpt2-odd": (
-        "odd sizes, n_inner given, fewer positions used than there are",
-        GPT2 | {"n_embd": 30, "n_head": 3, "n_inner": 26, "dtype": "float32"},
-        batch_of(3, 17),
-    ),
-    "gpt2-packed": (
-        "learned positions that restart in packed documents",
-        GPT2 | {"n_inner": 24, "dtype": "float32"},
-        batch_of(1, 43, documents=(11, 32)),
-    ),
-}
 
 
 class AnswerInDouble(TorchFunctionMode):
@@ -345,6 +121,8 @@ def logits_of(model, batch):
 
 def loss_of(logits, batch):
     labels = torch.tensor(batch.get("labels", batch["input_ids"]), dtype=torch.int64)
+    if logits.dtype is torch.bfloat16:
+        logits = logits.float()  # as transformers does
     return torch.nn.functional.cross_entropy(
         logits[:, :-1].reshape(-1, logits.shape[-1]), labels[:, 1:].reshape(-1), ignore_index=-100
     )
@@ -415,12 +193,33 @@ def run_single(folder, weights, batch):
     return train(load(folder, weights, torch.float32), batch)
 
 
+def run_half(folder, weights, batch):
+    """Logits and gradients of the model in bf16; nobody trains 20 steps without fp32 masters."""
+    model = load(folder, weights, torch.bfloat16)
+    logits = logits_of(model, batch)
+    loss_of(logits, batch).backward()
+    found = {"logits": logits.detach().float().numpy()}
+    for key, parameter in model.named_parameters():
+        found[f"gradients.{key}"] = parameter.grad.float().numpy()
+    return found
+
+
 def error_of(key, value, truth):
     """As tests/parity/check.py measures it."""
     difference = value.astype(numpy.float64) - truth
     if key == "logits":
         return float(numpy.abs(difference).max() / numpy.abs(truth).max())
     return float(numpy.linalg.norm(difference) / max(numpy.linalg.norm(truth), 1e-30))
+
+
+def error_of_all_gradients(found, truth):
+    """Relative L2 over all of them as one vector."""
+    keys = [key for key in truth if key.startswith("gradients.")]
+    both = [
+        numpy.concatenate([values[key].ravel().astype(numpy.float64) for key in keys])
+        for values in (found, truth)
+    ]
+    return float(numpy.linalg.norm(both[0] - both[1]) / numpy.linalg.norm(both[1]))
 
 
 def write_model(folder, config, weights):
@@ -443,7 +242,12 @@ def make_fixture(name):
 
     truth = run_double(folder / "model", weights, batch)
     single = run_single(folder / "model", weights, batch)
+    half = run_half(folder / "model", weights, batch)
     errors = {key: error_of(key, single[key], truth[key]) for key in truth}
+    half_errors = {
+        "logits": error_of("logits", half["logits"], truth["logits"]),
+        "gradients": error_of_all_gradients(half, truth),
+    }
     expected = {key: value.astype(numpy.float32) for key, value in truth.items()}
     save_file(expected, folder / "expected.safetensors")
     document = {
@@ -451,12 +255,13 @@ def make_fixture(name):
         "reference": f"torch {torch.__version__}, transformers {transformers.__version__}",
         "steps": STEPS,
         "fp32_error": {key: float(f"{errors[key]:.3g}") for key in sorted(errors)},
+        "bf16_error": {key: float(f"{value:.3g}") for key, value in half_errors.items()},
     }
     (folder / "tolerances.json").write_text(json.dumps(document, indent=1) + "\n")
-    report(name, weights, errors)
+    report(name, weights, errors, half_errors)
 
 
-def report(name, weights, errors):
+def report(name, weights, errors, half_errors):
     def worst(prefix):
         return max((value, key) for key, value in errors.items() if key.startswith(prefix))
 
@@ -466,6 +271,7 @@ def report(name, weights, errors):
         f"{name:20} {sum(value.size for value in weights.values()):6d} parameters"
         f"  logits {errors['logits']:.1e}  losses {errors['losses']:.1e}"
         f"  gradients {gradient:.1e} {gradient_key}  weights {weight:.1e} {weight_key}"
+        f"  bf16 {half_errors['logits']:.1e} {half_errors['gradients']:.1e}"
     )
 
 

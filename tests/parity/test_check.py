@@ -45,14 +45,14 @@ class CheckTest(unittest.TestCase):
         self.folder = pathlib.Path(scratch.name)
         self.tensors = check.read_safetensors(EXPECTED)
 
-    def outcome(self, exit_code=0):
+    def outcome(self, exit_code=0, options=()):
         """Exit code and output of check.py against an impostor that delivers self.tensors."""
         prepared = self.folder / "prepared.safetensors"
         write_safetensors(prepared, self.tensors)
         impostor = self.folder / "skep"
         impostor.write_text(IMPOSTOR.format(exit_code=exit_code, prepared=prepared))
         impostor.chmod(impostor.stat().st_mode | stat.S_IXUSR)
-        arguments, sys.argv = sys.argv, ["check.py", str(impostor), FIXTURE]
+        arguments, sys.argv = sys.argv, ["check.py", str(impostor), FIXTURE, *options]
         output = io.StringIO()
         try:
             with contextlib.redirect_stdout(output):
@@ -104,6 +104,18 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("exit 2", output)
         self.assertIn("skep: planted: failure", output)
+
+    def test_bf16_is_held_to_the_reference_in_bf16(self):
+        self.assertEqual(self.outcome(options=["--bf16"])[0], 0)
+        for factor, code in ((1.01, 0), (1.03, 1)):
+            self.tensors = check.read_safetensors(EXPECTED)
+            for name in self.tensors:
+                if name.startswith("gradients."):
+                    self.scale(name, factor)
+            self.assertEqual(self.outcome(options=["--bf16"])[0], code)
+        self.tensors = check.read_safetensors(EXPECTED)
+        self.tensors["logits"][1][0] += 0.02 * max(map(abs, self.tensors["logits"][1]))
+        self.assertEqual(self.outcome(options=["--bf16"])[0], 1)
 
     def test_bounds_keep_floor_and_ceiling(self):
         self.assertEqual(check.bound_of("logits", 1e-7), 1e-6)
