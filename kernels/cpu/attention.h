@@ -85,6 +85,7 @@ struct attention_kernels {
 void attention_kernels_init(struct attention_kernels *kernels, enum cpu_level level);
 
 /* The overlays, each in its own library. */
+void attention_kernels_init_avx2(struct attention_kernels *kernels);
 void attention_kernels_init_avx512(struct attention_kernels *kernels);
 
 #endif
