@@ -102,6 +102,9 @@ static enum status refuse_unknown(const struct yaml_document *document,
         if (strcmp(cut[i], path) == 0) {
             return yaml_refuse(document, node, fault, NULL, "has keys of its own, not a value");
         }
+        if (strncmp(cut[i], path, strlen(path)) == 0 && strcmp(cut[i] + strlen(path), "[]") == 0) {
+            return yaml_refuse(document, node, fault, NULL, "must be a list");
+        }
     }
     int nearest = text_nearest(path, cut, name_count);
     const char *meant =
