@@ -1,0 +1,207 @@
+#include "arena/drawing.h"
+
+#include "arena/drawing_axes.h"
+#include "arena/drawing_profile.h"
+
+#include <string.h>
+
+/* The page, in CSS pixels. */
+enum {
+    PAGE_WIDTH = 1360,
+    PAGE_HEIGHT = 860,
+    PANEL_LEFT = 92,
+    PANEL_WIDTH = 1060,
+    ARENA_TOP = 104,
+    ARENA_HEIGHT = 500,
+    PROFILE_TOP = 660,
+    PROFILE_HEIGHT = 130,
+    LEGEND_LEFT = 1180,
+    NAME_HEIGHT = 11, /* a rectangle lower than this shows no name */
+    NAME_BYTES_MAX = 60,
+};
+
+static const double NAME_BYTE_WIDTH = 5.4; /* of the 9 px font, on average */
+
+static const char STYLE[] =
+    "<style>\n"
+    "text{font-family:'Inter','Helvetica Neue',Helvetica,Arial,'DejaVu Sans',sans-serif;"
+    "fill:#1f2933}\n"
+    ".title{font-size:19px;font-weight:600}\n"
+    ".facts{font-size:12.5px;fill:#52606d}\n"
+    ".axis{font-size:11.5px;fill:#52606d}\n"
+    ".tick{font-size:11px;fill:#52606d}\n"
+    ".role{font-size:12.5px}\n"
+    ".name{font-size:9px;fill:#fff;stroke:none;pointer-events:none}\n"
+    ".dark{fill:#33290a}\n"
+    ".grid{stroke:#e4e7eb;fill:none}\n"
+    ".rule{stroke:#9aa5b1;fill:none}\n"
+    ".mark{stroke:#616e7c;stroke-dasharray:1 3;fill:none}\n"
+    ".peak{stroke:#111827;stroke-dasharray:6 3;fill:none}\n"
+    ".note{font-size:11.5px;font-weight:600;paint-order:stroke;stroke:#fff;stroke-width:3px}\n"
+    ".e{stroke:#fff;stroke-width:.6}\n"
+    ".t{stroke-width:.35}\n"
+    "rect.e:hover,rect.t:hover{stroke:#000;stroke-width:1.5}\n"
+    "</style>\n";
+
+static struct panel panel_of(const struct drawing *drawing) {
+    const struct plan *plan = drawing->plan;
+    struct panel panel = {.left = PANEL_LEFT,
+                          .top = ARENA_TOP,
+                          .width = PANEL_WIDTH,
+                          .height = ARENA_HEIGHT,
+                          .bytes_top = plan->peak_bytes[drawing->space],
+                          .begin = UINT32_MAX};
+    for (int i = 0; i < plan->extent_count; i++) {
+        const struct extent *extent = &plan->extents[i];
+        if (extent->space == drawing->space) {
+            panel.begin = extent->first < panel.begin ? extent->first : panel.begin;
+            panel.end = extent->last > panel.end ? extent->last : panel.end;
+        }
+    }
+    if (panel.begin >= panel.end) { /* nothing to draw: any scale will do */
+        panel.begin = 0;
+        panel.end = 1;
+        panel.bytes_top = 1;
+    }
+    return panel;
+}
+
+static void write_head(const struct drawing *drawing, int extent_count, struct writer *writer) {
+    const struct plan *plan = drawing->plan;
+    enum space space = drawing->space;
+    char peak[24], grouped[32];
+    writer_add(writer,
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
+               "height=\"%d\" role=\"img\">\n<title>",
+               PAGE_WIDTH, PAGE_HEIGHT, PAGE_WIDTH, PAGE_HEIGHT);
+    writer_add_xml(writer, drawing->title, 200);
+    writer_add(writer, "</title>\n%s<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+               STYLE);
+    writer_add(writer, "<text class=\"title\" x=\"%d\" y=\"38\">", PANEL_LEFT);
+    writer_add_xml(writer, drawing->title, 110);
+    writer_add(writer, "</text>\n<text class=\"facts\" x=\"%d\" y=\"60\">", PANEL_LEFT);
+    writer_add(writer,
+               "%s space: peak %s (%s bytes), %.2f %% above the bound, %d extents, %s</text>\n",
+               space_name(space), text_bytes(plan->peak_bytes[space], peak),
+               text_grouped(plan->peak_bytes[space], grouped), report_gap_percent(plan, space),
+               extent_count, plan->heuristic[space]);
+}
+
+static void write_tooltip(const struct extent *extent, struct writer *writer) {
+    char bytes[24], grouped[32];
+    writer_add(writer, "<title>");
+    writer_add_xml(writer, extent->name, SIZE_MAX);
+    writer_add(writer, "\n%s\n%s (%s bytes)\nsteps [%u, %u)\noffset %llu</title>",
+               extent_role_name(extent->role), text_bytes(extent->bytes, bytes),
+               text_grouped(extent->bytes, grouped), extent->first, extent->last,
+               (unsigned long long)extent->offset);
+}
+
+/* A border is drawn where there is room for one; a name where it fits, cut at the end. */
+static void write_extent(const struct panel *panel, const struct extent *extent,
+                         struct writer *writer) {
+    double x = panel_x(panel, extent->first);
+    double width = panel_x(panel, extent->last) - x;
+    double top = panel_y(panel, (double)(extent->offset + extent->bytes));
+    double height = panel_y(panel, (double)extent->offset) - top;
+    writer_add(writer, "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\">",
+               width >= 3 && height >= 3 ? "e" : "t", x, top, width, height > 0.2 ? height : 0.2);
+    write_tooltip(extent, writer);
+    writer_add(writer, "</rect>\n");
+    double room = (width - 8) / NAME_BYTE_WIDTH;
+    size_t shown = room > NAME_BYTES_MAX ? NAME_BYTES_MAX : room > 0 ? (size_t)room : 0;
+    if (height >= NAME_HEIGHT && shown >= 4) {
+        bool is_light = extent->role == ROLE_WORKSPACE || extent->role == ROLE_CACHE;
+        writer_add(writer, "<text class=\"name%s\" x=\"%.2f\" y=\"%.2f\">", is_light ? " dark" : "",
+                   x + 4, top + height / 2 + 3.2);
+        writer_add_xml(writer, extent->name, shown);
+        writer_add(writer, "</text>\n");
+    }
+}
+
+static void write_extents(const struct panel *panel, const struct drawing *drawing,
+                          struct writer *writer) {
+    for (enum extent_role role = 0; role < ROLE_COUNT; role++) {
+        const char *colour = drawing_role_colour(role);
+        writer_add(writer, "<g fill=\"%s\" stroke=\"%s\">\n", colour, colour);
+        for (int i = 0; i < drawing->plan->extent_count; i++) {
+            const struct extent *extent = &drawing->plan->extents[i];
+            if (extent->space == drawing->space && extent->role == role) {
+                write_extent(panel, extent, writer);
+            }
+        }
+        writer_add(writer, "</g>\n");
+    }
+}
+
+/* A level across the arena, and to the right of it, at `label_y`, what it is. */
+static void write_level(const struct panel *panel, const char *name, uint64_t level_bytes,
+                        double label_y, struct writer *writer) {
+    char bytes[24];
+    double right = panel->left + panel->width;
+    writer_add(writer, "<path class=\"peak\" d=\"M%.1f %.1fH%.1f\"/>\n", panel->left,
+               panel_y(panel, (double)level_bytes), right);
+    writer_add(writer, "<text class=\"note\" x=\"%.1f\" y=\"%.1f\">%s %s</text>\n", right + 8,
+               label_y + 4, name, text_bytes(level_bytes, bytes));
+}
+
+static void write_peak(const struct panel *panel, const struct panel *profile,
+                       const struct drawing *drawing, struct writer *writer) {
+    uint64_t peak_bytes = drawing->plan->peak_bytes[drawing->space];
+    uint64_t bound_bytes = drawing->plan->bound_bytes[drawing->space];
+    uint32_t step = drawing->plan->peak_step[drawing->space];
+    double x = panel_x(panel, step + 0.5);
+    bool is_right = x > panel->left + panel->width * 0.75;
+    char bytes[24];
+    write_level(panel, "peak", peak_bytes, panel->top, writer);
+    if (bound_bytes < peak_bytes) {
+        write_level(panel, "bound", bound_bytes, panel->top + 17, writer);
+    }
+    writer_add(writer, "<path class=\"peak\" d=\"M%.1f %.1fV%.1f\"/>\n", x, panel->top,
+               profile->top + profile->height);
+    writer_add(writer,
+               "<text class=\"note\" text-anchor=\"%s\" x=\"%.1f\" y=\"%.1f\">"
+               "most alive at step %u: %s</text>\n",
+               is_right ? "end" : "start", is_right ? x - 6 : x + 6, profile->top - 10, step,
+               text_bytes(bound_bytes, bytes));
+}
+
+static void write_axes(const struct panel *panel, const struct panel *profile,
+                       const struct drawing *drawing, struct writer *writer) {
+    axes_marks(panel, drawing, true, writer);
+    axes_marks(profile, drawing, false, writer);
+    axes_steps(profile, writer);
+    writer_add(writer, "<text class=\"axis\" text-anchor=\"end\" x=\"%d\" y=\"%d\">",
+               PANEL_LEFT - 8, ARENA_TOP - 14);
+    writer_add(writer, "address</text>\n");
+    writer_add(writer, "<text class=\"axis\" text-anchor=\"end\" x=\"%d\" y=\"%d\">",
+               PANEL_LEFT - 8, PROFILE_TOP - 14);
+    writer_add(writer, "alive</text>\n");
+}
+
+enum status drawing_write(const struct drawing *drawing, int fd, const char *path,
+                          struct region *region, struct fault *fault) {
+    struct writer writer = writer_over(fd);
+    struct role_total totals[ROLE_COUNT];
+    int extent_count = 0;
+    report_role_totals(drawing->plan, drawing->space, region, totals);
+    for (int role = 0; role < ROLE_COUNT; role++) {
+        extent_count += totals[role].extent_count;
+    }
+    struct panel panel = panel_of(drawing);
+    struct panel profile = panel;
+    profile.top = PROFILE_TOP;
+    profile.height = PROFILE_HEIGHT;
+    write_head(drawing, extent_count, &writer);
+    axes_bytes(&panel, 10, &writer);
+    axes_bytes(&profile, 4, &writer);
+    write_extents(&panel, drawing, &writer);
+    drawing_profile(&profile, drawing, region, &writer);
+    write_axes(&panel, &profile, drawing, &writer);
+    if (extent_count > 0) {
+        write_peak(&panel, &profile, drawing, &writer);
+    }
+    axes_legend(totals, LEGEND_LEFT, ARENA_TOP + 56, &writer);
+    writer_add(&writer, "</svg>\n");
+    return writer_end(&writer, path, fault);
+}

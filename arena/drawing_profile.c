@@ -1,0 +1,102 @@
+#include "arena/drawing_profile.h"
+
+enum { COLUMN_COUNT = 480 };
+
+/* Bytes alive in each column, by role. */
+struct profile {
+    uint64_t bytes[ROLE_COUNT][COLUMN_COUNT];
+};
+
+/* alive[role][step]: births add, deaths subtract, and a running sum makes bytes of it. */
+static uint64_t *alive_by_step(const struct panel *panel, const struct drawing *drawing, int role,
+                               struct region *region) {
+    size_t step_count = panel->end - panel->begin;
+    uint64_t *alive = region_alloc(region, step_count + 1, sizeof *alive);
+    for (int i = 0; i < drawing->plan->extent_count; i++) {
+        const struct extent *extent = &drawing->plan->extents[i];
+        if (extent->space == drawing->space && (int)extent->role == role) {
+            alive[extent->first - panel->begin] += extent->bytes;
+            alive[extent->last - panel->begin] -= extent->bytes;
+        }
+    }
+    for (size_t step = 1; step < step_count; step++) {
+        alive[step] += alive[step - 1];
+    }
+    return alive;
+}
+
+static uint64_t alive_in_all(uint64_t *const alive[static ROLE_COUNT], size_t step) {
+    uint64_t bytes = 0;
+    for (int role = 0; role < ROLE_COUNT; role++) {
+        bytes += alive[role][step];
+    }
+    return bytes;
+}
+
+static void fill_profile(const struct panel *panel, const struct drawing *drawing,
+                         struct region *region, struct profile *profile) {
+    uint64_t *alive[ROLE_COUNT];
+    size_t step_count = panel->end - panel->begin;
+    for (int role = 0; role < ROLE_COUNT; role++) {
+        alive[role] = alive_by_step(panel, drawing, role, region);
+    }
+    for (size_t column = 0; column < COLUMN_COUNT; column++) {
+        size_t from = column * step_count / COLUMN_COUNT;
+        size_t to = (column + 1) * step_count / COLUMN_COUNT;
+        size_t fullest = from;
+        for (size_t step = from + 1; step < to; step++) {
+            fullest = alive_in_all(alive, step) > alive_in_all(alive, fullest) ? step : fullest;
+        }
+        for (int role = 0; role < ROLE_COUNT; role++) {
+            profile->bytes[role][column] = alive[role][fullest];
+        }
+    }
+}
+
+static double column_x(const struct panel *panel, int column) {
+    return panel->left + panel->width * column / COLUMN_COUNT;
+}
+
+/* The outline of one role's area: along its upper edge, and back along its lower one. Points are
+ * written only where the height changes. */
+static void write_area(const struct panel *panel, const uint64_t *lower, const uint64_t *upper,
+                       const char *colour, struct writer *writer) {
+    writer_add(writer, "<path fill=\"%s\" d=\"M%.1f %.1f", colour, panel->left,
+               panel_y(panel, (double)upper[0]));
+    for (int column = 1; column < COLUMN_COUNT; column++) {
+        if (upper[column] != upper[column - 1]) {
+            writer_add(writer, "H%.1fV%.1f", column_x(panel, column),
+                       panel_y(panel, (double)upper[column]));
+        }
+    }
+    writer_add(writer, "H%.1fV%.1f", panel->left + panel->width,
+               panel_y(panel, (double)lower[COLUMN_COUNT - 1]));
+    for (int column = COLUMN_COUNT - 1; column > 0; column--) {
+        if (lower[column] != lower[column - 1]) {
+            writer_add(writer, "H%.1fV%.1f", column_x(panel, column),
+                       panel_y(panel, (double)lower[column - 1]));
+        }
+    }
+    writer_add(writer, "H%.1fZ\"/>\n", panel->left);
+}
+
+void drawing_profile(const struct panel *panel, const struct drawing *drawing,
+                     struct region *region, struct writer *writer) {
+    struct profile *profile = region_alloc(region, 1, sizeof *profile);
+    uint64_t *edges = region_alloc(region, 2 * COLUMN_COUNT, sizeof *edges);
+    uint64_t *lower = edges, *upper = edges + COLUMN_COUNT;
+    fill_profile(panel, drawing, region, profile);
+    for (enum extent_role role = 0; role < ROLE_COUNT; role++) {
+        uint64_t sum = 0;
+        for (int column = 0; column < COLUMN_COUNT; column++) {
+            upper[column] = lower[column] + profile->bytes[role][column];
+            sum |= profile->bytes[role][column];
+        }
+        if (sum > 0) {
+            write_area(panel, lower, upper, drawing_role_colour(role), writer);
+        }
+        uint64_t *kept = lower;
+        lower = upper;
+        upper = kept;
+    }
+}
