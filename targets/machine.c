@@ -12,9 +12,10 @@
 #include <unistd.h>
 
 enum {
-    PROC_TEXT_BYTES = 4096,   /* what we ask for stands in the first lines */
-    SYSTEM_PATH_BYTES = 1024, /* of /proc and /sys, which nest little */
-    CGROUP_LEVELS_MAX = 32,   /* containers in containers nest below ten */
+    PROC_TEXT_BYTES = 4096,  /* a process's cgroups or status */
+    STAT_TEXT_BYTES = 2048,  /* meminfo, cpuinfo, memory.stat: what we ask for stands in front */
+    SYSTEM_PATH_BYTES = 512, /* of /proc and /sys, which nest little */
+    CGROUP_LEVELS_MAX = 32,  /* containers in containers nest below ten */
     LARGEST_MAX = 8,
     PROCESS_NAME_BYTES = 32,
 };
@@ -115,7 +116,7 @@ static bool read_number(const char *root, const char *folder, const char *file, 
 static uint64_t droppable_bytes(const char *root, const char *folder,
                                 const struct cgroup_files *files) {
     char path[SYSTEM_PATH_BYTES];
-    char text[PROC_TEXT_BYTES];
+    char text[STAT_TEXT_BYTES];
     uint64_t active = 0;
     uint64_t inactive = 0;
     int length = snprintf(path, sizeof path, "%s/memory.stat", folder);
@@ -161,7 +162,7 @@ static void apply_cpu_quota(const char *root, const char *folder, const struct c
     } else {
         char path[SYSTEM_PATH_BYTES];
         char text[64];
-        snprintf(path, sizeof path, "%.900s/%s", folder, files->quota);
+        snprintf(path, sizeof path, "%.400s/%s", folder, files->quota);
         const char *space = read_text(root, path, text, sizeof text) ? strchr(text, ' ') : NULL;
         period = space != NULL ? strtoull(space + 1, NULL, 10) : 0;
     }
@@ -181,7 +182,7 @@ static void apply_cgroups(const char *root, struct machine *machine) {
         return;
     }
     for (size_t i = 0; i < ARRAY_COUNT(CGROUPS); i++) {
-        char below[SYSTEM_PATH_BYTES / 2];
+        char below[SYSTEM_PATH_BYTES - 64];
         char folder[SYSTEM_PATH_BYTES];
         if (!cgroup_folder(groups, CGROUPS[i].controller, below, sizeof below)) {
             continue;
@@ -212,7 +213,7 @@ static int affinity_count(void) {
 }
 
 static void read_cpu(const char *root, struct machine *machine) {
-    char text[PROC_TEXT_BYTES];
+    char text[STAT_TEXT_BYTES];
     uint64_t khz;
     snprintf(machine->cpu_name, sizeof machine->cpu_name, "unknown CPU");
     if (read_text(root, "/proc/cpuinfo", text, sizeof text)) {
@@ -248,7 +249,7 @@ static const char *strongest_isa(void) {
 }
 
 void machine_read(const char *root, struct machine *machine) {
-    char text[PROC_TEXT_BYTES];
+    char text[STAT_TEXT_BYTES];
     uint64_t total_kib = 0;
     uint64_t available_kib = 0;
     *machine = (struct machine){.cpu_count = affinity_count(), .isa = strongest_isa()};
@@ -308,7 +309,7 @@ void machine_largest_processes(const char *root, int count, struct text *text) {
     struct holder holders[LARGEST_MAX];
     int held = 0;
     char path[SYSTEM_PATH_BYTES];
-    snprintf(path, sizeof path, "%.900s/proc", root);
+    snprintf(path, sizeof path, "%.400s/proc", root);
     DIR *folder = opendir(path);
     if (folder == NULL) {
         return;

@@ -1,4 +1,4 @@
-"""Write the profiles of targets/profiles/ as one C source: embed_profiles.py OUT.c PROFILE.yaml..."""
+"""Write targets/profiles/ as one C source: embed_profiles.py OUT.c PROFILE.yaml..."""
 
 import json
 import pathlib
