@@ -165,7 +165,9 @@ enum status file_remove_folder(const char *path, struct fault *fault) {
     if (failure == 0 && rmdir(path) != 0) {
         failure = errno;
     }
-    return failure == 0 ? OK : fault_set_errno(fault, STATUS_FAILED, path, "cannot remove", failure);
+    return failure == 0
+               ? OK
+               : fault_set_errno(fault, STATUS_FAILED, path, "cannot remove", failure);
 }
 
 bool file_exists(const char *path) {
