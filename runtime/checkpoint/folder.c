@@ -132,25 +132,32 @@ static enum status replace_in_two(const char *from, const char *to, const char *
     if (status != OK) {
         return status;
     }
-    if (rename(to, aside) != 0 || rename(from, to) != 0) {
+    if (rename(to, aside) != 0) {
         return rename_fault(to, fault);
     }
-    return OK;
+    if (rename(from, to) != 0) {
+        status = rename_fault(to, fault);
+        int back = rename(aside, to); /* if this fails too, the old one is found aside */
+        (void)back;
+    }
+    return status;
 }
 
-enum status folder_replace(const char *from, const char *to, const char *aside,
+enum status folder_replace(const char *from, const char *to, const char *aside, bool *replaced,
                            struct fault *fault) {
     char parent[PATH_BYTES];
     enum status status = OK;
     file_folder_of(to, parent, sizeof parent);
     if (rename(from, to) != 0) {
         if (errno != ENOTEMPTY && errno != EEXIST) {
+            *replaced = false;
             return rename_fault(to, fault);
         }
         if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) != 0) {
             status = replace_in_two(from, to, aside, fault);
         }
     }
+    *replaced = status == OK;
     if (status == OK) {
         status = file_sync_folder(parent, fault);
     }

@@ -42,9 +42,10 @@ MUST_CHECK enum status folder_remove(const char *path, struct fault *fault);
 /* folder_replace: put the folder `from` in the place of `to`, which may exist: at every instant
  * `to` is the whole old or the whole new folder (on file systems that can exchange two names; on
  * others the old one stands as `aside` for an instant). The parent is made durable, the old folder
- * removed. */
+ * removed.
+ * *replaced  true once `to` is the new folder, also when a later step fails */
 MUST_CHECK enum status folder_replace(const char *from, const char *to, const char *aside,
-                                      struct fault *fault);
+                                      bool *replaced, struct fault *fault);
 
 /* folder_write_file: folder/name with these bytes, durable. */
 MUST_CHECK enum status folder_write_file(const char *folder, const char *name, const void *bytes,

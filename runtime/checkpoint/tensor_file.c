@@ -64,9 +64,24 @@ static enum status reserve(int fd, const char *path, int64_t bytes, struct fault
     return OK;
 }
 
-static enum status write_pieces(const struct tensor_file *file, int fd, const char *path,
-                                const struct staging *staging, struct fault *fault) {
+static enum status write_source(const struct tensor_source *source, const struct piece_place *place,
+                                const struct piece_feed *feed, const struct staging *staging,
+                                struct fault *fault) {
     enum status status = OK;
+    for (int i = 0; i < source->piece_count && status == OK; i++) {
+        const struct tensor_piece *piece = &source->pieces[i];
+        status = feed == NULL ? OK : feed->fill(feed->context, piece, fault);
+        if (status == OK) {
+            status = piece_write(place, piece, staging, fault);
+        }
+    }
+    return status;
+}
+
+static enum status write_all(const struct tensor_file *file, int fd, const char *path,
+                             const struct piece_feed *feed, const struct staging *staging,
+                             struct fault *fault) {
+    enum status status = file_write_at(fd, path, file->header_text, file->header_bytes, 0, fault);
     for (int i = 0; i < file->header.count && status == OK; i++) {
         const struct tensor_source *source = &file->sources[file->source_of[i]];
         struct piece_place place = {.fd = fd,
@@ -74,15 +89,14 @@ static enum status write_pieces(const struct tensor_file *file, int fd, const ch
                                     .at =
                                         (int64_t)file->header_bytes + file->header.entries[i].begin,
                                     .dtype = source->dtype};
-        for (int piece = 0; piece < source->piece_count && status == OK; piece++) {
-            status = piece_write(&place, &source->pieces[piece], staging, fault);
-        }
+        status = write_source(source, &place, feed, staging, fault);
     }
     return status;
 }
 
 enum status tensor_file_write(const struct tensor_file *file, const char *folder,
-                              const struct staging *staging, struct fault *fault) {
+                              const struct piece_feed *feed, const struct staging *staging,
+                              struct fault *fault) {
     char path[PATH_BYTES];
     int fd = -1;
     file_join(folder, file->name, path, sizeof path);
@@ -92,10 +106,7 @@ enum status tensor_file_write(const struct tensor_file *file, const char *folder
     }
     status = reserve(fd, path, file->bytes, fault);
     if (status == OK) {
-        status = file_write_at(fd, path, file->header_text, file->header_bytes, 0, fault);
-    }
-    if (status == OK) {
-        status = write_pieces(file, fd, path, staging, fault);
+        status = write_all(file, fd, path, feed, staging, fault);
     }
     if (status != OK) {
         close(fd);

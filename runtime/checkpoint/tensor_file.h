@@ -30,11 +30,18 @@ struct tensor_file {
 void tensor_file_plan(const char *name, const struct tensor_source *sources, int source_count,
                       struct region *region, struct tensor_file *file);
 
+/* Where pieces whose memory is shared get their values: called before each piece is written. */
+struct piece_feed {
+    enum status (*fill)(void *context, const struct tensor_piece *piece, struct fault *fault);
+    void *context;
+};
+
 /* tensor_file_write: the file `folder`/name: space reserved, header, every piece, fsync. After
- * seal too.
+ * seal too. `feed` is NULL when every piece's memory holds its values.
  * errors  STATUS_FIT when the disk is full, STATUS_FAILED otherwise; STATUS_INPUT from piece_write.
  *         A part of the file may be left */
 MUST_CHECK enum status tensor_file_write(const struct tensor_file *file, const char *folder,
+                                         const struct piece_feed *feed,
                                          const struct staging *staging, struct fault *fault);
 
 /* tensor_file_read: fill every piece from `folder`/name, bit for bit.

@@ -43,7 +43,7 @@ struct weights_save_args {
     int64_t shard_bytes_max; /* 0: WEIGHT_SHARD_BYTES */
 };
 
-/* A model folder laid out before it is written. */
+/* A model folder laid out before it is written. 12 KiB: not for the stack. */
 struct weights_save {
     char folder[PATH_BYTES], temporary[PATH_BYTES], aside[PATH_BYTES];
     const char *model_folder;
@@ -53,7 +53,8 @@ struct weights_save {
     size_t index_length;
     const char *config_text;
     size_t config_length;
-    int64_t bytes; /* of all files that are written */
+    const struct piece_feed *feed; /* NULL, or set by the caller before weights_save_run */
+    int64_t bytes;                 /* of all files that are written */
 };
 
 /* weights_save_plan: lay out the folder; nothing is written.

@@ -34,7 +34,7 @@ static void save_now(struct fixture *fixture, const struct weights_save_args *ar
 
 static size_t read_target(const struct fixture *fixture, const char *name, char *buffer,
                           size_t capacity) {
-    char path[PATH_BYTES];
+    static char path[PATH_BYTES];
     size_t length = 0;
     struct fault fault;
     file_join(fixture->target, name, path, sizeof path);
@@ -43,7 +43,7 @@ static size_t read_target(const struct fixture *fixture, const char *name, char 
 }
 
 static bool target_has(const struct fixture *fixture, const char *name) {
-    char path[PATH_BYTES];
+    static char path[PATH_BYTES];
     file_join(fixture->target, name, path, sizeof path);
     return file_exists(path);
 }
@@ -81,7 +81,7 @@ static void save_writes_shards_within_the_limit_and_their_index(void **state) {
     struct weights_save_args args = save_args(fixture);
     args.shard_bytes_max = 512; /* the embedding alone */
     save_now(fixture, &args);
-    char index[8192];
+    static char index[8192];
     read_target(fixture, "model.safetensors.index.json", index, sizeof index);
     /* 16*8 + 4 norms.. : embedding 128, norms 3*8, q 64, k 32, v 32, o 64, mlp 3*96 = 632 */
     assert_non_null(strstr(index, "\"total_parameters\": 632,"));
@@ -103,8 +103,8 @@ static void save_keeps_config_but_for_its_type_and_copies_the_tokenizer(void **s
     struct weights_save_args args = save_args(fixture);
     args.dtype = DTYPE_BF16;
     save_now(fixture, &args);
-    char text[2048];
-    char wanted[2048];
+    static char text[2048];
+    static char wanted[2048];
     read_target(fixture, "config.json", text, sizeof text);
     strcpy(wanted, fixture->config);
     strcpy(strstr(wanted, "\"float32\""), "\"bfloat16\"\n}\n");

@@ -1,0 +1,99 @@
+/* A snapshot's weights as a Hugging Face model folder, one tensor in memory at a time. */
+#include "base/file.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/snapshot.h"
+#include "runtime/checkpoint/snapshot_files.h"
+#include "runtime/checkpoint/weights.h"
+
+enum { EXPORT_STAGING_BYTES = 1 << 22 };
+
+/* Every piece has the same memory; it is filled just before it is written. */
+static enum status fill(void *context, const struct tensor_piece *piece, struct fault *fault) {
+    const struct safetensors *file = context;
+    const struct safetensors_entry *entry = safetensors_find(file, piece->name);
+    return safetensors_read(file, entry, 0, piece->memory, (size_t)(entry->end - entry->begin),
+                            fault);
+}
+
+static enum status describe_piece(const struct safetensors *file,
+                                  const struct safetensors_entry *entry, struct tensor_piece *piece,
+                                  struct fault *fault) {
+    bool loads = safetensors_dtype_loads(entry->dtype, &piece->dtype);
+    if (!loads || piece->dtype == DTYPE_I32 || entry->rank > TENSOR_RANK_MAX ||
+        entry->elements == 0) {
+        return fault_set(fault, STATUS_INPUT, file->path, NULL, "tensor '%s' is no weight",
+                         entry->name);
+    }
+    piece->name = entry->name;
+    piece->rank = entry->rank;
+    for (int axis = 0; axis < entry->rank; axis++) {
+        piece->shape[axis] = entry->shape[axis];
+    }
+    return OK;
+}
+
+static enum status plan_pieces(const struct safetensors *file, struct region *region,
+                               struct tensor_piece *pieces, struct fault *fault) {
+    int64_t largest = 0;
+    for (int i = 0; i < file->header.count; i++) {
+        const struct safetensors_entry *entry = &file->header.entries[i];
+        enum status status = describe_piece(file, entry, &pieces[i], fault);
+        if (status != OK) {
+            return status;
+        }
+        largest = entry->end - entry->begin > largest ? entry->end - entry->begin : largest;
+    }
+    void *memory = region_alloc(region, (size_t)largest, 1);
+    for (int i = 0; i < file->header.count; i++) {
+        pieces[i].memory = memory;
+    }
+    return OK;
+}
+
+static enum status export_from(const struct snapshot *snapshot, struct safetensors *file,
+                               struct weights_save_args *args, struct region *region,
+                               struct fault *fault) {
+    char path[PATH_BYTES];
+    struct tensor_piece *pieces = region_alloc(region, (size_t)file->header.count, sizeof *pieces);
+    char *config = region_alloc(region, CONFIG_BYTES_MAX + 1, 1);
+    file_join(snapshot->path, SNAPSHOT_CONFIG_NAME, path, sizeof path);
+    enum status status =
+        file_read_text(path, config, CONFIG_BYTES_MAX + 1, &args->config_length, fault);
+    if (status == OK) {
+        status = plan_pieces(file, region, pieces, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    args->config_text = config;
+    args->pieces = pieces;
+    args->piece_count = file->header.count;
+    struct weights_save *save = region_alloc(region, 1, sizeof *save);
+    const struct piece_feed feed = {fill, file};
+    const struct staging staging = {region_alloc(region, EXPORT_STAGING_BYTES, 1),
+                                    EXPORT_STAGING_BYTES};
+    status = weights_save_plan(args, region, save, fault);
+    if (status == OK) {
+        save->feed = &feed;
+        status = weights_save_run(save, &staging, fault);
+    }
+    return status;
+}
+
+enum status snapshot_export(const struct snapshot *snapshot, const char *folder, enum dtype dtype,
+                            struct fault *fault) {
+    char path[PATH_BYTES];
+    struct region region = {0};
+    struct safetensors file;
+    bool has_model = snapshot->model_folder[0] != '\0' && file_is_folder(snapshot->model_folder);
+    struct weights_save_args args = {
+        .folder = folder, .model_folder = has_model ? snapshot->model_folder : "", .dtype = dtype};
+    file_join(snapshot->path, SNAPSHOT_WEIGHTS_NAME, path, sizeof path);
+    enum status status = safetensors_open(path, &region, &file, fault);
+    if (status == OK) {
+        status = export_from(snapshot, &file, &args, &region, fault);
+        safetensors_close(&file);
+    }
+    region_finish(&region);
+    return status;
+}

@@ -1,0 +1,75 @@
+#include "runtime/checkpoint/snapshot_files.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static const char *prefixed(struct region *region, const char *prefix, const char *name) {
+    char buffer[2 * NAME_BYTES];
+    struct text text = text_over(buffer, sizeof buffer);
+    text_add(&text, "%s%s", prefix, name);
+    ASSERT(!text.cut);
+    return prefix[0] == '\0' ? name : region_text(region, buffer);
+}
+
+static int add_sources(const struct snapshot_group *group, struct region *region,
+                       struct tensor_source *sources) {
+    int count = 0;
+    for (int i = 0; i < group->piece_count; i++) {
+        const struct tensor_piece *piece = &group->pieces[i];
+        if (i > 0 && strcmp(group->pieces[i - 1].name, piece->name) == 0) {
+            sources[count - 1].piece_count++;
+            continue;
+        }
+        sources[count++] =
+            (struct tensor_source){.name = prefixed(region, group->prefix, piece->name),
+                                   .dtype = piece->dtype,
+                                   .pieces = piece,
+                                   .piece_count = 1};
+    }
+    return count;
+}
+
+int snapshot_plan_files(const struct snapshot_group *groups, int group_count, struct region *region,
+                        struct tensor_file *files) {
+    int file_count = 0;
+    for (int first = 0, end = 0; first < group_count; first = end) {
+        size_t pieces = 0;
+        for (end = first; end < group_count && strcmp(groups[end].file, groups[first].file) == 0;
+             end++) {
+            pieces += (size_t)groups[end].piece_count;
+        }
+        struct tensor_source *sources = region_alloc(region, pieces, sizeof *sources);
+        int count = 0;
+        for (int i = first; i < end; i++) {
+            count += add_sources(&groups[i], region, sources + count);
+        }
+        ASSERT(file_count < SNAPSHOT_FILES_MAX - 1);
+        tensor_file_plan(groups[first].file, sources, count, region, &files[file_count++]);
+    }
+    return file_count;
+}
+
+enum status snapshot_check_sizes(const char *folder, const struct snapshot *snapshot,
+                                 struct fault *fault) {
+    for (int i = 0; i < snapshot->file_count; i++) {
+        const struct snapshot_file *file = &snapshot->files[i];
+        char path[PATH_BYTES];
+        int fd = -1;
+        int64_t bytes = 0;
+        file_join(folder, file->name, path, sizeof path);
+        enum status status = file_open_read(path, &fd, &bytes, fault);
+        if (status != OK) {
+            return status;
+        }
+        close(fd);
+        if (bytes != file->bytes) {
+            return fault_set(fault, STATUS_INPUT, path, NULL,
+                             "damaged: has %lld bytes, was saved with %lld", (long long)bytes,
+                             (long long)file->bytes);
+        }
+    }
+    return OK;
+}

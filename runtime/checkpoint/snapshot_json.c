@@ -1,0 +1,280 @@
+#include "runtime/checkpoint/snapshot_json.h"
+
+#include "base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FORMAT = 1,
+    JSON_ESCAPE_MAX = 6,                                      /* one byte as \u0000 */
+    FIXED_BYTES = 1024,                                       /* braces, names, numbers */
+    LINE_BYTES = 192 + JSON_ESCAPE_MAX * SNAPSHOT_NAME_BYTES, /* a file or a value */
+};
+
+static const char SEAL_OPENING[] = ",\n  \"blake2b\": \"";
+static const char SEAL_CLOSING[] = "\"\n}\n";
+
+size_t snapshot_json_bytes(const char *keys, const char *model_folder) {
+    return FIXED_BYTES + JSON_ESCAPE_MAX * (strlen(keys) + strlen(model_folder)) +
+           LINE_BYTES * (SNAPSHOT_FILES_MAX + SNAPSHOT_VALUES_MAX);
+}
+
+static void add_files(const struct snapshot *snapshot, struct text *text) {
+    char hex[HASH_HEX_BYTES];
+    text_add(text, ",\n  \"files\": [");
+    for (int i = 0; i < snapshot->file_count; i++) {
+        const struct snapshot_file *file = &snapshot->files[i];
+        text_add(text, "%s\n    {\"name\": ", i == 0 ? "" : ",");
+        text_add_json(text, file->name);
+        text_add(text, ", \"bytes\": %lld, \"blake2b\": \"%s\"}", (long long)file->bytes,
+                 hash_hex(&file->hash, hex));
+    }
+    text_add(text, "\n  ]");
+}
+
+/* Numbers of 64 bits are strings: readers of JSON may keep 53 bits of a number. */
+static void add_values(const struct snapshot *snapshot, struct text *text) {
+    text_add(text, ",\n  \"values\": {");
+    for (int i = 0; i < snapshot->value_count; i++) {
+        text_add(text, "%s\n    ", i == 0 ? "" : ",");
+        text_add_json(text, snapshot->values[i].name);
+        text_add(text, ": \"%llu\"", (unsigned long long)snapshot->values[i].value);
+    }
+    text_add(text, "\n  }");
+}
+
+void snapshot_json_write(const struct snapshot *snapshot, struct text *text) {
+    char hex[HASH_HEX_BYTES];
+    text_add(text, "{\n  \"format\": %d,\n  \"step\": %lld,\n  \"sequence\": \"%llu\"", FORMAT,
+             (long long)snapshot->step, (unsigned long long)snapshot->sequence);
+    text_add(text, ",\n  \"saved_at\": %.3f,\n  \"seed\": \"%llu\"", snapshot->saved_at,
+             (unsigned long long)snapshot->seed);
+    text_add(text, ",\n  \"plan_hash\": \"%s\",\n  \"layout\": \"whole tensors\"",
+             hash_hex(&snapshot->plan_hash, hex));
+    add_values(snapshot, text);
+    add_files(snapshot, text);
+    text_add(text, ",\n  \"model_folder\": ");
+    text_add_json(text, snapshot->model_folder);
+    text_add(text, ",\n  \"keys\": ");
+    text_add_json(text, snapshot->keys);
+    struct hash hash = hash_of(text->bytes, text->length);
+    text_add(text, "%s%s%s", SEAL_OPENING, hash_hex(&hash, hex), SEAL_CLOSING);
+}
+
+static enum status check_seal(const char *json, size_t length, const char *place,
+                              struct fault *fault) {
+    const size_t seal_bytes = strlen(SEAL_OPENING) + HASH_HEX_BYTES - 1 + strlen(SEAL_CLOSING);
+    char hex[HASH_HEX_BYTES];
+    if (length > seal_bytes) {
+        const char *seal = json + length - seal_bytes;
+        struct hash hash = hash_of(json, length - seal_bytes);
+        hash_hex(&hash, hex);
+        if (memcmp(seal, SEAL_OPENING, strlen(SEAL_OPENING)) == 0 &&
+            memcmp(seal + strlen(SEAL_OPENING), hex, strlen(hex)) == 0) {
+            return OK;
+        }
+    }
+    return fault_set(fault, STATUS_INPUT, place, NULL, "damaged: its own hash does not match");
+}
+
+static enum status missing(const struct json_node *object, const char *key, struct fault *fault) {
+    return json_fault_member(object, key, fault, "is missing");
+}
+
+static enum status get_text(const struct json_node *object, const char *key, const char **value,
+                            struct fault *fault) {
+    bool present = false;
+    enum status status = json_get_text(object, key, value, &present, fault);
+    return status == OK && !present ? missing(object, key, fault) : status;
+}
+
+static enum status get_i64(const struct json_node *object, const char *key, int64_t *value,
+                           struct fault *fault) {
+    bool present = false;
+    enum status status = json_get_i64(object, key, value, &present, fault);
+    return status == OK && !present ? missing(object, key, fault) : status;
+}
+
+static bool parse_u64(const char *text, uint64_t *value) {
+    uint64_t sum = 0;
+    size_t length = strlen(text);
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(sum, 10, &sum) ||
+            __builtin_add_overflow(sum, (uint64_t)(text[i] - '0'), &sum)) {
+            return false;
+        }
+    }
+    *value = sum;
+    return length > 0;
+}
+
+static enum status get_u64(const struct json_node *object, const char *key, uint64_t *value,
+                           struct fault *fault) {
+    const char *text = NULL;
+    enum status status = get_text(object, key, &text, fault);
+    if (status == OK && !parse_u64(text, value)) {
+        return json_fault_member(object, key, fault, "is not a whole number");
+    }
+    return status;
+}
+
+static enum status get_hash(const struct json_node *object, const char *key, struct hash *hash,
+                            struct fault *fault) {
+    static const char DIGITS[] = "0123456789abcdef";
+    const char *text = NULL;
+    enum status status = get_text(object, key, &text, fault);
+    if (status != OK) {
+        return status;
+    }
+    struct hash parsed = {{0}};
+    bool good = strlen(text) == 2 * HASH_BYTES;
+    for (size_t i = 0; good && i < 2 * HASH_BYTES; i++) {
+        const char *digit = strchr(DIGITS, text[i]);
+        good = digit != NULL;
+        parsed.bytes[i / 2] = (uint8_t)(parsed.bytes[i / 2] << 4 | (good ? digit - DIGITS : 0));
+    }
+    if (!good) {
+        return json_fault_member(object, key, fault, "is not a hash");
+    }
+    *hash = parsed;
+    return OK;
+}
+
+/* A name of a file of the folder itself, or of a value. */
+static bool copy_name(const char *text, char name[static SNAPSHOT_NAME_BYTES]) {
+    size_t length = strlen(text);
+    if (length == 0 || length >= SNAPSHOT_NAME_BYTES || text[0] == '.' ||
+        strchr(text, '/') != NULL) {
+        return false;
+    }
+    memcpy(name, text, length + 1);
+    return true;
+}
+
+static enum status read_file(const struct json_node *node, struct snapshot_file *file,
+                             struct fault *fault) {
+    const char *name = NULL;
+    enum status status = json_as_object(node, fault);
+    if (status == OK) {
+        status = get_text(node, "name", &name, fault);
+    }
+    if (status == OK && !copy_name(name, file->name)) {
+        return json_fault_member(node, "name", fault, "is not a file's name");
+    }
+    if (status == OK) {
+        status = get_i64(node, "bytes", &file->bytes, fault);
+    }
+    return status == OK ? get_hash(node, "blake2b", &file->hash, fault) : status;
+}
+
+static enum status read_files(const struct json_node *root, struct snapshot *snapshot,
+                              struct fault *fault) {
+    struct json_node list;
+    bool present = false;
+    enum status status = json_get_array(root, "files", &list, &present, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (!present || json_count(&list) > SNAPSHOT_FILES_MAX) {
+        return json_fault_member(root, "files", fault, "is missing or too long");
+    }
+    for (size_t i = 0; i < json_count(&list) && status == OK; i++) {
+        struct json_node node = json_element(&list, i);
+        status = read_file(&node, &snapshot->files[snapshot->file_count++], fault);
+    }
+    return status;
+}
+
+static enum status read_values(const struct json_node *root, struct snapshot *snapshot,
+                               struct fault *fault) {
+    struct json_node object;
+    bool present = false;
+    enum status status = json_get_object(root, "values", &object, &present, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (!present || json_count(&object) > SNAPSHOT_VALUES_MAX) {
+        return json_fault_member(root, "values", fault, "is missing or too long");
+    }
+    struct json_walk walk = json_walk_over(&object);
+    while (status == OK && json_walk_next(&walk)) {
+        struct snapshot_value *value = &snapshot->values[snapshot->value_count++];
+        if (!copy_name(walk.member.key, value->name)) {
+            return json_fault(&walk.member, fault, NULL, "is not a value's name");
+        }
+        status = get_u64(&object, walk.member.key, &value->value, fault);
+    }
+    return status;
+}
+
+static enum status read_numbers(const struct json_node *root, struct snapshot *snapshot,
+                                struct fault *fault) {
+    int64_t format = 0;
+    enum status status = get_i64(root, "format", &format, fault);
+    if (status == OK && format != FORMAT) {
+        return json_fault_member(root, "format", fault, "is %lld; this version reads %d",
+                                 (long long)format, FORMAT);
+    }
+    if (status == OK) {
+        status = get_i64(root, "step", &snapshot->step, fault);
+    }
+    if (status == OK && snapshot->step < 0) {
+        return json_fault_member(root, "step", fault, "is below 0");
+    }
+    if (status == OK) {
+        status = get_u64(root, "sequence", &snapshot->sequence, fault);
+    }
+    if (status == OK) {
+        status = get_u64(root, "seed", &snapshot->seed, fault);
+    }
+    if (status == OK) {
+        status = json_get_f64(root, "saved_at", &snapshot->saved_at, NULL, fault);
+    }
+    return status == OK ? get_hash(root, "plan_hash", &snapshot->plan_hash, fault) : status;
+}
+
+static enum status read_texts(const struct json_node *root, struct region *region,
+                              struct snapshot *snapshot, struct fault *fault) {
+    const char *keys = NULL;
+    const char *model_folder = NULL;
+    enum status status = get_text(root, "keys", &keys, fault);
+    if (status == OK) {
+        status = get_text(root, "model_folder", &model_folder, fault);
+    }
+    if (status == OK) {
+        snapshot->keys = region_text(region, keys);
+        snapshot->model_folder = region_text(region, model_folder);
+    }
+    return status;
+}
+
+enum status snapshot_json_parse(const char *json, size_t length, const char *place,
+                                struct region *region, struct snapshot *snapshot,
+                                struct fault *fault) {
+    enum status status = check_seal(json, length, place, fault);
+    if (status != OK) {
+        return status;
+    }
+    struct json_document document;
+    struct snapshot read = {0};
+    status = json_parse(json, length, SNAPSHOT_JSON_BYTES_MAX, place, &document, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = read_numbers(&document.root, &read, fault);
+    if (status == OK) {
+        status = read_values(&document.root, &read, fault);
+    }
+    if (status == OK) {
+        status = read_files(&document.root, &read, fault);
+    }
+    if (status == OK) {
+        status = read_texts(&document.root, region, &read, fault);
+    }
+    json_finish(&document);
+    if (status == OK) {
+        *snapshot = read;
+    }
+    return status;
+}

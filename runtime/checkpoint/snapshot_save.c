@@ -1,0 +1,276 @@
+/* Writing snapshots: laid out before seal, written, made durable, put in place and thinned out
+ * after it, without an allocation. */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/checkpoint/file_hash.h"
+#include "runtime/checkpoint/folder.h"
+#include "runtime/checkpoint/snapshot.h"
+#include "runtime/checkpoint/snapshot_files.h"
+#include "runtime/checkpoint/snapshot_json.h"
+#include "runtime/checkpoint/snapshot_path.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An interrupted save leaves .tmp- folders, and on file systems that cannot exchange names perhaps
+ * the replaced snapshot aside. */
+static enum status clear_one(const char *folder, enum snapshot_place place, int64_t step,
+                             struct fault *fault) {
+    char path[PATH_BYTES];
+    char done[PATH_BYTES];
+    snapshot_path(folder, place, step, path);
+    snapshot_path(folder, SNAPSHOT_DONE, step, done);
+    if (place == SNAPSHOT_ASIDE && !file_exists(done)) {
+        return file_publish(path, done, fault);
+    }
+    return folder_remove(path, fault);
+}
+
+/* One folder at a time, as clearing changes what is walked. */
+static enum status clear_leftovers(const char *folder, struct fault *fault) {
+    enum status status = OK;
+    for (bool again = true; again && status == OK;) {
+        struct folder_walk walk;
+        status = folder_walk_begin(folder, &walk, fault);
+        if (status != OK) {
+            return status;
+        }
+        enum snapshot_place place = SNAPSHOT_DONE;
+        int64_t step = 0;
+        again = false;
+        while (!again && folder_walk_next(&walk)) {
+            again = walk.is_folder && snapshot_parse_name(walk.name, &place, &step) &&
+                    place != SNAPSHOT_DONE;
+        }
+        folder_walk_end(&walk);
+        if (again) {
+            status = clear_one(folder, place, step, fault);
+        }
+    }
+    return status;
+}
+
+/* What the folder holds, so that retention goes on where an earlier run ended. Unreadable snapshots
+ * are neither counted nor removed. */
+static enum status note_existing(struct snapshot_writer *writer, struct fault *fault) {
+    struct region region = {0};
+    struct snapshot_listed *listed = NULL;
+    int count = 0;
+    enum status status = snapshot_list(writer->args.folder, &region, &listed, &count, fault);
+    for (int i = 0; status == OK && i < count; i++) {
+        if (listed[i].readable) {
+            writer->kept[writer->kept_count++] =
+                (struct snapshot_kept){listed[i].snapshot.step, listed[i].snapshot.sequence};
+        }
+    }
+    region_finish(&region);
+    return status;
+}
+
+/* What is going to be written must be readable: texts from outside may not be. */
+static enum status try_json(const struct snapshot_writer *writer, struct fault *fault) {
+    struct region region = {0};
+    struct snapshot written = {.keys = writer->args.keys,
+                               .model_folder = writer->args.model_folder};
+    struct snapshot read;
+    struct text text = text_over(writer->json, writer->json_capacity);
+    snapshot_json_write(&written, &text);
+    ASSERT(!text.cut);
+    enum status status =
+        snapshot_json_parse(text.bytes, text.length, SNAPSHOT_JSON_NAME, &region, &read, fault);
+    region_finish(&region);
+    return status;
+}
+
+enum status snapshot_writer_init(const struct snapshot_args *args, struct region *region,
+                                 struct snapshot_writer *writer, struct fault *fault) {
+    struct snapshot_writer made = {.args = *args};
+    ASSERT(args->keep >= 1 && strlen(args->keys) < SNAPSHOT_KEYS_BYTES_MAX);
+    enum status status = file_make_folders(args->folder, fault);
+    if (status == OK) {
+        status = clear_leftovers(args->folder, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    made.files = region_alloc(region, SNAPSHOT_FILES_MAX, sizeof *made.files);
+    made.file_count = snapshot_plan_files(args->groups, args->group_count, region, made.files);
+    made.json_capacity = snapshot_json_bytes(args->keys, args->model_folder);
+    made.json = region_alloc(region, made.json_capacity, 1);
+    made.begun = region_alloc(region, PATH_BYTES, 1);
+    made.done = region_alloc(region, PATH_BYTES, 1);
+    made.aside = region_alloc(region, PATH_BYTES, 1);
+    made.kept = region_alloc(region, SNAPSHOTS_MAX + 1, sizeof *made.kept);
+    made.bytes = (int64_t)(made.json_capacity + args->config_length);
+    for (int i = 0; i < made.file_count; i++) {
+        made.bytes += made.files[i].bytes;
+    }
+    status = note_existing(&made, fault);
+    if (status == OK) {
+        status = try_json(&made, fault);
+    }
+    if (status == OK) {
+        *writer = made;
+    }
+    return status;
+}
+
+static enum status note_file(const char *folder, const char *name, const struct staging *staging,
+                             struct snapshot *snapshot, struct fault *fault) {
+    struct snapshot_file *file = &snapshot->files[snapshot->file_count++];
+    char path[PATH_BYTES];
+    ASSERT(strlen(name) < sizeof file->name);
+    memcpy(file->name, name, strlen(name) + 1);
+    file_join(folder, name, path, sizeof path);
+    return file_hash(path, staging->memory, staging->bytes, &file->hash, &file->bytes, fault);
+}
+
+static enum status write_files(const struct snapshot_writer *writer, const char *folder,
+                               const struct staging *staging, struct snapshot *snapshot,
+                               struct fault *fault) {
+    enum status status = OK;
+    for (int i = 0; i < writer->file_count && status == OK; i++) {
+        status = tensor_file_write(&writer->files[i], folder, NULL, staging, fault);
+        if (status == OK) {
+            status = note_file(folder, writer->files[i].name, staging, snapshot, fault);
+        }
+    }
+    if (status == OK) {
+        status = folder_write_file(folder, SNAPSHOT_CONFIG_NAME, writer->args.config_text,
+                                   writer->args.config_length, fault);
+    }
+    return status == OK ? note_file(folder, SNAPSHOT_CONFIG_NAME, staging, snapshot, fault)
+                        : status;
+}
+
+static uint64_t next_sequence(const struct snapshot_writer *writer) {
+    return writer->kept_count == 0 ? 1 : writer->kept[writer->kept_count - 1].sequence + 1;
+}
+
+static struct snapshot describe(const struct snapshot_writer *writer,
+                                const struct snapshot_state *state) {
+    struct snapshot snapshot = {.step = state->step,
+                                .sequence = next_sequence(writer),
+                                .seed = state->seed,
+                                .saved_at = clock_unix_s(),
+                                .plan_hash = writer->args.plan_hash,
+                                .keys = writer->args.keys,
+                                .model_folder = writer->args.model_folder,
+                                .value_count = state->value_count};
+    ASSERT(state->step >= 0 && state->value_count <= SNAPSHOT_VALUES_MAX);
+    for (int i = 0; i < state->value_count; i++) {
+        snapshot.values[i] = state->values[i];
+    }
+    return snapshot;
+}
+
+/* Everything into writer->begun, snapshot.json last, all of it durable. *length: of its text.
+ */
+static enum status write_snapshot(const struct snapshot_writer *writer,
+                                  const struct staging *staging, struct snapshot *snapshot,
+                                  size_t *length, struct fault *fault) {
+    enum status status = folder_make_empty(writer->begun, fault);
+    if (status == OK) {
+        status = write_files(writer, writer->begun, staging, snapshot, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    struct text text = text_over(writer->json, writer->json_capacity);
+    snapshot_json_write(snapshot, &text);
+    ASSERT(!text.cut);
+    *length = text.length;
+    status = folder_write_file(writer->begun, SNAPSHOT_JSON_NAME, text.bytes, text.length, fault);
+    return status == OK ? file_sync_folder(writer->begun, fault) : status;
+}
+
+/* Before anything older goes: what stands in place is all there. */
+static enum status check_complete(const struct snapshot_writer *writer, size_t json_length,
+                                  const struct snapshot *snapshot, const struct staging *staging,
+                                  struct fault *fault) {
+    char path[PATH_BYTES];
+    struct hash wanted = hash_of(writer->json, json_length);
+    struct hash found;
+    int64_t bytes = 0;
+    file_join(writer->done, SNAPSHOT_JSON_NAME, path, sizeof path);
+    enum status status = file_hash(path, staging->memory, staging->bytes, &found, &bytes, fault);
+    if (status == OK && !hash_equal(&found, &wanted)) {
+        return fault_set(fault, STATUS_FAILED, path, "check the disk", "is not what was written");
+    }
+    return status == OK ? snapshot_check_sizes(writer->done, snapshot, fault) : status;
+}
+
+static void note_saved(struct snapshot_writer *writer, const struct snapshot *snapshot) {
+    int left = 0;
+    for (int i = 0; i < writer->kept_count; i++) {
+        if (writer->kept[i].step != snapshot->step) {
+            writer->kept[left++] = writer->kept[i];
+        }
+    }
+    ASSERT(left <= SNAPSHOTS_MAX);
+    writer->kept[left++] = (struct snapshot_kept){snapshot->step, snapshot->sequence};
+    writer->kept_count = left;
+}
+
+/* First out of its place, at once, so that no half of it ever looks like a snapshot; what an error
+ * left aside goes before it, or would be taken for it. */
+static enum status remove_one(struct snapshot_writer *writer, int64_t step, struct fault *fault) {
+    const char *folder = writer->args.folder;
+    snapshot_path(folder, SNAPSHOT_BEGUN, step, writer->begun);
+    snapshot_path(folder, SNAPSHOT_DONE, step, writer->done);
+    snapshot_path(folder, SNAPSHOT_ASIDE, step, writer->aside);
+    enum status status = folder_remove(writer->begun, fault);
+    if (status == OK) {
+        status = folder_remove(writer->aside, fault);
+    }
+    if (status == OK && rename(writer->done, writer->begun) != 0) {
+        return errno == ENOENT
+                   ? OK
+                   : fault_set_errno(fault, STATUS_FAILED, writer->done, "cannot remove", errno);
+    }
+    return status == OK ? folder_remove(writer->begun, fault) : status;
+}
+
+/* A snapshot that cannot be removed costs disk, not the run: it is tried again at the next save. */
+static void thin_out(struct snapshot_writer *writer) {
+    struct fault fault;
+    while (writer->kept_count > writer->args.keep) {
+        if (remove_one(writer, writer->kept[0].step, &fault) != OK) {
+            log_line(LOG_WARNING, "%s: %s", fault.place, fault.reason);
+            return;
+        }
+        writer->kept_count--;
+        memmove(writer->kept, writer->kept + 1, (size_t)writer->kept_count * sizeof *writer->kept);
+    }
+}
+
+enum status snapshot_save(struct snapshot_writer *writer, const struct snapshot_state *state,
+                          const struct staging *staging, struct fault *fault) {
+    const char *folder = writer->args.folder;
+    struct snapshot snapshot = describe(writer, state);
+    size_t json_length = 0;
+    snapshot_path(folder, SNAPSHOT_BEGUN, state->step, writer->begun);
+    snapshot_path(folder, SNAPSHOT_DONE, state->step, writer->done);
+    snapshot_path(folder, SNAPSHOT_ASIDE, state->step, writer->aside);
+    bool replaced = false;
+    enum status status = write_snapshot(writer, staging, &snapshot, &json_length, fault);
+    if (status == OK) {
+        status = folder_replace(writer->begun, writer->done, writer->aside, &replaced, fault);
+    }
+    if (!replaced) {
+        struct fault ignored; /* the first fault is the one to tell */
+        enum status cleaned = folder_remove(writer->begun, &ignored);
+        (void)cleaned;
+        return status;
+    }
+    note_saved(writer, &snapshot);
+    if (status == OK) {
+        status = check_complete(writer, json_length, &snapshot, staging, fault);
+    }
+    if (status == OK) {
+        thin_out(writer);
+    }
+    return status;
+}

@@ -1,0 +1,38 @@
+/* run_fixture: the state of a small run whose every element follows from the step. */
+#ifndef SKEP_TESTS_UNIT_CHECKPOINT_RUN_FIXTURE_H
+#define SKEP_TESTS_UNIT_CHECKPOINT_RUN_FIXTURE_H
+
+#include "runtime/checkpoint/snapshot.h"
+
+enum { RUN_TENSORS = 3, RUN_GROUPS = 3, RUN_STAGING = STAGING_BYTES_MIN };
+
+struct run_fixture {
+    char folder[96];
+    struct tensor_piece pieces[RUN_GROUPS][RUN_TENSORS];
+    struct snapshot_group groups[RUN_GROUPS];
+    struct snapshot_args args;
+    struct region region;
+    struct staging staging;
+    struct fault fault;
+};
+
+/* A new folder, with `keep` snapshots to be kept. */
+struct run_fixture *run_start(int keep);
+void run_finish(struct run_fixture *run);
+
+/* The tensors after `step` steps; whether they are that, bit for bit. */
+void run_set(struct run_fixture *run, int64_t step);
+bool run_is(const struct run_fixture *run, int64_t step);
+void run_clear(struct run_fixture *run);
+
+void run_open(struct run_fixture *run, struct snapshot_writer *writer);
+/* Sets the tensors and saves them; the process is sealed meanwhile. */
+enum status run_save(struct run_fixture *run, struct snapshot_writer *writer, int64_t step);
+
+/* The step of the newest good snapshot, whose tensors it loads and checks; -1 for none. */
+int64_t run_newest(struct run_fixture *run);
+
+/* The steps of the folder's snapshots in the order of saving, as "1 2 3". */
+const char *run_steps(struct run_fixture *run);
+
+#endif
