@@ -73,11 +73,13 @@ static enum status export_from(const struct snapshot *snapshot, struct safetenso
     const struct staging staging = {region_alloc(region, EXPORT_STAGING_BYTES, 1),
                                     EXPORT_STAGING_BYTES};
     status = weights_save_plan(args, region, save, fault);
-    if (status == OK) {
-        save->feed = &feed;
-        status = weights_save_run(save, &staging, fault);
+    if (status != OK) {
+        return status;
     }
-    return status;
+    for (int i = 0; i < save->file_count; i++) {
+        save->files[i].feed = &feed;
+    }
+    return weights_save_run(save, &staging, fault);
 }
 
 enum status snapshot_export(const struct snapshot *snapshot, const char *folder, enum dtype dtype,

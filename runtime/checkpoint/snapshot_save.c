@@ -132,7 +132,7 @@ static enum status write_files(const struct snapshot_writer *writer, const char 
                                struct fault *fault) {
     enum status status = OK;
     for (int i = 0; i < writer->file_count && status == OK; i++) {
-        status = tensor_file_write(&writer->files[i], folder, NULL, staging, fault);
+        status = tensor_file_write(&writer->files[i], folder, staging, fault);
         if (status == OK) {
             status = note_file(folder, writer->files[i].name, staging, snapshot, fault);
         }

@@ -42,6 +42,7 @@ void tensor_file_plan(const char *name, const struct tensor_source *sources, int
     }
     int64_t data_bytes = safetensors_lay_out(entries, source_count);
     file->name = name;
+    file->feed = NULL;
     file->header =
         (struct safetensors_header){entries, source_count, METADATA, (int)ARRAY_COUNT(METADATA)};
     file->source_of = source_of;
@@ -64,9 +65,10 @@ static enum status reserve(int fd, const char *path, int64_t bytes, struct fault
     return OK;
 }
 
-static enum status write_source(const struct tensor_source *source, const struct piece_place *place,
-                                const struct piece_feed *feed, const struct staging *staging,
+static enum status write_source(const struct tensor_file *file, const struct tensor_source *source,
+                                const struct piece_place *place, const struct staging *staging,
                                 struct fault *fault) {
+    const struct piece_feed *feed = file->feed;
     enum status status = OK;
     for (int i = 0; i < source->piece_count && status == OK; i++) {
         const struct tensor_piece *piece = &source->pieces[i];
@@ -79,8 +81,7 @@ static enum status write_source(const struct tensor_source *source, const struct
 }
 
 static enum status write_all(const struct tensor_file *file, int fd, const char *path,
-                             const struct piece_feed *feed, const struct staging *staging,
-                             struct fault *fault) {
+                             const struct staging *staging, struct fault *fault) {
     enum status status = file_write_at(fd, path, file->header_text, file->header_bytes, 0, fault);
     for (int i = 0; i < file->header.count && status == OK; i++) {
         const struct tensor_source *source = &file->sources[file->source_of[i]];
@@ -89,14 +90,13 @@ static enum status write_all(const struct tensor_file *file, int fd, const char 
                                     .at =
                                         (int64_t)file->header_bytes + file->header.entries[i].begin,
                                     .dtype = source->dtype};
-        status = write_source(source, &place, feed, staging, fault);
+        status = write_source(file, source, &place, staging, fault);
     }
     return status;
 }
 
 enum status tensor_file_write(const struct tensor_file *file, const char *folder,
-                              const struct piece_feed *feed, const struct staging *staging,
-                              struct fault *fault) {
+                              const struct staging *staging, struct fault *fault) {
     char path[PATH_BYTES];
     int fd = -1;
     file_join(folder, file->name, path, sizeof path);
@@ -106,7 +106,7 @@ enum status tensor_file_write(const struct tensor_file *file, const char *folder
     }
     status = reserve(fd, path, file->bytes, fault);
     if (status == OK) {
-        status = write_all(file, fd, path, feed, staging, fault);
+        status = write_all(file, fd, path, staging, fault);
     }
     if (status != OK) {
         close(fd);

@@ -15,6 +15,12 @@ struct tensor_source {
     int piece_count;
 };
 
+/* Where pieces whose memory is shared get their values: called before each piece is written. */
+struct piece_feed {
+    enum status (*fill)(void *context, const struct tensor_piece *piece, struct fault *fault);
+    void *context;
+};
+
 struct tensor_file {
     const char *name; /* within its folder */
     struct safetensors_header header;
@@ -22,7 +28,8 @@ struct tensor_file {
     const struct tensor_source *sources;
     char *header_text;
     size_t header_bytes;
-    int64_t bytes; /* of the whole file */
+    const struct piece_feed *feed; /* NULL: every piece's memory holds its values */
+    int64_t bytes;                 /* of the whole file */
 };
 
 /* tensor_file_plan: lay out `sources` (kept by reference) with `__metadata__` {"format": "pt"}.
@@ -30,18 +37,11 @@ struct tensor_file {
 void tensor_file_plan(const char *name, const struct tensor_source *sources, int source_count,
                       struct region *region, struct tensor_file *file);
 
-/* Where pieces whose memory is shared get their values: called before each piece is written. */
-struct piece_feed {
-    enum status (*fill)(void *context, const struct tensor_piece *piece, struct fault *fault);
-    void *context;
-};
-
 /* tensor_file_write: the file `folder`/name: space reserved, header, every piece, fsync. After
- * seal too. `feed` is NULL when every piece's memory holds its values.
+ * seal too.
  * errors  STATUS_FIT when the disk is full, STATUS_FAILED otherwise; STATUS_INPUT from piece_write.
  *         A part of the file may be left */
 MUST_CHECK enum status tensor_file_write(const struct tensor_file *file, const char *folder,
-                                         const struct piece_feed *feed,
                                          const struct staging *staging, struct fault *fault);
 
 /* tensor_file_read: fill every piece from `folder`/name, bit for bit.

@@ -53,8 +53,7 @@ struct weights_save {
     size_t index_length;
     const char *config_text;
     size_t config_length;
-    const struct piece_feed *feed; /* NULL, or set by the caller before weights_save_run */
-    int64_t bytes;                 /* of all files that are written */
+    int64_t bytes; /* of all files that are written */
 };
 
 /* weights_save_plan: lay out the folder; nothing is written.

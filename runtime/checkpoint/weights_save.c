@@ -195,7 +195,6 @@ enum status weights_save_plan(const struct weights_save_args *args, struct regio
     int64_t bytes_max = args->shard_bytes_max > 0 ? args->shard_bytes_max : WEIGHT_SHARD_BYTES;
     plan_files(sources, count, bytes_max, region, save);
     save->index_text = NULL;
-    save->feed = NULL;
     if (save->file_count > 1) {
         plan_index(sources, count, region, save);
     }
@@ -217,7 +216,7 @@ static enum status write_all(const struct weights_save *save, const struct stagi
                              struct fault *fault) {
     enum status status = OK;
     for (int i = 0; i < save->file_count && status == OK; i++) {
-        status = tensor_file_write(&save->files[i], save->temporary, save->feed, staging, fault);
+        status = tensor_file_write(&save->files[i], save->temporary, staging, fault);
     }
     if (status == OK && save->index_text != NULL) {
         status = folder_write_file(save->temporary, INDEX_NAME, save->index_text,
