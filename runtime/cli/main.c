@@ -24,6 +24,8 @@ static const struct command_row COMMANDS[] = {
      "lay out every byte; exit 0 fits, 3 does not"},
     {"pack", command_pack, "pack PROBLEM.csv [--capacity BYTES] [--seconds S] [-o OUT.csv]",
      "the planner on a bare packing problem"},
+    {"train", command_train, "train RUN.yaml [--fresh] [key=value...]",
+     "train; goes on from the newest good snapshot"},
     {"eval", command_eval, "eval RUN-or-MODEL --data FILE [--json] [key=value...]",
      "loss and perplexity"},
     {"generate", command_generate,

@@ -119,7 +119,8 @@ static int extent_of_view(const struct unit_extents *extents, enum param_view vi
     return EXTENT_NONE;
 }
 
-static enum dtype dtype_of_view(const struct schedule_options *options, enum param_view view) {
+enum dtype program_view_dtype(const struct bound_program *bound, enum param_view view) {
+    const struct schedule_options *options = &bound->program->schedule.options;
     if (view == VIEW_PARAMS) {
         return options->compute;
     }
@@ -133,7 +134,7 @@ void *program_param(const struct bound_program *bound, int index, enum param_vie
     const struct schedule *schedule = &bound->program->schedule;
     const struct unit_slot *slot = &schedule->units->slots[schedule->units->slot_of_param[index]];
     int extent = extent_of_view(&schedule->unit_extents[slot->unit], view);
-    int64_t bytes = slot->offset * dtype_bytes(dtype_of_view(&schedule->options, view));
+    int64_t bytes = slot->offset * dtype_bytes(program_view_dtype(bound, view));
     return (char *)program_extent(bound, extent) + bytes;
 }
 

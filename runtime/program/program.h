@@ -73,6 +73,8 @@ void *program_extent(const struct bound_program *bound, int extent);
 enum param_view { VIEW_PARAMS, VIEW_MASTER, VIEW_GRADIENT, VIEW_MOMENT1, VIEW_MOMENT2 };
 void *program_param(const struct bound_program *bound, int index, enum param_view view);
 
+enum dtype program_view_dtype(const struct bound_program *bound, enum param_view view);
+
 struct step_scalars *program_scalars(const struct bound_program *bound);
 
 /* program_release: stop the pool, give the arenas back. */

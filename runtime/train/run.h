@@ -26,8 +26,9 @@ struct run {
     const char *place; /* the run file, or "" */
     const char *stem;  /* folder for unset outputs: the run file without its suffix */
     const char *model;
-    int64_t init;                   /* enum init_kind */
-    int64_t seed, steps, threads;   /* threads 0: the target's */
+    int64_t init; /* enum init_kind */
+    int64_t seed, steps, pause_at;
+    int64_t threads;                /* 0: the target's */
     const char *target;             /* NULL: this machine */
     const char *train, *validation; /* files, comma-separated, patterns not yet expanded */
     const char *data_format;
@@ -42,7 +43,7 @@ struct run {
     const char *units, *overrides, *offload;
     const char *recompute; /* one kind, or one per layer, comma-separated */
     int64_t context;
-    int64_t eval_every, snapshot_every, snapshot_keep;
+    int64_t eval_every, eval_tokens, snapshot_every, snapshot_keep;
     const char *snapshot_folder, *export, *metrics;
     uint64_t limit_device, limit_disk, limit_up, limit_down; /* 0: none */
     double stop_within_s;

@@ -52,9 +52,15 @@ MUST_CHECK enum status session_bind(struct session *session, struct fault *fault
  * errors  those of weights_load */
 MUST_CHECK enum status session_weights(struct session *session, struct fault *fault);
 
+/* session_piece: one copy of parameter `index`, whole. */
+struct tensor_piece session_piece(const struct session *session, int index, enum param_view view);
+
 /* session_pieces: every parameter's copies in the arena, compute copy first.
  * pieces  room for 2 * param_count; gives how many there are */
 int session_pieces(const struct session *session, struct tensor_piece *pieces);
+
+/* session_round_params: make the compute copies anew from the masters. */
+void session_round_params(struct session *session);
 
 /* session_staging: the buffer through which files pass. */
 struct staging session_staging(const struct session *session);

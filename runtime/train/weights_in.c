@@ -5,11 +5,11 @@
 
 enum { INIT_PIECE_ELEMENTS = 1 << 14 };
 
-static struct tensor_piece piece_of(const struct session *session, int index, enum param_view view,
-                                    enum dtype dtype) {
+struct tensor_piece session_piece(const struct session *session, int index,
+                                  enum param_view view) {
     const struct param *param = &session->blueprint.params[index];
     return (struct tensor_piece){.name = param->name,
-                                 .dtype = dtype,
+                                 .dtype = program_view_dtype(&session->bound, view),
                                  .rank = param->rank,
                                  .shape = {param->shape[0], param->shape[1]},
                                  .memory = program_param(&session->bound, index, view)};
@@ -19,9 +19,9 @@ int session_pieces(const struct session *session, struct tensor_piece *pieces) {
     const struct schedule_options *options = &session->program.schedule.options;
     int count = 0;
     for (int i = 0; i < session->blueprint.param_count; i++) {
-        pieces[count++] = piece_of(session, i, VIEW_PARAMS, options->compute);
+        pieces[count++] = session_piece(session, i, VIEW_PARAMS);
         if (options->train && options->compute != DTYPE_F32) {
-            pieces[count++] = piece_of(session, i, VIEW_MASTER, DTYPE_F32);
+            pieces[count++] = session_piece(session, i, VIEW_MASTER);
         }
     }
     return count;
@@ -69,4 +69,13 @@ enum status session_weights(struct session *session, struct fault *fault) {
                                      .piece_count = count,
                                      .staging = session_staging(session)};
     return weights_load(&args, fault);
+}
+
+void session_round_params(struct session *session) {
+    const struct schedule_options *options = &session->program.schedule.options;
+    for (int i = 0; i < session->blueprint.param_count && options->compute != DTYPE_F32; i++) {
+        convert_from_f32(options->compute, program_param(&session->bound, i, VIEW_MASTER),
+                         param_elements(&session->blueprint.params[i]),
+                         program_param(&session->bound, i, VIEW_PARAMS));
+    }
 }

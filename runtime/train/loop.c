@@ -1,0 +1,177 @@
+#include "runtime/train/loop.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "build_config.h"
+#include "runtime/train/stop.h"
+
+#include <math.h>
+
+static double seconds_since(int64_t begin_ns) {
+    return (double)(clock_monotonic_ns() - begin_ns) * 1e-9;
+}
+
+/* Asked between microbatches once a stop is wanted: is there time for the rest of the step and the
+ * snapshot after it? */
+struct patience {
+    const struct training *training;
+    int64_t microbatches_left;
+    int64_t begin_ns;
+};
+
+static bool keep_on(void *context) {
+    struct patience *patience = context;
+    const struct training *training = patience->training;
+    int64_t left = patience->microbatches_left--;
+    if (!stop_asked()) {
+        return true;
+    }
+    double used = seconds_since(stop_asked_ns());
+    double wanted = (double)left * training->microbatch_seconds + training->save_seconds;
+    return used + wanted <= training->session.run.stop_within_s;
+}
+
+static bool never_mind(void *context) {
+    (void)context;
+    return !stop_asked();
+}
+
+static enum status take_step(struct training *training, struct fault *fault) {
+    struct session *session = &training->session;
+    int64_t microbatches = session->program.schedule.options.accumulation;
+    struct patience patience = {.training = training, .microbatches_left = microbatches};
+    struct step_source source = {.data = &training->train,
+                                 .seed = (uint64_t)session->run.seed,
+                                 .keep_on = keep_on,
+                                 .context = &patience};
+    struct step_result result;
+    int64_t begin_ns = clock_monotonic_ns();
+    enum status status =
+        step_from_data(session, &source, training->step, &training->cursor, &result, fault);
+    if (status != OK) {
+        return status;
+    }
+    double seconds = seconds_since(begin_ns);
+    training->microbatch_seconds = seconds / (double)microbatches;
+    training->loss = result.loss;
+    training->step++;
+    if (result.skipped) {
+        log_line(LOG_WARNING, "step %lld: gradients are not finite; nothing was updated",
+                 (long long)training->step);
+    }
+    metrics_step(&training->metrics, training->step, &result, seconds);
+    progress_step(&training->progress, training->step, session->run.steps, &result, seconds);
+    return OK;
+}
+
+static enum status evaluate(struct training *training, struct fault *fault) {
+    struct session *session = &training->session;
+    if (training->validation.file_count == 0) {
+        return OK;
+    }
+    struct step_source source = {.data = &training->validation, .keep_on = never_mind};
+    int64_t rows = session->run.eval_tokens / session->run.sequence;
+    double loss;
+    enum status status = evaluate_data(session, &source, rows, &loss, fault);
+    if (status == OK) {
+        metrics_eval(&training->metrics, training->step, loss);
+        metrics_memory(&training->metrics, session);
+        progress_line(&training->progress, "step %lld  validation loss %.4f  perplexity %.2f",
+                      (long long)training->step, loss, exp(loss));
+    }
+    return status;
+}
+
+static enum status save(struct training *training, struct fault *fault) {
+    if (training->saved_step == training->step) {
+        return OK;
+    }
+    const struct snapshot_value cursor = {.name = "cursor", .value = (uint64_t)training->cursor};
+    struct snapshot_state state = {.step = training->step,
+                                   .seed = (uint64_t)training->session.run.seed,
+                                   .values = &cursor,
+                                   .value_count = 1};
+    struct staging staging = session_staging(&training->session);
+    int64_t begin_ns = clock_monotonic_ns();
+    program_run(&training->session.bound, SEGMENT_SNAPSHOT);
+    enum status status = snapshot_save(&training->writer, &state, &staging, fault);
+    if (status == OK) {
+        training->saved_step = training->step;
+        training->save_seconds = seconds_since(begin_ns);
+        progress_line(&training->progress, "step %lld  snapshot in %s, %.2f s",
+                      (long long)training->step, training->session.run.snapshot_folder,
+                      training->save_seconds);
+    }
+    return status;
+}
+
+static bool every(int64_t period, int64_t step) {
+    return period > 0 && step % period == 0;
+}
+
+static enum status work_after_step(struct training *training, struct fault *fault) {
+    const struct run *run = &training->session.run;
+    enum status status = OK;
+    if (every(run->snapshot_every, training->step)) {
+        status = save(training, fault);
+    }
+    if (status == OK && every(run->eval_every, training->step) && training->step < run->steps) {
+        status = evaluate(training, fault);
+    }
+    if (status == OK && stop_asked()) {
+        status = fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop");
+    }
+    return status;
+}
+
+static enum status run_steps(struct training *training, int64_t until, struct fault *fault) {
+    enum status status = OK;
+    while (training->step < until && status == OK) {
+        status = take_step(training, fault);
+        if (status == OK) {
+            status = work_after_step(training, fault);
+        }
+    }
+    return status;
+}
+
+/* What is done once no more steps are: save whatever was reached; after the last step also evaluate
+ * and export. */
+static enum status conclude(struct training *training, bool finished, struct fault *fault) {
+    struct staging staging = session_staging(&training->session);
+    enum status status = save(training, fault);
+    if (status == OK && !stop_asked()) {
+        status = evaluate(training, fault);
+    }
+    if (status == OK && finished) {
+        status = weights_save_run(&training->export, &staging, fault);
+    }
+    if (status == OK && finished) {
+        progress_line(&training->progress, "model written to %s", training->export.folder);
+    }
+    return status;
+}
+
+enum status training_run(struct training *training, struct fault *fault) {
+    const struct run *run = &training->session.run;
+    int64_t until = run->pause_at > 0 && run->pause_at < run->steps ? run->pause_at : run->steps;
+    metrics_start(&training->metrics, &training->session, SKEP_VERSION);
+    progress_init(&training->progress, &training->session);
+    program_seal(&training->session.bound);
+    if (training->step >= until) {
+        log_line(LOG_INFO, "step %lld of %lld is reached already", (long long)training->step,
+                 (long long)run->steps);
+    }
+    enum status status = run_steps(training, until, fault);
+    if (status != OK && status != STATUS_STOPPED) {
+        return status;
+    }
+    bool finished = status == OK && until == run->steps;
+    enum status concluded = conclude(training, finished, fault);
+    if (concluded != OK && concluded != STATUS_STOPPED) {
+        return concluded;
+    }
+    metrics_memory(&training->metrics, &training->session);
+    metrics_end(&training->metrics, finished && concluded == OK);
+    return finished ? concluded : STATUS_STOPPED;
+}

@@ -1,0 +1,43 @@
+/* loop: a training run from its settings to its end: resume, steps, evaluations, snapshots, export.
+ */
+#ifndef SKEP_TRAIN_LOOP_H
+#define SKEP_TRAIN_LOOP_H
+
+#include "runtime/checkpoint/snapshot.h"
+#include "runtime/checkpoint/weights.h"
+#include "runtime/train/metrics.h"
+#include "runtime/train/progress.h"
+#include "runtime/train/session.h"
+
+enum { TRAINING_GROUPS = 3 };
+
+struct training {
+    struct session session;
+    struct token_data train, validation; /* validation.file_count 0: none */
+    struct metrics metrics;
+    struct progress progress;
+    struct snapshot_writer writer;
+    struct snapshot_group groups[TRAINING_GROUPS];
+    struct weights_save export;
+    int lock_fd;
+    int64_t step;              /* completed */
+    int64_t saved_step;        /* of the newest snapshot; -1: none */
+    int64_t cursor;            /* of the sample stream */
+    double save_seconds;       /* the last snapshot's, or what the disk's rate suggests */
+    double microbatch_seconds; /* smoothed */
+    double loss;               /* of the last step */
+};
+
+/* training_prepare: everything up to seal: data, program, arena, snapshot or first weights,
+ * writers. session  has been read; fresh sets an earlier run aside errors   whatever stands in the
+ * way; nothing has been changed but folders made */
+MUST_CHECK enum status training_prepare(struct training *training, bool fresh, struct fault *fault);
+
+/* training_run: seal, then steps until the end, a pause or a wish to stop; saves and, at the end,
+ * exports. After STATUS_STOPPED the state is saved too.
+ * errors  of data, disk and export; what was saved before stays good */
+MUST_CHECK enum status training_run(struct training *training, struct fault *fault);
+
+void training_finish(struct training *training);
+
+#endif

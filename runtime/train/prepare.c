@@ -1,0 +1,204 @@
+/* prepare: everything that a training run needs before it is sealed. */
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/train/disk.h"
+#include "runtime/train/files.h"
+#include "runtime/train/loop.h"
+#include "runtime/train/resume.h"
+#include "runtime/train/stop.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KEYS_BYTES = 64 * 1024 };
+
+static const double DISK_BYTES_PER_S = 200e6; /* a slow SATA disk; until a save was measured */
+
+static enum status open_data(struct training *training, const char *wanted, const char *key,
+                             struct token_data *data, struct fault *fault) {
+    struct session *session = &training->session;
+    struct path_list paths;
+    enum status status = path_list_expand(wanted, &session->region, &paths, fault);
+    if (status == OK && paths.count == 0) {
+        char remedy[NAME_BYTES];
+        snprintf(remedy, sizeof remedy, "name token files in %s", key);
+        return fault_set(fault, STATUS_INPUT, session->run.place, remedy, "there is no data");
+    }
+    if (status == OK) {
+        status =
+            data_open(paths.paths, paths.count, session->run.data_format, session->run.sequence,
+                      session->blueprint.vocab, &session->region, data, fault);
+    }
+    return status;
+}
+
+static enum status open_all_data(struct training *training, struct fault *fault) {
+    struct session *session = &training->session;
+    enum status status =
+        open_data(training, session->run.train, "data.train", &training->train, fault);
+    session->token_bytes_max = 1;
+    if (status == OK && session->run.validation != NULL) {
+        status = open_data(training, session->run.validation, "data.validation",
+                           &training->validation, fault);
+    }
+    if (status == OK) {
+        int widest = data_token_bytes(&training->train);
+        int other = data_token_bytes(&training->validation);
+        session->token_bytes_max = widest > other ? widest : other;
+    }
+    return status;
+}
+
+/* Weights and both moments, each parameter whole under its name. */
+static void make_groups(struct training *training) {
+    static const struct {
+        const char *file, *prefix;
+        enum param_view view;
+    } ROWS[TRAINING_GROUPS] = {{"weights.safetensors", "", VIEW_MASTER},
+                               {"optimizer.safetensors", "exp_avg.", VIEW_MOMENT1},
+                               {"optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2}};
+    struct session *session = &training->session;
+    int count = session->blueprint.param_count;
+    for (int group = 0; group < TRAINING_GROUPS; group++) {
+        struct tensor_piece *pieces = region_alloc(&session->region, (size_t)count, sizeof *pieces);
+        for (int i = 0; i < count; i++) {
+            pieces[i] = session_piece(session, i, ROWS[group].view);
+        }
+        training->groups[group] = (struct snapshot_group){.file = ROWS[group].file,
+                                                          .prefix = ROWS[group].prefix,
+                                                          .pieces = pieces,
+                                                          .piece_count = count};
+    }
+}
+
+static enum status take_up(struct training *training, const struct snapshot *snapshot,
+                           struct fault *fault) {
+    struct session *session = &training->session;
+    uint64_t cursor;
+    enum status status = run_same_keys(&session->run, snapshot, &session->region, fault);
+    if (status == OK) {
+        status = snapshot_load(snapshot, training->groups, TRAINING_GROUPS, fault);
+    }
+    if (status == OK && !snapshot_find_value(snapshot, "cursor", &cursor)) {
+        status = fault_set(fault, STATUS_INPUT, snapshot->path, "start anew with --fresh",
+                           "the snapshot has no data cursor");
+    }
+    if (status != OK) {
+        return status;
+    }
+    session_round_params(session);
+    training->step = training->saved_step = snapshot->step;
+    training->cursor = (int64_t)cursor;
+    log_line(LOG_INFO, "going on from %s, step %lld", snapshot->path, (long long)snapshot->step);
+    return OK;
+}
+
+static enum status first_state(struct training *training, struct fault *fault) {
+    struct session *session = &training->session;
+    struct snapshot snapshot;
+    bool found;
+    enum status status = snapshot_find_newest(session->run.snapshot_folder, &session->region,
+                                              &snapshot, &found, fault);
+    if (status == OK) {
+        status = found ? take_up(training, &snapshot, fault) : session_weights(session, fault);
+    }
+    return status;
+}
+
+static enum status read_config(const struct session *session, const char **text, size_t *length,
+                               struct fault *fault) {
+    char path[2 * PATH_BYTES];
+    char *config = region_alloc((struct region *)&session->region, CONFIG_BYTES_MAX, 1);
+    if (session->model_folder[0] == '\0') {
+        snprintf(path, sizeof path, "%s", session->run.model);
+    } else {
+        file_join(session->model_folder, "config.json", path, sizeof path);
+    }
+    *text = config;
+    return file_read_text(path, config, CONFIG_BYTES_MAX, length, fault);
+}
+
+static enum status make_writers(struct training *training, struct fault *fault) {
+    struct session *session = &training->session;
+    char *keys = region_alloc(&session->region, KEYS_BYTES, 1);
+    struct text text = text_over(keys, KEYS_BYTES);
+    const char *config;
+    size_t config_length;
+    run_describe(&session->run, false, &text);
+    enum status status = read_config(session, &config, &config_length, fault);
+    if (status != OK) {
+        return status;
+    }
+    struct snapshot_args args = {.folder = session->run.snapshot_folder,
+                                 .keep = (int)session->run.snapshot_keep,
+                                 .groups = training->groups,
+                                 .group_count = TRAINING_GROUPS,
+                                 .config_text = config,
+                                 .config_length = config_length,
+                                 .model_folder = session->model_folder,
+                                 .keys = keys,
+                                 .plan_hash = session->program.hash};
+    status = snapshot_writer_init(&args, &session->region, &training->writer, fault);
+    if (status != OK) {
+        return status;
+    }
+    training->save_seconds = (double)training->writer.bytes / DISK_BYTES_PER_S;
+    struct weights_save_args save = {.folder = session->run.export,
+                                     .model_folder = session->model_folder,
+                                     .config_text = config,
+                                     .config_length = config_length,
+                                     .pieces = training->groups[0].pieces,
+                                     .piece_count = training->groups[0].piece_count,
+                                     .dtype = (enum dtype)session->run.params};
+    return weights_save_plan(&save, &session->region, &training->export, fault);
+}
+
+static enum status build_program(struct training *training, struct fault *fault) {
+    struct session *session = &training->session;
+    enum status status = session_compile(session, PURPOSE_TRAIN, fault);
+    if (status == OK) {
+        status = disk_fits(session, fault);
+    }
+    return status == OK ? session_bind(session, fault) : status;
+}
+
+enum status training_prepare(struct training *training, bool fresh, struct fault *fault) {
+    struct session *session = &training->session;
+    training->saved_step = -1;
+    training->metrics.fd = -1;
+    enum status status = run_lock(&session->run, &training->lock_fd, fault);
+    if (status == OK && fresh) {
+        status = run_set_aside(&session->run, fault);
+    }
+    if (status == OK) {
+        status = open_all_data(training, fault);
+    }
+    if (status == OK) {
+        status = build_program(training, fault);
+    }
+    if (status == OK) {
+        make_groups(training);
+        status = first_state(training, fault);
+    }
+    if (status == OK) {
+        status = make_writers(training, fault);
+    }
+    if (status == OK) {
+        status = metrics_open(session->run.metrics, &training->metrics, fault);
+    }
+    if (status == OK) {
+        stop_watch();
+    }
+    return status;
+}
+
+void training_finish(struct training *training) {
+    metrics_close(&training->metrics);
+    data_close(&training->train);
+    data_close(&training->validation);
+    if (training->lock_fd > 0) {
+        close(training->lock_fd);
+    }
+    session_finish(&training->session);
+}

@@ -1,0 +1,95 @@
+#include "runtime/train/resume.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/train/keys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum { KEYS_BYTES = 64 * 1024, VALUE_BYTES = 512 };
+
+enum status run_lock(const struct run *run, int *fd, struct fault *fault) {
+    char path[2 * PATH_BYTES];
+    enum status status = file_make_folders(run->stem, fault);
+    if (status != OK) {
+        return status;
+    }
+    file_join(run->stem, "lock", path, sizeof path);
+    int opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (opened < 0) {
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
+    }
+    char holder[32] = "";
+    if (flock(opened, LOCK_EX | LOCK_NB) != 0) {
+        ssize_t got = pread(opened, holder, sizeof holder - 1, 0);
+        (void)got;
+        close(opened);
+        return fault_set(fault, STATUS_INPUT, run->stem, "wait for it or stop it",
+                         "another run is using this folder, process %s", holder);
+    }
+    int length = snprintf(holder, sizeof holder, "%d", (int)getpid());
+    status = ftruncate(opened, 0) == 0
+                 ? file_write_at(opened, path, holder, (size_t)length, 0, fault)
+                 : fault_set_errno(fault, STATUS_FAILED, path, "cannot write", errno);
+    if (status != OK) {
+        close(opened);
+        return status;
+    }
+    *fd = opened;
+    return OK;
+}
+
+enum status run_set_aside(const struct run *run, struct fault *fault) {
+    char aside[PATH_BYTES + 32];
+    if (!file_exists(run->snapshot_folder)) {
+        return OK;
+    }
+    snprintf(aside, sizeof aside, "%s.before-%.0f", run->snapshot_folder, clock_unix_s());
+    enum status status = file_publish(run->snapshot_folder, aside, fault);
+    if (status == OK) {
+        log_line(LOG_INFO, "the old snapshots are now in %s", aside);
+    }
+    return status;
+}
+
+/* The value of `name` in lines of "name: value"; false when there is no such line. */
+static bool line_value(const char *lines, const char *name, char *value, size_t capacity) {
+    size_t length = strlen(name);
+    for (const char *at = lines; *at != '\0'; at += strcspn(at, "\n"), at += *at == '\n') {
+        if (strncmp(at, name, length) == 0 && at[length] == ':') {
+            const char *begin = at + length + 1 + (at[length + 1] == ' ');
+            snprintf(value, capacity, "%.*s", (int)strcspn(begin, "\n"), begin);
+            return true;
+        }
+    }
+    return false;
+}
+
+enum status run_same_keys(const struct run *run, const struct snapshot *snapshot,
+                          struct region *region, struct fault *fault) {
+    char *now = region_alloc(region, KEYS_BYTES, 1);
+    struct text text = text_over(now, KEYS_BYTES);
+    run_describe(run, true, &text);
+    for (int i = 0; i < key_count(); i++) {
+        const struct key *key = key_at(i);
+        char old_value[VALUE_BYTES];
+        char new_value[VALUE_BYTES];
+        if (key->class != KEY_SHARED ||
+            !line_value(snapshot->keys, key->name, old_value, sizeof old_value) ||
+            !line_value(now, key->name, new_value, sizeof new_value) ||
+            strcmp(old_value, new_value) == 0) {
+            continue;
+        }
+        return fault_set(fault, STATUS_INPUT, snapshot->path,
+                         "put the old value back, or start anew with --fresh",
+                         "%s is %.200s now, the snapshot's run had %.200s", key->name, new_value,
+                         old_value);
+    }
+    return OK;
+}

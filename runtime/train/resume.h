@@ -1,0 +1,20 @@
+/* resume: how a run finds what it left, and refuses to go on as another run. */
+#ifndef SKEP_TRAIN_RESUME_H
+#define SKEP_TRAIN_RESUME_H
+
+#include "runtime/checkpoint/snapshot.h"
+#include "runtime/train/session.h"
+
+/* run_lock: hold the run's folder for this process; released when it ends, however it ends.
+ * errors  STATUS_INPUT when another process holds it, naming that process */
+MUST_CHECK enum status run_lock(const struct run *run, int *fd, struct fault *fault);
+
+/* run_set_aside: rename the snapshot folder, if there is one, to FOLDER.before-TIME. */
+MUST_CHECK enum status run_set_aside(const struct run *run, struct fault *fault);
+
+/* run_same_keys: every shared key of the snapshot's run equals this run's.
+ * errors  STATUS_INPUT naming the first that differs, with both values */
+MUST_CHECK enum status run_same_keys(const struct run *run, const struct snapshot *snapshot,
+                                     struct region *region, struct fault *fault);
+
+#endif
