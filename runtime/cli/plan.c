@@ -18,7 +18,7 @@ enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024 };
 struct request {
     struct session session;
     struct fault fault;
-    const char *target;
+    const char *target, *svg;
     bool json, program;
 };
 
@@ -137,6 +137,12 @@ static enum status report(struct request *request) {
     enum status fits = disk_fits(session, &misfit);
     fits = fits == OK ? program_fits(&session->program, &misfit) : fits;
     enum status status = OK;
+    if (request->svg != NULL) {
+        status = plan_draw(session, request->svg, &request->fault);
+    }
+    if (status != OK) {
+        return status;
+    }
     if (request->json) {
         status = plan_print_json(session, fits == OK, &request->fault);
     } else {
@@ -162,6 +168,7 @@ static enum status read_request(struct request *request, int argc, char **argv) 
     char target[PATH_BYTES];
     const struct flag flags[] = {{"--target", &request->target, NULL},
                                  {"--ranks", &ranks, NULL},
+                                 {"--svg", &request->svg, NULL},
                                  {"--json", NULL, &request->json},
                                  {"--program", NULL, &request->program}};
     enum status status =

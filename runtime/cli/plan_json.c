@@ -1,5 +1,6 @@
 #include "runtime/cli/plan_json.h"
 
+#include "arena/drawing.h"
 #include "arena/report.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -133,5 +134,26 @@ enum status plan_print_json(struct session *session, bool fits, struct fault *fa
         status = put_remedies(session, fault);
     }
     printf("}\n");
+    return status;
+}
+
+enum status plan_draw(struct session *session, const char *path, struct fault *fault) {
+    const struct schedule *schedule = &session->program.schedule;
+    struct drawing_mark marks[SEGMENT_COUNT];
+    char title[2 * PATH_BYTES];
+    struct drawing drawing = {.plan = &session->program.plan, .title = title, .marks = marks};
+    for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
+        if (schedule->segments[kind].first < schedule->segments[kind].end) {
+            marks[drawing.mark_count++] = (struct drawing_mark){
+                segment_name((enum segment_kind)kind), schedule->segments[kind].first};
+        }
+    }
+    snprintf(title, sizeof title, "%s on %s", session->run.model, session->target->name);
+    int fd;
+    enum status status = file_open_write(path, &fd, fault);
+    if (status == OK) {
+        status = drawing_write(&drawing, fd, path, &session->region, fault);
+        close(fd);
+    }
     return status;
 }

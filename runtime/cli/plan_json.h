@@ -8,4 +8,8 @@
  * errors  STATUS_FAILED when a remedy's plan fails its proof; part may be printed then */
 MUST_CHECK enum status plan_print_json(struct session *session, bool fits, struct fault *fault);
 
+/* plan_draw: the device arena over the whole program as SVG, into `path`.
+ * errors  STATUS_FAILED when it cannot be written */
+MUST_CHECK enum status plan_draw(struct session *session, const char *path, struct fault *fault);
+
 #endif
