@@ -25,20 +25,22 @@ enum {
     DEPTH_BYTES = 4096, /* of one lane: a strip is 256 KiB, a quarter of the second level */
     DEPTH_ALIGN = 32,   /* depths; keeps the panels of the last block whole words */
     CHUNK_DEPTH = 64,   /* rows of a [depth, lanes] source that are read again from cache */
-    PACK_TILES = 8,     /* panels of A in one item of packing */
+    PACK_TILES_MAX = 8, /* panels of A in one item of packing: they share their source's lines */
     PART_TILES_MIN = 4, /* a strip of B is packed for at least so many panels of A */
     WORKSPACE_ALIGN = 64,
+    LINE_BYTES = 64,
 };
 
-/* How one product is cut. Only `parts` depends on the thread count: it moves no bit. */
+/* How one product is cut, whatever the thread count. */
 struct blocks {
-    int64_t rows, depth, columns; /* of one block */
+    int64_t rows, depth, columns;
 };
 
 struct job {
     const struct matmul_args *args;
     const struct matmul_kernel *kernel;
-    const char *a, *b, *bias;
+    const char *a, *b;
+    const void *bias;
     char *c;
     struct blocks blocks;
     char *a_packed, *strips;
@@ -47,7 +49,10 @@ struct job {
     int64_t row, rows, tiles;
     int64_t column, columns;
     int64_t depth_at, depth;
-    int64_t parts; /* of the rows: items = strips x parts */
+    /* how it is dealt out: these depend on the thread count, and move no bit */
+    int threads;
+    int64_t pack_tiles; /* panels of A in one item of packing */
+    int64_t parts;      /* of the rows: items = strips x parts */
 };
 
 static int64_t ceil_div(int64_t value, int64_t divisor) {
@@ -120,6 +125,15 @@ static const char *source_at(const struct job *job, const char *base, int64_t st
     return base + index * dtype_bytes(job->args->dtype_in);
 }
 
+static const char *b_at(const struct job *job, int64_t column, int64_t depth) {
+    return source_at(job, job->b, job->args->ldb, !job->args->transpose_b, column, depth);
+}
+
+/* Whether the block at hand ends the sums. */
+static bool is_last(const struct job *job) {
+    return job->depth_at + job->depth == job->args->k;
+}
+
 /* Rows that hold lanes side by side are cut short, so that the next panel finds their lines and
  * pages at hand; rows that run along the depth are read in one go, as the prefetcher likes it. */
 static int64_t chunk_depth(const struct job *job, bool lanes_adjoin) {
@@ -140,8 +154,8 @@ static void pack_a_task(void *context, int64_t item, int thread) {
     (void)thread;
     const struct job *job = context;
     struct matmul_pack pack = {.stride = job->args->lda, .lanes_adjoin = job->args->transpose_a};
-    int64_t first = item * PACK_TILES;
-    int64_t end = min_of(first + PACK_TILES, job->tiles);
+    int64_t first = item * job->pack_tiles;
+    int64_t end = min_of(first + job->pack_tiles, job->tiles);
     int64_t chunk = chunk_depth(job, pack.lanes_adjoin);
     for (int64_t depth = 0; depth < job->depth; depth += chunk) {
         for (int64_t tile = first; tile < end; tile++) {
@@ -166,12 +180,24 @@ static void pack_strip(const struct job *job, int64_t column, int64_t columns, c
     }
 }
 
-static void load_bias(const struct job *job, int64_t column, int64_t columns, float *bias) {
-    for (int64_t j = 0; j < columns; j++) {
-        const char *value = job->bias + (column + j) * dtype_bytes(job->args->dtype_in);
-        bias[j] = job->args->dtype_in == DTYPE_F32
-                      ? *(const float *)(const void *)value
-                      : bf16_to_f32(*(const uint16_t *)(const void *)value);
+/* What one item multiplies: a strip of B by some of the panels of A. */
+struct strip {
+    int64_t column, columns;
+    int64_t tile, tile_end;
+    int64_t next_column; /* of the strip that this thread likely takes next */
+    bool in_place;       /* B is read as it lies, not packed */
+    const char *b;
+    int64_t b_stride;
+    float bias[MATMUL_STRIP];
+};
+
+static void load_bias(const struct job *job, struct strip *strip) {
+    for (int64_t j = 0; j < strip->columns; j++) {
+        if (job->args->dtype_in == DTYPE_F32) {
+            strip->bias[j] = ((const float *)job->bias)[strip->column + j];
+        } else {
+            strip->bias[j] = bf16_to_f32(((const uint16_t *)job->bias)[strip->column + j]);
+        }
     }
 }
 
@@ -180,7 +206,6 @@ static void place_tile(const struct job *job, struct matmul_tile *tile, int64_t 
                        int64_t column) {
     const struct matmul_args *args = job->args;
     bool first = job->depth_at == 0;
-    bool last = job->depth_at + job->depth == args->k;
     float *apart = NULL;
     if (job->sums != NULL) {
         apart = job->sums + (row - job->row) * job->blocks.columns + (column - job->column);
@@ -194,10 +219,43 @@ static void place_tile(const struct job *job, struct matmul_tile *tile, int64_t 
         tile->sum = first ? NULL : apart;
         tile->sum_stride = job->blocks.columns;
     }
-    if (apart != NULL && !last) {
+    if (apart != NULL && !is_last(job)) {
         tile->dtype_out = DTYPE_F32;
         tile->out = apart;
         tile->out_stride = job->blocks.columns;
+    }
+}
+
+/* Lines of the next strip of B come from memory while this one is multiplied; each call of a tile
+ * fetches a few of them: along rows that hold depths, or down rows that hold columns. */
+static void aim_ahead(const struct job *job, const struct strip *strip, int64_t call,
+                      struct matmul_tile *tile) {
+    int64_t bytes = dtype_bytes(job->args->dtype_in);
+    int64_t lines = tile->steps / MATMUL_AHEAD_STEPS;
+    tile->ahead = tile->b;
+    tile->ahead_stride = 0;
+    int64_t end = job->column + job->columns;
+    if (strip->next_column >= end || strip->next_column == strip->column) {
+        return;
+    }
+    int64_t column = strip->next_column;
+    int64_t depth = job->depth_at;
+    if (job->args->transpose_b) {
+        int64_t row_lines = ceil_div(job->depth * bytes, LINE_BYTES);
+        column += call * lines / row_lines;
+        depth += call * lines % row_lines * LINE_BYTES / bytes;
+        tile->ahead_stride = LINE_BYTES;
+    } else {
+        int64_t across = MATMUL_STRIP * bytes / LINE_BYTES;
+        column += call % across * LINE_BYTES / bytes;
+        depth += call / across * lines;
+        tile->ahead_stride = job->args->ldb * bytes;
+    }
+    if (column < min_of(end, strip->next_column + MATMUL_STRIP) &&
+        depth < job->depth_at + job->depth) {
+        tile->ahead = b_at(job, column, depth);
+    } else {
+        tile->ahead_stride = 0;
     }
 }
 
@@ -207,37 +265,50 @@ static bool reads_in_place(const struct job *job, int64_t columns) {
            columns % job->kernel->columns == 0;
 }
 
+static void strip_init(const struct job *job, int64_t item, int thread, struct strip *strip) {
+    const struct matmul_kernel *kernel = job->kernel;
+    int64_t part = item % job->parts;
+    int64_t at = item / job->parts * MATMUL_STRIP;
+    strip->column = job->column + at;
+    strip->columns = min_of(MATMUL_STRIP, job->columns - at);
+    strip->next_column = job->column + (item + job->threads) / job->parts * MATMUL_STRIP;
+    strip->tile = job->tiles * part / job->parts;
+    strip->tile_end = job->tiles * (part + 1) / job->parts;
+    if (job->bias != NULL && is_last(job)) {
+        load_bias(job, strip);
+    }
+    strip->in_place = reads_in_place(job, strip->columns);
+    if (strip->in_place) {
+        strip->b = b_at(job, strip->column, job->depth_at);
+        strip->b_stride = job->args->ldb * (int64_t)sizeof(float);
+    } else {
+        char *packed = job->strips + thread * strip_bytes(job->args);
+        pack_strip(job, strip->column, strip->columns, packed);
+        strip->b = packed;
+        strip->b_stride = (int64_t)kernel->columns * kernel->group * kernel->packed_bytes;
+    }
+}
+
 static void multiply_task(void *context, int64_t item, int thread) {
     const struct job *job = context;
     const struct matmul_kernel *kernel = job->kernel;
-    int64_t part = item % job->parts;
-    int64_t column = job->column + item / job->parts * MATMUL_STRIP;
-    int64_t columns = min_of(MATMUL_STRIP, job->column + job->columns - column);
-    float bias[MATMUL_STRIP];
-    struct matmul_tile tile = {.steps = ceil_div(job->depth, kernel->group)};
-    bool last = job->depth_at + job->depth == job->args->k;
-    if (last && job->bias != NULL) {
-        load_bias(job, column, columns, bias);
-    }
-    char *strip = job->strips + thread * strip_bytes(job->args);
-    bool in_place = reads_in_place(job, columns);
-    if (in_place) {
-        tile.b_stride = job->args->ldb * (int64_t)sizeof(float);
-        strip = (char *)job->b + (job->depth_at * job->args->ldb + column) * (int64_t)sizeof(float);
-    } else {
-        tile.b_stride = (int64_t)kernel->columns * kernel->group * kernel->packed_bytes;
-        pack_strip(job, column, columns, strip);
-    }
-    int64_t tile_end = job->tiles * (part + 1) / job->parts;
-    for (int64_t t = job->tiles * part / job->parts; t < tile_end; t++) {
+    struct strip strip;
+    strip_init(job, item, thread, &strip);
+    bool biased = job->bias != NULL && is_last(job);
+    struct matmul_tile tile = {.b_stride = strip.b_stride,
+                               .steps = ceil_div(job->depth, kernel->group)};
+    int64_t call = 0;
+    for (int64_t t = strip.tile; t < strip.tile_end; t++) {
         int64_t row = tile_start(job, t);
         tile.rows = (int)(tile_start(job, t + 1) - row);
         tile.a = job->a_packed + packed_offset(job, row);
-        for (int64_t at = 0; at < columns; at += kernel->columns) {
-            tile.columns = (int)min_of(kernel->columns, columns - at);
-            tile.b = strip + (in_place ? at * (int64_t)sizeof(float) : packed_offset(job, at));
-            tile.bias = last && job->bias != NULL ? bias + at : NULL;
-            place_tile(job, &tile, job->row + row, column + at);
+        for (int64_t at = 0; at < strip.columns; at += kernel->columns) {
+            tile.columns = (int)min_of(kernel->columns, strip.columns - at);
+            tile.b =
+                strip.b + (strip.in_place ? at * (int64_t)sizeof(float) : packed_offset(job, at));
+            tile.bias = biased ? strip.bias + at : NULL;
+            place_tile(job, &tile, job->row + row, strip.column + at);
+            aim_ahead(job, &strip, call++, &tile);
             kernel->tile(&tile);
         }
     }
@@ -259,9 +330,11 @@ static int64_t count_parts(int64_t strips, int64_t tiles, int threads) {
 }
 
 static void run_block(const struct compute *compute, struct job *job) {
-    pool_run(compute->pool, pack_a_task, job, ceil_div(job->tiles, PACK_TILES));
+    job->threads = compute->pool->thread_count;
+    job->pack_tiles = min_of(ceil_div(job->tiles, 2 * job->threads), PACK_TILES_MAX);
+    pool_run(compute->pool, pack_a_task, job, ceil_div(job->tiles, job->pack_tiles));
     int64_t strips = ceil_div(job->columns, MATMUL_STRIP);
-    job->parts = count_parts(strips, job->tiles, compute->pool->thread_count);
+    job->parts = count_parts(strips, job->tiles, job->threads);
     pool_run(compute->pool, multiply_task, job, strips * job->parts);
 }
 

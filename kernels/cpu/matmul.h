@@ -7,9 +7,8 @@
 #include "kernels/cpu_level.h"
 
 enum {
-    MATMUL_STRIP = 64,    /* columns of B packed at a time; every kernel's `columns` divides it */
-    MATMUL_ROWS_MAX = 16, /* the tallest tile of any kernel */
-    MATMUL_GROUP_MAX = 2, /* depths that one multiply-add instruction takes */
+    MATMUL_STRIP = 64,      /* columns of B packed at a time; every kernel's `columns` divides it */
+    MATMUL_AHEAD_STEPS = 8, /* steps of a tile for each line that it fetches ahead */
 };
 
 /* A panel is `width` lanes (rows of A, or columns of B) by `depth`, laid out
@@ -38,6 +37,8 @@ struct matmul_tile {
     int64_t sum_stride, out_stride; /* elements from row to row */
     void *out;
     enum dtype dtype_out;
+    const void *ahead; /* memory that is packed next: a variant may fetch the line here, and one */
+    int64_t ahead_stride; /* more, so many bytes on, for each further MATMUL_AHEAD_STEPS steps */
 };
 
 /* What a driver needs to know of one variant. */

@@ -11,8 +11,9 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Rows of a [depth, lanes] source between the one that is packed and the one that is fetched. */
-enum { AHEAD = 16 };
+/* Rows of a [depth, lanes] source between the one that is packed and the one that is fetched: the
+ * driver comes to them after it has packed as many rows of the panels beside this one. */
+enum { AHEAD = 64 };
 
 enum { LANES = 16, TILE_ROWS = 14, TILE_VECTORS = 2, TILE_COLUMNS = LANES * TILE_VECTORS };
 
@@ -157,17 +158,25 @@ ALWAYS_INLINE void tile_rows(const struct matmul_tile *tile, const int rows) {
     const float *a = tile->a;
     const char *b = tile->b;
     int64_t b_stride = tile->b_stride;
-    for (int64_t step = tile->steps; step != 0; step--) {
-        __m512 b0 = _mm512_loadu_ps(b);
-        __m512 b1 = _mm512_loadu_ps(b + sizeof(__m512));
+    uintptr_t ahead = (uintptr_t)tile->ahead;
+    uintptr_t ahead_stride = (uintptr_t)tile->ahead_stride;
+    int64_t burst;
+    for (int64_t left = tile->steps; left != 0; left -= burst) {
+        burst = left < MATMUL_AHEAD_STEPS ? left : MATMUL_AHEAD_STEPS;
+        _mm_prefetch((const char *)ahead, _MM_HINT_T1);
+        ahead += ahead_stride;
+        for (int64_t step = 0; step < burst; step++) {
+            __m512 b0 = _mm512_loadu_ps(b);
+            __m512 b1 = _mm512_loadu_ps(b + sizeof(__m512));
 #pragma GCC unroll 14
-        for (int i = 0; i < rows; i++) {
-            __m512 a_row = _mm512_set1_ps(a[i]);
-            sums[i][0] = MATMUL_STEP(sums[i][0], a_row, b0);
-            sums[i][1] = MATMUL_STEP(sums[i][1], a_row, b1);
+            for (int i = 0; i < rows; i++) {
+                __m512 a_row = _mm512_set1_ps(a[i]);
+                sums[i][0] = MATMUL_STEP(sums[i][0], a_row, b0);
+                sums[i][1] = MATMUL_STEP(sums[i][1], a_row, b1);
+            }
+            a += rows;
+            b += b_stride;
         }
-        a += rows;
-        b += b_stride;
     }
     const struct tile_end end = tile_end_of(tile);
 #pragma GCC unroll 14
