@@ -233,7 +233,7 @@ static enum status write_out(struct dump *dump) {
                               .bytes = STAGING_BYTES};
     tensor_file_plan(slash == NULL ? dump->out_path : slash + 1, dump->sources, dump->source_count,
                      &dump->session.region, &file);
-    return tensor_file_write(&file, folder, NULL, &staging, &dump->fault);
+    return tensor_file_write(&file, folder, &staging, &dump->fault);
 }
 
 static enum status run_dump(struct dump *dump) {
