@@ -151,7 +151,13 @@ static void strip_forward(const struct forward_job *job, const struct forward_sc
     };
     job->kernels->product(&similarity);
     struct attention_strip strip = {
-        rows, columns, SCORES_STRIDE, sight->first, sight->last, job->args->scale, scores,
+        .rows = rows,
+        .columns = columns,
+        .stride = SCORES_STRIDE,
+        .first = sight->first,
+        .last = sight->last,
+        .scale = job->args->scale,
+        .scores = scores,
     };
     job->kernels->softmax(&strip, scratch->maxima + row, scratch->sums + row, sums_of_values, dim);
     struct attention_product mixture = {

@@ -210,7 +210,14 @@ static void strip_backward(const struct backward_job *job, const struct query_pl
     job->kernels->product(&product);
     int64_t stats = (place->row * args->heads + place->head) * args->time + place->token + row;
     struct attention_strip strip = {
-        rows, columns, TILE, sight->first, sight->last, args->scale, scores,
+        .rows = rows,
+        .columns = columns,
+        .stride = TILE,
+        .first = sight->first,
+        .last = sight->last,
+        .whole = sight->whole,
+        .scale = args->scale,
+        .scores = scores,
     };
     job->kernels->slopes(&strip, job->lse + stats, job->delta + stats, slopes);
     clear_unseen(scratch->scores + row * TILE, rows, sight->low, sight->low + columns);

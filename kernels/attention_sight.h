@@ -17,6 +17,7 @@ struct attention_sight {
 struct attention_strip_sight {
     int64_t low, high;
     int32_t first[ATTENTION_STRIP], last[ATTENTION_STRIP];
+    bool whole[ATTENTION_STRIP]; /* the row sees no key outside this tile */
 };
 
 static inline int64_t attention_min(int64_t a, int64_t b) {
@@ -81,6 +82,7 @@ static inline bool attention_strip_look(const struct attention_sight *sights, in
         int64_t last = attention_min(attention_max(sights[r].last - key, low), high);
         strip->first[r] = (int32_t)(first - low);
         strip->last[r] = (int32_t)(last - low);
+        strip->whole[r] = sights[r].first >= key && sights[r].last <= key + count;
     }
     return true;
 }

@@ -104,10 +104,18 @@ static void slopes(const struct attention_strip *strip, const float *lse, const 
     for (int64_t r = 0; r < strip->rows; r++) {
         float *scores = strip->scores + r * strip->stride;
         float *slope = slopes + r * strip->stride;
+        float sum = 0.0f;
+        float weighted = 0.0f;
         for (int64_t c = 0; c < strip->columns; c++) {
             bool seen = c >= strip->first[r] && c < strip->last[r];
             scores[c] = seen ? expf(scores[c] * strip->scale - lse[r]) : 0.0f;
-            slope[c] = seen ? strip->scale * scores[c] * (slope[c] - delta[r]) : 0.0f;
+            slope[c] = seen ? slope[c] : 0.0f;
+            sum += scores[c];
+            weighted += scores[c] * slope[c];
+        }
+        float mean = strip->whole[r] ? weighted / sum : delta[r];
+        for (int64_t c = 0; c < strip->columns; c++) {
+            slope[c] = strip->scale * scores[c] * (slope[c] - mean);
         }
     }
 }

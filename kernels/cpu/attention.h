@@ -47,6 +47,7 @@ struct attention_strip {
     int64_t rows, columns; /* columns % ATTENTION_LANES == 0 */
     int64_t stride;        /* of scores and of slopes */
     const int32_t *first, *last;
+    const bool *whole; /* by row: it sees nothing outside these columns; read by slopes */
     float scale;
     float *scores; /* in: unscaled q . k, defined where seen; out: probabilities, 0 where not */
 };
@@ -72,7 +73,9 @@ struct attention_kernels {
                     float *accumulators, int64_t n);
 
     /* slopes: scores become probabilities exp(scale * score - lse[r]); slopes, in: dout . v, become
-     * dS = scale * probability * (slope - delta[r]), 0 where a row does not see. */
+     * dS = scale * probability * (slope - mean), 0 where a row does not see. The mean is delta[r];
+     * of a whole row, that of these slopes by these probabilities: dS then sums to 0 but for one
+     * rounding, where delta's own error would show as noise in the gradient of a key bias. */
     void (*slopes)(const struct attention_strip *strip, const float *lse, const float *delta,
                    float *slopes);
 

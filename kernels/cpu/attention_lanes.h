@@ -192,21 +192,39 @@ static void lanes_softmax(const struct attention_strip *strip, float *maxima, fl
     }
 }
 
+/* Makes the probabilities of a row, clears the slopes that it does not see, and returns the mean of
+ * the others. */
+ALWAYS_INLINE float probable_slope(const struct attention_strip *strip, int64_t row, float lse,
+                                   float *slope) {
+    float *scores = strip->scores + row * strip->stride;
+    lanes scale = lanes_all(strip->scale);
+    lanes shift = lanes_all(lse);
+    lanes sum = lanes_zero();
+    lanes weighted = lanes_zero();
+    for (int64_t c = 0; c < strip->columns; c += LANES) {
+        lanes_seen seen = strip_seen(strip, row, c);
+        lanes power = lanes_exp(tile_load(scores + c) * scale - shift);
+        power = lanes_where_seen(seen, power, lanes_zero());
+        lanes rise = lanes_where_seen(seen, tile_load(slope + c), lanes_zero());
+        tile_store(scores + c, power);
+        tile_store(slope + c, rise);
+        sum += power;
+        weighted = lanes_fused(power, rise, weighted);
+    }
+    return lanes_sum(weighted) / lanes_sum(sum);
+}
+
 static void lanes_slopes(const struct attention_strip *strip, const float *lse, const float *delta,
                          float *slopes) {
-    lanes scale = lanes_all(strip->scale);
     for (int64_t r = 0; r < strip->rows; r++) {
-        float *scores = strip->scores + r * strip->stride;
+        const float *scores = strip->scores + r * strip->stride;
         float *slope = slopes + r * strip->stride;
-        lanes shift = lanes_all(lse[r]);
-        lanes mean = lanes_all(delta[r]);
+        float mean = probable_slope(strip, r, lse[r], slope);
+        lanes shift = lanes_all(strip->whole[r] ? mean : delta[r]);
+        lanes scale = lanes_all(strip->scale);
         for (int64_t c = 0; c < strip->columns; c += LANES) {
-            lanes_seen seen = strip_seen(strip, r, c);
-            lanes power = lanes_exp(tile_load(scores + c) * scale - shift);
-            power = lanes_where_seen(seen, power, lanes_zero());
-            lanes steep = lanes_where_seen(seen, tile_load(slope + c) - mean, lanes_zero());
-            tile_store(scores + c, power);
-            tile_store(slope + c, scale * power * steep);
+            lanes steep = scale * tile_load(scores + c) * (tile_load(slope + c) - shift);
+            tile_store(slope + c, steep);
         }
     }
 }
