@@ -128,6 +128,11 @@ static void load_keys(const struct forward_job *job, const struct query_tile *ti
     int64_t bytes = start * dtype_bytes(args->dtype);
     job->kernels->load_columns(&block, job->k + bytes, scratch->keys);
     job->kernels->load_rows(&block, job->v + bytes, scratch->values);
+    if (key + 2 * ATTENTION_KEY_TILE <= job->past + args->time) {
+        int64_t next = bytes + ATTENTION_KEY_TILE * job->kv_stride * dtype_bytes(args->dtype);
+        attention_prefetch(&block, job->k + next);
+        attention_prefetch(&block, job->v + next);
+    }
 }
 
 static void strip_forward(const struct forward_job *job, const struct forward_scratch *scratch,

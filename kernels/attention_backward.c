@@ -154,6 +154,11 @@ static void load_queries(const struct backward_job *job, const struct query_plac
     int64_t dout = token_bytes(args, place->row, place->token, args->out_stride, place->head);
     job->kernels->load_rows(&queries, job->q + q, scratch->queries);
     job->kernels->load_rows(&douts, job->dout + dout, scratch->douts);
+    if (place->token + 2 * TILE <= args->time) {
+        int64_t tile = TILE * dtype_bytes(args->dtype);
+        attention_prefetch(&queries, job->q + q + tile * args->q_stride);
+        attention_prefetch(&douts, job->dout + dout + tile * args->out_stride);
+    }
     int64_t rows = attention_round_up(place->tokens, ATTENTION_ROW_GROUP) - place->tokens;
     size_t bytes = (size_t)(rows * dim) * sizeof(float);
     memset(scratch->queries + place->tokens * dim, 0, bytes);
