@@ -1,14 +1,13 @@
 #include "kernels/elementwise.h"
 
 #include "base/check.h"
+#include "kernels/items.h"
 #include "kernels/partials.h"
 #include "kernels/table.h"
 
 #include <string.h>
 
-/* Work is dealt out in items of some 10 us: long enough that dealing costs nothing, short enough
- * that threads end together. */
-enum { ITEM_ELEMENTS = 16384, ITEM_BYTES = 256 * 1024 };
+enum { ZERO_BYTES = 256 * 1024 }; /* one item of zeroing */
 
 typedef void element_kernel(const struct elementwise_job *job, int64_t first, int64_t count);
 
@@ -18,19 +17,11 @@ struct element_work {
     int64_t count;
 };
 
-static int64_t at_most(int64_t value, int64_t bound) {
-    return value < bound ? value : bound;
-}
-
-static int64_t items_of(int64_t count, int64_t per_item) {
-    return (count + per_item - 1) / per_item;
-}
-
 static void element_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct element_work *work = context;
     int64_t first = item * ITEM_ELEMENTS;
-    work->kernel(work->job, first, at_most(ITEM_ELEMENTS, work->count - first));
+    work->kernel(work->job, first, items_length(work->count, ITEM_ELEMENTS, item));
 }
 
 static void run_elements(const struct compute *compute, const struct elementwise_args *args,
@@ -38,7 +29,7 @@ static void run_elements(const struct compute *compute, const struct elementwise
     ASSERT(args->count >= 0);
     ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
     struct element_work work = {.job = job, .kernel = kernel, .count = args->count};
-    pool_run(compute->pool, element_item, &work, items_of(args->count, ITEM_ELEMENTS));
+    pool_run(compute->pool, element_item, &work, items_count(args->count, ITEM_ELEMENTS));
 }
 
 void add_run(const struct compute *compute, const struct elementwise_args *args, const void *a,
@@ -82,13 +73,13 @@ struct zero_work {
 static void zero_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct zero_work *work = context;
-    int64_t first = item * ITEM_BYTES;
-    memset(work->bytes + first, 0, (size_t)at_most(ITEM_BYTES, work->count - first));
+    int64_t first = item * ZERO_BYTES;
+    memset(work->bytes + first, 0, (size_t)items_length(work->count, ZERO_BYTES, item));
 }
 
 void zero_run(const struct compute *compute, void *bytes, uint64_t count) {
     struct zero_work work = {.bytes = bytes, .count = (int64_t)count};
-    pool_run(compute->pool, zero_item, &work, items_of(work.count, ITEM_BYTES));
+    pool_run(compute->pool, zero_item, &work, items_count(work.count, ZERO_BYTES));
 }
 
 struct cast_work {
@@ -103,7 +94,7 @@ static void cast_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct cast_work *work = context;
     int64_t first = item * ITEM_ELEMENTS;
-    int64_t count = at_most(ITEM_ELEMENTS, work->count - first);
+    int64_t count = items_length(work->count, ITEM_ELEMENTS, item);
     const void *in = work->in + first * dtype_bytes(work->from);
     void *out = work->out + first * dtype_bytes(work->to);
     if (work->from == work->to) {
@@ -130,7 +121,7 @@ void cast_run(const struct compute *compute, int64_t count, enum dtype from, con
                              .to = to,
                              .in = in,
                              .out = out};
-    pool_run(compute->pool, cast_item, &work, items_of(count, ITEM_ELEMENTS));
+    pool_run(compute->pool, cast_item, &work, items_count(count, ITEM_ELEMENTS));
 }
 
 /* ---- column sums ---- */
@@ -153,7 +144,7 @@ static void column_sum_item(void *context, int64_t item, int thread) {
     const struct column_sum_args *args = work->args;
     int64_t first = item * PARTIAL_ROWS;
     work->kernels->column_sum(args, work->x + first * args->stride * dtype_bytes(args->dtype),
-                              at_most(PARTIAL_ROWS, args->rows - first),
+                              items_length(args->rows, PARTIAL_ROWS, item),
                               work->partials + item * args->columns);
 }
 
@@ -179,8 +170,8 @@ struct rope_work {
 static void rope_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct rope_work *work = context;
-    int64_t first = item * work->tokens_per_item;
-    work->kernel(work->job, first, at_most(work->tokens_per_item, work->job->args->tokens - first));
+    int64_t tokens = items_length(work->job->args->tokens, work->tokens_per_item, item);
+    work->kernel(work->job, item * work->tokens_per_item, tokens);
 }
 
 void rope_run(const struct compute *compute, const struct rope_args *args, const float *table,
@@ -190,9 +181,8 @@ void rope_run(const struct compute *compute, const struct rope_args *args, const
     ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
     struct rope_job job = {
         .args = args, .table = table, .positions = positions, .in = in, .out = out};
-    int64_t width = args->heads * args->head_dim;
     struct rope_work work = {.job = &job,
                              .kernel = compute->table->elementwise.rope,
-                             .tokens_per_item = width < ITEM_ELEMENTS ? ITEM_ELEMENTS / width : 1};
-    pool_run(compute->pool, rope_item, &work, items_of(args->tokens, work.tokens_per_item));
+                             .tokens_per_item = items_rows(args->heads * args->head_dim)};
+    pool_run(compute->pool, rope_item, &work, items_count(args->tokens, work.tokens_per_item));
 }

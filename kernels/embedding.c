@@ -2,12 +2,13 @@
 
 #include "base/check.h"
 #include "kernels/cpu/element.h"
+#include "kernels/items.h"
 #include "kernels/table.h"
 
 /* Backward is cut by columns, never by tokens: each row of the table then gets its gradients in
  * token order from one thread. 64 columns are the fewest that keep whole cache lines of bf16 busy.
  */
-enum { FORWARD_ELEMENTS = 16384, BACKWARD_COLUMNS = 64 };
+enum { BACKWARD_COLUMNS = 64 };
 
 struct forward_work {
     const struct elementwise_kernels *kernels;
@@ -31,10 +32,6 @@ static void check_args(const struct embedding_args *args) {
     ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
 }
 
-static int64_t at_most(int64_t value, int64_t bound) {
-    return value < bound ? value : bound;
-}
-
 static void forward_token(const struct forward_work *work, int64_t token) {
     const struct embedding_args *args = work->args;
     const void *row = element_at(work->table, args->dtype, work->ids[token] * args->dim);
@@ -53,7 +50,7 @@ static void forward_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct forward_work *work = context;
     int64_t first = item * work->tokens_per_item;
-    int64_t end = first + at_most(work->tokens_per_item, work->args->tokens - first);
+    int64_t end = first + items_length(work->args->tokens, work->tokens_per_item, item);
     for (int64_t token = first; token < end; token++) {
         forward_token(work, token);
     }
@@ -63,17 +60,15 @@ void embedding_forward(const struct compute *compute, const struct embedding_arg
                        const int32_t *ids, const int32_t *positions, const void *table,
                        const void *position_table, void *out) {
     check_args(args);
-    struct forward_work work = {
-        .kernels = &compute->table->elementwise,
-        .args = args,
-        .ids = ids,
-        .positions = positions,
-        .table = table,
-        .position_table = position_table,
-        .out = out,
-        .tokens_per_item = args->dim < FORWARD_ELEMENTS ? FORWARD_ELEMENTS / args->dim : 1};
-    pool_run(compute->pool, forward_item, &work,
-             (args->tokens + work.tokens_per_item - 1) / work.tokens_per_item);
+    struct forward_work work = {.kernels = &compute->table->elementwise,
+                                .args = args,
+                                .ids = ids,
+                                .positions = positions,
+                                .table = table,
+                                .position_table = position_table,
+                                .out = out,
+                                .tokens_per_item = items_rows(args->dim)};
+    pool_run(compute->pool, forward_item, &work, items_count(args->tokens, work.tokens_per_item));
 }
 
 static void backward_item(void *context, int64_t item, int thread) {
@@ -81,7 +76,7 @@ static void backward_item(void *context, int64_t item, int thread) {
     const struct backward_work *work = context;
     const struct embedding_args *args = work->args;
     int64_t first = item * BACKWARD_COLUMNS;
-    int64_t width = at_most(BACKWARD_COLUMNS, args->dim - first);
+    int64_t width = items_length(args->dim, BACKWARD_COLUMNS, item);
     for (int64_t token = 0; token < args->tokens; token++) {
         const void *dout = element_at(work->dout, args->dtype, token * args->dim + first);
         float *sums = work->dtable + work->ids[token] * args->dim + first;
@@ -104,6 +99,5 @@ void embedding_backward(const struct compute *compute, const struct embedding_ar
                                  .dout = dout,
                                  .dtable = dtable,
                                  .dposition_table = dposition_table};
-    pool_run(compute->pool, backward_item, &work,
-             (args->dim + BACKWARD_COLUMNS - 1) / BACKWARD_COLUMNS);
+    pool_run(compute->pool, backward_item, &work, items_count(args->dim, BACKWARD_COLUMNS));
 }

@@ -1,3 +1,4 @@
+/* embedding: rows of a table by token id, with learned positions where a model has them. */
 #ifndef SKEP_KERNELS_EMBEDDING_H
 #define SKEP_KERNELS_EMBEDDING_H
 
@@ -6,16 +7,25 @@
 
 struct embedding_args {
     int64_t tokens, dim;
-    int64_t vocab;     /* ids are below it: the loader has checked */
-    enum dtype dtype;  /* of table, position_table, out, dout */
+    int64_t vocab;    /* ids are below it: the loader has checked */
+    enum dtype dtype; /* of table, position_table, out, dout: f32 or bf16 */
 };
 
-/* out[t] = table[ids[t]] (+ position_table[positions[t]] unless NULL) */
+/* embedding_forward: out[t] = table[ids[t]] (+ position_table[positions[t]] unless NULL).
+ * shapes    ids, positions [tokens] i32; table [vocab, dim]; position_table [any, dim];
+ *           out [tokens, dim]
+ * memory    caller owns all; positions is not read when position_table is NULL
+ * errors    none
+ * accuracy  a copy, or one rounded addition */
 void embedding_forward(const struct compute *compute, const struct embedding_args *args,
                        const int32_t *ids, const int32_t *positions, const void *table,
                        const void *position_table, void *out);
-/* dtable, dposition_table f32 are added to, in token order for each row of the table, whatever the
- * thread count; dposition_table may be NULL. */
+
+/* embedding_backward: dtable[ids[t]] += dout[t], dposition_table[positions[t]] += dout[t].
+ * shapes    dout [tokens, dim]; dtable [vocab, dim] f32; dposition_table [any, dim] f32 or NULL
+ * memory    caller owns all
+ * errors    none
+ * accuracy  f32 additions in token order for each row, so the same bits for any thread count */
 void embedding_backward(const struct compute *compute, const struct embedding_args *args,
                         const int32_t *ids, const int32_t *positions, const void *dout,
                         float *dtable, float *dposition_table);

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/cpu/element.h"
+#include "kernels/items.h"
 #include "kernels/matmul.h"
 #include "kernels/table.h"
 
@@ -13,10 +14,6 @@ enum { ROW_ELEMENTS = 16, PART_BYTES = 64 };
 
 static int64_t rounded_up(int64_t value, int64_t step) {
     return (value + step - 1) / step * step;
-}
-
-static int64_t at_most(int64_t value, int64_t bound) {
-    return value < bound ? value : bound;
 }
 
 int64_t head_loss_chunk(int64_t tokens, int64_t vocab) {
@@ -32,8 +29,8 @@ int64_t head_loss_chunk(int64_t tokens, int64_t vocab) {
             return chunk;
         }
     }
-    int64_t chunks = (tokens + most - 1) / most;
-    return rounded_up((tokens + chunks - 1) / chunks, CHUNK_STEP);
+    int64_t even = items_count(tokens, items_count(tokens, most));
+    return rounded_up(even, CHUNK_STEP);
 }
 
 /* ---- the three products of a chunk ---- */
@@ -169,8 +166,9 @@ void head_loss_run(const struct compute *compute, const struct head_loss_args *a
                                   .logits = workspace,
                                   .losses = (double *)(parts + logits_bytes(args)),
                                   .scale = scalars->loss_scale};
-    for (int64_t first = 0; first < args->tokens; first += args->chunk) {
-        int64_t tokens = at_most(args->chunk, args->tokens - first);
+    for (int64_t chunk = 0; chunk < items_count(args->tokens, args->chunk); chunk++) {
+        int64_t first = chunk * args->chunk;
+        int64_t tokens = items_length(args->tokens, args->chunk, chunk);
         const void *rows = element_at(hidden, args->dtype, first * args->dim);
         run_product(compute, logits_product(args, tokens), rows, weight, work.logits, products);
         work.labels = labels + first;

@@ -1,11 +1,9 @@
 #include "kernels/norm.h"
 
 #include "base/check.h"
+#include "kernels/items.h"
 #include "kernels/partials.h"
 #include "kernels/table.h"
-
-/* Elements of one item of forward work: some 10 us, so that dealing it out costs nothing. */
-enum { FORWARD_ELEMENTS = 16384 };
 
 struct forward_work {
     const struct norm_forward_job *job;
@@ -24,23 +22,18 @@ static void check_args(const struct norm_args *args) {
     ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
 }
 
-static int64_t at_most(int64_t value, int64_t bound) {
-    return value < bound ? value : bound;
-}
-
 static void forward_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct forward_work *work = context;
-    int64_t first = item * work->rows_per_item;
-    work->kernel(work->job, first, at_most(work->rows_per_item, work->job->args->rows - first));
+    int64_t rows = items_length(work->job->args->rows, work->rows_per_item, item);
+    work->kernel(work->job, item * work->rows_per_item, rows);
 }
 
 static void run_forward(const struct compute *compute, struct forward_work *work) {
     const struct norm_args *args = work->job->args;
     check_args(args);
-    work->rows_per_item = args->dim < FORWARD_ELEMENTS ? FORWARD_ELEMENTS / args->dim : 1;
-    pool_run(compute->pool, forward_item, work,
-             (args->rows + work->rows_per_item - 1) / work->rows_per_item);
+    work->rows_per_item = items_rows(args->dim);
+    pool_run(compute->pool, forward_item, work, items_count(args->rows, work->rows_per_item));
 }
 
 void rmsnorm_forward(const struct compute *compute, const struct norm_args *args, const void *x,
@@ -75,7 +68,7 @@ static void backward_item(void *context, int64_t item, int thread) {
     const struct backward_work *work = context;
     const struct norm_args *args = work->job->args;
     int64_t first = item * PARTIAL_ROWS;
-    int64_t count = at_most(PARTIAL_ROWS, args->rows - first);
+    int64_t count = items_length(args->rows, PARTIAL_ROWS, item);
     float *dweight = work->dweight + item * args->dim;
     if (work->dbias == NULL) {
         work->kernels->rmsnorm_backward(work->job, first, count, dweight);

@@ -1,3 +1,4 @@
+/* norm: RMSNorm and LayerNorm of the rows of a matrix, forward and backward. */
 #ifndef SKEP_KERNELS_NORM_H
 #define SKEP_KERNELS_NORM_H
 
@@ -10,19 +11,45 @@ struct norm_args {
     enum dtype dtype; /* of x, out, weight, bias and their like: f32 or bf16 */
 };
 
-/* rms_inv [rows] f32 is kept for backward. */
+/* rmsnorm_forward: scale each row by the inverse of its root mean square, then by the weight:
+ * round(x * rms_inv) * weight, where rms_inv = 1 / sqrt(mean(x^2) + epsilon).
+ * shapes    x, out [rows, dim]; weight [dim]; rms_inv [rows], kept for backward; row-major
+ * dtypes    x, weight, out args->dtype; rms_inv f32; sums in f32; bf16 rounds before the weight and
+ *           after it, as transformers does
+ * limits    rows >= 0, dim >= 1; no alignment beyond an element's; out may be x
+ * memory    caller owns all
+ * errors    none
+ * accuracy  5e-7 of the largest value in f32; one bf16 ulp more than rounding in bf16
+ * source    Zhang and Sennrich 2019, arXiv:1910.07467 */
 void rmsnorm_forward(const struct compute *compute, const struct norm_args *args, const void *x,
                      const void *weight, void *out, float *rms_inv);
-/* dx = dadd + J^T dout; dadd may be NULL (nothing is added) and may be dx itself.
- * dweight [dim] f32 is added to. The same for layernorm. */
-uint64_t norm_backward_workspace_bytes(const struct norm_args *args, int threads);
-void rmsnorm_backward(const struct compute *compute, const struct norm_args *args,
-                      const void *dout, const void *x, const void *weight, const float *rms_inv,
-                      const void *dadd, void *dx, float *dweight, void *workspace);
 
+/* norm_backward_workspace_bytes: of rmsnorm_backward and layernorm_backward. A function of the
+ * shape: one f32 row for weight and bias each per 64 rows. */
+uint64_t norm_backward_workspace_bytes(const struct norm_args *args, int threads);
+
+/* rmsnorm_backward: dx = dadd + J^T dout, rounded once; dweight += its gradient.
+ * shapes    dout, x, dadd, dx [rows, dim]; weight, dweight [dim]; rms_inv [rows] of the forward
+ * pass dtypes    dout, x, weight, dadd, dx args->dtype; rms_inv, dweight f32; rows are summed in
+ * f32 by 64, these sums in fp64: the same bits for any thread count limits    as forward; dadd may
+ * be NULL (nothing is added) and may be dx; dx may be dout memory    caller owns all; workspace of
+ * norm_backward_workspace_bytes(), undefined afterwards errors    none accuracy  relative L2 of dx
+ * and dweight 5e-7 in f32; dx one rounding in bf16 */
+void rmsnorm_backward(const struct compute *compute, const struct norm_args *args, const void *dout,
+                      const void *x, const void *weight, const float *rms_inv, const void *dadd,
+                      void *dx, float *dweight, void *workspace);
+
+/* layernorm_forward: (x - mean) * std_inv * weight + bias, rounded once, where std_inv =
+ * 1 / sqrt(variance + epsilon), the variance divided by dim and taken about the mean in a second
+ * pass. shapes    as rmsnorm_forward; bias [dim]; mean, std_inv [rows], kept for backward dtypes,
+ * limits, memory, errors, accuracy  as rmsnorm_forward source    Ba, Kiros and Hinton 2016,
+ * arXiv:1607.06450 */
 void layernorm_forward(const struct compute *compute, const struct norm_args *args, const void *x,
                        const void *weight, const void *bias, void *out, float *mean,
                        float *std_inv);
+
+/* layernorm_backward: as rmsnorm_backward, with the mean taken into account; dbias [dim] f32 is
+ * added to as well. */
 void layernorm_backward(const struct compute *compute, const struct norm_args *args,
                         const void *dout, const void *x, const void *weight, const float *mean,
                         const float *std_inv, const void *dadd, void *dx, float *dweight,

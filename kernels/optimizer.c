@@ -2,22 +2,19 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "kernels/items.h"
 #include "kernels/table.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Items of some 10 us. A granule's sum adds less than 2^32 to a digit, an item thus less than 2^40,
- * and an accumulator is normalised after every item: no digit comes near 2^63. */
-enum { NORM_ITEM_GRANULES = 256, ADAMW_ITEM_ELEMENTS = 16384 };
+/* 256 granules are ITEM_ELEMENTS. A granule's sum adds less than 2^32 to a digit, an item thus less
+ * than 2^40, and an accumulator is normalised after every item: no digit comes near 2^63. */
+enum { ITEM_GRANULES = ITEM_ELEMENTS / GRANULE_ELEMENTS };
 enum { DIGIT_BITS = 32, LOWEST_BIT = -320 };
 /* Of fp64. */
 enum { FRACTION_BITS = 52, EXPONENT_MASK = 0x7ff, EXPONENT_BIAS = 1023 };
 static const int64_t DIGIT_MASK = ((int64_t)1 << DIGIT_BITS) - 1;
-
-static int64_t at_most(int64_t value, int64_t bound) {
-    return value < bound ? value : bound;
-}
 
 /* ---- the fixed-point accumulator ---- */
 
@@ -102,9 +99,9 @@ uint64_t gradient_norm_workspace_bytes(int64_t count, int threads) {
 
 static void norm_item(void *context, int64_t item, int thread) {
     const struct norm_work *work = context;
-    int64_t first = item * NORM_ITEM_GRANULES;
-    int64_t granules = at_most(NORM_ITEM_GRANULES, work->granules - first);
-    double sums[NORM_ITEM_GRANULES];
+    int64_t first = item * ITEM_GRANULES;
+    int64_t granules = items_length(work->granules, ITEM_GRANULES, item);
+    double sums[ITEM_GRANULES];
     work->kernels->granule_sums(work->gradients + first * GRANULE_ELEMENTS, granules, sums);
     struct norm_accumulator *accumulator = &work->accumulators[thread];
     for (int64_t i = 0; i < granules; i++) {
@@ -122,8 +119,7 @@ void gradient_norm_run(const struct compute *compute, int64_t count, const float
                              .accumulators = workspace};
     int threads = compute->pool->thread_count;
     memset(workspace, 0, gradient_norm_workspace_bytes(count, threads));
-    pool_run(compute->pool, norm_item, &work,
-             (work.granules + NORM_ITEM_GRANULES - 1) / NORM_ITEM_GRANULES);
+    pool_run(compute->pool, norm_item, &work, items_count(work.granules, ITEM_GRANULES));
     for (int thread = 0; thread < threads; thread++) {
         accumulator_merge(&scalars->norm, &work.accumulators[thread]);
     }
@@ -154,8 +150,8 @@ struct adamw_work {
 static void adamw_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct adamw_work *work = context;
-    int64_t first = item * ADAMW_ITEM_ELEMENTS;
-    work->kernels->adamw(work->job, first, at_most(ADAMW_ITEM_ELEMENTS, work->count - first));
+    int64_t first = item * ITEM_ELEMENTS;
+    work->kernels->adamw(work->job, first, items_length(work->count, ITEM_ELEMENTS, item));
 }
 
 /* What every element shares is computed in fp64 and rounded once. */
@@ -193,6 +189,5 @@ void adamw_run(const struct compute *compute, const struct adamw_args *args,
     job.params = params;
     struct adamw_work work = {
         .job = &job, .kernels = &compute->table->optimizer, .count = args->count};
-    pool_run(compute->pool, adamw_item, &work,
-             (args->count + ADAMW_ITEM_ELEMENTS - 1) / ADAMW_ITEM_ELEMENTS);
+    pool_run(compute->pool, adamw_item, &work, items_count(args->count, ITEM_ELEMENTS));
 }

@@ -1,5 +1,7 @@
 #include "kernels/partials.h"
 
+#include "kernels/items.h"
+
 enum { COLUMNS_PER_ITEM = 256 };
 
 struct partials_job {
@@ -9,7 +11,7 @@ struct partials_job {
 };
 
 int64_t partials_count(int64_t rows) {
-    return (rows + PARTIAL_ROWS - 1) / PARTIAL_ROWS;
+    return items_count(rows, PARTIAL_ROWS);
 }
 
 uint64_t partials_bytes(int64_t rows, int64_t columns) {
@@ -20,8 +22,7 @@ static void add_columns(void *context, int64_t item, int thread) {
     (void)thread;
     const struct partials_job *job = context;
     int64_t first = item * COLUMNS_PER_ITEM;
-    int64_t left = job->columns - first;
-    int64_t width = left < COLUMNS_PER_ITEM ? left : COLUMNS_PER_ITEM;
+    int64_t width = items_length(job->columns, COLUMNS_PER_ITEM, item);
     double totals[COLUMNS_PER_ITEM] = {0};
     for (int64_t chunk = 0; chunk < job->count; chunk++) {
         const float *row = job->partials + chunk * job->columns + first;
@@ -37,5 +38,5 @@ static void add_columns(void *context, int64_t item, int thread) {
 void partials_add(const struct compute *compute, int64_t count, int64_t columns,
                   const float *partials, float *sums) {
     struct partials_job job = {count, columns, partials, sums};
-    pool_run(compute->pool, add_columns, &job, (columns + COLUMNS_PER_ITEM - 1) / COLUMNS_PER_ITEM);
+    pool_run(compute->pool, add_columns, &job, items_count(columns, COLUMNS_PER_ITEM));
 }

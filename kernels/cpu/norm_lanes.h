@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { BATCH_ELEMENTS = 2048 };
+
 /* Sums run in two vectors by turns: one alone would wait for each addition. */
 
 ALWAYS_INLINE float row_squares(enum dtype dtype, const void *x, int64_t dim, lanes centre) {
@@ -49,29 +51,43 @@ ALWAYS_INLINE float inverse_root(float squares, const struct norm_args *args) {
 
 /* ---- rmsnorm ---- */
 
-ALWAYS_INLINE void rmsnorm_forward_row(const struct norm_forward_job *job, enum dtype dtype,
-                                       int64_t row) {
+ALWAYS_INLINE void scale_row(const struct norm_forward_job *job, enum dtype dtype, int64_t row) {
     int64_t dim = job->args->dim;
     const void *x = element_at(job->x, dtype, row * dim);
     void *out = element_slot(job->out, dtype, row * dim);
-    float inverse = inverse_root(row_squares(dtype, x, dim, lanes_zero()), job->args);
-    lanes factor = lanes_all(inverse);
+    lanes factor = lanes_all(job->inverse[row]);
     for (int64_t i = 0; i < dim; i += LANES) {
         lanes scaled = lanes_round(dtype, lanes_load(dtype, x, i, dim - i) * factor);
         lanes weight = lanes_load(dtype, job->weight, i, dim - i);
         lanes_store(dtype, out, i, dim - i, scaled * weight);
     }
-    job->inverse[row] = inverse;
+}
+
+/* Short rows go in batches that fit the first-level cache: their roots and quotients, long to wait
+ * for, then overlap. */
+ALWAYS_INLINE void rmsnorm_forward_of(const struct norm_forward_job *job, enum dtype dtype,
+                                      int64_t first, int64_t end) {
+    int64_t dim = job->args->dim;
+    int64_t batch = dim < BATCH_ELEMENTS ? BATCH_ELEMENTS / dim : 1;
+    for (int64_t begin = first; begin < end; begin += batch) {
+        int64_t stop = begin + batch < end ? begin + batch : end;
+        for (int64_t row = begin; row < stop; row++) {
+            const void *x = element_at(job->x, dtype, row * dim);
+            float squares = row_squares(dtype, x, dim, lanes_zero());
+            job->inverse[row] = inverse_root(squares, job->args);
+        }
+        for (int64_t row = begin; row < stop; row++) {
+            scale_row(job, dtype, row);
+        }
+    }
 }
 
 static void rmsnorm_forward_lanes(const struct norm_forward_job *job, int64_t first,
                                   int64_t count) {
-    bool narrow = job->args->dtype == DTYPE_BF16;
-    for (int64_t row = first; narrow && row < first + count; row++) {
-        rmsnorm_forward_row(job, DTYPE_BF16, row);
-    }
-    for (int64_t row = first; !narrow && row < first + count; row++) {
-        rmsnorm_forward_row(job, DTYPE_F32, row);
+    if (job->args->dtype == DTYPE_BF16) {
+        rmsnorm_forward_of(job, DTYPE_BF16, first, first + count);
+    } else {
+        rmsnorm_forward_of(job, DTYPE_F32, first, first + count);
     }
 }
 

@@ -29,16 +29,19 @@ ALWAYS_INLINE lanes lanes_of_bf16(__m256i bits) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
-/* To nearest even; NaN stays quiet. Not vcvtneps2bf16, which takes subnormals for zeros. */
-ALWAYS_INLINE __m256i lanes_to_bf16(lanes value) {
+/* The bits of a float whose upper half is its bf16, to nearest even; NaN stays quiet. Not
+ * vcvtneps2bf16, which takes subnormals for zeros. */
+ALWAYS_INLINE __m512i lanes_bf16_bits(lanes value) {
     __m512i bits = _mm512_castps_si512(value);
-    __m512i high = _mm512_srli_epi32(bits, 16);
-    __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
-    __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
-    __m512i quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
+    __mmask16 is_odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
     __mmask16 is_nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
-    __m512i narrow = _mm512_mask_mov_epi32(_mm512_srli_epi32(rounded, 16), is_nan, quiet);
-    return _mm512_cvtepi32_epi16(narrow);
+    __m512i rounded = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+    rounded = _mm512_mask_add_epi32(rounded, is_odd, bits, _mm512_set1_epi32(0x8000));
+    return _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
+}
+
+ALWAYS_INLINE __m256i lanes_to_bf16(lanes value) {
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(lanes_bf16_bits(value), 16));
 }
 
 /* lanes_load: elements [index, index + min(count, LANES)) of an f32 or bf16 tensor, the others 0.
@@ -76,7 +79,11 @@ ALWAYS_INLINE void lanes_store(enum dtype dtype, void *data, int64_t index, int6
 
 /* What storing and loading again makes of a value. */
 ALWAYS_INLINE lanes lanes_round(enum dtype dtype, lanes value) {
-    return dtype == DTYPE_BF16 ? lanes_of_bf16(lanes_to_bf16(value)) : value;
+    if (dtype != DTYPE_BF16) {
+        return value;
+    }
+    __m512i upper = _mm512_set1_epi32((int)0xffff0000u);
+    return _mm512_castsi512_ps(_mm512_and_si512(lanes_bf16_bits(value), upper));
 }
 
 /* a * b + c, rounded once. */
