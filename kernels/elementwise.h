@@ -62,8 +62,8 @@ uint64_t column_sum_workspace_bytes(const struct column_sum_args *args, int thre
 /* column_sum_run: sums[n] += sum over rows of x[row, n]: the gradient of a bias.
  * shapes    x [rows, columns] of the given stride; sums [columns] f32
  * memory    workspace of column_sum_workspace_bytes(), undefined afterwards
- * accuracy  64 rows at a time in f32, these in fp64: 5e-7 of the largest sum, and the same bits for
- *           any thread count */
+ * accuracy  sums in fp64, those of each 64 rows rounded to f32: 2e-7 of the largest sum, and the
+ * same bits for any thread count */
 void column_sum_run(const struct compute *compute, const struct column_sum_args *args,
                     const void *x, float *sums, void *workspace);
 

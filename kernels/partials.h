@@ -5,8 +5,8 @@
 
 #include "kernels/compute.h"
 
-/* Rows whose sum is taken in f32. Few enough that its error stays near 1e-7; the chunks' sums, 1/64
- * of the data, are then added in fp64. */
+/* Rows whose sum is kept as f32: few enough that even where it is taken in f32 its error stays near
+ * 1e-7. The chunks' sums, 1/64 of the data, are then added in fp64. */
 enum { PARTIAL_ROWS = 64 };
 
 /* partials_count: chunks of PARTIAL_ROWS rows, the last one shorter. */

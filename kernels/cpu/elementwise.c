@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { COLUMN_BLOCK = 64 };
+
 static void add_elements(const struct elementwise_job *job, int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; i++) {
         float a = element_load(job->in[0], job->dtype, i);
@@ -100,13 +102,27 @@ static void cast_elements(enum dtype from, const void *in, enum dtype to, void *
     }
 }
 
+/* Sums in fp64, a block of columns at a time: the gradient of a bias added to keys is all
+ * cancellation. */
+static void column_block(const struct column_sum_args *args, const void *x, int64_t rows,
+                         int64_t columns, float *sums) {
+    double totals[COLUMN_BLOCK] = {0};
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t i = 0; i < columns; i++) {
+            totals[i] += (double)element_load(x, args->dtype, row * args->stride + i);
+        }
+    }
+    for (int64_t i = 0; i < columns; i++) {
+        sums[i] = (float)totals[i];
+    }
+}
+
 static void column_sum_rows(const struct column_sum_args *args, const void *x, int64_t rows,
                             float *sums) {
-    memset(sums, 0, (size_t)args->columns * sizeof *sums);
-    for (int64_t row = 0; row < rows; row++) {
-        for (int64_t i = 0; i < args->columns; i++) {
-            sums[i] += element_load(x, args->dtype, row * args->stride + i);
-        }
+    for (int64_t first = 0; first < args->columns; first += COLUMN_BLOCK) {
+        int64_t left = args->columns - first;
+        column_block(args, element_at(x, args->dtype, first), rows,
+                     left < COLUMN_BLOCK ? left : COLUMN_BLOCK, sums + first);
     }
 }
 

@@ -122,37 +122,36 @@ static void widen_lanes(const uint16_t *in, float *out, int64_t count) {
     }
 }
 
-/* Four rows at a time, so that the sums are read and written a quarter as often. */
-ALWAYS_INLINE void column_sum_of(const struct column_sum_args *args, enum dtype dtype,
-                                 const void *x, int64_t rows, float *sums) {
-    memset(sums, 0, (size_t)args->columns * sizeof *sums);
-    int64_t stride = args->stride;
-    int64_t row = 0;
-    for (; row + 4 <= rows; row += 4) {
-        for (int64_t i = 0; i < args->columns; i += LANES) {
-            int64_t left = args->columns - i;
-            int64_t at = row * stride + i;
-            lanes a = lanes_load(dtype, x, at, left) + lanes_load(dtype, x, at + stride, left);
-            at += 2 * stride;
-            lanes b = lanes_load(dtype, x, at, left) + lanes_load(dtype, x, at + stride, left);
-            lanes_store(DTYPE_F32, sums, i, left, lanes_load(DTYPE_F32, sums, i, left) + (a + b));
+/* The sums of four vectors of columns, or of what is left of them, stay in registers. */
+ALWAYS_INLINE void column_block(const struct column_sum_args *args, enum dtype dtype, const void *x,
+                                int64_t rows, int64_t column, float *sums) {
+    struct wide_lanes totals[4] = {wide_zero(), wide_zero(), wide_zero(), wide_zero()};
+    int64_t left = args->columns - column;
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t at = row * args->stride + column;
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) {
+            lanes value = lanes_load(dtype, x, at + v * LANES, left - v * LANES);
+            totals[v] = wide_add(totals[v], value);
         }
     }
-    for (; row < rows; row++) {
-        for (int64_t i = 0; i < args->columns; i += LANES) {
-            int64_t left = args->columns - i;
-            lanes a = lanes_load(dtype, x, row * stride + i, left);
-            lanes_store(DTYPE_F32, sums, i, left, lanes_load(DTYPE_F32, sums, i, left) + a);
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; v++) {
+        if (left > v * LANES) {
+            lanes_store(DTYPE_F32, sums, column + v * LANES, left - v * LANES,
+                        wide_round(totals[v]));
         }
     }
 }
 
 static void column_sum_lanes(const struct column_sum_args *args, const void *x, int64_t rows,
                              float *sums) {
-    if (args->dtype == DTYPE_BF16) {
-        column_sum_of(args, DTYPE_BF16, x, rows, sums);
-    } else {
-        column_sum_of(args, DTYPE_F32, x, rows, sums);
+    for (int64_t column = 0; column < args->columns; column += 4 * LANES) {
+        if (args->dtype == DTYPE_BF16) {
+            column_block(args, DTYPE_BF16, x, rows, column, sums);
+        } else {
+            column_block(args, DTYPE_F32, x, rows, column, sums);
+        }
     }
 }
 

@@ -114,6 +114,24 @@ ALWAYS_INLINE lanes lanes_by_sign(lanes sign, lanes negative, lanes other) {
     return _mm256_blendv_ps(other, negative, _mm256_cmp_ps(sign, _mm256_setzero_ps(), _CMP_LT_OQ));
 }
 
+struct wide_lanes {
+    __m256d low, high;
+};
+
+ALWAYS_INLINE struct wide_lanes wide_zero(void) {
+    return (struct wide_lanes){_mm256_setzero_pd(), _mm256_setzero_pd()};
+}
+
+ALWAYS_INLINE struct wide_lanes wide_add(struct wide_lanes sum, lanes a) {
+    sum.low = sum.low + _mm256_cvtps_pd(_mm256_castps256_ps128(a));
+    sum.high = sum.high + _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
+    return sum;
+}
+
+ALWAYS_INLINE lanes wide_round(struct wide_lanes sum) {
+    return _mm256_set_m128(_mm256_cvtpd_ps(sum.high), _mm256_cvtpd_ps(sum.low));
+}
+
 ALWAYS_INLINE float lanes_sum(lanes a) {
     __m128 four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));

@@ -118,6 +118,26 @@ ALWAYS_INLINE lanes lanes_by_sign(lanes sign, lanes negative, lanes other) {
     return _mm512_mask_mov_ps(other, below, negative);
 }
 
+/* Sums of lanes in fp64. */
+struct wide_lanes {
+    __m512d low, high;
+};
+
+ALWAYS_INLINE struct wide_lanes wide_zero(void) {
+    return (struct wide_lanes){_mm512_setzero_pd(), _mm512_setzero_pd()};
+}
+
+ALWAYS_INLINE struct wide_lanes wide_add(struct wide_lanes sum, lanes a) {
+    sum.low = sum.low + _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+    sum.high = sum.high + _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+    return sum;
+}
+
+ALWAYS_INLINE lanes wide_round(struct wide_lanes sum) {
+    __m512 low = _mm512_castps256_ps512(_mm512_cvtpd_ps(sum.low));
+    return _mm512_insertf32x8(low, _mm512_cvtpd_ps(sum.high), 1);
+}
+
 ALWAYS_INLINE float lanes_sum(lanes a) {
     return _mm512_reduce_add_ps(a);
 }
