@@ -92,6 +92,17 @@ struct cluster cluster_of_space(const struct extent *extents, int extent_count, 
     return cluster;
 }
 
+void cluster_round_sizes(struct cluster *cluster, struct region *region) {
+    uint64_t align = UINT64_MAX;
+    for (int i = 0; i < cluster->count; i++) {
+        align = cluster->align[i] < align ? cluster->align[i] : align;
+    }
+    for (int i = 0; i < cluster->count; i++) {
+        cluster->bytes[i] = align_up(cluster->bytes[i], align);
+    }
+    cluster_measure(cluster, region);
+}
+
 /* The steps from the first birth to the last death. */
 struct span {
     uint32_t begin, end;

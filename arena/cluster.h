@@ -35,6 +35,12 @@ struct cluster_list {
 struct cluster cluster_of_space(const struct extent *extents, int extent_count, enum space space,
                                 struct region *region);
 
+/* cluster_round_sizes: round sizes up to the alignment that all items share, and measure the bound
+ * anew. Nothing could lie in the bytes behind an item, except behind the topmost, so that a search
+ * for a peak below that bound would be for less than one alignment.
+ * memory  scratch in `region` */
+void cluster_round_sizes(struct cluster *cluster, struct region *region);
+
 /* cluster_reduce: take from a packing problem what needs no search, and give back the rest in
  * parts, highest bound first.
  *   What is alive throughout can be slid to the bottom of any layout, so it is stacked there, and

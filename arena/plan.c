@@ -17,7 +17,7 @@ static void keep_offsets(const struct cluster *cluster, const struct layout *lay
 static uint64_t highest_end(const struct cluster *cluster, const struct extent *extents) {
     uint64_t highest = 0;
     for (int i = 0; i < cluster->count; i++) {
-        uint64_t end = extents[cluster->source[i]].offset + cluster->bytes[i];
+        uint64_t end = extents[cluster->source[i]].offset + extents[cluster->source[i]].bytes;
         highest = end > highest ? end : highest;
     }
     return highest;
@@ -26,6 +26,9 @@ static uint64_t highest_end(const struct cluster *cluster, const struct extent *
 static void plan_space(struct extent *extents, int extent_count, enum space space,
                        struct region *region, struct plan *plan) {
     struct cluster whole = cluster_of_space(extents, extent_count, space, region);
+    plan->bound_bytes[space] = whole.bound_bytes;
+    plan->peak_step[space] = whole.bound_step;
+    cluster_round_sizes(&whole, region);
     struct cluster_list parts = cluster_reduce(&whole, extents, region);
     struct effort effort = {.work_max = WORK_ALWAYS + WORK_PER_EXTENT * (uint64_t)whole.count};
     uint64_t searched_bytes = 0;
@@ -48,8 +51,6 @@ static void plan_space(struct extent *extents, int extent_count, enum space spac
         target_bytes = searched_bytes > target_bytes ? searched_bytes : target_bytes;
     }
     plan->peak_bytes[space] = highest_end(&whole, extents);
-    plan->bound_bytes[space] = whole.bound_bytes;
-    plan->peak_step[space] = whole.bound_step;
     plan->heuristic[space] = heuristic;
 }
 

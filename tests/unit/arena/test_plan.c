@@ -131,16 +131,40 @@ static void plan_meets_the_bound_for_training_steps(void **state) {
         double gap = (double)plan.peak_bytes[0] / (double)plan.bound_bytes[0] - 1;
         print_message("%d layers: %d extents, gap %.3f %%, %s\n", layers, training.count, 100 * gap,
                       plan.heuristic[0]);
+        assert_true(gap == 0);
         region_finish(&region);
     }
 }
 
+/* Nothing fits behind an odd size where all alignments are 256: the layout of the rounded sizes is
+ * as good as any, and the planner must not search for a better one. */
+static void plan_rounds_odd_sizes_up_to_the_shared_alignment(void **state) {
+    (void)state;
+    struct region region = {0};
+    struct instance round = instance_training(12, &region);
+    struct instance odd = instance_training(12, &region);
+    for (int i = 0; i < odd.count; i++) {
+        odd.extents[i].bytes -= (uint64_t)(i % 200);
+    }
+    struct plan round_plan, odd_plan;
+    arena_plan(round.extents, round.count, &region, &round_plan);
+    arena_plan(odd.extents, odd.count, &region, &odd_plan);
+    assert_plan_is_sound(&odd_plan);
+    for (int i = 0; i < odd.count; i++) {
+        assert_int_equal(odd.extents[i].offset, round.extents[i].offset);
+    }
+    assert_string_equal(odd_plan.heuristic[SPACE_DEVICE], round_plan.heuristic[SPACE_DEVICE]);
+    assert_true(odd_plan.peak_bytes[SPACE_DEVICE] <= round_plan.bound_bytes[SPACE_DEVICE]);
+    region_finish(&region);
+}
+
+/* The limits leave room for sanitizers and busy machines; 0.02 s and 0.4 s are usual. */
 static void plan_is_quick(void **state) {
     (void)state;
     static const struct {
         int layers;
         double seconds_max;
-    } CASES[] = {{71, 0.25}, {428, 2.5}};
+    } CASES[] = {{71, 1}, {428, 10}};
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         struct region region = {0};
         struct instance training = instance_training(CASES[i].layers, &region);
@@ -167,6 +191,7 @@ int main(void) {
         cmocka_unit_test(plan_is_the_same_when_made_again),
         cmocka_unit_test(plan_meets_the_bound_for_stacked_lives),
         cmocka_unit_test(plan_meets_the_bound_for_training_steps),
+        cmocka_unit_test(plan_rounds_odd_sizes_up_to_the_shared_alignment),
         cmocka_unit_test(plan_is_quick),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
