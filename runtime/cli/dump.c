@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LABEL_IGNORED = -100, STAGING_BYTES = 1 << 16 };
+enum { STAGING_BYTES = 1 << 16 };
 
 struct dump {
     struct session session;

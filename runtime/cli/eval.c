@@ -1,7 +1,6 @@
 /* eval: loss and perplexity of a text. */
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/train/files.h"
 #include "runtime/train/step.h"
 
 #include <math.h>
@@ -16,16 +15,13 @@ struct evaluation {
     bool json;
 };
 
-static enum status evaluate(struct evaluation *evaluation, double *loss, struct fault *fault) {
+static enum status evaluate(struct evaluation *evaluation, struct evaluation_result *result,
+                            struct fault *fault) {
     struct session *session = &evaluation->session;
     const struct run *run = &session->run;
-    struct path_list paths;
     const char *wanted = evaluation->data_path != NULL ? evaluation->data_path : run->validation;
-    enum status status = path_list_expand(wanted, &session->region, &paths, fault);
-    if (status == OK) {
-        status = data_open(paths.paths, paths.count, run->data_format, run->sequence,
-                           session->blueprint.vocab, &session->region, &evaluation->data, fault);
-    }
+    enum status status = data_open_run(run, wanted, session->blueprint.vocab, &session->region,
+                                       &evaluation->data, fault);
     if (status == OK) {
         status = session_compile(session, PURPOSE_EVALUATE, fault);
     }
@@ -36,13 +32,13 @@ static enum status evaluate(struct evaluation *evaluation, double *loss, struct 
         status = session_weights(session, fault);
     }
     struct step_source source = {.data = &evaluation->data};
-    return status == OK ? evaluate_data(session, &source, 0, loss, fault) : status;
+    return status == OK ? evaluate_data(session, &source, 0, result, fault) : status;
 }
 
-static void print_result(const struct evaluation *evaluation, double loss) {
-    long long tokens =
-        (long long)(evaluation->data.window_count * evaluation->session.run.sequence);
-    if (evaluation->json) {
+static void print_result(const struct evaluation_result *result, bool json) {
+    double loss = result->loss;
+    long long tokens = (long long)result->tokens;
+    if (json) {
         printf("{\"format\": 1, \"loss\": %.9g, \"perplexity\": %.9g, \"tokens\": %lld}\n", loss,
                exp(loss), tokens);
     } else {
@@ -54,7 +50,7 @@ int command_eval(int argc, char **argv) {
     static struct evaluation evaluation;
     struct arguments arguments;
     struct fault fault;
-    double loss = 0;
+    struct evaluation_result result;
     const struct flag flags[] = {{"--data", &evaluation.data_path, NULL},
                                  {"--json", NULL, &evaluation.json}};
     enum status status =
@@ -64,10 +60,10 @@ int command_eval(int argc, char **argv) {
                               arguments.override_count, &fault);
     }
     if (status == OK) {
-        status = evaluate(&evaluation, &loss, &fault);
+        status = evaluate(&evaluation, &result, &fault);
     }
     if (status == OK) {
-        print_result(&evaluation, loss);
+        print_result(&result, evaluation.json);
     } else {
         fault_print(&fault, STDERR_FILENO);
     }

@@ -1,48 +1,74 @@
-/* data: token files, and the deterministic order in which their samples are seen. */
+/* data: rows of training text from token files, in a deterministic order that can be resumed.
+ *
+ *     file        |--- block 0 ---|--- block 1 ---|- 2 -|      blocks of 1 MiB of the file
+ *     windows      [   ][   ][   ] [   ][   ][   ] [   ]       sequence + 1 tokens each: the last
+ *                                                              one is also the next one's first
+ *
+ * Windows and blocks of all files are numbered through. A row that is longer than 1 MiB is a block
+ * of its own. What is left at the end of a block is shorter than a row and is not used. */
 #ifndef SKEP_TRAIN_DATA_H
 #define SKEP_TRAIN_DATA_H
 
 #include "base/fault.h"
 #include "base/region.h"
+#include "runtime/train/files.h"
+#include "runtime/train/token_file.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
-enum token_format { TOKENS_BYTES, TOKENS_U16, TOKENS_U32, TOKENS_LLMC_U16, TOKENS_LLMC_U32 };
+enum { LABEL_IGNORED = -100, DATA_NO_SEPARATOR = -1 };
 
-struct token_file {
-    const char *path;
-    int fd; /* kept open: nothing opens files after seal */
-    enum token_format format;
-    int64_t data_offset; /* bytes before the first token */
-    int64_t token_count;
-    int64_t first_window; /* windows in the files before this one */
-};
+#define DATA_CURSOR_MAX ((uint64_t)1 << 62) /* as far as data_next goes */
 
-/* Windows of sequence + 1 tokens inside blocks of 1 MiB of file; none crosses a block. */
-struct token_data {
-    struct token_file *files;
-    int file_count;
+/* Which files, and how they become rows. */
+struct data_options {
+    struct path_list paths;
+    const char *format; /* as token_file_open takes it */
     int64_t sequence;
-    int64_t window_count; /* of all files */
     int64_t vocab;
+    int64_t separator; /* the id that ends each document; DATA_NO_SEPARATOR: rows are plain text */
 };
 
-/* data_open: open all files, check format, size and magic.
- * format   NULL: llm.c's magic, then the suffix; "u16", "u32", "bytes"
- * errors   STATUS_INPUT: missing, empty, too short for one window, length not a multiple of the
- *          token's bytes, header that does not match the size, a bare .bin without a format */
-MUST_CHECK enum status data_open(const char *const *paths, int path_count, const char *format,
-                                 int64_t sequence, int64_t vocab, struct region *region,
+/* A file and where its windows lie. */
+struct data_file {
+    struct token_file tokens;
+    int64_t block_origin, block_bytes; /* block b begins at byte block_origin + b * block_bytes */
+    int64_t first_block, block_count;
+    int64_t first_window, window_count;
+};
+
+struct token_data {
+    struct data_file *files;
+    int file_count;
+    int64_t sequence, vocab, separator;
+    int64_t window_count;      /* of all files */
+    int64_t block_count;       /* of all files */
+    int64_t block_windows_max; /* of the block that has most */
+};
+
+/* data_open: open all files and number their windows. Raises the limit of open files as needed.
+ * memory  in `region`
+ * errors  STATUS_INPUT: no files, those of token_file_open, a file without room for one window */
+MUST_CHECK enum status data_open(const struct data_options *options, struct region *region,
                                  struct token_data *data, struct fault *fault);
+
+/* data_open_run: the files that `wanted` lists, read as the run's settings say, for a model of
+ * `vocab` tokens.
+ * wanted  run->train, run->validation or a --data argument
+ * errors  those of path_list_expand and data_open */
+struct run;
+MUST_CHECK enum status data_open_run(const struct run *run, const char *wanted, int64_t vocab,
+                                     struct region *region, struct token_data *data,
+                                     struct fault *fault);
 
 /* data_token_bytes: the widest token of any file: 1, 2 or 4. */
 int data_token_bytes(const struct token_data *data);
 
 /* data_next: the window that the endless shuffled stream gives next; *cursor, 0 at first, moves on
- * by
- * one or more. A keyed permutation of blocks, then of the windows of each block, new keys each pass
- * over the data; every window once a pass. Needs no table: any cursor can be resumed from. */
+ * by one or more. A keyed permutation of all blocks, then of the windows of each, with new keys in
+ * each pass over the data: every window once a pass. Any cursor can be resumed from, without a
+ * table.
+ * limits  0 <= *cursor <= DATA_CURSOR_MAX */
 int64_t data_next(const struct token_data *data, uint64_t seed, int64_t *cursor);
 
 /* One row of a batch, in the caller's memory: [sequence] each. */
@@ -50,12 +76,21 @@ struct token_row {
     int32_t *ids, *labels, *positions;
 };
 
-/* data_window: read a window: ids, labels (the next token of each), positions from 0.
+/* data_window: read a window: ids; labels, the next token of each; positions from 0. With a
+ * separator, positions begin again behind each one, and the label of the separator itself is
+ * LABEL_IGNORED: what the next document begins with cannot be known.
  * raw     scratch of (sequence + 1) * data_token_bytes
- * errors  STATUS_INPUT: an id beyond the vocabulary, naming file and token; a truncated file.
- *         The row is then partly written */
+ * errors  STATUS_INPUT: an id beyond the vocabulary, naming file and token; a file that has become
+ *         shorter. The row is then partly written */
 MUST_CHECK enum status data_window(const struct token_data *data, int64_t window, void *raw,
-                                   struct token_row *row, struct fault *fault);
+                                   const struct token_row *row, struct fault *fault);
+
+/* data_valid_labels: how many labels of a window data_window does not ignore. Reads the file only
+ * when there is a separator.
+ * raw     as above
+ * errors  a file that has become shorter; *valid is then untouched */
+MUST_CHECK enum status data_valid_labels(const struct token_data *data, int64_t window, void *raw,
+                                         int64_t *valid, struct fault *fault);
 
 void data_close(struct token_data *data);
 

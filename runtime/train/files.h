@@ -5,15 +5,19 @@
 #include "base/fault.h"
 #include "base/region.h"
 
+enum { FILES_MAX = 65536 }; /* a list of paths; each file stays open while training */
+
 struct path_list {
     const char **paths;
     int count;
 };
 
-/* path_list_expand: comma-separated paths, each of which may be a pattern; a pattern's matches are
- * sorted. NULL or "" gives an empty list.
+/* path_list_expand: comma-separated paths, each of which may be a pattern with * ? [ ]; a pattern's
+ * matches are sorted. The name of a file that exists is never taken for a pattern. NULL or "" gives
+ * an empty list.
  * memory  in `region`
- * errors  STATUS_INPUT: a pattern without a match */
+ * errors  STATUS_INPUT: a pattern without a match, a path longer than PATH_BYTES, more than
+ *         FILES_MAX files; *list is then untouched */
 MUST_CHECK enum status path_list_expand(const char *wanted, struct region *region,
                                         struct path_list *list, struct fault *fault);
 

@@ -12,7 +12,7 @@
 
 /* name, class, type, field, default, unit, minimum, maximum, choices, meaning */
 static const struct key KEYS[] = {
-    {"model", KEY_SHARED, KEY_TEXT, AT(model), NULL, "", 0, 0, NULL,
+    {"model", KEY_SHARED, KEY_MODEL, AT(model), NULL, "", 0, 0, NULL,
      "folder, config.json, or org/name in the Hub cache"},
     {"init", KEY_SHARED, KEY_CHOICE, AT(init), "weights", "", 0, 0, "weights|random",
      "begin from the folder's weights, or from random ones"},
@@ -24,14 +24,16 @@ static const struct key KEYS[] = {
      "save and end when so many are done, to go on another time; 0: at the end"},
     {"threads", KEY_LOCAL, KEY_INTEGER, AT(threads), "0", "", 0, THREADS_MAX, NULL,
      "compute threads; 0: as many as the target has"},
-    {"target", KEY_LOCAL, KEY_TEXT, AT(target), NULL, "", 0, 0, NULL,
+    {"target", KEY_LOCAL, KEY_PROFILE, AT(target), NULL, "", 0, 0, NULL,
      "device profile: a name or a path; unset: this machine"},
     {"data.train", KEY_SHARED, KEY_PATHS, AT(train), NULL, "", 0, 0, NULL,
      "token files: a path, a pattern or a list"},
     {"data.validation", KEY_SHARED, KEY_PATHS, AT(validation), NULL, "", 0, 0, NULL,
      "held-out token files"},
-    {"data.format", KEY_SHARED, KEY_TEXT, AT(data_format), NULL, "", 0, 0, NULL,
-     "u16, u32 or bytes, where neither magic nor suffix tells"},
+    {"data.format", KEY_SHARED, KEY_TEXT, AT(data_format), NULL, "", 0, 0, "u16|u32|bytes",
+     "where neither magic nor suffix tells"},
+    {"data.documents", KEY_SHARED, KEY_INTEGER, AT(documents), "-1", "", -1, VOCAB_MAX - 1, NULL,
+     "token that ends a document; -1: rows are plain text"},
     {"batch.sequence", KEY_SHARED, KEY_INTEGER, AT(sequence), "0", "tokens", 0, 1 << 24, NULL,
      "length of a row; 0: the model's positions, at most 1024"},
     {"batch.microbatch", KEY_LOCAL, KEY_INTEGER, AT(microbatch), "1", "rows", 1, 1 << 20, NULL,

@@ -13,9 +13,11 @@ enum key_type {
     KEY_SECONDS, /* double */
     KEY_DTYPE,   /* int64_t: f32 or bf16 */
     KEY_CHOICE,  /* int64_t: index in `choices` */
-    KEY_TEXT,    /* const char * */
-    KEY_PATH,    /* const char *: relative to the run file */
-    KEY_PATHS    /* const char *: comma-separated, each relative to the run file */
+    KEY_TEXT,    /* const char *; one of `choices` when there are any */
+    KEY_MODEL,   /* const char *: a path as below, or org/name when there is no such folder */
+    KEY_PROFILE, /* const char *: a path when it has a '/' or ends in .yaml, else a name */
+    KEY_PATH,    /* const char *: in a run file relative to it */
+    KEY_PATHS    /* const char *: comma-separated, each as above */
 };
 
 /* Shared keys are mathematics: a swarm's members agree on them. Local ones may differ. */
@@ -26,10 +28,10 @@ struct key {
     enum key_class class;
     enum key_type type;
     size_t offset;        /* in struct run */
-    const char *fallback; /* default as text, NULL: unset */
+    const char *fallback; /* default as text; NULL: unset, a text or a path only */
     const char *unit;     /* "" for none */
     double minimum, maximum;
-    const char *choices; /* KEY_CHOICE: "constant|cosine|wsd" */
+    const char *choices; /* KEY_CHOICE, KEY_TEXT: "constant|cosine|wsd"; NULL: any */
     const char *meaning;
 };
 

@@ -70,14 +70,14 @@ static enum status evaluate(struct training *training, struct fault *fault) {
         return OK;
     }
     struct step_source source = {.data = &training->validation, .keep_on = never_mind};
-    int64_t rows = session->run.eval_tokens / session->run.sequence;
-    double loss;
-    enum status status = evaluate_data(session, &source, rows, &loss, fault);
+    int64_t rows = run_eval_rows(&session->run);
+    struct evaluation_result result;
+    enum status status = evaluate_data(session, &source, rows, &result, fault);
     if (status == OK) {
-        metrics_eval(&training->metrics, training->step, loss);
+        metrics_eval(&training->metrics, training->step, result.loss);
         metrics_memory(&training->metrics, session);
         progress_line(&training->progress, "step %lld  validation loss %.4f  perplexity %.2f",
-                      (long long)training->step, loss, exp(loss));
+                      (long long)training->step, result.loss, exp(result.loss));
     }
     return status;
 }

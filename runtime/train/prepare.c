@@ -2,7 +2,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "runtime/train/disk.h"
-#include "runtime/train/files.h"
 #include "runtime/train/loop.h"
 #include "runtime/train/resume.h"
 #include "runtime/train/stop.h"
@@ -18,19 +17,13 @@ static const double DISK_BYTES_PER_S = 200e6; /* a slow SATA disk; until a save 
 static enum status open_data(struct training *training, const char *wanted, const char *key,
                              struct token_data *data, struct fault *fault) {
     struct session *session = &training->session;
-    struct path_list paths;
-    enum status status = path_list_expand(wanted, &session->region, &paths, fault);
-    if (status == OK && paths.count == 0) {
+    if (wanted == NULL) {
         char remedy[NAME_BYTES];
         snprintf(remedy, sizeof remedy, "name token files in %s", key);
         return fault_set(fault, STATUS_INPUT, session->run.place, remedy, "there is no data");
     }
-    if (status == OK) {
-        status =
-            data_open(paths.paths, paths.count, session->run.data_format, session->run.sequence,
-                      session->blueprint.vocab, &session->region, data, fault);
-    }
-    return status;
+    return data_open_run(&session->run, wanted, session->blueprint.vocab, &session->region, data,
+                         fault);
 }
 
 static enum status open_all_data(struct training *training, struct fault *fault) {
@@ -80,9 +73,10 @@ static enum status take_up(struct training *training, const struct snapshot *sna
     if (status == OK) {
         status = snapshot_load(snapshot, training->groups, TRAINING_GROUPS, fault);
     }
-    if (status == OK && !snapshot_find_value(snapshot, "cursor", &cursor)) {
+    if (status == OK &&
+        (!snapshot_find_value(snapshot, "cursor", &cursor) || cursor > DATA_CURSOR_MAX)) {
         status = fault_set(fault, STATUS_INPUT, snapshot->path, "start anew with --fresh",
-                           "the snapshot has no data cursor");
+                           "the snapshot has no usable data cursor");
     }
     if (status != OK) {
         return status;

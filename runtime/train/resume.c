@@ -12,7 +12,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { KEYS_BYTES = 64 * 1024, VALUE_BYTES = 512 };
+enum { KEYS_BYTES = 64 * 1024, SHOWN_BYTES = 200 };
 
 enum status run_lock(const struct run *run, int *fd, struct fault *fault) {
     char path[2 * PATH_BYTES];
@@ -58,17 +58,29 @@ enum status run_set_aside(const struct run *run, struct fault *fault) {
     return status;
 }
 
-/* The value of `name` in lines of "name: value"; false when there is no such line. */
-static bool line_value(const char *lines, const char *name, char *value, size_t capacity) {
+/* A key's value in lines of "name: value"; not NUL-terminated, NULL when there is no such line. */
+struct line_value {
+    const char *text;
+    size_t length;
+};
+
+static struct line_value line_value(const char *lines, const char *name) {
     size_t length = strlen(name);
     for (const char *at = lines; *at != '\0'; at += strcspn(at, "\n"), at += *at == '\n') {
         if (strncmp(at, name, length) == 0 && at[length] == ':') {
-            const char *begin = at + length + 1 + (at[length + 1] == ' ');
-            snprintf(value, capacity, "%.*s", (int)strcspn(begin, "\n"), begin);
-            return true;
+            const char *text = at + length + 1 + (at[length + 1] == ' ');
+            return (struct line_value){.text = text, .length = strcspn(text, "\n")};
         }
     }
-    return false;
+    return (struct line_value){0};
+}
+
+static int shown(struct line_value value) {
+    return value.length < SHOWN_BYTES ? (int)value.length : SHOWN_BYTES;
+}
+
+static bool same_value(struct line_value a, struct line_value b) {
+    return a.length == b.length && memcmp(a.text, b.text, a.length) == 0;
 }
 
 enum status run_same_keys(const struct run *run, const struct snapshot *snapshot,
@@ -78,18 +90,16 @@ enum status run_same_keys(const struct run *run, const struct snapshot *snapshot
     run_describe(run, true, &text);
     for (int i = 0; i < key_count(); i++) {
         const struct key *key = key_at(i);
-        char old_value[VALUE_BYTES];
-        char new_value[VALUE_BYTES];
-        if (key->class != KEY_SHARED ||
-            !line_value(snapshot->keys, key->name, old_value, sizeof old_value) ||
-            !line_value(now, key->name, new_value, sizeof new_value) ||
-            strcmp(old_value, new_value) == 0) {
+        struct line_value old_value = line_value(snapshot->keys, key->name);
+        struct line_value new_value = line_value(now, key->name);
+        if (key->class != KEY_SHARED || old_value.text == NULL || new_value.text == NULL ||
+            same_value(old_value, new_value)) {
             continue;
         }
         return fault_set(fault, STATUS_INPUT, snapshot->path,
                          "put the old value back, or start anew with --fresh",
-                         "%s is %.200s now, the snapshot's run had %.200s", key->name, new_value,
-                         old_value);
+                         "%s is %.*s now, the snapshot's run had %.*s", key->name, shown(new_value),
+                         new_value.text, shown(old_value), old_value.text);
     }
     return OK;
 }

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "runtime/model/blueprint.h"
 #include "runtime/model/recompute.h"
+#include "runtime/train/keys.h"
 
 enum learning_rate_kind { RATE_CONSTANT, RATE_COSINE, RATE_WSD };
 enum init_kind { INIT_FROM_WEIGHTS, INIT_RANDOM };
@@ -18,13 +19,13 @@ struct number_pair {
 };
 
 /* The settings of run.yaml, defaults in place of what it leaves out. Fields have the type that
- * their
- * key's row in keys.c names: int64_t for numbers, choices and switches, double for reals, uint64_t
- * for bytes, const char * for texts and paths (NULL: unset; paths are relative to the working
- * directory by now). */
+ * their key's row in keys.c names: int64_t for numbers, choices and switches, double for reals,
+ * uint64_t for bytes, const char * for texts and paths (NULL: unset; paths are relative to the
+ * working directory by now). */
 struct run {
-    const char *place; /* the run file, or "" */
-    const char *stem;  /* folder for unset outputs: the run file without its suffix */
+    const char *place;  /* the run file, or "" */
+    const char *folder; /* where it lies; "": the working directory */
+    const char *stem;   /* folder for unset outputs: the run file without its suffix */
     const char *model;
     int64_t init; /* enum init_kind */
     int64_t seed, steps, pause_at;
@@ -32,6 +33,7 @@ struct run {
     const char *target;             /* NULL: this machine */
     const char *train, *validation; /* files, comma-separated, patterns not yet expanded */
     const char *data_format;
+    int64_t documents; /* the token that ends a document, or DATA_NO_SEPARATOR */
     int64_t sequence, microbatch, batch_tokens; /* 0: taken from the model, or derived */
     double lr, epsilon, weight_decay, clip_norm;
     struct number_pair betas;
@@ -54,35 +56,45 @@ struct run {
     enum recompute *layer_recompute; /* [layers], by run_check_model */
 };
 
-/* run_open: the run file (NULL: defaults only, for a bare model), then each override in turn.
- * overrides  "key.sub=value" as given on the command line
+/* run_open: the run file (NULL: defaults only, for a bare model), then each override in turn, then
+ * the checks of keys against each other.
+ * overrides  "key.sub=value" as given on the command line; "key=" gives the key its default
  * memory     everything in `region`
  * errors     STATUS_INPUT at file:line:column or "command line": unknown key (naming the nearest),
- *            wrong type, value out of range, keys that contradict each other */
+ *            wrong type, value out of range, keys that contradict each other; STATUS_USAGE: an
+ *            override without '='. *run is then untouched */
 MUST_CHECK enum status run_open(const char *path, const char *const *overrides, int override_count,
                                 struct region *region, struct run *run, struct fault *fault);
 
+/* run_open_text: the same for a run file's `length` bytes of text that lie at `path`, without
+ * overrides. Reads no file; asks only whether `model` exists. */
+MUST_CHECK enum status run_open_text(const char *text, size_t length, const char *path,
+                                     struct region *region, struct run *run, struct fault *fault);
+
 /* run_check_model: what can be checked only against the model: sequence and context within its
- * positions, a recompute kind per layer. Fills in what follows from the model: sequence,
- * batch_tokens, context, layer_recompute.
- * errors  STATUS_INPUT naming the key and the model's figure */
+ * positions, data.documents within its vocabulary, a recompute kind per layer. Fills in what
+ * follows from the model: sequence, batch_tokens, context, layer_recompute.
+ * errors  STATUS_INPUT naming the key and the model's figure; *run is then untouched */
 MUST_CHECK enum status run_check_model(struct run *run, const struct blueprint *blueprint,
                                        struct region *region, struct fault *fault);
+
+/* run_rate: learning rate of step `step` (counted from 0) of run->steps. Warm-up is linear from
+ * lr / warmup_steps, reached in step 0, to lr. Cosine then falls to a tenth of lr, WSD holds lr and
+ * falls linearly to zero over the last fifth of all steps; both would arrive at step run->steps. */
+double run_rate(const struct run *run, int64_t step);
+
+/* run_eval_rows: rows of an evaluation that reads eval.tokens, the last one whole; 0 for all. */
+int64_t run_eval_rows(const struct run *run);
 
 /* run_print_keys: every key with class, default, unit and meaning; for `skep help keys`. */
 void run_print_keys(struct text *text);
 
 /* run_describe: every key with its effective value, one "key: value" a line, in the table's order:
- * what a snapshot and the metrics' start line carry. shared_only leaves local keys out. */
+ * what a snapshot and the metrics' start line carry. shared_only leaves local keys out. Reads back
+ * as a run file with the same effect. */
 void run_describe(const struct run *run, bool shared_only, struct text *text);
 
-/* run_describe_key: one key's effective value as JSON and YAML alike; choices are bare words. */
-struct key;
+/* run_describe_key: one key's effective value, as setting_write gives it. */
 void run_describe_key(const struct run *run, const struct key *key, struct text *text);
-
-/* run_rate: learning rate of step `step` (counted from 0) of run->steps. Warm-up is linear from
- * lr / warmup_steps; cosine ends at a tenth of lr; WSD holds lr and falls linearly to zero over the
- * last fifth. */
-double run_rate(const struct run *run, int64_t step);
 
 #endif

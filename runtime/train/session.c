@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { STAGING_BYTES = 1 << 20, PREFILL_TOKENS = 64, LABEL_IGNORED = -100 };
+enum { STAGING_BYTES = 1 << 20, PREFILL_TOKENS = 64 };
 
 static bool is_run_file(const char *what) {
     const char *dot = strrchr(what, '.');

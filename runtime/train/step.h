@@ -21,10 +21,11 @@ void step_begin(struct session *session, int64_t step, int64_t valid_tokens);
 struct step_result step_finish(struct session *session, int64_t step, int64_t valid_tokens);
 
 /* step_from_data: a whole step, its rows from the shuffled stream; *cursor moves on only when the
- * step is complete.
+ * step is complete. The step's valid labels are counted before its first backward.
  * keep_on  asked between microbatches; when it says no, the step is dropped: STATUS_STOPPED, and
  *          neither parameters nor *cursor have changed
- * errors   those of data_window; parameters and *cursor have not changed then either */
+ * errors   those of data_window; STATUS_INPUT when every token of the step is a separator;
+ *          parameters and *cursor have not changed then either */
 typedef bool step_keep_on(void *context);
 struct step_source {
     const struct token_data *data;
@@ -39,9 +40,16 @@ MUST_CHECK enum status step_from_data(struct session *session, const struct step
 /* evaluate_batch: the sum of losses over the labels now in the batch. */
 double evaluate_batch(struct session *session);
 
+/* What an evaluation came to. */
+struct evaluation_result {
+    double loss;    /* mean over the valid labels */
+    int64_t tokens; /* valid labels */
+};
+
 /* evaluate_data: mean loss over the first `rows` windows of `data` (0: all of them).
- * errors  STATUS_STOPPED as above, or those of data_window */
+ * errors  STATUS_STOPPED as above, those of data_window, STATUS_INPUT when no label is valid */
 MUST_CHECK enum status evaluate_data(struct session *session, const struct step_source *source,
-                                     int64_t rows, double *loss, struct fault *fault);
+                                     int64_t rows, struct evaluation_result *result,
+                                     struct fault *fault);
 
 #endif
