@@ -159,6 +159,12 @@ MUST_CHECK enum status snapshot_load(const struct snapshot *snapshot,
 /* snapshot_find_value: a named number of a snapshot; false when it has none of this name. */
 bool snapshot_find_value(const struct snapshot *snapshot, const char *name, uint64_t *value);
 
+/* snapshot_model_dtype: the element type that the snapshot's config.json gives the model; F32 when
+ * it gives none. errors  STATUS_INPUT when the file cannot be read or names no type that Skep
+ * writes */
+MUST_CHECK enum status snapshot_model_dtype(const struct snapshot *snapshot, enum dtype *dtype,
+                                            struct fault *fault);
+
 /* snapshot_export: a snapshot's weights as a Hugging Face model folder.
  * dtype   of the files
  * memory  one tensor at a time, the largest

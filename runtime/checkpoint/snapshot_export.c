@@ -1,11 +1,66 @@
 /* A snapshot's weights as a Hugging Face model folder, one tensor in memory at a time. */
 #include "base/file.h"
+#include "base/json.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/snapshot.h"
 #include "runtime/checkpoint/snapshot_files.h"
 #include "runtime/checkpoint/weights.h"
 
 enum { EXPORT_STAGING_BYTES = 1 << 22 };
+
+static enum status read_config(const struct snapshot *snapshot, struct region *region,
+                               const char **path, char **text, size_t *length,
+                               struct fault *fault) {
+    char joined[PATH_BYTES];
+    char *buffer = region_alloc(region, CONFIG_BYTES_MAX + 1, 1);
+    file_join(snapshot->path, SNAPSHOT_CONFIG_NAME, joined, sizeof joined);
+    *path = region_text(region, joined);
+    *text = buffer;
+    return file_read_text(joined, buffer, CONFIG_BYTES_MAX + 1, length, fault);
+}
+
+static enum status find_dtype(const struct json_node *root, enum dtype *dtype,
+                              struct fault *fault) {
+    static const char *const KEYS[] = {"dtype", "torch_dtype"};
+    for (size_t i = 0; i < ARRAY_COUNT(KEYS); i++) {
+        const char *name = NULL;
+        bool present = false;
+        enum status status = json_get_text(root, KEYS[i], &name, &present, fault);
+        if (status != OK) {
+            return status;
+        }
+        if (present) {
+            return dtype_parse(name, dtype) && *dtype != DTYPE_I32
+                       ? OK
+                       : json_fault_member(root, KEYS[i], fault, "is no type that Skep writes");
+        }
+    }
+    *dtype = DTYPE_F32;
+    return OK;
+}
+
+enum status snapshot_model_dtype(const struct snapshot *snapshot, enum dtype *dtype,
+                                 struct fault *fault) {
+    struct region region = {0};
+    struct json_document document;
+    const char *path = NULL;
+    char *text = NULL;
+    size_t length = 0;
+    enum dtype found = DTYPE_F32;
+    enum status status = read_config(snapshot, &region, &path, &text, &length, fault);
+    if (status == OK) {
+        status = json_parse(text, length, CONFIG_BYTES_MAX, path, &document, fault);
+    }
+    if (status == OK) {
+        status = find_dtype(&document.root, &found, fault);
+        json_finish(&document);
+    }
+    region_finish(&region);
+    if (status == OK) {
+        *dtype = found;
+    }
+    return status;
+}
 
 /* Every piece has the same memory; it is filled just before it is written. */
 static enum status fill(void *context, const struct tensor_piece *piece, struct fault *fault) {
@@ -53,12 +108,10 @@ static enum status plan_pieces(const struct safetensors *file, struct region *re
 static enum status export_from(const struct snapshot *snapshot, struct safetensors *file,
                                struct weights_save_args *args, struct region *region,
                                struct fault *fault) {
-    char path[PATH_BYTES];
     struct tensor_piece *pieces = region_alloc(region, (size_t)file->header.count, sizeof *pieces);
-    char *config = region_alloc(region, CONFIG_BYTES_MAX + 1, 1);
-    file_join(snapshot->path, SNAPSHOT_CONFIG_NAME, path, sizeof path);
-    enum status status =
-        file_read_text(path, config, CONFIG_BYTES_MAX + 1, &args->config_length, fault);
+    const char *path = NULL;
+    char *config = NULL;
+    enum status status = read_config(snapshot, region, &path, &config, &args->config_length, fault);
     if (status == OK) {
         status = plan_pieces(file, region, pieces, fault);
     }

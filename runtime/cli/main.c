@@ -34,6 +34,9 @@ static const struct command_row COMMANDS[] = {
     {"dump", command_dump,
      "dump MODEL BATCH.safetensors -o OUT.safetensors [--gradients] [--steps N] [key=value...]",
      "logits, losses, gradients and weights, for comparing"},
+    {"snapshot", command_snapshot,
+     "snapshot list, verify, inspect, export FOLDER [-o OUT] [--dtype T] [--json]",
+     "look into snapshots; write one as a model folder"},
     {"probe", command_probe, "probe [--target T] [--write FILE] [--json]",
      "a profile against this machine"},
 };
