@@ -43,12 +43,20 @@ static enum status join_items(const struct yaml_document *document, const struct
     return OK;
 }
 
+/* Layers' kinds of recomputation are a text with commas. */
+static bool takes_list(const struct key *key) {
+    return key->type == KEY_PAIR || key->type == KEY_PATHS || key->type == KEY_TEXT;
+}
+
 static enum status node_text(const struct yaml_document *document, const struct yaml_node *node,
-                             const char **text, struct fault *fault) {
+                             const struct key *key, const char **text, struct fault *fault) {
+    if (node->kind == YAML_LIST && !takes_list(key)) {
+        return yaml_refuse(document, node, fault, NULL, "is a list, not one value");
+    }
     if (node->kind == YAML_LIST) {
         return join_items(document, node, text, fault);
     }
-    if (node->plain && node->text[0] == '\0') {
+    if (node->kind == YAML_MAP || (node->plain && node->text[0] == '\0')) {
         return yaml_refuse(document, node, fault, "leave the line out to have the default",
                            "has no value");
     }
@@ -66,7 +74,7 @@ static enum status read_node(struct run *run, const struct yaml_document *docume
     snprintf(place, sizeof place, "%.280s:%d:%d", document->place, node->line, node->column);
     struct setting setting = {
         .key = key, .place = place, .folder = run->folder, .region = document->region};
-    enum status status = node_text(document, node, &setting.text, fault);
+    enum status status = node_text(document, node, key, &setting.text, fault);
     return status == OK ? setting_read(&setting, run, fault) : status;
 }
 

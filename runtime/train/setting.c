@@ -273,7 +273,7 @@ enum status setting_read(const struct setting *setting, struct run *run, struct 
 
 static void write_real(double value, struct text *text) {
     char number[NUMBER_BYTES];
-    for (int digits = 1; digits <= 17; digits++) {
+    for (int digits = 6; digits <= 17; digits++) {
         double again;
         snprintf(number, sizeof number, "%.*g", digits, value);
         if (text_parse_f64(number, &again) && again == value) {

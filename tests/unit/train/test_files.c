@@ -1,0 +1,102 @@
+/* Tests of train/files and train/list: lists, patterns, and names that only look like patterns. */
+#include "base/limits.h"
+#include "base/text.h"
+#include "runtime/train/files.h"
+#include "runtime/train/list.h"
+#include "scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct region region;
+static struct fault fault;
+
+static int open_files(void **state) {
+    int failed = scratch_open(state);
+    static const char *const PATHS[] = {"d/b.u16", "d/a.u16", "d/c.txt", "odd[1].u16", "odd1.u16"};
+    for (size_t i = 0; failed == 0 && i < ARRAY_COUNT(PATHS); i++) {
+        scratch_write_text(PATHS[i], "x");
+    }
+    return failed;
+}
+
+static void expands_to(const char *wanted, const char *joined) {
+    struct path_list list;
+    char got[256];
+    struct text text = text_over(got, sizeof got);
+    if (path_list_expand(wanted, &region, &list, &fault) != OK) {
+        fail_msg("%s: %s", fault.place, fault.reason);
+    }
+    for (int i = 0; i < list.count; i++) {
+        text_add(&text, "%s%s", i > 0 ? " " : "", list.paths[i]);
+    }
+    assert_string_equal(got, joined);
+    region_finish(&region);
+}
+
+static void lists_keep_their_order_and_matches_are_sorted(void **state) {
+    (void)state;
+    expands_to(NULL, "");
+    expands_to("", "");
+    expands_to("d/c.txt, d/*.u16", "d/c.txt d/a.u16 d/b.u16");
+    expands_to("d/*.u16,d/a.u16", "d/a.u16 d/b.u16 d/a.u16");
+    expands_to("d/[ac].*", "d/a.u16 d/c.txt");
+}
+
+static void a_missing_file_stays_for_its_reader_to_name(void **state) {
+    (void)state;
+    expands_to("missing.u16", "missing.u16");
+}
+
+static void a_file_whose_name_has_brackets_is_itself(void **state) {
+    (void)state;
+    expands_to("odd[1].u16", "odd[1].u16");
+    expands_to("odd[12].u16", "odd1.u16");
+}
+
+static void a_pattern_without_a_match_is_refused(void **state) {
+    (void)state;
+    struct path_list list = {.count = 77};
+    assert_int_equal(path_list_expand("d/a.u16,d/*.u32", &region, &list, &fault), STATUS_INPUT);
+    assert_string_equal(fault.place, "d/*.u32");
+    assert_int_equal(list.count, 77);
+    char path[PATH_BYTES + 1];
+    memset(path, 'a', PATH_BYTES);
+    path[PATH_BYTES] = '\0';
+    assert_int_equal(path_list_expand(path, &region, &list, &fault), STATUS_INPUT);
+    assert_int_equal(path_list_expand("a,,b", &region, &list, &fault), STATUS_INPUT);
+    assert_int_equal(list.count, 77);
+}
+
+static void list_items_lose_the_spaces_around_them(void **state) {
+    (void)state;
+    static const char *const WANTED[] = {"a b", "", "c"};
+    const char *at = "  a b , ,c,  ";
+    struct list_item item;
+    assert_int_equal(list_count(at), 3);
+    for (size_t i = 0; i < ARRAY_COUNT(WANTED); i++) {
+        assert_true(list_next(&at, &item));
+        assert_int_equal(item.length, strlen(WANTED[i]));
+        assert_memory_equal(item.text, WANTED[i], item.length);
+    }
+    assert_false(list_next(&at, &item));
+    assert_int_equal(list_count(""), 0);
+    assert_int_equal(list_count("a,"), 1);
+    assert_int_equal(list_count("a,,b"), 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_keep_their_order_and_matches_are_sorted),
+        cmocka_unit_test(a_missing_file_stays_for_its_reader_to_name),
+        cmocka_unit_test(a_file_whose_name_has_brackets_is_itself),
+        cmocka_unit_test(a_pattern_without_a_match_is_refused),
+        cmocka_unit_test(list_items_lose_the_spaces_around_them),
+    };
+    return cmocka_run_group_tests(tests, open_files, scratch_close);
+}

@@ -1,0 +1,405 @@
+/* Tests of train/run: what a run file and overrides become, and where a refusal points. */
+#include "base/file.h"
+#include "base/limits.h"
+#include "runtime/train/run.h"
+#include "scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct region region;
+static struct fault fault;
+
+static int finish_region(void **state) {
+    (void)state;
+    region_finish(&region);
+    return 0;
+}
+
+static struct run read_at(const char *path, const char *text) {
+    struct run run;
+    memset(&fault, 0, sizeof fault);
+    if (run_open_text(text, strlen(text), path, &region, &run, &fault) != OK) {
+        fail_msg("%s: %s", fault.place, fault.reason);
+    }
+    return run;
+}
+
+static struct run read_text(const char *text) {
+    return read_at("run.yaml", text);
+}
+
+static void refused(const char *text, const char *place, const char *why) {
+    struct run run = {.steps = 77};
+    memset(&fault, 0, sizeof fault);
+    assert_int_equal(run_open_text(text, strlen(text), "run.yaml", &region, &run, &fault),
+                     STATUS_INPUT);
+    assert_int_equal(run.steps, 77);
+    if (strcmp(fault.place, place) != 0 || strstr(fault.reason, why) == NULL) {
+        fail_msg("\"%s\" gives \"%s: %s\", not \"%s: %s\"", text, fault.place, fault.reason, place,
+                 why);
+    }
+}
+
+static enum status override(const char *text, struct run *run) {
+    memset(&fault, 0, sizeof fault);
+    return run_open(NULL, &text, 1, &region, run, &fault);
+}
+
+static struct run overridden(const char *text) {
+    struct run run;
+    if (override(text, &run) != OK) {
+        fail_msg("%s: %s", fault.place, fault.reason);
+    }
+    return run;
+}
+
+static void an_empty_run_has_the_documented_defaults(void **state) {
+    (void)state;
+    struct run run;
+    assert_int_equal(run_open(NULL, NULL, 0, &region, &run, &fault), OK);
+    assert_null(run.model);
+    assert_null(run.target);
+    assert_null(run.train);
+    assert_int_equal(run.init, INIT_FROM_WEIGHTS);
+    assert_int_equal(run.steps, 1000);
+    assert_int_equal(run.threads, 0);
+    assert_int_equal(run.documents, -1);
+    assert_int_equal(run.microbatch, 1);
+    assert_true(run.lr == 3e-4 && run.epsilon == 1e-8 && run.weight_decay == 0.1);
+    assert_true(run.betas.first == 0.9 && run.betas.second == 0.95 && run.clip_norm == 1);
+    assert_int_equal(run.schedule, RATE_COSINE);
+    assert_int_equal(run.params, DTYPE_F32);
+    assert_int_equal(run.eval_tokens, 262144);
+    assert_true(run.stop_within_s == 8);
+    assert_true(run.swarm_outer_lr == 0.7 && run.swarm_outer_momentum == 0.9);
+    assert_string_equal(run.snapshot_folder, "skep-run/snapshots");
+}
+
+/* A value of each type that is not the default, as text. */
+static const char *other_value(const struct key *key, char buffer[static 64]) {
+    switch (key->type) {
+    case KEY_INTEGER:
+    case KEY_REAL:
+    case KEY_SECONDS:
+        snprintf(buffer, 64, "%.10g", key->type == KEY_INTEGER ? key->minimum : key->maximum);
+        return buffer;
+    case KEY_PAIR:
+        return "[0.25, 0.5]";
+    case KEY_BYTES:
+        return "12345";
+    case KEY_DTYPE:
+        return "f32";
+    case KEY_CHOICE:
+    case KEY_TEXT:
+        snprintf(buffer, 64, "%s",
+                 key->choices != NULL ? strrchr(key->choices, '|') + 1 : key->fallback);
+        return buffer;
+    case KEY_MODEL:
+    case KEY_PROFILE:
+    case KEY_PATH:
+        return "\"./some/where\"";
+    case KEY_PATHS:
+        return "[\"a.u16\", \"b*.u16\"]";
+    }
+    return NULL;
+}
+
+static void every_key_reads_back_what_it_writes(void **state) {
+    (void)state;
+    for (int i = 0; i < key_count(); i++) {
+        const struct key *key = key_at(i);
+        bool has_one_value = strcmp(key->name, "strategy.replicate") == 0 ||
+                             (key->type == KEY_TEXT && key->choices == NULL);
+        if (has_one_value) {
+            continue; /* another value would contradict the rest, or is free text */
+        }
+        char value[64], line[256], written[512], again[512];
+        snprintf(line, sizeof line, "%s: %s\n", key->name, other_value(key, value));
+        struct run run = read_text(line);
+        struct text text = text_over(written, sizeof written);
+        text_add(&text, "%s: ", key->name);
+        run_describe_key(&run, key, &text);
+        struct run second = read_text(written);
+        text = text_over(again, sizeof again);
+        text_add(&text, "%s: ", key->name);
+        run_describe_key(&second, key, &text);
+        assert_string_equal(written, again);
+        bool is_number = key->type == KEY_INTEGER || key->type == KEY_PAIR;
+        if (is_number || key->type == KEY_CHOICE || key->type == KEY_PATHS) {
+            assert_non_null(strstr(written, other_value(key, value)));
+        }
+    }
+}
+
+static void a_described_run_reads_back_as_the_same_run(void **state) {
+    (void)state;
+    static char first[16384], second[16384];
+    struct run run = read_at("exp/run.yaml", "model: m\nsteps: 3\noptimizer.lr: 0.1\n"
+                                             "data.train: [x.u16, /abs/y.u16]\nswarm.name: n\n"
+                                             "limits.up: 20MB/s\nexport: out\n");
+    struct text text = text_over(first, sizeof first);
+    run_describe(&run, false, &text);
+    assert_false(text.cut);
+    run = read_at("exp/run.yaml", first);
+    text = text_over(second, sizeof second);
+    run_describe(&run, false, &text);
+    assert_string_equal(first, second);
+    assert_non_null(strstr(first, "optimizer.lr: 0.1\n"));
+    assert_non_null(strstr(first, "data.train: [\"x.u16\", \"/abs/y.u16\"]\n"));
+    assert_non_null(strstr(first, "model: \"m\"\n"));
+    assert_non_null(strstr(first, "precision.params: f32\n"));
+    text = text_over(second, sizeof second);
+    run_describe(&run, true, &text);
+    assert_null(strstr(second, "export"));
+    assert_non_null(strstr(second, "data.train"));
+}
+
+static void shared_keys_do_not_change_with_the_working_directory(void **state) {
+    (void)state;
+    static char here[16384], above[16384];
+    static const char TEXT[] = "model: m\ndata.train: [a.u16, sub/b.u16]\n";
+    struct run run = read_at("run.yaml", TEXT);
+    struct text text = text_over(here, sizeof here);
+    run_describe(&run, true, &text);
+    run = read_at("one/two/run.yaml", TEXT);
+    assert_string_equal(run.train, "one/two/a.u16,one/two/sub/b.u16");
+    text = text_over(above, sizeof above);
+    run_describe(&run, true, &text);
+    assert_string_equal(here, above);
+}
+
+static void numbers_are_taken_in_their_usual_forms(void **state) {
+    (void)state;
+    assert_int_equal(overridden("steps=1e6").steps, 1000000);
+    assert_int_equal(overridden("batch.tokens=5.12e5").batch_tokens, 512000);
+    assert_int_equal(overridden("threads=3").threads, 3);
+    assert_int_equal(overridden("data.documents=50256").documents, 50256);
+    assert_int_equal(overridden("seed=9000000000000000").seed, 9000000000000000);
+    assert_true(overridden("optimizer.lr=6e-4").lr == 6e-4);
+    assert_true(overridden("stop_within=2.5s").stop_within_s == 2.5);
+    assert_true(overridden("stop_within=30 s").stop_within_s == 30);
+    assert_int_equal(overridden("limits.device=9GiB").limit_device, (uint64_t)9 << 30);
+    assert_int_equal(overridden("limits.disk=1.5GB").limit_disk, 1500000000);
+    assert_int_equal(overridden("limits.up=20 MB/s").limit_up, 20000000);
+    assert_int_equal(overridden("limits.down=4096").limit_down, 4096);
+    assert_int_equal(overridden("schedule.kind=wsd").schedule, RATE_WSD);
+    assert_int_equal(overridden("strategy.keep_gathered=true").keep_gathered, 1);
+    assert_int_equal(overridden("precision.moments=bf16").moments, DTYPE_BF16);
+}
+
+static void values_of_another_type_or_range_are_refused_where_they_stand(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *place, *why;
+    } ROWS[] = {
+        {"steps: 1.5\n", "run.yaml:1:1", "steps is \"1.5\", not a whole number"},
+        {"seed: 1\nsteps: 0\n", "run.yaml:2:1", "steps is 0, outside 1 to 1000000000"},
+        {"steps: 0x10\n", "run.yaml:1:1", "whole number"},
+        {"steps: 1e400\n", "run.yaml:1:1", "whole number"},
+        {"steps: 99999999999999999999\n", "run.yaml:1:1", "whole number"},
+        {"steps: [1, 2]\n", "run.yaml:1:1", "is a list, not one value"},
+        {"steps:\n", "run.yaml:1:1", "has no value"},
+        {"steps: \"\"\n", "run.yaml:1:1", "whole number"},
+        {"threads: 100000\n", "run.yaml:1:1", "threads is 100000, outside 0 to 256"},
+        {"optimizer:\n  lr: fast\n", "run.yaml:2:3", "optimizer.lr is \"fast\", not a number"},
+        {"optimizer:\n  lr: nan\n", "run.yaml:2:3", "not a number"},
+        {"optimizer: {lr: -1}\n", "run.yaml:1:13", "outside 0 to 1000"},
+        {"optimizer.betas: 0.9\n", "run.yaml:1:1", "a list of two numbers"},
+        {"optimizer.betas: [0.9, 0.95, 0.99]\n", "run.yaml:1:1", "a list of two numbers"},
+        {"optimizer.betas: [0.9, x]\n", "run.yaml:1:1", "a list of two numbers"},
+        {"optimizer.betas: [0.9, 1]\n", "run.yaml:1:1", "outside 0 to 0.99999999"},
+        {"optimizer.betas: [0.9, [1]]\n", "run.yaml:1:25", "not a known key"},
+        {"limits.device: much\n", "run.yaml:1:1", "an amount like 9GiB"},
+        {"limits.device: 2e15\n", "run.yaml:1:1", "outside"},
+        {"limits.up: 1 MB/h\n", "run.yaml:1:1", "a rate like 20 MB/s"},
+        {"stop_within: 8 min\n", "run.yaml:1:1", "not a number"},
+        {"precision.params: f16\n", "run.yaml:1:1", "f32 or bf16"},
+        {"schedule.kind: linear\n", "run.yaml:1:1", "none of constant|cosine|wsd"},
+        {"schedule.kind: con\n", "run.yaml:1:1", "none of"},
+        {"schedule.kind: \"\"\n", "run.yaml:1:1", "none of"},
+        {"data.format: u8\n", "run.yaml:1:1", "none of u16|u32|bytes"},
+        {"data.train: [\"a,b.u16\"]\n", "run.yaml:1:15", "data.train[0] has a comma"},
+        {"data.train: \"a.u16,,b.u16\"\n", "run.yaml:1:1", "a list of paths"},
+        {"model: [a, b]\n", "run.yaml:1:1", "model is a list, not one value"},
+        {"steps: {x: 1}\n", "run.yaml:1:9", "steps.x is not a known key"},
+        {"steps: {}\n", "run.yaml:1:1", "has no value"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        refused(ROWS[i].text, ROWS[i].place, ROWS[i].why);
+    }
+}
+
+static void a_number_too_long_to_be_one_is_refused_not_cut(void **state) {
+    (void)state;
+    char text[256] = "stop_within: 0.";
+    memset(text + strlen(text), '0', 100);
+    strcat(text, "9s\n");
+    refused(text, "run.yaml:1:1", "not a number");
+}
+
+static void unknown_keys_name_the_nearest(void **state) {
+    (void)state;
+    refused("model: m\noptimizer:\n  weigth_decay: 0.1\n", "run.yaml:3:3", "not a known key");
+    assert_string_equal(fault.remedy, "did you mean optimizer.weight_decay?");
+    refused("optimiser:\n  lr: 1\n", "run.yaml:1:1", "not a known key");
+    assert_string_equal(fault.remedy, "did you mean optimizer?");
+    refused("strategy: {zero: 3, zero_stage: 1}\n", "run.yaml:1:21", "not a known key");
+    struct run run;
+    assert_int_equal(override("batch.token=1", &run), STATUS_INPUT);
+    assert_string_equal(fault.place, "command line");
+    assert_string_equal(fault.remedy, "did you mean batch.tokens?");
+    assert_int_equal(override("qqqqqqqqqqqq=1", &run), STATUS_INPUT);
+    assert_string_equal(fault.remedy, "`skep help keys` lists them");
+}
+
+static void a_key_given_twice_is_refused(void **state) {
+    (void)state;
+    struct run run;
+    static const char *const TEXTS[] = {"steps: 1\nsteps: 2\n",
+                                        "optimizer: {lr: 1}\noptimizer.lr: 2\n"};
+    for (size_t i = 0; i < ARRAY_COUNT(TEXTS); i++) {
+        assert_int_equal(
+            run_open_text(TEXTS[i], strlen(TEXTS[i]), "run.yaml", &region, &run, &fault),
+            STATUS_INPUT);
+        assert_memory_equal(fault.place, "run.yaml:2:", 11);
+    }
+}
+
+static void null_and_an_empty_override_mean_the_default(void **state) {
+    (void)state;
+    struct run run = read_text("steps: null\nmodel: ~\nexport: null\ndata.train: []\n");
+    assert_int_equal(run.steps, 1000);
+    assert_null(run.model);
+    assert_null(run.train);
+    assert_string_equal(run.export, "run/model");
+    assert_string_equal(read_text("swarm.name: \"null\"\n").swarm_name, "null");
+    scratch_write_text("o.yaml", "steps: 5\nexport: out\n");
+    const char *overrides[] = {"steps=", "export="};
+    assert_int_equal(run_open("o.yaml", overrides, 2, &region, &run, &fault), OK);
+    assert_int_equal(run.steps, 1000);
+    assert_string_equal(run.export, "o/model");
+}
+
+static void overrides_win_in_their_order(void **state) {
+    (void)state;
+    struct run run;
+    scratch_write_text("w.yaml", "steps: 5\noptimizer: {betas: [0.8, 0.9]}\n");
+    const char *overrides[] = {"steps=6", "steps=7", "optimizer.betas=[0.5, 0.75]"};
+    assert_int_equal(run_open("w.yaml", overrides, 3, &region, &run, &fault), OK);
+    assert_int_equal(run.steps, 7);
+    assert_true(run.betas.first == 0.5 && run.betas.second == 0.75);
+    assert_true(overridden("optimizer.betas=0.5 , 0.75").betas.second == 0.75);
+    assert_int_equal(override("steps", &run), STATUS_USAGE);
+    assert_int_equal(override("=5", &run), STATUS_USAGE);
+    assert_int_equal(override("steps=x", &run), STATUS_INPUT);
+    assert_string_equal(fault.place, "command line");
+}
+
+static void paths_of_a_run_file_are_relative_to_it(void **state) {
+    (void)state;
+    struct run run = read_at("exp/a/run.yaml", "data: {train: \"x.u16, y*.u16\", validation: "
+                                               "/abs/z.u16}\nsnapshot.folder: ../snaps\n");
+    assert_string_equal(run.train, "exp/a/x.u16,exp/a/y*.u16");
+    assert_string_equal(run.validation, "/abs/z.u16");
+    assert_string_equal(run.snapshot_folder, "exp/a/../snaps");
+    assert_string_equal(run.export, "exp/a/run/model");
+    assert_string_equal(run.metrics, "exp/a/run/metrics.jsonl");
+    assert_string_equal(read_at("/r.yaml", "data.train: x\n").train, "/x");
+    assert_string_equal(read_at("./r.yaml", "data.train: x\n").train, "./x");
+    assert_string_equal(read_at("r.yaml", "data.train: x\n").train, "x");
+    assert_string_equal(read_at("no-suffix", "seed: 1\n").export, "no-suffix.run/model");
+    assert_string_equal(read_at("a.b/run", "seed: 1\n").export, "a.b/run.run/model");
+    assert_string_equal(read_at(".run", "seed: 1\n").stem, ".run.run");
+    assert_string_equal(overridden("data.train=x,y").train, "x,y");
+}
+
+static void a_model_is_a_path_unless_the_hub_has_such_names(void **state) {
+    (void)state;
+    assert_int_equal(file_make_folders("m/org/name", &fault), OK);
+    assert_int_equal(file_make_folders("m/cpu", &fault), OK);
+    assert_string_equal(read_at("m/run.yaml", "model: org/name\n").model, "m/org/name");
+    assert_string_equal(read_at("m/run.yaml", "model: org/other\n").model, "org/other");
+    assert_string_equal(read_at("m/run.yaml", "model: my-model\n").model, "m/my-model");
+    assert_string_equal(read_at("m/run.yaml", "model: ./mine\n").model, "m/./mine");
+    assert_string_equal(read_at("m/run.yaml", "model: ../up/mine\n").model, "m/../up/mine");
+    assert_string_equal(read_at("m/run.yaml", "target: cpu\n").target, "cpu");
+    assert_string_equal(read_at("m/run.yaml", "target: my.yaml\n").target, "m/my.yaml");
+    assert_string_equal(read_at("m/run.yaml", "target: p/my.yaml\n").target, "m/p/my.yaml");
+    assert_string_equal(overridden("model=org/name").model, "org/name");
+}
+
+static void keys_that_contradict_each_other_are_refused(void **state) {
+    (void)state;
+    refused("precision.params: bf16\n", "run.yaml", "precision.params is bf16 but");
+    refused("precision: {params: bf16, compute: bf16, master: bf16}\n", "run.yaml",
+            "precision.master");
+    refused("strategy.offload: optimizer\n", "run.yaml", "strategy.offload");
+    refused("strategy.replicate: 2\n", "run.yaml", "replicate");
+    assert_int_equal(read_text("precision: {params: bf16, compute: bf16}\n").compute, DTYPE_BF16);
+    struct run run;
+    assert_int_equal(override("precision.compute=bf16", &run), STATUS_INPUT);
+    assert_string_equal(fault.place, "command line");
+}
+
+static void paths_too_long_are_refused(void **state) {
+    (void)state;
+    struct run run;
+    char *text = region_alloc(&region, 2 * PATH_BYTES, 1);
+    memcpy(text, "export: ", 8);
+    memset(text + 8, 'a', PATH_BYTES);
+    refused(text, "run.yaml:1:1", "usual length");
+    memcpy(text, "model: a", 8);
+    refused(text, "run.yaml:1:1", "usual length");
+    memset(text, 'a', PATH_BYTES + 8);
+    assert_int_equal(run_open(text, NULL, 0, &region, &run, &fault), STATUS_INPUT);
+    assert_int_equal(run_open("missing.yaml", NULL, 0, &region, &run, &fault), STATUS_INPUT);
+    assert_string_equal(fault.place, "missing.yaml");
+}
+
+/* A list of data files may be long: a thousand shards are usual. */
+static void a_list_of_many_paths_is_read_whole(void **state) {
+    (void)state;
+    enum { COUNT = 3000 };
+    size_t room = COUNT * 64 + 64;
+    struct text text = text_over(region_alloc(&region, room, 1), room);
+    text_add(&text, "data.train: [");
+    for (int i = 0; i < COUNT; i++) {
+        text_add(&text, "%sfineweb/shard_number_%06d.u16", i > 0 ? ", " : "", i);
+    }
+    text_add(&text, "]\n");
+    assert_false(text.cut);
+    struct run run = read_at("some/folder/run.yaml", text.bytes);
+    assert_int_equal(strlen(run.train), COUNT * (12 + 31) + COUNT - 1);
+    const char *last = strrchr(run.train, ',') + 1;
+    assert_string_equal(last, "some/folder/fineweb/shard_number_002999.u16");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(an_empty_run_has_the_documented_defaults, finish_region),
+        cmocka_unit_test_teardown(every_key_reads_back_what_it_writes, finish_region),
+        cmocka_unit_test_teardown(a_described_run_reads_back_as_the_same_run, finish_region),
+        cmocka_unit_test_teardown(shared_keys_do_not_change_with_the_working_directory,
+                                  finish_region),
+        cmocka_unit_test_teardown(numbers_are_taken_in_their_usual_forms, finish_region),
+        cmocka_unit_test_teardown(values_of_another_type_or_range_are_refused_where_they_stand,
+                                  finish_region),
+        cmocka_unit_test_teardown(a_number_too_long_to_be_one_is_refused_not_cut, finish_region),
+        cmocka_unit_test_teardown(unknown_keys_name_the_nearest, finish_region),
+        cmocka_unit_test_teardown(a_key_given_twice_is_refused, finish_region),
+        cmocka_unit_test_teardown(null_and_an_empty_override_mean_the_default, finish_region),
+        cmocka_unit_test_teardown(overrides_win_in_their_order, finish_region),
+        cmocka_unit_test_teardown(paths_of_a_run_file_are_relative_to_it, finish_region),
+        cmocka_unit_test_teardown(a_model_is_a_path_unless_the_hub_has_such_names, finish_region),
+        cmocka_unit_test_teardown(keys_that_contradict_each_other_are_refused, finish_region),
+        cmocka_unit_test_teardown(paths_too_long_are_refused, finish_region),
+        cmocka_unit_test_teardown(a_list_of_many_paths_is_read_whole, finish_region),
+    };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}

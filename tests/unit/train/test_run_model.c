@@ -1,0 +1,105 @@
+/* Tests of train/run_model: what a run's settings must be for a given model. */
+#include "runtime/train/run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct region region;
+static struct fault fault;
+static const struct blueprint MODEL = {.layers = 3, .max_positions = 256, .vocab = 1000};
+static const struct blueprint LONG_MODEL = {.layers = 3, .max_positions = 1 << 17, .vocab = 1000};
+
+static int finish_region(void **state) {
+    (void)state;
+    region_finish(&region);
+    return 0;
+}
+
+static enum status check(const char *const *overrides, int count, const struct blueprint *model,
+                         struct run *run) {
+    memset(&fault, 0, sizeof fault);
+    assert_int_equal(run_open(NULL, overrides, count, &region, run, &fault), OK);
+    return run_check_model(run, model, &region, &fault);
+}
+
+static void refused(const char *override, const char *why) {
+    struct run run;
+    assert_int_equal(check(&override, 1, &MODEL, &run), STATUS_INPUT);
+    assert_null(run.layer_recompute);
+    if (strstr(fault.reason, why) == NULL) {
+        fail_msg("%s gives \"%s\"", override, fault.reason);
+    }
+}
+
+static void unset_sizes_come_from_the_model(void **state) {
+    (void)state;
+    struct run run;
+    assert_int_equal(check(NULL, 0, &MODEL, &run), OK);
+    assert_int_equal(run.sequence, 256);
+    assert_int_equal(run.context, 256);
+    assert_int_equal(run.batch_tokens, 256);
+    const char *microbatch = "batch.microbatch=4";
+    assert_int_equal(check(&microbatch, 1, &LONG_MODEL, &run), OK);
+    assert_int_equal(run.sequence, 1024);
+    assert_int_equal(run.batch_tokens, 4096);
+}
+
+static void sizes_beyond_the_model_are_refused_with_both_figures(void **state) {
+    (void)state;
+    refused("batch.sequence=257", "batch.sequence is 257, the model has 256 positions");
+    refused("generate.context=300", "generate.context is 300, the model has 256 positions");
+    refused("batch.tokens=300", "batch.tokens is 300, not a multiple of batch.sequence, 256");
+    refused("data.documents=1000", "data.documents is 1000, the model has a vocabulary of 1000");
+    struct run run;
+    const char *last = "data.documents=999";
+    assert_int_equal(check(&last, 1, &MODEL, &run), OK);
+}
+
+static void recompute_is_one_kind_or_one_for_each_layer(void **state) {
+    (void)state;
+    struct run run;
+    const char *one = "strategy.recompute=block";
+    assert_int_equal(check(&one, 1, &MODEL, &run), OK);
+    for (int layer = 0; layer < 3; layer++) {
+        assert_int_equal(run.layer_recompute[layer], RECOMPUTE_BLOCK);
+    }
+    const char *each = "strategy.recompute=[none, selective , block]";
+    assert_int_equal(check(&each, 1, &MODEL, &run), OK);
+    assert_int_equal(run.layer_recompute[0], RECOMPUTE_NONE);
+    assert_int_equal(run.layer_recompute[1], RECOMPUTE_SELECTIVE);
+    assert_int_equal(run.layer_recompute[2], RECOMPUTE_BLOCK);
+    refused("strategy.recompute=none,block", "lists 2 kinds, the model has 3 layers");
+    refused("strategy.recompute=all", "\"all\" is none of none, selective, block");
+    refused("strategy.recompute=none,blocks,block", "\"blocks\"");
+    refused("strategy.recompute=none,,block", "\"\" is none of");
+}
+
+static void an_evaluation_reads_whole_rows(void **state) {
+    (void)state;
+    struct run run;
+    const char *overrides[] = {"eval.tokens=0"};
+    assert_int_equal(check(overrides, 1, &MODEL, &run), OK);
+    assert_int_equal(run_eval_rows(&run), 0);
+    overrides[0] = "eval.tokens=1";
+    assert_int_equal(check(overrides, 1, &MODEL, &run), OK);
+    assert_int_equal(run_eval_rows(&run), 1);
+    overrides[0] = "eval.tokens=513";
+    assert_int_equal(check(overrides, 1, &MODEL, &run), OK);
+    assert_int_equal(run_eval_rows(&run), 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(unset_sizes_come_from_the_model, finish_region),
+        cmocka_unit_test_teardown(sizes_beyond_the_model_are_refused_with_both_figures,
+                                  finish_region),
+        cmocka_unit_test_teardown(recompute_is_one_kind_or_one_for_each_layer, finish_region),
+        cmocka_unit_test_teardown(an_evaluation_reads_whole_rows, finish_region),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
