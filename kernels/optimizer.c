@@ -103,11 +103,12 @@ static void norm_item(void *context, int64_t item, int thread) {
     int64_t granules = items_length(work->granules, ITEM_GRANULES, item);
     double sums[ITEM_GRANULES];
     work->kernels->granule_sums(work->gradients + first * GRANULE_ELEMENTS, granules, sums);
-    struct norm_accumulator *accumulator = &work->accumulators[thread];
+    /* On the stack: neighbouring threads' accumulators share cache lines. */
+    struct norm_accumulator accumulator = {0};
     for (int64_t i = 0; i < granules; i++) {
-        accumulator_add(accumulator, sums[i]);
+        accumulator_add(&accumulator, sums[i]);
     }
-    accumulator_normalise(accumulator);
+    accumulator_merge(&work->accumulators[thread], &accumulator);
 }
 
 void gradient_norm_run(const struct compute *compute, int64_t count, const float *gradients,

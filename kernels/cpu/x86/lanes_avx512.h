@@ -14,7 +14,10 @@ typedef __m512 lanes;
 enum { LANES = 16 };
 
 ALWAYS_INLINE __mmask16 lanes_mask(int64_t count) {
-    return count >= LANES ? 0xffff : count <= 0 ? 0 : (__mmask16)((1u << count) - 1);
+    if (count >= LANES) {
+        return 0xffff;
+    }
+    return (__mmask16)(count <= 0 ? 0 : (1u << count) - 1);
 }
 
 ALWAYS_INLINE lanes lanes_all(float value) {
