@@ -1,0 +1,84 @@
+/* fuzz_run: any bytes as a run.yaml are refused or give settings that read back as the same ones;
+ * so does any line as an override. */
+#include "runtime/train/run.h"
+
+#include <string.h>
+
+enum { DESCRIBED_BYTES = 4 << 20, OVERRIDE_BYTES_MAX = 4096 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+const char *__lsan_default_suppressions(void);
+
+/* libfyaml 0.7 keeps a buffer when it gives up in the middle of a long key. */
+const char *__lsan_default_suppressions(void) {
+    return "leak:libfyaml";
+}
+
+static char first[DESCRIBED_BYTES], second[DESCRIBED_BYTES];
+
+static void describe(const struct run *run, char *buffer) {
+    struct text text = text_over(buffer, DESCRIBED_BYTES);
+    run_describe(run, false, &text);
+    ASSERT(!text.cut);
+}
+
+static void check_fault(enum status status, const struct fault *fault) {
+    ASSERT(status == STATUS_INPUT || status == STATUS_USAGE);
+    ASSERT(fault->place[0] != '\0' && fault->reason[0] != '\0');
+}
+
+static void check_run(const struct run *run) {
+    ASSERT(run->steps >= 1 && run->microbatch >= 1 && run->snapshot_keep >= 1);
+    ASSERT(run->schedule >= 0 && run->schedule <= RATE_WSD);
+    for (int64_t step = 0; step < 3; step++) {
+        double rate = run_rate(run, step * (run->steps / 2));
+        ASSERT(rate >= 0 && rate <= run->lr);
+    }
+}
+
+/* A file name's control characters are written as JSON escapes, which YAML reads back. */
+static void check_round_trip(const struct run *run, struct region *region) {
+    struct run again;
+    struct fault fault;
+    describe(run, first);
+    if (run_open_text(first, strlen(first), "d/fuzz.yaml", region, &again, &fault) == OK) {
+        describe(&again, second);
+        ASSERT(strcmp(first, second) == 0);
+    }
+}
+
+static void read_override(const uint8_t *data, size_t size, struct region *region) {
+    char line[OVERRIDE_BYTES_MAX + 1];
+    size_t length = size < OVERRIDE_BYTES_MAX ? size : OVERRIDE_BYTES_MAX;
+    memcpy(line, data, length);
+    line[length] = '\0';
+    const char *override = line;
+    struct run run = {.steps = 77};
+    struct fault fault = {0};
+    enum status status = run_open(NULL, &override, 1, region, &run, &fault);
+    if (status == OK) {
+        check_run(&run);
+        describe(&run, first);
+    } else {
+        check_fault(status, &fault);
+        ASSERT(run.steps == 77);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct region region = {0};
+    struct run run = {.steps = 77};
+    struct fault fault = {0};
+    enum status status =
+        run_open_text((const char *)data, size, "d/fuzz.yaml", &region, &run, &fault);
+    if (status == OK) {
+        check_run(&run);
+        check_round_trip(&run, &region);
+    } else {
+        check_fault(status, &fault);
+        ASSERT(run.steps == 77);
+    }
+    read_override(data, size, &region);
+    region_finish(&region);
+    return 0;
+}

@@ -1,0 +1,110 @@
+/* Tests of docs/RUN.md: its example is a run file, and its listing is the table of keys. */
+#include "base/file.h"
+#include "runtime/train/run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { DOCUMENT_BYTES = 1 << 17, BLOCKS = 2 };
+
+static struct region region;
+static struct fault fault;
+static char document[DOCUMENT_BYTES];
+
+/* The YAML of the document: first the example, then the listing. */
+static struct {
+    const char *text;
+    size_t length;
+} blocks[BLOCKS];
+
+static int read_document(void **state) {
+    (void)state;
+    size_t length;
+    const char *path = getenv("SKEP_RUN_DOCUMENT");
+    if (path == NULL || file_read_text(path, document, sizeof document, &length, &fault) != OK) {
+        return -1;
+    }
+    const char *at = document;
+    for (int i = 0; i < BLOCKS; i++) {
+        at = strstr(at, "```yaml\n");
+        const char *end = at == NULL ? NULL : strstr(at, "\n```\n");
+        if (end == NULL) {
+            return -1;
+        }
+        blocks[i].text = at + strlen("```yaml\n");
+        blocks[i].length = (size_t)(end + 1 - blocks[i].text);
+        at = end + 1;
+    }
+    return 0;
+}
+
+static int finish_region(void **state) {
+    (void)state;
+    region_finish(&region);
+    return 0;
+}
+
+static struct run read_block(int block) {
+    struct run run;
+    if (run_open_text(blocks[block].text, blocks[block].length, "run.yaml", &region, &run,
+                      &fault) != OK) {
+        fail_msg("%s: %s", fault.place, fault.reason);
+    }
+    return run;
+}
+
+static void the_example_is_a_run_file(void **state) {
+    (void)state;
+    struct run run = read_block(0);
+    assert_int_equal(run.batch_tokens % (run.sequence * run.microbatch), 0);
+    assert_int_equal(run.batch_tokens / run.sequence, 64);
+    assert_int_equal(run.documents, 50256);
+}
+
+static void the_listing_has_every_default(void **state) {
+    (void)state;
+    static char listed[1 << 15], defaults[1 << 15];
+    struct run run = read_block(1);
+    struct text text = text_over(listed, sizeof listed);
+    run_describe(&run, false, &text);
+    assert_int_equal(run_open_text("seed: 1\n", 8, "run.yaml", &region, &run, &fault), OK);
+    text = text_over(defaults, sizeof defaults);
+    run_describe(&run, false, &text);
+    assert_string_equal(listed, defaults);
+}
+
+static void the_listing_says_of_every_key_what_the_table_says(void **state) {
+    (void)state;
+    for (int i = 0; i < key_count(); i++) {
+        const struct key *key = key_at(i);
+        const char *dot = strrchr(key->name, '.');
+        const char *indent = dot != NULL ? "  " : "";
+        char line[512];
+        snprintf(line, sizeof line, "\n%s# %s\n%s%s: ", indent, key->meaning, indent,
+                 dot != NULL ? dot + 1 : key->name);
+        const char *at = strstr(blocks[1].text - 1, line);
+        if (at == NULL) {
+            fail_msg("docs/RUN.md lacks \"%s\"", line);
+        }
+        snprintf(line, sizeof line, "  # %s%s%s%s%s\n",
+                 key->class == KEY_SHARED ? "shared" : "local", key->unit[0] != '\0' ? ", " : "",
+                 key->unit, key->choices != NULL ? ": " : "",
+                 key->choices != NULL ? key->choices : "");
+        at = strstr(at + strlen(indent) + 3 + strlen(key->meaning), "  # ");
+        assert_memory_equal(at, line, strlen(line));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(the_example_is_a_run_file, finish_region),
+        cmocka_unit_test_teardown(the_listing_has_every_default, finish_region),
+        cmocka_unit_test_teardown(the_listing_says_of_every_key_what_the_table_says, finish_region),
+    };
+    return cmocka_run_group_tests(tests, read_document, NULL);
+}
