@@ -1,0 +1,96 @@
+"""What runs after the seal does not even refer to anything that allocates.
+
+usage: test_undefined.py NM LIBRARY...: every object of the libraries is looked at; an object that
+holds code from before the seal as well is listed with the calls it may name, and why.
+"""
+import re
+import subprocess
+import sys
+
+ALLOCATING = set("""malloc calloc realloc reallocarray free aligned_alloc posix_memalign memalign
+valloc pvalloc strdup strndup asprintf vasprintf getline getdelim open_memstream fmemopen fopen
+fopen64 fdopen freopen fclose fread fwrite fgets fputs puts printf vprintf fprintf vfprintf putchar
+perror opendir fdopendir readdir readdir64 closedir scandir glob glob64 popen system dlopen
+mmap mmap64 munmap mremap brk sbrk qsort qsort_r setenv putenv getaddrinfo pthread_create tmpfile
+region_alloc region_text json_parse yaml_parse""".split())
+
+# Of each such pair the C library's headers choose one.
+OTHER_SPELLINGS = {"readdir", "readdir64"}
+
+BEFORE = "before the seal only: "
+
+# Objects that run after the seal, by what they name; any other object of the libraries given is
+# one that must name none of the above.
+ALLOWED = {
+    "bind.c": {"region_alloc": BEFORE + "the table of addresses"},
+    "data.c": {"region_alloc": BEFORE + "data_open", "region_text": BEFORE + "data_open"},
+    "file.c": {name: "file_remove_folder, which nothing sealed calls" for name in
+               ("opendir", "readdir", "readdir64", "closedir")},
+    "pool.c": {"pthread_create": BEFORE + "pool_init"},
+    "region.c": {name: BEFORE + "block_add asserts it" for name in
+                 ("aligned_alloc", "free", "fprintf")},
+    "snapshot_files.c": {"region_alloc": BEFORE + "planning the files",
+                         "region_text": BEFORE + "planning the files"},
+    "snapshot_json.c": {name: BEFORE + "snapshot_json_parse" for name in
+                        ("json_parse", "region_text")},
+    "snapshot_save.c": {"region_alloc": BEFORE + "snapshot_writer_init"},
+    "tensor_file.c": {"region_alloc": BEFORE + "tensor_file_plan"},
+    "weights_save.c": {"region_alloc": BEFORE + "weights_save_plan",
+                       "region_text": BEFORE + "weights_save_plan"},
+}
+# Objects of these libraries that never run after the seal.
+EARLY = {
+    "targets": {"machine.c", "probe.c", "probe_loops.c", "profile.c", "target.c",
+                "embedded_profiles.c", "port_cpu.c"},
+    "program": {"compile.c", "print.c"},
+    "train": {"disk.c", "files.c", "keys.c", "list.c", "prepare.c", "remedies.c", "resume.c",
+              "run.c", "run_model.c", "run_print.c", "session.c", "setting.c", "token_file.c",
+              "weights_in.c"},
+    "checkpoint": {"config_text.c", "json_scan.c", "safetensors.c", "safetensors_parse.c",
+                   "snapshot_export.c", "snapshot_read.c", "weight_files.c",
+                   "weights_load.c"},
+    "base": {"json.c", "yaml.c", "yaml_read.c"},
+}
+
+
+def references(nm, library):
+    """object source name -> undefined symbols."""
+    listing = subprocess.run([nm, "-A", "--undefined-only", "--format=posix", library], check=True,
+                             capture_output=True, text=True).stdout
+    found = {}
+    for line in listing.splitlines():
+        match = re.match(r".*?\[(?:.*/)?([^/\]]+)\.o\]: (\S+) U", line)
+        if match:
+            name = match.group(1)
+            # meson flattens "cpu/norm.c" to "cpu_norm.c"
+            found.setdefault(name, set()).add(match.group(2).split("@")[0])
+    return found
+
+
+def check(nm, libraries):
+    problems, looked_at = [], 0
+    for library in libraries:
+        folder = re.sub(r"^.*/lib|\.a$", "", library)
+        objects = references(nm, library)
+        if not objects:
+            problems.append(f"{library}: no object was read")
+        for name, symbols in sorted(objects.items()):
+            if name in EARLY.get(folder, ()):
+                continue
+            looked_at += 1
+            for symbol in sorted(symbols & ALLOCATING - set(ALLOWED.get(name, {}))):
+                problems.append(f"{folder}/{name} refers to {symbol}")
+            for symbol in sorted(set(ALLOWED.get(name, {})) - symbols - OTHER_SPELLINGS):
+                problems.append(f"{folder}/{name} refers to {symbol} no longer: unlist it")
+    return problems, looked_at
+
+
+def main():
+    problems, looked_at = check(sys.argv[1], sys.argv[2:])
+    print("\n".join(problems))
+    print(f"{looked_at} objects, {len(problems)} problems")
+    return 1 if problems or looked_at < 20 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
