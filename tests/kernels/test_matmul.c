@@ -16,6 +16,7 @@
 /* Of a large product every SAMPLE_STEP-th value is compared: a prime, so all columns have their
  * turn. */
 enum { PADDING = 3, POISON = 0xa5, THREADS_TRIED = 3, SAMPLE_FROM = 20000, SAMPLE_STEP = 211 };
+enum { GUARD_BYTES = 64 };
 
 /* One product with its operands, freshly made. */
 struct product {
@@ -79,8 +80,7 @@ static void product_init(struct product *product, const struct matmul_args *args
     int64_t c_count = (args->m - 1) * args->ldc + args->n;
     product->c_bytes = (size_t)(c_count * dtype_bytes(args->dtype_out));
     product->c_before = make_values(c_count, args->dtype_out, whole, "c");
-    product->c = malloc(product->c_bytes);
-    assert_non_null(product->c);
+    product->c = make_bytes(product->c_bytes + GUARD_BYTES, POISON);
     product->workspace = make_bytes((size_t)matmul_workspace_bytes(args, THREADS_TRIED), POISON);
 }
 
@@ -188,6 +188,13 @@ static void check_padding(const struct product *product, enum cpu_level level) {
                 describe(args, level);
                 fail_msg("c[%ld, %ld], between rows, was written", (long)row, (long)column);
             }
+        }
+    }
+    const unsigned char *guard = (const unsigned char *)product->c + product->c_bytes;
+    for (int i = 0; i < GUARD_BYTES; i++) {
+        if (guard[i] != POISON) {
+            describe(args, level);
+            fail_msg("byte %d behind c was written", i);
         }
     }
 }

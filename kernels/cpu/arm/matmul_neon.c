@@ -63,29 +63,23 @@ ALWAYS_INLINE void tile_rows(const struct matmul_tile *tile, const int rows) {
     }
 }
 
-static void tile_run(const struct matmul_tile *tile) {
-    switch (tile->rows) {
-    case 1:
-        tile_rows(tile, 1);
-        return;
-    case 2:
-        tile_rows(tile, 2);
-        return;
-    case 3:
-        tile_rows(tile, 3);
-        return;
-    case 4:
-        tile_rows(tile, 4);
-        return;
-    case 5:
-        tile_rows(tile, 5);
-        return;
-    case 6:
-        tile_rows(tile, 6);
-        return;
-    default:
-        ASSERT(!"rows of a tile");
+#define TILE_OF(rows)                                                                              \
+    static void tile_##rows(const struct matmul_tile *tile) {                                      \
+        tile_rows(tile, rows);                                                                     \
     }
+TILE_OF(1)
+TILE_OF(2)
+TILE_OF(3)
+TILE_OF(4)
+TILE_OF(5)
+TILE_OF(6)
+#undef TILE_OF
+
+static void tile_run(const struct matmul_tile *tile) {
+    static void (*const tiles[TILE_ROWS])(const struct matmul_tile *tile) = {
+        tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+    ASSERT(tile->rows >= 1 && tile->rows <= TILE_ROWS);
+    tiles[tile->rows - 1](tile);
 }
 
 static void widen_tiles(struct matmul_kernel *kernel) {

@@ -19,10 +19,8 @@ enum { LANES = 16, TILE_ROWS = 14, TILE_VECTORS = 2, TILE_COLUMNS = LANES * TILE
 
 /* The first `count` of 16 lanes; none when count <= 0. */
 ALWAYS_INLINE __mmask16 lane_mask(int64_t count) {
-    if (count >= LANES) {
-        return 0xffff;
-    }
-    return count <= 0 ? 0 : (__mmask16)((1u << count) - 1);
+    int64_t bound = count < 0 ? 0 : count > LANES ? LANES : count;
+    return (__mmask16)((1u << bound) - 1);
 }
 
 /* Turn rows[i] lane j into rows[j] lane i. */
@@ -186,30 +184,32 @@ ALWAYS_INLINE void tile_rows(const struct matmul_tile *tile, const int rows) {
     }
 }
 
-static void tile_run(const struct matmul_tile *tile) {
-#define TILE_CASE(rows)                                                                            \
-    case rows:                                                                                     \
+#define TILE_OF(rows)                                                                              \
+    static void tile_##rows(const struct matmul_tile *tile) {                                      \
         tile_rows(tile, rows);                                                                     \
-        return;
-    switch (tile->rows) {
-        TILE_CASE(1)
-        TILE_CASE(2)
-        TILE_CASE(3)
-        TILE_CASE(4)
-        TILE_CASE(5)
-        TILE_CASE(6)
-        TILE_CASE(7)
-        TILE_CASE(8)
-        TILE_CASE(9)
-        TILE_CASE(10)
-        TILE_CASE(11)
-        TILE_CASE(12)
-        TILE_CASE(13)
-        TILE_CASE(14)
-    default:
-        ASSERT(!"rows of a tile");
     }
-#undef TILE_CASE
+TILE_OF(1)
+TILE_OF(2)
+TILE_OF(3)
+TILE_OF(4)
+TILE_OF(5)
+TILE_OF(6)
+TILE_OF(7)
+TILE_OF(8)
+TILE_OF(9)
+TILE_OF(10)
+TILE_OF(11)
+TILE_OF(12)
+TILE_OF(13)
+TILE_OF(14)
+#undef TILE_OF
+
+static void tile_run(const struct matmul_tile *tile) {
+    static void (*const tiles[TILE_ROWS])(const struct matmul_tile *tile) = {
+        tile_1, tile_2, tile_3,  tile_4,  tile_5,  tile_6,  tile_7,
+        tile_8, tile_9, tile_10, tile_11, tile_12, tile_13, tile_14};
+    ASSERT(tile->rows >= 1 && tile->rows <= TILE_ROWS);
+    tiles[tile->rows - 1](tile);
 }
 
 #endif
