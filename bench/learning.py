@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What PyTorch learns from the demo's text, for three seeds: the figure Skep's run must meet.
 
-    python bench/learning.py FOLDER [--config config.json] [--steps N] [--seeds 1 2 3]
+    python bench/learning.py FOLDER [--config config.json] [--stop N] [--seeds 1 2 3]
 
-FOLDER holds train.txt and validation.txt (tools/demo_text), read as bytes. Each step draws random
-windows of the training text. Reported is the mean validation loss per byte over the whole
-validation text, cut into windows that do not overlap, after the last step and on the way.
+FOLDER holds train.txt and validation.txt (tools/demo_text), read as bytes. The defaults are the
+run of tools/demo. Each step draws random windows of the training text. Reported is the mean
+validation loss per byte over the whole validation text, cut into windows that do not overlap,
+after the last step and on the way.
 """
 
 import argparse
@@ -34,21 +35,24 @@ CONFIG = {
     "initializer_range": 0.02,
     "tie_word_embeddings": False,
 }
-FLOOR_SHARE = 0.1  # of the peak learning rate, where the cosine ends
+COSINE_FLOOR = 0.1  # of the peak learning rate
+WSD_DECAY_SHARE = 0.2  # of all steps
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--config", type=pathlib.Path, help="config.json; the demo's by default")
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=1800, help="that the schedule counts on")
+    parser.add_argument("--stop", type=int, default=600, help="how many of them are done")
+    parser.add_argument("--schedule", choices=("cosine", "wsd"), default="wsd")
     parser.add_argument("--sequence", type=int, default=256)
-    parser.add_argument("--rows", type=int, default=16)
+    parser.add_argument("--rows", type=int, default=8)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--warmup", type=int, default=20)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--eval-every", type=int, default=100)
+    parser.add_argument("--eval-every", type=int, default=200)
     parser.add_argument("--json", type=pathlib.Path, help="also write the figures here")
     return parser.parse_args()
 
@@ -76,12 +80,15 @@ def make_optimizer(model, lr):
 
 
 def learning_rate(step, arguments):
-    """Linear from nought over the warm-up, then a cosine down to the floor."""
+    """Skep's schedules: a linear rise, then a cosine to its floor, or a plateau that falls late."""
     if step < arguments.warmup:
         return arguments.lr * (step + 1) / arguments.warmup
+    if arguments.schedule == "wsd":
+        left = (arguments.steps - step) / (WSD_DECAY_SHARE * arguments.steps)
+        return arguments.lr * min(1.0, left)
     done = (step - arguments.warmup) / max(1, arguments.steps - arguments.warmup)
-    share = FLOOR_SHARE + (1.0 - FLOOR_SHARE) * 0.5 * (1.0 + math.cos(math.pi * done))
-    return arguments.lr * share
+    wave = 0.5 * (1.0 + math.cos(math.pi * done))
+    return arguments.lr * (COSINE_FLOOR + (1.0 - COSINE_FLOOR) * wave)
 
 
 def draw_windows(text, generator, arguments):
@@ -113,7 +120,7 @@ def train(seed, config, texts, arguments):
     optimizer = make_optimizer(model, arguments.lr)
     generator = torch.Generator().manual_seed(seed)
     curve = []
-    for step in range(arguments.steps):
+    for step in range(arguments.stop):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, arguments)
         loss = loss_of(model, draw_windows(texts["train"], generator, arguments))
@@ -122,7 +129,7 @@ def train(seed, config, texts, arguments):
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         done = step + 1
-        if done % arguments.eval_every == 0 or done == arguments.steps:
+        if done % arguments.eval_every == 0 or done == arguments.stop:
             curve.append([done, validation_loss(model, texts["validation"], arguments)])
             print(f"seed {seed}  step {done:5d}  training {loss.item():.4f}"
                   f"  validation {curve[-1][1]:.4f}", flush=True)
@@ -139,7 +146,7 @@ def main():
         curves[seed] = train(seed, config, texts, arguments)
     final = [curve[-1][1] for curve in curves.values()]
     spread = statistics.stdev(final) if len(final) > 1 else 0.0
-    print(f"validation loss after {arguments.steps} steps: mean {statistics.mean(final):.4f},"
+    print(f"validation loss after {arguments.stop} steps: mean {statistics.mean(final):.4f},"
           f" standard deviation {spread:.4f}, over {len(final)} seeds;"
           f" {time.monotonic() - begin:.0f} s")
     if arguments.json:
