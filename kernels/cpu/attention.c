@@ -72,7 +72,7 @@ static void softmax_row(float *scores, int64_t columns, int64_t first, int64_t l
                         float maximum, float *sum) {
     for (int64_t c = 0; c < columns; c++) {
         bool seen = c >= first && c < last;
-        scores[c] = seen ? expf((float)((double)scores[c] * scale - maximum)) : 0.0f;
+        scores[c] = seen ? expf(scores[c] * scale - maximum) : 0.0f;
         *sum += scores[c];
     }
 }
@@ -108,7 +108,8 @@ static void slopes(const struct attention_strip *strip, const float *lse, const 
         float weighted = 0.0f;
         for (int64_t c = 0; c < strip->columns; c++) {
             bool seen = c >= strip->first[r] && c < strip->last[r];
-            scores[c] = seen ? expf((float)((double)scores[c] * strip->scale - lse[r])) : 0.0f;
+            double power = (double)scores[c] * strip->scale - lse[r];
+            scores[c] = seen ? expf(power > 0 ? 0.0f : (float)power) : 0.0f;
             slope[c] = seen ? slope[c] : 0.0f;
             sum += scores[c];
             weighted += scores[c] * slope[c];

@@ -168,7 +168,7 @@ ALWAYS_INLINE float exponentiate_row(const struct attention_strip *strip, int64_
     lanes shift = lanes_all(maximum);
     lanes sum = lanes_zero();
     for (int64_t c = 0; c < strip->columns; c += LANES) {
-        lanes power = lanes_exp(lanes_fused(tile_load(scores + c), scale, -shift));
+        lanes power = lanes_exp(tile_load(scores + c) * scale - shift);
         power = lanes_where_seen(strip_seen(strip, row, c), power, lanes_zero());
         tile_store(scores + c, power);
         sum += power;
@@ -203,7 +203,8 @@ ALWAYS_INLINE float probable_slope(const struct attention_strip *strip, int64_t 
     lanes weighted = lanes_zero();
     for (int64_t c = 0; c < strip->columns; c += LANES) {
         lanes_seen seen = strip_seen(strip, row, c);
-        lanes power = lanes_exp(lanes_fused(tile_load(scores + c), scale, -shift));
+        lanes power = lanes_fused(tile_load(scores + c), scale, -shift);
+        power = lanes_exp(lanes_min(lanes_zero(), power)); /* at most 1; a NaN passes */
         power = lanes_where_seen(seen, power, lanes_zero());
         lanes rise = lanes_where_seen(seen, tile_load(slope + c), lanes_zero());
         tile_store(scores + c, power);
