@@ -80,7 +80,9 @@ static void backward_item(void *context, int64_t item, int thread) {
     for (int64_t token = 0; token < args->tokens; token++) {
         const void *dout = element_at(work->dout, args->dtype, token * args->dim + first);
         float *sums = work->dtable + work->ids[token] * args->dim + first;
-        work->kernels->accumulate_row(args->dtype, dout, sums, width);
+        if (work->ids[token] != args->padding) {
+            work->kernels->accumulate_row(args->dtype, dout, sums, width);
+        }
         if (work->dposition_table != NULL) {
             sums = work->dposition_table + work->positions[token] * args->dim + first;
             work->kernels->accumulate_row(args->dtype, dout, sums, width);

@@ -8,6 +8,7 @@
 struct embedding_args {
     int64_t tokens, dim;
     int64_t vocab;    /* ids are below it: the loader has checked */
+    int64_t padding;  /* the id whose lookups give no gradient; -1: none */
     enum dtype dtype; /* of table, position_table, out, dout: f32 or bf16 */
 };
 
@@ -21,7 +22,8 @@ void embedding_forward(const struct compute *compute, const struct embedding_arg
                        const int32_t *ids, const int32_t *positions, const void *table,
                        const void *position_table, void *out);
 
-/* embedding_backward: dtable[ids[t]] += dout[t], dposition_table[positions[t]] += dout[t].
+/* embedding_backward: dtable[ids[t]] += dout[t] unless ids[t] is the padding,
+ * dposition_table[positions[t]] += dout[t].
  * shapes    dout [tokens, dim]; dtable [vocab, dim] f32; dposition_table [any, dim] f32 or NULL
  * memory    caller owns all
  * errors    none

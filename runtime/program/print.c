@@ -76,9 +76,9 @@ static void add_args(struct text *line, const struct instruction *instruction) {
         break;
     case OP_EMBEDDING:
     case OP_EMBEDDING_BACKWARD:
-        text_add(line, " [%lld,%lld] of %lld %s", (long long)args->embedding.tokens,
+        text_add(line, " [%lld,%lld] of %lld padding %lld %s", (long long)args->embedding.tokens,
                  (long long)args->embedding.dim, (long long)args->embedding.vocab,
-                 dtype_name(args->embedding.dtype));
+                 (long long)args->embedding.padding, dtype_name(args->embedding.dtype));
         break;
     case OP_ROPE:
         text_add(line, " tokens %lld heads %lld dim %lld%s %s", (long long)args->rope.tokens,
