@@ -66,7 +66,7 @@ static enum status take_step(struct training *training, struct fault *fault) {
 
 static enum status evaluate(struct training *training, struct fault *fault) {
     struct session *session = &training->session;
-    if (training->validation.file_count == 0) {
+    if (training->validation.file_count == 0 || training->evaluated_step == training->step) {
         return OK;
     }
     struct step_source source = {.data = &training->validation, .keep_on = never_mind};
@@ -74,6 +74,7 @@ static enum status evaluate(struct training *training, struct fault *fault) {
     struct evaluation_result result;
     enum status status = evaluate_data(session, &source, rows, &result, fault);
     if (status == OK) {
+        training->evaluated_step = training->step;
         metrics_eval(&training->metrics, training->step, result.loss);
         metrics_memory(&training->metrics, session);
         progress_line(&training->progress, "step %lld  validation loss %.4f  perplexity %.2f",

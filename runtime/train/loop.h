@@ -22,6 +22,7 @@ struct training {
     int lock_fd;
     int64_t step;              /* completed */
     int64_t saved_step;        /* of the newest snapshot; -1: none */
+    int64_t evaluated_step;    /* the last one evaluated; -1: none */
     int64_t cursor;            /* of the sample stream */
     double save_seconds;       /* the last snapshot's, or what the disk's rate suggests */
     double microbatch_seconds; /* smoothed */

@@ -159,7 +159,7 @@ static enum status build_program(struct training *training, struct fault *fault)
 
 enum status training_prepare(struct training *training, bool fresh, struct fault *fault) {
     struct session *session = &training->session;
-    training->saved_step = -1;
+    training->saved_step = training->evaluated_step = -1;
     training->metrics.fd = -1;
     enum status status = run_lock(&session->run, &training->lock_fd, fault);
     if (status == OK && fresh) {
