@@ -28,6 +28,12 @@ struct undo {
     int item;
 };
 
+/* The lowest offset that an item can still get. */
+struct seat {
+    uint64_t low;
+    int item;
+};
+
 struct branch {
     const struct cluster *cluster;
     struct sections sections;
@@ -38,8 +44,9 @@ struct branch {
     int *neighbours;      /* what is alive together with each item */
     uint64_t *low;        /* (count) lowest offset on top of what is placed */
     bool *is_placed;      /* (count) its offset is its low */
-    uint64_t *remaining;  /* (sections) bytes to be placed */
-    uint64_t *under;      /* (sections) scratch: lowest start of what is to be placed */
+    uint64_t *blame;      /* (count) how often an item was among those that did not fit */
+    struct seat *seats;   /* (count) scratch */
+    uint64_t *stacked;    /* (sections) scratch: bytes of the items looked at */
     struct choice *choices;
     int choice_count;
     struct goal *goals;
@@ -99,13 +106,13 @@ struct branch *branch_init(const struct cluster *cluster, struct region *region)
     struct branch *branch = region_alloc(region, 1, sizeof *branch);
     branch->cluster = cluster;
     branch->sections = sections_of(cluster, region);
-    size_t section_count = (size_t)branch->sections.count;
     branch->by_first = items_by_first(&branch->sections, cluster->count, region);
     branch->rank = region_alloc(region, count, sizeof(int));
     branch->low = region_alloc(region, count, sizeof(uint64_t));
     branch->is_placed = region_alloc(region, count, sizeof(bool));
-    branch->remaining = region_alloc(region, section_count, sizeof(uint64_t));
-    branch->under = region_alloc(region, section_count, sizeof(uint64_t));
+    branch->blame = region_alloc(region, count, sizeof(uint64_t));
+    branch->seats = region_alloc(region, count, sizeof(struct seat));
+    branch->stacked = region_alloc(region, (size_t)branch->sections.count, sizeof(uint64_t));
     /* Every goal but the open ones has one item placed; open goals share no item; so there are at
      * most `count` of them, with `count` items in the first, one less in the next, and so on. */
     branch->choices = region_alloc(region, count, sizeof(struct choice));
@@ -113,6 +120,10 @@ struct branch *branch_init(const struct cluster *cluster, struct region *region)
     branch->items = region_alloc(region, count * (count + 1), sizeof(int));
     list_neighbours(branch, region);
     return branch;
+}
+
+const uint64_t *branch_blame(const struct branch *branch) {
+    return branch->blame;
 }
 
 /* Push goals for the items on top of the stack, which are in order of their first section: one for
@@ -139,42 +150,88 @@ static int push_goals(struct branch *branch, int items_start, struct goal like) 
     return head;
 }
 
-/* No layout can be completed if some section cannot hold what is left for it, even when all of it
- * lies on the lowest of it. Gives back the highest offset that leaves room for all; UINT64_MAX
- * when there is no room at all. */
-static bool measure_goal(struct branch *branch, const struct goal *goal, uint64_t *lowest_end,
-                         uint64_t *highest_offset) {
-    const struct cluster *cluster = branch->cluster;
-    const int *items = branch->items + goal->items_start;
-    uint64_t ceiling = branch->ceiling_bytes;
-    for (int s = goal->begin; s < goal->end; s++) {
-        branch->under[s] = UINT64_MAX;
+/* Falling offsets. Shell's sort: the items of a goal are few, and nothing may be allocated. */
+static void sort_seats(struct seat *seats, int count) {
+    static const int GAPS[] = {301, 132, 57, 23, 10, 4, 1};
+    for (size_t g = 0; g < ARRAY_COUNT(GAPS); g++) {
+        int gap = GAPS[g];
+        for (int i = gap; i < count; i++) {
+            struct seat seat = seats[i];
+            int j = i;
+            for (; j >= gap && seats[j - gap].low < seat.low; j -= gap) {
+                seats[j] = seats[j - gap];
+            }
+            seats[j] = seat;
+        }
     }
+}
+
+/* The lowest offset that each item of the goal can still get; false when one does not fit. */
+static bool seat_items(struct branch *branch, const struct goal *goal, uint64_t *lowest_end) {
+    const struct cluster *cluster = branch->cluster;
     *lowest_end = UINT64_MAX;
     for (int i = 0; i < goal->item_count; i++) {
-        int item = items[i];
+        int item = branch->items[goal->items_start + i];
         uint64_t low = branch->low[item];
         uint64_t end = low + cluster->bytes[item];
         *lowest_end = end < *lowest_end ? end : *lowest_end;
         if (low < goal->floor_offset) {
             low = align_up(goal->floor_offset, cluster->align[item]);
         }
-        if (low + cluster->bytes[item] > ceiling) {
+        if (low + cluster->bytes[item] > branch->ceiling_bytes) {
+            branch->blame[item]++;
             return false;
         }
+        branch->seats[i] = (struct seat){low, item};
+    }
+    return true;
+}
+
+static void blame_section(struct branch *branch, const struct goal *goal, int section) {
+    for (int i = 0; i < goal->item_count; i++) {
+        int item = branch->items[goal->items_start + i];
+        branch->blame[item] +=
+            branch->sections.first[item] <= section && section < branch->sections.last[item];
+    }
+}
+
+/* The items that start at some offset or above it lie between there and the ceiling: in every
+ * section, and for every offset, there must be room for all of them. */
+static bool have_room(struct branch *branch, const struct goal *goal) {
+    memset(branch->stacked + goal->begin, 0,
+           (size_t)(goal->end - goal->begin) * sizeof *branch->stacked);
+    for (int i = 0; i < goal->item_count; i++) {
+        int item = branch->seats[i].item;
+        uint64_t bytes = branch->cluster->bytes[item];
+        uint64_t room = branch->ceiling_bytes - branch->seats[i].low;
         for (int s = branch->sections.first[item]; s < branch->sections.last[item]; s++) {
-            branch->under[s] = low < branch->under[s] ? low : branch->under[s];
+            branch->stacked[s] += bytes;
+            if (branch->stacked[s] > room) {
+                blame_section(branch, goal, s);
+                return false;
+            }
         }
     }
-    uint64_t most_remaining = 0;
+    return true;
+}
+
+/* false: no layout can be completed.
+ *   lowest_end      of any item, if it were placed next
+ *   highest_offset  above it, some section cannot hold what is left for it */
+static bool measure_goal(struct branch *branch, const struct goal *goal, uint64_t *lowest_end,
+                         uint64_t *highest_offset) {
+    if (!seat_items(branch, goal, lowest_end)) {
+        return false;
+    }
+    sort_seats(branch->seats, goal->item_count);
+    if (!have_room(branch, goal)) {
+        return false;
+    }
+    uint64_t most_bytes = 0;
     for (int s = goal->begin; s < goal->end; s++) {
-        uint64_t remaining = branch->remaining[s];
-        if (remaining > 0 && branch->under[s] + remaining > ceiling) {
-            return false;
-        }
-        most_remaining = remaining > most_remaining ? remaining : most_remaining;
+        most_bytes = branch->stacked[s] > most_bytes ? branch->stacked[s] : most_bytes;
     }
-    *highest_offset = ceiling - most_remaining;
+    *highest_offset = branch->ceiling_bytes - most_bytes;
     return true;
 }
 
@@ -228,9 +285,6 @@ static int place_next(struct branch *branch, struct choice *choice, int choice_i
     uint64_t end = branch->low[item] + cluster->bytes[item];
     choice->placed = item;
     branch->is_placed[item] = true;
-    for (int s = branch->sections.first[item]; s < branch->sections.last[item]; s++) {
-        branch->remaining[s] -= cluster->bytes[item];
-    }
     for (int i = branch->neighbour_start[item]; i < branch->neighbour_start[item + 1]; i++) {
         int other = branch->neighbours[i];
         if (!branch->is_placed[other] && branch->low[other] < end) {
@@ -261,9 +315,6 @@ static void take_back(struct branch *branch, struct choice *choice) {
         struct undo undo = branch->undos[--branch->undo_count];
         branch->low[undo.item] = undo.low;
     }
-    for (int s = branch->sections.first[item]; s < branch->sections.last[item]; s++) {
-        branch->remaining[s] += branch->cluster->bytes[item];
-    }
     branch->is_placed[item] = false;
     branch->goal_count = choice->goal_count;
     branch->items_used = choice->items_used;
@@ -291,8 +342,6 @@ static int begin(struct branch *branch, uint64_t ceiling_bytes, const int *seque
         branch->is_placed[i] = false;
         branch->items[i] = branch->by_first[i];
     }
-    memcpy(branch->remaining, branch->sections.live_bytes,
-           (size_t)branch->sections.count * sizeof(uint64_t));
     branch->items_used = cluster->count;
     return push_goals(branch, 0, (struct goal){.parent = -1, .next = -1, .floor_rank = -1});
 }

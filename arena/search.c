@@ -6,15 +6,23 @@
  * do so at once, so there are many short ones, and few long ones. */
 enum { DESCENTS = 2, DESCENT_ITEMS_MIN = 200 };
 
-/* The parts of the way from the lowest useful peak to the present one that attempts aim at, in
- * turn. */
-static const double AIMS[] = {0.5, 0.9, 0.25, 0.0};
+/* Attempts aim at a part of the way from the lowest useful peak to the present one: lower after a
+ * success, higher after a failure; every few rounds, at the lowest itself. */
+enum { LOWEST_AIM_ROUNDS = 2 };
+
+static const double AIM_FIRST = 0.5, AIM_SUCCESS = 0.6, AIM_FAILURE = 1.15, AIM_STEP = 0.01,
+                    AIM_MAX = 0.95;
+
+/* How far attempts move items in an order, in parts of its length: at random, in turn; and forward,
+ * for what was most to blame for failures. */
+static const double REACH_NEAR = 0.1, REACH_FAR = 0.5, REACH_BLAME = 0.7;
 
 void search_init(const struct cluster *cluster, uint64_t target_bytes, struct effort *effort,
                  struct region *region, struct search *search) {
     struct effort half = *effort;
     half.work_max = effort->work + (effort->work_max - effort->work) / 2;
-    *search = (struct search){.cluster = cluster, .lowest_bytes = cluster->bound_bytes};
+    *search =
+        (struct search){.cluster = cluster, .lowest_bytes = cluster->bound_bytes, .aim = AIM_FIRST};
     search->layout = greedy_best(cluster, target_bytes, &half, region);
     effort->work = half.work;
 }
@@ -34,42 +42,78 @@ static uint64_t luby(unsigned index) {
     return (index + 1) / 2;
 }
 
-/* The first attempts try the greedy orders as they are, the others change them by a tenth of their
- * length or, every second round, by half. */
-static void make_sequence(struct search *search, enum order order, int round) {
-    const struct cluster *cluster = search->cluster;
-    greedy_rank(cluster, order, search->crowding, search->ranked);
-    if (round > 0) {
-        double reach = (round % 2 == 1 ? 0.1 : 0.5) * cluster->count;
-        uint64_t stream = (uint64_t)search->attempt_count << 32;
-        for (int i = 0; i < cluster->count; i++) {
-            double moved = i + reach * random_uniform(0, stream + (uint64_t)i);
-            search->ranked[i] = (struct ranked){-moved, 0, search->ranked[i].item};
-        }
-        ranked_sort(search->ranked, cluster->count);
+static double most_blame(const struct search *search) {
+    const uint64_t *blame = branch_blame(search->branch);
+    uint64_t most = 1;
+    for (int i = 0; i < search->cluster->count; i++) {
+        most = blame[i] > most ? blame[i] : most;
     }
-    for (int i = 0; i < cluster->count; i++) {
+    return (double)most;
+}
+
+/* Change the order that search->ranked is in. */
+static void perturb(struct search *search, int round) {
+    int count = search->cluster->count;
+    const uint64_t *blame = branch_blame(search->branch);
+    double reach = (round % 4 >= 2 ? REACH_NEAR : REACH_FAR) * count;
+    double forward = round % 8 >= 4 ? REACH_BLAME * count / most_blame(search) : 0;
+    uint64_t stream = (uint64_t)search->attempt_count << 32;
+    for (int i = 0; i < count; i++) {
+        int item = search->ranked[i].item;
+        double place = i + reach * random_uniform(0, stream + (uint64_t)i);
+        place -= forward * (double)blame[item];
+        search->ranked[i] = (struct ranked){-place, 0, item};
+    }
+    ranked_sort(search->ranked, count);
+}
+
+/* The first round tries the greedy orders as they are. */
+static void make_sequence(struct search *search, int round) {
+    enum order order = (enum order)(search->attempt_count % ORDER_COUNT);
+    greedy_rank(search->cluster, order, search->crowding, search->ranked);
+    if (round > 0) {
+        perturb(search, round);
+    }
+    for (int i = 0; i < search->cluster->count; i++) {
         search->sequence[i] = search->ranked[i].item;
+    }
+}
+
+static struct effort share_of_attempt(const struct search *search, int round,
+                                      const struct effort *effort) {
+    uint64_t count = (uint64_t)search->cluster->count;
+    uint64_t descent = BRANCH_WORK_PER_ITEM * count * (count + DESCENT_ITEMS_MIN) / 2;
+    uint64_t work = DESCENTS * descent * luby((unsigned)round + 1);
+    struct effort share = *effort;
+    if (work < effort->work_max - effort->work) {
+        share.work_max = effort->work + work;
+    }
+    return share;
+}
+
+static void adjust_aim(struct search *search, enum branch_result result) {
+    if (result == BRANCH_FOUND) {
+        search->aim *= AIM_SUCCESS;
+    } else {
+        search->aim = search->aim * AIM_FAILURE + AIM_STEP;
+        search->aim = search->aim < AIM_MAX ? search->aim : AIM_MAX;
     }
 }
 
 static void attempt_branch(struct search *search, uint64_t target_bytes, struct effort *effort) {
     int round = search->attempt_count / ORDER_COUNT;
-    make_sequence(search, (enum order)(search->attempt_count % ORDER_COUNT), round);
+    bool aims_lowest = round % LOWEST_AIM_ROUNDS == LOWEST_AIM_ROUNDS - 1;
     uint64_t lowest = search->lowest_bytes > target_bytes ? search->lowest_bytes : target_bytes;
     double way = (double)(search->layout.peak_bytes - 1 - lowest);
-    double aim = AIMS[(unsigned)round % ARRAY_COUNT(AIMS)];
-    uint64_t ceiling = lowest + (uint64_t)(aim * way);
-    struct effort share = *effort;
-    uint64_t count = (uint64_t)search->cluster->count;
-    uint64_t descent = BRANCH_WORK_PER_ITEM * count * (count + DESCENT_ITEMS_MIN) / 2;
-    uint64_t work = DESCENTS * descent * luby((unsigned)round + 1);
-    if (work < effort->work_max - effort->work) {
-        share.work_max = effort->work + work;
-    }
+    uint64_t ceiling = lowest + (aims_lowest ? 0 : (uint64_t)(search->aim * way));
+    struct effort share = share_of_attempt(search, round, effort);
+    make_sequence(search, round);
     enum branch_result result =
         branch_fit(search->branch, ceiling, search->sequence, &share, &search->layout);
     effort->work = share.work;
+    if (!aims_lowest) {
+        adjust_aim(search, result);
+    }
     if (result == BRANCH_NONE) {
         search->lowest_bytes = ceiling + 1;
     }

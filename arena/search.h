@@ -10,6 +10,7 @@ struct search {
     const struct cluster *cluster;
     struct layout layout;  /* the best so far */
     uint64_t lowest_bytes; /* proved: no layout's peak is lower */
+    double aim;            /* of the next attempt: 0 lowest useful peak, 1 the present one */
     int attempt_count;
     struct branch *branch; /* NULL where there are too many items, or none was needed yet */
     struct walk *walk;     /* NULL likewise */
