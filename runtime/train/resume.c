@@ -12,6 +12,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+enum { SAME_SECOND_MAX = 100 }; /* runs set aside within one second, as a script might */
 enum { KEYS_BYTES = 64 * 1024, SHOWN_BYTES = 200 };
 
 enum status run_lock(const struct run *run, int *fd, struct fault *fault) {
@@ -46,11 +47,15 @@ enum status run_lock(const struct run *run, int *fd, struct fault *fault) {
 }
 
 enum status run_set_aside(const struct run *run, struct fault *fault) {
-    char aside[PATH_BYTES + 32];
+    char aside[PATH_BYTES + 48];
     if (!file_exists(run->snapshot_folder)) {
         return OK;
     }
-    snprintf(aside, sizeof aside, "%s.before-%.0f", run->snapshot_folder, clock_unix_s());
+    int length = snprintf(aside, sizeof aside, "%s.before-%lld", run->snapshot_folder,
+                          (long long)clock_unix_s());
+    for (int again = 2; file_exists(aside) && again <= SAME_SECOND_MAX; again++) {
+        snprintf(aside + length, sizeof aside - (size_t)length, "-%d", again);
+    }
     enum status status = file_publish(run->snapshot_folder, aside, fault);
     if (status == OK) {
         log_line(LOG_INFO, "the old snapshots are now in %s", aside);

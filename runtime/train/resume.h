@@ -9,7 +9,8 @@
  * errors  STATUS_INPUT when another process holds it, naming that process */
 MUST_CHECK enum status run_lock(const struct run *run, int *fd, struct fault *fault);
 
-/* run_set_aside: rename the snapshot folder, if there is one, to FOLDER.before-TIME. */
+/* run_set_aside: rename the snapshot folder, if there is one, to FOLDER.before-TIME,
+ * or FOLDER.before-TIME-2 and so on when there is one of that second. */
 MUST_CHECK enum status run_set_aside(const struct run *run, struct fault *fault);
 
 /* run_same_keys: every shared key of the snapshot's run equals this run's.
