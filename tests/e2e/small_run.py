@@ -27,7 +27,7 @@ LLAMA = {"model_type": "llama", "vocab_size": 97, "hidden_size": 32, "intermedia
 GPT2 = {"model_type": "gpt2", "vocab_size": 97, "n_embd": 32, "n_layer": 2, "n_head": 4,
         "n_positions": 64, "initializer_range": 0.1}
 
-SETTINGS = {"model": "model", "init": "random", "seed": 3, "steps": 20, "threads": 2,
+SETTINGS = {"model": "model", "init": "random", "seed": 3, "steps": 20, "threads": 1,
             "data.train": "train.u16", "data.validation": "valid.u16", "batch.sequence": 16,
             "batch.microbatch": 2, "batch.tokens": 64, "optimizer.lr": 0.01, "eval.tokens": 64}
 

@@ -1,0 +1,137 @@
+"""Stopping, a second signal, the lock of a run's folder, setting a run aside, changed keys."""
+import signal
+import time
+
+from small_run import TIMEOUT_S, RunTest, kill_group, main, tensors_of, wait_until
+
+STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Signals(RunTest):
+    def started(self, folder, *arguments, steps=1):
+        """A run in the background that has completed `steps` steps."""
+        process = folder.start(*arguments)
+        self.addCleanup(process.kill)
+        reached = wait_until(lambda: process.poll() is not None or
+                             len(folder.metrics("step")) >= steps)
+        self.assertTrue(reached and process.poll() is None, folder.log())
+        return process
+
+    def wait(self, process):
+        return process.wait(timeout=TIMEOUT_S)
+
+    def test_each_signal_saves_the_last_completed_step_and_exits_0(self):
+        whole = self.folder(steps=60)
+        self.assert_exit(whole.train(), 0)
+        folder = self.folder(steps=60)
+        for number in STOPPERS:
+            before = len(folder.metrics("step"))
+            process = self.started(folder, "stop_within=5", steps=before + 2)
+            asked = time.monotonic()
+            process.send_signal(number)
+            self.assertEqual(self.wait(process), 0, folder.log())
+            self.assertLess(time.monotonic() - asked, 10)
+            self.assertEqual(folder.metrics("end")[-1]["reason"], "stopped")
+            last = folder.metrics("step")[-1]["step"]
+            self.assertEqual(folder.snapshots()[-1].name, f"step-{last:09d}")
+        self.assert_exit(folder.train(), 0)
+        self.assertEqual(folder.metrics("end")[-1]["reason"], "finished")
+        self.assertTrue(folder.state() == whole.state(), "stopped runs end in other bits")
+
+    def test_a_step_that_cannot_end_in_time_is_dropped(self):
+        """20,000 microbatches a step take minutes."""
+        folder = self.folder(steps=4, batch__tokens=64)
+        self.assert_exit(folder.train("pause_at=2"), 0)
+        state = folder.state()
+        folder.settings["batch.tokens"] = 640000
+        folder.write_run()
+        folder.forget()
+        process = folder.start("stop_within=0.5")
+        self.addCleanup(process.kill)
+        self.assertTrue(wait_until(lambda: folder.metrics("start")), folder.log())
+        time.sleep(0.2)
+        asked = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.wait(process), 0, folder.log())
+        self.assertLess(time.monotonic() - asked, 10)
+        self.assertEqual(folder.metrics("step"), [])
+        self.assertEqual(folder.snapshots()[-1].name, "step-000000000")
+        self.assertEqual(folder.metrics("end")[-1]["reason"], "stopped")
+        self.assertNotEqual(state, folder.state())
+
+    def test_a_second_signal_ends_at_once_with_128_and_its_number(self):
+        for second in STOPPERS:
+            folder = self.folder(steps=4, batch__tokens=640000)
+            process = folder.start("stop_within=600")
+            self.addCleanup(process.kill)
+            self.assertTrue(wait_until(lambda f=folder: f.metrics("start")), folder.log())
+            time.sleep(0.1)
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.1)
+            self.assertIsNone(process.poll(), "stop_within=600 lets the step go on")
+            process.send_signal(second)
+            self.assertEqual(self.wait(process), 128 + second)
+
+    def test_a_folder_in_use_is_refused_naming_the_process(self):
+        folder = self.folder(steps=4, batch__tokens=640000)
+        process = folder.start()
+        self.addCleanup(process.kill)
+        self.assertTrue(wait_until(lambda: folder.metrics("start")), folder.log())
+        lines = folder.metrics()
+        result = folder.train()
+        self.assert_exit(result, 2)
+        self.assertIn(f"process {process.pid}", result.stderr)
+        fresh = folder.train("--fresh")
+        self.assert_exit(fresh, 2)
+        self.assertEqual(folder.metrics(), lines)
+        kill_group(process)
+        self.assert_exit(folder.train("batch.tokens=64"), 0)
+
+    def test_fresh_sets_the_old_run_aside(self):
+        folder = self.folder(steps=4)
+        self.assert_exit(folder.train(), 0)
+        state = folder.state()
+        for count in (1, 2):
+            self.assert_exit(folder.train("--fresh", "seed=5"), 0)
+            self.assertEqual(len(list((folder.path / "run").glob("snapshots.before-*"))), count)
+        aside = sorted((folder.path / "run").glob("snapshots.before-*"))[0]
+        kept = aside / "step-000000004"
+        for name, content in state.items():
+            self.assertTrue((kept / name).read_bytes() == content, name)
+        self.assertNotEqual(folder.state(), state)
+
+    def test_a_changed_shared_key_is_refused_with_both_values(self):
+        folder = self.folder(steps=4)
+        self.assert_exit(folder.train("pause_at=2"), 0)
+        state = folder.state()
+        for key, old, new in (("optimizer.lr", "0.01", "0.02"), ("seed", "3", "4"),
+                              ("batch.tokens", "64", "32"), ("schedule.kind", "cosine", "wsd"),
+                              ("precision.moments", "f32", "bf16")):
+            result = folder.train(f"{key}={new}")
+            self.assert_exit(result, 2)
+            for word in (key, old, new):
+                self.assertIn(word, result.stderr)
+        self.assertTrue(folder.state() == state)
+        self.assert_exit(folder.train("batch.microbatch=4", "eval.every=1"), 0)
+
+    def test_a_finished_run_says_so_and_ends_well(self):
+        folder = self.folder(steps=3)
+        self.assert_exit(folder.train(), 0)
+        model = tensors_of(folder.path / "run" / "model" / "model.safetensors")
+        again = folder.train()
+        self.assert_exit(again, 0)
+        self.assertIn("reached already", again.stderr)
+        self.assertEqual(tensors_of(folder.path / "run" / "model" / "model.safetensors"), model)
+
+    def test_no_output_but_progress_on_standard_error(self):
+        folder = self.folder(steps=3)
+        result = folder.train()
+        self.assert_exit(result, 0)
+        self.assertEqual(result.stdout, "")
+        self.assertNotIn("\x1b", result.stderr, "no colour where there is no terminal")
+        folder.forget()
+        self.assertEqual(folder.train("-q").stderr, "")
+
+
+if __name__ == "__main__":
+    main()
