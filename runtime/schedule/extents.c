@@ -82,7 +82,8 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
         host->rope_table =
             host_extent(schedule, "rope_table", ROLE_CONSTANTS, bytes, &device.rope_table);
     }
-    bytes = (uint64_t)(options->sequence + 1) * (uint64_t)options->token_bytes_max;
+    /* One row with its last label, in the widest form that token files have. */
+    bytes = (uint64_t)(options->sequence + 1) * sizeof(uint32_t);
     host->raw_tokens =
         schedule_named_extent(schedule, "batch.raw", ROLE_STAGING, SPACE_HOST, bytes);
     host->staging = schedule_named_extent(schedule, "files.staging", ROLE_STAGING, SPACE_HOST,

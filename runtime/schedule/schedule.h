@@ -97,7 +97,6 @@ struct schedule_options {
     bool unified;           /* the host reads and writes the device space itself */
     uint64_t align;         /* of every extent, at least ARENA_ALIGN_BYTES */
     uint64_t staging_bytes; /* host: pieces of files on their way in or out */
-    int token_bytes_max;    /* of a token in the data files: 1, 2 or 4 */
 };
 
 /* Extents that the host fills or reads; EXTENT_NONE where the program has none. */

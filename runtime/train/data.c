@@ -129,15 +129,6 @@ void data_close(struct token_data *data) {
     }
 }
 
-int data_token_bytes(const struct token_data *data) {
-    int widest = 1;
-    for (int i = 0; i < data->file_count; i++) {
-        int width = token_file_width(&data->files[i].tokens);
-        widest = width > widest ? width : widest;
-    }
-    return widest;
-}
-
 /* The last file whose first window or block is not behind `number`. */
 static const struct data_file *file_of_window(const struct token_data *data, int64_t number) {
     int low = 0;

@@ -61,9 +61,6 @@ MUST_CHECK enum status data_open_run(const struct run *run, const char *wanted, 
                                      struct region *region, struct token_data *data,
                                      struct fault *fault);
 
-/* data_token_bytes: the widest token of any file: 1, 2 or 4. */
-int data_token_bytes(const struct token_data *data);
-
 /* data_next: the window that the endless shuffled stream gives next; *cursor, 0 at first, moves on
  * by one or more. A keyed permutation of all blocks, then of the windows of each, with new keys in
  * each pass over the data: every window once a pass. Any cursor can be resumed from, without a
@@ -79,7 +76,7 @@ struct token_row {
 /* data_window: read a window: ids; labels, the next token of each; positions from 0. With a
  * separator, positions begin again behind each one, and the label of the separator itself is
  * LABEL_IGNORED: what the next document begins with cannot be known.
- * raw     scratch of (sequence + 1) * data_token_bytes
+ * raw     scratch of (sequence + 1) * 4 bytes: the widest token files
  * errors  STATUS_INPUT: an id beyond the vocabulary, naming file and token; a file that has become
  *         shorter. The row is then partly written */
 MUST_CHECK enum status data_window(const struct token_data *data, int64_t window, void *raw,

@@ -30,15 +30,9 @@ static enum status open_all_data(struct training *training, struct fault *fault)
     struct session *session = &training->session;
     enum status status =
         open_data(training, session->run.train, "data.train", &training->train, fault);
-    session->token_bytes_max = 1;
     if (status == OK && session->run.validation != NULL) {
         status = open_data(training, session->run.validation, "data.validation",
                            &training->validation, fault);
-    }
-    if (status == OK) {
-        int widest = data_token_bytes(&training->train);
-        int other = data_token_bytes(&training->validation);
-        session->token_bytes_max = widest > other ? widest : other;
     }
     return status;
 }

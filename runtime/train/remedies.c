@@ -77,7 +77,6 @@ static void trial_init(struct trial *trial, const struct session *session, enum 
     trial->session.run = session->run;
     trial->session.blueprint = session->blueprint;
     trial->session.target = session->target;
-    trial->session.token_bytes_max = session->token_bytes_max;
     trial->purpose = purpose;
     size_t layers = (size_t)session->blueprint.layers;
     enum recompute *kinds = region_alloc(&trial->session.region, layers, sizeof *kinds);

@@ -45,7 +45,6 @@ enum status session_read(struct session *session, const char *what, const char *
         return fault_set(fault, STATUS_INPUT, run->place, "add a line such as model: ./my-model",
                          "the key \"model\" is missing");
     }
-    session->token_bytes_max = 4;
     status = blueprint_open(run->model, region, &session->blueprint, session->model_folder, fault);
     if (status == OK) {
         status = run_check_model(run, &session->blueprint, region, fault);
@@ -76,7 +75,6 @@ struct schedule_options session_options(const struct session *session, enum purp
         .epsilon = (float)run->epsilon,
         .weight_decay = (float)run->weight_decay,
         .staging_bytes = STAGING_BYTES,
-        .token_bytes_max = session->token_bytes_max,
     };
 }
 

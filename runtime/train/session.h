@@ -25,7 +25,6 @@ struct session {
     char model_folder[PATH_BYTES]; /* "" for a bare config.json */
     const struct target *target;
     int64_t longest_document; /* set before session_read when rows hold several documents */
-    int token_bytes_max;      /* of the data files: 1, 2 or 4 */
     struct program program;
     struct bound_program bound;
 };

@@ -123,8 +123,7 @@ static void draw_options(struct small_program *small, struct draw *draw) {
                                   .beta2 = 0.95f,
                                   .epsilon = 1e-8f,
                                   .weight_decay = 0.1f,
-                                  .staging_bytes = (uint64_t)between(draw, 1, 64) * 256,
-                                  .token_bytes_max = 2};
+                                  .staging_bytes = (uint64_t)between(draw, 1, 64) * 256};
     small->options.prefill = between(draw, 1, small->options.context);
 }
 

@@ -48,8 +48,7 @@ static struct schedule_options options_for(enum dtype dtype, const enum recomput
                                      .beta2 = 0.95f,
                                      .epsilon = 1e-8f,
                                      .weight_decay = 0.1f,
-                                     .staging_bytes = 1 << 16,
-                                     .token_bytes_max = 4};
+                                     .staging_bytes = 1 << 16};
 }
 
 static void fill_constants(struct rig *rig) {

@@ -47,8 +47,7 @@ static void rig_init(struct rig *rig, bool unified) {
         .threads = 2,
         .unified = unified,
         .align = ARENA_ALIGN_BYTES,
-        .staging_bytes = 4096,
-        .token_bytes_max = 2};
+        .staging_bytes = 4096};
     unit_table_init(&rig->blueprint, &rig->region, &rig->units);
     schedule_build(&rig->blueprint, &rig->units, &options, &rig->region, &rig->schedule);
     arena_plan(rig->schedule.extents, rig->schedule.extent_count, &rig->region, &rig->plan);
