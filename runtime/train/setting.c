@@ -162,7 +162,7 @@ static enum status read_text(const struct setting *setting, const char **out, st
     if (strlen(setting->text) >= PATH_BYTES) {
         return refuse(setting, "a text of usual length", fault);
     }
-    *out = setting->text[0] == '\0' ? NULL : region_text(setting->region, setting->text);
+    *out = region_text(setting->region, setting->text);
     return OK;
 }
 
@@ -196,19 +196,19 @@ static enum status read_path(const struct setting *setting, const char **out, st
         return refuse(setting, "a path of usual length", fault);
     }
     file_join(setting->folder, setting->text, path, sizeof path);
-    *out = setting->text[0] == '\0' ? NULL : region_text(setting->region, path);
+    *out = region_text(setting->region, path);
     return OK;
 }
 
 /* What is no name is a path; and so is a Hub name when there is such a folder. */
 static enum status read_model(const struct setting *setting, const char **out,
                               struct fault *fault) {
-    const char *placed = NULL;
+    const char *placed;
     enum status status = read_path(setting, &placed, fault);
     if (status != OK) {
         return status;
     }
-    if (placed != NULL && hub_cache_names_model(setting->text) && !file_exists(placed)) {
+    if (hub_cache_names_model(setting->text) && !file_exists(placed)) {
         return read_text(setting, out, fault);
     }
     *out = placed;
@@ -261,7 +261,8 @@ static enum status read_field(const struct setting *setting, void *out, struct f
 enum status setting_read(const struct setting *setting, struct run *run, struct fault *fault) {
     void *out = field_of(run, setting->key);
     struct setting given = *setting;
-    if (given.text == NULL) {
+    bool is_text = given.key->type >= KEY_TEXT; /* these come last, and have no empty values */
+    if (given.text == NULL || (is_text && given.text[0] == '\0')) {
         given.text = given.key->fallback;
     }
     if (given.text == NULL) {

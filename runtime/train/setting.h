@@ -19,6 +19,7 @@ struct setting {
 };
 
 /* setting_read: check the text against the key's type, choices and bounds, and put it in its field.
+ * An empty text or path means the default too.
  * errors  STATUS_INPUT at setting->place, naming the key; the field is then untouched */
 MUST_CHECK enum status setting_read(const struct setting *setting, struct run *run,
                                     struct fault *fault);

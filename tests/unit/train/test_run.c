@@ -279,6 +279,8 @@ static void null_and_an_empty_override_mean_the_default(void **state) {
     assert_null(run.train);
     assert_string_equal(run.export, "run/model");
     assert_string_equal(read_text("swarm.name: \"null\"\n").swarm_name, "null");
+    assert_string_equal(read_text("strategy.units: \"\"\n").units, "block");
+    assert_null(read_text("model: \"\"\n").model);
     scratch_write_text("o.yaml", "steps: 5\nexport: out\n");
     const char *overrides[] = {"steps=", "export="};
     assert_int_equal(run_open("o.yaml", overrides, 2, &region, &run, &fault), OK);
