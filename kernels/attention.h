@@ -32,7 +32,7 @@ struct attention_args {
 
 /* attention_forward: out = softmax(scale q k + mask) v, and the logarithm of each softmax's sum.
  * shapes    out [rows, time, heads, head_dim] by out_stride; lse [rows, heads, time] f32
- * memory    at most 0.4 MiB a thread
+ * memory    at most 0.5 MiB a thread
  * source    online softmax: Milakov and Gimelshein 2018, arXiv:1805.02867; by tiles: Dao et al.
  * 2022, arXiv:2205.14135 */
 uint64_t attention_forward_workspace_bytes(const struct attention_args *args, int threads);
