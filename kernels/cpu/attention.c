@@ -114,7 +114,7 @@ static void slopes(const struct attention_strip *strip, const float *lse, const 
             sum += scores[c];
             weighted += scores[c] * slope[c];
         }
-        float mean = strip->whole[r] ? weighted / sum : delta[r];
+        float mean = strip->whole[r] ? weighted / (sum != 0.0f ? sum : 1.0f) : delta[r];
         for (int64_t c = 0; c < strip->columns; c++) {
             slope[c] = strip->scale * scores[c] * (slope[c] - mean);
         }

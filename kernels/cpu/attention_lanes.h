@@ -212,7 +212,8 @@ ALWAYS_INLINE float probable_slope(const struct attention_strip *strip, int64_t 
         sum += power;
         weighted = lanes_fused(power, rise, weighted);
     }
-    return lanes_sum(weighted) / lanes_sum(sum);
+    float total = lanes_sum(sum);
+    return total != 0.0f ? lanes_sum(weighted) / total : 0.0f;
 }
 
 static void lanes_slopes(const struct attention_strip *strip, const float *lse, const float *delta,

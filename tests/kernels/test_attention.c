@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "kernels/attention.h"
+#include "kernels/table.h"
 #include "tests/kernels/attention_reference.h"
 #include "tests/kernels/harness.h"
 
@@ -274,6 +275,30 @@ static void unusual_values_are_right(void **state) {
     check_shape(&(struct shape){1, 70, 2, 1, 24, 0, DOCUMENTS_ONE, PATTERN_NORMAL, 20, 0}, false);
 }
 
+/* Probabilities of such logits are all rounding, but no gradient may poison a run. */
+static void gradients_are_finite_when_logits_are_huge(void **state) {
+    (void)state;
+    const struct shape shape = {1, 70, 2, 1, 24, 0, DOCUMENTS_ONE, PATTERN_LARGE, 1, 0};
+    struct problem problem;
+    problem_init(&problem, &shape, DTYPE_F32);
+    for (int level = 0; level < CPU_LEVEL_COUNT; level++) {
+        if (!cpu_level_runs((enum cpu_level)level)) {
+            continue;
+        }
+        struct kernel_table table;
+        struct pool pool;
+        struct fault fault;
+        kernel_table_init(&table, (enum cpu_level)level);
+        assert_int_equal(pool_init(&pool, 1, &fault), OK);
+        run_both(&(struct compute){&table, &pool}, &problem);
+        pool_finish(&pool);
+        for (int64_t i = 0; i < problem.dqkv.count; i++) {
+            assert_true(isfinite(tensor_value(&problem.dqkv, i)));
+        }
+    }
+    problem_finish(&problem);
+}
+
 struct cached_problem {
     struct problem *problem;
     struct attention_args args;
@@ -399,6 +424,7 @@ int main(int argument_count, char **arguments) {
         cmocka_unit_test(windows_and_documents_are_right),
         cmocka_unit_test(long_rows_are_right),
         cmocka_unit_test(unusual_values_are_right),
+        cmocka_unit_test(gradients_are_finite_when_logits_are_huge),
         cmocka_unit_test(cached_attention_equals_full_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
