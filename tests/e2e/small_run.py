@@ -62,7 +62,7 @@ class Folder:
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="skep-"))
         self.write_model(config or LLAMA)
         write_tokens(self.path / "train.u16", 6000, 97, 1)
-        write_tokens(self.path / "valid.u16", 600, 97, 2)
+        write_tokens(self.path / "valid.u16", 2100, 97, 2)
         self.settings = dict(SETTINGS)
         self.settings.update({key.replace("__", "."): value for key, value in settings.items()})
         self.write_run()

@@ -21,9 +21,10 @@ class Signals(RunTest):
         return process.wait(timeout=TIMEOUT_S)
 
     def test_each_signal_saves_the_last_completed_step_and_exits_0(self):
-        whole = self.folder(steps=60)
+        settings = {"steps": 120, "batch.tokens": 512}  # a second or two in all
+        whole = self.folder(**settings)
         self.assert_exit(whole.train(), 0)
-        folder = self.folder(steps=60)
+        folder = self.folder(**settings)
         for number in STOPPERS:
             before = len(folder.metrics("step"))
             process = self.started(folder, "stop_within=5", steps=before + 2)
