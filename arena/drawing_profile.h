@@ -1,5 +1,5 @@
-/* drawing_profile: what is alive over the program, stacked by role: the lower panel of a drawing.
- */
+/* drawing_profile: what is alive over the program, stacked by role: the lower panel of a
+ * drawing. */
 #ifndef SKEP_ARENA_DRAWING_PROFILE_H
 #define SKEP_ARENA_DRAWING_PROFILE_H
 

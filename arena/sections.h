@@ -12,7 +12,8 @@ struct sections {
     uint64_t *live_bytes; /* (count) bytes alive, base not included */
 };
 
-/* sections_of: memory  in `region` */
+/* sections_of: the sections of a cluster, cut at every birth and death.
+ * memory  in `region` */
 struct sections sections_of(const struct cluster *cluster, struct region *region);
 
 /* sections_crowding: for every item, the most bytes alive in one section of its life.

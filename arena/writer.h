@@ -18,7 +18,8 @@ struct writer {
 
 struct writer writer_over(int fd);
 
-/* writer_add: limits  one piece formats to less than WRITER_PIECE_MAX bytes */
+/* writer_add: one formatted piece.
+ * limits  the piece formats to less than WRITER_PIECE_MAX bytes */
 void writer_add(struct writer *writer, const char *format, ...) PRINTF_LIKE(2, 3);
 /* writer_add_text: `text` of any length, as it is. */
 void writer_add_text(struct writer *writer, const char *text);

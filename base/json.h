@@ -30,8 +30,9 @@ struct json_document {
  * place   names the file in faults and is kept by reference
  * limits  length <= length_max; nesting <= JSON_DEPTH_MAX; values <= JSON_VALUES_MAX; duplicate
  *         keys, NaN, infinities, integers beyond int64, invalid UTF-8, NUL and trailing text
- * refused memory  jansson allocates: before seal only; give back with json_finish errors
- * STATUS_INPUT at `place:line:column`; *document untouched */
+ *         refused
+ * memory  jansson allocates: before seal only; give back with json_finish
+ * errors  STATUS_INPUT at `place:line:column`; *document untouched */
 MUST_CHECK enum status json_parse(const char *text, size_t length, size_t length_max,
                                   const char *place, struct json_document *document,
                                   struct fault *fault);

@@ -28,13 +28,13 @@ struct attention_args {
  * errors    none (a bad shape is a caller's bug)
  * bits      the same for any thread count; they differ between CPU levels
  * accuracy  L2 of the error, relative: f32 1.5e-6, bf16 3e-3, which is the last rounding; checked
- * by tests/kernels/test_attention.c */
+ *           by tests/kernels/test_attention.c */
 
 /* attention_forward: out = softmax(scale q k + mask) v, and the logarithm of each softmax's sum.
  * shapes    out [rows, time, heads, head_dim] by out_stride; lse [rows, heads, time] f32
  * memory    at most 0.5 MiB a thread
  * source    online softmax: Milakov and Gimelshein 2018, arXiv:1805.02867; by tiles: Dao et al.
- * 2022, arXiv:2205.14135 */
+ *           2022, arXiv:2205.14135 */
 uint64_t attention_forward_workspace_bytes(const struct attention_args *args, int threads);
 void attention_forward(const struct compute *compute, const struct attention_args *args,
                        const void *q, const void *k, const void *v, const int32_t *positions,

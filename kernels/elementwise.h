@@ -63,7 +63,7 @@ uint64_t column_sum_workspace_bytes(const struct column_sum_args *args, int thre
  * shapes    x [rows, columns] of the given stride; sums [columns] f32
  * memory    workspace of column_sum_workspace_bytes(), undefined afterwards
  * accuracy  sums in fp64, those of each 64 rows rounded to f32: 2e-7 of the largest sum, and the
- * same bits for any thread count */
+ *           same bits for any thread count */
 void column_sum_run(const struct compute *compute, const struct column_sum_args *args,
                     const void *x, float *sums, void *workspace);
 
@@ -76,11 +76,12 @@ struct rope_args {
 };
 
 /* rope_run: rotate the first rotary_dim elements of each head by its token's position; halves pair
- * up: (x[i], x[i + rotary_dim / 2]). The others are copied. shapes    table [positions, 2,
- * rotary_dim / 2] f32: cosines, then sines; positions [tokens] i32, rows of the table; in, out
- * [tokens, heads, head_dim], heads contiguous inside a token limits    out may be in when the
- * strides are equal accuracy  2e-7 of the largest value in f32, one rounding in bf16 source    Su
- * et al. 2021, arXiv:2104.09864 */
+ * up: (x[i], x[i + rotary_dim / 2]). The others are copied.
+ * shapes    table [positions, 2, rotary_dim / 2] f32: cosines, then sines; positions [tokens] i32,
+ *           rows of the table; in, out [tokens, heads, head_dim], heads contiguous inside a token
+ * limits    out may be in when the strides are equal
+ * accuracy  2e-7 of the largest value in f32, one rounding in bf16
+ * source    Su et al. 2021, arXiv:2104.09864 */
 void rope_run(const struct compute *compute, const struct rope_args *args, const float *table,
               const int32_t *positions, const void *in, void *out);
 

@@ -6,8 +6,8 @@
 #include "kernels/table.h"
 
 /* Backward is cut by columns, never by tokens: each row of the table then gets its gradients in
- * token order from one thread. 64 columns are the fewest that keep whole cache lines of bf16 busy.
- */
+ * token order from one thread. 64 columns are the fewest that keep whole cache lines of bf16
+ * busy. */
 enum { BACKWARD_COLUMNS = 64 };
 
 struct forward_work {

@@ -28,9 +28,11 @@ uint64_t head_loss_workspace_bytes(const struct head_loss_args *args, int thread
  * dtypes    hidden, weight, dhidden args->dtype, f32 or bf16; dweight f32; logits and softmax f32;
  *           bf16 rounds the logits' gradient, which lies in the logits' own place, to bf16
  * scalars   loss_sum is added to, in token order in fp64; both gradients carry the factor
- * loss_scale limits    1 <= chunk <= tokens; no two buffers overlap memory    caller owns all;
- * dhidden is overwritten; workspace of head_loss_workspace_bytes(), 64-byte aligned, undefined
- * afterwards errors    none; any logit of a counted token that is not finite makes loss_sum NaN
+ *           loss_scale
+ * limits    1 <= chunk <= tokens; no two buffers overlap
+ * memory    caller owns all; dhidden is overwritten; workspace of head_loss_workspace_bytes(),
+ *           64-byte aligned, undefined afterwards
+ * errors    none; any logit of a counted token that is not finite makes loss_sum NaN
  * accuracy  relative L2 1e-6 in f32, 4e-3 in bf16; the same bits for any thread count */
 void head_loss_run(const struct compute *compute, const struct head_loss_args *args,
                    const void *hidden, const void *weight, const int32_t *labels,

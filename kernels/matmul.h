@@ -5,9 +5,9 @@
 #include "base/dtype.h"
 #include "kernels/compute.h"
 
-/* C[m, n] = op(A)[m, k] * op(B)[k, n] (+ bias[n]) (+ C). Row-major; transpose_a: A is stored [k,
- * m]; transpose_b: B is stored [n, k]. Leading dimensions are the stored row's stride in elements.
- */
+/* C[m, n] = op(A)[m, k] * op(B)[k, n] (+ bias[n]) (+ C). Row-major.
+ * transpose_a: A is stored [k, m]; transpose_b: B is stored [n, k]. Leading dimensions are the
+ * stored row's stride in elements. */
 struct matmul_args {
     int64_t m, n, k;
     int64_t lda, ldb, ldc;

@@ -30,20 +30,22 @@ uint64_t norm_backward_workspace_bytes(const struct norm_args *args, int threads
 
 /* rmsnorm_backward: dx = dadd + J^T dout, rounded once; dweight += its gradient.
  * shapes    dout, x, dadd, dx [rows, dim]; weight, dweight [dim]; rms_inv [rows] of the forward
- * pass dtypes    dout, x, weight, dadd, dx args->dtype; rms_inv, dweight f32; rows are summed in
- * f32 by 64, these sums in fp64: the same bits for any thread count limits    as forward; dadd may
- * be NULL (nothing is added) and may be dx; dx may be dout memory    caller owns all; workspace of
- * norm_backward_workspace_bytes(), undefined afterwards errors    none accuracy  relative L2 of dx
- * and dweight 5e-7 in f32; dx one rounding in bf16 */
+ *           pass
+ * dtypes    dout, x, weight, dadd, dx args->dtype; rms_inv, dweight f32; rows are summed in f32 by
+ *           64, these sums in fp64: the same bits for any thread count
+ * limits    as forward; dadd may be NULL (nothing is added) and may be dx; dx may be dout
+ * memory    caller owns all; workspace of norm_backward_workspace_bytes(), undefined afterwards
+ * errors    none
+ * accuracy  relative L2 of dx and dweight 5e-7 in f32; dx one rounding in bf16 */
 void rmsnorm_backward(const struct compute *compute, const struct norm_args *args, const void *dout,
                       const void *x, const void *weight, const float *rms_inv, const void *dadd,
                       void *dx, float *dweight, void *workspace);
 
 /* layernorm_forward: (x - mean) * std_inv * weight + bias, rounded once, where std_inv =
  * 1 / sqrt(variance + epsilon), the variance divided by dim and taken about the mean in a second
- * pass. shapes    as rmsnorm_forward; bias [dim]; mean, std_inv [rows], kept for backward dtypes,
- * limits, memory, errors, accuracy  as rmsnorm_forward source    Ba, Kiros and Hinton 2016,
- * arXiv:1607.06450 */
+ * pass. What is not listed is as in rmsnorm_forward.
+ * shapes    as rmsnorm_forward; bias [dim]; mean, std_inv [rows], kept for backward
+ * source    Ba, Kiros and Hinton 2016, arXiv:1607.06450 */
 void layernorm_forward(const struct compute *compute, const struct norm_args *args, const void *x,
                        const void *weight, const void *bias, void *out, float *mean,
                        float *std_inv);

@@ -11,12 +11,12 @@ uint64_t gradient_norm_workspace_bytes(int64_t count, int threads);
 
 /* gradient_norm_run: add the squares of gradients[count] to scalars->norm, which the host zeroes
  * before the first shard of a step. Squares are exact in fp64; each granule of 64 is summed in one
- * fixed order, then enters the fixed-point accumulator, whose digits are left in [0, 2^32). limits
- * count % 64 == 0; at most 2^31 accumulators may be added digit by digit before clip_run memory
- * caller owns all; workspace of gradient_norm_workspace_bytes(), undefined afterwards errors none;
- * a granule with a value that is not finite only counts in norm.nonfinite accuracy  each granule
- * errs by at most 8 roundings of fp64; the same bits at every ISA level, for any thread count, and
- * however granules are dealt to calls and ranks */
+ * fixed order, then enters the fixed-point accumulator, whose digits are left in [0, 2^32).
+ * limits    count % 64 == 0; at most 2^31 accumulators may be added digit by digit before clip_run
+ * memory    caller owns all; workspace of gradient_norm_workspace_bytes(), undefined afterwards
+ * errors    none; a granule with a value that is not finite only counts in norm.nonfinite
+ * accuracy  each granule errs by at most 8 roundings of fp64; the same bits at every ISA level, for
+ *           any thread count, and however granules are dealt to calls and ranks */
 void gradient_norm_run(const struct compute *compute, int64_t count, const float *gradients,
                        struct step_scalars *scalars, void *workspace);
 
@@ -36,9 +36,12 @@ struct adamw_args {
 
 /* adamw_run: one step of AdamW as torch.optim.AdamW takes it: decoupled decay, bias correction,
  * epsilon outside the root; gradients are multiplied by scalars->clip_factor first; with
- * scalars->skip set nothing changes. shapes    gradients, master, m, v, params [count] dtypes
- * gradients, master f32; m, v dtype_moments; params dtype_params: a rounded copy of master, or NULL
- * when master itself is what computes; arithmetic in f32 memory    caller owns all errors    none
+ * scalars->skip set nothing changes.
+ * shapes    gradients, master, m, v, params [count]
+ * dtypes    gradients, master f32; m, v dtype_moments; params dtype_params: a rounded copy of
+ *           master, or NULL when master itself is what computes; arithmetic in f32
+ * memory    caller owns all
+ * errors    none
  * accuracy  after 20 steps relative L2 1e-6 with f32 moments; the same bits at every ISA level
  * source    Loshchilov and Hutter 2019, arXiv:1711.05101 */
 void adamw_run(const struct compute *compute, const struct adamw_args *args,

@@ -1,7 +1,9 @@
 /* attention lanes: the tile loops of attention over vectors; included once for each instruction
- * set, after its lanes header and these, which differ from set to set: lanes_seen the lanes of one
- * vector that a row sees lanes_seen_between        seen: first <= lane < last lanes_where_seen
- * value where seen, other elsewhere lanes_turn                rows[i] lane j becomes rows[j] lane i
+ * set, after its lanes header and these, which differ from set to set:
+ *   lanes_seen                the lanes of one vector that a row sees
+ *   lanes_seen_between        seen: first <= lane < last
+ *   lanes_where_seen          value where seen, other elsewhere
+ *   lanes_turn                rows[i] lane j becomes rows[j] lane i
  *   ATTENTION_PANEL_VECTORS   the widest panel of a product; none is of one vector but n = LANES
  *   attention_panel           all rows of one panel */
 #ifndef SKEP_KERNELS_CPU_ATTENTION_LANES_H

@@ -110,10 +110,10 @@ MUST_CHECK enum status snapshot_writer_init(const struct snapshot_args *args, st
 
 /* snapshot_save: write, make durable, put in place, check that it is complete, then remove the
  * oldest beyond `keep` (one that cannot be removed is logged and tried again later). A snapshot of
- * the same step is replaced. After seal: allocates nothing. memory  staging for reading back what
- * was written, whose hash is recorded errors  STATUS_FIT for a full disk, else STATUS_FAILED; all
- * earlier snapshots are then untouched (when the fault came after the rename, the new one is in
- * place as well) */
+ * the same step is replaced. After seal: allocates nothing.
+ * memory  staging for reading back what was written, whose hash is recorded
+ * errors  STATUS_FIT for a full disk, else STATUS_FAILED; all earlier snapshots are then untouched
+ *         (when the fault came after the rename, the new one is in place as well) */
 MUST_CHECK enum status snapshot_save(struct snapshot_writer *writer,
                                      const struct snapshot_state *state,
                                      const struct staging *staging, struct fault *fault);
@@ -160,8 +160,8 @@ MUST_CHECK enum status snapshot_load(const struct snapshot *snapshot,
 bool snapshot_find_value(const struct snapshot *snapshot, const char *name, uint64_t *value);
 
 /* snapshot_model_dtype: the element type that the snapshot's config.json gives the model; F32 when
- * it gives none. errors  STATUS_INPUT when the file cannot be read or names no type that Skep
- * writes */
+ * it gives none.
+ * errors  STATUS_INPUT when the file cannot be read or names no type that Skep writes */
 MUST_CHECK enum status snapshot_model_dtype(const struct snapshot *snapshot, enum dtype *dtype,
                                             struct fault *fault);
 

@@ -166,8 +166,7 @@ static struct snapshot describe(const struct snapshot_writer *writer,
     return snapshot;
 }
 
-/* Everything into writer->begun, snapshot.json last, all of it durable. *length: of its text.
- */
+/* Everything into writer->begun, snapshot.json last, all of it durable. *length: of its text. */
 static enum status write_snapshot(const struct snapshot_writer *writer,
                                   const struct staging *staging, struct snapshot *snapshot,
                                   size_t *length, struct fault *fault) {

@@ -1,5 +1,5 @@
-/* Parameters in memory to a Hugging Face model folder: laid out once, written as often as wanted.
- */
+/* Parameters in memory to a Hugging Face model folder: laid out once, written as often as
+ * wanted. */
 #include "base/file.h"
 #include "base/text.h"
 #include "runtime/checkpoint/config_text.h"

@@ -1,5 +1,5 @@
-/* inspect: `skep inspect MODEL [--shards N] [--json]`: what a model is made of, without its data.
- */
+/* inspect: `skep inspect MODEL [--shards N] [--json]`: what a model is made of, without its
+ * data. */
 #ifndef SKEP_CLI_INSPECT_H
 #define SKEP_CLI_INSPECT_H
 

@@ -88,7 +88,7 @@ struct blueprint {
  * place   how errors name the file
  * memory  everything lives in `region`
  * errors  STATUS_INPUT naming file, field, what was found and what is supported; *blueprint
- * untouched */
+ *         untouched */
 MUST_CHECK enum status blueprint_read(const char *json, size_t length, const char *place,
                                       struct region *region, struct blueprint *blueprint,
                                       struct fault *fault);

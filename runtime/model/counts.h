@@ -17,14 +17,17 @@ struct param_counts {
 struct param_counts counts_params(const struct blueprint *blueprint);
 
 /* Floating-point operations for one token of a sequence of T, averaged over its positions; a
- * multiply and an add are two. products         2 * matrix parameters attention        4 * heads *
- * head_dim * (mean keys a query sees), summed over layers: position p sees p + 1 keys, at most the
- * layer's window, so (T + 1) / 2 without one attention_full   the same as if every query saw all T
- * keys: what most published MFU figures count (PaLM, appendix B; 12 * layers * width * T in
- * training) forward          products + attention training         3 * forward: the backward pass
- * makes two products for each, so 6 * matrix parameters and three times the attention; recompute is
- * not counted Norms, rotations, activations and softmax are left out: below 1 % from a hidden size
- * of 1024 on. */
+ * multiply and an add are two.
+ *   products        2 * matrix parameters
+ *   attention       4 * heads * head_dim * (mean keys a query sees), summed over layers: position p
+ *                   sees p + 1 keys, at most the layer's window, so (T + 1) / 2 without one
+ *   attention_full  the same as if every query saw all T keys: what most published MFU figures
+ *                   count (PaLM, appendix B; 12 * layers * width * T in training)
+ *   forward         products + attention
+ *   training        3 * forward: the backward pass makes two products for each, so 6 * matrix
+ *                   parameters and three times the attention; recompute is not counted
+ * Norms, rotations, activations and softmax are left out: below 1 % from a hidden size of 1024
+ * on. */
 struct token_flops {
     double products;
     double attention;
@@ -33,7 +36,8 @@ struct token_flops {
     double training;
 };
 
-/* limits    1 <= sequence <= POSITIONS_MAX
+/* counts_flops_per_token: for sequences of `sequence` tokens.
+ * limits    1 <= sequence <= POSITIONS_MAX
  * source    Kaplan et al. 2020, arXiv:2001.08361, section 2.1; Chowdhery et al. 2022,
  *           arXiv:2204.02311, appendix B */
 struct token_flops counts_flops_per_token(const struct blueprint *blueprint, int64_t sequence);

@@ -13,8 +13,8 @@ struct family_rules {
     int field_count;
 
     /* settle: the family's own checks, and the blueprint's values from the config's. `blueprint`
-     * has family, model_type and layer_window [num_hidden_layers] allocated (all full attention).
-     */
+     * has family, model_type and layer_window [num_hidden_layers] allocated (all full
+     * attention). */
     enum status (*settle)(struct hf_config *config, struct blueprint *blueprint,
                           struct fault *fault);
 

@@ -76,8 +76,8 @@ static void list_block(struct param_list *list, const struct blueprint *model, f
     static const char *const NORM_1[2] = {"ln_1.weight", "ln_1.bias"};
     static const char *const NORM_2[2] = {"ln_2.weight", "ln_2.bias"};
     int64_t hidden = model->hidden;
-    /* Two residual paths a block: their last products start smaller (GPT-2's paper, section 2.3).
-     */
+    /* Two residual paths a block: their last products start smaller (GPT-2's paper, section
+     * 2.3). */
     float residual_std = std / sqrtf(2.0f * (float)model->layers);
     const struct product qkv = {PARAM_QKV,          PARAM_QKV_BIAS, "attn.c_attn.weight",
                                 "attn.c_attn.bias", hidden,         3 * hidden};

@@ -76,15 +76,15 @@ MUST_CHECK enum status hf_config_read(const struct json_node *root, const struct
                                       struct fault *fault);
 
 /* hf_rope_read: fills config->rope.
- * errors  STATUS_INPUT for types other than default, linear and llama3, unknown keys, wrong values
- */
+ * errors  STATUS_INPUT for types other than default, linear and llama3, unknown keys and wrong
+ *         values */
 MUST_CHECK enum status hf_rope_read(struct hf_config *config, struct fault *fault);
 
 /* hf_layer_windows: the attention window of each layer, 0 for full attention.
  * shapes  windows [num_hidden_layers]
  * rules   `layer_types` where present; otherwise layers from `first_windowed` on have `window`
  * errors  STATUS_INPUT when layer_types has other entries, another length, or wants a window that
- * is not given (window 0) */
+ *         is not given (window 0) */
 MUST_CHECK enum status hf_layer_windows(const struct hf_config *config, int64_t window,
                                         int64_t first_windowed, int64_t *windows,
                                         struct fault *fault);

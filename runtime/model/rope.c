@@ -23,8 +23,8 @@ void blueprint_rope_frequencies(const struct blueprint *blueprint, float *freque
     int64_t dim = blueprint->head_dim;
     for (int64_t i = 0; i < dim / 2; i++) {
         float exponent = (float)(2 * i) / (float)dim;
-        /* The power is rounded once, from double: PyTorch's vectorised powf is within an ulp of it.
-         */
+        /* The power is rounded once, from double: PyTorch's vectorised powf is within an ulp of
+         * it. */
         float frequency = 1.0f / (float)pow((double)(float)blueprint->rope_theta, (double)exponent);
         switch (blueprint->rope) {
         case ROPE_LINEAR:

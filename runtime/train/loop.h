@@ -1,5 +1,4 @@
-/* loop: a training run from its settings to its end: resume, steps, evaluations, snapshots, export.
- */
+/* loop: a training run from settings to end: resume, steps, evaluations, snapshots, export. */
 #ifndef SKEP_TRAIN_LOOP_H
 #define SKEP_TRAIN_LOOP_H
 
@@ -30,8 +29,9 @@ struct training {
 };
 
 /* training_prepare: everything up to seal: data, program, arena, snapshot or first weights,
- * writers. session  has been read; fresh sets an earlier run aside errors   whatever stands in the
- * way; nothing has been changed but folders made */
+ * writers.
+ * session  has been read; fresh sets an earlier run aside
+ * errors   whatever stands in the way; nothing has been changed but folders made */
 MUST_CHECK enum status training_prepare(struct training *training, bool fresh, struct fault *fault);
 
 /* training_run: seal, then steps until the end, a pause or a wish to stop; saves and, at the end,

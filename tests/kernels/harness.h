@@ -64,8 +64,8 @@ void operation_describe(struct operation *operation, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* operation_check: run at every level of this machine with 1, 2 and 3 threads. One thread's outputs
- * must agree with `expected` within the tolerance; the other thread counts' must be the same bits.
- */
+ * must agree with `expected` within the tolerance; the other thread counts' must be the same
+ * bits. */
 void operation_check(struct operation *operation);
 
 /* gradient_check: compare gradient[count] with central differences of `loss`, all in fp64, at up to
@@ -73,8 +73,8 @@ void operation_check(struct operation *operation);
 void gradient_check(const char *name, double (*loss)(const double *x, void *context), void *context,
                     const double *x, const double *gradient, int64_t count);
 
-/* harness_benches: whether the command line says --bench; a level's name after it times that one.
- */
+/* harness_benches: whether the command line says --bench; a level's name after it times that
+ * one. */
 bool harness_benches(int argument_count, char **arguments);
 
 /* operation_bench: time the operation at every level with 1 and 2 threads; print the least and the

@@ -47,8 +47,8 @@ ALWAYS_INLINE __m256i lanes_to_bf16(lanes value) {
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(lanes_bf16_bits(value), 16));
 }
 
-/* lanes_load: elements [index, index + min(count, LANES)) of an f32 or bf16 tensor, the others 0.
- */
+/* lanes_load: elements [index, index + min(count, LANES)) of an f32 or bf16 tensor, the others
+ * 0. */
 ALWAYS_INLINE lanes lanes_load(enum dtype dtype, const void *data, int64_t index, int64_t count) {
     if (dtype == DTYPE_BF16) {
         const uint16_t *from = (const uint16_t *)data + index;

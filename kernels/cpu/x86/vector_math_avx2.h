@@ -19,8 +19,8 @@ static inline __m256 vscale_avx2(__m256 x, __m256 n) {
 /* vexp_avx2: e to the power of each lane.
  * limits    any value: overflow gives infinity, underflow gives subnormals and then 0, NaN stays
  * accuracy  at most 1 ulp, checked by tests/kernels/test_vector_math.c
- * source    x = n ln 2 + r, |r| <= ln 2 / 2; the polynomial is a minimax fit of relative error 3e-9
- */
+ * source    x = n ln 2 + r, |r| <= ln 2 / 2; the polynomial is a minimax fit of relative error
+ *           3e-9 */
 static inline __m256 vexp_avx2(__m256 x) {
     /* max and min return their second operand when one is NaN, so NaN passes through. */
     x = _mm256_max_ps(_mm256_set1_ps(-104.0f), x);

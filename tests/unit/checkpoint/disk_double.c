@@ -153,8 +153,8 @@ int __wrap_fallocate64(int fd, int mode, off_t offset, off_t bytes) {
     return strike() ? failed(ENOSPC) : __real_fallocate64(fd, mode, offset, bytes);
 }
 
-/* Nothing is really cut off here, so nothing need really be synced: thousands of cases stay quick.
- */
+/* Nothing is really cut off here, so nothing need really be synced: thousands of cases stay
+ * quick. */
 int __wrap_fsync(int fd);
 int __wrap_fsync(int fd) {
     char path[TRACKED_PATH_BYTES];

@@ -1,5 +1,5 @@
-/* test_hf_config: what a config.json may not say, each with an error that names it; and defaults.
- */
+/* test_hf_config: what a config.json may not say, each with an error that names it; and
+ * defaults. */
 #include "runtime/model/blueprint.h"
 
 #include <setjmp.h>

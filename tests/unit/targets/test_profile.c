@@ -1,5 +1,5 @@
-/* Tests of targets/profile: broken profiles are refused where and why, good ones survive writing.
- */
+/* Tests of targets/profile: broken profiles are refused where and why, good ones survive
+ * writing. */
 #include "targets/profile.h"
 #include "targets/profiles.h"
 
