@@ -68,15 +68,13 @@ static enum status inspect(const struct arguments *arguments, struct region *reg
     if (status != OK) {
         return status;
     }
-    int unit_count = (int)blueprint.layers + 2;
-    struct inspect_unit *units = region_alloc(region, (size_t)unit_count, sizeof *units);
-    inspect_list_units(&blueprint, units);
+    struct unit_table units;
+    unit_table_init(&blueprint, region, &units);
     int64_t longest = blueprint.max_positions;
     const struct inspect_report report = {.model = arguments->model,
                                           .weights = find_weights(folder),
                                           .blueprint = &blueprint,
-                                          .units = units,
-                                          .unit_count = unit_count,
+                                          .units = &units,
                                           .sequence =
                                               longest < SEQUENCE_MAX ? longest : SEQUENCE_MAX,
                                           .shards = arguments->shards};

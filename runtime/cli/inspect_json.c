@@ -73,16 +73,14 @@ static void print_counts(const struct inspect_report *report) {
 
 static void print_units(const struct inspect_report *report) {
     printf("  \"units\": [");
-    for (int i = 0; i < report->unit_count; i++) {
-        const struct inspect_unit *unit = &report->units[i];
-        char name[24];
+    for (int i = 0; i < report->units->unit_count; i++) {
+        const struct unit *unit = &report->units->units[i];
         printf("%s\n    {\"name\": \"%s\", \"parameters\": %lld, \"elements\": %lld, \"padding\": "
                "%lld",
-               i > 0 ? "," : "", inspect_unit_name(unit, name), (long long)unit->elements,
-               (long long)(unit->granules * GRANULE_ELEMENTS),
-               (long long)(unit->granules * GRANULE_ELEMENTS - unit->elements));
+               i > 0 ? "," : "", unit->name, (long long)(unit->elements - unit->padding_elements),
+               (long long)unit->elements, (long long)unit->padding_elements);
         for (int64_t rank = 0; rank < report->shards; rank++) {
-            struct inspect_range range = inspect_shard(unit, report->shards, rank);
+            struct unit_range range = unit_shard(unit, report->shards, rank);
             printf("%s[%lld, %lld]", rank > 0 ? ", " : ", \"shards\": [", (long long)range.begin,
                    (long long)range.end);
         }

@@ -50,8 +50,9 @@ static void print_counts(const struct inspect_report *report) {
 /* Blocks are alike, so their lines are folded: [first, end) of units with the same content. */
 static int end_of_run(const struct inspect_report *report, int first) {
     int end = first + 1;
-    while (end < report->unit_count && report->units[first].layer != PARAM_NO_LAYER &&
-           report->units[end].layer != PARAM_NO_LAYER) {
+    const struct unit *units = report->units->units;
+    while (end < report->units->unit_count && units[first].layer != PARAM_NO_LAYER &&
+           units[end].layer != PARAM_NO_LAYER) {
         end++;
     }
     return end;
@@ -59,12 +60,11 @@ static int end_of_run(const struct inspect_report *report, int first) {
 
 static const char *run_name(const struct inspect_report *report, int first, int end,
                             char buffer[static 48]) {
-    char name[24];
+    const struct unit *units = report->units->units;
     if (end - first == 1) {
-        snprintf(buffer, 48, "%s", inspect_unit_name(&report->units[first], name));
+        snprintf(buffer, 48, "%s", units[first].name);
     } else {
-        snprintf(buffer, 48, "block %d..%d", report->units[first].layer,
-                 report->units[end - 1].layer);
+        snprintf(buffer, 48, "layers.%d..%d", units[first].layer, units[end - 1].layer);
     }
     return buffer;
 }
@@ -74,14 +74,13 @@ static void print_units(const struct inspect_report *report) {
     char count[32];
     char bytes[24];
     printf("\nunits           each parameters          bf16   padding\n");
-    for (int first = 0; first < report->unit_count;) {
-        const struct inspect_unit *unit = &report->units[first];
+    for (int first = 0; first < report->units->unit_count;) {
+        const struct unit *unit = &report->units->units[first];
         int end = end_of_run(report, first);
-        int64_t padding = unit->granules * GRANULE_ELEMENTS - unit->elements;
         printf("%-16s%15s  %12s  %8lld\n", run_name(report, first, end, name),
-               text_grouped((uint64_t)unit->elements, count),
-               text_bytes((uint64_t)(unit->granules * GRANULE_ELEMENTS * 2), bytes),
-               (long long)padding);
+               text_grouped((uint64_t)(unit->elements - unit->padding_elements), count),
+               text_bytes((uint64_t)(unit->elements * dtype_bytes(DTYPE_BF16)), bytes),
+               (long long)unit->padding_elements);
         first = end;
     }
 }
@@ -90,11 +89,12 @@ static void print_shards(const struct inspect_report *report) {
     char name[48];
     printf("\nshards          elements of the flat unit, by rank of %lld\n",
            (long long)report->shards);
-    for (int first = 0; first < report->unit_count;) {
+    for (int first = 0; first < report->units->unit_count;) {
         int end = end_of_run(report, first);
         run_name(report, first, end, name);
         for (int64_t rank = 0; rank < report->shards; rank++) {
-            struct inspect_range range = inspect_shard(&report->units[first], report->shards, rank);
+            struct unit_range range =
+                unit_shard(&report->units->units[first], report->shards, rank);
             printf("%-16srank %-5lld %lld..%lld\n", rank == 0 ? name : "", (long long)rank,
                    (long long)range.begin, (long long)range.end);
         }

@@ -97,3 +97,12 @@ void unit_table_init(const struct blueprint *blueprint, struct region *region,
                                  .slot_count = layout.slot_count,
                                  .slot_of_param = layout.slot_of_param};
 }
+
+struct unit_range unit_shard(const struct unit *unit, int64_t ranks, int64_t rank) {
+    ASSERT(rank >= 0 && rank < ranks);
+    int64_t granules = unit->elements / GRANULE_ELEMENTS;
+    int64_t each = (granules + ranks - 1) / ranks;
+    int64_t begin = rank * each < granules ? rank * each : granules;
+    int64_t end = begin + each < granules ? begin + each : granules;
+    return (struct unit_range){begin * GRANULE_ELEMENTS, end * GRANULE_ELEMENTS};
+}

@@ -104,12 +104,24 @@ static void a_tied_head_lives_with_the_embedding(void **state) {
     region_finish(&region);
 }
 
+static void a_unit_smaller_than_its_ranks_leaves_empty_shards(void **state) {
+    (void)state;
+    const struct unit unit = {.elements = 3 * GRANULE_ELEMENTS};
+    static const int64_t WANTED[5][2] = {{0, 64}, {64, 128}, {128, 192}, {192, 192}, {192, 192}};
+    for (int64_t rank = 0; rank < 5; rank++) {
+        struct unit_range range = unit_shard(&unit, 5, rank);
+        assert_int_equal(range.begin, WANTED[rank][0]);
+        assert_int_equal(range.end, WANTED[rank][1]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_hold_every_parameter_once_and_apart),
         cmocka_unit_test(decayed_parameters_come_first),
         cmocka_unit_test(padding_of_real_models_is_below_a_thousandth),
         cmocka_unit_test(a_tied_head_lives_with_the_embedding),
+        cmocka_unit_test(a_unit_smaller_than_its_ranks_leaves_empty_shards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
