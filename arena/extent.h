@@ -8,20 +8,31 @@
 
 /* What a buffer is for: only reports and drawings read it. */
 enum extent_role {
-    ROLE_PARAMS, ROLE_MASTER, ROLE_GRADIENTS, ROLE_MOMENTS, ROLE_CONSTANTS, ROLE_SCALARS,
-    ROLE_BATCH, ROLE_ACTIVATIONS, ROLE_ACTIVATION_GRADIENTS, ROLE_WORKSPACE, ROLE_CACHE,
-    ROLE_STAGING, ROLE_COUNT
+    ROLE_PARAMS,
+    ROLE_MASTER,
+    ROLE_GRADIENTS,
+    ROLE_MOMENTS,
+    ROLE_CONSTANTS,
+    ROLE_SCALARS,
+    ROLE_BATCH,
+    ROLE_ACTIVATIONS,
+    ROLE_ACTIVATION_GRADIENTS,
+    ROLE_WORKSPACE,
+    ROLE_CACHE,
+    ROLE_STAGING,
+    ROLE_COUNT
 };
 
-const char *space_name(enum space space);           /* "device", "pinned", "host" */
-const char *extent_role_name(enum extent_role role); /* "params", "master", "activation gradients", ... */
+const char *space_name(enum space space); /* "device", "pinned", "host" */
+const char *
+extent_role_name(enum extent_role role); /* "params", "master", "activation gradients", ... */
 
 struct extent {
     const char *name;
     enum extent_role role;
     enum space space;
-    uint64_t bytes; /* > 0 */
-    uint64_t align; /* a power of two */
+    uint64_t bytes;       /* > 0 */
+    uint64_t align;       /* a power of two */
     uint32_t first, last; /* life in program steps, half-open: [first, last), first < last */
     uint64_t offset;      /* filled by arena_plan */
 };

@@ -11,7 +11,8 @@
 enum { FILE_MODE = 0644, FOLDER_MODE = 0755 };
 
 enum status file_open_read(const char *path, int *fd, int64_t *bytes, struct fault *fault) {
-    int opened = open(path, O_RDONLY | O_CLOEXEC);
+    /* Opening a pipe would wait for its writer; it is refused below instead. */
+    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (opened < 0) {
         return fault_set_errno(fault, STATUS_INPUT, path, "cannot open", errno);
     }
@@ -55,12 +56,11 @@ enum status file_read_at(int fd, const char *path, void *buffer, size_t count, i
     return OK;
 }
 
-enum status file_write_at(int fd, const char *path, const void *bytes, size_t count,
-                          int64_t offset, struct fault *fault) {
+enum status file_write_at(int fd, const char *path, const void *bytes, size_t count, int64_t offset,
+                          struct fault *fault) {
     size_t done = 0;
     while (done < count) {
-        ssize_t put =
-            pwrite(fd, (const char *)bytes + done, count - done, offset + (int64_t)done);
+        ssize_t put = pwrite(fd, (const char *)bytes + done, count - done, offset + (int64_t)done);
         if (put < 0 && errno == EINTR) {
             continue;
         }
@@ -78,9 +78,9 @@ enum status file_close_synced(int fd, const char *path, struct fault *fault) {
     if (close(fd) != 0 && failure == 0) {
         failure = errno;
     }
-    return failure == 0 ? OK
-                        : fault_set_errno(fault, STATUS_FAILED, path, "cannot finish writing",
-                                          failure);
+    return failure == 0
+               ? OK
+               : fault_set_errno(fault, STATUS_FAILED, path, "cannot finish writing", failure);
 }
 
 enum status file_read_text(const char *path, char *buffer, size_t capacity, size_t *length,
@@ -112,9 +112,9 @@ enum status file_sync_folder(const char *path, struct fault *fault) {
     }
     int failure = fsync(fd) != 0 ? errno : 0;
     close(fd);
-    return failure == 0 ? OK
-                        : fault_set_errno(fault, STATUS_FAILED, path, "cannot make durable",
-                                          failure);
+    return failure == 0
+               ? OK
+               : fault_set_errno(fault, STATUS_FAILED, path, "cannot make durable", failure);
 }
 
 enum status file_publish(const char *from, const char *to, struct fault *fault) {
@@ -165,9 +165,8 @@ enum status file_remove_folder(const char *path, struct fault *fault) {
     if (failure == 0 && rmdir(path) != 0) {
         failure = errno;
     }
-    return failure == 0
-               ? OK
-               : fault_set_errno(fault, STATUS_FAILED, path, "cannot remove", failure);
+    return failure == 0 ? OK
+                        : fault_set_errno(fault, STATUS_FAILED, path, "cannot remove", failure);
 }
 
 bool file_exists(const char *path) {

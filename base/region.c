@@ -30,8 +30,8 @@ int process_is_sealed(void) {
 static struct region_block *block_add(struct region *region, size_t bytes) {
     ASSERT(!sealed);
     size_t capacity = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-    size_t total = (sizeof(struct region_block) + capacity + ALIGN_BYTES - 1) &
-                   ~(size_t)(ALIGN_BYTES - 1);
+    size_t total =
+        (sizeof(struct region_block) + capacity + ALIGN_BYTES - 1) & ~(size_t)(ALIGN_BYTES - 1);
     struct region_block *block = aligned_alloc(ALIGN_BYTES, total);
     if (block == NULL) {
         fprintf(stderr, "skep: host memory: no %zu bytes left to build the program\n", total);

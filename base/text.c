@@ -123,9 +123,8 @@ bool text_parse_bytes(const char *text, uint64_t *bytes) {
     static const struct {
         const char *suffix;
         double factor;
-    } UNITS[] = {{"", 1},          {"b", 1},          {"kib", 0x1p10}, {"mib", 0x1p20},
-                 {"gib", 0x1p30},  {"tib", 0x1p40},   {"kb", 1e3},     {"mb", 1e6},
-                 {"gb", 1e9},      {"tb", 1e12}};
+    } UNITS[] = {{"", 1},         {"b", 1},    {"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x1p30},
+                 {"tib", 0x1p40}, {"kb", 1e3}, {"mb", 1e6},     {"gb", 1e9},     {"tb", 1e12}};
     if (!isdigit((unsigned char)text[0])) {
         return false;
     }

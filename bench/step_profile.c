@@ -82,8 +82,8 @@ static void print_kinds(const struct session *session, const double *best) {
     printf("%-22s %6s %10s %7s\n", "instruction", "count", "ms", "share");
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
         if (rows[kind].count > 0) {
-            printf("%-22s %6d %10.3f %6.1f%%\n", op_row((enum op_kind)kind)->name,
-                   rows[kind].count, rows[kind].seconds * 1e3, 100 * rows[kind].seconds / total);
+            printf("%-22s %6d %10.3f %6.1f%%\n", op_row((enum op_kind)kind)->name, rows[kind].count,
+                   rows[kind].seconds * 1e3, 100 * rows[kind].seconds / total);
         }
     }
     struct segment_estimate step = estimate_step(schedule, session->target);

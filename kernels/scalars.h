@@ -27,7 +27,7 @@ struct step_scalars {
     double loss_sum; /* over valid tokens, not yet scaled; added to by each microbatch */
     double gradient_norm;
     float clip_factor; /* min(1, clip_norm / gradient_norm) */
-    int32_t skip;      /* 1: this step's gradients are not finite; the optimizer leaves all as it is */
+    int32_t skip; /* 1: this step's gradients are not finite; the optimizer leaves all as it is */
     struct norm_accumulator norm;
 };
 

@@ -43,8 +43,8 @@ struct unit_range {
     int64_t begin, end;
 };
 
-/* unit_shard: what rank `rank` of `ranks` owns: whole granules, ceil(granules / ranks) a rank, so the
- * last ranks may own less or nothing.
+/* unit_shard: what rank `rank` of `ranks` owns: whole granules, ceil(granules / ranks) a rank, so
+ * the last ranks may own less or nothing.
  * limits  0 <= rank < ranks */
 struct unit_range unit_shard(const struct unit *unit, int64_t ranks, int64_t rank);
 

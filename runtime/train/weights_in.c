@@ -5,8 +5,7 @@
 
 enum { INIT_PIECE_ELEMENTS = 1 << 14 };
 
-struct tensor_piece session_piece(const struct session *session, int index,
-                                  enum param_view view) {
+struct tensor_piece session_piece(const struct session *session, int index, enum param_view view) {
     const struct param *param = &session->blueprint.params[index];
     return (struct tensor_piece){.name = param->name,
                                  .dtype = program_view_dtype(&session->bound, view),
