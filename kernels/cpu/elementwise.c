@@ -17,8 +17,7 @@ static void add_elements(const struct elementwise_job *job, int64_t first, int64
 }
 
 /* The logistic function and its complement, each to full relative accuracy: the exponential is that
- * of
- * -|x|, so nothing overflows and nothing cancels. */
+ * of -|x|, so nothing overflows and nothing cancels. */
 struct logistic {
     float value, complement;
 };

@@ -5,8 +5,7 @@
 #include "runtime/model/graph.h"
 
 /* backward_build: from the loss back to the embedding, one rule per op kind. Parameter gradients
- * are
- * added to (they hold earlier microbatches), activation gradients are made and used up here.
+ * are added to (they hold earlier microbatches), activation gradients are made and used up here.
  * limits  graph->shape.mode is GRAPH_TRAIN and backward has not been built yet
  * result  graph->forward_count: how many ops were there before */
 void backward_build(struct graph *graph);

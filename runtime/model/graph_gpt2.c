@@ -1,6 +1,5 @@
 /* graph_gpt2: LayerNorm with bias, learned positions, one product for q, k and v, tanh GELU;
- * weights
- * stored [in, out]. */
+ * weights stored [in, out]. */
 #include "runtime/model/graph.h"
 
 static int linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,

@@ -1,6 +1,5 @@
 /* print: a program as text, one line an extent and one an instruction: stable in order, diffable,
- * and
- * what the plan's hash is taken over. */
+ * and what the plan's hash is taken over. */
 #ifndef SKEP_PROGRAM_PRINT_H
 #define SKEP_PROGRAM_PRINT_H
 

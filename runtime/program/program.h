@@ -20,8 +20,7 @@ struct program {
 };
 
 /* program_compile: units, graphs, rewrites, instructions, extents, offsets; then proves the plan
- * (no
- * overlap, order over the lanes). Whether it fits is program_fits' question.
+ * (no overlap, order over the lanes). Whether it fits is program_fits' question.
  * options  `unified`, `align` and `threads` come from `target` and are overwritten
  * memory   everything in `region`, which must outlive the program
  * errors   STATUS_FAILED when a proof fails: a bug of ours, but never run */

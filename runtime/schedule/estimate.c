@@ -43,8 +43,7 @@ static double instruction_flops(const struct instruction *instruction, int64_t c
 }
 
 /* Logits of a chunk are written by the product, read and written by the softmax, and read by the
- * two
- * products of the gradient. */
+ * two products of the gradient. */
 static double head_bytes(const struct head_loss_args *args) {
     double passes = args->gradient ? 5 : 2;
     return passes * (double)args->tokens * (double)args->vocab * sizeof(float);

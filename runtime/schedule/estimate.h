@@ -1,6 +1,5 @@
 /* estimate: the simulated port. Walks the same instructions as the executor, on the profile's
- * speeds
- * instead of a device: what a step will take, and what bounds it. */
+ * speeds instead of a device: what a step will take, and what bounds it. */
 #ifndef SKEP_SCHEDULE_ESTIMATE_H
 #define SKEP_SCHEDULE_ESTIMATE_H
 

@@ -1,6 +1,5 @@
 /* order: happens-before over the lanes. Lanes run beside each other; only waits and signals, and
- * the
- * joins at segment ends, order them. */
+ * the joins at segment ends, order them. */
 #ifndef SKEP_SCHEDULE_ORDER_H
 #define SKEP_SCHEDULE_ORDER_H
 

@@ -12,8 +12,7 @@ struct translate_context {
 };
 
 /* translate_graph: append the instructions of `graph`, on the compute lane, to `segment`; extents
- * for
- * its activations and workspaces are added on the way. */
+ * for its activations and workspaces are added on the way. */
 void translate_graph(struct schedule *schedule, const struct graph *graph,
                      enum segment_kind segment, const struct translate_context *context);
 

@@ -31,8 +31,7 @@ struct unit_table {
 };
 
 /* unit_table_init: embedding (with positions, and the tied head), one unit per block, final norm
- * with
- * the head when it is not tied.
+ * with the head when it is not tied.
  * memory  arrays in `region`
  * errors  none */
 void unit_table_init(const struct blueprint *blueprint, struct region *region,

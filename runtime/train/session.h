@@ -1,6 +1,5 @@
 /* session: a run, its model, its target and its program, from the files to a sealed arena. What
- * every
- * command that computes has in common. */
+ * every command that computes has in common. */
 #ifndef SKEP_TRAIN_SESSION_H
 #define SKEP_TRAIN_SESSION_H
 

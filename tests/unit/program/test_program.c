@@ -1,6 +1,5 @@
 /* Whole programs on small models: gradients against finite differences, and against themselves
- * under
- * every rewrite that must not change a bit. */
+ * under every rewrite that must not change a bit. */
 #include "runtime/program/program.h"
 
 #include "base/random.h"
