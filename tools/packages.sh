@@ -1,5 +1,5 @@
 # The Debian packages that a build needs, and their installation. Sourced by tools/check and
-# tools/demo.
+# tools/demo. SKEP_MORE_PACKAGES names further ones.
 # shellcheck shell=bash
 
 readonly PACKAGES=(gcc libc6-dev meson ninja-build pkg-config python3 libcmocka-dev libsodium-dev
@@ -7,7 +7,8 @@ readonly PACKAGES=(gcc libc6-dev meson ninja-build pkg-config python3 libcmocka-
 
 missing_packages() {
     local package
-    for package in "${PACKAGES[@]}"; do
+    # shellcheck disable=SC2086
+    for package in "${PACKAGES[@]}" ${SKEP_MORE_PACKAGES:-}; do
         if [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
             echo "$package"
         fi
