@@ -26,10 +26,17 @@ enum status file_open_read(const char *path, int *fd, int64_t *bytes, struct fau
     return OK;
 }
 
+/* A disk, quota or file size limit that is exhausted is a matter of fitting, wherever it is met. */
+static enum status write_failed(const char *path, const char *action, int errno_value,
+                                struct fault *fault) {
+    bool full = errno_value == ENOSPC || errno_value == EDQUOT || errno_value == EFBIG;
+    return fault_set_errno(fault, full ? STATUS_FIT : STATUS_FAILED, path, action, errno_value);
+}
+
 enum status file_open_write(const char *path, int *fd, struct fault *fault) {
     int opened = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
     if (opened < 0) {
-        return fault_set_errno(fault, STATUS_FAILED, path, "cannot create", errno);
+        return write_failed(path, "cannot create", errno, fault);
     }
     *fd = opened;
     return OK;
@@ -65,8 +72,7 @@ enum status file_write_at(int fd, const char *path, const void *bytes, size_t co
             continue;
         }
         if (put <= 0) {
-            return fault_set_errno(fault, STATUS_FAILED, path, "cannot write",
-                                   put == 0 ? ENOSPC : errno);
+            return write_failed(path, "cannot write", put == 0 ? ENOSPC : errno, fault);
         }
         done += (size_t)put;
     }
@@ -78,9 +84,7 @@ enum status file_close_synced(int fd, const char *path, struct fault *fault) {
     if (close(fd) != 0 && failure == 0) {
         failure = errno;
     }
-    return failure == 0
-               ? OK
-               : fault_set_errno(fault, STATUS_FAILED, path, "cannot finish writing", failure);
+    return failure == 0 ? OK : write_failed(path, "cannot finish writing", failure, fault);
 }
 
 enum status file_read_text(const char *path, char *buffer, size_t capacity, size_t *length,
@@ -112,14 +116,12 @@ enum status file_sync_folder(const char *path, struct fault *fault) {
     }
     int failure = fsync(fd) != 0 ? errno : 0;
     close(fd);
-    return failure == 0
-               ? OK
-               : fault_set_errno(fault, STATUS_FAILED, path, "cannot make durable", failure);
+    return failure == 0 ? OK : write_failed(path, "cannot make durable", failure, fault);
 }
 
 enum status file_publish(const char *from, const char *to, struct fault *fault) {
     if (rename(from, to) != 0) {
-        return fault_set_errno(fault, STATUS_FAILED, to, "cannot put in place", errno);
+        return write_failed(to, "cannot put in place", errno, fault);
     }
     char folder[4096];
     file_folder_of(to, folder, sizeof folder);
@@ -137,7 +139,7 @@ enum status file_make_folders(const char *path, struct fault *fault) {
         memcpy(part, path, i);
         part[i] = '\0';
         if (mkdir(part, FOLDER_MODE) != 0 && errno != EEXIST) {
-            return fault_set_errno(fault, STATUS_FAILED, part, "cannot make the folder", errno);
+            return write_failed(part, "cannot make the folder", errno, fault);
         }
     }
     if (!file_is_folder(path)) {

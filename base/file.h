@@ -1,5 +1,7 @@
 /* file: whole reads and writes, and the atomic publication of files and folders. Nothing here
- * allocates. Interrupted calls are taken up again. */
+ * allocates. Interrupted calls are taken up again.
+ * errors  STATUS_FIT when a disk, quota or file size limit is exhausted; STATUS_FAILED when anything
+ *         else goes wrong in writing */
 #ifndef SKEP_BASE_FILE_H
 #define SKEP_BASE_FILE_H
 
