@@ -6,6 +6,7 @@
 #include "runtime/checkpoint/folder.h"
 #include "runtime/checkpoint/weights.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -160,6 +161,17 @@ static enum status check_target(const struct weights_save *save, struct fault *f
     return status;
 }
 
+/* Better said now than after the last step. */
+static enum status check_parent(const struct weights_save *save, struct fault *fault) {
+    char parent[PATH_BYTES];
+    file_folder_of(save->folder, parent, sizeof parent);
+    enum status status = file_make_folders(parent, fault);
+    if (status == OK && access(parent, W_OK) != 0) {
+        status = fault_set_errno(fault, STATUS_FAILED, parent, "cannot write there", errno);
+    }
+    return status;
+}
+
 /* "/a/b/" is "/a/b"; what is not yet, or no longer, in its place stands beside it. */
 static void name_folders(const struct weights_save_args *args, struct weights_save *save) {
     size_t length = strlen(args->folder);
@@ -177,6 +189,9 @@ enum status weights_save_plan(const struct weights_save_args *args, struct regio
     name_folders(args, save);
     save->model_folder = region_text(region, args->model_folder);
     enum status status = check_target(save, fault);
+    if (status == OK) {
+        status = check_parent(save, fault);
+    }
     if (status != OK) {
         return status;
     }
