@@ -10,7 +10,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
@@ -160,5 +159,5 @@ def kill_group(process, number=signal.SIGKILL):
 
 
 def main():
-    """Run the tests of the calling file; standard output stays free of unittest's own."""
-    unittest.main(module="__main__", argv=sys.argv[:1], verbosity=2)
+    """Run the tests of the calling file, or those that its arguments name."""
+    unittest.main(module="__main__", verbosity=2)
