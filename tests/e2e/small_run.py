@@ -119,6 +119,11 @@ class Folder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
+def skep(*arguments):
+    return subprocess.run([SKEP, *map(str, arguments)], text=True, capture_output=True,
+                          timeout=TIMEOUT_S, check=False)
+
+
 class RunTest(unittest.TestCase):
     """A test with scratch folders that are removed at its end."""
 
@@ -130,6 +135,13 @@ class RunTest(unittest.TestCase):
     def assert_exit(self, result, code):
         self.assertEqual(result.returncode, code,
                          f"{result.args}\nstdout: {result.stdout}\nstderr: {result.stderr}")
+
+    def document(self, result, *codes):
+        """The one JSON document on standard output."""
+        self.assertIn(result.returncode, codes or (0,), result.stderr)
+        document = json.loads(result.stdout)
+        self.assertEqual(document["format"], 1)
+        return document
 
 
 def wait_until(condition, seconds=60.0):

@@ -1,0 +1,104 @@
+"""Plans: they sum up, their remedies hold, their hashes name them, and every known model can be
+planned for every known target."""
+import pathlib
+import time
+
+from small_run import LONG, SANITIZED, RunTest, main, skep
+
+TREE = pathlib.Path(__file__).parents[2]
+TARGETS = sorted(path.stem for path in (TREE / "targets" / "profiles").glob("*.yaml"))
+CONFIGS = TREE / "tests" / "unit" / "model" / "configs"
+MODELS = sorted(CONFIGS.glob("*.json"))
+PLAN_SECONDS = 5 if not SANITIZED else 60  # about one on a machine that does nothing else
+
+
+class Plans(RunTest):
+    def overlaps(self, plan):
+        """Pairs of buffers that share bytes while both are alive; by a sweep of its own."""
+        found = []
+        for space in {extent["space"] for extent in plan["extents"]}:
+            extents = [extent for extent in plan["extents"] if extent["space"] == space]
+            extents.sort(key=lambda extent: extent["offset"])
+            for i, one in enumerate(extents):
+                for other in extents[i + 1:]:
+                    if other["offset"] >= one["offset"] + one["bytes"]:
+                        break
+                    if one["first"] < other["last"] and other["first"] < one["last"]:
+                        found.append((one["name"], other["name"]))
+        return found
+
+    def check_plan(self, plan):
+        for space in plan["spaces"]:
+            extents = [extent for extent in plan["extents"] if extent["space"] == space["name"]]
+            if extents:
+                self.assertEqual(max(e["offset"] + e["bytes"] for e in extents),
+                                 space["peak_bytes"])
+            self.assertLessEqual(space["bound_bytes"], space["peak_bytes"])
+        for extent in plan["extents"]:
+            self.assertEqual(extent["offset"] % extent["align"], 0)
+            self.assertLess(extent["first"], extent["last"])
+            self.assertLessEqual(extent["last"], plan["program_steps"])
+        self.assertEqual(self.overlaps(plan), [])
+        device = next(space for space in plan["spaces"] if space["name"] == "device")
+        room = device["capacity_bytes"] - sum(line["bytes"] for line in device["declared"])
+        if not plan["fits"] and device["peak_bytes"] > room:
+            self.assertEqual(sum(tenant["bytes"] for tenant in plan["blame"]["tenants"]),
+                             device["peak_bytes"])
+        return device
+
+    def check_remedies(self, arguments, plan):
+        """Each remedy, applied as overrides, fits, with the peak it promised."""
+        for remedy in plan["remedies"]:
+            changes = [f"{key}={value}" for key, value in remedy["change"].items()]
+            changed = skep("plan", *arguments, "--json", *changes)
+            self.assertEqual(changed.returncode, 0, f"{arguments} {changes}: {changed.stderr}")
+            device = self.check_plan(self.document(changed))
+            self.assertEqual(device["peak_bytes"], remedy["peak_bytes"])
+
+    def test_plans_sum_up_and_remedies_hold(self):
+        rows = [("gpt2", "rtx3060-12g", ["batch.microbatch=64"], 3),
+                ("gpt2-xl", "rtx4090-24g", ["batch.microbatch=4"], 3),
+                ("llama-3.2-1b", "rtx3060-12g", [], 3),
+                ("qwen2-0.5b", "rtx3090-24g", ["batch.microbatch=32"], 3),
+                ("gpt2", "h100-80g", [], 0), ("qwen3-0.6b", "h100-80g", [], 0)]
+        for model, target, overrides, code in rows:
+            with self.subTest(model=model, target=target):
+                arguments = [CONFIGS / f"{model}.json", "--target", target, *overrides]
+                result = skep("plan", *arguments, "--json")
+                plan = self.document(result, code)
+                self.assertEqual(plan["fits"], code == 0)
+                self.check_plan(plan)
+                if code == 3:
+                    self.assertRegex(result.stderr, rf"^skep: target {target}: ")
+                    self.check_remedies(arguments, plan)
+                    self.assertEqual(skep("plan", *arguments).returncode, 3)
+
+    def test_the_same_plan_has_the_same_hash_and_another_has_another(self):
+        model = CONFIGS / "gpt2.json"
+        hashes = [self.document(skep("plan", model, "--target", "h100-80g", "--json",
+                                     *overrides))["hash"]
+                  for overrides in ([], [], ["batch.microbatch=2"], ["optimizer.lr=0.1"])]
+        self.assertEqual(hashes[0], hashes[1])
+        self.assertNotEqual(hashes[0], hashes[2])
+        self.assertEqual(hashes[0], hashes[3], "the learning rate is no part of a program")
+
+    def check_pair(self, model, target):
+        began = time.monotonic()
+        result = skep("plan", model, "--target", target, "--json")
+        seconds = time.monotonic() - began
+        plan = self.document(result, 0, 3)
+        self.assertEqual(plan["fits"], result.returncode == 0)
+        self.assertLess(seconds, PLAN_SECONDS, f"{model.name} on {target}")
+
+    def test_every_model_and_every_target_can_be_planned(self):
+        """Each model on some target, each target with some model; all pairs when SKEP_LONG=1."""
+        self.assertGreater(len(MODELS), 30)
+        for i, model in enumerate(MODELS):
+            for k, target in enumerate(TARGETS):
+                if LONG or k == i % len(TARGETS):
+                    with self.subTest(model=model.name, target=target):
+                        self.check_pair(model, target)
+
+
+if __name__ == "__main__":
+    main()
