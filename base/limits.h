@@ -15,8 +15,8 @@ enum {
     VOCAB_MAX = 1 << 24,     /* token ids are int32; the largest published vocabulary is 262,144 */
     HIDDEN_MAX = 1 << 20,    /* with VOCAB_MAX: no tensor above 2^44 elements, no model 2^58 */
     FFN_MAX = 1 << 22,       /* four times HIDDEN_MAX */
-    HEADS_MAX = 1 << 12,     /* heads * head_dim stays below 2^24 */
-    HEAD_DIM_MAX = 1 << 12,  /* the same product */
+    HEADS_MAX = 1 << 12,     /* 32 times the most of a published model */
+    HEAD_DIM_MAX = 256,      /* the largest published one, and a tile row of attention */
     POSITIONS_MAX = 1 << 30, /* positions are int32, and so is one past the last */
     SEGMENTS_MAX = 10,       /* begin .. outer */
     RUN_KEYS_MAX = 96,       /* the keys of run.yaml */

@@ -4,6 +4,7 @@
 #define SKEP_KERNELS_ATTENTION_SIGHT_H
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "kernels/attention.h"
 #include "kernels/cpu/attention.h"
 
@@ -43,7 +44,7 @@ static inline int64_t attention_padded_dim(const struct attention_args *args) {
 static inline void attention_check(const struct attention_args *args) {
     ASSERT(args->rows >= 1 && args->time >= 1);
     ASSERT(args->kv_heads >= 1 && args->heads % args->kv_heads == 0);
-    ASSERT(args->head_dim >= 1 && args->head_dim <= ATTENTION_HEAD_DIM_MAX);
+    ASSERT(args->head_dim >= 1 && args->head_dim <= HEAD_DIM_MAX);
     ASSERT(args->window >= 0);
     ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
 }

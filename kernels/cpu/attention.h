@@ -20,7 +20,6 @@ enum {
     ATTENTION_STRIP = 16,    /* rows that are masked and trimmed together: one vector of maxima */
     ATTENTION_ROW_GROUP = 4, /* products take whole groups of rows */
     ATTENTION_KEY_TILE = 64, /* its transpose of 64 head dims fills a third of a 48 KiB L1 */
-    ATTENTION_HEAD_DIM_MAX = 256,
 };
 
 /* Where a block of tokens lies in a tensor: `rows` rows of `dim` elements. */
