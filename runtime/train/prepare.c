@@ -82,12 +82,15 @@ static enum status take_up(struct training *training, const struct snapshot *sna
     return OK;
 }
 
-static enum status first_state(struct training *training, struct fault *fault) {
+static enum status first_state(struct training *training, bool fresh, struct fault *fault) {
     struct session *session = &training->session;
     struct snapshot snapshot;
-    bool found;
-    enum status status = snapshot_find_newest(session->run.snapshot_folder, &session->region,
-                                              &snapshot, &found, fault);
+    bool found = false;
+    enum status status = OK;
+    if (!fresh) {
+        status = snapshot_find_newest(session->run.snapshot_folder, &session->region, &snapshot,
+                                      &found, fault);
+    }
     if (status == OK) {
         status = found ? take_up(training, &snapshot, fault) : session_weights(session, fault);
     }
@@ -107,7 +110,8 @@ static enum status read_config(const struct session *session, const char **text,
     return file_read_text(path, config, CONFIG_BYTES_MAX, length, fault);
 }
 
-static enum status make_writers(struct training *training, struct fault *fault) {
+/* The old run is set aside only when nothing of the new one can be refused any more. */
+static enum status make_writers(struct training *training, bool fresh, struct fault *fault) {
     struct session *session = &training->session;
     char *keys = region_alloc(&session->region, KEYS_BYTES, 1);
     struct text text = text_over(keys, KEYS_BYTES);
@@ -115,6 +119,20 @@ static enum status make_writers(struct training *training, struct fault *fault) 
     size_t config_length;
     run_describe(&session->run, false, &text);
     enum status status = read_config(session, &config, &config_length, fault);
+    if (status != OK) {
+        return status;
+    }
+    struct weights_save_args save = {.folder = session->run.export,
+                                     .model_folder = session->model_folder,
+                                     .config_text = config,
+                                     .config_length = config_length,
+                                     .pieces = training->groups[0].pieces,
+                                     .piece_count = training->groups[0].piece_count,
+                                     .dtype = (enum dtype)session->run.params};
+    status = weights_save_plan(&save, &session->region, &training->export, fault);
+    if (status == OK && fresh) {
+        status = run_set_aside(&session->run, fault);
+    }
     if (status != OK) {
         return status;
     }
@@ -132,14 +150,7 @@ static enum status make_writers(struct training *training, struct fault *fault) 
         return status;
     }
     training->save_seconds = (double)training->writer.bytes / DISK_BYTES_PER_S;
-    struct weights_save_args save = {.folder = session->run.export,
-                                     .model_folder = session->model_folder,
-                                     .config_text = config,
-                                     .config_length = config_length,
-                                     .pieces = training->groups[0].pieces,
-                                     .piece_count = training->groups[0].piece_count,
-                                     .dtype = (enum dtype)session->run.params};
-    return weights_save_plan(&save, &session->region, &training->export, fault);
+    return OK;
 }
 
 static enum status build_program(struct training *training, struct fault *fault) {
@@ -156,9 +167,6 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
     training->saved_step = training->evaluated_step = -1;
     training->metrics.fd = -1;
     enum status status = run_lock(&session->run, &training->lock_fd, fault);
-    if (status == OK && fresh) {
-        status = run_set_aside(&session->run, fault);
-    }
     if (status == OK) {
         status = open_all_data(training, fault);
     }
@@ -167,10 +175,10 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
     }
     if (status == OK) {
         make_groups(training);
-        status = first_state(training, fault);
+        status = first_state(training, fresh, fault);
     }
     if (status == OK) {
-        status = make_writers(training, fault);
+        status = make_writers(training, fresh, fault);
     }
     if (status == OK) {
         status = metrics_open(session->run.metrics, &training->metrics, fault);

@@ -179,6 +179,15 @@ class BadInput(RunTest):
         result = folder.run("eval", "run.yaml", "--data", "train.u16")
         self.assert_exit(result, 2)
 
+    def test_what_is_refused_with_fresh_leaves_the_old_run_in_place(self):
+        folder = self.folder(steps=2)
+        self.assert_exit(folder.train(), 0)
+        (folder.path / "thesis").mkdir()
+        (folder.path / "thesis" / "text").write_text("of years")
+        for override, word in [("data.train=gone.u16", "gone.u16"), ("init=weights", "weights"),
+                               ("export=thesis", "thesis")]:
+            self.refused(folder, ["train", "run.yaml", "--fresh", override], word)
+
     def test_keys(self):
         folder = self.folder()
         good = (folder.path / "run.yaml").read_text()
