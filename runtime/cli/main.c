@@ -119,10 +119,7 @@ static int asks_for_help(const char *word) {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-int main(int argc, char **argv) {
-    int verbosity;
-    argc = take_verbosity(argc, argv, &verbosity);
-    log_init(verbosity);
+static int dispatch(int argc, char **argv) {
     if (argc < 2 || asks_for_help(argv[1])) {
         return argc < 2 ? (help_all(), 2) : help_all();
     }
@@ -143,4 +140,22 @@ int main(int argc, char **argv) {
         }
     }
     return row->run(argc - 1, argv + 1);
+}
+
+/* A report that a full disk cut short is a failure, whichever command made it. */
+static int check_output(int code) {
+    struct fault fault;
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || code != 0) {
+        return code;
+    }
+    fault_set(&fault, STATUS_FAILED, "standard output", NULL, "cannot be written");
+    fault_print(&fault, STDERR_FILENO);
+    return 1;
+}
+
+int main(int argc, char **argv) {
+    int verbosity;
+    argc = take_verbosity(argc, argv, &verbosity);
+    log_init(verbosity);
+    return check_output(dispatch(argc, argv));
 }

@@ -188,6 +188,16 @@ class BadInput(RunTest):
                                ("export=thesis", "thesis")]:
             self.refused(folder, ["train", "run.yaml", "--fresh", override], word)
 
+    def test_a_report_that_cannot_be_written_is_a_failure(self):
+        folder = self.folder()
+        for arguments in (["help", "keys"], ["plan", "run.yaml"], ["plan", "run.yaml", "--json"],
+                          ["inspect", "model"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                result = subprocess.run(folder.command(*arguments), cwd=folder.path, stdout=full,
+                                        stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+            self.assert_exit(result, 1)
+            self.assertIn("standard output", result.stderr)
+
     def test_keys(self):
         folder = self.folder()
         good = (folder.path / "run.yaml").read_text()
