@@ -53,6 +53,8 @@ def parse_arguments():
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--eval-every", type=int, default=200)
+    parser.add_argument("--samples", help="rows of bench/sample_order, {seed} in the name: the same"
+                        " tokens in the same order as Skep; random windows without it")
     parser.add_argument("--json", type=pathlib.Path, help="also write the figures here")
     return parser.parse_args()
 
@@ -97,6 +99,15 @@ def draw_windows(text, generator, arguments):
     return torch.stack([text[start : start + arguments.sequence + 1] for start in starts.tolist()])
 
 
+def sample_rows(seed, arguments):
+    """[steps, rows, sequence + 1] as bench/sample_order wrote them, or None."""
+    if arguments.samples is None:
+        return None
+    raw = pathlib.Path(arguments.samples.format(seed=seed)).read_bytes()
+    ids = torch.frombuffer(bytearray(raw), dtype=torch.int32).long()
+    return ids.view(-1, arguments.rows, arguments.sequence + 1)
+
+
 def loss_of(model, windows):
     """Mean over every byte of each window but its first: `sequence` predictions a row."""
     logits = model(windows[:, :-1], use_cache=False).logits
@@ -119,11 +130,14 @@ def train(seed, config, texts, arguments):
     model = make_model(config, seed)
     optimizer = make_optimizer(model, arguments.lr)
     generator = torch.Generator().manual_seed(seed)
+    rows = sample_rows(seed, arguments)
     curve = []
     for step in range(arguments.stop):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, arguments)
-        loss = loss_of(model, draw_windows(texts["train"], generator, arguments))
+        windows = (draw_windows(texts["train"], generator, arguments) if rows is None
+                   else rows[step])
+        loss = loss_of(model, windows)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
