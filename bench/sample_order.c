@@ -1,5 +1,5 @@
-/* sample_order: the rows that a run of Skep trains on, in order, so that another program can train on
- * the same ones.
+/* sample_order: the rows that a run of Skep trains on, in order, so that another program can train
+ * on the same ones.
  *
  *   sample_order RUN.yaml COUNT [key=value...] > rows.i32
  *

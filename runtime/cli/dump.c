@@ -233,7 +233,11 @@ static enum status write_out(struct dump *dump) {
                               .bytes = STAGING_BYTES};
     tensor_file_plan(slash == NULL ? dump->out_path : slash + 1, dump->sources, dump->source_count,
                      &dump->session.region, &file);
-    return tensor_file_write(&file, folder, &staging, &dump->fault);
+    enum status status = tensor_file_write(&file, folder, &staging, &dump->fault);
+    if (status != OK) {
+        unlink(dump->out_path); /* half a file must not pass for a whole one */
+    }
+    return status;
 }
 
 static enum status run_dump(struct dump *dump) {

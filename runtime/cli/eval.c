@@ -29,18 +29,25 @@ static enum status evaluate(struct evaluation *evaluation, struct evaluation_res
         status = session_bind(session, fault);
     }
     if (status == OK) {
-        status = session_weights(session, fault);
+        status = session_trained_weights(session, fault);
     }
     struct step_source source = {.data = &evaluation->data};
     return status == OK ? evaluate_data(session, &source, 0, result, fault) : status;
+}
+
+/* JSON has no infinities: what is not finite is null. */
+static const char *json_number(double value, char buffer[static 32]) {
+    snprintf(buffer, 32, isfinite(value) ? "%.9g" : "null", value);
+    return buffer;
 }
 
 static void print_result(const struct evaluation_result *result, bool json) {
     double loss = result->loss;
     long long tokens = (long long)result->tokens;
     if (json) {
-        printf("{\"format\": 1, \"loss\": %.9g, \"perplexity\": %.9g, \"tokens\": %lld}\n", loss,
-               exp(loss), tokens);
+        char number[2][32];
+        printf("{\"format\": 1, \"loss\": %s, \"perplexity\": %s, \"tokens\": %lld}\n",
+               json_number(loss, number[0]), json_number(exp(loss), number[1]), tokens);
     } else {
         printf("loss %.4f, perplexity %.2f over %lld tokens\n", loss, exp(loss), tokens);
     }

@@ -91,7 +91,7 @@ static enum status run(struct request *request) {
         status = session_bind(session, fault);
     }
     if (status == OK) {
-        status = session_weights(session, fault);
+        status = session_trained_weights(session, fault);
     }
     if (status != OK) {
         return status;

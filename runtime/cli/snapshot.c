@@ -62,6 +62,10 @@ static enum status run_verify(struct tool *tool) {
     if (status != OK) {
         return status;
     }
+    if (count == 0) {
+        return fault_set(&tool->fault, STATUS_INPUT, tool->folder,
+                         "name the folder of a run's snapshots", "it holds no snapshots");
+    }
     for (int i = 0; i < count; i++) {
         if (listed[i].readable) {
             listed[i].readable = snapshot_verify(listed[i].snapshot.path, &tool->region,

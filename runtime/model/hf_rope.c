@@ -72,6 +72,10 @@ static enum status read_kind(const struct json_node *object, enum rope_kind *kin
     if (status != OK) {
         return status;
     }
+    if (!json_has(object, key) && json_has(object, "factor")) {
+        return json_fault_member(object, "factor", fault,
+                                 "scales nothing without a rope_type: linear or llama3");
+    }
     for (size_t i = 0; i < ARRAY_COUNT(TYPES); i++) {
         if (strcmp(name, TYPES[i].name) == 0) {
             *kind = TYPES[i].kind;

@@ -87,11 +87,13 @@ static enum status save(struct training *training, struct fault *fault) {
     if (training->saved_step == training->step) {
         return OK;
     }
-    const struct snapshot_value cursor = {.name = "cursor", .value = (uint64_t)training->cursor};
+    const struct snapshot_value values[] = {
+        {.name = "cursor", .value = (uint64_t)training->cursor},
+        {.name = "windows", .value = (uint64_t)training->train.window_count}};
     struct snapshot_state state = {.step = training->step,
                                    .seed = (uint64_t)training->session.run.seed,
-                                   .values = &cursor,
-                                   .value_count = 1};
+                                   .values = values,
+                                   .value_count = ARRAY_COUNT(values)};
     struct staging staging = session_staging(&training->session);
     int64_t begin_ns = clock_monotonic_ns();
     program_run(&training->session.bound, SEGMENT_SNAPSHOT);

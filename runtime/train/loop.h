@@ -18,6 +18,8 @@ struct training {
     struct snapshot_writer writer;
     struct snapshot_group groups[TRAINING_GROUPS];
     struct weights_save export;
+    const char *config_text; /* config.json as it stands in the model folder */
+    size_t config_length;
     int lock_fd;
     int64_t step;              /* completed */
     int64_t saved_step;        /* of the newest snapshot; -1: none */

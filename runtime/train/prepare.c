@@ -59,11 +59,62 @@ static void make_groups(struct training *training) {
     }
 }
 
+static enum status read_config(struct training *training, struct fault *fault) {
+    struct session *session = &training->session;
+    char path[2 * PATH_BYTES];
+    char *config = region_alloc(&session->region, CONFIG_BYTES_MAX, 1);
+    if (session->model_folder[0] == '\0') {
+        snprintf(path, sizeof path, "%s", session->run.model);
+    } else {
+        file_join(session->model_folder, "config.json", path, sizeof path);
+    }
+    training->config_text = config;
+    return file_read_text(path, config, CONFIG_BYTES_MAX, &training->config_length, fault);
+}
+
+static enum status same_model(const struct training *training, const struct snapshot *snapshot,
+                              struct fault *fault) {
+    char path[2 * PATH_BYTES];
+    struct region region = {0};
+    size_t length;
+    char *config = region_alloc(&region, CONFIG_BYTES_MAX, 1);
+    file_join(snapshot->path, "config.json", path, sizeof path);
+    enum status status = file_read_text(path, config, CONFIG_BYTES_MAX, &length, fault);
+    if (status == OK &&
+        (length != training->config_length || memcmp(config, training->config_text, length) != 0)) {
+        status = fault_set(fault, STATUS_INPUT, training->session.run.model,
+                           "put the old config.json back, or start anew with --fresh",
+                           "config.json is not the one of %s", path);
+    }
+    region_finish(&region);
+    return status;
+}
+
+/* Samples are found by counting windows: with another count the cursor would mean other text. */
+static enum status same_data(const struct training *training, const struct snapshot *snapshot,
+                             struct fault *fault) {
+    uint64_t windows;
+    if (snapshot_find_value(snapshot, "windows", &windows) &&
+        windows != (uint64_t)training->train.window_count) {
+        return fault_set(fault, STATUS_INPUT, "data.train",
+                         "put the old data back, or start anew with --fresh",
+                         "the data hold %lld rows now, the snapshot's run had %llu",
+                         (long long)training->train.window_count, (unsigned long long)windows);
+    }
+    return OK;
+}
+
 static enum status take_up(struct training *training, const struct snapshot *snapshot,
                            struct fault *fault) {
     struct session *session = &training->session;
     uint64_t cursor;
     enum status status = run_same_keys(&session->run, snapshot, &session->region, fault);
+    if (status == OK) {
+        status = same_model(training, snapshot, fault);
+    }
+    if (status == OK) {
+        status = same_data(training, snapshot, fault);
+    }
     if (status == OK) {
         status = snapshot_load(snapshot, training->groups, TRAINING_GROUPS, fault);
     }
@@ -97,39 +148,20 @@ static enum status first_state(struct training *training, bool fresh, struct fau
     return status;
 }
 
-static enum status read_config(const struct session *session, const char **text, size_t *length,
-                               struct fault *fault) {
-    char path[2 * PATH_BYTES];
-    char *config = region_alloc((struct region *)&session->region, CONFIG_BYTES_MAX, 1);
-    if (session->model_folder[0] == '\0') {
-        snprintf(path, sizeof path, "%s", session->run.model);
-    } else {
-        file_join(session->model_folder, "config.json", path, sizeof path);
-    }
-    *text = config;
-    return file_read_text(path, config, CONFIG_BYTES_MAX, length, fault);
-}
-
 /* The old run is set aside only when nothing of the new one can be refused any more. */
 static enum status make_writers(struct training *training, bool fresh, struct fault *fault) {
     struct session *session = &training->session;
     char *keys = region_alloc(&session->region, KEYS_BYTES, 1);
     struct text text = text_over(keys, KEYS_BYTES);
-    const char *config;
-    size_t config_length;
     run_describe(&session->run, false, &text);
-    enum status status = read_config(session, &config, &config_length, fault);
-    if (status != OK) {
-        return status;
-    }
     struct weights_save_args save = {.folder = session->run.export,
                                      .model_folder = session->model_folder,
-                                     .config_text = config,
-                                     .config_length = config_length,
+                                     .config_text = training->config_text,
+                                     .config_length = training->config_length,
                                      .pieces = training->groups[0].pieces,
                                      .piece_count = training->groups[0].piece_count,
                                      .dtype = (enum dtype)session->run.params};
-    status = weights_save_plan(&save, &session->region, &training->export, fault);
+    enum status status = weights_save_plan(&save, &session->region, &training->export, fault);
     if (status == OK && fresh) {
         status = run_set_aside(&session->run, fault);
     }
@@ -140,8 +172,8 @@ static enum status make_writers(struct training *training, bool fresh, struct fa
                                  .keep = (int)session->run.snapshot_keep,
                                  .groups = training->groups,
                                  .group_count = TRAINING_GROUPS,
-                                 .config_text = config,
-                                 .config_length = config_length,
+                                 .config_text = training->config_text,
+                                 .config_length = training->config_length,
                                  .model_folder = session->model_folder,
                                  .keys = keys,
                                  .plan_hash = session->program.hash};
@@ -175,6 +207,9 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
     }
     if (status == OK) {
         make_groups(training);
+        status = read_config(training, fault);
+    }
+    if (status == OK) {
         status = first_state(training, fresh, fault);
     }
     if (status == OK) {

@@ -138,10 +138,31 @@ static enum status try_together(const struct session *session, enum purpose purp
     return status;
 }
 
+/* Every way of lowering, as far as each goes: when not even that fits, nothing will. */
+static enum status plan_least(const struct session *session, enum purpose purpose, bool *fits,
+                              struct fault *fault) {
+    struct trial trial;
+    struct remedy_change change;
+    uint64_t peak;
+    trial_init(&trial, session, purpose);
+    for (size_t i = 0; i < ARRAY_COUNT(LOWERS); i++) {
+        while (LOWERS[i](&trial.session.run, &session->blueprint, &change)) {
+        }
+    }
+    enum status status = plan_trial(&trial, fits, &peak, fault);
+    region_finish(&trial.session.region);
+    return status;
+}
+
 enum status remedies_find(const struct session *session, enum purpose purpose,
                           struct remedy *remedies, int *count, struct fault *fault) {
     int found_count = 0;
     bool found;
+    enum status least = plan_least(session, purpose, &found, fault);
+    if (least != OK || !found) {
+        *count = 0;
+        return least;
+    }
     for (size_t i = 0; i < ARRAY_COUNT(LOWERS); i++) {
         enum status status =
             try_single(session, purpose, LOWERS[i], &remedies[found_count], &found, fault);

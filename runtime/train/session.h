@@ -50,6 +50,12 @@ MUST_CHECK enum status session_bind(struct session *session, struct fault *fault
  * errors  those of weights_load */
 MUST_CHECK enum status session_weights(struct session *session, struct fault *fault);
 
+/* session_trained_weights: what the run has learned so far: parameters of its newest good snapshot,
+ * which is named in the log; without one, or for a bare model, as session_weights.
+ * limits  a program without training
+ * errors  STATUS_INPUT also when there is no snapshot and the run begins from random weights */
+MUST_CHECK enum status session_trained_weights(struct session *session, struct fault *fault);
+
 /* session_piece: one copy of parameter `index`, whole. */
 struct tensor_piece session_piece(const struct session *session, int index, enum param_view view);
 

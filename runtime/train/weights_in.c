@@ -1,4 +1,7 @@
 /* weights_in: parameters into the arena, from a model's folder or at random. */
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/checkpoint/snapshot.h"
 #include "runtime/checkpoint/weights.h"
 #include "runtime/model/init.h"
 #include "runtime/train/session.h"
@@ -68,6 +71,57 @@ enum status session_weights(struct session *session, struct fault *fault) {
                                      .piece_count = count,
                                      .staging = session_staging(session)};
     return weights_load(&args, fault);
+}
+
+/* A snapshot's weights are fp32; they are rounded once if less computes. */
+static enum status load_snapshot(struct session *session, const struct snapshot *snapshot,
+                                 struct fault *fault) {
+    struct safetensors file;
+    char path[2 * PATH_BYTES];
+    file_join(snapshot->path, "weights.safetensors", path, sizeof path);
+    enum status status = safetensors_open(path, &session->region, &file, fault);
+    if (status != OK) {
+        return status;
+    }
+    struct staging staging = session_staging(session);
+    for (int i = 0; i < session->blueprint.param_count && status == OK; i++) {
+        struct tensor_piece piece = session_piece(session, i, VIEW_PARAMS);
+        const struct safetensors_entry *entry = safetensors_find(&file, piece.name);
+        if (entry == NULL || entry->elements != piece_elements(&piece)) {
+            status = fault_set(fault, STATUS_INPUT, path, "the model's config was changed since",
+                               "%s: %s", piece.name, entry == NULL ? "missing" : "another shape");
+            break;
+        }
+        struct piece_place place = {
+            .fd = file.fd, .path = path, .at = file.data_at + entry->begin, .dtype = DTYPE_F32};
+        status = piece_read(&place, &piece, true, &staging, fault);
+    }
+    safetensors_close(&file);
+    return status;
+}
+
+enum status session_trained_weights(struct session *session, struct fault *fault) {
+    struct snapshot snapshot;
+    bool found = false;
+    const struct run *run = &session->run;
+    if (run->place[0] == '\0') {
+        return session_weights(session, fault); /* a bare model is what it is */
+    }
+    enum status status =
+        snapshot_find_newest(run->snapshot_folder, &session->region, &snapshot, &found, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (found) {
+        log_line(LOG_INFO, "weights of %s", snapshot.path);
+        return load_snapshot(session, &snapshot, fault);
+    }
+    if (run->init == INIT_RANDOM) {
+        return fault_set(fault, STATUS_INPUT, run->snapshot_folder, "train first",
+                         "the run has no snapshot yet and begins from random weights");
+    }
+    log_line(LOG_INFO, "no snapshot yet: weights of %s", run->model);
+    return session_weights(session, fault);
 }
 
 void session_round_params(struct session *session) {
