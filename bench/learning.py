@@ -55,6 +55,8 @@ def parse_arguments():
     parser.add_argument("--eval-every", type=int, default=200)
     parser.add_argument("--samples", help="rows of bench/sample_order, {seed} in the name: the same"
                         " tokens in the same order as Skep; random windows without it")
+    parser.add_argument("--weights", help="model folder to begin from, {seed} in the name; random"
+                        " weights of PyTorch's own without it")
     parser.add_argument("--json", type=pathlib.Path, help="also write the figures here")
     return parser.parse_args()
 
@@ -63,11 +65,16 @@ def bytes_of(path):
     return torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8).long()
 
 
-def make_model(config, seed):
+def make_model(config, seed, weights):
     torch.manual_seed(seed)
-    model = transformers.AutoModelForCausalLM.from_config(
-        transformers.AutoConfig.for_model(**config), attn_implementation="sdpa"
-    )
+    if weights is None:
+        model = transformers.AutoModelForCausalLM.from_config(
+            transformers.AutoConfig.for_model(**config), attn_implementation="sdpa"
+        )
+    else:
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            weights.format(seed=seed), attn_implementation="sdpa"
+        )
     model.train()
     return model
 
@@ -127,7 +134,7 @@ def validation_loss(model, text, arguments):
 
 def train(seed, config, texts, arguments):
     """[[step, validation loss]]; the last entry is the result."""
-    model = make_model(config, seed)
+    model = make_model(config, seed, arguments.weights)
     optimizer = make_optimizer(model, arguments.lr)
     generator = torch.Generator().manual_seed(seed)
     rows = sample_rows(seed, arguments)
