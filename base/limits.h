@@ -9,6 +9,7 @@ enum {
     NAME_BYTES = 128,        /* longest parameter name of the known families is below 80 */
     PATH_BYTES = 4096,       /* PATH_MAX */
     THREADS_MAX = 256,       /* one pool per process */
+    RANKS_MAX = 1024,        /* of one site; tables of ranks are this long */
     LANES_MAX = 4,           /* compute, collective, copy, net */
     OPERANDS_MAX = 12,       /* attention backward: 6 in, 3 out, positions, 2 spare */
     LAYERS_MAX = 1024,       /* the deepest published decoder has 126 */

@@ -38,6 +38,12 @@ static const struct op_row ROWS[OP_KIND_COUNT] = {
     [OP_CAST] = {"cast", 2, {R, W}},
     [OP_COPY] = {"copy", 2, {R, W}},
     [OP_HOST] = {"host", 1, {U}},
+    [OP_ALL_GATHER] = {"all_gather", 1, {U}},
+    [OP_REDUCE_SCATTER] = {"reduce_scatter", 2, {R, U}},
+    [OP_ACCUMULATE] = {"accumulate", 2, {R, U}},
+    [OP_TALLY_OUT] = {"tally_out", 2, {R, W}},
+    [OP_TALLY_IN] = {"tally_in", 2, {R, U}},
+    [OP_RELEASE] = {"release", 1, {U}},
 };
 
 #undef R

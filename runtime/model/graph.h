@@ -65,6 +65,13 @@ enum op_kind {
     OP_CAST,          /* in -> out */
     OP_COPY,          /* in -> out, between spaces */
     OP_HOST,          /* the host works here with the extents named: a load, a snapshot */
+    /* Between the ranks of a site: on the collective lane. Own slots by rank_stride. */
+    OP_ALL_GATHER,     /* slots+: own slot in, all slots out */
+    OP_REDUCE_SCATTER, /* slots, own slot+ (of another extent when the wire is bf16) */
+    OP_ACCUMULATE,     /* sums, accumulated+ (compute lane, f32) */
+    OP_TALLY_OUT,      /* scalars -> own slot of the tallies (compute lane) */
+    OP_TALLY_IN,       /* tallies, scalars+: counts, losses and norms of all ranks (compute lane) */
+    OP_RELEASE,        /* bytes+: nothing runs; earlier uses on other lanes end before it */
     OP_KIND_COUNT
 };
 

@@ -37,16 +37,35 @@ struct segment {
     int64_t repeat;      /* how often a step runs it (accumulation); 1 elsewhere */
 };
 
-enum lane { LANE_COMPUTE, LANE_COPY, LANE_COUNT };
+enum lane { LANE_COMPUTE, LANE_COLLECTIVE, LANE_COPY, LANE_COUNT };
 _Static_assert((int)LANE_COUNT <= (int)LANES_MAX, "vector clocks have room for every lane");
 
 enum { EXTENT_NONE = -1, EVENT_NONE = 0, WAITS_MAX = 2 };
 
-/* Bytes [offset, offset + bytes) of an extent. */
+/* Which of a rank's indices an operand depends on; also the communicator's groups, in this order.
+ * */
+enum rank_axis {
+    AXIS_SHARD,     /* ranks that split one replica's units */
+    AXIS_REPLICATE, /* ranks that hold the same shard */
+    AXIS_WORLD,     /* all ranks of the site: replicate-major */
+    AXIS_COUNT
+};
+
+/* Bytes [offset, offset + bytes) of an extent; with a stride the bytes begin `stride` times this
+ * rank's index along `axis` later: a rank's own slot. All ranks have one plan; only bind knows the
+ * rank. */
 struct operand {
     int extent; /* EXTENT_NONE: absent */
     enum access access;
-    uint64_t offset, bytes;
+    enum rank_axis axis;
+    uint64_t offset, bytes, stride;
+};
+
+/* A call of contract A (transport/collective.h) between the ranks of `axis`. */
+struct collective_args {
+    enum rank_axis axis;
+    enum dtype wire;
+    uint64_t slot_bytes; /* as collective_call has it */
 };
 
 union kernel_args {
@@ -66,6 +85,7 @@ union kernel_args {
     } cast;
     int64_t count;   /* gradient norm: elements; zero, copy: bytes */
     float clip_norm; /* clip */
+    struct collective_args collective;
 };
 
 struct instruction {

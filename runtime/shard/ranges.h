@@ -1,0 +1,60 @@
+/* ranges: any layout of a tensor or flat buffer over ranks to any other, as copies of ranges:
+ * loading at another world size, resharding, export. */
+#ifndef SKEP_SHARD_RANGES_H
+#define SKEP_SHARD_RANGES_H
+
+#include "base/region.h"
+#include "runtime/shard/unit.h"
+
+/* How one dimension of a tensor lies over one dimension of a mesh. */
+enum placement_kind {
+    PLACEMENT_REPLICATE, /* whole on every rank */
+    PLACEMENT_SHARD,     /* dimension `dim` in chunks of ceil(n / ranks); the last may be short or
+                            empty */
+};
+struct placement {
+    enum placement_kind kind;
+    int dim;
+};
+
+/* A tensor over a mesh: one placement for each dimension of the mesh, applied in order. */
+struct tensor_layout {
+    int rank;
+    int64_t shape[4];
+    int mesh_dims;
+    int mesh_sizes[4];
+    struct placement placements[4];
+};
+
+/* Elements [from, from + count) of the source rank's local buffer become [to, to + count) of the
+ * target rank's. */
+struct range_copy {
+    int source, target; /* cells of either mesh, row-major */
+    int64_t from, to, count;
+};
+
+/* ranges_local_elements: what cell `cell` holds. */
+int64_t ranges_local_elements(const struct tensor_layout *layout, int cell);
+
+/* ranges_between: the copies that fill cell `target` of `to` from cells of `from`: each element
+ * once, merged where they touch, in the target's order; among replicas the nearest cell (same index
+ * modulo) is the source.
+ * memory  *copies in `region`
+ * limits  same shape in both */
+int ranges_between(const struct tensor_layout *from, const struct tensor_layout *to, int target,
+                   struct region *region, struct range_copy **copies);
+
+/* A part of one parameter that lies in a rank's shard of its unit. */
+struct shard_part {
+    int param;
+    int64_t first, count; /* elements of the parameter, row-major */
+    int64_t offset;       /* elements from the shard's beginning */
+};
+
+/* shard_parts: the parameters, or parts of them, in elements [range.begin, range.end) of a unit's
+ * flat buffer, in order; padding is no part.
+ * parts  room for unit->slot_count; gives how many */
+int shard_parts(const struct unit_table *table, int unit, struct unit_range range,
+                struct shard_part *parts);
+
+#endif
