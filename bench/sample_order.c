@@ -18,7 +18,7 @@ static enum status write_rows(struct session *session, int64_t count, struct fau
     const struct run *run = &session->run;
     struct token_data data;
     enum status status =
-        data_open_run(run, run->train, session->blueprint.vocab, &session->region, &data, fault);
+        data_open_run(run, &run->train, session->blueprint.vocab, &session->region, &data, fault);
     if (status != OK) {
         return status;
     }

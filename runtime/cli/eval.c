@@ -19,7 +19,8 @@ static enum status evaluate(struct evaluation *evaluation, struct evaluation_res
                             struct fault *fault) {
     struct session *session = &evaluation->session;
     const struct run *run = &session->run;
-    const char *wanted = evaluation->data_path != NULL ? evaluation->data_path : run->validation;
+    const struct path_list named = {.paths = &evaluation->data_path, .count = 1};
+    const struct path_list *wanted = evaluation->data_path != NULL ? &named : &run->validation;
     enum status status = data_open_run(run, wanted, session->blueprint.vocab, &session->region,
                                        &evaluation->data, fault);
     if (status == OK) {

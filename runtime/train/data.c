@@ -113,7 +113,7 @@ enum status data_open(const struct data_options *options, struct region *region,
     return OK;
 }
 
-enum status data_open_run(const struct run *run, const char *wanted, int64_t vocab,
+enum status data_open_run(const struct run *run, const struct path_list *wanted, int64_t vocab,
                           struct region *region, struct token_data *data, struct fault *fault) {
     struct data_options options = {.format = run->data_format,
                                    .sequence = run->sequence,

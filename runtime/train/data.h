@@ -54,11 +54,11 @@ MUST_CHECK enum status data_open(const struct data_options *options, struct regi
 
 /* data_open_run: the files that `wanted` lists, read as the run's settings say, for a model of
  * `vocab` tokens.
- * wanted  run->train, run->validation or a --data argument
+ * wanted  run->train, run->validation or what --data names
  * errors  those of path_list_expand and data_open */
 struct run;
-MUST_CHECK enum status data_open_run(const struct run *run, const char *wanted, int64_t vocab,
-                                     struct region *region, struct token_data *data,
+MUST_CHECK enum status data_open_run(const struct run *run, const struct path_list *wanted,
+                                     int64_t vocab, struct region *region, struct token_data *data,
                                      struct fault *fault);
 
 /* data_next: the window that the endless shuffled stream gives next; *cursor, 0 at first, moves on

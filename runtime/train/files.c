@@ -2,10 +2,9 @@
 
 #include "base/file.h"
 #include "base/limits.h"
-#include "runtime/train/list.h"
 
 #include <glob.h>
-#include <stdio.h>
+#include <string.h>
 
 /* Adds what a path stands for to `found`. A path that is no pattern stands for itself, so that
  * whoever opens it can say why that fails. */
@@ -35,21 +34,16 @@ static void copy_paths(const glob_t *found, struct region *region, struct path_l
     }
 }
 
-enum status path_list_expand(const char *wanted, struct region *region, struct path_list *list,
-                             struct fault *fault) {
+enum status path_list_expand(const struct path_list *wanted, struct region *region,
+                             struct path_list *list, struct fault *fault) {
     glob_t found = {0};
     enum status status = OK;
-    struct list_item item;
-    const char *at = wanted == NULL ? "" : wanted;
-    for (bool first = true; status == OK && list_next(&at, &item); first = false) {
-        char path[PATH_BYTES];
-        if (item.length == 0 || item.length >= sizeof path) {
-            status = fault_set(fault, STATUS_INPUT, "data", NULL, "a path of %zu characters",
-                               item.length);
-            break;
-        }
-        snprintf(path, sizeof path, "%.*s", (int)item.length, item.text);
-        status = add_matches(path, first, &found, fault);
+    for (int i = 0; i < wanted->count && status == OK; i++) {
+        size_t length = strlen(wanted->paths[i]);
+        status =
+            length > 0 && length < PATH_BYTES
+                ? add_matches(wanted->paths[i], i == 0, &found, fault)
+                : fault_set(fault, STATUS_INPUT, "data", NULL, "a path of %zu characters", length);
     }
     if (status == OK && found.gl_pathc > FILES_MAX) {
         status = fault_set(fault, STATUS_INPUT, "data", "join small files",

@@ -12,13 +12,12 @@ struct path_list {
     int count;
 };
 
-/* path_list_expand: comma-separated paths, each of which may be a pattern with * ? [ ]; a pattern's
- * matches are sorted. The name of a file that exists is never taken for a pattern. NULL or "" gives
- * an empty list.
+/* path_list_expand: paths, each of which may be a pattern with * ? [ ]; a pattern's matches are
+ * sorted. The name of a file that exists is never taken for a pattern.
  * memory  in `region`
- * errors  STATUS_INPUT: a pattern without a match, a path longer than PATH_BYTES, more than
- *         FILES_MAX files; *list is then untouched */
-MUST_CHECK enum status path_list_expand(const char *wanted, struct region *region,
+ * errors  STATUS_INPUT: a pattern without a match, a path that is empty or not shorter than
+ *         PATH_BYTES, more than FILES_MAX files; *list is then untouched */
+MUST_CHECK enum status path_list_expand(const struct path_list *wanted, struct region *region,
                                         struct path_list *list, struct fault *fault);
 
 #endif

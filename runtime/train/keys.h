@@ -17,7 +17,7 @@ enum key_type {
     KEY_MODEL,   /* const char *: a path as below, or org/name when there is no such folder */
     KEY_PROFILE, /* const char *: a path when it has a '/' or ends in .yaml, else a name */
     KEY_PATH,    /* const char *: in a run file relative to it */
-    KEY_PATHS    /* const char *: comma-separated, each as above */
+    KEY_PATHS    /* struct path_list: each as above */
 };
 
 /* Shared keys are mathematics: a swarm's members agree on them. Local ones may differ. */

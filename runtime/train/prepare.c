@@ -14,10 +14,10 @@ enum { KEYS_BYTES = 64 * 1024 };
 
 static const double DISK_BYTES_PER_S = 200e6; /* a slow SATA disk; until a save was measured */
 
-static enum status open_data(struct training *training, const char *wanted, const char *key,
-                             struct token_data *data, struct fault *fault) {
+static enum status open_data(struct training *training, const struct path_list *wanted,
+                             const char *key, struct token_data *data, struct fault *fault) {
     struct session *session = &training->session;
-    if (wanted == NULL) {
+    if (wanted->count == 0) {
         char remedy[NAME_BYTES];
         snprintf(remedy, sizeof remedy, "name token files in %s", key);
         return fault_set(fault, STATUS_INPUT, session->run.place, remedy, "there is no data");
@@ -29,9 +29,9 @@ static enum status open_data(struct training *training, const char *wanted, cons
 static enum status open_all_data(struct training *training, struct fault *fault) {
     struct session *session = &training->session;
     enum status status =
-        open_data(training, session->run.train, "data.train", &training->train, fault);
-    if (status == OK && session->run.validation != NULL) {
-        status = open_data(training, session->run.validation, "data.validation",
+        open_data(training, &session->run.train, "data.train", &training->train, fault);
+    if (status == OK && session->run.validation.count > 0) {
+        status = open_data(training, &session->run.validation, "data.validation",
                            &training->validation, fault);
     }
     return status;

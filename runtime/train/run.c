@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/yaml.h"
 #include "runtime/train/keys.h"
+#include "runtime/train/list.h"
 #include "runtime/train/setting.h"
 
 #include <stdio.h>
@@ -22,13 +23,45 @@ static bool is_null(const struct yaml_node *node) {
     return node->plain && (strcmp(node->text, "null") == 0 || strcmp(node->text, "~") == 0);
 }
 
+static enum status check_item(const struct yaml_document *document, const struct yaml_node *item,
+                              struct fault *fault) {
+    return item->kind == YAML_SCALAR && item->text[0] != '\0'
+               ? OK
+               : yaml_refuse(document, item, fault, NULL, "is not a plain value");
+}
+
+/* The items of a list of paths, of which a comma is a part as good as any; a single value is a list
+ * of one. */
+static enum status collect_items(const struct yaml_document *document, const struct yaml_node *node,
+                                 struct setting *setting, struct fault *fault) {
+    bool is_list = node->kind == YAML_LIST;
+    size_t count = is_list ? (size_t)node->child_count : 1;
+    const char **items = region_alloc(document->region, count + 1, sizeof *items);
+    int filled = 0;
+    if (!is_list) {
+        items[filled++] = node->text;
+    }
+    for (const struct yaml_node *item = node->child; is_list && item != NULL;
+         item = item->sibling) {
+        enum status status = check_item(document, item, fault);
+        if (status != OK) {
+            return status;
+        }
+        items[filled++] = item->text;
+    }
+    setting->items = items;
+    setting->item_count = is_null(node) ? 0 : filled;
+    return OK;
+}
+
 /* A list's items joined by commas: the form in which the command line gives lists. */
 static enum status join_items(const struct yaml_document *document, const struct yaml_node *list,
                               const char **text, struct fault *fault) {
     size_t room = 1;
     for (const struct yaml_node *item = list->child; item != NULL; item = item->sibling) {
-        if (item->kind != YAML_SCALAR || item->text[0] == '\0') {
-            return yaml_refuse(document, item, fault, NULL, "is not a plain value");
+        enum status status = check_item(document, item, fault);
+        if (status != OK) {
+            return status;
         }
         if (strchr(item->text, ',') != NULL) {
             return yaml_refuse(document, item, fault, NULL, "has a comma, which separates items");
@@ -48,19 +81,23 @@ static bool takes_list(const struct key *key) {
     return key->type == KEY_PAIR || key->type == KEY_PATHS || key->type == KEY_TEXT;
 }
 
-static enum status node_text(const struct yaml_document *document, const struct yaml_node *node,
-                             const struct key *key, const char **text, struct fault *fault) {
-    if (node->kind == YAML_LIST && !takes_list(key)) {
+static enum status node_value(const struct yaml_document *document, const struct yaml_node *node,
+                              struct setting *setting, struct fault *fault) {
+    if (node->kind == YAML_LIST && !takes_list(setting->key)) {
         return yaml_refuse(document, node, fault, NULL, "is a list, not one value");
     }
-    if (node->kind == YAML_LIST) {
-        return join_items(document, node, text, fault);
+    if (node->kind == YAML_LIST && setting->key->type != KEY_PATHS) {
+        return join_items(document, node, &setting->text, fault);
     }
-    if (node->kind == YAML_MAP || (node->plain && node->text[0] == '\0')) {
+    bool empty = node->kind == YAML_SCALAR && node->plain && node->text[0] == '\0';
+    if (node->kind == YAML_MAP || empty) {
         return yaml_refuse(document, node, fault, "leave the line out to have the default",
                            "has no value");
     }
-    *text = is_null(node) ? NULL : node->text;
+    if (setting->key->type == KEY_PATHS) {
+        return collect_items(document, node, setting, fault);
+    }
+    setting->text = is_null(node) ? NULL : node->text;
     return OK;
 }
 
@@ -74,7 +111,7 @@ static enum status read_node(struct run *run, const struct yaml_document *docume
     snprintf(place, sizeof place, "%.280s:%d:%d", document->place, node->line, node->column);
     struct setting setting = {
         .key = key, .place = place, .folder = run->folder, .region = document->region};
-    enum status status = node_text(document, node, key, &setting.text, fault);
+    enum status status = node_value(document, node, &setting, fault);
     return status == OK ? setting_read(&setting, run, fault) : status;
 }
 
@@ -95,6 +132,19 @@ static enum status refuse_override(const char *name, struct fault *fault) {
         snprintf(remedy, sizeof remedy, "did you mean %s?", key_names()[nearest]);
     }
     return fault_set(fault, STATUS_INPUT, "command line", remedy, "unknown key \"%s\"", name);
+}
+
+/* "a,b" on the command line. */
+static void split_items(char *text, struct region *region, struct setting *setting) {
+    const char **items = region_alloc(region, list_count(text) + 1, sizeof *items);
+    const char *at = text;
+    struct list_item item;
+    setting->items = items;
+    while (list_next(&at, &item)) {
+        char *copy = region_alloc(region, item.length + 1, 1);
+        memcpy(copy, item.text, item.length);
+        items[setting->item_count++] = copy;
+    }
 }
 
 static enum status read_override(struct run *run, const char *override, struct region *region,
@@ -121,6 +171,9 @@ static enum status read_override(struct run *run, const char *override, struct r
                               .place = "command line",
                               .folder = "",
                               .region = region};
+    if (key->type == KEY_PATHS) {
+        split_items(bare, region, &setting);
+    }
     return setting_read(&setting, run, fault);
 }
 

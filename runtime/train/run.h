@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "runtime/model/blueprint.h"
 #include "runtime/model/recompute.h"
+#include "runtime/train/files.h"
 #include "runtime/train/keys.h"
 
 enum learning_rate_kind { RATE_CONSTANT, RATE_COSINE, RATE_WSD };
@@ -20,8 +21,8 @@ struct number_pair {
 
 /* The settings of run.yaml, defaults in place of what it leaves out. Fields have the type that
  * their key's row in keys.c names: int64_t for numbers, choices and switches, double for reals,
- * uint64_t for bytes, const char * for texts and paths (NULL: unset; paths are relative to the
- * working directory by now). */
+ * uint64_t for bytes, const char * for texts and paths (NULL: unset), struct path_list for lists of
+ * paths. Paths are relative to the working directory by now. */
 struct run {
     const char *place;  /* the run file, or "" */
     const char *folder; /* where it lies; "": the working directory */
@@ -29,9 +30,9 @@ struct run {
     const char *model;
     int64_t init; /* enum init_kind */
     int64_t seed, steps, pause_at;
-    int64_t threads;                /* 0: the target's */
-    const char *target;             /* NULL: this machine */
-    const char *train, *validation; /* files, comma-separated, patterns not yet expanded */
+    int64_t threads;                    /* 0: the target's */
+    const char *target;                 /* NULL: this machine */
+    struct path_list train, validation; /* patterns not yet expanded; count 0: unset */
     const char *data_format;
     int64_t documents; /* the token that ends a document, or DATA_NO_SEPARATOR */
     int64_t sequence, microbatch, batch_tokens; /* 0: taken from the model, or derived */

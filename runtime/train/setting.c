@@ -166,38 +166,36 @@ static enum status read_text(const struct setting *setting, const char **out, st
     return OK;
 }
 
-/* Each of the comma-separated paths, made relative to where the file that names it lies. */
-static enum status read_paths(const struct setting *setting, const char **out,
+/* `path` as the working directory sees it, where it lies beside the file that names it. */
+static enum status place_path(const struct setting *setting, const char *path, const char **out,
                               struct fault *fault) {
-    size_t count = list_count(setting->text);
-    size_t folder_length = strlen(setting->folder);
-    size_t room = strlen(setting->text) + count * (folder_length + 2) + 1;
-    struct text joined = text_over(region_alloc(setting->region, room, 1), room);
-    const char *separator =
-        folder_length > 0 && setting->folder[folder_length - 1] != '/' ? "/" : "";
-    struct list_item item;
-    const char *at = setting->text;
-    while (list_next(&at, &item)) {
-        bool stays = item.length > 0 && item.text[0] == '/';
-        if (item.length == 0 || item.length + folder_length + 1 >= PATH_BYTES) {
-            return refuse(setting, "a list of paths of usual length", fault);
-        }
-        text_add(&joined, "%s%s%s%.*s", joined.length > 0 ? "," : "", stays ? "" : setting->folder,
-                 stays ? "" : separator, (int)item.length, item.text);
+    char placed[2 * PATH_BYTES];
+    if (path[0] == '\0' || strlen(path) + strlen(setting->folder) + 1 >= PATH_BYTES) {
+        return fault_set(fault, STATUS_INPUT, setting->place, NULL,
+                         "%s has \"%.80s\", not a path of usual length", setting->key->name, path);
     }
-    ASSERT(!joined.cut);
-    *out = count == 0 ? NULL : joined.bytes;
+    file_join(setting->folder, path, placed, sizeof placed);
+    *out = region_text(setting->region, placed);
     return OK;
 }
 
 static enum status read_path(const struct setting *setting, const char **out, struct fault *fault) {
-    char path[2 * PATH_BYTES];
-    if (strlen(setting->text) + strlen(setting->folder) + 1 >= PATH_BYTES) {
-        return refuse(setting, "a path of usual length", fault);
+    return place_path(setting, setting->text, out, fault);
+}
+
+static enum status read_paths(const struct setting *setting, struct path_list *out,
+                              struct fault *fault) {
+    size_t count = (size_t)setting->item_count;
+    struct path_list list = {.count = setting->item_count};
+    enum status status = OK;
+    list.paths = count == 0 ? NULL : region_alloc(setting->region, count, sizeof *list.paths);
+    for (size_t i = 0; i < count && status == OK; i++) {
+        status = place_path(setting, setting->items[i], &list.paths[i], fault);
     }
-    file_join(setting->folder, setting->text, path, sizeof path);
-    *out = region_text(setting->region, path);
-    return OK;
+    if (status == OK) {
+        *out = list;
+    }
+    return status;
 }
 
 /* What is no name is a path; and so is a Hub name when there is such a folder. */
@@ -252,14 +250,17 @@ static enum status read_field(const struct setting *setting, void *out, struct f
     case KEY_PATH:
         return read_path(setting, out, fault);
     case KEY_PATHS:
-        return read_paths(setting, out, fault);
+        break;
     }
-    ASSERT(false && "an unknown key type");
+    ASSERT(false && "a list, or an unknown key type");
     return STATUS_FAILED;
 }
 
 enum status setting_read(const struct setting *setting, struct run *run, struct fault *fault) {
     void *out = field_of(run, setting->key);
+    if (setting->key->type == KEY_PATHS) {
+        return read_paths(setting, out, fault);
+    }
     struct setting given = *setting;
     bool is_text = given.key->type >= KEY_TEXT; /* these come last, and have no empty values */
     if (given.text == NULL || (is_text && given.text[0] == '\0')) {
@@ -308,20 +309,15 @@ static void write_path(const struct run *run, const char *path, struct text *tex
     write_text(inside ? path + length + 1 : path, text);
 }
 
-static void write_paths(const struct run *run, const char *paths, struct text *text) {
-    struct list_item item;
-    const char *comma = "";
-    if (paths == NULL) {
+static void write_paths(const struct run *run, const struct path_list *list, struct text *text) {
+    if (list->count == 0) {
         text_add(text, "null");
         return;
     }
     text_add(text, "[");
-    while (list_next(&paths, &item)) {
-        char path[PATH_BYTES];
-        snprintf(path, sizeof path, "%.*s", (int)item.length, item.text);
-        text_add(text, "%s", comma);
-        write_path(run, path, text);
-        comma = ", ";
+    for (int i = 0; i < list->count; i++) {
+        text_add(text, "%s", i > 0 ? ", " : "");
+        write_path(run, list->paths[i], text);
     }
     text_add(text, "]");
 }
@@ -361,7 +357,7 @@ void setting_write(const struct run *run, const struct key *key, struct text *te
         write_path(run, *(const char *const *)at, text);
         return;
     case KEY_PATHS:
-        write_paths(run, *(const char *const *)at, text);
+        write_paths(run, at, text);
         return;
     }
 }

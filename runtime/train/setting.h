@@ -12,10 +12,12 @@ struct run;
 /* A value on its way into the struct. */
 struct setting {
     const struct key *key;
-    const char *text;      /* a list's items joined by commas; NULL: the key's default */
-    const char *place;     /* "run.yaml:3:7" or "command line" */
-    const char *folder;    /* what paths are relative to; "": the working directory */
-    struct region *region; /* holds texts and paths */
+    const char *text;         /* NULL: the key's default; a list's items joined by commas */
+    const char *const *items; /* KEY_PATHS takes these instead */
+    int item_count;           /* 0: the default */
+    const char *place;        /* "run.yaml:3:7" or "command line" */
+    const char *folder;       /* what paths are relative to; "": the working directory */
+    struct region *region;    /* holds texts and paths */
 };
 
 /* setting_read: check the text against the key's type, choices and bounds, and put it in its field.

@@ -300,6 +300,18 @@ def sized_files(limit):
     return prepare
 
 
+class OddNames(RunTest):
+    def test_a_comma_in_a_data_path_does_not_split_it(self):
+        folder = self.folder(steps=2)
+        for name in ("train", "valid"):
+            (folder.path / f"{name}.u16").rename(folder.path / f"{name},1.u16")
+        folder.write_run(data__train="['train,1.u16', 'valid,1.u16']",
+                         data__validation="valid,1.u16")
+        self.assert_exit(folder.train(), 0)
+        evaluated = folder.run("eval", "run.yaml", "--data", "valid,1.u16")
+        self.assert_exit(evaluated, 0)
+
+
 class FullDisk(RunTest):
     def test_a_write_that_fails_keeps_the_older_snapshots(self):
         folder = self.folder(steps=8, snapshot__every=2)

@@ -18,18 +18,33 @@ static struct fault fault;
 
 static int open_files(void **state) {
     int failed = scratch_open(state);
-    static const char *const PATHS[] = {"d/b.u16", "d/a.u16", "d/c.txt", "odd[1].u16", "odd1.u16"};
+    static const char *const PATHS[] = {"d/b.u16",    "d/a.u16",  "d/c.txt",
+                                        "odd[1].u16", "odd1.u16", "c,d/e,f.u16"};
     for (size_t i = 0; failed == 0 && i < ARRAY_COUNT(PATHS); i++) {
         scratch_write_text(PATHS[i], "x");
     }
     return failed;
 }
 
-static void expands_to(const char *wanted, const char *joined) {
+enum { WANTED_MAX = 3 };
+
+/* Until NULL. */
+static struct path_list paths_of(const char *const *paths) {
+    static const char *copies[WANTED_MAX];
+    struct path_list list = {.paths = copies};
+    while (list.count < WANTED_MAX && paths[list.count] != NULL) {
+        copies[list.count] = paths[list.count];
+        list.count++;
+    }
+    return list;
+}
+
+static void expands_to(const char *const wanted_paths[WANTED_MAX], const char *joined) {
+    struct path_list wanted = paths_of(wanted_paths);
     struct path_list list;
     char got[256];
     struct text text = text_over(got, sizeof got);
-    if (path_list_expand(wanted, &region, &list, &fault) != OK) {
+    if (path_list_expand(&wanted, &region, &list, &fault) != OK) {
         fail_msg("%s: %s", fault.place, fault.reason);
     }
     for (int i = 0; i < list.count; i++) {
@@ -41,36 +56,45 @@ static void expands_to(const char *wanted, const char *joined) {
 
 static void lists_keep_their_order_and_matches_are_sorted(void **state) {
     (void)state;
-    expands_to(NULL, "");
-    expands_to("", "");
-    expands_to("d/c.txt, d/*.u16", "d/c.txt d/a.u16 d/b.u16");
-    expands_to("d/*.u16,d/a.u16", "d/a.u16 d/b.u16 d/a.u16");
-    expands_to("d/[ac].*", "d/a.u16 d/c.txt");
+    expands_to((const char *[WANTED_MAX]){NULL}, "");
+    expands_to((const char *[WANTED_MAX]){"d/c.txt", "d/*.u16"}, "d/c.txt d/a.u16 d/b.u16");
+    expands_to((const char *[WANTED_MAX]){"d/*.u16", "d/a.u16"}, "d/a.u16 d/b.u16 d/a.u16");
+    expands_to((const char *[WANTED_MAX]){"d/[ac].*"}, "d/a.u16 d/c.txt");
 }
 
 static void a_missing_file_stays_for_its_reader_to_name(void **state) {
     (void)state;
-    expands_to("missing.u16", "missing.u16");
+    expands_to((const char *[WANTED_MAX]){"missing.u16"}, "missing.u16");
+}
+
+static void a_comma_is_part_of_a_name(void **state) {
+    (void)state;
+    expands_to((const char *[WANTED_MAX]){"c,d/e,f.u16", "c,?/*"}, "c,d/e,f.u16 c,d/e,f.u16");
 }
 
 static void a_file_whose_name_has_brackets_is_itself(void **state) {
     (void)state;
-    expands_to("odd[1].u16", "odd[1].u16");
-    expands_to("odd[12].u16", "odd1.u16");
+    expands_to((const char *[WANTED_MAX]){"odd[1].u16"}, "odd[1].u16");
+    expands_to((const char *[WANTED_MAX]){"odd[12].u16"}, "odd1.u16");
+}
+
+static enum status refuses(const char *second) {
+    struct path_list list = {.count = 77};
+    struct path_list wanted = paths_of((const char *[WANTED_MAX]){"d/a.u16", second});
+    enum status status = path_list_expand(&wanted, &region, &list, &fault);
+    assert_int_equal(list.count, 77);
+    return status;
 }
 
 static void a_pattern_without_a_match_is_refused(void **state) {
     (void)state;
-    struct path_list list = {.count = 77};
-    assert_int_equal(path_list_expand("d/a.u16,d/*.u32", &region, &list, &fault), STATUS_INPUT);
+    assert_int_equal(refuses("d/*.u32"), STATUS_INPUT);
     assert_string_equal(fault.place, "d/*.u32");
-    assert_int_equal(list.count, 77);
     char path[PATH_BYTES + 1];
     memset(path, 'a', PATH_BYTES);
     path[PATH_BYTES] = '\0';
-    assert_int_equal(path_list_expand(path, &region, &list, &fault), STATUS_INPUT);
-    assert_int_equal(path_list_expand("a,,b", &region, &list, &fault), STATUS_INPUT);
-    assert_int_equal(list.count, 77);
+    assert_int_equal(refuses(path), STATUS_INPUT);
+    assert_int_equal(refuses(""), STATUS_INPUT);
 }
 
 static void list_items_lose_the_spaces_around_them(void **state) {
@@ -94,6 +118,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_keep_their_order_and_matches_are_sorted),
         cmocka_unit_test(a_missing_file_stays_for_its_reader_to_name),
+        cmocka_unit_test(a_comma_is_part_of_a_name),
         cmocka_unit_test(a_file_whose_name_has_brackets_is_itself),
         cmocka_unit_test(a_pattern_without_a_match_is_refused),
         cmocka_unit_test(list_items_lose_the_spaces_around_them),

@@ -59,13 +59,23 @@ static struct run overridden(const char *text) {
     return run;
 }
 
+/* The paths of a list, a bar between them. */
+static const char *barred(struct path_list list) {
+    size_t room = (size_t)list.count * 2 * PATH_BYTES + 1;
+    struct text text = text_over(region_alloc(&region, room, 1), room);
+    for (int i = 0; i < list.count; i++) {
+        text_add(&text, "%s%s", i > 0 ? "|" : "", list.paths[i]);
+    }
+    return text.bytes;
+}
+
 static void an_empty_run_has_the_documented_defaults(void **state) {
     (void)state;
     struct run run;
     assert_int_equal(run_open(NULL, NULL, 0, &region, &run, &fault), OK);
     assert_null(run.model);
     assert_null(run.target);
-    assert_null(run.train);
+    assert_int_equal(run.train.count, 0);
     assert_int_equal(run.init, INIT_FROM_WEIGHTS);
     assert_int_equal(run.steps, 1000);
     assert_int_equal(run.threads, 0);
@@ -168,7 +178,7 @@ static void shared_keys_do_not_change_with_the_working_directory(void **state) {
     struct text text = text_over(here, sizeof here);
     run_describe(&run, true, &text);
     run = read_at("one/two/run.yaml", TEXT);
-    assert_string_equal(run.train, "one/two/a.u16,one/two/sub/b.u16");
+    assert_string_equal(barred(run.train), "one/two/a.u16|one/two/sub/b.u16");
     text = text_over(above, sizeof above);
     run_describe(&run, true, &text);
     assert_string_equal(here, above);
@@ -224,8 +234,8 @@ static void values_of_another_type_or_range_are_refused_where_they_stand(void **
         {"schedule.kind: con\n", "run.yaml:1:1", "none of"},
         {"schedule.kind: \"\"\n", "run.yaml:1:1", "none of"},
         {"data.format: u8\n", "run.yaml:1:1", "none of u16|u32|bytes"},
-        {"data.train: [\"a,b.u16\"]\n", "run.yaml:1:15", "data.train[0] has a comma"},
-        {"data.train: \"a.u16,,b.u16\"\n", "run.yaml:1:1", "a list of paths"},
+        {"optimizer.betas: [\"0.9,1\", 0]\n", "run.yaml:1:20", "betas[0] has a comma"},
+        {"data.train: [a.u16, \"\"]\n", "run.yaml:1:21", "is not a plain value"},
         {"model: [a, b]\n", "run.yaml:1:1", "model is a list, not one value"},
         {"steps: {x: 1}\n", "run.yaml:1:9", "steps.x is not a known key"},
         {"steps: {}\n", "run.yaml:1:1", "has no value"},
@@ -276,7 +286,7 @@ static void null_and_an_empty_override_mean_the_default(void **state) {
     struct run run = read_text("steps: null\nmodel: ~\nexport: null\ndata.train: []\n");
     assert_int_equal(run.steps, 1000);
     assert_null(run.model);
-    assert_null(run.train);
+    assert_int_equal(run.train.count, 0);
     assert_string_equal(run.export, "run/model");
     assert_string_equal(read_text("swarm.name: \"null\"\n").swarm_name, "null");
     assert_string_equal(read_text("strategy.units: \"\"\n").units, "block");
@@ -305,20 +315,35 @@ static void overrides_win_in_their_order(void **state) {
 
 static void paths_of_a_run_file_are_relative_to_it(void **state) {
     (void)state;
-    struct run run = read_at("exp/a/run.yaml", "data: {train: \"x.u16, y*.u16\", validation: "
+    struct run run = read_at("exp/a/run.yaml", "data: {train: [x.u16, y*.u16], validation: "
                                                "/abs/z.u16}\nsnapshot.folder: ../snaps\n");
-    assert_string_equal(run.train, "exp/a/x.u16,exp/a/y*.u16");
-    assert_string_equal(run.validation, "/abs/z.u16");
+    assert_string_equal(barred(run.train), "exp/a/x.u16|exp/a/y*.u16");
+    assert_string_equal(barred(run.validation), "/abs/z.u16");
     assert_string_equal(run.snapshot_folder, "exp/a/../snaps");
     assert_string_equal(run.export, "exp/a/run/model");
     assert_string_equal(run.metrics, "exp/a/run/metrics.jsonl");
-    assert_string_equal(read_at("/r.yaml", "data.train: x\n").train, "/x");
-    assert_string_equal(read_at("./r.yaml", "data.train: x\n").train, "./x");
-    assert_string_equal(read_at("r.yaml", "data.train: x\n").train, "x");
+    assert_string_equal(barred(read_at("/r.yaml", "data.train: x\n").train), "/x");
+    assert_string_equal(barred(read_at("./r.yaml", "data.train: x\n").train), "./x");
+    assert_string_equal(barred(read_at("r.yaml", "data.train: x\n").train), "x");
     assert_string_equal(read_at("no-suffix", "seed: 1\n").export, "no-suffix.run/model");
     assert_string_equal(read_at("a.b/run", "seed: 1\n").export, "a.b/run.run/model");
     assert_string_equal(read_at(".run", "seed: 1\n").stem, ".run.run");
-    assert_string_equal(overridden("data.train=x,y").train, "x,y");
+}
+
+static void a_comma_is_part_of_a_path_but_on_the_command_line(void **state) {
+    (void)state;
+    struct run run = read_text("data.train: a,b.u16\n");
+    assert_string_equal(barred(run.train), "a,b.u16");
+    run = read_at("d/run.yaml", "data.train: [\"a, b.u16\", \" c\", d]\n");
+    assert_string_equal(barred(run.train), "d/a, b.u16|d/ c|d/d");
+    static char described[16384];
+    struct text text = text_over(described, sizeof described);
+    run_describe(&run, false, &text);
+    assert_string_equal(barred(read_at("d/run.yaml", described).train), "d/a, b.u16|d/ c|d/d");
+    assert_string_equal(barred(overridden("data.train=x,y").train), "x|y");
+    assert_string_equal(barred(overridden("data.train=[x, y]").train), "x|y");
+    assert_int_equal(overridden("data.train=").train.count, 0);
+    assert_int_equal(override("data.train=x,,y", &run), STATUS_INPUT);
 }
 
 static void a_model_is_a_path_unless_the_hub_has_such_names(void **state) {
@@ -377,9 +402,8 @@ static void a_list_of_many_paths_is_read_whole(void **state) {
     text_add(&text, "]\n");
     assert_false(text.cut);
     struct run run = read_at("some/folder/run.yaml", text.bytes);
-    assert_int_equal(strlen(run.train), COUNT * (12 + 31) + COUNT - 1);
-    const char *last = strrchr(run.train, ',') + 1;
-    assert_string_equal(last, "some/folder/fineweb/shard_number_002999.u16");
+    assert_int_equal(run.train.count, COUNT);
+    assert_string_equal(run.train.paths[COUNT - 1], "some/folder/fineweb/shard_number_002999.u16");
 }
 
 int main(void) {
@@ -397,6 +421,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_key_given_twice_is_refused, finish_region),
         cmocka_unit_test_teardown(null_and_an_empty_override_mean_the_default, finish_region),
         cmocka_unit_test_teardown(overrides_win_in_their_order, finish_region),
+        cmocka_unit_test_teardown(a_comma_is_part_of_a_path_but_on_the_command_line, finish_region),
         cmocka_unit_test_teardown(paths_of_a_run_file_are_relative_to_it, finish_region),
         cmocka_unit_test_teardown(a_model_is_a_path_unless_the_hub_has_such_names, finish_region),
         cmocka_unit_test_teardown(keys_that_contradict_each_other_are_refused, finish_region),
