@@ -1,11 +1,9 @@
 #include "targets/pool.h"
 
-#include <limits.h>
-#include <linux/futex.h>
+#include "targets/futex.h"
+
 #include <signal.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* Spinning covers the gap between two kernels of one step, tens of microseconds (a pause takes 15
  * to 50 ns). More would starve the very threads that are waited for where cores are shared: with
@@ -17,22 +15,6 @@ struct worker_start {
     int thread;
     _Atomic int taken;
 };
-
-static void pause_cpu(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-static void sleep_while_equal(_Atomic uint32_t *word, uint32_t value) {
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
-}
-
-static void wake_all(_Atomic uint32_t *word) {
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
 
 static void take_items(struct pool *pool, int thread) {
     for (;;) {
@@ -52,11 +34,11 @@ static void wait_for_generation(struct pool *pool, uint32_t seen) {
         if (atomic_load_explicit(&pool->generation, memory_order_acquire) != seen) {
             return;
         }
-        pause_cpu();
+        futex_pause();
     }
     atomic_fetch_add(&pool->sleepers, 1);
     while (atomic_load(&pool->generation) == seen) {
-        sleep_while_equal(&pool->generation, seen);
+        futex_sleep(&pool->generation, seen);
     }
     atomic_fetch_sub(&pool->sleepers, 1);
 }
@@ -66,12 +48,12 @@ static void wait_for_workers(struct pool *pool) {
         if (atomic_load_explicit(&pool->busy, memory_order_acquire) == 0) {
             return;
         }
-        pause_cpu();
+        futex_pause();
     }
     atomic_store(&pool->caller_sleeps, 1);
     uint32_t busy = atomic_load(&pool->busy);
     while (busy != 0) {
-        sleep_while_equal(&pool->busy, busy);
+        futex_sleep(&pool->busy, busy);
         busy = atomic_load(&pool->busy);
     }
     atomic_store(&pool->caller_sleeps, 0);
@@ -91,7 +73,7 @@ static void *worker_main(void *argument) {
         }
         take_items(pool, thread);
         if (atomic_fetch_sub(&pool->busy, 1) == 1 && atomic_load(&pool->caller_sleeps)) {
-            wake_all(&pool->busy);
+            futex_wake(&pool->busy);
         }
     }
 }
@@ -109,7 +91,7 @@ static int start_worker(struct pool *pool, int thread) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     while (failure == 0 && !atomic_load(&start.taken)) {
-        pause_cpu();
+        futex_pause();
     }
     return failure;
 }
@@ -135,7 +117,7 @@ static void post(struct pool *pool) {
     atomic_store_explicit(&pool->next_item, 0, memory_order_relaxed);
     atomic_fetch_add(&pool->generation, 1);
     if (atomic_load(&pool->sleepers) != 0) {
-        wake_all(&pool->generation);
+        futex_wake(&pool->generation);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "targets/machine.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,6 +20,9 @@ enum {
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14; older C library headers lack it */
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
 static const char *const SPACE_NAMES[SPACE_COUNT] = {
@@ -92,22 +96,38 @@ static int populate(char *address, uint64_t bytes) {
     return 0;
 }
 
+/* Shared memory gets huge pages only by being asked to collapse, which works on a range that has at
+ * least one page; the rest is then made whole without a copy. Where it fails, pages do. */
+static void collapse(char *address, uint64_t bytes) {
+    uint64_t whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    for (uint64_t offset = 0; offset < whole; offset += HUGE_PAGE_BYTES) {
+        ((volatile char *)address)[offset] = 0;
+    }
+    if (whole > 0) {
+        (void)madvise(address, whole, MADV_COLLAPSE);
+    }
+}
+
 static bool memory_left_for(uint64_t bytes, struct machine *machine) {
     machine_read("", machine);
     return machine->memory_available_bytes >= bytes + SPARE_BYTES;
 }
 
 /* Step by step, so that when others take memory meanwhile we give up before the kernel kills. */
-static enum status populate_all(const struct port *port, enum space space, char *address,
-                                uint64_t bytes, struct fault *fault) {
-    for (uint64_t offset = 0; offset < bytes; offset += POPULATE_STEP_BYTES) {
+static enum status populate_all(const struct port *port, enum space space,
+                                const struct port_block *block, struct fault *fault) {
+    for (uint64_t offset = 0; offset < block->mapped_bytes; offset += POPULATE_STEP_BYTES) {
         struct machine machine;
-        uint64_t left = bytes - offset;
+        uint64_t left = block->mapped_bytes - offset;
         if (!memory_left_for(left, &machine)) {
             return refuse_fit(port, space, left, &machine, fault);
         }
-        int failure =
-            populate(address + offset, left < POPULATE_STEP_BYTES ? left : POPULATE_STEP_BYTES);
+        char *step = (char *)block->address + offset;
+        uint64_t bytes = left < POPULATE_STEP_BYTES ? left : POPULATE_STEP_BYTES;
+        if (block->shared) {
+            collapse(step, bytes);
+        }
+        int failure = populate(step, bytes);
         if (failure != 0) {
             return fault_set_errno(fault, STATUS_FIT, port->target->name,
                                    "cannot make the arena's pages present", failure);
@@ -116,34 +136,104 @@ static enum status populate_all(const struct port *port, enum space space, char 
     return OK;
 }
 
-enum status port_reserve(struct port *port, enum space space, uint64_t bytes, void **address,
-                         struct fault *fault) {
+/* An anonymous file of exactly `bytes`, which nobody can make shorter or longer. */
+static enum status make_shared(const struct port *port, uint64_t bytes, int *fd,
+                               struct fault *fault) {
+    int made = memfd_create("skep arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (made < 0 || ftruncate(made, (off_t)bytes) != 0 ||
+        fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        int failure = errno;
+        if (made >= 0) {
+            close(made);
+        }
+        return fault_set_errno(fault, STATUS_FAILED, port->target->name,
+                               "cannot make memory that ranks share", failure);
+    }
+    *fd = made;
+    return OK;
+}
+
+/* Maps the block: its own memory, or over that place the shared file. */
+static enum status map_block(const struct port *port, struct port_block *block,
+                             struct fault *fault) {
+    bool huge = block->bytes >= HUGE_PAGE_BYTES;
+    uint64_t align = huge ? HUGE_PAGE_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
+    char *mapped = map_aligned(block->mapped_bytes, align);
+    int failure = mapped == NULL ? errno : 0;
+    if (failure == 0 && block->shared &&
+        mmap(mapped, block->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, block->fd,
+             0) == MAP_FAILED) {
+        failure = errno;
+        munmap(mapped, block->mapped_bytes);
+    }
+    if (failure != 0) {
+        return fault_set_errno(fault, STATUS_FIT, port->target->name,
+                               "cannot map the arena (ulimit -v?)", failure);
+    }
+    if (huge && !block->shared) {
+        (void)madvise(mapped, block->mapped_bytes, MADV_HUGEPAGE); /* else pages do */
+    }
+    block->address = mapped;
+    return OK;
+}
+
+static enum status reserve(struct port *port, enum space space, struct port_block *block,
+                           struct fault *fault) {
+    struct machine machine;
+    if (!memory_left_for(block->bytes, &machine)) {
+        return refuse_fit(port, space, block->bytes, &machine, fault);
+    }
+    if (block->shared) {
+        enum status made = make_shared(port, block->mapped_bytes, &block->fd, fault);
+        if (made != OK) {
+            return made;
+        }
+    }
+    enum status status = map_block(port, block, fault);
+    if (status == OK) {
+        status = populate_all(port, space, block, fault);
+    }
+    if (status == OK) {
+        port->blocks[space] = *block;
+        return OK;
+    }
+    if (block->address != NULL) {
+        munmap(block->address, block->mapped_bytes);
+    }
+    if (block->shared) {
+        close(block->fd);
+    }
+    return status;
+}
+
+static struct port_block block_of(const struct port *port, enum space space, uint64_t bytes,
+                                  bool shared) {
     ASSERT(bytes > 0 && bytes < (uint64_t)1 << 46);
     ASSERT(port->blocks[space].address == NULL);
-    struct machine machine;
-    if (!memory_left_for(bytes, &machine)) {
-        return refuse_fit(port, space, bytes, &machine, fault);
-    }
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    bool huge = bytes >= HUGE_PAGE_BYTES;
-    uint64_t align = huge ? HUGE_PAGE_BYTES : page;
-    uint64_t mapped_bytes = (bytes + page - 1) / page * page;
-    char *mapped = map_aligned(mapped_bytes, align);
-    if (mapped == NULL) {
-        return fault_set_errno(fault, STATUS_FIT, port->target->name,
-                               "cannot map the arena (ulimit -v?)", errno);
+    return (struct port_block){
+        .bytes = bytes, .mapped_bytes = (bytes + page - 1) / page * page, .shared = shared};
+}
+
+enum status port_reserve(struct port *port, enum space space, uint64_t bytes, void **address,
+                         struct fault *fault) {
+    struct port_block block = block_of(port, space, bytes, false);
+    enum status status = reserve(port, space, &block, fault);
+    if (status == OK) {
+        *address = block.address;
     }
-    if (huge) {
-        (void)madvise(mapped, mapped_bytes, MADV_HUGEPAGE); /* where there are none, pages do */
+    return status;
+}
+
+enum status port_reserve_shared(struct port *port, enum space space, uint64_t bytes, void **address,
+                                int *fd, struct fault *fault) {
+    struct port_block block = block_of(port, space, bytes, true);
+    enum status status = reserve(port, space, &block, fault);
+    if (status == OK) {
+        *address = block.address;
+        *fd = block.fd;
     }
-    enum status status = populate_all(port, space, mapped, mapped_bytes, fault);
-    if (status != OK) {
-        munmap(mapped, mapped_bytes);
-        return status;
-    }
-    port->blocks[space] = (struct port_block){mapped, bytes, mapped_bytes};
-    *address = mapped;
-    return OK;
+    return status;
 }
 
 void port_release(struct port *port, enum space space) {
@@ -151,6 +241,9 @@ void port_release(struct port *port, enum space space) {
     if (block->address != NULL) {
         int failed = munmap(block->address, block->mapped_bytes);
         ASSERT(failed == 0);
+        if (block->shared) {
+            close(block->fd);
+        }
     }
     *block = (struct port_block){0};
 }

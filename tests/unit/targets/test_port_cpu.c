@@ -4,6 +4,8 @@
 #include "targets/port.h"
 #include "targets/process.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -98,11 +100,122 @@ static void init_refuses_a_cuda_target(void **state) {
     assert_string_equal(fault.place, "target rtx");
 }
 
+/* What another process sees through /proc/PID/fd/FD. */
+static unsigned char *map_as_peer(int fd, uint64_t bytes) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), fd);
+    int opened = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(opened >= 0);
+    unsigned char *peer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, opened, 0);
+    assert_ptr_not_equal(peer, MAP_FAILED);
+    close(opened);
+    return peer;
+}
+
+static void shared_blocks_are_zero_aligned_present_and_the_peers_too(void **state) {
+    (void)state;
+    static const uint64_t SIZES[] = {1, 5000, 2 << 20, (33 << 20) + 7};
+    for (size_t i = 0; i < ARRAY_COUNT(SIZES); i++) {
+        struct port port;
+        void *address = NULL;
+        int fd = -1;
+        assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+        assert_int_equal(port_reserve_shared(&port, SPACE_DEVICE, SIZES[i], &address, &fd, &fault),
+                         OK);
+        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+        uint64_t align = SIZES[i] >= 2 << 20 ? 2 << 20 : page;
+        assert_int_equal((uintptr_t)address % align, 0);
+        static unsigned char present[16384];
+        uint64_t pages = (SIZES[i] + page - 1) / page;
+        assert_int_equal(mincore(address, pages * page, present), 0);
+        for (uint64_t p = 0; p < pages; p++) {
+            assert_true(present[p] & 1);
+        }
+        unsigned char *own = address;
+        unsigned char *peer = map_as_peer(fd, SIZES[i]);
+        for (uint64_t b = 0; b < SIZES[i]; b += 61) {
+            assert_int_equal(peer[b], 0);
+            own[b] = (unsigned char)(b % 251);
+        }
+        peer[SIZES[i] - 1] = 77;
+        for (uint64_t b = 0; b + 1 < SIZES[i]; b += 61) {
+            assert_int_equal(peer[b], b % 251);
+        }
+        assert_int_equal(own[SIZES[i] - 1], 77);
+        munmap(peer, SIZES[i]);
+        port_finish(&port);
+        assert_int_equal(fcntl(fd, F_GETFD), -1);
+    }
+}
+
+static void nobody_can_take_a_shared_block_away(void **state) {
+    (void)state;
+    struct port port;
+    void *address = NULL;
+    int fd = -1;
+    assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+    assert_int_equal(port_reserve_shared(&port, SPACE_DEVICE, 3 << 20, &address, &fd, &fault), OK);
+    assert_int_equal(ftruncate(fd, 4096), -1);
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(ftruncate(fd, 4 << 20), -1);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+    memset(address, 1, 3 << 20);
+    port_finish(&port);
+}
+
+static void a_shared_block_that_does_not_fit_is_refused_and_closed(void **state) {
+    (void)state;
+    struct machine machine;
+    struct port port;
+    void *address = &port;
+    int fd = -7;
+    machine_read("", &machine);
+    uint64_t wanted = machine.memory_total_bytes + ((uint64_t)1 << 30);
+    assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+    assert_int_equal(port_reserve_shared(&port, SPACE_DEVICE, wanted, &address, &fd, &fault),
+                     STATUS_FIT);
+    assert_ptr_equal(address, &port);
+    assert_int_equal(fd, -7);
+    assert_null(port.blocks[SPACE_DEVICE].address);
+    assert_non_null(strstr(fault.reason, "device arena needs"));
+}
+
+/* Shared memory is the page cache's to the kernel, but cannot be dropped: what is free must say so.
+ * Others use the machine too, so half of the block is enough to tell, and one try of some. */
+static void free_memory_shrinks_by_a_shared_block(void **state) {
+    (void)state;
+    const uint64_t bytes = (uint64_t)256 << 20;
+    bool seen = false;
+    for (int try = 0; try < 5 && !seen; try++) {
+        struct machine before;
+        struct machine during;
+        struct port port;
+        void *address = NULL;
+        int fd = -1;
+        machine_read("", &before);
+        if (before.memory_available_bytes < 4 * bytes) {
+            skip();
+        }
+        assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+        assert_int_equal(port_reserve_shared(&port, SPACE_DEVICE, bytes, &address, &fd, &fault),
+                         OK);
+        machine_read("", &during);
+        assert_true(memory_now().shared_bytes >= bytes);
+        port_finish(&port);
+        seen = during.memory_available_bytes + bytes / 2 < before.memory_available_bytes;
+    }
+    assert_true(seen);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reserve_makes_every_page_present_and_zero),
         cmocka_unit_test(spaces_are_reserved_and_released_on_their_own),
         cmocka_unit_test(reserve_refuses_more_than_is_free_with_need_and_have),
+        cmocka_unit_test(shared_blocks_are_zero_aligned_present_and_the_peers_too),
+        cmocka_unit_test(nobody_can_take_a_shared_block_away),
+        cmocka_unit_test(a_shared_block_that_does_not_fit_is_refused_and_closed),
+        cmocka_unit_test(free_memory_shrinks_by_a_shared_block),
         cmocka_unit_test(init_refuses_a_cuda_target),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
