@@ -65,11 +65,14 @@ static enum status inspect(const struct arguments *arguments, struct region *reg
     struct blueprint blueprint;
     char folder[PATH_BYTES];
     enum status status = blueprint_open(arguments->model, region, &blueprint, folder, fault);
+    struct unit_table units;
+    const struct unit_options options = {.world = arguments->shards > 0 ? arguments->shards : 1};
+    if (status == OK) {
+        status = unit_table_init(&blueprint, &options, region, &units, fault);
+    }
     if (status != OK) {
         return status;
     }
-    struct unit_table units;
-    unit_table_init(&blueprint, region, &units);
     int64_t longest = blueprint.max_positions;
     const struct inspect_report report = {.model = arguments->model,
                                           .weights = find_weights(folder),

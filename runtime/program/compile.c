@@ -13,11 +13,15 @@ enum status program_compile(const struct blueprint *blueprint, const struct targ
     own.align = target->align_bytes;
     own.threads = target->threads;
     *program = (struct program){.blueprint = blueprint, .target = target};
-    unit_table_init(blueprint, region, &program->units);
+    enum status status = unit_table_init(blueprint, &(struct unit_options){.world = 1}, region,
+                                         &program->units, fault);
+    if (status != OK) {
+        return status;
+    }
     schedule_build(blueprint, &program->units, &own, region, &program->schedule);
     struct schedule *schedule = &program->schedule;
     arena_plan(schedule->extents, schedule->extent_count, region, &program->plan);
-    enum status status = arena_verify(&program->plan, region, fault);
+    status = arena_verify(&program->plan, region, fault);
     if (status == OK) {
         status = order_verify(schedule, region, fault);
     }

@@ -1,108 +1,194 @@
 #include "runtime/shard/unit.h"
 
+#include "runtime/shard/pattern.h"
+#include "runtime/shard/wrap.h"
+
 #include <stdio.h>
+#include <string.h>
 
 struct layout {
     const struct blueprint *blueprint;
+    struct wrapping wrapping;
+    const bool *frozen; /* [param_count] */
     struct unit *units;
+    int unit_count;
+    int *unit_of_param; /* [param_count] */
     struct unit_slot *slots;
-    int *slot_of_param;
-    int unit_count, slot_count;
+    int *slot_of_param; /* [param_count] */
 };
 
-static bool in_final(enum param_kind kind) {
-    return kind == PARAM_FINAL_NORM || kind == PARAM_FINAL_NORM_BIAS || kind == PARAM_HEAD;
+static int64_t round_up(int64_t elements, int64_t to) {
+    return (elements + to - 1) / to * to;
 }
 
-/* Units in order: 0 embed, 1 + layer, 1 + layers final. */
-static int unit_of(const struct blueprint *blueprint, const struct param *param) {
-    if (param->layer != PARAM_NO_LAYER) {
-        return 1 + param->layer;
+static enum status read_frozen(const struct blueprint *blueprint,
+                               const struct unit_options *options, struct region *region,
+                               const bool **frozen, struct fault *fault) {
+    struct name_patterns patterns;
+    const char *place = options->frozen_place != NULL ? options->frozen_place : "frozen";
+    enum status status = patterns_read(options->frozen, place, blueprint, region, &patterns, fault);
+    if (status != OK) {
+        return status;
     }
-    return in_final(param->kind) ? 1 + (int)blueprint->layers : 0;
+    bool *flags = region_alloc(region, (size_t)blueprint->param_count, sizeof *flags);
+    for (int i = 0; i < blueprint->param_count; i++) {
+        flags[i] = patterns_find(&patterns, blueprint->params[i].name) >= 0;
+    }
+    *frozen = flags;
+    return OK;
 }
 
-static int64_t round_to_granule(int64_t elements) {
-    return (elements + GRANULE_ELEMENTS - 1) / GRANULE_ELEMENTS * GRANULE_ELEMENTS;
+static enum param_kind first_of_product(enum param_kind kind) {
+    switch (kind) {
+    case PARAM_K:
+    case PARAM_V:
+        return PARAM_Q;
+    case PARAM_K_BIAS:
+    case PARAM_V_BIAS:
+        return PARAM_Q_BIAS;
+    default:
+        return kind;
+    }
 }
 
-/* Adds those parameters of `unit`, all within [begin, end), that are matrices (decayed) or vectors.
- * */
-static void add_slots(struct layout *layout, int unit, bool matrices, int begin, int end) {
-    struct unit *into = &layout->units[unit];
-    for (int i = begin; i < end; i++) {
-        const struct param *param = &layout->blueprint->params[i];
-        if (unit_of(layout->blueprint, param) != unit || (param->rank == 2) != matrices) {
+/* One product may make q, k and v (graph_param_span), so that nothing may come between them. */
+static enum status keep_products(const struct layout *layout, const struct unit_options *options,
+                                 struct fault *fault) {
+    const struct blueprint *blueprint = layout->blueprint;
+    for (int i = 0; i < blueprint->param_count; i++) {
+        const struct param *param = &blueprint->params[i];
+        enum param_kind kind = first_of_product(param->kind);
+        if (kind == param->kind) {
             continue;
         }
-        int64_t elements = param_elements(param);
-        layout->slot_of_param[i] = layout->slot_count;
-        layout->slots[layout->slot_count++] = (struct unit_slot){
-            .param = i, .unit = unit, .offset = into->elements, .elements = elements};
-        into->slot_count++;
-        into->padding_elements += round_to_granule(elements) - elements;
-        into->elements += round_to_granule(elements);
+        const struct param *first = blueprint_param(blueprint, kind, param->layer);
+        int with = (int)(first - blueprint->params);
+        if (layout->wrapping.group_of_param[i] != layout->wrapping.group_of_param[with]) {
+            const char *place = options->wrap_place;
+            return fault_set(fault, STATUS_INPUT, place != NULL ? place : "strategy.units",
+                             "name what holds all three, as self_attn",
+                             "puts %s and %s in two units, but one product makes q, k and v",
+                             first->name, param->name);
+        }
+        if (layout->frozen[i] != layout->frozen[with]) {
+            const char *place = options->frozen_place;
+            return fault_set(fault, STATUS_INPUT, place != NULL ? place : "frozen",
+                             "freeze q, k and v of a layer together, or none of them",
+                             "freezes one of %s and %s, but one product makes q, k and v",
+                             first->name, param->name);
+        }
+    }
+    return OK;
+}
+
+static struct unit start_unit(const struct wrapping *wrapping, int group, bool frozen,
+                              struct region *region) {
+    struct unit unit = {
+        .name = wrapping->names[group], .layer = wrapping->layers[group], .frozen = frozen};
+    if (frozen) {
+        char name[NAME_BYTES + 16];
+        snprintf(name, sizeof name, "%s.frozen", unit.name);
+        unit.name = region_text(region, name);
+    }
+    return unit;
+}
+
+/* Numbers the units by their first parameter. */
+static void number_units(struct layout *layout, struct region *region) {
+    int kinds = 2 * layout->wrapping.group_count;
+    int *numbers = region_alloc(region, (size_t)kinds, sizeof *numbers);
+    memset(numbers, 0xff, (size_t)kinds * sizeof *numbers); /* -1: no number yet */
+    layout->units = region_alloc(region, (size_t)kinds, sizeof *layout->units);
+    for (int i = 0; i < layout->blueprint->param_count; i++) {
+        int group = layout->wrapping.group_of_param[i];
+        int *number = &numbers[2 * group + layout->frozen[i]];
+        if (*number < 0) {
+            *number = layout->unit_count++;
+            layout->units[*number] =
+                start_unit(&layout->wrapping, group, layout->frozen[i], region);
+        }
+        layout->unit_of_param[i] = *number;
+        layout->units[*number].slot_count++;
     }
 }
 
-static const char *unit_name(const struct blueprint *blueprint, int unit, struct region *region) {
-    if (unit == 0) {
-        return "embed";
-    }
-    if (unit == 1 + (int)blueprint->layers) {
-        return "final";
-    }
-    char name[32];
-    snprintf(name, sizeof name, "layers.%d", unit - 1);
-    return region_text(region, name);
+static void add_slot(struct layout *layout, int param, int slot) {
+    struct unit *unit = &layout->units[layout->unit_of_param[param]];
+    int64_t elements = param_elements(&layout->blueprint->params[param]);
+    layout->slot_of_param[param] = slot;
+    layout->slots[slot] = (struct unit_slot){.param = param,
+                                             .unit = layout->unit_of_param[param],
+                                             .offset = unit->elements,
+                                             .elements = elements};
+    unit->elements += round_up(elements, GRANULE_ELEMENTS);
+    unit->padding_elements += round_up(elements, GRANULE_ELEMENTS) - elements;
 }
 
-/* First parameter index of each unit and one past its last, in one pass. */
-static void find_ranges(const struct blueprint *blueprint, int unit_count, int *begin, int *end) {
-    for (int unit = 0; unit < unit_count; unit++) {
-        begin[unit] = blueprint->param_count;
-        end[unit] = 0;
+/* Matrices of every unit in blueprint order, then the vectors behind them, then padding. */
+static void place_slots(struct layout *layout, int64_t world, struct region *region) {
+    const struct blueprint *blueprint = layout->blueprint;
+    int *next = region_alloc(region, (size_t)layout->unit_count, sizeof *next);
+    int slots = 0;
+    for (int unit = 0; unit < layout->unit_count; unit++) {
+        layout->units[unit].first_slot = slots;
+        next[unit] = slots;
+        slots += layout->units[unit].slot_count;
     }
-    for (int i = 0; i < blueprint->param_count; i++) {
-        int unit = unit_of(blueprint, &blueprint->params[i]);
-        begin[unit] = i < begin[unit] ? i : begin[unit];
-        end[unit] = i + 1;
+    for (int matrices = 1; matrices >= 0; matrices--) {
+        for (int i = 0; i < blueprint->param_count; i++) {
+            if ((blueprint->params[i].rank == 2) == (matrices == 1)) {
+                add_slot(layout, i, next[layout->unit_of_param[i]]++);
+            }
+        }
+        for (int unit = 0; unit < layout->unit_count && matrices == 1; unit++) {
+            layout->units[unit].decayed_elements = layout->units[unit].elements;
+        }
+    }
+    for (int k = 0; k < layout->unit_count; k++) {
+        struct unit *unit = &layout->units[k];
+        int64_t elements = round_up(unit->elements, GRANULE_ELEMENTS * world);
+        unit->padding_elements += elements - unit->elements;
+        unit->elements = elements;
     }
 }
 
-void unit_table_init(const struct blueprint *blueprint, struct region *region,
-                     struct unit_table *table) {
-    int unit_count = (int)blueprint->layers + 2;
+enum status unit_table_init(const struct blueprint *blueprint, const struct unit_options *options,
+                            struct region *region, struct unit_table *table, struct fault *fault) {
+    ASSERT(options->world >= 1);
     size_t params = (size_t)blueprint->param_count;
-    struct layout layout = {.blueprint = blueprint,
-                            .units = region_alloc(region, (size_t)unit_count, sizeof(struct unit)),
-                            .slots = region_alloc(region, params, sizeof(struct unit_slot)),
-                            .slot_of_param = region_alloc(region, params, sizeof(int))};
-    int *begin = region_alloc(region, (size_t)unit_count, sizeof(int));
-    int *end = region_alloc(region, (size_t)unit_count, sizeof(int));
-    find_ranges(blueprint, unit_count, begin, end);
-    for (int unit = 0; unit < unit_count; unit++) {
-        struct unit *into = &layout.units[unit];
-        into->name = unit_name(blueprint, unit, region);
-        into->layer = unit == 0 || unit == unit_count - 1 ? PARAM_NO_LAYER : unit - 1;
-        into->first_slot = layout.slot_count;
-        add_slots(&layout, unit, true, begin[unit], end[unit]);
-        into->decayed_elements = into->elements;
-        add_slots(&layout, unit, false, begin[unit], end[unit]);
+    const char *place = options->wrap_place != NULL ? options->wrap_place : "strategy.units";
+    struct layout layout = {.blueprint = blueprint};
+    enum status status =
+        wrap_params(blueprint, options->wrap, place, region, &layout.wrapping, fault);
+    if (status == OK) {
+        status = read_frozen(blueprint, options, region, &layout.frozen, fault);
     }
-    ASSERT(layout.slot_count == blueprint->param_count);
+    if (status == OK) {
+        status = keep_products(&layout, options, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    layout.unit_of_param = region_alloc(region, params, sizeof(int));
+    layout.slots = region_alloc(region, params, sizeof(struct unit_slot));
+    layout.slot_of_param = region_alloc(region, params, sizeof(int));
+    number_units(&layout, region);
+    place_slots(&layout, options->world, region);
     *table = (struct unit_table){.units = layout.units,
-                                 .unit_count = unit_count,
+                                 .unit_count = layout.unit_count,
                                  .slots = layout.slots,
-                                 .slot_count = layout.slot_count,
+                                 .slot_count = blueprint->param_count,
                                  .slot_of_param = layout.slot_of_param};
+    return OK;
 }
 
-struct unit_range unit_shard(const struct unit *unit, int64_t ranks, int64_t rank) {
-    ASSERT(rank >= 0 && rank < ranks);
-    int64_t granules = unit->elements / GRANULE_ELEMENTS;
-    int64_t each = (granules + ranks - 1) / ranks;
-    int64_t begin = rank * each < granules ? rank * each : granules;
-    int64_t end = begin + each < granules ? begin + each : granules;
-    return (struct unit_range){begin * GRANULE_ELEMENTS, end * GRANULE_ELEMENTS};
+int64_t unit_slot_elements(const struct unit *unit, int64_t shards) {
+    ASSERT(shards >= 1 && unit->elements % (GRANULE_ELEMENTS * shards) == 0);
+    return unit->elements / shards;
+}
+
+struct unit_range unit_shard(const struct unit *unit, int64_t shards, int64_t shard) {
+    ASSERT(shard >= 0 && shard < shards);
+    int64_t slot = unit_slot_elements(unit, shards);
+    return (struct unit_range){shard * slot, (shard + 1) * slot};
 }

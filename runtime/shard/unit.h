@@ -12,39 +12,61 @@ struct unit_slot {
     int64_t elements; /* without padding */
 };
 
-/* One flat buffer: decayed parameters, then undecayed ones, each beginning on a granule. */
+/* One flat buffer: decayed parameters, then undecayed ones, each beginning on a granule, then
+ * padding. Either all parameters of a unit are frozen or none. */
 struct unit {
-    const char *name; /* "embed", "layers.3", "final" */
-    int layer;        /* PARAM_NO_LAYER for embed and final */
+    const char *name; /* "embed", "layers.3", "final"; with ".frozen" behind it when frozen */
+    int layer;        /* PARAM_NO_LAYER unless it holds parameters of one block by default wrap */
     int first_slot, slot_count;
-    int64_t elements;         /* of the buffer, padding included; a multiple of GRANULE_ELEMENTS */
+    int64_t elements;         /* of the buffer, padding included: a multiple of GRANULE_ELEMENTS
+                                 times the ranks of the world */
     int64_t decayed_elements; /* the first so many belong to parameters of two dimensions */
     int64_t padding_elements;
+    bool frozen; /* neither gradients nor optimizer */
 };
 
 struct unit_table {
-    const struct unit *units;
+    const struct unit *units; /* by first parameter, in blueprint order */
     int unit_count;
     const struct unit_slot *slots; /* by unit, then offset */
     int slot_count;
     const int *slot_of_param; /* [blueprint->param_count] */
 };
 
-/* unit_table_init: embedding (with positions, and the tied head), one unit per block, final norm
- * with the head when it is not tied.
+/* The keys that decide which parameters are one unit, and how long it is. */
+struct unit_options {
+    int64_t world; /* ranks of the site; every rank's part of a unit is whole granules */
+    /* "block" (or NULL): embedding (with positions, and the tied head), one unit per block, final
+     * norm with the head when it is not tied; "root": one unit; "size:N": blocks joined in order
+     * until a unit has N parameters; or Hugging Face names (pattern.h), each a unit of what it
+     * matches and no longer name does, the rest by block. */
+    const char *wrap;
+    const char *frozen;       /* Hugging Face names (pattern.h) that do not train, or NULL */
+    const char *wrap_place;   /* of the keys, for faults; NULL: "strategy.units" */
+    const char *frozen_place; /* NULL: "frozen" */
+};
+
+/* unit_table_init: every parameter in one unit. q, k and v of a layer are neighbours (as are their
+ * biases), and tensors that share storage are one parameter.
+ * limits  world >= 1
  * memory  arrays in `region`
- * errors  none */
-void unit_table_init(const struct blueprint *blueprint, struct region *region,
-                     struct unit_table *table);
+ * errors  STATUS_INPUT: a bad wrap, a name that matches nothing (naming the nearest), names that
+ *         part q, k and v of a layer; *table untouched. None with neither wrap nor frozen. */
+MUST_CHECK enum status unit_table_init(const struct blueprint *blueprint,
+                                       const struct unit_options *options, struct region *region,
+                                       struct unit_table *table, struct fault *fault);
+
+/* unit_slot_elements: what each of `shards` ranks owns of a unit: the same for all.
+ * limits  shards divides the world that the table was made for */
+int64_t unit_slot_elements(const struct unit *unit, int64_t shards);
 
 /* The elements [begin, end) of a unit's flat buffer that one rank owns. */
 struct unit_range {
     int64_t begin, end;
 };
 
-/* unit_shard: what rank `rank` of `ranks` owns: whole granules, ceil(granules / ranks) a rank, so
- * the last ranks may own less or nothing.
- * limits  0 <= rank < ranks */
-struct unit_range unit_shard(const struct unit *unit, int64_t ranks, int64_t rank);
+/* unit_shard: the `shard`-th of `shards` equal slots.
+ * limits  0 <= shard < shards; shards as above */
+struct unit_range unit_shard(const struct unit *unit, int64_t shards, int64_t shard);
 
 #endif

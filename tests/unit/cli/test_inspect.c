@@ -118,7 +118,6 @@ static void shards_of_every_unit_cover_it_once(void **state) {
     free(output);
 }
 
-/* 130 elements are three granules; four ranks get one each and the last none. */
 static void the_text_names_count_units_and_tensors(void **state) {
     (void)state;
     char *output = malloc(OUTPUT_BYTES);

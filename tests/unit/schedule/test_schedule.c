@@ -48,7 +48,10 @@ static void rig_init(struct rig *rig, bool unified) {
         .unified = unified,
         .align = ARENA_ALIGN_BYTES,
         .staging_bytes = 4096};
-    unit_table_init(&rig->blueprint, &rig->region, &rig->units);
+    if (unit_table_init(&rig->blueprint, &(struct unit_options){.world = 1}, &rig->region,
+                        &rig->units, &fault) != OK) {
+        fail_msg("%s: %s", fault.place, fault.reason);
+    }
     schedule_build(&rig->blueprint, &rig->units, &options, &rig->region, &rig->schedule);
     arena_plan(rig->schedule.extents, rig->schedule.extent_count, &rig->region, &rig->plan);
 }

@@ -4,24 +4,16 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-static const char *const REAL_MODELS[] = {"gpt2",           "gpt2-xl",      "llama-3.1-8b",
-                                          "llama-3.1-405b", "llama-3.2-1b", "mistral-7b-v0.1",
-                                          "qwen2.5-0.5b",   "qwen3-0.6b"};
+#include "models.h"
 
-static void open_model(const char *name, struct region *region, struct blueprint *blueprint) {
-    char path[512];
-    char folder[PATH_BYTES];
-    struct fault fault;
-    snprintf(path, sizeof path, "%s/%s.json", CONFIGS, name);
-    if (blueprint_open(path, region, blueprint, folder, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
-    }
-}
+/* All above 100M parameters. */
+static const char *const REAL_MODELS[] = {
+    "gpt2",         "gpt2-xl",         "llama-3.1-8b", "llama-3.1-405b", "llama-3.2-1b",
+    "smollm2-135m", "mistral-7b-v0.1", "qwen2.5-0.5b", "qwen3-0.6b"};
 
 static void slots_hold_every_parameter_once_and_apart(void **state) {
     (void)state;
@@ -29,8 +21,8 @@ static void slots_hold_every_parameter_once_and_apart(void **state) {
         struct region region = {0};
         struct blueprint blueprint;
         struct unit_table table;
-        open_model(REAL_MODELS[m], &region, &blueprint);
-        unit_table_init(&blueprint, &region, &table);
+        model_open(REAL_MODELS[m], &region, &blueprint);
+        model_units(&blueprint, (struct unit_options){.world = 1}, &region, &table);
         int *seen = region_alloc(&region, (size_t)blueprint.param_count, sizeof *seen);
         int64_t end = 0;
         for (int s = 0; s < table.slot_count; s++) {
@@ -58,8 +50,8 @@ static void decayed_parameters_come_first(void **state) {
         struct region region = {0};
         struct blueprint blueprint;
         struct unit_table table;
-        open_model(REAL_MODELS[m], &region, &blueprint);
-        unit_table_init(&blueprint, &region, &table);
+        model_open(REAL_MODELS[m], &region, &blueprint);
+        model_units(&blueprint, (struct unit_options){.world = 1}, &region, &table);
         for (int s = 0; s < table.slot_count; s++) {
             const struct unit_slot *slot = &table.slots[s];
             bool decayed = slot->offset < table.units[slot->unit].decayed_elements;
@@ -69,22 +61,28 @@ static void decayed_parameters_come_first(void **state) {
     }
 }
 
-static void padding_of_real_models_is_below_a_thousandth(void **state) {
+static void padding_of_real_models_is_below_a_thousandth_in_worlds_to_64(void **state) {
     (void)state;
     for (size_t m = 0; m < ARRAY_COUNT(REAL_MODELS); m++) {
         struct region region = {0};
         struct blueprint blueprint;
-        struct unit_table table;
-        int64_t padding = 0;
-        int64_t elements = 0;
-        open_model(REAL_MODELS[m], &region, &blueprint);
-        unit_table_init(&blueprint, &region, &table);
-        for (int unit = 0; unit < table.unit_count; unit++) {
-            padding += table.units[unit].padding_elements;
-            elements += table.units[unit].elements;
+        model_open(REAL_MODELS[m], &region, &blueprint);
+        assert_true(blueprint_elements(&blueprint) >= 100000000);
+        for (int64_t world = 1; world <= 64; world++) {
+            struct unit_table table;
+            int64_t padding = 0;
+            int64_t elements = 0;
+            model_units(&blueprint, (struct unit_options){.world = world}, &region, &table);
+            for (int unit = 0; unit < table.unit_count; unit++) {
+                padding += table.units[unit].padding_elements;
+                elements += table.units[unit].elements;
+            }
+            assert_int_equal(elements - padding, blueprint_elements(&blueprint));
+            if (padding * 1000 > elements) {
+                fail_msg("%s over %lld ranks: %lld of %lld are padding", REAL_MODELS[m],
+                         (long long)world, (long long)padding, (long long)elements);
+            }
         }
-        assert_int_equal(elements - padding, blueprint_elements(&blueprint));
-        assert_true(padding * 1000 <= elements);
         region_finish(&region);
     }
 }
@@ -94,8 +92,8 @@ static void a_tied_head_lives_with_the_embedding(void **state) {
     struct region region = {0};
     struct blueprint blueprint;
     struct unit_table table;
-    open_model("gpt2", &region, &blueprint);
-    unit_table_init(&blueprint, &region, &table);
+    model_open("gpt2", &region, &blueprint);
+    model_units(&blueprint, (struct unit_options){.world = 1}, &region, &table);
     assert_int_equal(table.unit_count, 14);
     assert_string_equal(table.units[0].name, "embed");
     assert_int_equal(table.units[0].slot_count, 2); /* tokens and positions */
@@ -104,24 +102,101 @@ static void a_tied_head_lives_with_the_embedding(void **state) {
     region_finish(&region);
 }
 
-static void a_unit_smaller_than_its_ranks_leaves_empty_shards(void **state) {
+static void a_world_only_lengthens_units_at_their_ends(void **state) {
     (void)state;
-    const struct unit unit = {.elements = 3 * GRANULE_ELEMENTS};
-    static const int64_t WANTED[5][2] = {{0, 64}, {64, 128}, {128, 192}, {192, 192}, {192, 192}};
-    for (int64_t rank = 0; rank < 5; rank++) {
-        struct unit_range range = unit_shard(&unit, 5, rank);
+    struct region region = {0};
+    struct blueprint blueprint;
+    struct unit_table alone;
+    model_open("qwen2.5-0.5b", &region, &blueprint);
+    model_units(&blueprint, (struct unit_options){.world = 1}, &region, &alone);
+    static const int64_t WORLDS[] = {2, 3, 7, 8, 64, 1021};
+    for (size_t w = 0; w < ARRAY_COUNT(WORLDS); w++) {
+        struct unit_table table;
+        model_units(&blueprint, (struct unit_options){.world = WORLDS[w]}, &region, &table);
+        assert_int_equal(table.unit_count, alone.unit_count);
+        assert_memory_equal(table.slots, alone.slots,
+                            (size_t)alone.slot_count * sizeof alone.slots[0]);
+        for (int unit = 0; unit < table.unit_count; unit++) {
+            int64_t more = table.units[unit].elements - alone.units[unit].elements;
+            int64_t step = WORLDS[w] * GRANULE_ELEMENTS;
+            assert_true(more >= 0 && more < step && table.units[unit].elements % step == 0);
+            assert_int_equal(table.units[unit].decayed_elements,
+                             alone.units[unit].decayed_elements);
+        }
+    }
+    region_finish(&region);
+}
+
+static void shards_are_equal_slots_of_whole_granules(void **state) {
+    (void)state;
+    const struct unit unit = {.elements = 12 * GRANULE_ELEMENTS};
+    static const int64_t WANTED[4][2] = {{0, 192}, {192, 384}, {384, 576}, {576, 768}};
+    for (int64_t rank = 0; rank < 4; rank++) {
+        struct unit_range range = unit_shard(&unit, 4, rank);
         assert_int_equal(range.begin, WANTED[rank][0]);
         assert_int_equal(range.end, WANTED[rank][1]);
     }
+    assert_int_equal(unit_slot_elements(&unit, 6), 2 * GRANULE_ELEMENTS);
+    assert_int_equal(unit_slot_elements(&unit, 1), 12 * GRANULE_ELEMENTS);
+}
+
+static int unit_named(const struct unit_table *table, const char *name) {
+    for (int unit = 0; unit < table->unit_count; unit++) {
+        if (strcmp(table->units[unit].name, name) == 0) {
+            return unit;
+        }
+    }
+    fail_msg("no unit is named %s", name);
+    return -1;
+}
+
+static void frozen_parameters_form_units_of_their_own(void **state) {
+    (void)state;
+    struct region region = {0};
+    struct blueprint blueprint;
+    struct unit_table table;
+    model_open("llama-3.2-1b", &region, &blueprint);
+    const struct unit_options options = {
+        .world = 4, .frozen = "model.embed_tokens, model.layers.1.mlp, model.layers.15*"};
+    model_units(&blueprint, options, &region, &table);
+    assert_int_equal(table.unit_count, 18 + 1); /* layer 1 in two parts */
+    assert_true(table.units[unit_named(&table, "embed.frozen")].frozen);
+    assert_true(table.units[unit_named(&table, "layers.15.frozen")].frozen);
+    assert_false(table.units[unit_named(&table, "layers.1")].frozen);
+    assert_int_equal(table.units[unit_named(&table, "layers.1")].slot_count, 6);
+    const struct unit *mlp = &table.units[unit_named(&table, "layers.1.frozen")];
+    assert_true(mlp->frozen && mlp->slot_count == 3);
+    assert_string_equal(blueprint.params[table.slots[mlp->first_slot].param].name,
+                        "model.layers.1.mlp.gate_proj.weight");
+    region_finish(&region);
+}
+
+static void freezing_part_of_a_product_is_refused(void **state) {
+    (void)state;
+    struct region region = {0};
+    struct blueprint blueprint;
+    struct unit_table table;
+    struct fault fault;
+    model_open("qwen2.5-0.5b", &region, &blueprint);
+    const struct unit_options options = {
+        .world = 1, .frozen = "model.layers.3.self_attn.k_proj.bias", .frozen_place = "run.yaml:3"};
+    assert_int_equal(unit_table_init(&blueprint, &options, &region, &table, &fault), STATUS_INPUT);
+    assert_string_equal(fault.place, "run.yaml:3");
+    assert_non_null(strstr(fault.reason, "model.layers.3.self_attn.k_proj.bias"));
+    assert_non_null(strstr(fault.remedy, "together"));
+    region_finish(&region);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_hold_every_parameter_once_and_apart),
         cmocka_unit_test(decayed_parameters_come_first),
-        cmocka_unit_test(padding_of_real_models_is_below_a_thousandth),
+        cmocka_unit_test(padding_of_real_models_is_below_a_thousandth_in_worlds_to_64),
         cmocka_unit_test(a_tied_head_lives_with_the_embedding),
-        cmocka_unit_test(a_unit_smaller_than_its_ranks_leaves_empty_shards),
+        cmocka_unit_test(a_world_only_lengthens_units_at_their_ends),
+        cmocka_unit_test(shards_are_equal_slots_of_whole_granules),
+        cmocka_unit_test(frozen_parameters_form_units_of_their_own),
+        cmocka_unit_test(freezing_part_of_a_product_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

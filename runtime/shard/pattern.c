@@ -1,0 +1,138 @@
+#include "runtime/shard/pattern.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+static bool matches(const char *pattern, const char *name) {
+    size_t length = strlen(pattern);
+    if (pattern[length - 1] == '*') {
+        return strncmp(pattern, name, length - 1) == 0;
+    }
+    return strncmp(pattern, name, length) == 0 && (name[length] == '.' || name[length] == '\0');
+}
+
+int patterns_find(const struct name_patterns *patterns, const char *name) {
+    int best = -1;
+    for (int i = 0; i < patterns->count; i++) {
+        if (matches(patterns->texts[i], name) &&
+            (best < 0 || strlen(patterns->texts[i]) > strlen(patterns->texts[best]))) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+static bool matches_any(const char *pattern, const struct blueprint *blueprint) {
+    for (int i = 0; i < blueprint->param_count; i++) {
+        if (matches(pattern, blueprint->params[i].name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Bytes of `name` up to the first dot (or the end) behind `from`. */
+static size_t next_dot(const char *name, size_t from) {
+    return from + strcspn(name + from, ".");
+}
+
+static size_t shared_bytes(const char *a, const char *b) {
+    size_t length = 0;
+    while (a[length] != '\0' && a[length] == b[length]) {
+        length++;
+    }
+    return length;
+}
+
+/* Every module and parameter of the model once: what a pattern may have meant. */
+static int list_names(const struct blueprint *blueprint, struct region *region,
+                      const char ***names) {
+    int count = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        const char **into = pass == 0 ? NULL : region_alloc(region, (size_t)count, sizeof *into);
+        count = 0;
+        for (int i = 0; i < blueprint->param_count; i++) {
+            const char *name = blueprint->params[i].name;
+            size_t known = i == 0 ? 0 : shared_bytes(name, blueprint->params[i - 1].name);
+            for (size_t end = next_dot(name, known);; end = next_dot(name, end + 1)) {
+                if (into != NULL) {
+                    char *copy = region_alloc(region, end + 1, 1);
+                    memcpy(copy, name, end);
+                    into[count] = copy;
+                }
+                count++;
+                if (name[end] == '\0') {
+                    break;
+                }
+            }
+        }
+        *names = into;
+    }
+    return count;
+}
+
+static enum status no_match(const char *pattern, const char *place,
+                            const struct blueprint *blueprint, struct fault *fault) {
+    struct region scratch = {0};
+    const char **names;
+    int count = list_names(blueprint, &scratch, &names);
+    int nearest = text_nearest(pattern, names, count);
+    const char *meant = nearest >= 0 ? names[nearest] : names[0];
+    enum status status =
+        fault_set(fault, STATUS_INPUT, place, "`skep inspect MODEL` lists the names",
+                  "\"%s\" matches no parameter; a name of this model is \"%s\"", pattern, meant);
+    region_finish(&scratch);
+    return status;
+}
+
+/* The pattern at `from`, `length` bytes up to a comma, without the spaces around it. */
+static const char *trimmed(const char *from, size_t length, struct region *region) {
+    while (length > 0 && *from == ' ') {
+        from++;
+        length--;
+    }
+    while (length > 0 && from[length - 1] == ' ') {
+        length--;
+    }
+    char *copy = region_alloc(region, length + 1, 1);
+    memcpy(copy, from, length);
+    return copy;
+}
+
+static int count_patterns(const char *text) {
+    int count = 1;
+    for (; *text != '\0' && count <= PATTERNS_MAX; text++) {
+        count += *text == ',';
+    }
+    return count;
+}
+
+enum status patterns_read(const char *text, const char *place, const struct blueprint *blueprint,
+                          struct region *region, struct name_patterns *patterns,
+                          struct fault *fault) {
+    if (text == NULL || text[0] == '\0') {
+        *patterns = (struct name_patterns){0};
+        return OK;
+    }
+    int count = count_patterns(text);
+    if (count > PATTERNS_MAX) {
+        return fault_set(fault, STATUS_INPUT, place, "a pattern that ends in * stands for many",
+                         "more than %d names", PATTERNS_MAX);
+    }
+    const char **texts = region_alloc(region, (size_t)count, sizeof *texts);
+    for (int i = 0; i < count; i++) {
+        size_t length = strcspn(text, ",");
+        texts[i] = trimmed(text, length, region);
+        text += length + 1;
+        if (texts[i][0] == '\0') {
+            return fault_set(fault, STATUS_INPUT, place, "names are separated by one comma",
+                             "name %d of the list is empty", i + 1);
+        }
+        if (strlen(texts[i]) >= NAME_BYTES || !matches_any(texts[i], blueprint)) {
+            return no_match(texts[i], place, blueprint, fault);
+        }
+    }
+    *patterns = (struct name_patterns){.texts = texts, .count = count};
+    return OK;
+}

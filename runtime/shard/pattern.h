@@ -1,0 +1,30 @@
+/* pattern: lists of Hugging Face names, as run keys write them, against a model's parameters. */
+#ifndef SKEP_SHARD_PATTERN_H
+#define SKEP_SHARD_PATTERN_H
+
+#include "runtime/model/blueprint.h"
+
+enum { PATTERNS_MAX = 4096 /* of one key; more than any model has modules worth a unit */ };
+
+/* "model.layers.0" is that name and all below it, up to a dot: not model.layers.01. With a * at its
+ * end a pattern is any name that begins so. */
+struct name_patterns {
+    const char *const *texts;
+    int count;
+};
+
+/* patterns_read: "A,B*,C", spaces around commas allowed; each must match a parameter.
+ * text    NULL or "": no pattern
+ * place   of the key, for faults
+ * memory  in `region`
+ * errors  STATUS_INPUT: an empty pattern, too many of them, one that matches nothing (naming the
+ *         nearest name); *patterns untouched */
+MUST_CHECK enum status patterns_read(const char *text, const char *place,
+                                     const struct blueprint *blueprint, struct region *region,
+                                     struct name_patterns *patterns, struct fault *fault);
+
+/* patterns_find: index of the longest pattern that matches `name`, the first among equals; -1 when
+ * none does. */
+int patterns_find(const struct name_patterns *patterns, const char *name);
+
+#endif

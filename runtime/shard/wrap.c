@@ -1,0 +1,165 @@
+#include "runtime/shard/wrap.h"
+
+#include "base/text.h"
+#include "runtime/shard/pattern.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool in_final(enum param_kind kind) {
+    return kind == PARAM_FINAL_NORM || kind == PARAM_FINAL_NORM_BIAS || kind == PARAM_HEAD;
+}
+
+/* The default groups in order: 0 embed, 1 + layer, 1 + layers final. */
+static int block_of(const struct blueprint *blueprint, const struct param *param) {
+    if (param->layer != PARAM_NO_LAYER) {
+        return 1 + param->layer;
+    }
+    return in_final(param->kind) ? 1 + (int)blueprint->layers : 0;
+}
+
+static int block_count(const struct blueprint *blueprint) {
+    return (int)blueprint->layers + 2;
+}
+
+static const char *block_name(const struct blueprint *blueprint, int block, struct region *region) {
+    if (block == 0) {
+        return "embed";
+    }
+    if (block == 1 + (int)blueprint->layers) {
+        return "final";
+    }
+    char name[32];
+    snprintf(name, sizeof name, "layers.%d", block - 1);
+    return region_text(region, name);
+}
+
+static struct wrapping allocate(const struct blueprint *blueprint, int groups,
+                                struct region *region) {
+    struct wrapping wrapping = {
+        .group_of_param = region_alloc(region, (size_t)blueprint->param_count, sizeof(int)),
+        .group_count = groups,
+        .names = region_alloc(region, (size_t)groups, sizeof(const char *)),
+        .layers = region_alloc(region, (size_t)groups, sizeof(int))};
+    for (int group = 0; group < groups; group++) {
+        wrapping.layers[group] = PARAM_NO_LAYER;
+    }
+    return wrapping;
+}
+
+/* The default groups, with room for `more` behind them. */
+static struct wrapping wrap_blocks(const struct blueprint *blueprint, int more,
+                                   struct region *region) {
+    int blocks = block_count(blueprint);
+    struct wrapping wrapping = allocate(blueprint, blocks + more, region);
+    for (int block = 0; block < blocks; block++) {
+        wrapping.names[block] = block_name(blueprint, block, region);
+        bool outside = block == 0 || block == blocks - 1;
+        wrapping.layers[block] = outside ? PARAM_NO_LAYER : block - 1;
+    }
+    for (int i = 0; i < blueprint->param_count; i++) {
+        wrapping.group_of_param[i] = block_of(blueprint, &blueprint->params[i]);
+    }
+    return wrapping;
+}
+
+/* "layers.3..5", "embed..layers.2": the first block of a joined group, and the last. */
+static const char *joined_name(const struct blueprint *blueprint, int first, int last,
+                               struct region *region) {
+    if (first == last) {
+        return block_name(blueprint, first, region);
+    }
+    if (first == 0 && last == block_count(blueprint) - 1) {
+        return "root";
+    }
+    const char *begin = block_name(blueprint, first, region);
+    const char *end = block_name(blueprint, last, region);
+    bool layers = first > 0 && last < block_count(blueprint) - 1;
+    char name[80];
+    snprintf(name, sizeof name, "%s..%s", begin, layers ? end + strlen("layers.") : end);
+    return region_text(region, name);
+}
+
+/* Blocks joined in order until each group has `least` parameters. What is left at the end, being
+ * less than that, belongs to the last group. */
+static struct wrapping wrap_sizes(const struct blueprint *blueprint, int64_t least,
+                                  struct region *region) {
+    int blocks = block_count(blueprint);
+    int64_t *elements = region_alloc(region, (size_t)blocks, sizeof *elements);
+    int *group_of = region_alloc(region, (size_t)blocks, sizeof *group_of);
+    int *first = region_alloc(region, (size_t)blocks + 1, sizeof *first);
+    for (int i = 0; i < blueprint->param_count; i++) {
+        elements[block_of(blueprint, &blueprint->params[i])] +=
+            param_elements(&blueprint->params[i]);
+    }
+    int groups = 0;
+    int64_t sum = 0;
+    for (int block = 0; block < blocks; block++) {
+        group_of[block] = groups;
+        sum += elements[block];
+        if (sum >= least) {
+            first[++groups] = block + 1;
+            sum = 0;
+        }
+    }
+    groups = groups == 0 ? 1 : groups;
+    first[groups] = blocks;
+    struct wrapping wrapping = allocate(blueprint, groups, region);
+    for (int group = 0; group < groups; group++) {
+        wrapping.names[group] = joined_name(blueprint, first[group], first[group + 1] - 1, region);
+        bool one = first[group + 1] - first[group] == 1;
+        bool layer = one && first[group] > 0 && first[group] < blocks - 1;
+        wrapping.layers[group] = layer ? first[group] - 1 : PARAM_NO_LAYER;
+    }
+    for (int i = 0; i < blueprint->param_count; i++) {
+        int group = group_of[block_of(blueprint, &blueprint->params[i])];
+        wrapping.group_of_param[i] = group < groups ? group : groups - 1;
+    }
+    return wrapping;
+}
+
+static enum status wrap_names(const struct blueprint *blueprint, const char *list,
+                              const char *place, struct region *region, struct wrapping *wrapping,
+                              struct fault *fault) {
+    struct name_patterns patterns;
+    enum status status = patterns_read(list, place, blueprint, region, &patterns, fault);
+    if (status != OK) {
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "write block, root, size:N, or names as `skep inspect MODEL` lists them");
+        return status;
+    }
+    int blocks = block_count(blueprint);
+    *wrapping = wrap_blocks(blueprint, patterns.count, region);
+    for (int k = 0; k < patterns.count; k++) {
+        wrapping->names[blocks + k] = patterns.texts[k];
+    }
+    for (int i = 0; i < blueprint->param_count; i++) {
+        int pattern = patterns_find(&patterns, blueprint->params[i].name);
+        if (pattern >= 0) {
+            wrapping->group_of_param[i] = blocks + pattern;
+        }
+    }
+    return OK;
+}
+
+enum status wrap_params(const struct blueprint *blueprint, const char *policy, const char *place,
+                        struct region *region, struct wrapping *wrapping, struct fault *fault) {
+    if (policy == NULL || policy[0] == '\0' || strcmp(policy, "block") == 0) {
+        *wrapping = wrap_blocks(blueprint, 0, region);
+        return OK;
+    }
+    if (strcmp(policy, "root") == 0) {
+        *wrapping = wrap_sizes(blueprint, INT64_MAX, region);
+        return OK;
+    }
+    if (strncmp(policy, "size:", strlen("size:")) == 0) {
+        int64_t least;
+        if (!text_parse_i64(policy + strlen("size:"), &least) || least < 1) {
+            return fault_set(fault, STATUS_INPUT, place, "write size:N, as size:10000000",
+                             "\"%s\" has no number of parameters above 0", policy);
+        }
+        *wrapping = wrap_sizes(blueprint, least, region);
+        return OK;
+    }
+    return wrap_names(blueprint, policy, place, region, wrapping, fault);
+}
