@@ -56,13 +56,12 @@ static void accumulator_normalise(struct norm_accumulator *accumulator) {
     accumulator->digits[NORM_DIGITS - 1] += carry;
 }
 
-static void accumulator_merge(struct norm_accumulator *accumulator,
-                              const struct norm_accumulator *other) {
+void norm_accumulator_merge(struct norm_accumulator *into, const struct norm_accumulator *other) {
     for (int i = 0; i < NORM_DIGITS; i++) {
-        accumulator->digits[i] += other->digits[i];
+        into->digits[i] += other->digits[i];
     }
-    accumulator->nonfinite += other->nonfinite;
-    accumulator_normalise(accumulator);
+    into->nonfinite += other->nonfinite;
+    accumulator_normalise(into);
 }
 
 /* Rounded once: three digits hold at least 65 bits below the leading one's digit, and any bit
@@ -108,7 +107,7 @@ static void norm_item(void *context, int64_t item, int thread) {
     for (int64_t i = 0; i < granules; i++) {
         accumulator_add(&accumulator, sums[i]);
     }
-    accumulator_merge(&work->accumulators[thread], &accumulator);
+    norm_accumulator_merge(&work->accumulators[thread], &accumulator);
 }
 
 void gradient_norm_run(const struct compute *compute, int64_t count, const float *gradients,
@@ -122,7 +121,7 @@ void gradient_norm_run(const struct compute *compute, int64_t count, const float
     memset(workspace, 0, gradient_norm_workspace_bytes(count, threads));
     pool_run(compute->pool, norm_item, &work, items_count(work.granules, ITEM_GRANULES));
     for (int thread = 0; thread < threads; thread++) {
-        accumulator_merge(&scalars->norm, &work.accumulators[thread]);
+        norm_accumulator_merge(&scalars->norm, &work.accumulators[thread]);
     }
 }
 
@@ -143,16 +142,23 @@ void clip_run(float clip_norm, struct step_scalars *scalars) {
 /* ---- AdamW ---- */
 
 struct adamw_work {
-    const struct adamw_job *job;
+    const struct adamw_job *decaying, *plain;
     const struct optimizer_kernels *kernels;
-    int64_t count;
+    int64_t count, decayed;
 };
 
 static void adamw_item(void *context, int64_t item, int thread) {
     (void)thread;
     const struct adamw_work *work = context;
     int64_t first = item * ITEM_ELEMENTS;
-    work->kernels->adamw(work->job, first, items_length(work->count, ITEM_ELEMENTS, item));
+    int64_t end = first + items_length(work->count, ITEM_ELEMENTS, item);
+    int64_t turn = work->decayed < first ? first : work->decayed < end ? work->decayed : end;
+    if (first < turn) {
+        work->kernels->adamw(work->decaying, first, turn - first);
+    }
+    if (turn < end) {
+        work->kernels->adamw(work->plain, turn, end - turn);
+    }
 }
 
 /* What every element shares is computed in fp64 and rounded once. */
@@ -176,7 +182,7 @@ static struct adamw_job adamw_job_of(const struct adamw_args *args,
 void adamw_run(const struct compute *compute, const struct adamw_args *args,
                const struct step_scalars *scalars, const float *gradients, float *master, void *m,
                void *v, void *params) {
-    ASSERT(args->count >= 0);
+    ASSERT(args->decayed >= 0 && args->decayed <= args->count);
     ASSERT(args->dtype_moments == DTYPE_F32 || args->dtype_moments == DTYPE_BF16);
     ASSERT(params == NULL || args->dtype_params == DTYPE_F32 || args->dtype_params == DTYPE_BF16);
     if (scalars->skip) {
@@ -188,7 +194,12 @@ void adamw_run(const struct compute *compute, const struct adamw_args *args,
     job.m = m;
     job.v = v;
     job.params = params;
-    struct adamw_work work = {
-        .job = &job, .kernels = &compute->table->optimizer, .count = args->count};
+    struct adamw_job plain = job;
+    plain.keep = 1;
+    struct adamw_work work = {.decaying = &job,
+                              .plain = &plain,
+                              .kernels = &compute->table->optimizer,
+                              .count = args->count,
+                              .decayed = args->decayed};
     pool_run(compute->pool, adamw_item, &work, items_count(args->count, ITEM_ELEMENTS));
 }

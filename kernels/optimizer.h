@@ -20,6 +20,9 @@ uint64_t gradient_norm_workspace_bytes(int64_t count, int threads);
 void gradient_norm_run(const struct compute *compute, int64_t count, const float *gradients,
                        struct step_scalars *scalars, void *workspace);
 
+/* norm_accumulator_merge: *into grows by *other; digits are left in [0, 2^32). */
+void norm_accumulator_merge(struct norm_accumulator *into, const struct norm_accumulator *other);
+
 /* clip_run: from scalars->norm to gradient_norm, clip_factor and skip. The sum is rounded to fp64
  * once. clip_norm 0: no clipping. With norm.nonfinite set, skip is 1, gradient_norm infinite and
  * clip_factor 0. */
@@ -27,9 +30,10 @@ void clip_run(float clip_norm, struct step_scalars *scalars);
 
 struct adamw_args {
     int64_t count;
+    int64_t decayed;     /* the first so many elements decay: 0 to count */
     double beta1, beta2; /* fp64: 1 - beta2 must keep its digits */
     float epsilon;
-    float weight_decay;       /* 0 for undecayed tensors */
+    float weight_decay;       /* of those that decay */
     enum dtype dtype_moments; /* f32 or bf16 */
     enum dtype dtype_params;  /* of params when it is a separate, rounded copy: f32 or bf16 */
 };

@@ -23,12 +23,20 @@ struct step_scalars {
     float loss_scale;        /* 1 / valid tokens of the step, over all ranks */
     int32_t cache_length;    /* tokens already in the key-value cache */
     int32_t token_count;     /* valid tokens of this prefill chunk */
+    int64_t valid_tokens;    /* of the step or batch: this rank's; a tally makes it all ranks' */
     /* written by kernels */
     double loss_sum; /* over valid tokens, not yet scaled; added to by each microbatch */
     double gradient_norm;
     float clip_factor; /* min(1, clip_norm / gradient_norm) */
     int32_t skip; /* 1: this step's gradients are not finite; the optimizer leaves all as it is */
     struct norm_accumulator norm;
+};
+
+/* One rank's part of what all ranks must know of a step or a batch. */
+struct rank_tally {
+    double loss_sum;
+    int64_t valid_tokens;
+    struct norm_accumulator norm; /* of the gradients that the rank owns */
 };
 
 #endif

@@ -84,7 +84,7 @@ static void note_high_water(struct bound_program *bound, const struct instructio
 
 void program_run_one(struct bound_program *bound, uint32_t index) {
     const struct instruction *instruction = &bound->program->schedule.instructions[index];
-    opcode_run(&bound->compute, instruction, bound->addresses[index]);
+    opcode_run(&bound->compute, instruction, &instruction->args, bound->addresses[index]);
     note_high_water(bound, instruction);
 }
 

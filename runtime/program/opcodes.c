@@ -130,7 +130,7 @@ static void run_clip(const struct call *c) {
 }
 
 static void run_adamw(const struct call *c) {
-    adamw_run(c->compute, &c->args->adamw, c->at[0], c->at[1], c->at[2], c->at[3], c->at[4],
+    adamw_run(c->compute, &c->args->adamw.run, c->at[0], c->at[1], c->at[2], c->at[3], c->at[4],
               c->at[5]);
 }
 
@@ -143,8 +143,20 @@ static void run_copy(const struct call *c) {
     memcpy(c->at[1], c->at[0], (size_t)c->args->count);
 }
 
-/* The host's own work is done by whoever runs the segment. */
-static void run_host(const struct call *c) {
+static void run_accumulate(const struct call *c) {
+    add_run(c->compute, &c->args->elementwise, c->at[1], c->at[0], c->at[1]);
+}
+
+static void run_tally_out(const struct call *c) {
+    tally_out(c->at[0], c->at[1]);
+}
+
+static void run_tally_in(const struct call *c) {
+    tally_in(&c->args->tally, c->at[0], c->at[1]);
+}
+
+/* The host's own work is done by whoever runs the segment; a release only names an extent. */
+static void run_nothing(const struct call *c) {
     (void)c;
 }
 
@@ -178,12 +190,17 @@ static opcode *const OPCODES[OP_KIND_COUNT] = {
     [OP_ADAMW] = run_adamw,
     [OP_CAST] = run_cast,
     [OP_COPY] = run_copy,
-    [OP_HOST] = run_host,
+    [OP_HOST] = run_nothing,
+    [OP_ACCUMULATE] = run_accumulate,
+    [OP_TALLY_OUT] = run_tally_out,
+    [OP_TALLY_IN] = run_tally_in,
+    [OP_RELEASE] = run_nothing,
 };
 
 void opcode_run(const struct compute *compute, const struct instruction *instruction,
-                void *const *address) {
+                const union kernel_args *args, void *const *address) {
     struct call call = {
-        .compute = compute, .args = &instruction->args, .instruction = instruction, .at = address};
+        .compute = compute, .args = args, .instruction = instruction, .at = address};
+    ASSERT(OPCODES[instruction->op] != NULL);
     OPCODES[instruction->op](&call);
 }

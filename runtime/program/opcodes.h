@@ -5,8 +5,10 @@
 #include "kernels/compute.h"
 #include "runtime/schedule/schedule.h"
 
-/* opcode_run: run `instruction` on its resolved addresses (operands, then the workspace). */
+/* opcode_run: run `instruction` on its resolved addresses (operands, then the workspace).
+ * args    as schedule_args_of_rank gives them for this rank
+ * limits  no collective: those are calls of the transport, which the executor makes */
 void opcode_run(const struct compute *compute, const struct instruction *instruction,
-                void *const *address);
+                const union kernel_args *args, void *const *address);
 
 #endif

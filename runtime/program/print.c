@@ -6,6 +6,8 @@ enum { LINE_BYTES = 4096 };
 
 static const char *const LANE_NAMES[LANE_COUNT] = {"compute", "collective", "copy"};
 
+static const char *const AXIS_NAMES[AXIS_COUNT] = {"shard", "replicate", "world"};
+
 static void send(struct text *line, program_sink *sink, void *context) {
     ASSERT(!line->cut);
     sink(context, line->bytes, line->length);
@@ -46,6 +48,25 @@ static void add_adamw(struct text *line, const struct adamw_args *args) {
              (long long)args->count, (double)args->beta1, (double)args->beta2,
              (double)args->epsilon, (double)args->weight_decay, dtype_name(args->dtype_moments),
              dtype_name(args->dtype_params));
+}
+
+static void add_adamw_of_rank(struct text *line, const struct adamw_of_rank *args) {
+    add_adamw(line, &args->run);
+    text_add(line, " of first %lld%s", (long long)args->decayed_of_unit,
+             args->split ? " in unit, split" : "");
+}
+
+static void add_collective(struct text *line, const struct collective_args *args) {
+    text_add(line, " over %s %s slot %llu", AXIS_NAMES[args->axis], dtype_name(args->wire),
+             (unsigned long long)args->slot_bytes);
+}
+
+static void add_tally(struct text *line, const struct tally_args *args) {
+    text_add(line, " of %d ranks%s%s", args->ranks, args->parts & TALLY_TOKENS ? " tokens" : "",
+             args->parts & TALLY_LOSS ? " loss" : "");
+    if (args->parts & TALLY_NORM) {
+        text_add(line, " norm over %d", args->shard);
+    }
 }
 
 static void add_elementwise(struct text *line, const struct elementwise_args *args) {
@@ -93,7 +114,7 @@ static void add_args(struct text *line, const struct instruction *instruction) {
                  dtype_name(args->head_loss.dtype));
         break;
     case OP_ADAMW:
-        add_adamw(line, &args->adamw);
+        add_adamw_of_rank(line, &args->adamw);
         break;
     case OP_CACHE_APPEND:
     case OP_SELECT_LAST:
@@ -106,11 +127,23 @@ static void add_args(struct text *line, const struct instruction *instruction) {
     case OP_GELU:
     case OP_GELU_BACKWARD:
     case OP_ADD:
+    case OP_ACCUMULATE:
         add_elementwise(line, &args->elementwise);
         break;
     case OP_COLUMN_SUM:
         text_add(line, " [%lld,%lld] %s", (long long)args->column_sum.rows,
                  (long long)args->column_sum.columns, dtype_name(args->column_sum.dtype));
+        break;
+    case OP_CAST:
+        text_add(line, " %lld %s>%s", (long long)args->cast.count, dtype_name(args->cast.from),
+                 dtype_name(args->cast.to));
+        break;
+    case OP_ALL_GATHER:
+    case OP_REDUCE_SCATTER:
+        add_collective(line, &args->collective);
+        break;
+    case OP_TALLY_IN:
+        add_tally(line, &args->tally);
         break;
     case OP_CLIP:
         text_add(line, " %.9g", (double)args->clip_norm);
@@ -131,6 +164,9 @@ static void add_operand(struct text *line, const struct schedule *schedule,
     text_add(line, " %s%s", mark, schedule->extents[operand->extent].name);
     if (operand->offset != 0) {
         text_add(line, "+%llu", (unsigned long long)operand->offset);
+    }
+    if (operand->stride != 0) {
+        text_add(line, "+%s*%llu", AXIS_NAMES[operand->axis], (unsigned long long)operand->stride);
     }
     text_add(line, ":%llu", (unsigned long long)operand->bytes);
 }

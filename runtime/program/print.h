@@ -12,7 +12,8 @@ typedef void program_sink(void *context, const char *line, size_t length);
 void program_print_extents(const struct program *program, program_sink *sink, void *context);
 
 /* program_print_instructions: a heading for each segment, then its instructions: number, lane, op,
- * shape, operands (< read, > written, = both; +offset within the extent), waits and signals. */
+ * shape, operands (< read, > written, = both; +offset within the extent, +AXIS*stride for a rank's
+ * own slot), waits and signals. */
 void program_print_instructions(const struct program *program, program_sink *sink, void *context);
 
 /* program_hash: BLAKE2b over both. */

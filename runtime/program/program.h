@@ -69,7 +69,6 @@ void *program_extent(const struct bound_program *bound, int extent);
 
 /* program_param: where parameter `index` lies in the given extents' flavour: the compute copy, the
  * master, the gradient or a moment. */
-enum param_view { VIEW_PARAMS, VIEW_MASTER, VIEW_GRADIENT, VIEW_MOMENT1, VIEW_MOMENT2 };
 void *program_param(const struct bound_program *bound, int index, enum param_view view);
 
 enum dtype program_view_dtype(const struct bound_program *bound, enum param_view view);

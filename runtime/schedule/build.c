@@ -18,6 +18,18 @@ const char *segment_name(enum segment_kind kind) {
     return SEGMENT_NAMES[kind];
 }
 
+union kernel_args schedule_args_of_rank(const struct instruction *instruction,
+                                        const int index[static AXIS_COUNT]) {
+    union kernel_args args = instruction->args;
+    if (instruction->op == OP_ADAMW && args.adamw.split) {
+        int64_t count = args.adamw.run.count;
+        int64_t before = index[AXIS_SHARD] * count;
+        int64_t decayed = args.adamw.decayed_of_unit - before;
+        args.adamw.run.decayed = decayed < 0 ? 0 : decayed > count ? count : decayed;
+    }
+    return args;
+}
+
 static void *grown(struct schedule *schedule, const void *old, int count, int *capacity,
                    size_t size) {
     int wanted = *capacity == 0 ? 512 : 2 * *capacity;
@@ -148,44 +160,30 @@ static void build_microbatch(struct schedule *schedule, const struct translate_c
     end_segment(schedule, SEGMENT_MICROBATCH);
 }
 
-static struct operand part(int extent, enum access access, int64_t first, struct operand like) {
-    return (struct operand){.extent = extent,
-                            .access = access,
-                            .offset = (uint64_t)first * like.offset,
-                            .bytes = like.bytes};
-}
-
-/* AdamW over elements [first, end) of a unit, all decayed or none. */
-static void add_adamw(struct schedule *schedule, int unit, int64_t first, int64_t end) {
+/* AdamW over all of a unit. */
+static void add_adamw(struct schedule *schedule, int unit) {
     const struct schedule_options *options = &schedule->options;
-    const struct unit_extents *of = &schedule->unit_extents[unit];
-    int64_t count = end - first;
-    if (count == 0) {
-        return;
-    }
-    bool decayed = first < schedule->units->units[unit].decayed_elements;
+    const struct unit *of = &schedule->units->units[unit];
+    const struct unit_extents *extents = &schedule->unit_extents[unit];
     struct instruction *adamw =
         schedule_instruction(schedule, OP_ADAMW, SEGMENT_FINISH, LANE_COMPUTE);
-    uint64_t moment = (uint64_t)dtype_bytes(options->moments);
-    uint64_t compute = (uint64_t)dtype_bytes(options->compute);
-    struct operand f32 = {.offset = sizeof(float), .bytes = (uint64_t)count * sizeof(float)};
-    struct operand moments = {.offset = moment, .bytes = (uint64_t)count * moment};
     adamw->operands[0] = schedule_whole(schedule, schedule->host.device_scalars, ACCESS_READ);
-    adamw->operands[1] = part(of->gradients, ACCESS_READ, first, f32);
-    adamw->operands[2] = part(of->master, ACCESS_UPDATE, first, f32);
-    adamw->operands[3] = part(of->moment1, ACCESS_UPDATE, first, moments);
-    adamw->operands[4] = part(of->moment2, ACCESS_UPDATE, first, moments);
-    if (of->params != of->master) {
-        struct operand params = {.offset = compute, .bytes = (uint64_t)count * compute};
-        adamw->operands[5] = part(of->params, ACCESS_WRITE, first, params);
+    adamw->operands[1] = schedule_whole(schedule, extents->gradients, ACCESS_READ);
+    adamw->operands[2] = schedule_whole(schedule, extents->master, ACCESS_UPDATE);
+    adamw->operands[3] = schedule_whole(schedule, extents->moment1, ACCESS_UPDATE);
+    adamw->operands[4] = schedule_whole(schedule, extents->moment2, ACCESS_UPDATE);
+    if (extents->params != extents->master) {
+        adamw->operands[5] = schedule_whole(schedule, extents->params, ACCESS_WRITE);
     }
-    adamw->args.adamw = (struct adamw_args){.count = count,
-                                            .beta1 = options->beta1,
-                                            .beta2 = options->beta2,
-                                            .epsilon = options->epsilon,
-                                            .weight_decay = decayed ? options->weight_decay : 0,
-                                            .dtype_moments = options->moments,
-                                            .dtype_params = options->compute};
+    adamw->args.adamw.decayed_of_unit = of->decayed_elements;
+    adamw->args.adamw.run = (struct adamw_args){.count = of->elements,
+                                                .decayed = of->decayed_elements,
+                                                .beta1 = options->beta1,
+                                                .beta2 = options->beta2,
+                                                .epsilon = options->epsilon,
+                                                .weight_decay = options->weight_decay,
+                                                .dtype_moments = options->moments,
+                                                .dtype_params = options->compute};
 }
 
 static void add_gradient_norm(struct schedule *schedule, int unit) {
@@ -210,8 +208,7 @@ static void build_finish(struct schedule *schedule) {
     clip->operands[0] = schedule_whole(schedule, scalars, ACCESS_UPDATE);
     clip->args.clip_norm = schedule->options.clip_norm;
     for (int unit = 0; unit < units->unit_count; unit++) {
-        add_adamw(schedule, unit, 0, units->units[unit].decayed_elements);
-        add_adamw(schedule, unit, units->units[unit].decayed_elements, units->units[unit].elements);
+        add_adamw(schedule, unit);
     }
     add_copy(schedule, SEGMENT_FINISH, scalars, schedule->host.scalars);
     end_segment(schedule, SEGMENT_FINISH);

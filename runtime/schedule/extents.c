@@ -2,6 +2,7 @@
 #include "runtime/schedule/extents.h"
 
 #include <stdio.h>
+#include <string.h>
 
 int schedule_named_extent(struct schedule *schedule, const char *name, enum extent_role role,
                           enum space space, uint64_t bytes) {
@@ -25,8 +26,7 @@ void extents_add_units(struct schedule *schedule) {
         region_alloc(schedule->region, (size_t)unit_count, sizeof *schedule->unit_extents);
     for (int unit = 0; unit < unit_count; unit++) {
         struct unit_extents *of = &schedule->unit_extents[unit];
-        *of =
-            (struct unit_extents){EXTENT_NONE, EXTENT_NONE, EXTENT_NONE, EXTENT_NONE, EXTENT_NONE};
+        memset(of, 0xff, sizeof *of); /* EXTENT_NONE is -1 */
         of->params = unit_extent(schedule, unit, "params", ROLE_PARAMS, options->compute);
         of->master = of->params;
         if (!options->train) {
@@ -39,6 +39,19 @@ void extents_add_units(struct schedule *schedule) {
         of->moment1 = unit_extent(schedule, unit, "exp_avg", ROLE_MOMENTS, options->moments);
         of->moment2 = unit_extent(schedule, unit, "exp_avg_sq", ROLE_MOMENTS, options->moments);
     }
+}
+
+struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
+                                    enum param_view view) {
+    const struct schedule_options *options = &schedule->options;
+    const struct unit_extents *of = &schedule->unit_extents[unit];
+    const int extents[] = {of->params, of->master, of->gradients, of->moment1, of->moment2};
+    const enum dtype dtypes[] = {options->compute, options->train ? DTYPE_F32 : options->compute,
+                                 DTYPE_F32, options->moments, options->moments};
+    ASSERT((size_t)view < ARRAY_COUNT(extents));
+    return (struct unit_view){.extent = extents[view],
+                              .dtype = dtypes[view],
+                              .slot = schedule->units->units[unit].elements};
 }
 
 /* What one buffer of the host looks like from both sides: the device's, and the pinned one that the

@@ -12,8 +12,10 @@
 #include "kernels/matmul.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
+#include "kernels/tally.h"
 #include "runtime/model/graph.h"
 #include "runtime/model/recompute.h"
+#include "runtime/shard/strategy.h"
 #include "runtime/shard/unit.h"
 
 /* Straight-line pieces; the loop repeats and orders them. Every segment begins and ends with all
@@ -61,11 +63,21 @@ struct operand {
     uint64_t offset, bytes, stride;
 };
 
-/* A call of contract A (transport/collective.h) between the ranks of `axis`. */
+/* A call of contract A (transport/collective.h) between the ranks of `axis`. Each operand covers
+ * the slots of the whole group: where it begins on this rank is where the call's slot 0 begins.
+ * All-gather: operand 0 is `to`. Reduce-scatter: operand 0 is `from`, operand 1 `to`; with f32 on
+ * the wire they are the same bytes. Slots of `to` that are not the own are undefined afterwards. */
 struct collective_args {
     enum rank_axis axis;
-    enum dtype wire;
+    enum dtype wire;     /* sums: of `from`; all-gather: what the bytes are */
     uint64_t slot_bytes; /* as collective_call has it */
+};
+
+/* AdamW over a unit, or over the slot of it that a rank owns. */
+struct adamw_of_rank {
+    struct adamw_args run; /* as the group's first rank runs it */
+    int64_t decayed_of_unit;
+    bool split; /* rank i of AXIS_SHARD runs elements [i, i + 1) * run.count of the unit */
 };
 
 union kernel_args {
@@ -77,7 +89,8 @@ union kernel_args {
     struct rope_args rope;
     struct embedding_args embedding;
     struct head_loss_args head_loss;
-    struct adamw_args adamw;
+    struct adamw_of_rank adamw;
+    struct tally_args tally; /* tally in */
     struct generation_args generation;
     struct {
         int64_t count;
@@ -114,9 +127,10 @@ struct schedule_options {
     const enum recompute *recompute; /* [layers] */
     float clip_norm, beta1, beta2, epsilon, weight_decay;
     int threads;
-    bool unified;           /* the host reads and writes the device space itself */
-    uint64_t align;         /* of every extent, at least ARENA_ALIGN_BYTES */
-    uint64_t staging_bytes; /* host: pieces of files on their way in or out */
+    bool unified;                    /* the host reads and writes the device space itself */
+    uint64_t align;                  /* of every extent, at least ARENA_ALIGN_BYTES */
+    uint64_t staging_bytes;          /* host: pieces of files on their way in or out */
+    const struct sharding *sharding; /* over the ranks of a site; NULL: one rank */
 };
 
 /* Extents that the host fills or reads; EXTENT_NONE where the program has none. */
@@ -130,9 +144,29 @@ struct host_extents {
     int staging;
 };
 
-/* The extents of one unit. master is params itself when the master copy is what computes. */
+/* The extents of one unit; EXTENT_NONE where the program has none. What is split holds the slot
+ * that this rank owns, else the whole unit. */
 struct unit_extents {
-    int params, master, gradients, moment1, moment2;
+    int params; /* whole, compute dtype; none when split: every gather has an extent of its own */
+    int master; /* what is gathered from and optimized: params itself where that is f32 and
+                      whole; split params of a program that does not train: in compute dtype */
+    int gradients; /* summed over microbatches, f32 */
+    int moment1, moment2;
+    int local; /* a microbatch's gradients on their way to the sum, whole, f32 */
+    int wire;  /* those in the type on the wire, when that is not f32 */
+};
+
+/* The flavours of a parameter's values. */
+enum param_view { VIEW_PARAMS, VIEW_MASTER, VIEW_GRADIENT, VIEW_MOMENT1, VIEW_MOMENT2 };
+
+/* Where the elements of a unit lie in one flavour. This rank, with index i along AXIS_SHARD, owns
+ * elements [i, i + 1) * slot of the unit. Element e lies e * dtype_bytes(dtype) from the extent's
+ * beginning, or, when the extent is split, (e - i * slot) * dtype_bytes(dtype), own ones only. */
+struct unit_view {
+    int extent; /* EXTENT_NONE: the program has no such flavour of this unit */
+    enum dtype dtype;
+    bool split;
+    int64_t slot; /* the whole unit when nothing of it is split */
 };
 
 struct schedule {
@@ -156,6 +190,17 @@ struct schedule {
 void schedule_build(const struct blueprint *blueprint, const struct unit_table *units,
                     const struct schedule_options *options, struct region *region,
                     struct schedule *schedule);
+
+/* schedule_unit_view: where unit `unit` lies in flavour `view`. Gradients are whole sums between
+ * the last microbatch and finish; with REDUCE_AT_STEP they are then this rank's own part. */
+struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
+                                    enum param_view view);
+
+/* schedule_args_of_rank: the arguments with which the rank that has these indices along the axes
+ * runs `instruction`. All ranks have one list; this and the operands' strides are all that differs.
+ */
+union kernel_args schedule_args_of_rank(const struct instruction *instruction,
+                                        const int index[static AXIS_COUNT]);
 
 /* For the stages of building. */
 int schedule_extent(struct schedule *schedule, struct extent extent);

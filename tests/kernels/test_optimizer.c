@@ -255,7 +255,8 @@ static void reference_adamw(struct adamw_context *adamw) {
             m = args->beta1 * m + (1 - args->beta1) * gradient;
             v = args->beta2 * v + (1 - args->beta2) * gradient * gradient;
             double root = sqrt(v / (1 - pow(args->beta2, step + 1)));
-            weight -= adamw->rate * (double)args->weight_decay * weight;
+            double decay = i < args->decayed ? (double)args->weight_decay : 0;
+            weight -= adamw->rate * decay * weight;
             weight -= adamw->rate * (m / (1 - pow(args->beta1, step + 1))) /
                       (root + (double)args->epsilon);
             m = rounded_like(m, args->dtype_moments);
@@ -272,6 +273,7 @@ static struct adamw_context adamw_of(int64_t count, enum dtype moments, enum dty
     uint64_t seed = harness_seed();
     struct adamw_context adamw = {
         .args = {.count = count,
+                 .decayed = count,
                  .beta1 = 0.9,
                  .beta2 = 0.999,
                  .epsilon = 1e-8f,
@@ -334,6 +336,21 @@ static void adamw_equals_its_formula_over_twenty_steps(void **state) {
     }
 }
 
+/* Turns at, before and after the bounds of what a thread takes at a time. */
+static void adamw_decays_the_first_elements_only(void **state) {
+    (void)state;
+    static const int64_t TURNS[] = {0, 1, 64, 8191, 16384, 16448, 20000};
+    for (size_t i = 0; i < ARRAY_COUNT(TURNS); i++) {
+        struct adamw_context adamw = adamw_of(20000, DTYPE_F32, DTYPE_BF16);
+        adamw.args.decayed = TURNS[i];
+        reference_adamw(&adamw);
+        struct operation operation = adamw_operation(&adamw);
+        operation_describe(&operation, "count 20000 decayed %lld", (long long)TURNS[i]);
+        operation_check(&operation);
+        adamw_finish(&adamw);
+    }
+}
+
 static void run_skipped(const struct compute *compute, void *context) {
     struct adamw_context *adamw = context;
     struct step_scalars scalars = step_of(adamw, 0);
@@ -372,6 +389,7 @@ static void bench_adamw(enum dtype moments) {
     tensor_free(&adamw.v);
     tensor_free(&adamw.params);
     adamw.args.count = count;
+    adamw.args.decayed = count;
     adamw.gradients[0] = tensor_random(DTYPE_F32, count, PATTERN_NORMAL, 1);
     adamw.master = tensor_random(DTYPE_F32, count, PATTERN_NORMAL, 2);
     adamw.m = tensor_zeros(moments, count);
@@ -414,6 +432,7 @@ int main(int argument_count, char **arguments) {
         cmocka_unit_test(clip_carries_digits_that_ranks_have_added),
         cmocka_unit_test(clip_skips_the_step_when_any_granule_is_not_finite),
         cmocka_unit_test(adamw_equals_its_formula_over_twenty_steps),
+        cmocka_unit_test(adamw_decays_the_first_elements_only),
         cmocka_unit_test(adamw_changes_nothing_when_the_step_is_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
