@@ -133,8 +133,9 @@ static enum status print_misfit(struct request *request, const struct fault *mis
 
 static enum status report(struct request *request) {
     struct session *session = &request->session;
-    struct fault misfit;
-    enum status fits = disk_fits(session, &misfit);
+    struct fault misfit = session->misfit;
+    enum status fits = misfit.status;
+    fits = fits == OK ? disk_fits(session, &misfit) : fits;
     fits = fits == OK ? program_fits(&session->program, &misfit) : fits;
     enum status status = OK;
     if (request->svg != NULL) {

@@ -14,17 +14,23 @@ static enum status read_target(struct session *session, struct fault *fault) {
     const struct run *run = &session->run;
     struct region *region = &session->region;
     enum status status = target_open(run->target, region, &session->target, fault);
-    if (status == OK && run->limit_device > 0) {
-        status = target_lower_capacity(session->target, run->limit_device, region, &session->target,
-                                       fault);
+    if (status != OK) {
+        return status;
     }
-    if (status == OK && run->threads > 0) {
-        struct target *own = region_alloc(region, 1, sizeof *own);
+    struct target *own = region_alloc(region, 1, sizeof *own);
+    if (run->limit_device > 0 && target_lower_capacity(session->target, run->limit_device, region,
+                                                       &session->target, &session->misfit) != OK) {
+        *own = *session->target;
+        own->spaces[SPACE_DEVICE].capacity_bytes = run->limit_device;
+        own->spaces[SPACE_DEVICE].capacity_source = "limits.device";
+        session->target = own;
+    }
+    if (run->threads > 0) {
         *own = *session->target;
         own->threads = (int)run->threads;
         session->target = own;
     }
-    return status;
+    return OK;
 }
 
 enum status session_read(struct session *session, const char *what, const char *const *overrides,
@@ -107,7 +113,12 @@ static void fill_rope_table(struct session *session) {
 }
 
 enum status session_bind(struct session *session, struct fault *fault) {
-    enum status status = program_fits(&session->program, fault);
+    enum status status = session->misfit.status;
+    if (status != OK) {
+        *fault = session->misfit;
+        return status;
+    }
+    status = program_fits(&session->program, fault);
     if (status == OK) {
         status = program_bind(&session->program, &session->region, &session->bound, fault);
     }

@@ -23,6 +23,7 @@ struct session {
     struct blueprint blueprint;
     char model_folder[PATH_BYTES]; /* "" for a bare config.json */
     const struct target *target;
+    struct fault misfit;      /* status not OK: limits.device leaves an arena no room at all */
     int64_t longest_document; /* set before session_read when rows hold several documents */
     struct program program;
     struct bound_program bound;
@@ -31,7 +32,8 @@ struct session {
 /* session_read: `what` is a run file (*.yaml, *.yml) or a model; then overrides, the model's
  * config, checks of one against the other, the target. Zero-initialise *session first; after any
  * outcome session_finish frees what was taken.
- * errors  STATUS_INPUT, STATUS_USAGE from whichever is at fault */
+ * errors  STATUS_INPUT, STATUS_USAGE from whichever is at fault; a target without room for any
+ *         arena is left to session_bind, so that plan can lay out what lacks it */
 MUST_CHECK enum status session_read(struct session *session, const char *what,
                                     const char *const *overrides, int override_count,
                                     struct fault *fault);

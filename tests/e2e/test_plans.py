@@ -52,6 +52,18 @@ class Plans(RunTest):
                              device["peak_bytes"])
         return device
 
+    def test_a_target_without_any_room_is_planned_and_refused(self):
+        arguments = ["plan", CONFIGS / "gpt2.json", "--target", "rtx3060-12g"]
+        result = skep(*arguments, "--json", "limits.device=1MiB")
+        plan = self.document(result, 3)
+        self.assertFalse(plan["fits"])
+        self.assertEqual(self.check_plan(plan)["capacity_bytes"], 1 << 20)
+        self.assertEqual(plan["remedies"], [])
+        self.assertIn("limits.device", result.stderr)
+        whole = self.document(skep(*arguments, "--json"))
+        self.assertEqual(plan["extents"], whole["extents"])
+        self.assert_exit(skep(*arguments, "limits.device=1MiB"), 3)
+
     def check_remedies(self, arguments, plan):
         """Each remedy, applied as overrides, fits, with the peak it promised."""
         for remedy in plan["remedies"]:

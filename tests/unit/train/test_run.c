@@ -235,7 +235,7 @@ static void values_of_another_type_or_range_are_refused_where_they_stand(void **
         {"schedule.kind: \"\"\n", "run.yaml:1:1", "none of"},
         {"data.format: u8\n", "run.yaml:1:1", "none of u16|u32|bytes"},
         {"optimizer.betas: [\"0.9,1\", 0]\n", "run.yaml:1:20", "betas[0] has a comma"},
-        {"data.train: [a.u16, \"\"]\n", "run.yaml:1:21", "is not a plain value"},
+        {"data.train: [a.u16, \"\"]\n", "run.yaml:1:22", "is not a plain value"},
         {"model: [a, b]\n", "run.yaml:1:1", "model is a list, not one value"},
         {"steps: {x: 1}\n", "run.yaml:1:9", "steps.x is not a known key"},
         {"steps: {}\n", "run.yaml:1:1", "has no value"},
