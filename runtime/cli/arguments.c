@@ -7,6 +7,25 @@
 
 enum { FLAGS_MAX = 32 };
 
+static const char *const TAKE_VALUES[] = {
+    "-o",      "--capacity", "--data",        "--dtype",  "--prompt",
+    "--ranks", "--seconds",  "--seed",        "--shards", "--steps",
+    "--svg",   "--target",   "--temperature", "--tokens", "--write"};
+
+static bool takes_value(const char *name) {
+    for (size_t i = 0; i < ARRAY_COUNT(TAKE_VALUES); i++) {
+        if (strcmp(name, TAKE_VALUES[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int arguments_skip(char *const *argv, int index) {
+    bool two = takes_value(argv[index]) && argv[index + 1] != NULL;
+    return index + (two ? 2 : 1);
+}
+
 static enum status unknown_flag(const char *given, const struct flag *flags, int flag_count,
                                 const char *command, struct fault *fault) {
     const char *names[FLAGS_MAX];
@@ -70,6 +89,9 @@ enum status arguments_read(int argc, char **argv, const struct flag *flags, int 
     struct arguments read = {.positional_count = 0};
     enum status status = OK;
     ASSERT(wanted <= POSITIONALS_MAX);
+    for (int i = 0; i < flag_count; i++) {
+        ASSERT(takes_value(flags[i].name) == (flags[i].value != NULL));
+    }
     for (int i = 1; i < argc && status == OK; i++) {
         bool flag = argv[i][0] == '-' && argv[i][1] != '\0';
         status = flag ? read_flag(argc, argv, &i, flags, flag_count, fault)
@@ -84,6 +106,17 @@ enum status arguments_read(int argc, char **argv, const struct flag *flags, int 
         *arguments = read;
     }
     return status;
+}
+
+enum status arguments_only(const struct arguments *arguments, const char *command,
+                           struct fault *fault) {
+    char remedy[128];
+    if (arguments->override_count == 0) {
+        return OK;
+    }
+    snprintf(remedy, sizeof remedy, "see `skep help %s`", command);
+    return fault_set(fault, STATUS_USAGE, command, remedy, "one argument too many: \"%s\"",
+                     arguments->overrides[0]);
 }
 
 enum status argument_i64(const char *flag, const char *value, int64_t minimum, int64_t *out,
@@ -107,9 +140,23 @@ enum status argument_f64(const char *flag, const char *value, double minimum, do
     if (value == NULL) {
         return OK;
     }
-    if (!text_parse_f64(value, &parsed) || parsed < minimum) {
+    if (!text_parse_f64(value, &parsed) || !(parsed >= minimum)) {
         return fault_set(fault, STATUS_USAGE, flag, NULL, "\"%s\" is not a number of at least %g",
                          value, minimum);
+    }
+    *out = parsed;
+    return OK;
+}
+
+enum status argument_bytes(const char *flag, const char *value, uint64_t *out,
+                           struct fault *fault) {
+    uint64_t parsed;
+    if (value == NULL) {
+        return OK;
+    }
+    if (!text_parse_bytes(value, &parsed) || parsed == 0) {
+        return fault_set(fault, STATUS_USAGE, flag, "write 4096, 512MiB or 1.5GB",
+                         "\"%s\" is not a number of bytes above 0", value);
     }
     *out = parsed;
     return OK;

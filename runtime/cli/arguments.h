@@ -8,7 +8,12 @@
 
 enum { POSITIONALS_MAX = 8, OVERRIDES_MAX = 256 };
 
-/* One flag. Exactly one of `value` (takes the next argument) and `present` is set. */
+/* arguments_skip: the argument behind argv[index], and behind its value if it is a flag that takes
+ * one. For those who look through a command's arguments before the command does. */
+int arguments_skip(char *const *argv, int index);
+
+/* One flag. Exactly one of `value` (takes the next argument) and `present` is set. A name means the
+ * same in all commands: arguments.c lists those that take values. */
 struct flag {
     const char *name; /* "--steps" */
     const char **value;
@@ -29,10 +34,18 @@ MUST_CHECK enum status arguments_read(int argc, char **argv, const struct flag *
                                       int flag_count, int wanted, struct arguments *arguments,
                                       struct fault *fault);
 
+/* arguments_only: refuse key=value overrides, for commands without a run.
+ * errors  STATUS_USAGE naming the first */
+MUST_CHECK enum status arguments_only(const struct arguments *arguments, const char *command,
+                                      struct fault *fault);
+
 /* argument_i64: a flag's value as a whole number of at least `minimum`; NULL leaves *out. */
 MUST_CHECK enum status argument_i64(const char *flag, const char *value, int64_t minimum,
                                     int64_t *out, struct fault *fault);
 MUST_CHECK enum status argument_f64(const char *flag, const char *value, double minimum,
                                     double *out, struct fault *fault);
+/* argument_bytes: the same as an amount like 512MiB, above 0. */
+MUST_CHECK enum status argument_bytes(const char *flag, const char *value, uint64_t *out,
+                                      struct fault *fault);
 
 #endif

@@ -1,51 +1,41 @@
-#include "runtime/cli/inspect.h"
-
+/* inspect: `skep inspect MODEL [--shards N] [--json]`: what a model is made of, without its
+ * data. */
 #include "base/file.h"
-#include "base/text.h"
+#include "runtime/cli/arguments.h"
+#include "runtime/cli/command.h"
 #include "runtime/cli/inspect_report.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { SEQUENCE_MAX = 4096 }; /* long contexts are trained last and least */
 
-static const char USAGE[] = "skep inspect MODEL [--shards N] [--json]";
-
-struct arguments {
+struct request {
     const char *model;
     int64_t shards;
     bool json;
 };
 
-static enum status parse_arguments(int argc, char **argv, struct arguments *arguments,
-                                   struct fault *fault) {
-    struct arguments parsed = {0};
-    for (int i = 1; i < argc; i++) {
-        const char *argument = argv[i];
-        if (strcmp(argument, "--json") == 0) {
-            parsed.json = true;
-        } else if (strcmp(argument, "--shards") == 0) {
-            const char *value = i + 1 < argc ? argv[++i] : "";
-            if (!text_parse_i64(value, &parsed.shards) || parsed.shards < 1 ||
-                parsed.shards > INSPECT_SHARDS_MAX) {
-                return fault_set(fault, STATUS_USAGE, "--shards", USAGE,
-                                 "\"%s\" is not a number of ranks from 1 to %d", value,
-                                 INSPECT_SHARDS_MAX);
-            }
-        } else if (argument[0] == '-') {
-            return fault_set(fault, STATUS_USAGE, argument, USAGE, "no such option");
-        } else if (parsed.model != NULL) {
-            return fault_set(fault, STATUS_USAGE, argument, USAGE, "one model at a time");
-        } else {
-            parsed.model = argument;
-        }
+static enum status read_request(int argc, char **argv, struct request *request,
+                                struct fault *fault) {
+    struct arguments arguments;
+    const char *shards = NULL;
+    const struct flag flags[] = {{"--shards", &shards, NULL}, {"--json", NULL, &request->json}};
+    enum status status =
+        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, fault);
+    if (status == OK) {
+        status = arguments_only(&arguments, argv[0], fault);
     }
-    if (parsed.model == NULL) {
-        return fault_set(fault, STATUS_USAGE, "inspect", USAGE, "no model is named");
+    if (status == OK) {
+        status = argument_i64("--shards", shards, 1, &request->shards, fault);
     }
-    *arguments = parsed;
-    return OK;
+    if (status == OK && request->shards > INSPECT_SHARDS_MAX) {
+        status = fault_set(fault, STATUS_USAGE, "--shards", NULL, "%s ranks; at most %d", shards,
+                           INSPECT_SHARDS_MAX);
+    }
+    if (status == OK) {
+        request->model = arguments.positionals[0];
+    }
+    return status;
 }
 
 static const char *find_weights(const char *folder) {
@@ -60,13 +50,13 @@ static const char *find_weights(const char *folder) {
     return NULL;
 }
 
-static enum status inspect(const struct arguments *arguments, struct region *region,
+static enum status inspect(const struct request *request, struct region *region,
                            struct fault *fault) {
     struct blueprint blueprint;
     char folder[PATH_BYTES];
-    enum status status = blueprint_open(arguments->model, region, &blueprint, folder, fault);
+    enum status status = blueprint_open(request->model, region, &blueprint, folder, fault);
     struct unit_table units;
-    const struct unit_options options = {.world = arguments->shards > 0 ? arguments->shards : 1};
+    const struct unit_options options = {.world = request->shards > 0 ? request->shards : 1};
     if (status == OK) {
         status = unit_table_init(&blueprint, &options, region, &units, fault);
     }
@@ -74,31 +64,28 @@ static enum status inspect(const struct arguments *arguments, struct region *reg
         return status;
     }
     int64_t longest = blueprint.max_positions;
-    const struct inspect_report report = {.model = arguments->model,
+    const struct inspect_report report = {.model = request->model,
                                           .weights = find_weights(folder),
                                           .blueprint = &blueprint,
                                           .units = &units,
                                           .sequence =
                                               longest < SEQUENCE_MAX ? longest : SEQUENCE_MAX,
-                                          .shards = arguments->shards};
-    if (arguments->json) {
+                                          .shards = request->shards};
+    if (request->json) {
         inspect_print_json(&report);
     } else {
         inspect_print_text(&report);
-    }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        return fault_set(fault, STATUS_FAILED, "standard output", NULL, "cannot be written");
     }
     return OK;
 }
 
 int command_inspect(int argc, char **argv) {
-    struct arguments arguments = {0};
+    struct request request = {0};
     struct region region = {0};
     struct fault fault;
-    enum status status = parse_arguments(argc, argv, &arguments, &fault);
+    enum status status = read_request(argc, argv, &request, &fault);
     if (status == OK) {
-        status = inspect(&arguments, &region, &fault);
+        status = inspect(&request, &region, &fault);
     }
     region_finish(&region);
     if (status != OK) {

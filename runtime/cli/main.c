@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "build_config.h"
+#include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
 #include "runtime/train/run.h"
 
@@ -99,19 +100,24 @@ static int help(const char *name) {
     return 0;
 }
 
-/* -q and -v may stand anywhere; they are taken out before the command sees its arguments. */
+/* -q and -v may stand anywhere but as a flag's value; they are taken out before the command sees
+ * its arguments. */
 static int take_verbosity(int argc, char **argv, int *verbosity) {
     int kept = 1;
+    int next;
     *verbosity = 0;
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc; i = next) {
+        next = arguments_skip(argv, i);
         if (strcmp(argv[i], "-q") == 0) {
             *verbosity = -1;
         } else if (strcmp(argv[i], "-v") == 0) {
             *verbosity = 1;
         } else {
-            argv[kept++] = argv[i];
+            memmove(&argv[kept], &argv[i], (size_t)(next - i) * sizeof *argv);
+            kept += next - i;
         }
     }
+    argv[kept] = NULL;
     return kept;
 }
 
@@ -134,7 +140,7 @@ static int dispatch(int argc, char **argv) {
     if (row == NULL) {
         return unknown(argv[1]);
     }
-    for (int i = 2; i < argc; i++) {
+    for (int i = 2; i < argc; i = arguments_skip(argv, i)) {
         if (asks_for_help(argv[i])) {
             return help(argv[1]);
         }

@@ -1,15 +1,15 @@
-#include "runtime/cli/probe.h"
-
+/* probe: `skep probe [--target T] [--write FILE] [--json]`: measure this machine, compare it with a
+ * profile, write a profile of it. Exit 3 when it has less than the profile promises. */
+#include "targets/probe.h"
 #include "base/file.h"
 #include "base/limits.h"
-#include "targets/probe.h"
+#include "runtime/cli/arguments.h"
+#include "runtime/cli/command.h"
 #include "targets/profile.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char USAGE[] = "skep probe [--target T] [--write FILE] [--json]";
 
 enum { PROFILE_TEXT_BYTES = 16384, VALUE_BYTES = 40, HOLDERS_NAMED = 3 };
 
@@ -18,27 +18,15 @@ struct request {
     bool json;
 };
 
-static enum status read_arguments(int argc, char **argv, struct request *request,
-                                  struct fault *fault) {
-    struct request read = {0};
-    for (int i = 1; i < argc; i++) {
-        bool target = strcmp(argv[i], "--target") == 0;
-        bool write = strcmp(argv[i], "--write") == 0;
-        if ((target || write) && i + 1 >= argc) {
-            return fault_set(fault, STATUS_USAGE, argv[i], USAGE, "wants a value");
-        }
-        if (target) {
-            read.target = argv[++i];
-        } else if (write) {
-            read.write = argv[++i];
-        } else if (strcmp(argv[i], "--json") == 0) {
-            read.json = true;
-        } else {
-            return fault_set(fault, STATUS_USAGE, argv[i], USAGE, "no such option");
-        }
-    }
-    *request = read;
-    return OK;
+static enum status read_request(int argc, char **argv, struct request *request,
+                                struct fault *fault) {
+    struct arguments arguments;
+    const struct flag flags[] = {{"--target", &request->target, NULL},
+                                 {"--write", &request->write, NULL},
+                                 {"--json", NULL, &request->json}};
+    enum status status =
+        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 0, &arguments, fault);
+    return status == OK ? arguments_only(&arguments, argv[0], fault) : status;
 }
 
 /* "166 GFLOP/s": a count, its prefix moved to the unit. */
@@ -135,7 +123,7 @@ static enum status write_profile(const char *path, const struct probe_result *re
     struct text text = text_over(buffer, PROFILE_TEXT_BYTES);
     int fd;
     if (snprintf(part, sizeof part, "%s.part", path) >= (int)sizeof part) {
-        return fault_set(fault, STATUS_USAGE, "--write", USAGE, "the path is too long");
+        return fault_set(fault, STATUS_USAGE, "--write", NULL, "the path is too long");
     }
     name_of(path, name, sizeof name);
     profile_write(probe_target(result, name, region), &text);
@@ -214,7 +202,7 @@ int command_probe(int argc, char **argv) {
     struct region region = {0};
     struct request request = {0};
     struct fault fault;
-    enum status status = read_arguments(argc, argv, &request, &fault);
+    enum status status = read_request(argc, argv, &request, &fault);
     if (status == OK) {
         status = probe(&request, &region, &fault);
     }

@@ -183,6 +183,9 @@ int command_snapshot(int argc, char **argv) {
     enum status status =
         arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 2, &arguments, &tool.fault);
     if (status == OK) {
+        status = arguments_only(&arguments, argv[0], &tool.fault);
+    }
+    if (status == OK) {
         tool.action = arguments.positionals[0];
         tool.folder = arguments.positionals[1];
         status = run(&tool);

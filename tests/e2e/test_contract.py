@@ -24,6 +24,22 @@ class Contract(RunTest):
         self.document(folder.run("snapshot", "list", "run/snapshots", "--json"))
         self.document(folder.run("snapshot", "verify", "run/snapshots", "--json"))
 
+    def test_a_flags_value_may_look_like_a_flag(self):
+        folder = self.folder(steps=1)
+        for name in ("-v", "-q", "-h", "--help"):
+            (folder.path / name).write_bytes((folder.path / "valid.u16").read_bytes())
+            result = folder.run("eval", "run.yaml", "--data", name, "init=random",
+                                "data.format=u16", "--json")
+            self.assert_exit(result, 2)
+            self.assertIn("snapshot", result.stderr)
+            result = folder.run("plan", "run.yaml", "--svg", name)
+            self.assert_exit(result, 0)
+            self.assertIn(b"<svg", (folder.path / name).read_bytes())
+        for name in ("-h", "--help"):
+            self.assertIn("skep plan", folder.run("plan", "--svg", "x.svg", name).stdout)
+        self.assert_exit(folder.run("probe", "a=b"), 2)
+        self.assert_exit(folder.run("pack", "x.csv", "--seconds", "nan"), 2)
+
     @unittest.skipIf(SANITIZED, "loops of a probe measure nothing here")
     def test_probe_prints_one_document(self):
         self.document(skep("probe", "--json"))

@@ -1,7 +1,7 @@
 /* test_inspect: the command's document holds the published numbers, and bad usage is exit 2. */
 #include "base/file.h"
 #include "base/json.h"
-#include "runtime/cli/inspect.h"
+#include "runtime/cli/command.h"
 #include "runtime/cli/inspect_report.h"
 
 #include <setjmp.h>
@@ -140,12 +140,15 @@ struct misuse {
 static void bad_usage_and_bad_input_are_exit_2(void **state) {
     (void)state;
     static const struct misuse ROWS[] = {
-        {{"inspect"}, "skep: inspect: no model is named; skep inspect MODEL"},
-        {{"inspect", "a", "b"}, "skep: b: one model at a time"},
-        {{"inspect", "--frob", "a"}, "skep: --frob: no such option"},
-        {{"inspect", "a", "--shards"}, "skep: --shards: \"\" is not a number"},
-        {{"inspect", "a", "--shards", "0"}, "from 1 to 4096"},
-        {{"inspect", "a", "--shards", "2x"}, "\"2x\" is not a number"},
+        {{"inspect"}, "skep: inspect: an argument is missing; see `skep help inspect`"},
+        {{"inspect", "a", "b"}, "skep: inspect: one argument too many: \"b\""},
+        {{"inspect", "a", "b=c"}, "skep: inspect: one argument too many: \"b=c\""},
+        {{"inspect", "--frob", "a"}, "skep: inspect: unknown flag \"--frob\""},
+        {{"inspect", "--jsn", "a"}, "did you mean --json?"},
+        {{"inspect", "a", "--shards"}, "skep: inspect: --shards wants a value"},
+        {{"inspect", "a", "--shards", "0"}, "a whole number of at least 1"},
+        {{"inspect", "a", "--shards", "4097"}, "at most 4096"},
+        {{"inspect", "a", "--shards", "2x"}, "\"2x\" is not a whole number"},
         {{"inspect", "/no/such"}, "skep: /no/such: no such file or folder"},
         {{"inspect", "no-such-org/no-such-model"}, "hf download no-such-org/no-such-model"},
     };
