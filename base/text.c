@@ -119,6 +119,10 @@ bool text_parse_f64(const char *text, double *value) {
     return true;
 }
 
+double plain_nan(double value) {
+    return isnan(value) ? (double)NAN : value;
+}
+
 bool text_parse_bytes(const char *text, uint64_t *bytes) {
     static const struct {
         const char *suffix;

@@ -30,6 +30,9 @@ const char *text_count(double count, char buffer[static 24]);
 /* text_grouped: "12,345,678". */
 const char *text_grouped(uint64_t value, char buffer[static 32]);
 
+/* plain_nan: the value, a NaN without its sign: printf has "-nan" too, which tells nobody more. */
+double plain_nan(double value);
+
 /* text_parse_bytes: "9GiB", "512 MiB", "1.5GB", "4096"; false when it is none of these or exceeds
  * 2^62. *bytes is then untouched. */
 bool text_parse_bytes(const char *text, uint64_t *bytes);

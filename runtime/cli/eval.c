@@ -50,7 +50,8 @@ static void print_result(const struct evaluation_result *result, bool json) {
         printf("{\"format\": 1, \"loss\": %s, \"perplexity\": %s, \"tokens\": %lld}\n",
                json_number(loss, number[0]), json_number(exp(loss), number[1]), tokens);
     } else {
-        printf("loss %.4f, perplexity %.2f over %lld tokens\n", loss, exp(loss), tokens);
+        printf("loss %.4f, perplexity %.2f over %lld tokens\n", plain_nan(loss),
+               plain_nan(exp(loss)), tokens);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/train/stop.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static double seconds_since(int64_t begin_ns) {
     return (double)(clock_monotonic_ns() - begin_ns) * 1e-9;
@@ -36,6 +37,35 @@ static bool never_mind(void *context) {
     return !stop_asked();
 }
 
+static bool is_power_of_ten(int64_t count) {
+    while (count % 10 == 0 && count > 0) {
+        count /= 10;
+    }
+    return count == 1;
+}
+
+/* A step whose gradients are not finite happens, rarely, to healthy runs; a row of them is a run
+ * that has diverged and would only burn time. */
+static enum status note_skipped(struct training *training, bool skipped, struct fault *fault) {
+    training->skipped_in_row = skipped ? training->skipped_in_row + 1 : 0;
+    training->skipped += skipped;
+    if (skipped && is_power_of_ten(training->skipped)) {
+        log_line(LOG_WARNING,
+                 "step %lld: gradients are not finite; nothing was updated (%lld such %s so far)",
+                 (long long)training->step, (long long)training->skipped,
+                 training->skipped == 1 ? "step" : "steps");
+    }
+    if (training->skipped_in_row < SKIPPED_IN_ROW_MAX) {
+        return OK;
+    }
+    char place[NAME_BYTES];
+    snprintf(place, sizeof place, "step %lld", (long long)training->step);
+    return fault_set(fault, STATUS_FAILED, place,
+                     "lower optimizer.lr and start with --fresh, or check data.train",
+                     "the run has diverged: gradients were not finite in %d steps in a row",
+                     SKIPPED_IN_ROW_MAX);
+}
+
 static enum status take_step(struct training *training, struct fault *fault) {
     struct session *session = &training->session;
     int64_t microbatches = session->program.schedule.options.accumulation;
@@ -55,13 +85,11 @@ static enum status take_step(struct training *training, struct fault *fault) {
     training->microbatch_seconds = seconds / (double)microbatches;
     training->loss = result.loss;
     training->step++;
-    if (result.skipped) {
-        log_line(LOG_WARNING, "step %lld: gradients are not finite; nothing was updated",
-                 (long long)training->step);
-    }
     metrics_step(&training->metrics, training->step, &result, seconds);
-    progress_step(&training->progress, training->step, session->run.steps, &result, seconds);
-    return OK;
+    const struct progress_at at = {
+        .step = training->step, .until = training->until, .steps = session->run.steps};
+    progress_step(&training->progress, &at, &result, seconds);
+    return note_skipped(training, result.skipped, fault);
 }
 
 static enum status evaluate(struct training *training, struct fault *fault) {
@@ -78,7 +106,8 @@ static enum status evaluate(struct training *training, struct fault *fault) {
         metrics_eval(&training->metrics, training->step, result.loss);
         metrics_memory(&training->metrics, session);
         progress_line(&training->progress, "step %lld  validation loss %.4f  perplexity %.2f",
-                      (long long)training->step, result.loss, exp(result.loss));
+                      (long long)training->step, plain_nan(result.loss),
+                      plain_nan(exp(result.loss)));
     }
     return status;
 }
@@ -115,7 +144,7 @@ static bool every(int64_t period, int64_t step) {
 static enum status work_after_step(struct training *training, struct fault *fault) {
     const struct run *run = &training->session.run;
     enum status status = OK;
-    if (every(run->snapshot_every, training->step)) {
+    if (every(run->snapshot_every, training->step) && training->skipped_in_row == 0) {
         status = save(training, fault);
     }
     if (status == OK && every(run->eval_every, training->step) && training->step < run->steps) {
@@ -127,9 +156,9 @@ static enum status work_after_step(struct training *training, struct fault *faul
     return status;
 }
 
-static enum status run_steps(struct training *training, int64_t until, struct fault *fault) {
+static enum status run_steps(struct training *training, struct fault *fault) {
     enum status status = OK;
-    while (training->step < until && status == OK) {
+    while (training->step < training->until && status == OK) {
         status = take_step(training, fault);
         if (status == OK) {
             status = work_after_step(training, fault);
@@ -157,19 +186,24 @@ static enum status conclude(struct training *training, bool finished, struct fau
 
 enum status training_run(struct training *training, struct fault *fault) {
     const struct run *run = &training->session.run;
-    int64_t until = run->pause_at > 0 && run->pause_at < run->steps ? run->pause_at : run->steps;
+    bool pauses = run->pause_at > 0 && run->pause_at < run->steps;
+    training->until = pauses ? run->pause_at : run->steps;
     metrics_start(&training->metrics, &training->session, SKEP_VERSION);
     progress_init(&training->progress, &training->session);
     program_seal(&training->session.bound);
-    if (training->step >= until) {
+    if (training->step >= training->until) {
         log_line(LOG_INFO, "step %lld of %lld is reached already", (long long)training->step,
                  (long long)run->steps);
     }
-    enum status status = run_steps(training, until, fault);
+    enum status status = run_steps(training, fault);
+    if (training->skipped > 0) {
+        log_line(LOG_WARNING, "%lld steps updated nothing, as their gradients were not finite",
+                 (long long)training->skipped);
+    }
     if (status != OK && status != STATUS_STOPPED) {
         return status;
     }
-    bool finished = status == OK && until == run->steps;
+    bool finished = status == OK && !pauses;
     enum status concluded = conclude(training, finished, fault);
     if (concluded != OK && concluded != STATUS_STOPPED) {
         return concluded;

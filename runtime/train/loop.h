@@ -8,7 +8,7 @@
 #include "runtime/train/progress.h"
 #include "runtime/train/session.h"
 
-enum { TRAINING_GROUPS = 3 };
+enum { TRAINING_GROUPS = 3, SKIPPED_IN_ROW_MAX = 20 };
 
 struct training {
     struct session session;
@@ -28,6 +28,9 @@ struct training {
     double save_seconds;       /* the last snapshot's, or what the disk's rate suggests */
     double microbatch_seconds; /* smoothed */
     double loss;               /* of the last step */
+    int64_t until;             /* steps at which this start ends: run.steps or pause_at */
+    int64_t skipped;           /* steps of this start without an update */
+    int64_t skipped_in_row;    /* of these, the last ones */
 };
 
 /* training_prepare: everything up to seal: data, program, arena, snapshot or first weights,
@@ -38,7 +41,9 @@ MUST_CHECK enum status training_prepare(struct training *training, bool fresh, s
 
 /* training_run: seal, then steps until the end, a pause or a wish to stop; saves and, at the end,
  * exports. After STATUS_STOPPED the state is saved too.
- * errors  of data, disk and export; what was saved before stays good */
+ * errors  of data, disk and export; STATUS_FAILED when the gradients of SKIPPED_IN_ROW_MAX steps in a
+ *         row were not finite. What was saved before stays good, and snapshots that
+ *         fall due while steps are skipped are left out */
 MUST_CHECK enum status training_run(struct training *training, struct fault *fault);
 
 void training_finish(struct training *training);

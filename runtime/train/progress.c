@@ -55,13 +55,13 @@ static void add_memory(struct text *line, const struct progress *progress) {
     }
 }
 
-void progress_step(struct progress *progress, int64_t step, int64_t steps,
+void progress_step(struct progress *progress, const struct progress_at *at,
                    const struct step_result *result, double seconds) {
     double weight = progress->smooth_s == 0 ? 1 : SMOOTHING;
     progress->smooth_s += weight * (seconds - progress->smooth_s);
     int64_t now = clock_monotonic_ns();
     bool due = now - progress->shown_ns >= (progress->terminal ? TERMINAL_NS : PLAIN_NS);
-    if (progress->quiet || (!due && step != steps)) {
+    if (progress->quiet || (!due && at->step != at->until)) {
         return;
     }
     progress->shown_ns = now;
@@ -70,10 +70,10 @@ void progress_step(struct progress *progress, int64_t step, int64_t steps,
     const char *bold = progress->colour ? "\033[1m" : "";
     const char *plain = progress->colour ? "\033[0m" : "";
     text_add(&line, "%sstep %lld/%lld  loss %s%.4f%s  %.0f tokens/s  %.0f %% of peak  left ",
-             progress->terminal ? "\r\033[K" : "", (long long)step, (long long)steps, bold,
-             result->loss, plain, (double)result->tokens / progress->smooth_s,
+             progress->terminal ? "\r\033[K" : "", (long long)at->step, (long long)at->steps, bold,
+             plain_nan(result->loss), plain, (double)result->tokens / progress->smooth_s,
              100 * progress->flops / progress->smooth_s / progress->peak_flops);
-    add_eta(&line, (double)(steps - step) * progress->smooth_s);
+    add_eta(&line, (double)(at->until - at->step) * progress->smooth_s);
     add_memory(&line, progress);
     text_add(&line, "%s", progress->terminal ? "" : "\n");
     put(&line);

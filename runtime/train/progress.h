@@ -16,8 +16,13 @@ struct progress {
 
 void progress_init(struct progress *progress, const struct session *session);
 
-/* progress_step: after step `step` (counted from 1) of `steps`. */
-void progress_step(struct progress *progress, int64_t step, int64_t steps,
+/* How far a run is: `step` steps are done; this start ends at `until`, the run at `steps`. */
+struct progress_at {
+    int64_t step, until, steps;
+};
+
+/* progress_step: after a step that took `seconds`. What is left is the time to at->until. */
+void progress_step(struct progress *progress, const struct progress_at *at,
                    const struct step_result *result, double seconds);
 
 /* progress_line: a line of its own that stays: an evaluation, a snapshot. */

@@ -57,5 +57,30 @@ class Trained(RunTest):
         self.assertIn("data.train", result.stderr)
 
 
+class Diverged(RunTest):
+    def test_a_diverged_run_stops_and_keeps_its_good_snapshots(self):
+        """At this rate the weights leave every range before the first dozen steps are done."""
+        folder = self.folder(steps=200, snapshot__every=3, optimizer__lr=1000,
+                             optimizer__clip_norm=0, schedule__kind="constant")
+        result = folder.train()
+        self.assert_exit(result, 1)
+        steps = folder.metrics("step")
+        first = next(line["step"] for line in steps if line["skipped"])
+        self.assertEqual(len(steps), first + 19, "20 in a row end the run")
+        self.assertTrue(folder.snapshots())
+        for snapshot in folder.snapshots():
+            self.assertLess(int(snapshot.name.split("-")[1]), first)
+        lines = result.stderr.splitlines()
+        self.assertRegex(lines[-1], f"^skep: step {first + 19}: .*; lower optimizer.lr")
+        self.assertEqual(sum("not finite" in line for line in lines), 4, result.stderr)
+        self.assertNotIn("-nan", result.stderr)
+
+    def test_the_time_left_is_that_to_the_pause(self):
+        folder = self.folder(steps=100000000)
+        result = folder.train("pause_at=12")
+        self.assert_exit(result, 0)
+        self.assertRegex(result.stderr, "step 12/100000000 .* left 0:00 ")
+
+
 if __name__ == "__main__":
     main()
