@@ -7,12 +7,6 @@
 enum { DESCRIBED_BYTES = 4 << 20, OVERRIDE_BYTES_MAX = 4096 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-const char *__lsan_default_suppressions(void);
-
-/* libfyaml 0.7 keeps a buffer when it gives up in the middle of a long key. */
-const char *__lsan_default_suppressions(void) {
-    return "leak:libfyaml";
-}
 
 static char first[DESCRIBED_BYTES], second[DESCRIBED_BYTES];
 
