@@ -79,12 +79,12 @@ static void backward_item(void *context, int64_t item, int thread) {
     int64_t width = items_length(args->dim, BACKWARD_COLUMNS, item);
     for (int64_t token = 0; token < args->tokens; token++) {
         const void *dout = element_at(work->dout, args->dtype, token * args->dim + first);
-        float *sums = work->dtable + work->ids[token] * args->dim + first;
-        if (work->ids[token] != args->padding) {
+        if (work->dtable != NULL && work->ids[token] != args->padding) {
+            float *sums = work->dtable + work->ids[token] * args->dim + first;
             work->kernels->accumulate_row(args->dtype, dout, sums, width);
         }
         if (work->dposition_table != NULL) {
-            sums = work->dposition_table + work->positions[token] * args->dim + first;
+            float *sums = work->dposition_table + work->positions[token] * args->dim + first;
             work->kernels->accumulate_row(args->dtype, dout, sums, width);
         }
     }

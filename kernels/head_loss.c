@@ -159,6 +159,7 @@ void head_loss_run(const struct compute *compute, const struct head_loss_args *a
                    struct step_scalars *scalars, void *dhidden, float *dweight, void *workspace) {
     ASSERT(args->tokens > 0 && args->chunk > 0 && args->chunk <= args->tokens);
     ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
+    ASSERT(args->gradient == (dhidden != NULL || dweight != NULL));
     char *parts = workspace;
     void *products = parts + logits_bytes(args) + losses_bytes(args);
     struct head_loss_work work = {.kernels = &compute->table->head_loss,
@@ -176,9 +177,11 @@ void head_loss_run(const struct compute *compute, const struct head_loss_args *a
         for (int64_t token = 0; token < tokens; token++) {
             scalars->loss_sum += work.losses[token];
         }
-        if (args->gradient) {
+        if (dhidden != NULL) {
             run_product(compute, dhidden_product(args, tokens), work.logits, weight,
                         element_slot(dhidden, args->dtype, first * args->dim), products);
+        }
+        if (dweight != NULL) {
             run_product(compute, dweight_product(args, tokens, args->accumulate || first > 0),
                         work.logits, rows, dweight, products);
         }

@@ -11,7 +11,7 @@ struct head_loss_args {
     int64_t tokens, dim, vocab;
     int64_t chunk;    /* tokens whose logits exist at a time; head_loss_chunk() proposes one */
     enum dtype dtype; /* of hidden, weight, dhidden; logits and losses are f32 */
-    bool gradient;    /* false: losses only; dhidden and dweight are then NULL */
+    bool gradient;    /* false: losses only; dhidden and dweight are then NULL. true: one may be */
     bool accumulate;  /* dweight is added to (true) or overwritten (false) */
 };
 
@@ -30,7 +30,8 @@ uint64_t head_loss_workspace_bytes(const struct head_loss_args *args, int thread
  * scalars   loss_sum is added to, in token order in fp64; both gradients carry the factor
  *           loss_scale
  * limits    1 <= chunk <= tokens; no two buffers overlap
- * memory    caller owns all; dhidden is overwritten; workspace of head_loss_workspace_bytes(),
+ * memory    caller owns all; dhidden is overwritten; a gradient that is NULL is not made (the
+ *           weight, or all below the head, is frozen); workspace of head_loss_workspace_bytes(),
  *           64-byte aligned, undefined afterwards
  * errors    none; any logit of a counted token that is not finite makes loss_sum NaN
  * accuracy  relative L2 1e-6 in f32, 4e-3 in bf16; the same bits for any thread count */

@@ -14,7 +14,8 @@ struct forward_work {
 struct backward_work {
     const struct norm_backward_job *job;
     const struct norm_kernels *kernels;
-    float *dweight, *dbias; /* [chunks, dim]; dbias NULL for rmsnorm */
+    bool centred;           /* layernorm */
+    float *dweight, *dbias; /* [chunks, dim]; NULL: not made */
 };
 
 static void check_args(const struct norm_args *args) {
@@ -69,19 +70,37 @@ static void backward_item(void *context, int64_t item, int thread) {
     const struct norm_args *args = work->job->args;
     int64_t first = item * PARTIAL_ROWS;
     int64_t count = items_length(args->rows, PARTIAL_ROWS, item);
-    float *dweight = work->dweight + item * args->dim;
-    if (work->dbias == NULL) {
-        work->kernels->rmsnorm_backward(work->job, first, count, dweight);
-    } else {
-        float *dbias = work->dbias + item * args->dim;
+    float *dweight = work->dweight != NULL ? work->dweight + item * args->dim : NULL;
+    float *dbias = work->dbias != NULL ? work->dbias + item * args->dim : NULL;
+    if (work->centred) {
         work->kernels->layernorm_backward(work->job, first, count, dweight, dbias);
+    } else {
+        work->kernels->rmsnorm_backward(work->job, first, count, dweight);
+    }
+}
+
+/* dweight and dbias [dim] are added to where they are not NULL. */
+static void run_backward(const struct compute *compute, struct backward_work *work, float *dweight,
+                         float *dbias, float *partials) {
+    const struct norm_args *args = work->job->args;
+    check_args(args);
+    ASSERT(work->job->dx != NULL || dweight != NULL || dbias != NULL);
+    int64_t chunks = partials_count(args->rows);
+    work->kernels = &compute->table->norm;
+    work->dweight = dweight != NULL ? partials : NULL;
+    work->dbias = dbias != NULL ? partials + chunks * args->dim : NULL;
+    pool_run(compute->pool, backward_item, work, chunks);
+    if (dweight != NULL) {
+        partials_add(compute, chunks, args->dim, work->dweight, dweight);
+    }
+    if (dbias != NULL) {
+        partials_add(compute, chunks, args->dim, work->dbias, dbias);
     }
 }
 
 void rmsnorm_backward(const struct compute *compute, const struct norm_args *args, const void *dout,
                       const void *x, const void *weight, const float *rms_inv, const void *dadd,
                       void *dx, float *dweight, void *workspace) {
-    check_args(args);
     struct norm_backward_job job = {.args = args,
                                     .dout = dout,
                                     .x = x,
@@ -89,18 +108,14 @@ void rmsnorm_backward(const struct compute *compute, const struct norm_args *arg
                                     .dadd = dadd,
                                     .inverse = rms_inv,
                                     .dx = dx};
-    int64_t chunks = partials_count(args->rows);
-    struct backward_work work = {
-        .job = &job, .kernels = &compute->table->norm, .dweight = workspace};
-    pool_run(compute->pool, backward_item, &work, chunks);
-    partials_add(compute, chunks, args->dim, work.dweight, dweight);
+    struct backward_work work = {.job = &job, .centred = false};
+    run_backward(compute, &work, dweight, NULL, workspace);
 }
 
 void layernorm_backward(const struct compute *compute, const struct norm_args *args,
                         const void *dout, const void *x, const void *weight, const float *mean,
                         const float *std_inv, const void *dadd, void *dx, float *dweight,
                         float *dbias, void *workspace) {
-    check_args(args);
     struct norm_backward_job job = {.args = args,
                                     .dout = dout,
                                     .x = x,
@@ -109,13 +124,6 @@ void layernorm_backward(const struct compute *compute, const struct norm_args *a
                                     .mean = mean,
                                     .inverse = std_inv,
                                     .dx = dx};
-    int64_t chunks = partials_count(args->rows);
-    float *partials = workspace;
-    struct backward_work work = {.job = &job,
-                                 .kernels = &compute->table->norm,
-                                 .dweight = partials,
-                                 .dbias = partials + chunks * args->dim};
-    pool_run(compute->pool, backward_item, &work, chunks);
-    partials_add(compute, chunks, args->dim, work.dweight, dweight);
-    partials_add(compute, chunks, args->dim, work.dbias, dbias);
+    struct backward_work work = {.job = &job, .centred = true};
+    run_backward(compute, &work, dweight, dbias, workspace);
 }

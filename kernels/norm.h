@@ -28,12 +28,14 @@ void rmsnorm_forward(const struct compute *compute, const struct norm_args *args
  * shape: one f32 row for weight and bias each per 64 rows. */
 uint64_t norm_backward_workspace_bytes(const struct norm_args *args, int threads);
 
-/* rmsnorm_backward: dx = dadd + J^T dout, rounded once; dweight += its gradient.
+/* rmsnorm_backward: dx = dadd + J^T dout, rounded once; dweight += its gradient. Either may be NULL,
+ * and is then not made: dweight where the weight is frozen, dx where all below is.
  * shapes    dout, x, dadd, dx [rows, dim]; weight, dweight [dim]; rms_inv [rows] of the forward
  *           pass
  * dtypes    dout, x, weight, dadd, dx args->dtype; rms_inv, dweight f32; rows are summed in f32 by
  *           64, these sums in fp64: the same bits for any thread count
- * limits    as forward; dadd may be NULL (nothing is added) and may be dx; dx may be dout
+ * limits    as forward; dadd may be NULL (nothing is added) and may be dx; dx may be dout;
+ *           not both of dx and dweight are NULL
  * memory    caller owns all; workspace of norm_backward_workspace_bytes(), undefined afterwards
  * errors    none
  * accuracy  relative L2 of dx and dweight 5e-7 in f32; dx one rounding in bf16 */
@@ -51,7 +53,7 @@ void layernorm_forward(const struct compute *compute, const struct norm_args *ar
                        float *std_inv);
 
 /* layernorm_backward: as rmsnorm_backward, with the mean taken into account; dbias [dim] f32 is
- * added to as well. */
+ * added to as well, or NULL. */
 void layernorm_backward(const struct compute *compute, const struct norm_args *args,
                         const void *dout, const void *x, const void *weight, const float *mean,
                         const float *std_inv, const void *dadd, void *dx, float *dweight,

@@ -31,6 +31,26 @@ static void rmsnorm_forward_rows(const struct norm_forward_job *job, int64_t fir
     }
 }
 
+static void clear(const struct norm_backward_job *job, float *sums) {
+    if (sums != NULL) {
+        memset(sums, 0, (size_t)job->args->dim * sizeof *sums);
+    }
+}
+
+static void add_to(float *sums, int64_t index, float value) {
+    if (sums != NULL) {
+        sums[index] += value;
+    }
+}
+
+static void store_dx(const struct norm_backward_job *job, int64_t at, float value) {
+    enum dtype dtype = job->args->dtype;
+    float add = job->dadd != NULL ? element_load(job->dadd, dtype, at) : 0.0f;
+    if (job->dx != NULL) {
+        element_store(job->dx, dtype, at, add + value);
+    }
+}
+
 static void rmsnorm_backward_row(const struct norm_backward_job *job, int64_t row, float *dweight) {
     const struct norm_args *args = job->args;
     enum dtype dtype = args->dtype;
@@ -47,16 +67,15 @@ static void rmsnorm_backward_row(const struct norm_backward_job *job, int64_t ro
         int64_t at = row * args->dim + i;
         float scaled = element_load(x, dtype, i) * inverse;
         float gradient = element_load(dout, dtype, i);
-        dweight[i] += gradient * scaled;
+        add_to(dweight, i, gradient * scaled);
         gradient = gradient * element_load(job->weight, dtype, i) - scaled * mean_dot;
-        float add = job->dadd != NULL ? element_load(job->dadd, dtype, at) : 0.0f;
-        element_store(job->dx, dtype, at, add + gradient * inverse);
+        store_dx(job, at, gradient * inverse);
     }
 }
 
 static void rmsnorm_backward_rows(const struct norm_backward_job *job, int64_t first, int64_t count,
                                   float *dweight) {
-    memset(dweight, 0, (size_t)job->args->dim * sizeof *dweight);
+    clear(job, dweight);
     for (int64_t row = first; row < first + count; row++) {
         rmsnorm_backward_row(job, row, dweight);
     }
@@ -115,18 +134,17 @@ static void layernorm_backward_row(const struct norm_backward_job *job, int64_t 
         int64_t at = row * args->dim + i;
         float scaled = (element_load(x, dtype, i) - mean) * inverse;
         float gradient = element_load(dout, dtype, i);
-        dweight[i] += gradient * scaled;
-        dbias[i] += gradient;
+        add_to(dweight, i, gradient * scaled);
+        add_to(dbias, i, gradient);
         gradient = gradient * element_load(job->weight, dtype, i) - mean_sum - scaled * mean_dot;
-        float add = job->dadd != NULL ? element_load(job->dadd, dtype, at) : 0.0f;
-        element_store(job->dx, dtype, at, add + gradient * inverse);
+        store_dx(job, at, gradient * inverse);
     }
 }
 
 static void layernorm_backward_rows(const struct norm_backward_job *job, int64_t first,
                                     int64_t count, float *dweight, float *dbias) {
-    memset(dweight, 0, (size_t)job->args->dim * sizeof *dweight);
-    memset(dbias, 0, (size_t)job->args->dim * sizeof *dbias);
+    clear(job, dweight);
+    clear(job, dbias);
     for (int64_t row = first; row < first + count; row++) {
         layernorm_backward_row(job, row, dweight, dbias);
     }

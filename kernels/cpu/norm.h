@@ -16,11 +16,11 @@ struct norm_backward_job {
     const struct norm_args *args;
     const void *dout, *x, *weight, *dadd; /* dadd may be NULL */
     const float *mean, *inverse;          /* mean: layernorm only */
-    void *dx;
+    void *dx;                             /* may be NULL */
 };
 
 /* Each works on the rows [first, first + count). The backward ones overwrite dweight[dim] and
- * dbias[dim] with the sums over these rows. */
+ * dbias[dim], where they are not NULL, with the sums over these rows. */
 struct norm_kernels {
     void (*rmsnorm_forward)(const struct norm_forward_job *job, int64_t first, int64_t count);
     void (*rmsnorm_backward)(const struct norm_backward_job *job, int64_t first, int64_t count,

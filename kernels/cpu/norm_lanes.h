@@ -91,9 +91,27 @@ static void rmsnorm_forward_lanes(const struct norm_forward_job *job, int64_t fi
     }
 }
 
-ALWAYS_INLINE lanes load_add(const struct norm_backward_job *job, enum dtype dtype, int64_t index,
-                             int64_t count) {
-    return job->dadd != NULL ? lanes_load(dtype, job->dadd, index, count) : lanes_zero();
+static void clear(const struct norm_backward_job *job, float *sums) {
+    if (sums != NULL) {
+        memset(sums, 0, (size_t)job->args->dim * sizeof *sums);
+    }
+}
+
+/* sums[i] += a * b, unless nobody wants these sums. */
+ALWAYS_INLINE void add_product(float *sums, int64_t i, int64_t count, lanes a, lanes b) {
+    if (sums != NULL) {
+        lanes sum = lanes_load(DTYPE_F32, sums, i, count);
+        lanes_store(DTYPE_F32, sums, i, count, lanes_fused(a, b, sum));
+    }
+}
+
+/* dx = dadd + gradient * inverse, unless nobody wants dx. */
+ALWAYS_INLINE void store_dx(const struct norm_backward_job *job, enum dtype dtype, int64_t index,
+                            int64_t count, lanes gradient, lanes inverse) {
+    if (job->dx != NULL) {
+        lanes add = job->dadd != NULL ? lanes_load(dtype, job->dadd, index, count) : lanes_zero();
+        lanes_store(dtype, job->dx, index, count, lanes_fused(gradient, inverse, add));
+    }
 }
 
 ALWAYS_INLINE void rmsnorm_backward_row(const struct norm_backward_job *job, enum dtype dtype,
@@ -113,18 +131,16 @@ ALWAYS_INLINE void rmsnorm_backward_row(const struct norm_backward_job *job, enu
         int64_t left = dim - i;
         lanes scaled = lanes_load(dtype, x, i, left) * inverse;
         lanes gradient = lanes_load(dtype, dout, i, left);
-        lanes sum = lanes_load(DTYPE_F32, dweight, i, left);
-        lanes_store(DTYPE_F32, dweight, i, left, lanes_fused(gradient, scaled, sum));
+        add_product(dweight, i, left, gradient, scaled);
         gradient = gradient * lanes_load(dtype, job->weight, i, left) - scaled * mean_dot;
-        lanes add = load_add(job, dtype, row * dim + i, left);
-        lanes_store(dtype, job->dx, row * dim + i, left, lanes_fused(gradient, inverse, add));
+        store_dx(job, dtype, row * dim + i, left, gradient, inverse);
     }
 }
 
 static void rmsnorm_backward_lanes(const struct norm_backward_job *job, int64_t first,
                                    int64_t count, float *dweight) {
     bool narrow = job->args->dtype == DTYPE_BF16;
-    memset(dweight, 0, (size_t)job->args->dim * sizeof *dweight);
+    clear(job, dweight);
     for (int64_t row = first; narrow && row < first + count; row++) {
         rmsnorm_backward_row(job, DTYPE_BF16, row, dweight);
     }
@@ -188,22 +204,19 @@ ALWAYS_INLINE void layernorm_backward_row(const struct norm_backward_job *job, e
         int64_t left = dim - i;
         lanes scaled = (lanes_load(dtype, x, i, left) - mean) * inverse;
         lanes gradient = lanes_load(dtype, dout, i, left);
-        lanes weights = lanes_load(DTYPE_F32, dweight, i, left);
-        lanes_store(DTYPE_F32, dweight, i, left, lanes_fused(gradient, scaled, weights));
-        lanes biases = lanes_load(DTYPE_F32, dbias, i, left);
-        lanes_store(DTYPE_F32, dbias, i, left, biases + gradient);
+        add_product(dweight, i, left, gradient, scaled);
+        add_product(dbias, i, left, gradient, lanes_all(1.0f));
         gradient = gradient * lanes_load(dtype, job->weight, i, left) - mean_sum;
         gradient = gradient - scaled * mean_dot;
-        lanes add = load_add(job, dtype, row * dim + i, left);
-        lanes_store(dtype, job->dx, row * dim + i, left, lanes_fused(gradient, inverse, add));
+        store_dx(job, dtype, row * dim + i, left, gradient, inverse);
     }
 }
 
 static void layernorm_backward_lanes(const struct norm_backward_job *job, int64_t first,
                                      int64_t count, float *dweight, float *dbias) {
     bool narrow = job->args->dtype == DTYPE_BF16;
-    memset(dweight, 0, (size_t)job->args->dim * sizeof *dweight);
-    memset(dbias, 0, (size_t)job->args->dim * sizeof *dbias);
+    clear(job, dweight);
+    clear(job, dbias);
     for (int64_t row = first; narrow && row < first + count; row++) {
         layernorm_backward_row(job, DTYPE_BF16, row, dweight, dbias);
     }

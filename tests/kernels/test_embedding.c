@@ -16,6 +16,7 @@ enum { POSITIONS = 19 };
 struct embedding_context {
     struct embedding_args args;
     bool positioned;
+    bool table_frozen; /* backward is given no dtable */
     struct tensor ids, positions, table, position_table;
     struct tensor out, dtable, dposition_table;
 };
@@ -29,7 +30,8 @@ static void run_forward(const struct compute *compute, void *context) {
 static void run_backward(const struct compute *compute, void *context) {
     struct embedding_context *e = context;
     embedding_backward(compute, &e->args, e->ids.data, e->positions.data, e->out.data,
-                       e->dtable.data, e->positioned ? e->dposition_table.data : NULL);
+                       e->table_frozen ? NULL : e->dtable.data,
+                       e->positioned ? e->dposition_table.data : NULL);
 }
 
 static struct embedding_context context_of(int64_t tokens, int64_t dim, int64_t vocab,
@@ -75,7 +77,7 @@ static void reference_backward(struct embedding_context *e) {
         int64_t row = (int64_t)e->ids.exact[t] * dim;
         int64_t position = (int64_t)e->positions.exact[t] * dim;
         for (int64_t i = 0; i < dim; i++) {
-            bool counts = (int64_t)e->ids.exact[t] != e->args.padding;
+            bool counts = !e->table_frozen && (int64_t)e->ids.exact[t] != e->args.padding;
             e->dtable.exact[row + i] += counts ? e->out.exact[t * dim + i] : 0;
             e->dposition_table.exact[position + i] += e->positioned ? e->out.exact[t * dim + i] : 0;
         }
@@ -130,6 +132,16 @@ static void embedding_backward_adds_every_token_of_one_row(void **state) {
     check_both_ways(900, 65, 1, false);
 }
 
+static void embedding_backward_leaves_a_frozen_table_alone(void **state) {
+    (void)state;
+    struct embedding_context e = context_of(100, 70, 20, DTYPE_F32, true);
+    e.table_frozen = true;
+    reference_backward(&e);
+    struct operation operation = operation_of(&e, true);
+    operation_check(&operation);
+    context_finish(&e);
+}
+
 static void bench(enum dtype dtype) {
     struct embedding_context e = context_of(4096, 768, 50257, dtype, true);
     double bytes = (double)(4096 * 768 * dtype_bytes(dtype));
@@ -149,6 +161,7 @@ int main(int argument_count, char **arguments) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(embedding_equals_its_formula_for_any_dim),
         cmocka_unit_test(embedding_backward_adds_every_token_of_one_row),
+        cmocka_unit_test(embedding_backward_leaves_a_frozen_table_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,7 @@ struct head_context {
     struct head_loss_args args;
     struct tensor hidden, weight, labels;
     struct tensor dhidden, dweight, loss;
+    bool dhidden_absent, dweight_absent; /* the kernel is given NULL for it */
 };
 
 /* ---- fp64 ---- */
@@ -93,8 +94,8 @@ static void run_head(const struct compute *compute, void *context) {
         workspace_of(head_loss_workspace_bytes(&head->args, compute->pool->thread_count));
     bool gradient = head->args.gradient;
     head_loss_run(compute, &head->args, head->hidden.data, head->weight.data, head->labels.data,
-                  &scalars, gradient ? head->dhidden.data : NULL,
-                  gradient ? head->dweight.data : NULL, workspace.data);
+                  &scalars, gradient && !head->dhidden_absent ? head->dhidden.data : NULL,
+                  gradient && !head->dweight_absent ? head->dweight.data : NULL, workspace.data);
     *(float *)head->loss.data = (float)scalars.loss_sum;
     tensor_free(&workspace);
 }
@@ -168,6 +169,24 @@ static void head_loss_equals_its_formula(void **state) {
             struct head_context head = context_of(CASES[i], (enum dtype)dtype);
             ignore_labels(&head, 1, head.args.tokens, 3);
             check(&head);
+        }
+    }
+}
+
+static void head_loss_makes_one_gradient_when_the_other_is_frozen(void **state) {
+    (void)state;
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+        for (int absent = 0; absent < 2; absent++) {
+            struct head_case c = {50, 17, 257, 16, true, true};
+            struct head_context head = context_of(c, (enum dtype)dtype);
+            head.dhidden_absent = absent == 0;
+            head.dweight_absent = absent == 1;
+            reference(&head);
+            struct operation operation = operation_of(&head);
+            operation.outputs[1] = operation.outputs[head.dhidden_absent ? 2 : 1];
+            operation.output_count = 2;
+            operation_check(&operation);
+            context_finish(&head);
         }
     }
 }
@@ -271,6 +290,7 @@ int main(int argument_count, char **arguments) {
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(head_loss_equals_its_formula),
+        cmocka_unit_test(head_loss_makes_one_gradient_when_the_other_is_frozen),
         cmocka_unit_test(head_loss_is_zero_where_every_label_is_ignored),
         cmocka_unit_test(head_loss_is_not_finite_when_a_logit_is_not),
         cmocka_unit_test(reference_gradient_equals_differences),

@@ -30,8 +30,9 @@ enum { FIRST_BACKWARD = 2 };
 
 struct norm_context {
     struct norm_args args;
-    bool centred; /* layernorm */
-    bool add;     /* dadd is given */
+    bool centred;                                 /* layernorm */
+    bool add;                                     /* dadd is given */
+    bool dx_absent, dweight_absent, dbias_absent; /* backward is given NULL for them */
     struct tensor x, weight, bias, dout, dadd;
     struct tensor out, mean, inverse;
     struct tensor dx, dweight, dbias;
@@ -123,14 +124,16 @@ static void run_backward(const struct compute *compute, void *context) {
         workspace_of(norm_backward_workspace_bytes(&norm->args, compute->pool->thread_count));
     /* dx holds dadd already: the common use is in place. */
     const void *dadd = norm->add ? norm->dx.data : NULL;
+    void *dx = norm->dx_absent ? NULL : norm->dx.data;
+    float *dweight = norm->dweight_absent ? NULL : norm->dweight.data;
+    float *dbias = norm->dbias_absent ? NULL : norm->dbias.data;
     if (norm->centred) {
         layernorm_backward(compute, &norm->args, norm->dout.data, norm->x.data, norm->weight.data,
-                           norm->mean.data, norm->inverse.data, dadd, norm->dx.data,
-                           norm->dweight.data, norm->dbias.data, workspace.data);
+                           norm->mean.data, norm->inverse.data, dadd, dx, dweight, dbias,
+                           workspace.data);
     } else {
         rmsnorm_backward(compute, &norm->args, norm->dout.data, norm->x.data, norm->weight.data,
-                         norm->inverse.data, dadd, norm->dx.data, norm->dweight.data,
-                         workspace.data);
+                         norm->inverse.data, dadd, dx, dweight, workspace.data);
     }
     tensor_free(&workspace);
 }
@@ -201,18 +204,56 @@ static void check_forward(struct shape shape, enum dtype dtype, bool centred,
     context_finish(&norm);
 }
 
+static void set_statistics(struct norm_context *norm) {
+    int64_t dim = norm->args.dim;
+    for (int64_t row = 0; row < norm->args.rows; row++) {
+        struct row_statistics s = statistics_of(norm->x.exact + row * dim, dim, norm->centred);
+        ((float *)norm->mean.data)[row] = (float)s.mean;
+        ((float *)norm->inverse.data)[row] = (float)s.inverse;
+    }
+}
+
 static void check_backward(struct shape shape, enum dtype dtype, bool centred, bool add) {
     struct norm_context norm = context_of(shape, dtype, centred, PATTERN_NORMAL);
     norm.add = add;
     reference_backward(&norm);
-    for (int64_t row = 0; row < shape.rows; row++) {
-        struct row_statistics s = statistics_of(norm.x.exact + row * shape.dim, shape.dim, centred);
-        ((float *)norm.mean.data)[row] = (float)s.mean;
-        ((float *)norm.inverse.data)[row] = (float)s.inverse;
-    }
+    set_statistics(&norm);
     struct operation operation = operation_of(&norm, true);
     operation_check(&operation);
     context_finish(&norm);
+}
+
+/* `made` has a bit for each of dx, dweight and dbias. */
+static void check_backward_parts(enum dtype dtype, bool centred, unsigned made) {
+    struct norm_context norm = context_of((struct shape){130, 80}, dtype, centred, PATTERN_NORMAL);
+    norm.dx_absent = (made & 1u) == 0;
+    norm.dweight_absent = (made & 2u) == 0;
+    norm.dbias_absent = (made & 4u) == 0;
+    reference_backward(&norm);
+    set_statistics(&norm);
+    struct operation operation = operation_of(&norm, true);
+    int kept = 0;
+    for (int i = 0; i < 3; i++) {
+        if (made & 1u << i) {
+            operation.outputs[kept] = operation.outputs[i];
+            kept++;
+        }
+    }
+    operation.output_count = kept;
+    operation_check(&operation);
+    context_finish(&norm);
+}
+
+static void norm_backward_makes_what_is_asked_when_the_rest_is_frozen(void **state) {
+    (void)state;
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+        for (unsigned made = 1; made < 8; made++) {
+            check_backward_parts((enum dtype)dtype, true, made);
+            if (made < 4) {
+                check_backward_parts((enum dtype)dtype, false, made);
+            }
+        }
+    }
 }
 
 static void check_all_forward(bool centred) {
@@ -333,6 +374,7 @@ int main(int argument_count, char **arguments) {
         cmocka_unit_test(layernorm_forward_equals_its_formula),
         cmocka_unit_test(rmsnorm_backward_equals_its_formula),
         cmocka_unit_test(layernorm_backward_equals_its_formula),
+        cmocka_unit_test(norm_backward_makes_what_is_asked_when_the_rest_is_frozen),
         cmocka_unit_test(rmsnorm_rounds_before_the_weight_when_bf16),
         cmocka_unit_test(reference_backward_equals_differences),
     };
