@@ -6,6 +6,7 @@
 /* What is known of the gradient of each forward tensor, by its base's id. */
 struct flow {
     struct graph *graph;
+    bool *wanted;  /* made from something trainable, so that its gradient matters */
     int *gradient; /* tensor id, TENSOR_NONE until something flowed in */
     bool *owned;   /* no other tensor's gradient lies in the same bytes: may be updated in place */
 };
@@ -41,6 +42,16 @@ static bool has_gradient(const struct flow *flow, int tensor) {
     return flow->gradient[graph_base(flow->graph, tensor)] != TENSOR_NONE;
 }
 
+static bool wants_gradient(const struct flow *flow, int tensor) {
+    return flow->wanted[graph_base(flow->graph, tensor)];
+}
+
+/* The gradient tensor of parameter `tensor`, TENSOR_NONE when it is frozen. */
+static int param_gradient(struct flow *flow, int tensor) {
+    return graph_frozen(flow->graph, tensor) ? TENSOR_NONE
+                                             : graph_param_gradient(flow->graph, tensor);
+}
+
 static void set_gradient(struct flow *flow, int tensor, int gradient, bool owned) {
     int base = graph_base(flow->graph, tensor);
     flow->gradient[base] = gradient;
@@ -60,6 +71,9 @@ static int new_gradient(struct flow *flow, int tensor) {
 
 /* Adds `gradient`, which stays readable for others, to the gradient of `tensor`. */
 static void add_gradient(struct flow *flow, int layer, int tensor, int gradient, bool owned) {
+    if (!wants_gradient(flow, tensor)) {
+        return;
+    }
     if (!has_gradient(flow, tensor)) {
         set_gradient(flow, tensor, gradient, owned);
         return;
@@ -69,19 +83,10 @@ static void add_gradient(struct flow *flow, int layer, int tensor, int gradient,
     set_gradient(flow, tensor, sum, true);
 }
 
-static void linear_backward(struct flow *flow, struct op op) {
+static void linear_input_backward(struct flow *flow, struct op op, int dout) {
     struct graph *graph = flow->graph;
     int x = op.operands[0];
     int weight = op.operands[1];
-    int bias = op.operands[2];
-    int dout = gradient_of(flow, op.operands[3]);
-    if (bias != TENSOR_NONE) {
-        int dbias = graph_param_gradient(graph, bias);
-        graph_op(graph, OP_COLUMN_SUM, op.layer, (int[]){dout, dbias}, 2);
-    }
-    int dweight = graph_param_gradient(graph, weight);
-    graph_op(graph, OP_LINEAR_DW, op.layer, (int[]){dout, x, dweight}, 3)->transposed =
-        op.transposed;
     /* In f32 a further contribution is added inside the product. In bf16 it is rounded first and
      * then added, as every other sum of activations is. */
     bool inside = has_gradient(flow, x) && flow->owned[graph_base(graph, x)] &&
@@ -95,23 +100,52 @@ static void linear_backward(struct flow *flow, struct op op) {
     }
 }
 
+static void linear_backward(struct flow *flow, struct op op) {
+    struct graph *graph = flow->graph;
+    int x = op.operands[0];
+    int weight = op.operands[1];
+    int bias = op.operands[2];
+    int dout = gradient_of(flow, op.operands[3]);
+    if (bias != TENSOR_NONE && !graph_frozen(graph, bias)) {
+        int dbias = graph_param_gradient(graph, bias);
+        graph_op(graph, OP_COLUMN_SUM, op.layer, (int[]){dout, dbias}, 2);
+    }
+    if (!graph_frozen(graph, weight)) {
+        int dweight = graph_param_gradient(graph, weight);
+        graph_op(graph, OP_LINEAR_DW, op.layer, (int[]){dout, x, dweight}, 3)->transposed =
+            op.transposed;
+    }
+    if (wants_gradient(flow, x)) {
+        linear_input_backward(flow, op, dout);
+    }
+}
+
+/* The sum of what has flowed into x and what the norm gives it: takes the place of the former. */
+static int norm_input_gradient(struct flow *flow, int x) {
+    if (!wants_gradient(flow, x)) {
+        return TENSOR_NONE;
+    }
+    int dx = gradient_tensor(flow, x);
+    set_gradient(flow, x, dx, true);
+    return dx;
+}
+
 static void rmsnorm_backward(struct flow *flow, struct op op) {
     struct graph *graph = flow->graph;
     int x = op.operands[0];
     int dadd = has_gradient(flow, x) ? gradient_of(flow, x) : TENSOR_NONE;
-    int dx = gradient_tensor(flow, x);
+    int dx = norm_input_gradient(flow, x);
     int operands[] = {
-        gradient_of(flow, op.operands[2]),          x, op.operands[1], op.operands[3], dadd, dx,
-        graph_param_gradient(graph, op.operands[1])};
+        gradient_of(flow, op.operands[2]),   x, op.operands[1], op.operands[3], dadd, dx,
+        param_gradient(flow, op.operands[1])};
     graph_op(graph, OP_RMSNORM_BACKWARD, op.layer, operands, 7)->heads = op.heads;
-    set_gradient(flow, x, dx, true);
 }
 
 static void layernorm_backward(struct flow *flow, struct op op) {
     struct graph *graph = flow->graph;
     int x = op.operands[0];
     int dadd = has_gradient(flow, x) ? gradient_of(flow, x) : TENSOR_NONE;
-    int dx = gradient_tensor(flow, x);
+    int dx = norm_input_gradient(flow, x);
     int operands[] = {gradient_of(flow, op.operands[3]),
                       x,
                       op.operands[1],
@@ -119,12 +153,13 @@ static void layernorm_backward(struct flow *flow, struct op op) {
                       op.operands[5],
                       dadd,
                       dx,
-                      graph_param_gradient(graph, op.operands[1]),
-                      graph_param_gradient(graph, op.operands[2])};
+                      param_gradient(flow, op.operands[1]),
+                      param_gradient(flow, op.operands[2])};
     graph_op(graph, OP_LAYERNORM_BACKWARD, op.layer, operands, 9)->heads = op.heads;
-    set_gradient(flow, x, dx, true);
 }
 
+/* One op makes all three: a gradient that nobody wants is dropped behind it. So is it with the two
+ * of SwiGLU. */
 static void attention_backward(struct flow *flow, struct op op) {
     const int *in = op.operands;
     int dout = gradient_of(flow, in[4]);
@@ -151,8 +186,8 @@ static void embedding_backward(struct flow *flow, struct op op) {
     struct graph *graph = flow->graph;
     int table = op.operands[3];
     int operands[] = {op.operands[0], op.operands[1], gradient_of(flow, op.operands[4]),
-                      graph_param_gradient(graph, op.operands[2]),
-                      table == TENSOR_NONE ? TENSOR_NONE : graph_param_gradient(graph, table)};
+                      param_gradient(flow, op.operands[2]),
+                      table == TENSOR_NONE ? TENSOR_NONE : param_gradient(flow, table)};
     graph_op(graph, OP_EMBEDDING_BACKWARD, op.layer, operands, 5);
 }
 
@@ -208,10 +243,49 @@ static void loss_backward(struct flow *flow) {
     enum param_kind kind = blueprint->tied ? PARAM_EMBEDDING : PARAM_HEAD;
     int weight = graph_param(graph, kind, PARAM_NO_LAYER);
     int hidden = graph->final_hidden;
-    int dhidden = new_gradient(flow, hidden);
-    int operands[] = {hidden,         weight,  graph->labels,
-                      graph->scalars, dhidden, graph_param_gradient(graph, weight)};
+    int dhidden = wants_gradient(flow, hidden) ? new_gradient(flow, hidden) : TENSOR_NONE;
+    int dweight = param_gradient(flow, weight);
+    ASSERT(dhidden != TENSOR_NONE || dweight != TENSOR_NONE);
+    int operands[] = {hidden, weight, graph->labels, graph->scalars, dhidden, dweight};
     graph_op(graph, OP_HEAD_LOSS_GRADIENT, PARAM_NO_LAYER, operands, 6);
+}
+
+/* Whether `op` reads something trainable, or something made from it. */
+static bool reads_wanted(const struct flow *flow, const struct op *op) {
+    const struct graph *graph = flow->graph;
+    for (int k = 0; k < OPERANDS_MAX; k++) {
+        int tensor = op->operands[k];
+        if ((op_access(op, k) & ACCESS_READ) == 0) {
+            continue;
+        }
+        bool param = graph->tensors[tensor].kind == TENSOR_PARAM;
+        if (param ? !graph_frozen(graph, tensor) : wants_gradient(flow, tensor)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool writes_wanted(const struct flow *flow, const struct op *op) {
+    for (int k = 0; k < OPERANDS_MAX; k++) {
+        if ((op_access(op, k) & ACCESS_WRITE) && wants_gradient(flow, op->operands[k])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void find_wanted(struct flow *flow) {
+    const struct graph *graph = flow->graph;
+    for (int i = 0; i < graph->forward_count; i++) {
+        const struct op *op = &graph->ops[i];
+        bool wanted = reads_wanted(flow, op);
+        for (int k = 0; wanted && k < OPERANDS_MAX; k++) {
+            if (op_access(op, k) & ACCESS_WRITE) {
+                flow->wanted[graph_base(graph, op->operands[k])] = true;
+            }
+        }
+    }
 }
 
 void backward_build(struct graph *graph) {
@@ -219,11 +293,15 @@ void backward_build(struct graph *graph) {
     graph->forward_count = graph->op_count;
     size_t count = (size_t)graph->tensor_count + 1; /* one more: the head's weight, if new */
     struct flow flow = {.graph = graph,
+                        .wanted = region_alloc(graph->region, count, sizeof(bool)),
                         .gradient = region_alloc(graph->region, count, sizeof(int)),
                         .owned = region_alloc(graph->region, count, sizeof(bool))};
     memset(flow.gradient, 0xff, count * sizeof(int)); /* TENSOR_NONE is -1 */
+    find_wanted(&flow);
     loss_backward(&flow);
     for (int i = graph->forward_count - 1; i >= 0; i--) {
-        op_backward(&flow, graph->ops[i]);
+        if (writes_wanted(&flow, &graph->ops[i])) {
+            op_backward(&flow, graph->ops[i]);
+        }
     }
 }

@@ -181,6 +181,12 @@ int graph_param_span(struct graph *graph, enum param_kind kind, int layer, int64
     return param_tensor(graph, param, rows);
 }
 
+bool graph_frozen(const struct graph *graph, int tensor) {
+    const struct tensor *of = &graph->tensors[tensor];
+    ASSERT(of->kind == TENSOR_PARAM);
+    return graph->shape.frozen != NULL && graph->shape.frozen[of->param];
+}
+
 int graph_param_gradient(struct graph *graph, int tensor) {
     struct tensor gradient = graph->tensors[tensor];
     ASSERT(gradient.kind == TENSOR_PARAM);

@@ -35,11 +35,12 @@ struct tensor {
 /* One row per kind in op_table: operands in the order given here. "+" is read and written. */
 enum op_kind {
     OP_EMBEDDING,          /* ids, [positions], table, [position table] -> out */
-    OP_EMBEDDING_BACKWARD, /* ids, [positions], dout, dtable+, [dposition table+] */
+    OP_EMBEDDING_BACKWARD, /* ids, [positions], dout, [dtable+], [dposition table+] */
     OP_RMSNORM,            /* x, weight -> out, rms_inv */
-    OP_RMSNORM_BACKWARD,   /* dout, x, weight, rms_inv, [dadd] -> dx, dweight+ */
+    OP_RMSNORM_BACKWARD,   /* dout, x, weight, rms_inv, [dadd] -> [dx], [dweight+] */
     OP_LAYERNORM,          /* x, weight, bias -> out, mean, std_inv */
-    OP_LAYERNORM_BACKWARD, /* dout, x, weight, mean, std_inv, [dadd] -> dx, dweight+, dbias+ */
+    /* dout, x, weight, mean, std_inv, [dadd] -> [dx], [dweight+], [dbias+] */
+    OP_LAYERNORM_BACKWARD,
     OP_LINEAR,             /* x, weight, [bias] -> out */
     OP_LINEAR_DX,          /* dout, weight -> dx (dx+ when op.accumulate) */
     OP_LINEAR_DW,          /* dout, x, dweight+ */
@@ -56,7 +57,7 @@ enum op_kind {
     OP_ADD,                /* a, b -> out */
     OP_SELECT_LAST,        /* x, scalars -> out: the row of the last valid token */
     OP_HEAD_LOSS,          /* hidden, weight, labels, scalars+ */
-    OP_HEAD_LOSS_GRADIENT, /* hidden, weight, labels, scalars+ -> dhidden, dweight+ */
+    OP_HEAD_LOSS_GRADIENT, /* hidden, weight, labels, scalars+ -> [dhidden], [dweight+] */
     /* Outside the graph: instructions of the step around it. */
     OP_ZERO,          /* -> bytes */
     OP_GRADIENT_NORM, /* gradients, scalars+ */
@@ -111,6 +112,10 @@ struct graph_shape {
     int64_t rows, time; /* tokens = rows * time; GRAPH_GENERATE: rows = 1, time = new tokens */
     int64_t context;    /* GRAPH_GENERATE: capacity of the cache in tokens */
     enum dtype dtype;   /* of params and activations */
+    /* [blueprint->param_count]: which parameters have no gradient; NULL: none. It must outlive the
+     * graph. Every mode takes it, because parameters with unlike flags lie in different units and
+     * are not multiplied as one. */
+    const bool *frozen;
 };
 
 struct graph {
@@ -146,6 +151,8 @@ int graph_param(struct graph *graph, enum param_kind kind, int layer);
 /* graph_param_span: one matrix over `kind` and the parameters that follow it in its unit, `rows` in
  * all; the caller knows that no gap lies between them. */
 int graph_param_span(struct graph *graph, enum param_kind kind, int layer, int64_t rows);
+/* graph_frozen: whether param tensor `tensor` has no gradient. */
+bool graph_frozen(const struct graph *graph, int tensor);
 /* graph_param_gradient: the f32 gradient of the range that param tensor `tensor` covers. */
 int graph_param_gradient(struct graph *graph, int tensor);
 struct op *graph_op(struct graph *graph, enum op_kind kind, int layer, const int *operands,

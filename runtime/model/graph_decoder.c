@@ -32,15 +32,30 @@ struct qkv {
     int q, k, v;
 };
 
-/* One product makes q, k and v when their weights (and biases) lie gapless in the unit and nothing
+static bool frozen_alike(const struct graph *graph, int layer, const enum param_kind kinds[3]) {
+    const struct blueprint *blueprint = graph->blueprint;
+    const bool *frozen = graph->shape.frozen;
+    bool flags[3];
+    for (int i = 0; i < 3; i++) {
+        const struct param *param = blueprint_param(blueprint, kinds[i], layer);
+        flags[i] = frozen != NULL && param != NULL && frozen[param - blueprint->params];
+    }
+    return flags[0] == flags[1] && flags[1] == flags[2];
+}
+
+/* One product makes q, k and v when their weights (and biases) lie gapless in one unit and nothing
  * stands between the product and the rotation. */
-static bool qkv_is_one_product(const struct blueprint *blueprint) {
+static bool qkv_is_one_product(const struct graph *graph, int layer) {
+    static const enum param_kind WEIGHTS[3] = {PARAM_Q, PARAM_K, PARAM_V};
+    static const enum param_kind BIASES[3] = {PARAM_Q_BIAS, PARAM_K_BIAS, PARAM_V_BIAS};
+    const struct blueprint *blueprint = graph->blueprint;
     int64_t q = blueprint->heads * blueprint->head_dim;
     int64_t kv = blueprint->kv_heads * blueprint->head_dim;
     bool weights_touch = q * blueprint->hidden % GRANULE_ELEMENTS == 0 &&
                          kv * blueprint->hidden % GRANULE_ELEMENTS == 0;
     bool biases_touch = q % GRANULE_ELEMENTS == 0 && kv % GRANULE_ELEMENTS == 0;
-    return weights_touch && (!blueprint->qkv_bias || biases_touch) && !blueprint->qk_norm;
+    return weights_touch && (!blueprint->qkv_bias || biases_touch) && !blueprint->qk_norm &&
+           frozen_alike(graph, layer, WEIGHTS) && frozen_alike(graph, layer, BIASES);
 }
 
 static struct qkv qkv_together(struct graph *graph, int layer, int x) {
@@ -86,8 +101,8 @@ static int block(struct graph *graph, int layer, int x) {
     const struct blueprint *blueprint = graph->blueprint;
     int weight = graph_param(graph, PARAM_ATTENTION_NORM, layer);
     int normed = rmsnorm(graph, layer, x, weight, 1, "attention_norm");
-    struct qkv qkv = qkv_is_one_product(blueprint) ? qkv_together(graph, layer, normed)
-                                                   : qkv_apart(graph, layer, normed);
+    struct qkv qkv = qkv_is_one_product(graph, layer) ? qkv_together(graph, layer, normed)
+                                                      : qkv_apart(graph, layer, normed);
     rope(graph, layer, qkv.q, blueprint->heads);
     rope(graph, layer, qkv.k, blueprint->kv_heads);
     int attended = graph_attention(graph, layer, qkv.q, qkv.k, qkv.v);
