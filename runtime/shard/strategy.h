@@ -16,7 +16,8 @@ struct zero_row {
     bool params, gradients, optimizer; /* split */
 };
 
-/* zero_row: the table {params, gradients, optimizer} x {whole, split}. */
+/* zero_row: the table {params, gradients, optimizer} x {whole, split}.
+ * limits  0 <= stage < ZERO_STAGES */
 const struct zero_row *zero_row(int stage);
 
 /* One unit's. */
@@ -41,13 +42,14 @@ struct sharding {
 
 /* strategy_read: every unit's strategy from the run's keys.
  * zero, keep_gathered  of all units
- * overrides   NULL, or "NAME=KEY:VALUE[;KEY:VALUE],...": NAME a unit's name or a prefix ending in
- *             *;
- *             KEY zero or keep_gathered: "embed=zero:1,layers.*=keep_gathered:true"
- * place       of the key, for faults
+ * overrides   NULL or "", or "NAME=KEY:VALUE[;KEY:VALUE],...": NAME a unit's name or a prefix
+ *             ending in *; KEY zero or keep_gathered: "embed=zero:1,layers.*=keep_gathered:true";
+ *             of several that match a unit the last one counts
+ * place       of the overrides' key, for faults; NULL: "strategy.overrides"
+ * limits      0 <= zero < ZERO_STAGES
  * memory      in `region`
  * errors      STATUS_INPUT: a name that matches no unit (naming the nearest), an unknown key, a bad
- *             value */
+ *             value; *strategies untouched */
 struct strategy_keys {
     int zero;
     bool keep_gathered;
@@ -56,5 +58,14 @@ struct strategy_keys {
 MUST_CHECK enum status strategy_read(const struct strategy_keys *keys,
                                      const struct unit_table *units, struct region *region,
                                      const struct unit_strategy **strategies, struct fault *fault);
+
+/* strategy_check_reduction: gradients that are kept whole over a step's microbatches cannot be
+ * split.
+ * place   of the key, for faults; NULL: "strategy.reduce_at"
+ * errors  STATUS_INPUT: REDUCE_AT_STEP with a unit that trains at ZeRO 2 or 3, naming it */
+MUST_CHECK enum status strategy_check_reduction(const struct unit_strategy *strategies,
+                                                const struct unit_table *units,
+                                                enum reduce_at reduce_at, const char *place,
+                                                struct fault *fault);
 
 #endif

@@ -1,0 +1,257 @@
+#include "runtime/shard/spans.h"
+
+#include <string.h>
+
+/* One graph's ops seen as uses of units. */
+struct search {
+    const struct graph *graph;
+    const struct unit_table *units;
+    const struct sharding *sharding;
+    struct region *region;
+    struct spans *spans;
+    int gather_capacity;
+    int *span_of_unit; /* its newest span, -1 before the first */
+    int use_count;     /* ops so far that use any unit's params */
+    int *last_use;     /* per unit: use_count at its newest use */
+};
+
+static int unit_of(const struct search *search, int tensor) {
+    int param = search->graph->tensors[tensor].param;
+    return search->units->slots[search->units->slot_of_param[param]].unit;
+}
+
+static bool is_kind(const struct search *search, const struct op *op, int index,
+                    enum tensor_kind kind) {
+    return op_access(op, index) != 0 && search->graph->tensors[op->operands[index]].kind == kind;
+}
+
+static bool params_are_split(const struct search *search, int unit) {
+    return search->sharding->shard > 1 && zero_row(search->sharding->units[unit].zero)->params;
+}
+
+static void add_gather(struct search *search, struct gather_span span) {
+    struct spans *spans = search->spans;
+    if (spans->gather_count == search->gather_capacity) {
+        int capacity = 2 * search->gather_capacity + search->units->unit_count;
+        struct gather_span *bigger = region_alloc(search->region, (size_t)capacity, sizeof *bigger);
+        if (spans->gather_count > 0) {
+            memcpy(bigger, spans->gathers, (size_t)spans->gather_count * sizeof *bigger);
+        }
+        spans->gathers = bigger;
+        search->gather_capacity = capacity;
+    }
+    spans->gathers[spans->gather_count++] = span;
+}
+
+static bool keeps(const struct search *search, const struct gather_span *span, int op) {
+    int forward = search->graph->forward_count;
+    return search->sharding->units[span->unit].keep_gathered && span->last < forward &&
+           op >= forward;
+}
+
+/* Makes op `op`'s use of `unit` part of the unit's newest span, or the first of another. `alone`:
+ * no op used other params since. */
+static void use_params(struct search *search, int unit, int op, bool alone) {
+    int newest = search->span_of_unit[unit];
+    struct gather_span *span = newest < 0 ? NULL : &search->spans->gathers[newest];
+    if (span != NULL && (alone || span->last == op || keeps(search, span, op))) {
+        span->last = op;
+        return;
+    }
+    search->span_of_unit[unit] = search->spans->gather_count;
+    add_gather(search, (struct gather_span){.unit = unit, .first = op, .last = op});
+}
+
+/* A use is alone when the use before it, of any unit, was an op that used this unit too: or
+ * others may lie between. */
+static void find_uses(struct search *search) {
+    const struct graph *graph = search->graph;
+    for (int i = 0; i < graph->op_count; i++) {
+        const struct op *op = &graph->ops[i];
+        bool uses = false;
+        for (int k = 0; k < OPERANDS_MAX; k++) {
+            if (!is_kind(search, op, k, TENSOR_PARAM)) {
+                continue;
+            }
+            int unit = unit_of(search, op->operands[k]);
+            search->use_count += !uses;
+            uses = true;
+            bool alone = search->last_use[unit] >= search->use_count - 1;
+            search->last_use[unit] = search->use_count;
+            if (params_are_split(search, unit)) {
+                use_params(search, unit, i, alone);
+            }
+        }
+    }
+}
+
+/* What is gathered while the gathers are placed, one after the other. */
+struct placing {
+    const struct search *search;
+    int *active; /* spans gathered at the newest listing, by no order */
+    int active_count;
+    int64_t elements; /* of them */
+    int64_t bound;    /* most elements */
+};
+
+static int64_t elements_of(const struct search *search, int span) {
+    return search->units->units[search->spans->gathers[span].unit].elements;
+}
+
+/* Forgets spans that have ended before op `at`. */
+static void forget(struct placing *placing, int at) {
+    int kept = 0;
+    placing->elements = 0;
+    for (int i = 0; i < placing->active_count; i++) {
+        int span = placing->active[i];
+        if (placing->search->spans->gathers[span].last >= at) {
+            placing->active[kept++] = span;
+            placing->elements += elements_of(placing->search, span);
+        }
+    }
+    placing->active_count = kept;
+}
+
+static bool may_gather(const struct placing *placing, int span) {
+    const struct search *search = placing->search;
+    const struct sharding *sharding = search->sharding;
+    if (sharding->live > 0 && placing->active_count >= sharding->live) {
+        return false;
+    }
+    for (int i = 0; i < placing->active_count; i++) {
+        if (search->spans->gathers[placing->active[i]].unit == search->spans->gathers[span].unit) {
+            return false;
+        }
+    }
+    return placing->elements + elements_of(search, span) <= placing->bound;
+}
+
+/* The op behind the first active span to end. */
+static int next_end(const struct placing *placing) {
+    int end = placing->search->graph->op_count;
+    for (int i = 0; i < placing->active_count; i++) {
+        int last = placing->search->spans->gathers[placing->active[i]].last;
+        end = last + 1 < end ? last + 1 : end;
+    }
+    return end;
+}
+
+static void place_gathers(const struct search *search) {
+    struct spans *spans = search->spans;
+    const struct sharding *sharding = search->sharding;
+    struct placing placing = {
+        .search = search,
+        .active = region_alloc(search->region, (size_t)spans->gather_count + 1, sizeof(int))};
+    for (int unit = 0; unit < search->units->unit_count; unit++) {
+        if (params_are_split(search, unit)) {
+            const struct unit *of = &search->units->units[unit];
+            placing.bound += of->elements - unit_slot_elements(of, sharding->shard);
+        }
+    }
+    for (int i = 0; i < spans->gather_count; i++) {
+        struct gather_span *span = &spans->gathers[i];
+        int ahead = i > sharding->prefetch ? i - sharding->prefetch : 0;
+        int at = spans->gathers[ahead].first;
+        at = i > 0 && spans->gathers[i - 1].gather_at > at ? spans->gathers[i - 1].gather_at : at;
+        forget(&placing, at);
+        while (at < span->first && !may_gather(&placing, i)) {
+            int end = next_end(&placing);
+            at = end < span->first ? end : span->first;
+            forget(&placing, at);
+        }
+        span->gather_at = at;
+        placing.active[placing.active_count++] = i;
+    }
+}
+
+/* The unit whose gradients operand `index` is, or -1. */
+static int gradient_unit(const struct search *search, const struct op *op, int index) {
+    bool gradient = is_kind(search, op, index, TENSOR_PARAM_GRADIENT);
+    return gradient ? unit_of(search, op->operands[index]) : -1;
+}
+
+/* Each unit's first and last writer; first -1 where it has none or does not train. */
+static struct reduce_span *find_writers(const struct search *search) {
+    const struct graph *graph = search->graph;
+    int units = search->units->unit_count;
+    struct reduce_span *writers = region_alloc(search->region, (size_t)units, sizeof *writers);
+    for (int unit = 0; unit < units; unit++) {
+        writers[unit] = (struct reduce_span){.unit = unit, .first = -1};
+    }
+    for (int i = 0; i < graph->op_count; i++) {
+        for (int k = 0; k < OPERANDS_MAX; k++) {
+            int unit = gradient_unit(search, &graph->ops[i], k);
+            if (unit >= 0 && !search->units->units[unit].frozen) {
+                writers[unit].first = writers[unit].first < 0 ? i : writers[unit].first;
+                writers[unit].last = i;
+            }
+        }
+    }
+    return writers;
+}
+
+static void find_reduces(const struct search *search) {
+    const struct graph *graph = search->graph;
+    struct spans *spans = search->spans;
+    struct reduce_span *writers = find_writers(search);
+    spans->reduces =
+        region_alloc(search->region, (size_t)search->units->unit_count, sizeof *spans->reduces);
+    for (int i = 0; i < graph->op_count; i++) {
+        for (int k = 0; k < OPERANDS_MAX; k++) {
+            int unit = gradient_unit(search, &graph->ops[i], k);
+            if (unit >= 0 && writers[unit].first >= 0 && writers[unit].last == i) {
+                spans->reduces[spans->reduce_count++] = writers[unit];
+                writers[unit].first = -1; /* listed */
+            }
+        }
+    }
+}
+
+static void place_sums(const struct search *search) {
+    struct spans *spans = search->spans;
+    for (int i = 0; i < spans->reduce_count; i++) {
+        struct reduce_span *span = &spans->reduces[i];
+        if (search->sharding->prefetch == 0) {
+            span->accumulate_at = span->last + 1;
+        } else if (i + 1 < spans->reduce_count) {
+            span->accumulate_at = spans->reduces[i + 1].last + 1;
+        } else {
+            span->accumulate_at = search->graph->op_count;
+        }
+    }
+}
+
+void spans_find(const struct graph *graph, const struct unit_table *units,
+                const struct sharding *sharding, struct region *region, struct spans *spans) {
+    ASSERT(sharding->shard >= 1 && sharding->prefetch >= 0 && sharding->live >= 0);
+    *spans = (struct spans){0};
+    size_t count = (size_t)units->unit_count;
+    struct search search = {.graph = graph,
+                            .units = units,
+                            .sharding = sharding,
+                            .region = region,
+                            .spans = spans,
+                            .span_of_unit = region_alloc(region, count, sizeof(int)),
+                            .last_use = region_alloc(region, count, sizeof(int))};
+    for (size_t unit = 0; unit < count; unit++) {
+        search.span_of_unit[unit] = -1;
+    }
+    find_uses(&search);
+    place_gathers(&search);
+    find_reduces(&search);
+    place_sums(&search);
+}
+
+int64_t spans_gathered_most(const struct spans *spans, const struct unit_table *units) {
+    int64_t most = 0;
+    for (int i = 0; i < spans->gather_count; i++) {
+        int64_t sum = 0;
+        for (int j = 0; j <= i; j++) {
+            if (spans->gathers[j].last >= spans->gathers[i].gather_at) {
+                sum += units->units[spans->gathers[j].unit].elements;
+            }
+        }
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
