@@ -116,9 +116,9 @@ static enum status save(struct training *training, struct fault *fault) {
     if (training->saved_step == training->step) {
         return OK;
     }
-    const struct snapshot_value values[] = {
-        {.name = "cursor", .value = (uint64_t)training->cursor},
-        {.name = "windows", .value = (uint64_t)training->train.window_count}};
+    struct snapshot_value values[1 + FINGERPRINT_VALUES] = {
+        {.name = "cursor", .value = (uint64_t)training->cursor}};
+    fingerprint_values(&training->fingerprint, values + 1);
     struct snapshot_state state = {.step = training->step,
                                    .seed = (uint64_t)training->session.run.seed,
                                    .values = values,

@@ -4,6 +4,7 @@
 
 #include "runtime/checkpoint/snapshot.h"
 #include "runtime/checkpoint/weights.h"
+#include "runtime/train/fingerprint.h"
 #include "runtime/train/metrics.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/session.h"
@@ -13,6 +14,7 @@ enum { TRAINING_GROUPS = 3, SKIPPED_IN_ROW_MAX = 20 };
 struct training {
     struct session session;
     struct token_data train, validation; /* validation.file_count 0: none */
+    struct fingerprint fingerprint;      /* of train */
     struct metrics metrics;
     struct progress progress;
     struct snapshot_writer writer;
@@ -41,9 +43,9 @@ MUST_CHECK enum status training_prepare(struct training *training, bool fresh, s
 
 /* training_run: seal, then steps until the end, a pause or a wish to stop; saves and, at the end,
  * exports. After STATUS_STOPPED the state is saved too.
- * errors  of data, disk and export; STATUS_FAILED when the gradients of SKIPPED_IN_ROW_MAX steps in a
- *         row were not finite. What was saved before stays good, and snapshots that
- *         fall due while steps are skipped are left out */
+ * errors  of data, disk and export; STATUS_FAILED when the gradients of SKIPPED_IN_ROW_MAX steps in
+ *         a row were not finite. What was saved before stays good, and snapshots that fall due
+ *         while steps are skipped are left out */
 MUST_CHECK enum status training_run(struct training *training, struct fault *fault);
 
 void training_finish(struct training *training);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 12 * 1024 };
+enum { LINE_BYTES = 2048 };
 
 enum status metrics_open(const char *path, struct metrics *metrics, struct fault *fault) {
     char folder[PATH_BYTES];
@@ -45,15 +45,16 @@ static void add_number(struct text *line, const char *name, double value) {
     }
 }
 
-static struct text begin(char *buffer, const char *kind) {
-    struct text line = text_over(buffer, LINE_BYTES);
+static struct text begin(char *buffer, size_t capacity, const char *kind) {
+    struct text line = text_over(buffer, capacity);
     text_add(&line, "{\"kind\": \"%s\", \"time\": %.3f", kind, clock_unix_s());
     return line;
 }
 
 static void end(struct metrics *metrics, struct text *line) {
     text_add(line, "}\n");
-    if (metrics->fd < 0 || line->cut) {
+    ASSERT(!line->cut);
+    if (metrics->fd < 0) {
         return;
     }
     ssize_t put = write(metrics->fd, line->bytes, line->length);
@@ -72,10 +73,12 @@ static void add_key(struct text *line, const struct run *run, const struct key *
 }
 
 void metrics_start(struct metrics *metrics, const struct session *session, const char *version) {
-    char buffer[LINE_BYTES];
+    struct region scratch = {0};
+    size_t room = LINE_BYTES + run_describe_room(&session->run);
+    char *buffer = region_alloc(&scratch, room, 1);
     char host[256] = "unknown";
     char hash[HASH_HEX_BYTES];
-    struct text line = begin(buffer, "start");
+    struct text line = begin(buffer, room, "start");
     gethostname(host, sizeof host - 1);
     text_add(&line, ", \"format\": 1, \"version\": \"%s\", \"host\": ", version);
     text_add_json(&line, host);
@@ -86,12 +89,13 @@ void metrics_start(struct metrics *metrics, const struct session *session, const
     }
     text_add(&line, "}");
     end(metrics, &line);
+    region_finish(&scratch);
 }
 
 void metrics_step(struct metrics *metrics, int64_t step, const struct step_result *result,
                   double seconds) {
     char buffer[LINE_BYTES];
-    struct text line = begin(buffer, "step");
+    struct text line = begin(buffer, sizeof buffer, "step");
     text_add(&line, ", \"step\": %lld", (long long)step);
     add_number(&line, "loss", result->loss);
     text_add(&line, ", \"tokens\": %lld", (long long)result->tokens);
@@ -105,7 +109,7 @@ void metrics_step(struct metrics *metrics, int64_t step, const struct step_resul
 
 void metrics_eval(struct metrics *metrics, int64_t step, double loss) {
     char buffer[LINE_BYTES];
-    struct text line = begin(buffer, "eval");
+    struct text line = begin(buffer, sizeof buffer, "eval");
     text_add(&line, ", \"step\": %lld", (long long)step);
     add_number(&line, "loss", loss);
     add_number(&line, "perplexity", exp(loss));
@@ -114,7 +118,7 @@ void metrics_eval(struct metrics *metrics, int64_t step, double loss) {
 
 void metrics_memory(struct metrics *metrics, const struct session *session) {
     char buffer[LINE_BYTES];
-    struct text line = begin(buffer, "memory");
+    struct text line = begin(buffer, sizeof buffer, "memory");
     struct process_memory memory = {0};
     if (!process_memory_read(&memory)) {
         return;
@@ -138,7 +142,7 @@ void metrics_memory(struct metrics *metrics, const struct session *session) {
 
 void metrics_end(struct metrics *metrics, bool finished) {
     char buffer[LINE_BYTES];
-    struct text line = begin(buffer, "end");
+    struct text line = begin(buffer, sizeof buffer, "end");
     text_add(&line, ", \"reason\": \"%s\"", finished ? "finished" : "stopped");
     end(metrics, &line);
 }

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEYS_BYTES = 64 * 1024 };
-
 static const double DISK_BYTES_PER_S = 200e6; /* a slow SATA disk; until a save was measured */
 
 static enum status open_data(struct training *training, const struct path_list *wanted,
@@ -34,7 +32,7 @@ static enum status open_all_data(struct training *training, struct fault *fault)
         status = open_data(training, &session->run.validation, "data.validation",
                            &training->validation, fault);
     }
-    return status;
+    return status == OK ? fingerprint_of(&training->train, &training->fingerprint, fault) : status;
 }
 
 /* Weights and both moments, each parameter whole under its name. */
@@ -90,30 +88,16 @@ static enum status same_model(const struct training *training, const struct snap
     return status;
 }
 
-/* Samples are found by counting windows: with another count the cursor would mean other text. */
-static enum status same_data(const struct training *training, const struct snapshot *snapshot,
-                             struct fault *fault) {
-    uint64_t windows;
-    if (snapshot_find_value(snapshot, "windows", &windows) &&
-        windows != (uint64_t)training->train.window_count) {
-        return fault_set(fault, STATUS_INPUT, "data.train",
-                         "put the old data back, or start anew with --fresh",
-                         "the data hold %lld rows now, the snapshot's run had %llu",
-                         (long long)training->train.window_count, (unsigned long long)windows);
-    }
-    return OK;
-}
-
 static enum status take_up(struct training *training, const struct snapshot *snapshot,
                            struct fault *fault) {
     struct session *session = &training->session;
     uint64_t cursor;
-    enum status status = run_same_keys(&session->run, snapshot, &session->region, fault);
+    enum status status = run_continues(&session->run, snapshot, &session->region, fault);
     if (status == OK) {
         status = same_model(training, snapshot, fault);
     }
     if (status == OK) {
-        status = same_data(training, snapshot, fault);
+        status = fingerprint_same(&training->fingerprint, snapshot, fault);
     }
     if (status == OK) {
         status = snapshot_load(snapshot, training->groups, TRAINING_GROUPS, fault);
@@ -148,12 +132,30 @@ static enum status first_state(struct training *training, bool fresh, struct fau
     return status;
 }
 
+/* A snapshot carries the keys, and bounds them. */
+static enum status describe_keys(struct session *session, const char **keys, struct fault *fault) {
+    size_t room = run_describe_room(&session->run);
+    struct text text = text_over(region_alloc(&session->region, room, 1), room);
+    run_describe(&session->run, false, &text);
+    ASSERT(!text.cut);
+    if (text.length >= SNAPSHOT_KEYS_BYTES_MAX) {
+        return fault_set(fault, STATUS_INPUT, session->run.place,
+                         "name the files of data.train by a pattern",
+                         "the settings take %zu bytes, a snapshot has room for %d", text.length,
+                         SNAPSHOT_KEYS_BYTES_MAX);
+    }
+    *keys = text.bytes;
+    return OK;
+}
+
 /* The old run is set aside only when nothing of the new one can be refused any more. */
 static enum status make_writers(struct training *training, bool fresh, struct fault *fault) {
     struct session *session = &training->session;
-    char *keys = region_alloc(&session->region, KEYS_BYTES, 1);
-    struct text text = text_over(keys, KEYS_BYTES);
-    run_describe(&session->run, false, &text);
+    const char *keys = NULL;
+    enum status status = describe_keys(session, &keys, fault);
+    if (status != OK) {
+        return status;
+    }
     struct weights_save_args save = {.folder = session->run.export,
                                      .model_folder = session->model_folder,
                                      .config_text = training->config_text,
@@ -161,7 +163,7 @@ static enum status make_writers(struct training *training, bool fresh, struct fa
                                      .pieces = training->groups[0].pieces,
                                      .piece_count = training->groups[0].piece_count,
                                      .dtype = (enum dtype)session->run.params};
-    enum status status = weights_save_plan(&save, &session->region, &training->export, fault);
+    status = weights_save_plan(&save, &session->region, &training->export, fault);
     if (status == OK && fresh) {
         status = run_set_aside(&session->run, fault);
     }

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum { SAME_SECOND_MAX = 100 }; /* runs set aside within one second, as a script might */
-enum { KEYS_BYTES = 64 * 1024, SHOWN_BYTES = 200 };
+enum { SHOWN_BYTES = 200 };
 
 enum status run_lock(const struct run *run, int *fd, struct fault *fault) {
     char path[2 * PATH_BYTES];
@@ -88,12 +88,36 @@ static bool same_value(struct line_value a, struct line_value b) {
     return a.length == b.length && memcmp(a.text, b.text, a.length) == 0;
 }
 
-enum status run_same_keys(const struct run *run, const struct snapshot *snapshot,
+/* The one shared key that a run outgrows: more steps are wanted of a run that did well. */
+static bool may_change(const struct key *key) {
+    return strcmp(key->name, "steps") == 0;
+}
+
+static enum status continue_to(const struct run *run, const struct snapshot *snapshot,
+                               struct line_value old_steps, struct fault *fault) {
+    if (run->steps < snapshot->step) {
+        return fault_set(fault, STATUS_INPUT, snapshot->path,
+                         "raise steps, or start anew with --fresh",
+                         "steps is %lld now, the snapshot is of step %lld", (long long)run->steps,
+                         (long long)snapshot->step);
+    }
+    log_line(LOG_INFO, "steps is %lld now, it was %.*s: %s", (long long)run->steps,
+             shown(old_steps), old_steps.text,
+             run->schedule == RATE_CONSTANT
+                 ? "the learning rate is constant and does not depend on it"
+                 : "from here on the learning rate follows the schedule of the new length");
+    return OK;
+}
+
+enum status run_continues(const struct run *run, const struct snapshot *snapshot,
                           struct region *region, struct fault *fault) {
-    char *now = region_alloc(region, KEYS_BYTES, 1);
-    struct text text = text_over(now, KEYS_BYTES);
+    size_t room = run_describe_room(run);
+    char *now = region_alloc(region, room, 1);
+    struct text text = text_over(now, room);
     run_describe(run, true, &text);
-    for (int i = 0; i < key_count(); i++) {
+    ASSERT(!text.cut);
+    enum status status = OK;
+    for (int i = 0; i < key_count() && status == OK; i++) {
         const struct key *key = key_at(i);
         struct line_value old_value = line_value(snapshot->keys, key->name);
         struct line_value new_value = line_value(now, key->name);
@@ -101,10 +125,14 @@ enum status run_same_keys(const struct run *run, const struct snapshot *snapshot
             same_value(old_value, new_value)) {
             continue;
         }
+        if (may_change(key)) {
+            status = continue_to(run, snapshot, old_value, fault);
+            continue;
+        }
         return fault_set(fault, STATUS_INPUT, snapshot->path,
                          "put the old value back, or start anew with --fresh",
                          "%s is %.*s now, the snapshot's run had %.*s", key->name, shown(new_value),
                          new_value.text, shown(old_value), old_value.text);
     }
-    return OK;
+    return status;
 }

@@ -13,9 +13,10 @@ MUST_CHECK enum status run_lock(const struct run *run, int *fd, struct fault *fa
  * or FOLDER.before-TIME-2 and so on when there is one of that second. */
 MUST_CHECK enum status run_set_aside(const struct run *run, struct fault *fault);
 
-/* run_same_keys: every shared key of the snapshot's run equals this run's.
+/* run_continues: every shared key of the snapshot's run equals this run's, but for `steps`, which
+ * may change as long as the snapshot is not beyond it; a log line then says so.
  * errors  STATUS_INPUT naming the first that differs, with both values */
-MUST_CHECK enum status run_same_keys(const struct run *run, const struct snapshot *snapshot,
+MUST_CHECK enum status run_continues(const struct run *run, const struct snapshot *snapshot,
                                      struct region *region, struct fault *fault);
 
 #endif

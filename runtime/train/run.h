@@ -95,6 +95,10 @@ void run_print_keys(struct text *text);
  * as a run file with the same effect. */
 void run_describe(const struct run *run, bool shared_only, struct text *text);
 
+/* run_describe_room: bytes that run_describe's text takes at most, with its NUL; as JSON with names
+ * in quotes too. */
+size_t run_describe_room(const struct run *run);
+
 /* run_describe_key: one key's effective value, as setting_write gives it. */
 void run_describe_key(const struct run *run, const struct key *key, struct text *text);
 

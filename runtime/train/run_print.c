@@ -2,8 +2,20 @@
 #include "runtime/train/run.h"
 #include "runtime/train/setting.h"
 
+#include <string.h>
+
+enum { LINE_EXTRA_BYTES = 8 }; /* quotes of the name and of a bare word, colon, end of line */
+
 void run_describe_key(const struct run *run, const struct key *key, struct text *text) {
     setting_write(run, key, text);
+}
+
+size_t run_describe_room(const struct run *run) {
+    size_t room = 1;
+    for (int i = 0; i < key_count(); i++) {
+        room += strlen(key_at(i)->name) + LINE_EXTRA_BYTES + setting_room(run, key_at(i));
+    }
+    return room;
 }
 
 void run_describe(const struct run *run, bool shared_only, struct text *text) {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NUMBER_BYTES = 64 };
+enum { NUMBER_BYTES = 64, JSON_ESCAPE_BYTES = 6 };
 
 static const double WHOLE_MAX = 0x1p53; /* a larger double may stand for several integers */
 
@@ -360,4 +360,22 @@ void setting_write(const struct run *run, const struct key *key, struct text *te
         write_paths(run, at, text);
         return;
     }
+}
+
+/* Every byte of a text may need "\u00XX". */
+static size_t text_room(const char *value) {
+    return value == NULL ? NUMBER_BYTES : NUMBER_BYTES + JSON_ESCAPE_BYTES * strlen(value);
+}
+
+size_t setting_room(const struct run *run, const struct key *key) {
+    const void *at = (const char *)run + key->offset;
+    if (key->type == KEY_PATHS) {
+        const struct path_list *list = at;
+        size_t room = NUMBER_BYTES;
+        for (int i = 0; i < list->count; i++) {
+            room += text_room(list->paths[i]);
+        }
+        return room;
+    }
+    return key->type >= KEY_TEXT ? text_room(*(const char *const *)at) : 2 * NUMBER_BYTES;
 }

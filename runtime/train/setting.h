@@ -31,4 +31,7 @@ MUST_CHECK enum status setting_read(const struct setting *setting, struct run *r
  * file where they can be, so that the text does not depend on the working directory. */
 void setting_write(const struct run *run, const struct key *key, struct text *text);
 
+/* setting_room: bytes that setting_write adds at most. */
+size_t setting_room(const struct run *run, const struct key *key);
+
 #endif

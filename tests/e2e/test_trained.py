@@ -1,4 +1,7 @@
 """What a run has learned is what its commands use, and a run goes on only as the same run."""
+import hashlib
+import math
+import re
 import unittest
 
 from small_run import LLAMA, RunTest, main, write_tokens
@@ -54,7 +57,70 @@ class Trained(RunTest):
         write_tokens(folder.path / "train.u16", 5000, 97, 1)
         result = folder.train()
         self.assert_exit(result, 2)
-        self.assertIn("data.train", result.stderr)
+        self.assertIn("data.train: the data hold 10000 bytes now, the snapshot's run had 12000",
+                      result.stderr)
+        write_tokens(folder.path / "train.u16", 6000, 97, 3)
+        result = folder.train()
+        self.assert_exit(result, 2)
+        self.assertIn("data.train: the files have other contents", result.stderr)
+        write_tokens(folder.path / "train.u16", 6000, 97, 1)
+        self.assert_exit(folder.train(), 0)
+
+    def test_a_snapshot_that_knows_only_its_rows_is_gone_on_from(self):
+        folder = self.folder(steps=6)
+        self.assert_exit(folder.train("pause_at=3"), 0)
+        path = folder.snapshots()[-1] / "snapshot.json"
+        text = path.read_text()
+        kept = re.sub(r'"data_[a-z]+": "[0-9]+",?\s*', "", text)
+        kept = re.sub(r',\s*}', "}", kept)
+        body, tail = kept.rsplit(',\n  "blake2b"', 1)
+        digest = hashlib.blake2b(body.encode(), digest_size=32).hexdigest()
+        self.assertIn('"', tail)
+        path.write_text(f'{body},\n  "blake2b": "{digest}"\n}}\n')
+        self.assertNotIn("data_hash", path.read_text())
+        result = folder.train()
+        self.assert_exit(result, 0)
+        self.assertIn("going on from", result.stderr)
+
+    def test_a_finished_run_goes_on_when_steps_is_raised(self):
+        folder = self.folder(steps=6, schedule__kind="constant")
+        whole = self.folder(steps=12, schedule__kind="constant")
+        self.assert_exit(folder.train(), 0)
+        result = folder.train("steps=12")
+        self.assert_exit(result, 0)
+        self.assertIn("steps is 12 now, it was 6", result.stderr)
+        self.assert_exit(whole.train(), 0)
+        self.assertTrue(folder.state() == whole.state())
+        result = folder.train("steps=9")
+        self.assert_exit(result, 2)
+        self.assertIn("steps is 9 now, the snapshot is of step 12", result.stderr)
+
+    def test_a_longer_run_is_on_the_longer_schedule(self):
+        folder = self.folder(steps=6, schedule__kind="cosine")
+        self.assert_exit(folder.train(), 0)
+        result = folder.train("steps=12")
+        self.assert_exit(result, 0)
+        self.assertIn("learning rate follows the schedule of the new length", result.stderr)
+        rates = [line["lr"] for line in folder.metrics("step")]
+        self.assertEqual(len(rates), 12)
+        expected = [0.01 * (0.1 + 0.45 * (1 + math.cos(math.pi * s / 12))) for s in range(6, 12)]
+        for rate, wanted in zip(rates[6:], expected):
+            self.assertAlmostEqual(rate, wanted, delta=1e-9)
+
+    def test_a_list_of_many_files_is_in_metrics_and_snapshot(self):
+        folder = self.folder(steps=2)
+        names = [f"{'long-name-' * 12}{i:04}.u16" for i in range(600)]
+        for name in names:
+            write_tokens(folder.path / name, 20, 97, 1)
+        folder.write_run(data__train=f"[{', '.join(names)}]")
+        self.assert_exit(folder.train("pause_at=1"), 0)
+        self.assertEqual(folder.metrics("start")[0]["keys"]["data.train"], names)
+        self.assert_exit(folder.train(), 0)
+        names[-1], names[-2] = names[-2], names[-1]
+        folder.write_run(data__train=f"[{', '.join(names)}]")
+        result = folder.train()
+        self.assert_exit(result, 2)
+        self.assertIn("data.train is [", result.stderr)
 
 
 class Diverged(RunTest):
