@@ -1,6 +1,5 @@
 #include "base/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -146,29 +145,6 @@ enum status file_make_folders(const char *path, struct fault *fault) {
         return fault_set(fault, STATUS_FAILED, path, "name another folder", "is not a folder");
     }
     return OK;
-}
-
-enum status file_remove_folder(const char *path, struct fault *fault) {
-    DIR *folder = opendir(path);
-    if (folder == NULL) {
-        return errno == ENOENT ? OK
-                               : fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
-    }
-    int failure = 0;
-    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
-            continue;
-        }
-        if (unlinkat(dirfd(folder), entry->d_name, 0) != 0) {
-            failure = errno;
-        }
-    }
-    closedir(folder);
-    if (failure == 0 && rmdir(path) != 0) {
-        failure = errno;
-    }
-    return failure == 0 ? OK
-                        : fault_set_errno(fault, STATUS_FAILED, path, "cannot remove", failure);
 }
 
 bool file_exists(const char *path) {

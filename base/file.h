@@ -32,8 +32,6 @@ MUST_CHECK enum status file_publish(const char *from, const char *to, struct fau
 MUST_CHECK enum status file_sync_folder(const char *path, struct fault *fault);
 /* file_make_folders: mkdir -p. */
 MUST_CHECK enum status file_make_folders(const char *path, struct fault *fault);
-/* file_remove_folder: a folder's plain files, then the folder itself; one level deep only. */
-MUST_CHECK enum status file_remove_folder(const char *path, struct fault *fault);
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
 /* file_join: folder + "/" + name into `out`; an absolute `name` stands alone. ASSERTs the length. */

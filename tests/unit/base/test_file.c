@@ -149,20 +149,6 @@ static void make_folders_makes_all_and_stops_at_a_file(void **state) {
     assert_int_equal(file_make_folders(in_folder("a/file/b"), &fault), STATUS_FAILED);
 }
 
-static void remove_folder_takes_one_level_only(void **state) {
-    (void)state;
-    assert_int_equal(file_make_folders(in_folder("flat"), &fault), OK);
-    put("flat/one", "1");
-    put("flat/.two", "2");
-    assert_int_equal(file_remove_folder(in_folder("flat"), &fault), OK);
-    assert_false(file_exists(in_folder("flat")));
-    assert_int_equal(file_remove_folder(in_folder("flat"), &fault), OK);
-    assert_int_equal(file_make_folders(in_folder("deep/inner"), &fault), OK);
-    put("deep/inner/kept", "k");
-    assert_int_equal(file_remove_folder(in_folder("deep"), &fault), STATUS_FAILED);
-    assert_holds("deep/inner/kept", "k");
-}
-
 static void join_and_folder_of_take_paths_apart_and_together(void **state) {
     (void)state;
     static const struct {
@@ -198,8 +184,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(publish_replaces_the_old_file_whole, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(make_folders_makes_all_and_stops_at_a_file, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(remove_folder_takes_one_level_only, make_folder,
                                         remove_folder),
         cmocka_unit_test(join_and_folder_of_take_paths_apart_and_together),
     };

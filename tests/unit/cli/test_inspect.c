@@ -1,6 +1,7 @@
 /* test_inspect: the command's document holds the published numbers, and bad usage is exit 2. */
 #include "base/file.h"
 #include "base/json.h"
+#include "runtime/checkpoint/folder.h"
 #include "runtime/cli/command.h"
 #include "runtime/cli/inspect_report.h"
 
@@ -188,7 +189,7 @@ static void a_model_path_is_escaped(void **state) {
     assert_int_equal(json_get_text(&document.root, "weights", &text, NULL, &fault), OK);
     assert_string_equal(text, "model.safetensors");
     json_finish(&document);
-    assert_int_equal(file_remove_folder(folder, &fault), OK);
+    assert_int_equal(folder_remove(folder, &fault), OK);
     free(output);
 }
 
