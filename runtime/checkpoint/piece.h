@@ -10,8 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A tensor as files know it, whoever holds its elements. */
+struct tensor_spec {
+    const char *name; /* the Hugging Face name */
+    enum dtype dtype; /* in the file */
+    int rank;
+    int64_t shape[TENSOR_RANK_MAX];
+};
+
 /* Elements [first, first + count) of a tensor, row-major, contiguous in memory. count 0 means the
- * whole tensor. Several pieces may bear one name: ranges of it, or copies in other types. */
+ * whole tensor; of a tensor that is not here there is no piece. Several pieces may bear one name:
+ * ranges of it, or copies in other types. */
 struct tensor_piece {
     const char *name; /* the Hugging Face name */
     enum dtype dtype; /* in memory */
@@ -19,6 +28,15 @@ struct tensor_piece {
     int64_t shape[TENSOR_RANK_MAX]; /* of the whole tensor */
     void *memory;                   /* of element `first` */
     int64_t first, count;
+};
+
+/* Tensors, and what of them lies in this process: any ranges of any of them, in any order. Every
+ * rank lists the same tensors, and its own pieces. */
+struct tensor_set {
+    const struct tensor_spec *tensors;
+    int tensor_count;
+    const struct tensor_piece *pieces;
+    int piece_count;
 };
 
 /* Where a tensor lies in a file. */
@@ -37,14 +55,17 @@ struct staging {
 
 enum { STAGING_BYTES_MIN = 1 << 16 };
 
+/* piece_of_spec: the whole tensor, in its own type. */
+struct tensor_piece piece_of_spec(const struct tensor_spec *spec, void *memory);
+
+int64_t spec_elements(const struct tensor_spec *spec);
 int64_t piece_elements(const struct tensor_piece *piece); /* of the whole tensor */
 int64_t piece_count(const struct tensor_piece *piece);    /* in memory */
-bool piece_is_whole(const struct tensor_piece *piece);
 
 /* piece_write: memory -> its range in the file, converted to the file's type (nearest even).
  * memory  equal types are written straight from `memory`; otherwise through `staging`
- * errors  STATUS_FAILED from the file; STATUS_INPUT, naming tensor and element, for a value that is
- *         not finite in another type than its own */
+ * errors  STATUS_FAILED from the file, or, naming tensor and element, for a value that is not
+ *         finite in another type than its own: the run has diverged */
 MUST_CHECK enum status piece_write(const struct piece_place *place,
                                    const struct tensor_piece *piece, const struct staging *staging,
                                    struct fault *fault);

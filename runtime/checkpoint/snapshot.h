@@ -7,13 +7,15 @@
  *
  * Every tensor is stored whole under its Hugging Face name: units, ranks and padding leave no
  * trace, so any mesh can save and any other can load. A snapshot is written as .tmp-step-000001000,
- * made durable file by file, snapshot.json last, and put in place by one rename. */
+ * made durable file by file, snapshot.json last, and put in place by one rename. All ranks write
+ * into the same files, each its own ranges (joint_write.h). */
 #ifndef SKEP_CHECKPOINT_SNAPSHOT_H
 #define SKEP_CHECKPOINT_SNAPSHOT_H
 
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/region.h"
+#include "runtime/checkpoint/checkpoint_site.h"
 #include "runtime/checkpoint/piece.h"
 #include "runtime/checkpoint/tensor_file.h"
 
@@ -54,20 +56,24 @@ struct snapshot {
     int file_count;
 };
 
-/* Tensors of one kind: `prefix` in front of each piece's name, in `file`. */
+/* Tensors of one kind: `prefix` in front of each one's name, in `file`. */
 struct snapshot_group {
-    const char *file;                  /* "weights.safetensors" */
-    const char *prefix;                /* "", "exp_avg.", "exp_avg_sq." */
-    const struct tensor_piece *pieces; /* in the type they are stored in; adjacent ranges allowed */
-    int piece_count;
+    const char *file;      /* "weights.safetensors" */
+    const char *prefix;    /* "", "exp_avg.", "exp_avg_sq." */
+    struct tensor_set set; /* pieces in their tensor's type */
 };
 
-/* What is the same for every save of a run. Kept by reference. */
+/* What is the same for every save of a run, and on all ranks but for `site` and the groups' pieces.
+ * Kept by reference. */
 struct snapshot_args {
     const char *folder; /* made when it is not there */
     int keep;           /* at least 1: older ones are removed in the order of saving */
-    const struct snapshot_group *groups; /* those of one file side by side */
+    /* Those of one file side by side. The pieces are what this rank writes: those of all ranks
+     * together are every element once, so of state that several ranks hold only one has a piece
+     * here, and a rank may have none. What is loaded is told to snapshot_load. */
+    const struct snapshot_group *groups;
     int group_count;
+    struct checkpoint_site site;
     const char *config_text; /* config.json, so that an export needs nothing else */
     size_t config_length;
     const char *model_folder; /* recorded; "" for none */
@@ -94,26 +100,28 @@ struct snapshot_writer {
     int file_count;
     char *json; /* [json_capacity] */
     size_t json_capacity;
-    struct snapshot_kept *kept; /* [SNAPSHOTS_MAX], oldest first */
+    struct snapshot_kept *kept; /* [SNAPSHOTS_MAX], oldest first; none but on rank 0 */
     int kept_count;
     int64_t bytes;              /* of one snapshot on disk, at most */
     char *begun, *done, *aside; /* [PATH_BYTES], of the step being saved */
 };
 
-/* snapshot_writer_init: lay out the files, make the folder, see what it holds, and clear what an
- * interrupted save left. Before seal; call snapshot_find_newest before or after it, but load
- * before or after both.
+/* snapshot_writer_init: lay out the files; on rank 0 make the folder, see what it holds, and clear
+ * what an interrupted save left. Before seal; call snapshot_find_newest before or after it, but
+ * load before or after both. Every rank calls it; they agree once, at its end.
  * memory  in `region`
- * errors  STATUS_FAILED when the folder cannot be made or read */
+ * errors  STATUS_FAILED when the folder cannot be made or read; the same on every rank */
 MUST_CHECK enum status snapshot_writer_init(const struct snapshot_args *args, struct region *region,
                                             struct snapshot_writer *writer, struct fault *fault);
 
 /* snapshot_save: write, make durable, put in place, check that it is complete, then remove the
  * oldest beyond `keep` (one that cannot be removed is logged and tried again later). A snapshot of
- * the same step is replaced. After seal: allocates nothing.
- * memory  staging for reading back what was written, whose hash is recorded
- * errors  STATUS_FIT for a full disk, else STATUS_FAILED; all earlier snapshots are then untouched
- *         (when the fault came after the rename, the new one is in place as well) */
+ * the same step is replaced. After seal: allocates nothing. Every rank calls it with the same step.
+ * memory  staging for reading back what was written, whose hash is recorded (rank 0)
+ * errors  STATUS_FIT for a full disk, else STATUS_FAILED, the same on every rank; all earlier
+ *         snapshots are then untouched and nothing is left beside them (when the fault came after
+ *         the rename, the new one is in place as well). A rank that dies leaves .tmp-step-N, which
+ *         the next snapshot_writer_init clears */
 MUST_CHECK enum status snapshot_save(struct snapshot_writer *writer,
                                      const struct snapshot_state *state,
                                      const struct staging *staging, struct fault *fault);
@@ -143,14 +151,17 @@ MUST_CHECK enum status snapshot_list(const char *folder, struct region *region,
                                      struct fault *fault);
 
 /* snapshot_find_newest: the one saved last whose every file has its hash. Each damaged one that is
- * newer is logged as an error with its reason.
+ * newer is logged as an error with its reason. Reads every byte: among several ranks one calls it
+ * and tells the others the path, which they give to snapshot_read.
  * *found  false: the folder has none at all
  * errors  STATUS_INPUT when there are some and none is good */
 MUST_CHECK enum status snapshot_find_newest(const char *folder, struct region *region,
                                             struct snapshot *snapshot, bool *found,
                                             struct fault *fault);
 
-/* snapshot_load: fill every piece of the groups, bit for bit.
+/* snapshot_load: fill every piece of the groups, bit for bit; whoever saved them. The tensors are
+ * all of the snapshot's, the pieces what this rank holds; nothing else is read. Ranks agree on the
+ * outcome by themselves.
  * errors  STATUS_INPUT naming a tensor that is missing, unexpected, or of another shape or type */
 MUST_CHECK enum status snapshot_load(const struct snapshot *snapshot,
                                      const struct snapshot_group *groups, int group_count,

@@ -6,6 +6,8 @@
 #include "runtime/checkpoint/snapshot_files.h"
 #include "runtime/checkpoint/weights.h"
 
+#include <string.h>
+
 enum { EXPORT_STAGING_BYTES = 1 << 22 };
 
 static enum status read_config(const struct snapshot *snapshot, struct region *region,
@@ -70,57 +72,55 @@ static enum status fill(void *context, const struct tensor_piece *piece, struct 
                             fault);
 }
 
-static enum status describe_piece(const struct safetensors *file,
-                                  const struct safetensors_entry *entry, struct tensor_piece *piece,
-                                  struct fault *fault) {
-    bool loads = safetensors_dtype_loads(entry->dtype, &piece->dtype);
-    if (!loads || piece->dtype == DTYPE_I32 || entry->rank > TENSOR_RANK_MAX ||
+static enum status describe(const struct safetensors *file, const struct safetensors_entry *entry,
+                            struct tensor_spec *tensor, struct fault *fault) {
+    bool loads = safetensors_dtype_loads(entry->dtype, &tensor->dtype);
+    if (!loads || tensor->dtype == DTYPE_I32 || entry->rank > TENSOR_RANK_MAX ||
         entry->elements == 0) {
         return fault_set(fault, STATUS_INPUT, file->path, NULL, "tensor '%s' is no weight",
                          entry->name);
     }
-    piece->name = entry->name;
-    piece->rank = entry->rank;
-    for (int axis = 0; axis < entry->rank; axis++) {
-        piece->shape[axis] = entry->shape[axis];
-    }
+    tensor->name = entry->name;
+    tensor->rank = entry->rank;
+    memcpy(tensor->shape, entry->shape, (size_t)entry->rank * sizeof *entry->shape);
     return OK;
 }
 
-static enum status plan_pieces(const struct safetensors *file, struct region *region,
-                               struct tensor_piece *pieces, struct fault *fault) {
+static enum status plan_set(const struct safetensors *file, struct region *region,
+                            struct tensor_set *set, struct fault *fault) {
+    int count = file->header.count;
     int64_t largest = 0;
-    for (int i = 0; i < file->header.count; i++) {
+    struct tensor_spec *tensors = region_alloc(region, (size_t)count, sizeof *tensors);
+    struct tensor_piece *pieces = region_alloc(region, (size_t)count, sizeof *pieces);
+    for (int i = 0; i < count; i++) {
         const struct safetensors_entry *entry = &file->header.entries[i];
-        enum status status = describe_piece(file, entry, &pieces[i], fault);
+        enum status status = describe(file, entry, &tensors[i], fault);
         if (status != OK) {
             return status;
         }
         largest = entry->end - entry->begin > largest ? entry->end - entry->begin : largest;
     }
     void *memory = region_alloc(region, (size_t)largest, 1);
-    for (int i = 0; i < file->header.count; i++) {
-        pieces[i].memory = memory;
+    for (int i = 0; i < count; i++) {
+        pieces[i] = piece_of_spec(&tensors[i], memory);
     }
+    *set = (struct tensor_set){tensors, count, pieces, count};
     return OK;
 }
 
 static enum status export_from(const struct snapshot *snapshot, struct safetensors *file,
                                struct weights_save_args *args, struct region *region,
                                struct fault *fault) {
-    struct tensor_piece *pieces = region_alloc(region, (size_t)file->header.count, sizeof *pieces);
     const char *path = NULL;
     char *config = NULL;
     enum status status = read_config(snapshot, region, &path, &config, &args->config_length, fault);
     if (status == OK) {
-        status = plan_pieces(file, region, pieces, fault);
+        status = plan_set(file, region, &args->set, fault);
     }
     if (status != OK) {
         return status;
     }
     args->config_text = config;
-    args->pieces = pieces;
-    args->piece_count = file->header.count;
     struct weights_save *save = region_alloc(region, 1, sizeof *save);
     const struct piece_feed feed = {fill, file};
     const struct staging staging = {region_alloc(region, EXPORT_STAGING_BYTES, 1),

@@ -14,37 +14,32 @@ static const char *prefixed(struct region *region, const char *prefix, const cha
     return prefix[0] == '\0' ? name : region_text(region, buffer);
 }
 
-static int add_sources(const struct snapshot_group *group, struct region *region,
-                       struct tensor_source *sources) {
-    int count = 0;
-    for (int i = 0; i < group->piece_count; i++) {
-        const struct tensor_piece *piece = &group->pieces[i];
-        if (i > 0 && strcmp(group->pieces[i - 1].name, piece->name) == 0) {
-            sources[count - 1].piece_count++;
-            continue;
+static void add_sources(const struct snapshot_group *group, struct region *region,
+                        struct tensor_source *sources) {
+    tensor_sources_init(&group->set, region, sources);
+    for (int i = 0; i < group->set.tensor_count; i++) {
+        struct tensor_spec *tensor = &sources[i].tensor;
+        tensor->name = prefixed(region, group->prefix, tensor->name);
+        for (int piece = 0; piece < sources[i].piece_count; piece++) {
+            ASSERT(sources[i].pieces[piece].dtype == tensor->dtype);
         }
-        sources[count++] =
-            (struct tensor_source){.name = prefixed(region, group->prefix, piece->name),
-                                   .dtype = piece->dtype,
-                                   .pieces = piece,
-                                   .piece_count = 1};
     }
-    return count;
 }
 
 int snapshot_plan_files(const struct snapshot_group *groups, int group_count, struct region *region,
                         struct tensor_file *files) {
     int file_count = 0;
     for (int first = 0, end = 0; first < group_count; first = end) {
-        size_t pieces = 0;
+        int tensors = 0;
         for (end = first; end < group_count && strcmp(groups[end].file, groups[first].file) == 0;
              end++) {
-            pieces += (size_t)groups[end].piece_count;
+            tensors += groups[end].set.tensor_count;
         }
-        struct tensor_source *sources = region_alloc(region, pieces, sizeof *sources);
+        struct tensor_source *sources = region_alloc(region, (size_t)tensors, sizeof *sources);
         int count = 0;
         for (int i = first; i < end; i++) {
-            count += add_sources(&groups[i], region, sources + count);
+            add_sources(&groups[i], region, sources + count);
+            count += groups[i].set.tensor_count;
         }
         ASSERT(file_count < SNAPSHOT_FILES_MAX - 1);
         tensor_file_plan(groups[first].file, sources, count, region, &files[file_count++]);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "runtime/checkpoint/file_hash.h"
 #include "runtime/checkpoint/folder.h"
+#include "runtime/checkpoint/joint_write.h"
 #include "runtime/checkpoint/snapshot.h"
 #include "runtime/checkpoint/snapshot_files.h"
 #include "runtime/checkpoint/snapshot_json.h"
@@ -84,17 +85,22 @@ static enum status try_json(const struct snapshot_writer *writer, struct fault *
     return status;
 }
 
+/* What rank 0 makes sure of before the first save. */
+static enum status take_over(struct snapshot_writer *writer, struct fault *fault) {
+    enum status status = file_make_folders(writer->args.folder, fault);
+    if (status == OK) {
+        status = clear_leftovers(writer->args.folder, fault);
+    }
+    if (status == OK) {
+        status = note_existing(writer, fault);
+    }
+    return status == OK ? try_json(writer, fault) : status;
+}
+
 enum status snapshot_writer_init(const struct snapshot_args *args, struct region *region,
                                  struct snapshot_writer *writer, struct fault *fault) {
     struct snapshot_writer made = {.args = *args};
     ASSERT(args->keep >= 1 && strlen(args->keys) < SNAPSHOT_KEYS_BYTES_MAX);
-    enum status status = file_make_folders(args->folder, fault);
-    if (status == OK) {
-        status = clear_leftovers(args->folder, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
     made.files = region_alloc(region, SNAPSHOT_FILES_MAX, sizeof *made.files);
     made.file_count = snapshot_plan_files(args->groups, args->group_count, region, made.files);
     made.json_capacity = snapshot_json_bytes(args->keys, args->model_folder);
@@ -106,11 +112,11 @@ enum status snapshot_writer_init(const struct snapshot_args *args, struct region
     made.bytes = (int64_t)(made.json_capacity + args->config_length);
     for (int i = 0; i < made.file_count; i++) {
         made.bytes += made.files[i].bytes;
+        ASSERT(args->site.world > 1 ||
+               tensor_sources_are_whole(made.files[i].sources, made.files[i].header.count));
     }
-    status = note_existing(&made, fault);
-    if (status == OK) {
-        status = try_json(&made, fault);
-    }
+    enum status status = checkpoint_site_leads(&args->site) ? take_over(&made, fault) : OK;
+    status = checkpoint_site_agree(&args->site, status, fault);
     if (status == OK) {
         *writer = made;
     }
@@ -127,21 +133,15 @@ static enum status note_file(const char *folder, const char *name, const struct 
     return file_hash(path, staging->memory, staging->bytes, &file->hash, &file->bytes, fault);
 }
 
-static enum status write_files(const struct snapshot_writer *writer, const char *folder,
-                               const struct staging *staging, struct snapshot *snapshot,
-                               struct fault *fault) {
-    enum status status = OK;
+static enum status note_files(const struct snapshot_writer *writer, const struct staging *staging,
+                              struct snapshot *snapshot, struct fault *fault) {
+    enum status status =
+        folder_write_file(writer->begun, SNAPSHOT_CONFIG_NAME, writer->args.config_text,
+                          writer->args.config_length, fault);
     for (int i = 0; i < writer->file_count && status == OK; i++) {
-        status = tensor_file_write(&writer->files[i], folder, staging, fault);
-        if (status == OK) {
-            status = note_file(folder, writer->files[i].name, staging, snapshot, fault);
-        }
+        status = note_file(writer->begun, writer->files[i].name, staging, snapshot, fault);
     }
-    if (status == OK) {
-        status = folder_write_file(folder, SNAPSHOT_CONFIG_NAME, writer->args.config_text,
-                                   writer->args.config_length, fault);
-    }
-    return status == OK ? note_file(folder, SNAPSHOT_CONFIG_NAME, staging, snapshot, fault)
+    return status == OK ? note_file(writer->begun, SNAPSHOT_CONFIG_NAME, staging, snapshot, fault)
                         : status;
 }
 
@@ -166,14 +166,10 @@ static struct snapshot describe(const struct snapshot_writer *writer,
     return snapshot;
 }
 
-/* Everything into writer->begun, snapshot.json last, all of it durable. *length: of its text. */
-static enum status write_snapshot(const struct snapshot_writer *writer,
-                                  const struct staging *staging, struct snapshot *snapshot,
-                                  size_t *length, struct fault *fault) {
-    enum status status = folder_make_empty(writer->begun, fault);
-    if (status == OK) {
-        status = write_files(writer, writer->begun, staging, snapshot, fault);
-    }
+/* What the files must be, as the last file; then all of it is durable. *length: of its text. */
+static enum status conclude(const struct snapshot_writer *writer, const struct staging *staging,
+                            struct snapshot *snapshot, size_t *length, struct fault *fault) {
+    enum status status = note_files(writer, staging, snapshot, fault);
     if (status != OK) {
         return status;
     }
@@ -245,26 +241,25 @@ static void thin_out(struct snapshot_writer *writer) {
     }
 }
 
-enum status snapshot_save(struct snapshot_writer *writer, const struct snapshot_state *state,
-                          const struct staging *staging, struct fault *fault) {
-    const char *folder = writer->args.folder;
-    struct snapshot snapshot = describe(writer, state);
+/* One save, for put_in_place. */
+struct saving {
+    struct snapshot_writer *writer;
+    const struct snapshot_state *state;
+};
+
+static enum status put_in_place(const void *context, const struct staging *staging, bool *replaced,
+                                struct fault *fault) {
+    const struct saving *saving = context;
+    struct snapshot_writer *writer = saving->writer;
+    struct snapshot snapshot = describe(writer, saving->state);
     size_t json_length = 0;
-    snapshot_path(folder, SNAPSHOT_BEGUN, state->step, writer->begun);
-    snapshot_path(folder, SNAPSHOT_DONE, state->step, writer->done);
-    snapshot_path(folder, SNAPSHOT_ASIDE, state->step, writer->aside);
-    bool replaced = false;
-    enum status status = write_snapshot(writer, staging, &snapshot, &json_length, fault);
+    enum status status = conclude(writer, staging, &snapshot, &json_length, fault);
     if (status == OK) {
-        status = folder_replace(writer->begun, writer->done, writer->aside, &replaced, fault);
+        status = folder_replace(writer->begun, writer->done, writer->aside, replaced, fault);
     }
-    if (!replaced) {
-        struct fault ignored; /* the first fault is the one to tell */
-        enum status cleaned = folder_remove(writer->begun, &ignored);
-        (void)cleaned;
-        return status;
+    if (*replaced) {
+        note_saved(writer, &snapshot);
     }
-    note_saved(writer, &snapshot);
     if (status == OK) {
         status = check_complete(writer, json_length, &snapshot, staging, fault);
     }
@@ -272,4 +267,20 @@ enum status snapshot_save(struct snapshot_writer *writer, const struct snapshot_
         thin_out(writer);
     }
     return status;
+}
+
+enum status snapshot_save(struct snapshot_writer *writer, const struct snapshot_state *state,
+                          const struct staging *staging, struct fault *fault) {
+    const char *folder = writer->args.folder;
+    const struct saving saving = {writer, state};
+    snapshot_path(folder, SNAPSHOT_BEGUN, state->step, writer->begun);
+    snapshot_path(folder, SNAPSHOT_DONE, state->step, writer->done);
+    snapshot_path(folder, SNAPSHOT_ASIDE, state->step, writer->aside);
+    const struct joint_write joint = {.site = &writer->args.site,
+                                      .folder = writer->begun,
+                                      .files = writer->files,
+                                      .file_count = writer->file_count,
+                                      .put_in_place = put_in_place,
+                                      .context = &saving};
+    return joint_write_run(&joint, staging, fault);
 }

@@ -9,13 +9,67 @@
 
 static const struct safetensors_pair METADATA[] = {{"format", "pt"}};
 
-static void fill_entry(const struct tensor_source *source, struct safetensors_entry *entry) {
-    const struct tensor_piece *piece = &source->pieces[0];
-    entry->name = source->name;
-    entry->dtype = safetensors_dtype_of(source->dtype);
-    entry->rank = piece->rank;
-    for (int axis = 0; axis < piece->rank; axis++) {
-        entry->shape[axis] = piece->shape[axis];
+/* Pieces mostly come in the tensors' order, so the search goes on where the last one ended. */
+static int tensor_of(const struct tensor_set *set, const char *name, int start) {
+    for (int i = 0; i < set->tensor_count; i++) {
+        int tensor = (start + i) % set->tensor_count;
+        if (strcmp(set->tensors[tensor].name, name) == 0) {
+            return tensor;
+        }
+    }
+    ASSERT(!"a piece of one of the tensors");
+    return -1;
+}
+
+static void check_piece(const struct tensor_piece *piece, const struct tensor_spec *tensor) {
+    ASSERT(piece->rank == tensor->rank);
+    ASSERT(memcmp(piece->shape, tensor->shape, (size_t)piece->rank * sizeof *piece->shape) == 0);
+    ASSERT(piece->first >= 0 && piece->count >= 0);
+    ASSERT(piece->first <= piece_elements(piece) - piece_count(piece));
+}
+
+void tensor_sources_init(const struct tensor_set *set, struct region *region,
+                         struct tensor_source *sources) {
+    size_t piece_count = (size_t)set->piece_count;
+    int *tensors = region_alloc(region, piece_count, sizeof *tensors);
+    struct tensor_piece *sorted = region_alloc(region, piece_count, sizeof *sorted);
+    for (int i = 0; i < set->tensor_count; i++) {
+        sources[i] = (struct tensor_source){.tensor = set->tensors[i]};
+    }
+    for (int i = 0, near = 0; i < set->piece_count; i++) {
+        near = tensors[i] = tensor_of(set, set->pieces[i].name, near);
+        check_piece(&set->pieces[i], &set->tensors[near]);
+        sources[near].piece_count++;
+    }
+    int *next = region_alloc(region, (size_t)set->tensor_count, sizeof *next);
+    for (int i = 0, filled = 0; i < set->tensor_count; i++) {
+        next[i] = filled;
+        sources[i].pieces = sorted + filled;
+        filled += sources[i].piece_count;
+    }
+    for (int i = 0; i < set->piece_count; i++) {
+        sorted[next[tensors[i]]++] = set->pieces[i];
+    }
+}
+
+bool tensor_sources_are_whole(const struct tensor_source *sources, int count) {
+    bool whole = true;
+    for (int i = 0; i < count && whole; i++) {
+        int64_t elements = 0;
+        for (int piece = 0; piece < sources[i].piece_count; piece++) {
+            elements += piece_count(&sources[i].pieces[piece]);
+        }
+        whole = elements == spec_elements(&sources[i].tensor);
+    }
+    return whole;
+}
+
+static void fill_entry(const struct tensor_spec *tensor, struct safetensors_entry *entry) {
+    entry->name = tensor->name;
+    entry->dtype = safetensors_dtype_of(tensor->dtype);
+    entry->rank = tensor->rank;
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        entry->shape[axis] = tensor->shape[axis];
     }
 }
 
@@ -24,7 +78,7 @@ static void order_by_width(const struct tensor_source *sources, int count, int *
     int filled = 0;
     for (int64_t width = 8; width >= 1; width /= 2) {
         for (int i = 0; i < count; i++) {
-            if (dtype_bytes(sources[i].dtype) == width) {
+            if (dtype_bytes(sources[i].tensor.dtype) == width) {
                 source_of[filled++] = i;
             }
         }
@@ -38,7 +92,7 @@ void tensor_file_plan(const char *name, const struct tensor_source *sources, int
     struct safetensors_entry *entries = region_alloc(region, (size_t)source_count, sizeof *entries);
     order_by_width(sources, source_count, source_of);
     for (int i = 0; i < source_count; i++) {
-        fill_entry(&sources[source_of[i]], &entries[i]);
+        fill_entry(&sources[source_of[i]].tensor, &entries[i]);
     }
     int64_t data_bytes = safetensors_lay_out(entries, source_count);
     file->name = name;
@@ -80,23 +134,8 @@ static enum status write_source(const struct tensor_file *file, const struct ten
     return status;
 }
 
-static enum status write_all(const struct tensor_file *file, int fd, const char *path,
-                             const struct staging *staging, struct fault *fault) {
-    enum status status = file_write_at(fd, path, file->header_text, file->header_bytes, 0, fault);
-    for (int i = 0; i < file->header.count && status == OK; i++) {
-        const struct tensor_source *source = &file->sources[file->source_of[i]];
-        struct piece_place place = {.fd = fd,
-                                    .path = path,
-                                    .at =
-                                        (int64_t)file->header_bytes + file->header.entries[i].begin,
-                                    .dtype = source->dtype};
-        status = write_source(file, source, &place, staging, fault);
-    }
-    return status;
-}
-
-enum status tensor_file_write(const struct tensor_file *file, const char *folder,
-                              const struct staging *staging, struct fault *fault) {
+enum status tensor_file_begin(const struct tensor_file *file, const char *folder,
+                              struct fault *fault) {
     char path[PATH_BYTES];
     int fd = -1;
     file_join(folder, file->name, path, sizeof path);
@@ -106,13 +145,50 @@ enum status tensor_file_write(const struct tensor_file *file, const char *folder
     }
     status = reserve(fd, path, file->bytes, fault);
     if (status == OK) {
-        status = write_all(file, fd, path, staging, fault);
+        status = file_write_at(fd, path, file->header_text, file->header_bytes, 0, fault);
     }
     if (status != OK) {
         close(fd);
         return status;
     }
     return file_close_synced(fd, path, fault);
+}
+
+static enum status fill(const struct tensor_file *file, int fd, const char *path,
+                        const struct staging *staging, struct fault *fault) {
+    enum status status = OK;
+    for (int i = 0; i < file->header.count && status == OK; i++) {
+        const struct tensor_source *source = &file->sources[file->source_of[i]];
+        struct piece_place place = {.fd = fd,
+                                    .path = path,
+                                    .at =
+                                        (int64_t)file->header_bytes + file->header.entries[i].begin,
+                                    .dtype = source->tensor.dtype};
+        status = write_source(file, source, &place, staging, fault);
+    }
+    return status;
+}
+
+enum status tensor_file_fill(const struct tensor_file *file, const char *folder,
+                             const struct staging *staging, struct fault *fault) {
+    char path[PATH_BYTES];
+    file_join(folder, file->name, path, sizeof path);
+    int fd = open(path, O_WRONLY | O_CLOEXEC); /* never made anew: rank 0 may have given up */
+    if (fd < 0) {
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
+    }
+    enum status status = fill(file, fd, path, staging, fault);
+    if (status != OK) {
+        close(fd);
+        return status;
+    }
+    return file_close_synced(fd, path, fault);
+}
+
+enum status tensor_file_write(const struct tensor_file *file, const char *folder,
+                              const struct staging *staging, struct fault *fault) {
+    enum status status = tensor_file_begin(file, folder, fault);
+    return status == OK ? tensor_file_fill(file, folder, staging, fault) : status;
 }
 
 static const char OTHER_RUN[] = "it was saved by a run of another model or precision";
@@ -159,8 +235,8 @@ static enum status read_pieces(const struct tensor_file *file, const struct safe
         struct piece_place place = {.fd = found->fd,
                                     .path = found->path,
                                     .at = found->data_at +
-                                          safetensors_find(found, source->name)->begin,
-                                    .dtype = source->dtype};
+                                          safetensors_find(found, source->tensor.name)->begin,
+                                    .dtype = source->tensor.dtype};
         for (int piece = 0; piece < source->piece_count && status == OK; piece++) {
             status = piece_read(&place, &source->pieces[piece], false, NULL, fault);
         }

@@ -3,6 +3,7 @@
 #define SKEP_CHECKPOINT_WEIGHTS_H
 
 #include "base/region.h"
+#include "runtime/checkpoint/checkpoint_site.h"
 #include "runtime/checkpoint/piece.h"
 #include "runtime/checkpoint/tensor_file.h"
 #include "runtime/model/blueprint.h"
@@ -18,17 +19,21 @@ enum {
 struct weights_load_args {
     const char *folder; /* model.safetensors, or model.safetensors.index.json and its shards */
     const struct blueprint *blueprint;
-    const struct tensor_piece *pieces; /* several may bear one name: ranges, master and copy */
+    const struct tensor_piece *pieces; /* any ranges of any parameters; several may bear one name:
+                                          ranges, master and copy */
     int piece_count;
     struct staging staging;
 };
 
-/* weights_load: fill every piece from the folder's tensors.
+/* weights_load: fill every piece from the folder's tensors. Every rank calls it for the pieces it
+ * holds; they agree on the outcome by themselves.
  * names    matched by runtime/model/weight_names.h; buffers that are no parameters are passed over
  * dtypes   F32, BF16, F16 in the file, each piece's own type in memory, nearest even
  * checked  before anything is read: every parameter is there once, with its shape, nothing else is;
- *          while reading: every value is finite; a tied head in the file equals the embedding
- * memory   staging; headers in a region that is freed again; reads by bounded preads, never mmap
+ *          while reading: every value is finite; a tied head in the file equals the embedding where
+ *          a piece of the embedding lies
+ * reads    headers and the pieces' ranges (a tied head's too), each by bounded preads, never mmap
+ * memory   staging; headers in a region that is freed again: some 300 bytes a tensor
  * errors   STATUS_INPUT naming file and tensor (and element); pieces may be partly filled */
 MUST_CHECK enum status weights_load(const struct weights_load_args *args, struct fault *fault);
 
@@ -37,10 +42,13 @@ struct weights_save_args {
     const char *model_folder; /* tokenizer files are copied from here; "" for none */
     const char *config_text;  /* config.json; its dtype field is made to agree with `dtype` */
     size_t config_length;
-    const struct tensor_piece *pieces; /* each tensor whole or as adjacent ranges; ties once */
-    int piece_count;
+    /* Ties once; the tensors' own types are not looked at. The pieces are what this rank writes:
+     * those of all ranks together are every element once, and a rank may have none. All else but
+     * `site` is the same on every rank. */
+    struct tensor_set set;
     enum dtype dtype;        /* in the files */
     int64_t shard_bytes_max; /* 0: WEIGHT_SHARD_BYTES */
+    struct checkpoint_site site;
 };
 
 /* A model folder laid out before it is written. 12 KiB: not for the stack. */
@@ -54,20 +62,22 @@ struct weights_save {
     const char *config_text;
     size_t config_length;
     int64_t bytes; /* of all files that are written */
+    struct checkpoint_site site;
 };
 
-/* weights_save_plan: lay out the folder; nothing is written.
- * memory  in `region`; pieces and their memory by reference
+/* weights_save_plan: lay out the folder; nothing is written. Every rank calls it; they agree once,
+ * at its end.
+ * memory  in `region`; names and the pieces' memory by reference
  * errors  STATUS_INPUT when `folder` holds files that an export does not write, or is the model
- *         folder itself */
+ *         folder itself; the same on every rank */
 MUST_CHECK enum status weights_save_plan(const struct weights_save_args *args,
                                          struct region *region, struct weights_save *save,
                                          struct fault *fault);
 
 /* weights_save_run: write the folder beside its place, make it durable, put it there at once. After
- * seal too: allocates nothing; may be called again.
- * errors  STATUS_FIT for a full disk, STATUS_FAILED, or STATUS_INPUT naming a tensor that is not
- *         finite; `folder` is then what it was and nothing is left beside it */
+ * seal too: allocates nothing; may be called again. Every rank calls it.
+ * errors  STATUS_FIT for a full disk; STATUS_FAILED, also for a weight that is not finite, naming
+ *         it; the same on every rank. `folder` is then what it was and nothing is left beside it */
 MUST_CHECK enum status weights_save_run(const struct weights_save *save,
                                         const struct staging *staging, struct fault *fault);
 

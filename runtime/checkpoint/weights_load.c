@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NO_PIECE = -1 };
-
 static const char HEAD_NAME[] = "lm_head.weight";
 
 /* Where a parameter lies. */
@@ -24,10 +22,9 @@ struct loading {
     struct region region;
     struct fault *fault;
     struct weight_files files;
-    struct weight_found *found; /* [param_count] */
-    struct weight_found head;   /* a tied head that is stored all the same */
-    int *first_piece;           /* [param_count]: a piece of the parameter */
-    int *next_piece;            /* [piece_count]: another piece of the same parameter */
+    struct weight_found *found;    /* [param_count] */
+    struct weight_found head;      /* a tied head that is stored all the same */
+    struct tensor_source *sources; /* [param_count]: each parameter's pieces */
 };
 
 static enum status check_type(struct loading *loading, const struct safetensors *file,
@@ -142,36 +139,19 @@ static enum status check_complete(struct loading *loading) {
                      blueprint->param_count);
 }
 
-/* Pieces mostly come in the blueprint's order, so the search goes on where the last one ended. */
-static int param_of(const struct blueprint *blueprint, const char *name, int start) {
-    for (int i = 0; i < blueprint->param_count; i++) {
-        int param = (start + i) % blueprint->param_count;
-        if (strcmp(blueprint->params[param].name, name) == 0) {
-            return param;
-        }
-    }
-    return -1;
-}
-
-static void link_pieces(struct loading *loading) {
+static void sort_pieces(struct loading *loading) {
     const struct blueprint *blueprint = loading->args->blueprint;
-    loading->first_piece =
-        region_alloc(&loading->region, (size_t)blueprint->param_count, sizeof(int));
-    loading->next_piece =
-        region_alloc(&loading->region, (size_t)loading->args->piece_count, sizeof(int));
+    size_t count = (size_t)blueprint->param_count;
+    struct tensor_spec *tensors = region_alloc(&loading->region, count, sizeof *tensors);
     for (int i = 0; i < blueprint->param_count; i++) {
-        loading->first_piece[i] = NO_PIECE;
+        const struct param *param = &blueprint->params[i];
+        tensors[i] = (struct tensor_spec){
+            .name = param->name, .rank = param->rank, .shape = {param->shape[0], param->shape[1]}};
     }
-    int param = 0;
-    for (int i = loading->args->piece_count - 1; i >= 0; i--) {
-        const struct tensor_piece *piece = &loading->args->pieces[i];
-        param = param_of(blueprint, piece->name, param > 0 ? param - 1 : 0);
-        ASSERT(param >= 0);
-        ASSERT(piece->first >= 0 && piece->first + piece_count(piece) <= piece_elements(piece));
-        ASSERT(piece_elements(piece) == param_elements(&blueprint->params[param]));
-        loading->next_piece[i] = loading->first_piece[param];
-        loading->first_piece[param] = i;
-    }
+    const struct tensor_set set = {tensors, blueprint->param_count, loading->args->pieces,
+                                   loading->args->piece_count};
+    loading->sources = region_alloc(&loading->region, count, sizeof *loading->sources);
+    tensor_sources_init(&set, &loading->region, loading->sources);
 }
 
 /* Opened again for its bytes: it must still be the file whose table was read. */
@@ -209,48 +189,65 @@ static enum status read_file(struct loading *loading, int file) {
         if (found->file != file) {
             continue;
         }
+        const struct tensor_source *source = &loading->sources[param];
         struct piece_place place = place_of(loading, found, fd);
-        for (int i = loading->first_piece[param]; i != NO_PIECE && status == OK;
-             i = loading->next_piece[i]) {
-            status = piece_read(&place, &args->pieces[i], true, &args->staging, loading->fault);
+        for (int i = 0; i < source->piece_count && status == OK; i++) {
+            status = piece_read(&place, &source->pieces[i], true, &args->staging, loading->fault);
         }
     }
     close(fd);
     return status;
 }
 
-/* Both tensors through one half of the staging buffer each, compared as floats: a BF16 head may
- * stand beside an F32 embedding. */
+/* Elements of two tensors, compared as floats: a BF16 head may stand beside an F32 embedding. Index
+ * of the first that differs, or -1. */
 static enum status compare_ties(struct loading *loading, const struct piece_place places[2],
-                                int64_t elements, int64_t *different) {
+                                const struct tensor_piece *piece, int64_t *different) {
     enum { BLOCK = 1024 };
     char stored[BLOCK * sizeof(float)];
     float values[2][BLOCK];
-    *different = -1;
-    for (int64_t done = 0; done < elements && *different < 0; done += BLOCK) {
-        int64_t count = elements - done < BLOCK ? elements - done : BLOCK;
+    int64_t end = piece->first + piece_count(piece);
+    for (int64_t at = piece->first; at < end && *different < 0; at += BLOCK) {
+        int64_t count = end - at < BLOCK ? end - at : BLOCK;
         for (int side = 0; side < 2; side++) {
             int64_t width = dtype_bytes(places[side].dtype);
             enum status status =
                 file_read_at(places[side].fd, places[side].path, stored, (size_t)(count * width),
-                             places[side].at + done * width, loading->fault);
+                             places[side].at + at * width, loading->fault);
             if (status != OK) {
                 return status;
             }
             convert_to_f32(places[side].dtype, stored, count, values[side]);
         }
         for (int64_t i = 0; i < count && *different < 0; i++) {
-            *different = values[0][i] == values[1][i] ? -1 : done + i;
+            *different = values[0][i] == values[1][i] ? -1 : at + i;
         }
     }
     return OK;
 }
 
+/* A master and a copy of the same range are compared once. */
+static bool is_same_range(const struct tensor_piece *a, const struct tensor_piece *b) {
+    return a->first == b->first && piece_count(a) == piece_count(b);
+}
+
+static enum status compare_pieces(struct loading *loading, const struct piece_place places[2],
+                                  const struct tensor_source *source, int64_t *different) {
+    enum status status = OK;
+    for (int i = 0; i < source->piece_count && status == OK && *different < 0; i++) {
+        const struct tensor_piece *piece = &source->pieces[i];
+        if (i == 0 || !is_same_range(piece, piece - 1)) {
+            status = compare_ties(loading, places, piece, different);
+        }
+    }
+    return status;
+}
+
 static enum status check_head(struct loading *loading) {
     const struct blueprint *blueprint = loading->args->blueprint;
-    const struct param *embedding = blueprint_param(blueprint, PARAM_EMBEDDING, PARAM_NO_LAYER);
-    const struct weight_found *founds[2] = {&loading->found[embedding - blueprint->params],
-                                            &loading->head};
+    int embedding =
+        (int)(blueprint_param(blueprint, PARAM_EMBEDDING, PARAM_NO_LAYER) - blueprint->params);
+    const struct weight_found *founds[2] = {&loading->found[embedding], &loading->head};
     struct piece_place places[2];
     int64_t different = -1;
     enum status status = OK;
@@ -263,7 +260,7 @@ static enum status check_head(struct loading *loading) {
         }
     }
     if (status == OK) {
-        status = compare_ties(loading, places, param_elements(embedding), &different);
+        status = compare_pieces(loading, places, &loading->sources[embedding], &different);
     }
     for (int i = 0; i < opened; i++) {
         close(places[i].fd);
@@ -286,7 +283,7 @@ static enum status load(struct loading *loading) {
         return status;
     }
     loading->found = region_alloc(&loading->region, param_count, sizeof *loading->found);
-    link_pieces(loading);
+    sort_pieces(loading);
     status = match_all(loading);
     if (status == OK) {
         status = check_complete(loading);

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "runtime/checkpoint/config_text.h"
 #include "runtime/checkpoint/folder.h"
+#include "runtime/checkpoint/joint_write.h"
 #include "runtime/checkpoint/weights.h"
 
 #include <errno.h>
@@ -31,23 +32,8 @@ static const char *const COPIED_NAMES[] = {
     "chat_template.json",
 };
 
-/* One source per name: pieces of one tensor stand side by side. */
-static int group_pieces(const struct weights_save_args *args, struct tensor_source *sources) {
-    int count = 0;
-    for (int i = 0; i < args->piece_count; i++) {
-        const struct tensor_piece *piece = &args->pieces[i];
-        if (count > 0 && strcmp(sources[count - 1].name, piece->name) == 0) {
-            sources[count - 1].piece_count++;
-            continue;
-        }
-        sources[count++] = (struct tensor_source){
-            .name = piece->name, .dtype = args->dtype, .pieces = piece, .piece_count = 1};
-    }
-    return count;
-}
-
 static int64_t source_bytes(const struct tensor_source *source) {
-    return piece_elements(&source->pieces[0]) * dtype_bytes(source->dtype);
+    return spec_elements(&source->tensor) * dtype_bytes(source->tensor.dtype);
 }
 
 /* Index of the first source behind the file that starts with `first`: as many as fit, at least
@@ -94,7 +80,7 @@ static void plan_index(const struct tensor_source *sources, int count, struct re
     int64_t elements = 0;
     for (int i = 0; i < count; i++) {
         bytes += source_bytes(&sources[i]);
-        elements += piece_elements(&sources[i].pieces[0]);
+        elements += spec_elements(&sources[i].tensor);
     }
     text_add(&text,
              "{\n  \"metadata\": {\n    \"total_parameters\": %lld,\n    \"total_size\": %lld\n"
@@ -184,29 +170,24 @@ static void name_folders(const struct weights_save_args *args, struct weights_sa
     folder_sibling(save->folder, ".old-", save->aside, sizeof save->aside);
 }
 
-enum status weights_save_plan(const struct weights_save_args *args, struct region *region,
-                              struct weights_save *save, struct fault *fault) {
-    name_folders(args, save);
-    save->model_folder = region_text(region, args->model_folder);
-    enum status status = check_target(save, fault);
-    if (status == OK) {
-        status = check_parent(save, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
+static enum status plan(const struct weights_save_args *args, struct region *region,
+                        struct weights_save *save, struct fault *fault) {
     size_t capacity = args->config_length + CONFIG_TEXT_GROWTH;
     char *config = region_alloc(region, capacity, 1);
-    status = config_text_set_dtype(args->config_text, args->config_length, args->dtype, config,
-                                   capacity, &save->config_length, fault);
+    enum status status = config_text_set_dtype(args->config_text, args->config_length, args->dtype,
+                                               config, capacity, &save->config_length, fault);
     if (status != OK) {
         return status;
     }
     save->config_text = config;
     save->bytes = (int64_t)save->config_length;
-    struct tensor_source *sources =
-        region_alloc(region, (size_t)args->piece_count, sizeof *sources);
-    int count = group_pieces(args, sources);
+    int count = args->set.tensor_count;
+    struct tensor_source *sources = region_alloc(region, (size_t)count, sizeof *sources);
+    tensor_sources_init(&args->set, region, sources);
+    ASSERT(args->site.world > 1 || tensor_sources_are_whole(sources, count));
+    for (int i = 0; i < count; i++) {
+        sources[i].tensor.dtype = args->dtype;
+    }
     int64_t bytes_max = args->shard_bytes_max > 0 ? args->shard_bytes_max : WEIGHT_SHARD_BYTES;
     plan_files(sources, count, bytes_max, region, save);
     save->index_text = NULL;
@@ -214,6 +195,24 @@ enum status weights_save_plan(const struct weights_save_args *args, struct regio
         plan_index(sources, count, region, save);
     }
     return OK;
+}
+
+enum status weights_save_plan(const struct weights_save_args *args, struct region *region,
+                              struct weights_save *save, struct fault *fault) {
+    enum status status = OK;
+    name_folders(args, save);
+    save->model_folder = region_text(region, args->model_folder);
+    save->site = args->site;
+    if (checkpoint_site_leads(&args->site)) {
+        status = check_target(save, fault);
+        if (status == OK) {
+            status = check_parent(save, fault);
+        }
+    }
+    if (status == OK) {
+        status = plan(args, region, save, fault);
+    }
+    return checkpoint_site_agree(&args->site, status, fault);
 }
 
 static enum status copy_along(const struct weights_save *save, const struct staging *staging,
@@ -227,13 +226,11 @@ static enum status copy_along(const struct weights_save *save, const struct stag
     return status;
 }
 
-static enum status write_all(const struct weights_save *save, const struct staging *staging,
-                             struct fault *fault) {
+static enum status put_in_place(const void *context, const struct staging *staging, bool *replaced,
+                                struct fault *fault) {
+    const struct weights_save *save = context;
     enum status status = OK;
-    for (int i = 0; i < save->file_count && status == OK; i++) {
-        status = tensor_file_write(&save->files[i], save->temporary, staging, fault);
-    }
-    if (status == OK && save->index_text != NULL) {
+    if (save->index_text != NULL) {
         status = folder_write_file(save->temporary, INDEX_NAME, save->index_text,
                                    save->index_length, fault);
     }
@@ -244,27 +241,21 @@ static enum status write_all(const struct weights_save *save, const struct stagi
     if (status == OK && save->model_folder[0] != '\0') {
         status = copy_along(save, staging, fault);
     }
-    return status == OK ? file_sync_folder(save->temporary, fault) : status;
+    if (status == OK) {
+        status = file_sync_folder(save->temporary, fault);
+    }
+    return status == OK
+               ? folder_replace(save->temporary, save->folder, save->aside, replaced, fault)
+               : status;
 }
 
 enum status weights_save_run(const struct weights_save *save, const struct staging *staging,
                              struct fault *fault) {
-    char parent[PATH_BYTES];
-    file_folder_of(save->folder, parent, sizeof parent);
-    enum status status = file_make_folders(parent, fault);
-    if (status == OK) {
-        status = folder_make_empty(save->temporary, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
-    status = write_all(save, staging, fault);
-    if (status == OK) {
-        bool replaced;
-        return folder_replace(save->temporary, save->folder, save->aside, &replaced, fault);
-    }
-    struct fault ignored; /* the first fault is the one to tell */
-    enum status cleaned = folder_remove(save->temporary, &ignored);
-    (void)cleaned;
-    return status;
+    const struct joint_write joint = {.site = &save->site,
+                                      .folder = save->temporary,
+                                      .files = save->files,
+                                      .file_count = save->file_count,
+                                      .put_in_place = put_in_place,
+                                      .context = save};
+    return joint_write_run(&joint, staging, fault);
 }

@@ -176,12 +176,11 @@ static void place_batch(struct dump *dump) {
 static void add_tensor(struct dump *dump, const char *name, int rank, const int64_t *shape,
                        void *memory) {
     int index = dump->source_count++;
-    struct tensor_piece *piece = &dump->pieces[index];
-    *piece =
-        (struct tensor_piece){.name = name, .dtype = DTYPE_F32, .rank = rank, .memory = memory};
-    memcpy(piece->shape, shape, (size_t)rank * sizeof *shape);
+    struct tensor_spec tensor = {.name = name, .dtype = DTYPE_F32, .rank = rank};
+    memcpy(tensor.shape, shape, (size_t)rank * sizeof *shape);
+    dump->pieces[index] = piece_of_spec(&tensor, memory);
     dump->sources[index] =
-        (struct tensor_source){.name = name, .dtype = DTYPE_F32, .pieces = piece, .piece_count = 1};
+        (struct tensor_source){.tensor = tensor, .pieces = &dump->pieces[index], .piece_count = 1};
 }
 
 /* Copies of every parameter's `view`, named PREFIX.NAME: the arena's own bytes change again. */

@@ -47,13 +47,15 @@ static void make_groups(struct training *training) {
     int count = session->blueprint.param_count;
     for (int group = 0; group < TRAINING_GROUPS; group++) {
         struct tensor_piece *pieces = region_alloc(&session->region, (size_t)count, sizeof *pieces);
+        struct tensor_spec *tensors =
+            region_alloc(&session->region, (size_t)count, sizeof *tensors);
         for (int i = 0; i < count; i++) {
             pieces[i] = session_piece(session, i, ROWS[group].view);
+            tensors[i] = session_tensor(session, i, ROWS[group].view);
         }
         training->groups[group] = (struct snapshot_group){.file = ROWS[group].file,
                                                           .prefix = ROWS[group].prefix,
-                                                          .pieces = pieces,
-                                                          .piece_count = count};
+                                                          .set = {tensors, count, pieces, count}};
     }
 }
 
@@ -160,8 +162,7 @@ static enum status make_writers(struct training *training, bool fresh, struct fa
                                      .model_folder = session->model_folder,
                                      .config_text = training->config_text,
                                      .config_length = training->config_length,
-                                     .pieces = training->groups[0].pieces,
-                                     .piece_count = training->groups[0].piece_count,
+                                     .set = training->groups[0].set,
                                      .dtype = (enum dtype)session->run.params};
     status = weights_save_plan(&save, &session->region, &training->export, fault);
     if (status == OK && fresh) {

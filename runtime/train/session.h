@@ -58,6 +58,9 @@ MUST_CHECK enum status session_weights(struct session *session, struct fault *fa
  * errors  STATUS_INPUT also when there is no snapshot and the run begins from random weights */
 MUST_CHECK enum status session_trained_weights(struct session *session, struct fault *fault);
 
+/* session_tensor: parameter `index` as a file knows it, in the type of one of its copies. */
+struct tensor_spec session_tensor(const struct session *session, int index, enum param_view view);
+
 /* session_piece: one copy of parameter `index`, whole. */
 struct tensor_piece session_piece(const struct session *session, int index, enum param_view view);
 

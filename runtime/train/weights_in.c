@@ -8,13 +8,17 @@
 
 enum { INIT_PIECE_ELEMENTS = 1 << 14 };
 
-struct tensor_piece session_piece(const struct session *session, int index, enum param_view view) {
+struct tensor_spec session_tensor(const struct session *session, int index, enum param_view view) {
     const struct param *param = &session->blueprint.params[index];
-    return (struct tensor_piece){.name = param->name,
-                                 .dtype = program_view_dtype(&session->bound, view),
-                                 .rank = param->rank,
-                                 .shape = {param->shape[0], param->shape[1]},
-                                 .memory = program_param(&session->bound, index, view)};
+    return (struct tensor_spec){.name = param->name,
+                                .dtype = program_view_dtype(&session->bound, view),
+                                .rank = param->rank,
+                                .shape = {param->shape[0], param->shape[1]}};
+}
+
+struct tensor_piece session_piece(const struct session *session, int index, enum param_view view) {
+    struct tensor_spec tensor = session_tensor(session, index, view);
+    return piece_of_spec(&tensor, program_param(&session->bound, index, view));
 }
 
 int session_pieces(const struct session *session, struct tensor_piece *pieces) {

@@ -51,6 +51,8 @@ struct fixture *fixture_start(bool tied, enum safetensors_dtype dtype) {
         const struct param *param = &fixture->blueprint.params[i];
         fixture_add_entry(fixture, param->name, dtype, param->rank, param->shape[0],
                           param->shape[1]);
+        fixture->tensors[i] = (struct tensor_spec){
+            .name = param->name, .rank = param->rank, .shape = {param->shape[0], param->shape[1]}};
     }
     fixture->staging = (struct staging){region_alloc(&fixture->region, STAGING, 1), STAGING};
     return fixture;
@@ -118,15 +120,12 @@ void fixture_write_single(struct fixture *fixture) {
 
 void fixture_add_pieces(struct fixture *fixture, enum dtype dtype) {
     for (int i = 0; i < fixture->blueprint.param_count; i++) {
-        const struct param *param = &fixture->blueprint.params[i];
-        size_t bytes = (size_t)(param_elements(param) * dtype_bytes(dtype));
+        struct tensor_spec tensor = fixture->tensors[i];
+        tensor.dtype = dtype;
+        size_t bytes = (size_t)(spec_elements(&tensor) * dtype_bytes(dtype));
         assert_true(fixture->piece_count < ENTRIES_MAX);
         fixture->pieces[fixture->piece_count++] =
-            (struct tensor_piece){.name = param->name,
-                                  .dtype = dtype,
-                                  .rank = param->rank,
-                                  .shape = {param->shape[0], param->shape[1]},
-                                  .memory = region_alloc(&fixture->region, bytes, 1)};
+            piece_of_spec(&tensor, region_alloc(&fixture->region, bytes, 1));
     }
 }
 

@@ -17,6 +17,7 @@ struct fixture {
     int entry_count;
     float poison; /* written in place of the last value when poison_at is set */
     int64_t poison_at;
+    struct tensor_spec tensors[ENTRIES_MAX]; /* [blueprint.param_count] */
     struct tensor_piece pieces[ENTRIES_MAX];
     int piece_count;
     struct staging staging;

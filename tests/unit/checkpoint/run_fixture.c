@@ -18,7 +18,7 @@ static const char CONFIG[] =
     "{\"model_type\": \"llama\", \"vocab_size\": 11, \"hidden_size\": 6, \"torch_dtype\": "
     "\"bfloat16\"}";
 
-static const struct tensor_piece TENSORS[RUN_TENSORS] = {
+static const struct tensor_spec TENSORS[RUN_TENSORS] = {
     {.name = "model.embed_tokens.weight", .rank = 2, .shape = {11, 6}},
     {.name = "model.norm.weight", .rank = 1, .shape = {6}},
     {.name = "lm_head.weight", .rank = 2, .shape = {11, 6}},
@@ -44,13 +44,16 @@ struct run_fixture *run_start(int keep) {
     strcat(run->folder, "/snapshots");
     for (int g = 0; g < RUN_GROUPS; g++) {
         for (int t = 0; t < RUN_TENSORS; t++) {
-            struct tensor_piece *piece = &run->pieces[g][t];
-            *piece = TENSORS[t];
-            piece->dtype = GROUPS[g].dtype;
-            piece->memory = region_alloc(&run->region, (size_t)piece_elements(piece), 4);
+            struct tensor_spec *tensor = &run->tensors[g][t];
+            *tensor = TENSORS[t];
+            tensor->dtype = GROUPS[g].dtype;
+            run->pieces[g][t] =
+                piece_of_spec(tensor, region_alloc(&run->region, (size_t)spec_elements(tensor), 4));
         }
         run->groups[g] =
-            (struct snapshot_group){GROUPS[g].file, GROUPS[g].prefix, run->pieces[g], RUN_TENSORS};
+            (struct snapshot_group){GROUPS[g].file,
+                                    GROUPS[g].prefix,
+                                    {run->tensors[g], RUN_TENSORS, run->pieces[g], RUN_TENSORS}};
     }
     run->args = (struct snapshot_args){.folder = run->folder,
                                        .keep = keep,

@@ -8,6 +8,7 @@ enum { RUN_TENSORS = 3, RUN_GROUPS = 3, RUN_STAGING = STAGING_BYTES_MIN };
 
 struct run_fixture {
     char folder[96];
+    struct tensor_spec tensors[RUN_GROUPS][RUN_TENSORS];
     struct tensor_piece pieces[RUN_GROUPS][RUN_TENSORS];
     struct snapshot_group groups[RUN_GROUPS];
     struct snapshot_args args;

@@ -68,13 +68,13 @@ static void ranges_leave_no_trace(void **state) {
         halves[2 * t + 1].count = piece_elements(whole) - half;
         halves[2 * t + 1].memory = (float *)whole->memory + half;
     }
-    run->groups[0].pieces = halves;
-    run->groups[0].piece_count = 2 * RUN_TENSORS;
+    run->groups[0].set.pieces = halves;
+    run->groups[0].set.piece_count = 2 * RUN_TENSORS;
     assert_int_equal(run_newest(run), 1);
     run_open(run, &writer);
     assert_int_equal(run_save(run, &writer, 2), OK);
-    run->groups[0].pieces = run->pieces[0];
-    run->groups[0].piece_count = RUN_TENSORS;
+    run->groups[0].set.pieces = run->pieces[0];
+    run->groups[0].set.piece_count = RUN_TENSORS;
     assert_int_equal(run_newest(run), 2);
     run_finish(run);
 }
@@ -193,18 +193,21 @@ static void load_names_what_the_run_does_not_share(void **state) {
     assert_int_equal(run_save(run, &writer, 1), OK);
     assert_int_equal(
         snapshot_find_newest(run->folder, &run->region, &snapshot, &found, &run->fault), OK);
-    run->pieces[0][1].name = "model.other.weight";
+    for (int g = 0; g < RUN_GROUPS; g++) {
+        run->groups[g].set.piece_count = 0; /* a rank that holds nothing checks all the same */
+    }
+    run->tensors[0][1].name = "model.other.weight";
     assert_int_equal(snapshot_load(&snapshot, run->groups, RUN_GROUPS, &run->fault), STATUS_INPUT);
     assert_non_null(strstr(run->fault.reason, "'model.other.weight' is missing"));
-    run->pieces[0][1].name = "model.norm.weight";
-    run->pieces[0][1].shape[0] = 5;
+    run->tensors[0][1].name = "model.norm.weight";
+    run->tensors[0][1].shape[0] = 5;
     assert_int_equal(snapshot_load(&snapshot, run->groups, RUN_GROUPS, &run->fault), STATUS_INPUT);
     assert_non_null(strstr(run->fault.reason, "'model.norm.weight' has another shape"));
-    run->pieces[0][1].shape[0] = 6;
-    run->pieces[1][2].dtype = DTYPE_BF16;
+    run->tensors[0][1].shape[0] = 6;
+    run->tensors[1][2].dtype = DTYPE_BF16;
     assert_int_equal(snapshot_load(&snapshot, run->groups, RUN_GROUPS, &run->fault), STATUS_INPUT);
     assert_non_null(strstr(run->fault.reason, "'exp_avg.lm_head.weight' is F32, wanted BF16"));
-    run->groups[0].piece_count = 2;
+    run->groups[0].set.tensor_count = 2;
     assert_int_equal(snapshot_load(&snapshot, run->groups, 1, &run->fault), STATUS_INPUT);
     assert_non_null(strstr(run->fault.reason, "3 tensors, wanted 2"));
     run_finish(run);

@@ -1,0 +1,29 @@
+/* checkpoint_site: how the ranks that save together come to one outcome. */
+#ifndef SKEP_CHECKPOINT_CHECKPOINT_SITE_H
+#define SKEP_CHECKPOINT_CHECKPOINT_SITE_H
+
+#include "base/fault.h"
+
+#include <stdbool.h>
+
+/* Zero-initialised: a process alone. */
+struct checkpoint_site {
+    int rank, world;
+    /* The same outcome on every rank: OK when each one's `mine` is OK, else the status and fault of
+     * one that is not; *fault is this rank's fault on entry when `mine` is not OK. Every rank calls
+     * it at the same points, whatever happened to it. Not called when world is 1 or 0. */
+    enum status (*agree)(void *context, enum status mine, struct fault *fault);
+    void *context;
+};
+
+/* checkpoint_site_leads: whether this process makes, names and removes folders: rank 0. */
+bool checkpoint_site_leads(const struct checkpoint_site *site);
+
+/* checkpoint_site_agree: site->agree, or `mine` when alone. */
+MUST_CHECK enum status checkpoint_site_agree(const struct checkpoint_site *site, enum status mine,
+                                             struct fault *fault);
+
+/* checkpoint_site_wait: until every rank is here; what they made of it is known already. */
+void checkpoint_site_wait(const struct checkpoint_site *site);
+
+#endif
