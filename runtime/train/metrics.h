@@ -1,5 +1,5 @@
-/* metrics: one JSON object a line (cli.md, metrics). Opened before seal; only the start line, as long
- * as the lists of files are, is written before seal too: all others never allocate. */
+/* metrics: one JSON object a line (cli.md, metrics). Opened before seal; only the start line, which
+ * is as long as the lists of files are, must be written before seal: the others never allocate. */
 #ifndef SKEP_TRAIN_METRICS_H
 #define SKEP_TRAIN_METRICS_H
 
