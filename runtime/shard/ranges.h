@@ -33,14 +33,15 @@ struct range_copy {
     int64_t from, to, count;
 };
 
-/* ranges_local_elements: what cell `cell` holds. */
+/* ranges_local_elements: what cell `cell` holds; 0 where chunks run out.
+ * limits  1 to 4 dimensions, 0 to 4 of the mesh, sizes above 0 */
 int64_t ranges_local_elements(const struct tensor_layout *layout, int cell);
 
 /* ranges_between: the copies that fill cell `target` of `to` from cells of `from`: each element
- * once, merged where they touch, in the target's order; among replicas the nearest cell (same index
- * modulo) is the source.
+ * once, merged where they touch, in the target's order; among replicas the nearest cell is the
+ * source: the one with the coordinates of cell `target` modulo the source's cells. Gives how many.
  * memory  *copies in `region`
- * limits  same shape in both */
+ * limits  the same shape in both; a mesh may be another */
 int ranges_between(const struct tensor_layout *from, const struct tensor_layout *to, int target,
                    struct region *region, struct range_copy **copies);
 
@@ -53,7 +54,8 @@ struct shard_part {
 
 /* shard_parts: the parameters, or parts of them, in elements [range.begin, range.end) of a unit's
  * flat buffer, in order; padding is no part.
- * parts  room for unit->slot_count; gives how many */
+ * limits  0 <= range.begin <= range.end <= elements
+ * parts   room for unit->slot_count; gives how many */
 int shard_parts(const struct unit_table *table, int unit, struct unit_range range,
                 struct shard_part *parts);
 

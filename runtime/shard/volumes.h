@@ -25,9 +25,11 @@ struct volume_args {
 };
 
 /* volumes_of_step: all-gather and reduce-scatter N (W - 1) / W, all-reduce twice that, N the unit's
- * bytes with padding in the type on the wire, W the ranks of the group. */
+ * bytes with padding in the type on the wire, W the ranks of the group. Tallies are not in it.
+ * limits  accumulation >= 1; units made for the world shard * replicate, so that all divides */
 struct step_volumes volumes_of_step(const struct volume_args *args);
 
+/* volumes_total: the sum of all. */
 uint64_t volumes_total(const struct step_volumes *volumes);
 
 #endif

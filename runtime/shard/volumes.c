@@ -1,0 +1,54 @@
+#include "runtime/shard/volumes.h"
+
+/* What a rank of a group of `ranks` receives of `elements`, of which it has its own slot. */
+static uint64_t from_others(int64_t elements, int ranks, enum dtype wire) {
+    return (uint64_t)(elements / ranks * (ranks - 1) * dtype_bytes(wire));
+}
+
+static void add_gathers(const struct volume_args *args, struct step_volumes *volumes) {
+    for (int i = 0; i < args->spans->gather_count; i++) {
+        const struct gather_span *span = &args->spans->gathers[i];
+        int64_t elements = args->units->units[span->unit].elements;
+        uint64_t bytes = from_others(elements, args->sharding->shard, args->compute) *
+                         (uint64_t)args->accumulation;
+        if (span->first < args->forward_count) {
+            volumes->gather_forward += bytes;
+        } else {
+            volumes->gather_backward += bytes;
+        }
+    }
+}
+
+static void add_reduces(const struct volume_args *args, struct step_volumes *volumes) {
+    const struct sharding *sharding = args->sharding;
+    bool every = sharding->reduce_at == REDUCE_AT_MICROBATCH;
+    uint64_t times = every ? (uint64_t)args->accumulation : 1;
+    for (int i = 0; i < args->spans->reduce_count; i++) {
+        int unit = args->spans->reduces[i].unit;
+        int64_t elements = args->units->units[unit].elements;
+        int64_t slot = elements / sharding->shard;
+        volumes->reduce += from_others(elements, sharding->shard, sharding->reduce) * times;
+        volumes->replicate += (from_others(slot, sharding->replicate, sharding->reduce) +
+                               from_others(slot, sharding->replicate, DTYPE_F32)) *
+                              times;
+        const struct zero_row *row = zero_row(sharding->units[unit].zero);
+        if (!row->optimizer) {
+            volumes->reduce_whole += from_others(elements, sharding->shard, DTYPE_F32) * times;
+        } else if (!row->params) {
+            volumes->gather_params += from_others(elements, sharding->shard, args->compute);
+        }
+    }
+}
+
+struct step_volumes volumes_of_step(const struct volume_args *args) {
+    ASSERT(args->accumulation >= 1 && args->sharding->replicate >= 1);
+    struct step_volumes volumes = {0};
+    add_gathers(args, &volumes);
+    add_reduces(args, &volumes);
+    return volumes;
+}
+
+uint64_t volumes_total(const struct step_volumes *volumes) {
+    return volumes->gather_forward + volumes->gather_backward + volumes->reduce +
+           volumes->reduce_whole + volumes->replicate + volumes->gather_params;
+}
