@@ -41,6 +41,21 @@ enum status file_open_write(const char *path, int *fd, struct fault *fault) {
     return OK;
 }
 
+enum status file_open_append(const char *path, int *fd, int64_t *bytes, struct fault *fault) {
+    int opened = open(path, O_WRONLY | O_CLOEXEC);
+    struct stat info;
+    if (opened < 0 || fstat(opened, &info) != 0) {
+        int failure = errno;
+        if (opened >= 0) {
+            close(opened);
+        }
+        return write_failed(path, "cannot open for writing", failure, fault);
+    }
+    *fd = opened;
+    *bytes = info.st_size;
+    return OK;
+}
+
 enum status file_read_at(int fd, const char *path, void *buffer, size_t count, int64_t offset,
                          struct fault *fault) {
     size_t done = 0;

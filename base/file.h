@@ -16,6 +16,9 @@ MUST_CHECK enum status file_open_read(const char *path, int *fd, int64_t *bytes,
                                       struct fault *fault);
 /* file_open_write: create or empty `path`, mode 0644. */
 MUST_CHECK enum status file_open_write(const char *path, int *fd, struct fault *fault);
+/* file_open_append: open a file that exists for writing behind its end; *bytes is its size. */
+MUST_CHECK enum status file_open_append(const char *path, int *fd, int64_t *bytes,
+                                        struct fault *fault);
 /* file_read_at: exactly `count` bytes from `offset`; a shorter file is STATUS_INPUT. */
 MUST_CHECK enum status file_read_at(int fd, const char *path, void *buffer, size_t count,
                                     int64_t offset, struct fault *fault);

@@ -1,36 +1,109 @@
-/* bind: a compiled program takes its place on a machine, and runs there. */
-#include "runtime/program/opcodes.h"
-#include "runtime/program/program.h"
+/* bind: a compiled program takes its place on a machine, as one rank of a site. */
+#include "runtime/program/run.h"
 
 #include <string.h>
 
-static const struct operand *operand_at(const struct instruction *instruction, int index) {
-    return index < OPERANDS_MAX ? &instruction->operands[index] : &instruction->workspace;
+static uint64_t begin_of(const struct bound_program *bound, const struct operand *operand) {
+    uint64_t index = (uint64_t)bound->ranks.of[operand->axis];
+    return operand->offset + operand->stride * index;
 }
 
-static void resolve(struct bound_program *bound, struct region *region) {
+static void resolve_operands(struct bound_program *bound, struct region *region) {
     const struct schedule *schedule = &bound->program->schedule;
     size_t count = (size_t)schedule->instruction_count;
+    bound->args = region_alloc(region, count, sizeof *bound->args);
     bound->addresses = region_alloc(region, count, sizeof *bound->addresses);
     for (size_t i = 0; i < count; i++) {
+        const struct instruction *instruction = &schedule->instructions[i];
+        bound->args[i] = schedule_args_of_rank(instruction, bound->ranks.of);
         for (int k = 0; k < CALL_OPERANDS; k++) {
-            const struct operand *operand = operand_at(&schedule->instructions[i], k);
+            const struct operand *operand = call_operand(instruction, k);
             if (operand->extent != EXTENT_NONE) {
                 bound->addresses[i][k] =
-                    (char *)program_extent(bound, operand->extent) + operand->offset;
+                    (char *)program_extent(bound, operand->extent) + begin_of(bound, operand);
             }
         }
     }
 }
 
+static uint64_t offset_in_space(const struct bound_program *bound, const struct operand *operand) {
+    return bound->program->schedule.extents[operand->extent].offset + begin_of(bound, operand);
+}
+
+static struct collective_call call_of(const struct bound_program *bound,
+                                      const struct instruction *instruction) {
+    const struct collective_args *args = &instruction->args.collective;
+    bool sums = instruction->op == OP_REDUCE_SCATTER;
+    const struct operand *from = &instruction->operands[0];
+    const struct operand *to = &instruction->operands[sums ? 1 : 0];
+    const struct extent *extents = bound->program->schedule.extents;
+    ASSERT(extents[from->extent].space == extents[to->extent].space);
+    return (struct collective_call){.kind =
+                                        sums ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_GATHER,
+                                    .group = (int)args->axis,
+                                    .space = extents[to->extent].space,
+                                    .wire = args->wire,
+                                    .from = offset_in_space(bound, from),
+                                    .to = offset_in_space(bound, to),
+                                    .slot_bytes = args->slot_bytes};
+}
+
+static void resolve_calls(struct bound_program *bound, struct region *region) {
+    size_t count = (size_t)bound->program->schedule.instruction_count;
+    for (size_t i = 0; i < count; i++) {
+        if (!call_is_collective(&bound->program->schedule.instructions[i])) {
+            continue;
+        }
+        if (bound->calls == NULL) {
+            bound->calls = region_alloc(region, count, sizeof *bound->calls);
+        }
+        bound->calls[i] = call_of(bound, &bound->program->schedule.instructions[i]);
+    }
+}
+
+/* Instructions by segment and lane, in the order in which they are listed. */
+static void list_lanes(struct bound_program *bound, struct region *region) {
+    const struct schedule *schedule = &bound->program->schedule;
+    bound->order = region_alloc(region, (size_t)schedule->instruction_count, sizeof *bound->order);
+    uint32_t next = 0;
+    for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
+        const struct segment *segment = &schedule->segments[kind];
+        for (int lane = 0; lane < LANE_COUNT; lane++) {
+            uint32_t first = next;
+            for (uint32_t i = segment->first; i < segment->end; i++) {
+                if (bound->program->schedule.instructions[i].lane == lane) {
+                    bound->order[next++] = i;
+                }
+            }
+            bound->lists[kind][lane] = (struct lane_list){first, next - first};
+        }
+    }
+    ASSERT(next == (uint32_t)schedule->instruction_count);
+}
+
+static void find_shared(struct bound_program *bound) {
+    const struct schedule *schedule = &bound->program->schedule;
+    for (int i = 0; i < schedule->instruction_count; i++) {
+        const struct instruction *instruction = &schedule->instructions[i];
+        if (call_is_collective(instruction)) {
+            bound->shared[schedule->extents[instruction->operands[0].extent].space] = true;
+        }
+    }
+}
+
 static enum status reserve(struct bound_program *bound, struct fault *fault) {
-    for (int space = 0; space < SPACE_COUNT; space++) {
+    find_shared(bound);
+    for (int i = 0; i < SPACE_COUNT; i++) {
+        enum space space = (enum space)i;
         uint64_t bytes = bound->program->plan.peak_bytes[space];
         if (bytes == 0) {
             continue;
         }
         void *address;
-        enum status status = port_reserve(&bound->port, (enum space)space, bytes, &address, fault);
+        enum status status = bound->shared[space]
+                                 ? port_reserve_shared(&bound->port, space, bytes, &address,
+                                                       &bound->fd[space], fault)
+                                 : port_reserve(&bound->port, space, bytes, &address, fault);
         if (status != OK) {
             return status;
         }
@@ -39,17 +112,48 @@ static enum status reserve(struct bound_program *bound, struct fault *fault) {
     return OK;
 }
 
-enum status program_bind(const struct program *program, struct region *region,
-                         struct bound_program *bound, struct fault *fault) {
+static enum status start_threads(struct bound_program *bound, struct region *region,
+                                 struct fault *fault) {
+    struct lanes_args args = {
+        .work = run_lane, .context = bound, .event_count = bound->program->schedule.event_count};
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        for (int kind = 0; lane != LANE_COMPUTE && kind < SEGMENT_COUNT; kind++) {
+            args.mask |= bound->lists[kind][lane].count > 0 ? 1u << lane : 0;
+        }
+    }
+    enum status status = pool_init(&bound->pool, bound->program->target->threads, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = lanes_init(&bound->lanes, &args, region, fault);
+    if (status != OK) {
+        pool_finish(&bound->pool);
+    }
+    return status;
+}
+
+static struct rank_indices alone(void) {
+    struct rank_indices ranks;
+    for (int axis = 0; axis < AXIS_COUNT; axis++) {
+        ranks.of[axis] = 0;
+        ranks.size[axis] = 1;
+    }
+    return ranks;
+}
+
+enum status program_bind(const struct program *program, const struct rank_indices *ranks,
+                         struct region *region, struct bound_program *bound, struct fault *fault) {
     memset(bound, 0, sizeof *bound);
     bound->program = program;
+    bound->ranks = ranks != NULL ? *ranks : alone();
     enum status status = port_init(&bound->port, program->target, fault);
     if (status != OK) {
         return status;
     }
     status = reserve(bound, fault);
     if (status == OK) {
-        status = pool_init(&bound->pool, program->target->threads, fault);
+        list_lanes(bound, region);
+        status = start_threads(bound, region, fault);
     }
     if (status != OK) {
         port_finish(&bound->port);
@@ -58,91 +162,27 @@ enum status program_bind(const struct program *program, struct region *region,
     }
     kernel_table_init(&bound->kernels, cpu_level_detect());
     bound->compute = (struct compute){.table = &bound->kernels, .pool = &bound->pool};
-    resolve(bound, region);
+    resolve_operands(bound, region);
+    resolve_calls(bound, region);
     return OK;
+}
+
+void program_connect(struct bound_program *bound, struct communicator *communicator) {
+    for (int axis = 0; axis < AXIS_COUNT; axis++) {
+        ASSERT(communicator->groups[axis].size == bound->ranks.size[axis]);
+        ASSERT(communicator->groups[axis].index == bound->ranks.of[axis]);
+    }
+    bound->communicator = communicator;
 }
 
 void program_seal(const struct bound_program *bound) {
     ASSERT(bound->addresses != NULL);
+    ASSERT(bound->calls == NULL || bound->communicator != NULL);
     process_seal();
 }
 
-/* What was really handed out, kept so that a test can hold it against the plan. */
-static void note_high_water(struct bound_program *bound, const struct instruction *instruction) {
-    const struct extent *extents = bound->program->schedule.extents;
-    for (int k = 0; k < CALL_OPERANDS; k++) {
-        const struct operand *operand = operand_at(instruction, k);
-        if (operand->extent != EXTENT_NONE) {
-            const struct extent *extent = &extents[operand->extent];
-            uint64_t end = extent->offset + operand->offset + operand->bytes;
-            if (end > bound->high_water[extent->space]) {
-                bound->high_water[extent->space] = end;
-            }
-        }
-    }
-}
-
-void program_run_one(struct bound_program *bound, uint32_t index) {
-    const struct instruction *instruction = &bound->program->schedule.instructions[index];
-    opcode_run(&bound->compute, instruction, &instruction->args, bound->addresses[index]);
-    note_high_water(bound, instruction);
-}
-
-void program_run(struct bound_program *bound, enum segment_kind kind) {
-    const struct segment *segment = &bound->program->schedule.segments[kind];
-    ASSERT(segment->first < segment->end);
-    for (uint32_t i = segment->first; i < segment->end; i++) {
-        program_run_one(bound, i);
-    }
-}
-
-void *program_extent(const struct bound_program *bound, int extent) {
-    ASSERT(extent >= 0 && extent < bound->program->schedule.extent_count);
-    const struct extent *of = &bound->program->schedule.extents[extent];
-    return bound->base[of->space] + of->offset;
-}
-
-static int extent_of_view(const struct unit_extents *extents, enum param_view view) {
-    switch (view) {
-    case VIEW_PARAMS:
-        return extents->params;
-    case VIEW_MASTER:
-        return extents->master;
-    case VIEW_GRADIENT:
-        return extents->gradients;
-    case VIEW_MOMENT1:
-        return extents->moment1;
-    case VIEW_MOMENT2:
-        return extents->moment2;
-    }
-    ASSERT(false && "an unknown view");
-    return EXTENT_NONE;
-}
-
-enum dtype program_view_dtype(const struct bound_program *bound, enum param_view view) {
-    const struct schedule_options *options = &bound->program->schedule.options;
-    if (view == VIEW_PARAMS) {
-        return options->compute;
-    }
-    if (view == VIEW_MASTER) {
-        return options->train ? DTYPE_F32 : options->compute;
-    }
-    return view == VIEW_GRADIENT ? DTYPE_F32 : options->moments;
-}
-
-void *program_param(const struct bound_program *bound, int index, enum param_view view) {
-    const struct schedule *schedule = &bound->program->schedule;
-    const struct unit_slot *slot = &schedule->units->slots[schedule->units->slot_of_param[index]];
-    int extent = extent_of_view(&schedule->unit_extents[slot->unit], view);
-    int64_t bytes = slot->offset * dtype_bytes(program_view_dtype(bound, view));
-    return (char *)program_extent(bound, extent) + bytes;
-}
-
-struct step_scalars *program_scalars(const struct bound_program *bound) {
-    return program_extent(bound, bound->program->schedule.host.scalars);
-}
-
 void program_release(struct bound_program *bound) {
+    lanes_finish(&bound->lanes);
     pool_finish(&bound->pool);
     port_finish(&bound->port);
 }

@@ -6,9 +6,12 @@
 #include "arena/plan.h"
 #include "base/hash.h"
 #include "kernels/table.h"
+#include "runtime/program/lanes.h"
+#include "runtime/program/trace.h"
 #include "runtime/schedule/schedule.h"
 #include "targets/port.h"
 #include "targets/target.h"
+#include "transport/collective.h"
 
 struct program {
     const struct blueprint *blueprint;
@@ -36,46 +39,95 @@ MUST_CHECK enum status program_fits(const struct program *program, struct fault 
 
 enum { CALL_OPERANDS = OPERANDS_MAX + 1 };
 
+/* Which rank of a site a program is bound for: its index along each axis, and the axis's size. */
+struct rank_indices {
+    int of[AXIS_COUNT], size[AXIS_COUNT];
+};
+
+/* The instructions of one lane in one segment: order[first] to order[first + count - 1]. */
+struct lane_list {
+    uint32_t first, count;
+};
+
+/* Called before an instruction runs, on its lane's thread: for tests that disturb the lanes. */
+typedef void program_hook(void *context, uint32_t index);
+
 /* A program on a machine. Addresses never change after bind. */
 struct bound_program {
     const struct program *program;
+    struct rank_indices ranks;
+    struct communicator *communicator; /* NULL until program_connect */
     struct port port;
     char *base[SPACE_COUNT];           /* of each arena; NULL where the plan needs none */
+    bool shared[SPACE_COUNT];          /* collectives touch it: peers map it by fd[] */
+    int fd[SPACE_COUNT];               /* of a shared arena */
+    union kernel_args *args;           /* per instruction, as this rank runs it */
     void *(*addresses)[CALL_OPERANDS]; /* per instruction: operands, then workspace */
-    uint64_t high_water[SPACE_COUNT];  /* highest end that a run instruction was handed */
+    struct collective_call *calls;     /* per instruction, of collectives; NULL without any */
+    uint32_t *order;                   /* instructions by segment, lane, then as listed */
+    struct lane_list lists[SEGMENT_COUNT][LANE_COUNT];
+    struct lanes lanes;
+    enum segment_kind segment;        /* under way */
+    uint64_t high_water[SPACE_COUNT]; /* highest end that a run instruction was handed */
+    uint64_t lane_high_water[LANE_COUNT][SPACE_COUNT];
+    struct trace *trace; /* NULL: nothing is recorded; to be set between runs */
+    program_hook *hook;  /* NULL: none */
+    void *hook_context;
     struct kernel_table kernels;
     struct pool pool;
     struct compute compute;
 };
 
-/* program_bind: reserve the arenas, resolve every address, choose kernels, start the pool.
- * memory  address table in `region`
+/* program_bind: reserve the arenas, resolve every address for this rank, choose kernels, start the
+ * pool and a thread for each lane that has instructions. An arena that collectives touch is memory
+ * that peers can map (port_reserve_shared).
+ * ranks   NULL: alone
+ * memory  tables in `region`; *bound must stay where it is until program_release
  * errors  STATUS_FIT when the machine has less free than the plan needs, naming who holds it;
  *         STATUS_FAILED when a thread cannot be started */
-MUST_CHECK enum status program_bind(const struct program *program, struct region *region,
-                                    struct bound_program *bound, struct fault *fault);
+MUST_CHECK enum status program_bind(const struct program *program, const struct rank_indices *ranks,
+                                    struct region *region, struct bound_program *bound,
+                                    struct fault *fault);
+
+/* program_connect: the ranks that the collectives run between. The communicator is opened over the
+ * arenas that bind reserved, with groups in the order of enum rank_axis; it stays the caller's, and
+ * outlives the last run. Not needed by a program without collectives. */
+void program_connect(struct bound_program *bound, struct communicator *communicator);
 
 /* program_seal: from here on nothing of ours allocates. */
 void program_seal(const struct bound_program *bound);
 
-/* program_run: the instructions of one segment, in order. */
+/* program_run: the instructions of one segment, each lane's in order, lanes side by side; comes
+ * back when all are done. With a communicator that was aborted the lanes run through, and what they
+ * leave is undefined. */
 void program_run(struct bound_program *bound, enum segment_kind segment);
 
-/* program_run_one: a single instruction; for tests that look between them. */
+/* program_run_one: a single instruction, on the caller's thread, without its waits; for tests and
+ * measurements that look between them. */
 void program_run_one(struct bound_program *bound, uint32_t index);
 
 /* program_extent: the address of an extent. */
 void *program_extent(const struct bound_program *bound, int extent);
 
-/* program_param: where parameter `index` lies in the given extents' flavour: the compute copy, the
- * master, the gradient or a moment. */
+/* What this rank persistently holds of a parameter: elements [first, first + count), row-major, at
+ * `address`. A shard is contiguous, so there is at most one part. */
+struct param_part {
+    int64_t first, count; /* count 0: nothing */
+    enum dtype dtype;
+    void *address; /* NULL when nothing */
+};
+struct param_part program_part(const struct bound_program *bound, int index, enum param_view view);
+
+/* program_param: where parameter `index` lies, whole; a parameter that does not is a caller's bug.
+ */
 void *program_param(const struct bound_program *bound, int index, enum param_view view);
 
 enum dtype program_view_dtype(const struct bound_program *bound, enum param_view view);
 
 struct step_scalars *program_scalars(const struct bound_program *bound);
 
-/* program_release: stop the pool, give the arenas back. */
+/* program_release: stop the lanes and the pool, give the arenas back. The communicator must have
+ * been closed: it looks into the arenas. */
 void program_release(struct bound_program *bound);
 
 #endif

@@ -120,7 +120,7 @@ enum status session_bind(struct session *session, struct fault *fault) {
     }
     status = program_fits(&session->program, fault);
     if (status == OK) {
-        status = program_bind(&session->program, &session->region, &session->bound, fault);
+        status = program_bind(&session->program, NULL, &session->region, &session->bound, fault);
     }
     if (status == OK) {
         fill_rope_table(session);

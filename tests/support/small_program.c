@@ -188,7 +188,8 @@ void small_program_init(struct small_program *small, uint64_t seed, uint64_t ind
               program_compile(&small->blueprint, &small->target, &small->options, &small->region,
                               &small->program, &fault),
               &fault);
-    expect_ok(small, program_bind(&small->program, &small->region, &small->bound, &fault), &fault);
+    expect_ok(small, program_bind(&small->program, NULL, &small->region, &small->bound, &fault),
+              &fault);
     fill_rope(small);
     fill_params(small);
 }

@@ -122,7 +122,7 @@ static void rig_init(struct rig *rig, const struct test_model *model, enum dtype
     expect_ok(
         program_compile(&rig->blueprint, target, &options, &rig->region, &rig->program, &fault),
         &fault);
-    expect_ok(program_bind(&rig->program, &rig->region, &rig->bound, &fault), &fault);
+    expect_ok(program_bind(&rig->program, NULL, &rig->region, &rig->bound, &fault), &fault);
     fill_constants(rig);
     fill_batch(rig);
     init_params(rig);

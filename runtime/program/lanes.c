@@ -1,0 +1,140 @@
+#include "runtime/program/lanes.h"
+
+#include "targets/futex.h"
+
+#include <signal.h>
+#include <string.h>
+
+/* A few microseconds: what separates two neighbouring instructions. Where ranks share cores, more
+ * would be taken from the very thread that is waited for. */
+enum { SPINS_BEFORE_SLEEP = 100, LANE_STACK_BYTES = 512 * 1024 };
+
+/* A sleeper says on which word it sleeps before it looks at the word a last time, and a waker looks
+ * for sleepers after it has changed the word; all are sequentially consistent, so that one of the
+ * two sees the other, and a change that nobody waits for costs no system call. */
+static void wait_until_equal(struct lane_thread *lane, _Atomic uint32_t *word, uint32_t value) {
+    for (int spin = 0; spin < SPINS_BEFORE_SLEEP; spin++) {
+        if (atomic_load_explicit(word, memory_order_acquire) == value) {
+            return;
+        }
+        futex_pause();
+    }
+    atomic_store(&lane->sleeps_on, word);
+    for (uint32_t seen = atomic_load(word); seen != value; seen = atomic_load(word)) {
+        futex_sleep(word, seen);
+    }
+    atomic_store(&lane->sleeps_on, NULL);
+}
+
+static void set_word(struct lanes *lanes, _Atomic uint32_t *word, uint32_t value) {
+    atomic_store(word, value);
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        if (atomic_load(&lanes->threads[lane].sleeps_on) == word) {
+            futex_wake(word);
+        }
+    }
+}
+
+static void *lane_main(void *argument) {
+    struct lane_thread *lane = argument;
+    struct lanes *lanes = lane->lanes;
+    for (uint32_t run = 1;; run++) {
+        wait_until_equal(lane, &lane->posted, run);
+        if (atomic_load_explicit(&lanes->stopping, memory_order_relaxed)) {
+            return NULL;
+        }
+        lanes->work(lanes->context, lane->lane);
+        set_word(lanes, &lane->finished, run);
+    }
+}
+
+static int start_lane(struct lane_thread *lane) {
+    pthread_attr_t attributes;
+    sigset_t all;
+    sigset_t before;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, LANE_STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it */
+    int failure = pthread_create(&lane->thread, &attributes, lane_main, lane);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return failure;
+}
+
+enum status lanes_init(struct lanes *lanes, const struct lanes_args *args, struct region *region,
+                       struct fault *fault) {
+    ASSERT((args->mask & (1u << LANE_COMPUTE)) == 0 && args->mask < 1u << LANE_COUNT);
+    memset(lanes, 0, sizeof *lanes);
+    lanes->work = args->work;
+    lanes->context = args->context;
+    lanes->event_count = args->event_count;
+    lanes->events = region_alloc(region, (size_t)args->event_count + 1, sizeof *lanes->events);
+    for (int i = 0; i < LANE_COUNT; i++) {
+        struct lane_thread *lane = &lanes->threads[i];
+        lane->lanes = lanes;
+        lane->lane = (enum lane)i;
+        if ((args->mask & 1u << i) == 0) {
+            continue;
+        }
+        int failure = start_lane(lane);
+        if (failure != 0) {
+            lanes_finish(lanes);
+            return fault_set_errno(fault, STATUS_FAILED, "lanes", "cannot start a lane's thread",
+                                   failure);
+        }
+        lanes->mask |= 1u << i;
+    }
+    return OK;
+}
+
+static void post(struct lanes *lanes, unsigned mask) {
+    for (int i = 0; i < LANE_COUNT; i++) {
+        struct lane_thread *lane = &lanes->threads[i];
+        if ((mask & 1u << i) != 0) {
+            set_word(lanes, &lane->posted, ++lane->runs);
+        }
+    }
+}
+
+void lanes_run(struct lanes *lanes, unsigned mask) {
+    ASSERT((mask & ~lanes->mask) == 0);
+    lanes->run++;
+    post(lanes, mask);
+    lanes->work(lanes->context, LANE_COMPUTE);
+    lanes_wait_all(lanes);
+}
+
+/* A lane that takes no part has finished all that it was handed. */
+void lanes_wait_all(struct lanes *lanes) {
+    for (int i = 0; i < LANE_COUNT; i++) {
+        struct lane_thread *lane = &lanes->threads[i];
+        wait_until_equal(&lanes->threads[LANE_COMPUTE], &lane->finished, lane->runs);
+    }
+}
+
+void lanes_signal(struct lanes *lanes, uint32_t event) {
+    ASSERT(event != EVENT_NONE && event <= lanes->event_count);
+    set_word(lanes, &lanes->events[event], lanes->run);
+}
+
+bool lanes_signalled(const struct lanes *lanes, uint32_t event) {
+    ASSERT(event != EVENT_NONE && event <= lanes->event_count);
+    return atomic_load_explicit(&lanes->events[event], memory_order_acquire) == lanes->run;
+}
+
+void lanes_wait(struct lanes *lanes, enum lane lane, uint32_t event) {
+    ASSERT(event != EVENT_NONE && event <= lanes->event_count);
+    wait_until_equal(&lanes->threads[lane], &lanes->events[event], lanes->run);
+}
+
+void lanes_finish(struct lanes *lanes) {
+    atomic_store(&lanes->stopping, 1);
+    post(lanes, lanes->mask);
+    for (int i = 0; i < LANE_COUNT; i++) {
+        if ((lanes->mask & 1u << i) != 0) {
+            pthread_join(lanes->threads[i].thread, NULL);
+        }
+    }
+    lanes->mask = 0;
+}

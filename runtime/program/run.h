@@ -1,0 +1,20 @@
+/* run: what bind and the walk over the instructions share. */
+#ifndef SKEP_PROGRAM_RUN_H
+#define SKEP_PROGRAM_RUN_H
+
+#include "runtime/program/program.h"
+
+/* call_operand: operand `index` of a call: OPERANDS_MAX is the workspace. */
+static inline const struct operand *call_operand(const struct instruction *instruction, int index) {
+    return index < OPERANDS_MAX ? &instruction->operands[index] : &instruction->workspace;
+}
+
+/* call_is_collective: a call of contract A instead of a kernel. */
+static inline bool call_is_collective(const struct instruction *instruction) {
+    return instruction->op == OP_ALL_GATHER || instruction->op == OP_REDUCE_SCATTER;
+}
+
+/* run_lane: the lane's instructions of the segment under way; `context` is the bound program. */
+void run_lane(void *context, enum lane lane);
+
+#endif

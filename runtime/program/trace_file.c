@@ -1,0 +1,178 @@
+#include "runtime/program/trace_file.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <unistd.h>
+
+enum { BUFFER_BYTES = 8192, EVENT_BYTES = 1024 };
+
+static const char *const LANE_TITLES[LANE_COUNT] = {"compute", "collective", "copy"};
+
+/* A file that is written from its end on, a buffer at a time. */
+struct sink {
+    const char *path;
+    int fd;
+    int64_t at;
+    char buffer[BUFFER_BYTES];
+    struct text text;
+    enum status status;
+    struct fault *fault;
+};
+
+static void flush(struct sink *sink) {
+    ASSERT(!sink->text.cut);
+    if (sink->status == OK) {
+        sink->status = file_write_at(sink->fd, sink->path, sink->buffer, sink->text.length,
+                                     sink->at, sink->fault);
+    }
+    sink->at += (int64_t)sink->text.length;
+    sink->text = text_over(sink->buffer, sizeof sink->buffer);
+}
+
+static void make_room(struct sink *sink) {
+    if (sink->text.length + EVENT_BYTES > sizeof sink->buffer) {
+        flush(sink);
+    }
+}
+
+static void sink_begin(struct sink *sink, const char *path, int fd, int64_t at,
+                       struct fault *fault) {
+    sink->path = path;
+    sink->fd = fd;
+    sink->at = at;
+    sink->status = OK;
+    sink->fault = fault;
+    sink->text = text_over(sink->buffer, sizeof sink->buffer);
+}
+
+static enum status sink_end(struct sink *sink) {
+    flush(sink);
+    if (sink->status != OK) {
+        close(sink->fd);
+        return sink->status;
+    }
+    return file_close_synced(sink->fd, sink->path, sink->fault);
+}
+
+enum status trace_file_begin(const char *path, struct fault *fault) {
+    int fd;
+    struct sink sink;
+    enum status status = file_open_write(path, &fd, fault);
+    if (status != OK) {
+        return status;
+    }
+    sink_begin(&sink, path, fd, 0, fault);
+    /* An event that every other one can follow with a comma. */
+    text_add(&sink.text, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
+                         "{\"ph\": \"M\", \"name\": \"process_labels\", \"pid\": 0, "
+                         "\"args\": {\"labels\": \"skep\"}}");
+    return sink_end(&sink);
+}
+
+static void add_names(struct sink *sink, int rank) {
+    text_add(&sink->text,
+             ",\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, "
+             "\"args\": {\"name\": \"rank %d\"}}",
+             rank, rank);
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        text_add(&sink->text,
+                 ",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %d, "
+                 "\"args\": {\"name\": \"%s\"}}",
+                 rank, lane, LANE_TITLES[lane]);
+    }
+}
+
+/* The extent that the instruction writes, or the one it reads when it writes none. */
+static const char *subject_of(const struct schedule *schedule,
+                              const struct instruction *instruction) {
+    const char *read = NULL;
+    for (int k = 0; k < OPERANDS_MAX; k++) {
+        const struct operand *operand = &instruction->operands[k];
+        if (operand->extent == EXTENT_NONE) {
+            continue;
+        }
+        const char *name = schedule->extents[operand->extent].name;
+        if ((operand->access & ACCESS_WRITE) != 0) {
+            return name;
+        }
+        read = read == NULL ? name : read;
+    }
+    return read != NULL ? read : "";
+}
+
+static uint64_t bytes_of(const struct instruction *instruction) {
+    uint64_t bytes = 0;
+    for (int k = 0; k < OPERANDS_MAX; k++) {
+        const struct operand *operand = &instruction->operands[k];
+        bytes += operand->extent != EXTENT_NONE ? operand->bytes : 0;
+    }
+    return bytes;
+}
+
+static void add_event(struct sink *sink, const struct schedule *schedule, int rank, int lane,
+                      const struct trace_record *record) {
+    const struct instruction *instruction = &schedule->instructions[record->instruction];
+    char title[256];
+    struct text name = text_over(title, sizeof title);
+    if (record->kind == TRACE_JOIN) {
+        text_add(&name, "join");
+    } else {
+        text_add(&name, "%s%s %s", record->kind == TRACE_WAIT ? "wait: " : "",
+                 op_row(instruction->op)->name, subject_of(schedule, instruction));
+    }
+    text_add(&sink->text,
+             ",\n{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"cat\": \"%s\", \"name\": ", rank, lane,
+             record->kind == TRACE_RUN ? "run" : "wait");
+    text_add_json(&sink->text, title);
+    text_add(&sink->text,
+             ", \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"segment\": \"%s\", \"layer\": %d, "
+             "\"instruction\": %u",
+             (double)record->begin_ns * 1e-3, (double)(record->end_ns - record->begin_ns) * 1e-3,
+             segment_name((enum segment_kind)instruction->segment), instruction->layer,
+             record->instruction);
+    if (record->kind == TRACE_RUN) {
+        text_add(&sink->text, ", \"bytes\": %llu", (unsigned long long)bytes_of(instruction));
+    } else if (record->kind == TRACE_WAIT) {
+        text_add(&sink->text, ", \"event\": %u", record->event);
+    }
+    text_add(&sink->text, "}}");
+}
+
+/* Opens `path` to write on from its end. */
+static enum status reopen(struct sink *sink, const char *path, struct fault *fault) {
+    int fd;
+    int64_t bytes;
+    enum status status = file_open_append(path, &fd, &bytes, fault);
+    if (status == OK) {
+        sink_begin(sink, path, fd, bytes, fault);
+    }
+    return status;
+}
+
+enum status trace_file_append(const char *path, const struct schedule *schedule,
+                              const struct trace *trace, int rank, struct fault *fault) {
+    struct sink sink;
+    enum status status = reopen(&sink, path, fault);
+    if (status != OK) {
+        return status;
+    }
+    add_names(&sink, rank);
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        for (uint32_t i = 0; i < trace->lanes[lane].count; i++) {
+            make_room(&sink);
+            add_event(&sink, schedule, rank, lane, &trace->lanes[lane].records[i]);
+        }
+    }
+    return sink_end(&sink);
+}
+
+enum status trace_file_end(const char *path, struct fault *fault) {
+    struct sink sink;
+    enum status status = reopen(&sink, path, fault);
+    if (status != OK) {
+        return status;
+    }
+    text_add(&sink.text, "\n]}\n");
+    return sink_end(&sink);
+}

@@ -1,0 +1,48 @@
+/* views: where the host finds what a bound program holds. */
+#include "runtime/program/program.h"
+
+void *program_extent(const struct bound_program *bound, int extent) {
+    ASSERT(extent >= 0 && extent < bound->program->schedule.extent_count);
+    const struct extent *of = &bound->program->schedule.extents[extent];
+    return bound->base[of->space] + of->offset;
+}
+
+/* The same for every unit. */
+enum dtype program_view_dtype(const struct bound_program *bound, enum param_view view) {
+    return schedule_unit_view(&bound->program->schedule, 0, view).dtype;
+}
+
+struct param_part program_part(const struct bound_program *bound, int index, enum param_view view) {
+    const struct schedule *schedule = &bound->program->schedule;
+    const struct unit_slot *slot = &schedule->units->slots[schedule->units->slot_of_param[index]];
+    struct unit_view of = schedule_unit_view(schedule, slot->unit, view);
+    if (of.extent == EXTENT_NONE) {
+        return (struct param_part){0};
+    }
+    struct unit_range here = {0, schedule->units->units[slot->unit].elements};
+    if (of.split) {
+        here.begin = of.slot * bound->ranks.of[AXIS_SHARD];
+        here.end = here.begin + of.slot;
+    }
+    int64_t begin = slot->offset > here.begin ? slot->offset : here.begin;
+    int64_t end = slot->offset + slot->elements;
+    end = end < here.end ? end : here.end;
+    if (begin >= end) {
+        return (struct param_part){0};
+    }
+    char *base = program_extent(bound, of.extent);
+    return (struct param_part){.first = begin - slot->offset,
+                               .count = end - begin,
+                               .dtype = of.dtype,
+                               .address = base + (begin - here.begin) * dtype_bytes(of.dtype)};
+}
+
+void *program_param(const struct bound_program *bound, int index, enum param_view view) {
+    struct param_part part = program_part(bound, index, view);
+    ASSERT(part.count == param_elements(&bound->program->blueprint->params[index]));
+    return part.address;
+}
+
+struct step_scalars *program_scalars(const struct bound_program *bound) {
+    return program_extent(bound, bound->program->schedule.host.scalars);
+}
