@@ -24,8 +24,8 @@ void embedding_forward(const struct compute *compute, const struct embedding_arg
 
 /* embedding_backward: dtable[ids[t]] += dout[t] unless ids[t] is the padding,
  * dposition_table[positions[t]] += dout[t].
- * shapes    dout [tokens, dim]; dtable [vocab, dim] f32; dposition_table [any, dim] f32; either may be
- *           NULL: a frozen table has no gradient, and most models have no positions
+ * shapes    dout [tokens, dim]; dtable [vocab, dim] f32; dposition_table [any, dim] f32; either may
+ *           be NULL: a frozen table has no gradient, and most models have no positions
  * memory    caller owns all
  * errors    none
  * accuracy  f32 additions in token order for each row, so the same bits for any thread count */

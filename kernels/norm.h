@@ -28,8 +28,8 @@ void rmsnorm_forward(const struct compute *compute, const struct norm_args *args
  * shape: one f32 row for weight and bias each per 64 rows. */
 uint64_t norm_backward_workspace_bytes(const struct norm_args *args, int threads);
 
-/* rmsnorm_backward: dx = dadd + J^T dout, rounded once; dweight += its gradient. Either may be NULL,
- * and is then not made: dweight where the weight is frozen, dx where all below is.
+/* rmsnorm_backward: dx = dadd + J^T dout, rounded once; dweight += its gradient. Either may be
+ * NULL, and is then not made: dweight where the weight is frozen, dx where all below is.
  * shapes    dout, x, dadd, dx [rows, dim]; weight, dweight [dim]; rms_inv [rows] of the forward
  *           pass
  * dtypes    dout, x, weight, dadd, dx args->dtype; rms_inv, dweight f32; rows are summed in f32 by

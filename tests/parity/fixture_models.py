@@ -56,9 +56,16 @@ GPT2 = {
 }
 
 
-def batch_of(rows, length, labels="masked", documents=None):
-    """labels: absent, equal (given, none ignored) or masked (some ignored)."""
-    return {"rows": rows, "length": length, "labels": labels, "documents": documents}
+def batch_of(rows, length, labels="masked", documents=None, often=None):
+    """labels: absent, equal (given, none ignored) or masked (some ignored). often: an id that
+    stands at about a quarter of the places."""
+    return {
+        "rows": rows,
+        "length": length,
+        "labels": labels,
+        "documents": documents,
+        "often": often,
+    }
 
 
 # name: (what it covers, config.json, batch). Both spellings of the config occur on purpose.
@@ -109,6 +116,30 @@ FIXTURES = {
         },
         batch_of(1, 48, documents=(7, 20, 1, 20)),
     ),
+    "llama-padding": (
+        "a padding id whose lookups give no gradient, while the tied head's row has one",
+        LLAMA
+        | {
+            "pad_token_id": 7,
+            "tie_word_embeddings": True,
+            "rope_theta": 10000.0,
+            "torch_dtype": "float32",
+        },
+        batch_of(2, 19, often=7),
+    ),
+    "llama-padding-untied": (
+        "a padding id whose row of the embedding has no gradient at all",
+        LLAMA
+        | {
+            "hidden_size": 24,
+            "num_attention_heads": 3,
+            "num_key_value_heads": 1,
+            "pad_token_id": 7,
+            "rope_theta": 10000.0,
+            "torch_dtype": "float32",
+        },
+        batch_of(2, 15, labels="equal", often=7),
+    ),
     "mistral-window": (
         "a window over every layer, grouped queries",
         MISTRAL
@@ -158,6 +189,20 @@ FIXTURES = {
             "torch_dtype": "float32",
         },
         batch_of(2, 19),
+    ),
+    "qwen2-fused": (
+        "queries, keys and values as one product with its bias: all their widths are of 64s",
+        QWEN2
+        | {
+            "hidden_size": 16,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 4,
+            "head_dim": 16,
+            "vocab_size": 61,
+            "rope_theta": 10000.0,
+            "torch_dtype": "float32",
+        },
+        batch_of(2, 17),
     ),
     "qwen2-upper-window": (
         "a window on the layers from max_window_layers up",

@@ -92,6 +92,8 @@ def make_batch(name, vocab, batch):
     rng = seeded(name, "batch")
     shape = (batch["rows"], batch["length"])
     ids = rng.integers(0, vocab, shape).astype(numpy.int32)
+    if batch["often"] is not None:
+        ids[rng.random(shape) < 0.25] = batch["often"]
     tensors = {"input_ids": ids}
     if batch["labels"] != "absent":
         tensors["labels"] = ids.copy()
