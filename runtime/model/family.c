@@ -68,14 +68,19 @@ static enum status settle_rope(struct hf_config *config, struct blueprint *bluep
     return OK;
 }
 
-enum status family_settle_decoder(struct hf_config *config, struct blueprint *blueprint,
-                                  struct fault *fault) {
+enum status family_settle_decoder(struct hf_config *config, int64_t window, int64_t first_windowed,
+                                  struct blueprint *blueprint, struct fault *fault) {
     static const char *const SILU[] = {"silu", "swish", NULL};
     enum status status = hf_check_activation(config, "hidden_act", SILU, fault);
     if (status == OK) {
         status = family_settle_shape(config, "num_attention_heads", blueprint, fault);
     }
-    return status == OK ? settle_rope(config, blueprint, fault) : status;
+    if (status == OK) {
+        status = settle_rope(config, blueprint, fault);
+    }
+    return status == OK
+               ? hf_layer_windows(config, window, first_windowed, blueprint->layer_window, fault)
+               : status;
 }
 
 static void list_attention(const struct blueprint *model, float std, struct param_list *list) {

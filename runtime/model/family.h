@@ -34,9 +34,10 @@ extern const struct family_rules FAMILY_GPT2_RULES;
 MUST_CHECK enum status family_settle_shape(const struct hf_config *config, const char *heads_field,
                                            struct blueprint *blueprint, struct fault *fault);
 
-/* family_settle_decoder: what the Llama-shaped families share: activation, shape, and the rotary
- * embedding with its even head_dim. */
-MUST_CHECK enum status family_settle_decoder(struct hf_config *config, struct blueprint *blueprint,
+/* family_settle_decoder: what the Llama-shaped families share: activation, shape, the rotary
+ * embedding with its even head_dim, and the windows by hf_layer_windows' rules. */
+MUST_CHECK enum status family_settle_decoder(struct hf_config *config, int64_t window,
+                                             int64_t first_windowed, struct blueprint *blueprint,
                                              struct fault *fault);
 
 /* family_list_decoder: the parameters of the Llama-shaped families, by the blueprint's flags. */

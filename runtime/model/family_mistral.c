@@ -2,21 +2,13 @@
 #include "runtime/model/family.h"
 
 static const struct hf_field FIELDS[] = {
-    HF_SHARED_FIELDS,
-    HF_ROPE_FIELDS,
+    HF_DECODER_FIELDS,
     HF_COUNT_FIELD("vocab_size", vocab_size, 32000, VOCAB_MAX),
-    HF_COUNT_FIELD("hidden_size", hidden_size, 4096, HIDDEN_MAX),
     HF_COUNT_FIELD("intermediate_size", intermediate_size, 14336, FFN_MAX),
-    HF_COUNT_FIELD("num_hidden_layers", num_hidden_layers, 32, LAYERS_MAX),
-    HF_COUNT_FIELD("num_attention_heads", num_attention_heads, 32, HEADS_MAX),
     HF_NULLABLE_FIELD("num_key_value_heads", num_key_value_heads, 8, HEADS_MAX),
     HF_COUNT_FIELD("head_dim", head_dim, 0, HEAD_DIM_MAX),
     HF_COUNT_FIELD("max_position_embeddings", max_position_embeddings, 131072, POSITIONS_MAX),
     HF_NULLABLE_FIELD("sliding_window", sliding_window, 4096, POSITIONS_MAX),
-    HF_REAL_FIELD("rms_norm_eps", norm_epsilon, 1e-6, 0, 1),
-    HF_REAL_FIELD("initializer_range", initializer_range, 0.02, 0, 1),
-    HF_FLAG_FIELD("tie_word_embeddings", tie_word_embeddings, false),
-    HF_TEXT_FIELD("hidden_act", activation),
 };
 
 /* transformers gives every layer the window and does not look at layer_types; a file whose layers
@@ -36,11 +28,7 @@ static enum status check_layer_types(const struct hf_config *config,
 
 static enum status settle(struct hf_config *config, struct blueprint *blueprint,
                           struct fault *fault) {
-    enum status status = family_settle_decoder(config, blueprint, fault);
-    if (status == OK) {
-        status =
-            hf_layer_windows(config, config->sliding_window, 0, blueprint->layer_window, fault);
-    }
+    enum status status = family_settle_decoder(config, config->sliding_window, 0, blueprint, fault);
     return status == OK ? check_layer_types(config, blueprint, fault) : status;
 }
 

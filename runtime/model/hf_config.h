@@ -43,9 +43,13 @@ struct hf_config {
     int32_t eos_token, bos_token, padding_token; /* -1 when absent or outside the vocabulary */
 };
 
+enum { WINDOW_LAYERS_MAX = 1 << 20 }; /* max_window_layers may lie above any number of layers */
+
 /* Rows of a family's table: the defaults are the class's, the limits are base/limits.h's. */
 #define HF_COUNT_FIELD(name, member, fallback, high)                                               \
     { name, HF_COUNT, offsetof(struct hf_config, member), fallback, 1, high }
+#define HF_WHOLE_FIELD(name, member, fallback, high)                                               \
+    { name, HF_COUNT, offsetof(struct hf_config, member), fallback, 0, high }
 #define HF_NULLABLE_FIELD(name, member, fallback, high)                                            \
     { name, HF_COUNT_OR_NULL, offsetof(struct hf_config, member), fallback, 1, high }
 #define HF_FLAG_FIELD(name, member, fallback)                                                      \
@@ -67,6 +71,26 @@ struct hf_config {
     HF_OTHER_FIELD("rope_theta"), HF_OTHER_FIELD("rope_scaling"),                                  \
         HF_OTHER_FIELD("rope_parameters"), HF_OTHER_FIELD("original_max_position_embeddings"),     \
         HF_OTHER_FIELD("layer_types")
+
+/* What llama, mistral, qwen2 and qwen3 have with the same default. */
+#define HF_DECODER_FIELDS                                                                          \
+    HF_SHARED_FIELDS, HF_ROPE_FIELDS,                                                              \
+        HF_COUNT_FIELD("hidden_size", hidden_size, 4096, HIDDEN_MAX),                              \
+        HF_COUNT_FIELD("num_hidden_layers", num_hidden_layers, 32, LAYERS_MAX),                    \
+        HF_COUNT_FIELD("num_attention_heads", num_attention_heads, 32, HEADS_MAX),                 \
+        HF_REAL_FIELD("rms_norm_eps", norm_epsilon, 1e-6, 0, 1),                                   \
+        HF_REAL_FIELD("initializer_range", initializer_range, 0.02, 0, 1),                         \
+        HF_FLAG_FIELD("tie_word_embeddings", tie_word_embeddings, false),                          \
+        HF_TEXT_FIELD("hidden_act", activation)
+/* What qwen2 and qwen3 have besides. */
+#define HF_QWEN_FIELDS                                                                             \
+    HF_COUNT_FIELD("vocab_size", vocab_size, 151936, VOCAB_MAX),                                   \
+        HF_COUNT_FIELD("intermediate_size", intermediate_size, 22016, FFN_MAX),                    \
+        HF_NULLABLE_FIELD("num_key_value_heads", num_key_value_heads, 32, HEADS_MAX),              \
+        HF_COUNT_FIELD("max_position_embeddings", max_position_embeddings, 32768, POSITIONS_MAX),  \
+        HF_NULLABLE_FIELD("sliding_window", sliding_window, 4096, POSITIONS_MAX),                  \
+        HF_WHOLE_FIELD("max_window_layers", max_window_layers, 28, WINDOW_LAYERS_MAX),             \
+        HF_FLAG_FIELD("use_sliding_window", use_sliding_window, false)
 
 /* hf_config_read: every field of the table, and dtype and token ids.
  * memory  *config points into the document: it must not outlive it
