@@ -1,0 +1,254 @@
+#include "transport/shm_state.h"
+
+#include "base/hash.h"
+#include "base/limits.h"
+#include "transport/shm_ticket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* What each rank says when it joins. No process: it could not make what it should. */
+struct shm_hello {
+    struct shm_ticket control; /* rank 0's */
+    struct hash groups[COLLECTIVE_GROUPS_MAX];
+};
+
+/* The same outcome on every rank: the own fault where there is one, else who failed. */
+static enum status agree(struct shm *shm, enum status mine, struct fault *fault) {
+    int world = shm->communicator->world;
+    int32_t outcome = mine;
+    int32_t *outcomes = region_alloc(shm->region, (size_t)world, sizeof *outcomes);
+    struct fault broken;
+    enum status status = shm->exchange(shm->context, &outcome, sizeof outcome, outcomes, &broken);
+    if (mine != OK) {
+        return mine;
+    }
+    if (status != OK) {
+        *fault = broken;
+        return status;
+    }
+    for (int rank = 0; rank < world; rank++) {
+        if (outcomes[rank] != OK) {
+            return fault_set(fault, STATUS_FAILED, "shared memory", NULL,
+                             "rank %d could not join; its own message says why", rank);
+        }
+    }
+    return OK;
+}
+
+static enum status map_ticket(const struct shm_ticket *ticket, int rank, int writable,
+                              void **address, struct fault *fault) {
+    if (ticket->process == 0) {
+        return fault_set(fault, STATUS_FAILED, "shared memory", NULL,
+                         "rank %d has none to share; its own message says why", rank);
+    }
+    return shm_ticket_map(ticket, rank, writable, address, fault);
+}
+
+/* Rank 0's zeroed memory for the signals. */
+static enum status make_control(uint64_t bytes, int *fd, struct shm_ticket *ticket,
+                                struct fault *fault) {
+    int made = memfd_create("skep control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (made < 0 || ftruncate(made, (off_t)bytes) != 0 ||
+        fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        int failure = errno;
+        if (made >= 0) {
+            close(made);
+        }
+        return fault_set_errno(fault, STATUS_FAILED, "shared memory", "cannot be made", failure);
+    }
+    enum status status = shm_ticket_make(made, bytes, ticket, fault);
+    if (status != OK) {
+        close(made);
+        return status;
+    }
+    *fd = made;
+    return OK;
+}
+
+static struct hash group_hash(const struct collective_group *group) {
+    return hash_of(group->ranks, (size_t)group->size * sizeof *group->ranks);
+}
+
+static enum status compare_groups(const struct communicator *communicator,
+                                  const struct shm_hello *hellos, struct fault *fault) {
+    int rank = communicator->rank;
+    for (int g = 0; g < communicator->group_count; g++) {
+        const struct collective_group *group = &communicator->groups[g];
+        for (int i = 0; group->index >= 0 && i < group->size; i++) {
+            int peer = group->ranks[i];
+            if (!hash_equal(&hellos[rank].groups[g], &hellos[peer].groups[g])) {
+                return fault_set(
+                    fault, STATUS_INPUT, "shared memory", "give all ranks the same strategy",
+                    "rank %d and rank %d disagree on who is in group %d", rank, peer, g);
+            }
+        }
+    }
+    return OK;
+}
+
+/* Gives and takes hellos, and maps rank 0's control memory. */
+static enum status join(struct shm *shm, const struct shm_hello *mine, struct fault *fault) {
+    struct communicator *communicator = shm->communicator;
+    struct shm_hello *hellos =
+        region_alloc(shm->region, (size_t)communicator->world, sizeof *hellos);
+    enum status status = shm->exchange(shm->context, mine, sizeof *mine, hellos, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = compare_groups(communicator, hellos, fault);
+    if (status == OK && hellos[0].control.bytes != shm_board_bytes(communicator->world) &&
+        hellos[0].control.process != 0) {
+        status =
+            fault_set(fault, STATUS_INPUT, "shared memory", NULL,
+                      "rank 0 has it for another number of ranks than %d", communicator->world);
+    }
+    if (status == OK) {
+        status = map_ticket(&hellos[0].control, 0, 1, &shm->control, fault);
+    }
+    return status;
+}
+
+static void unmap_space(struct shm *shm, enum space space, uint64_t bytes) {
+    for (int rank = 0; rank < shm->communicator->world; rank++) {
+        if (rank != shm->communicator->rank) {
+            shm_ticket_unmap(shm->arenas[space][rank], bytes);
+        }
+        shm->arenas[space][rank] = NULL;
+    }
+}
+
+static void shm_abort(void *self) {
+    struct shm *shm = self;
+    shm_board_end(&shm->board);
+}
+
+static void shm_close(void *self) {
+    struct shm *shm = self;
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        unmap_space(shm, (enum space)space, shm->communicator->space_bytes[space]);
+        shm->communicator->space_bytes[space] = 0;
+    }
+    shm_ticket_unmap(shm->control, shm_board_bytes(shm->communicator->world));
+    shm->control = NULL;
+}
+
+static const struct communicator_methods METHODS = {
+    .name = "shm", .run = shm_run, .abort = shm_abort, .close = shm_close};
+
+/* A caller's groups, checked and copied. */
+static void copy_groups(const struct shm_args *args, struct region *region,
+                        struct communicator *communicator) {
+    ASSERT(args->group_count >= 0 && args->group_count <= COLLECTIVE_GROUPS_MAX);
+    for (int g = 0; g < args->group_count; g++) {
+        const struct collective_group *group = &args->groups[g];
+        ASSERT(group->size >= 0 && group->size <= args->world && group->index < group->size);
+        int *ranks = region_alloc(region, (size_t)group->size + 1, sizeof *ranks);
+        for (int i = 0; i < group->size; i++) {
+            ranks[i] = group->ranks[i];
+            ASSERT(ranks[i] >= 0 && ranks[i] < args->world);
+            ASSERT((ranks[i] == args->rank) == (i == group->index));
+        }
+        communicator->groups[g] = *group;
+        communicator->groups[g].ranks = ranks;
+    }
+    communicator->group_count = args->group_count;
+}
+
+static struct shm *new_state(const struct shm_args *args, struct region *region,
+                             struct communicator *communicator) {
+    size_t world = (size_t)args->world;
+    struct shm *shm = region_alloc(region, 1, sizeof *shm);
+    shm->communicator = communicator;
+    shm->exchange = args->exchange;
+    shm->context = args->context;
+    shm->region = region;
+    shm->sources = region_alloc(region, world, sizeof *shm->sources);
+    shm->scratch = region_alloc(region, SHM_SUM_BLOCK, sizeof *shm->scratch);
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        shm->arenas[space] = region_alloc(region, world, sizeof *shm->arenas[space]);
+    }
+    return shm;
+}
+
+enum status shm_open_communicator(const struct shm_args *args, struct region *region,
+                                  struct communicator *communicator, struct fault *fault) {
+    ASSERT(args->world > 0 && args->world <= RANKS_MAX);
+    ASSERT(args->rank >= 0 && args->rank < args->world);
+    struct communicator opened = {.methods = &METHODS, .rank = args->rank, .world = args->world};
+    copy_groups(args, region, &opened);
+    struct shm *shm = new_state(args, region, &opened);
+    struct shm_hello *hello = region_alloc(region, 1, sizeof *hello);
+    for (int g = 0; g < opened.group_count; g++) {
+        hello->groups[g] = group_hash(&opened.groups[g]);
+    }
+    enum status status = OK;
+    int fd = -1;
+    if (args->rank == 0) {
+        status = make_control(shm_board_bytes(args->world), &fd, &hello->control, fault);
+    }
+    struct fault other;
+    enum status joined = join(shm, hello, status == OK ? fault : &other);
+    status = agree(shm, status == OK ? joined : status, fault);
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (status != OK) {
+        shm_ticket_unmap(shm->control, shm_board_bytes(args->world));
+        return status;
+    }
+    shm_board_init(&shm->board, shm->control, args->rank, args->world);
+    opened.self = shm;
+    *communicator = opened;
+    shm->communicator = communicator;
+    return OK;
+}
+
+/* Every peer's memory of the space, when all speak of equally much. */
+static enum status map_space(struct shm *shm, enum space space, const struct shm_ticket *tickets,
+                             struct fault *fault) {
+    int own = shm->communicator->rank;
+    enum status status = OK;
+    for (int rank = 0; rank < shm->communicator->world && status == OK; rank++) {
+        if (tickets[rank].process != 0 && tickets[rank].bytes != tickets[own].bytes) {
+            status = fault_set(fault, STATUS_INPUT, "shared memory",
+                               "start all ranks with the same plan",
+                               "rank %d has %llu bytes, rank %d has %llu", rank,
+                               (unsigned long long)tickets[rank].bytes, own,
+                               (unsigned long long)tickets[own].bytes);
+        } else if (rank != own) {
+            void *mapped = NULL;
+            status = map_ticket(&tickets[rank], rank, 0, &mapped, fault);
+            shm->arenas[space][rank] = mapped;
+        }
+    }
+    return status;
+}
+
+enum status shm_register(struct communicator *communicator, enum space space, int fd, void *address,
+                         uint64_t bytes, struct fault *fault) {
+    struct shm *shm = communicator->self;
+    ASSERT(communicator->methods == &METHODS && space < SPACE_COUNT);
+    ASSERT(bytes > 0 && communicator->space_bytes[space] == 0);
+    struct shm_ticket ticket = {0};
+    struct shm_ticket *tickets =
+        region_alloc(shm->region, (size_t)communicator->world, sizeof *tickets);
+    enum status made = shm_ticket_make(fd, bytes, &ticket, fault);
+    struct fault other;
+    struct fault *first = made == OK ? fault : &other;
+    enum status status = shm->exchange(shm->context, &ticket, sizeof ticket, tickets, first);
+    if (status == OK && made == OK) {
+        status = map_space(shm, space, tickets, first);
+    }
+    status = agree(shm, made == OK ? status : made, fault);
+    if (status != OK) {
+        unmap_space(shm, space, bytes);
+        return status;
+    }
+    shm->own[space] = address;
+    shm->arenas[space][communicator->rank] = address;
+    communicator->space_bytes[space] = bytes;
+    return OK;
+}
