@@ -21,6 +21,13 @@ static enum status evaluate(struct evaluation *evaluation, struct evaluation_res
     const struct run *run = &session->run;
     const struct path_list named = {.paths = &evaluation->data_path, .count = 1};
     const struct path_list *wanted = evaluation->data_path != NULL ? &named : &run->validation;
+    if (wanted->count == 0) {
+        bool bare = run->place[0] == '\0';
+        return fault_set(fault, bare ? STATUS_USAGE : STATUS_INPUT, bare ? "eval" : run->place,
+                         bare ? "add --data FILE"
+                              : "add --data FILE, or data.validation to the run",
+                         "there is no text to evaluate on");
+    }
     enum status status = data_open_run(run, wanted, session->blueprint.vocab, &session->region,
                                        &evaluation->data, fault);
     if (status == OK) {

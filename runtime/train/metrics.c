@@ -14,6 +14,31 @@
 
 enum { LINE_BYTES = 2048 };
 
+enum status metrics_check(const char *path, struct fault *fault) {
+    char above[PATH_BYTES];
+    if (file_exists(path)) {
+        int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+        if (fd < 0) {
+            return fault_set_errno(fault, STATUS_INPUT, path, "cannot open for appending", errno);
+        }
+        close(fd);
+        return OK;
+    }
+    file_folder_of(path, above, sizeof above);
+    while (!file_exists(above)) {
+        char next[PATH_BYTES];
+        file_folder_of(above, next, sizeof next);
+        memcpy(above, next, sizeof above);
+    }
+    if (!file_is_folder(above)) {
+        return fault_set(fault, STATUS_INPUT, above, "name another file in metrics",
+                         "is not a folder");
+    }
+    return access(above, W_OK | X_OK) == 0
+               ? OK
+               : fault_set_errno(fault, STATUS_INPUT, above, "cannot make a file in it", errno);
+}
+
 enum status metrics_open(const char *path, struct metrics *metrics, struct fault *fault) {
     char folder[PATH_BYTES];
     file_folder_of(path, folder, sizeof folder);

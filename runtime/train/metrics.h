@@ -10,6 +10,10 @@ struct metrics {
     const char *path;
 };
 
+/* metrics_check: metrics_open can succeed. Changes nothing.
+ * errors  STATUS_INPUT when `path` is no file, or lies where no file can be made */
+MUST_CHECK enum status metrics_check(const char *path, struct fault *fault);
+
 /* metrics_open: append to `path`, whose folder is made. */
 MUST_CHECK enum status metrics_open(const char *path, struct metrics *metrics, struct fault *fault);
 

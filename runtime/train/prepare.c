@@ -165,6 +165,9 @@ static enum status make_writers(struct training *training, bool fresh, struct fa
                                      .set = training->groups[0].set,
                                      .dtype = (enum dtype)session->run.params};
     status = weights_save_plan(&save, &session->region, &training->export, fault);
+    if (status == OK) {
+        status = metrics_check(session->run.metrics, fault);
+    }
     if (status == OK && fresh) {
         status = run_set_aside(&session->run, fault);
     }

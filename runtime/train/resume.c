@@ -48,7 +48,7 @@ enum status run_lock(const struct run *run, int *fd, struct fault *fault) {
 
 enum status run_set_aside(const struct run *run, struct fault *fault) {
     char aside[PATH_BYTES + 48];
-    if (!file_exists(run->snapshot_folder)) {
+    if (!file_is_folder(run->snapshot_folder)) {
         return OK;
     }
     int length = snprintf(aside, sizeof aside, "%s.before-%lld", run->snapshot_folder,

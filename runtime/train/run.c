@@ -1,6 +1,7 @@
 #include "runtime/train/run.h"
 
 #include "base/file.h"
+#include "base/limits.h"
 #include "base/yaml.h"
 #include "runtime/train/keys.h"
 #include "runtime/train/list.h"
@@ -8,6 +9,30 @@
 
 #include <stdio.h>
 #include <string.h>
+
+static const char COMMAND_LINE[] = "command line";
+
+static int index_of(const struct key *key) {
+    return (int)(key - key_at(0));
+}
+
+const char *run_place(const struct run *run, const char *name) {
+    const struct key *key = key_find(name);
+    ASSERT(key != NULL);
+    const char *place = run->places[index_of(key)];
+    const char *file = run->place[0] != '\0' ? run->place : COMMAND_LINE;
+    return place != NULL ? place : file;
+}
+
+/* A value with the place it came from. */
+static enum status read_placed(const struct setting *setting, struct run *run,
+                               struct fault *fault) {
+    enum status status = setting_read(setting, run, fault);
+    if (status == OK) {
+        run->places[index_of(setting->key)] = region_text(setting->region, setting->place);
+    }
+    return status;
+}
 
 static void set_defaults(struct run *run, struct region *region) {
     for (int i = 0; i < key_count(); i++) {
@@ -112,7 +137,7 @@ static enum status read_node(struct run *run, const struct yaml_document *docume
     struct setting setting = {
         .key = key, .place = place, .folder = run->folder, .region = document->region};
     enum status status = node_value(document, node, &setting, fault);
-    return status == OK ? setting_read(&setting, run, fault) : status;
+    return status == OK ? read_placed(&setting, run, fault) : status;
 }
 
 static enum status read_document(struct run *run, const struct yaml_document *document,
@@ -131,7 +156,7 @@ static enum status refuse_override(const char *name, struct fault *fault) {
     if (nearest >= 0) {
         snprintf(remedy, sizeof remedy, "did you mean %s?", key_names()[nearest]);
     }
-    return fault_set(fault, STATUS_INPUT, "command line", remedy, "unknown key \"%s\"", name);
+    return fault_set(fault, STATUS_INPUT, COMMAND_LINE, remedy, "unknown key \"%s\"", name);
 }
 
 /* "a,b" on the command line. */
@@ -153,7 +178,7 @@ static enum status read_override(struct run *run, const char *override, struct r
     const char *equals = strchr(override, '=');
     size_t width = equals == NULL ? 0 : (size_t)(equals - override);
     if (width == 0 || width >= sizeof name) {
-        return fault_set(fault, STATUS_USAGE, "command line", "write key.sub=value",
+        return fault_set(fault, STATUS_USAGE, COMMAND_LINE, "write key.sub=value",
                          "\"%.80s\" is not an override", override);
     }
     snprintf(name, sizeof name, "%.*s", (int)width, override);
@@ -168,37 +193,53 @@ static enum status read_override(struct run *run, const char *override, struct r
     memcpy(bare, value + is_list, length - 2 * (size_t)is_list);
     struct setting setting = {.key = key,
                               .text = bare[0] == '\0' ? NULL : bare,
-                              .place = "command line",
+                              .place = COMMAND_LINE,
                               .folder = "",
                               .region = region};
     if (key->type == KEY_PATHS) {
         split_items(bare, region, &setting);
     }
-    return setting_read(&setting, run, fault);
+    return read_placed(&setting, run, fault);
+}
+
+/* Of two keys that contradict each other, the one that was given last. */
+static const char *later_place(const struct run *run, const char *first, const char *second) {
+    bool second_is = run->places[index_of(key_find(first))] == NULL ||
+                     strcmp(run_place(run, second), COMMAND_LINE) == 0;
+    return run_place(run, second_is ? second : first);
+}
+
+static enum status check_units(const struct run *run, struct fault *fault) {
+    bool own_units = run->units != NULL && strcmp(run->units, "block") != 0;
+    const char *key = run->replicate != 1      ? "strategy.replicate"
+                      : run->overrides != NULL ? "strategy.overrides"
+                      : own_units              ? "strategy.units"
+                                               : NULL;
+    if (key == NULL) {
+        return OK;
+    }
+    return fault_set(fault, STATUS_INPUT, run_place(run, key), "leave it at its default",
+                     "%s: one rank has nothing to replicate or to wrap differently", key);
 }
 
 static enum status check_together(const struct run *run, struct fault *fault) {
-    const char *place = run->place[0] != '\0' ? run->place : "command line";
     if (run->params != run->compute) {
-        return fault_set(fault, STATUS_INPUT, place, "set both to f32 or both to bf16",
-                         "precision.params is %s but precision.compute is %s",
-                         dtype_name((enum dtype)run->params), dtype_name((enum dtype)run->compute));
+        return fault_set(
+            fault, STATUS_INPUT, later_place(run, "precision.params", "precision.compute"),
+            "set both to f32 or both to bf16", "precision.params is %s but precision.compute is %s",
+            dtype_name((enum dtype)run->params), dtype_name((enum dtype)run->compute));
     }
     if (run->master != DTYPE_F32) {
-        return fault_set(fault, STATUS_INPUT, place, "leave precision.master at f32",
+        return fault_set(fault, STATUS_INPUT, run_place(run, "precision.master"),
+                         "leave precision.master at f32",
                          "precision.master bf16 would lose updates smaller than 1/256 of a weight");
     }
     if (run->offload != NULL && strcmp(run->offload, "none") != 0) {
-        return fault_set(fault, STATUS_INPUT, place, "set strategy.offload to none",
+        return fault_set(fault, STATUS_INPUT, run_place(run, "strategy.offload"),
+                         "set strategy.offload to none",
                          "strategy.offload: \"%.80s\" is not supported", run->offload);
     }
-    bool own_units = run->units != NULL && strcmp(run->units, "block") != 0;
-    if (run->replicate != 1 || run->overrides != NULL || own_units) {
-        return fault_set(fault, STATUS_INPUT, place,
-                         "leave strategy.replicate, units and overrides at their defaults",
-                         "one rank has nothing to replicate or to wrap differently");
-    }
-    return OK;
+    return check_units(run, fault);
 }
 
 /* "runs/a.yaml" gives "runs/a"; without a run file outputs go into "skep-run". */
@@ -248,7 +289,8 @@ static enum status read_source(const struct run_source *source,
                                struct run *run, struct fault *fault) {
     struct run read = {.place = source->path != NULL ? region_text(region, source->path) : "",
                        .folder = folder_of(source->path, region),
-                       .stem = stem_of(source->path, region)};
+                       .stem = stem_of(source->path, region),
+                       .places = region_alloc(region, RUN_KEYS_MAX, sizeof *read.places)};
     set_defaults(&read, region);
     enum status status = document != NULL ? read_document(&read, document, fault) : OK;
     for (int i = 0; i < source->override_count && status == OK; i++) {

@@ -24,9 +24,10 @@ struct number_pair {
  * uint64_t for bytes, const char * for texts and paths (NULL: unset), struct path_list for lists of
  * paths. Paths are relative to the working directory by now. */
 struct run {
-    const char *place;  /* the run file, or "" */
-    const char *folder; /* where it lies; "": the working directory */
-    const char *stem;   /* folder for unset outputs: the run file without its suffix */
+    const char *place;   /* the run file, or "" */
+    const char *folder;  /* where it lies; "": the working directory */
+    const char **places; /* of each key's value; NULL: nobody gave one */
+    const char *stem;    /* folder for unset outputs: the run file without its suffix */
     const char *model;
     int64_t init; /* enum init_kind */
     int64_t seed, steps, pause_at;
@@ -78,6 +79,11 @@ MUST_CHECK enum status run_open_text(const char *text, size_t length, const char
  * errors  STATUS_INPUT naming the key and the model's figure; *run is then untouched */
 MUST_CHECK enum status run_check_model(struct run *run, const struct blueprint *blueprint,
                                        struct region *region, struct fault *fault);
+
+/* run_place: where the value of a key came from: "run.yaml:3:1" or "command line"; for a default the
+ * run file, if there is one.
+ * limits  `name` is a key's */
+const char *run_place(const struct run *run, const char *name);
 
 /* run_rate: learning rate of step `step` (counted from 0) of run->steps. Warm-up is linear from
  * lr / warmup_steps, reached in step 0, to lr. Cosine then falls to a tenth of lr, WSD holds lr and

@@ -6,17 +6,13 @@
 
 enum { SEQUENCE_DEFAULT_MAX = 1024 };
 
-static const char *place_of(const struct run *run) {
-    return run->place[0] != '\0' ? run->place : "command line";
-}
-
 static int64_t at_most(int64_t value, int64_t limit) {
     return value < limit ? value : limit;
 }
 
 static enum status refuse_positions(const struct run *run, const char *key, int64_t value,
                                     int64_t positions, struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, place_of(run), NULL,
+    return fault_set(fault, STATUS_INPUT, run_place(run, key), NULL,
                      "%s is %lld, the model has %lld positions", key, (long long)value,
                      (long long)positions);
 }
@@ -36,12 +32,12 @@ static enum status fill_sizes(struct run *run, const struct blueprint *blueprint
     }
     int64_t tokens = run->batch_tokens == 0 ? sequence * run->microbatch : run->batch_tokens;
     if (tokens % sequence != 0) {
-        return fault_set(fault, STATUS_INPUT, place_of(run), NULL,
+        return fault_set(fault, STATUS_INPUT, run_place(run, "batch.tokens"), NULL,
                          "batch.tokens is %lld, not a multiple of batch.sequence, %lld",
                          (long long)tokens, (long long)sequence);
     }
     if (run->documents >= blueprint->vocab) {
-        return fault_set(fault, STATUS_INPUT, place_of(run), NULL,
+        return fault_set(fault, STATUS_INPUT, run_place(run, "data.documents"), NULL,
                          "data.documents is %lld, the model has a vocabulary of %lld",
                          (long long)run->documents, (long long)blueprint->vocab);
     }
@@ -67,7 +63,7 @@ static enum status fill_recompute(struct run *run, const struct blueprint *bluep
     const char *at = run->recompute != NULL ? run->recompute : "none";
     int64_t count = (int64_t)list_count(at);
     if (count != 1 && count != blueprint->layers) {
-        return fault_set(fault, STATUS_INPUT, place_of(run), NULL,
+        return fault_set(fault, STATUS_INPUT, run_place(run, "strategy.recompute"), NULL,
                          "strategy.recompute lists %lld kinds, the model has %lld layers",
                          (long long)count, (long long)blueprint->layers);
     }
@@ -75,7 +71,7 @@ static enum status fill_recompute(struct run *run, const struct blueprint *bluep
     struct list_item item;
     for (int64_t layer = 0; list_next(&at, &item); layer++) {
         if (!recompute_parse(&item, &kinds[layer])) {
-            return fault_set(fault, STATUS_INPUT, place_of(run), NULL,
+            return fault_set(fault, STATUS_INPUT, run_place(run, "strategy.recompute"), NULL,
                              "strategy.recompute: \"%.*s\" is none of none, selective, block",
                              (int)at_most((int64_t)item.length, 80), item.text);
         }

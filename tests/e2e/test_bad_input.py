@@ -300,6 +300,39 @@ def sized_files(limit):
     return prepare
 
 
+class Refusals(RunTest):
+    def test_an_override_is_blamed_on_the_command_line(self):
+        folder = self.folder()
+        result = folder.run("plan", "run.yaml", "batch.sequence=300")
+        self.assert_exit(result, 2)
+        self.assertRegex(result.stderr, "^skep: command line: batch.sequence is 300")
+        folder.write_run(batch__sequence=300)
+        self.assertRegex(folder.run("plan", "run.yaml").stderr, r"^skep: run.yaml:\d+:3: batch.seq")
+
+    def test_eval_without_text_says_where_to_name_it(self):
+        folder = self.folder()
+        result = folder.run("eval", "model", "init=random")
+        self.assert_exit(result, 2)
+        self.assertIn("add --data FILE\n", result.stderr)
+        del folder.settings["data.validation"]
+        folder.write_run()
+        result = folder.run("eval", "run.yaml")
+        self.assert_exit(result, 2)
+        self.assertIn("data.validation", result.stderr)
+
+    def test_fresh_moves_nothing_when_the_run_is_refused(self):
+        folder = self.folder(steps=2)
+        self.assert_exit(folder.train(), 0)
+        (folder.path / "file").write_text("not a folder")
+        before = tree_of(folder.path)
+        for override in ("metrics=/", "metrics=file/m", "metrics=run", "export=file/model",
+                         "snapshot.folder=file", "snapshot.folder=file/s"):
+            with self.subTest(override):
+                result = folder.train("--fresh", override)
+                self.assertIn(result.returncode, (1, 2), result.stderr)
+                self.assertEqual(tree_of(folder.path), before)
+
+
 class OddNames(RunTest):
     def test_a_comma_in_a_data_path_does_not_split_it(self):
         folder = self.folder(steps=2)

@@ -363,14 +363,18 @@ static void a_model_is_a_path_unless_the_hub_has_such_names(void **state) {
 
 static void keys_that_contradict_each_other_are_refused(void **state) {
     (void)state;
-    refused("precision.params: bf16\n", "run.yaml", "precision.params is bf16 but");
-    refused("precision: {params: bf16, compute: bf16, master: bf16}\n", "run.yaml",
+    refused("seed: 1\nprecision.params: bf16\n", "run.yaml:2:1", "precision.params is bf16 but");
+    refused("precision: {params: bf16, compute: bf16, master: bf16}\n", "run.yaml:1:42",
             "precision.master");
-    refused("strategy.offload: optimizer\n", "run.yaml", "strategy.offload");
-    refused("strategy.replicate: 2\n", "run.yaml", "replicate");
+    refused("strategy.offload: optimizer\n", "run.yaml:1:1", "strategy.offload");
+    refused("strategy.replicate: 2\n", "run.yaml:1:1", "replicate");
     assert_int_equal(read_text("precision: {params: bf16, compute: bf16}\n").compute, DTYPE_BF16);
     struct run run;
     assert_int_equal(override("precision.compute=bf16", &run), STATUS_INPUT);
+    assert_string_equal(fault.place, "command line");
+    scratch_write_text("p.yaml", "precision: {params: bf16, compute: bf16}\n");
+    const char *compute = "precision.compute=f32";
+    assert_int_equal(run_open("p.yaml", &compute, 1, &region, &run, &fault), STATUS_INPUT);
     assert_string_equal(fault.place, "command line");
 }
 

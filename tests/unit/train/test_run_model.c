@@ -93,11 +93,25 @@ static void an_evaluation_reads_whole_rows(void **state) {
     assert_int_equal(run_eval_rows(&run), 3);
 }
 
+static void what_is_wrong_is_named_where_it_was_given(void **state) {
+    (void)state;
+    static const char TEXT[] = "model: m\nbatch:\n  sequence: 300\n";
+    struct run run;
+    assert_int_equal(run_open_text(TEXT, strlen(TEXT), "r.yaml", &region, &run, &fault), OK);
+    assert_int_equal(run_check_model(&run, &MODEL, &region, &fault), STATUS_INPUT);
+    assert_string_equal(fault.place, "r.yaml:3:3");
+    assert_string_equal(run_place(&run, "batch.sequence"), "r.yaml:3:3");
+    assert_string_equal(run_place(&run, "batch.tokens"), "r.yaml");
+    refused("batch.sequence=257", "batch.sequence is 257");
+    assert_string_equal(fault.place, "command line");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(unset_sizes_come_from_the_model, finish_region),
         cmocka_unit_test_teardown(sizes_beyond_the_model_are_refused_with_both_figures,
                                   finish_region),
+        cmocka_unit_test_teardown(what_is_wrong_is_named_where_it_was_given, finish_region),
         cmocka_unit_test_teardown(recompute_is_one_kind_or_one_for_each_layer, finish_region),
         cmocka_unit_test_teardown(an_evaluation_reads_whole_rows, finish_region),
     };
