@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "runtime/schedule/estimate.h"
+#include "runtime/train/batch.h"
 #include "runtime/train/step.h"
 
 #include <stdio.h>
@@ -23,7 +24,7 @@ struct row {
 static void fill_batch(struct session *session) {
     uint64_t vocab = (uint64_t)session->blueprint.vocab;
     for (int64_t r = 0; r < session->run.microbatch; r++) {
-        struct token_row row = session_row(session, r);
+        struct token_row row = batch_row(session, r);
         for (int64_t t = 0; t < session->run.sequence; t++) {
             uint64_t at = (uint64_t)(r * session->run.sequence + t);
             uint32_t words[4];

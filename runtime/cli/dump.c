@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/tensor_file.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/train/batch.h"
 #include "runtime/train/step.h"
 
 #include <stdio.h>
@@ -166,7 +167,7 @@ static enum status read_batch(struct dump *dump) {
 }
 
 static void place_batch(struct dump *dump) {
-    struct token_row batch = session_row(&dump->session, 0);
+    struct token_row batch = batch_row(&dump->session, 0);
     size_t bytes = (size_t)(dump->rows * dump->time) * sizeof(int32_t);
     memcpy(batch.ids, dump->ids, bytes);
     memcpy(batch.labels, dump->labels, bytes);

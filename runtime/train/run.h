@@ -80,8 +80,8 @@ MUST_CHECK enum status run_open_text(const char *text, size_t length, const char
 MUST_CHECK enum status run_check_model(struct run *run, const struct blueprint *blueprint,
                                        struct region *region, struct fault *fault);
 
-/* run_place: where the value of a key came from: "run.yaml:3:1" or "command line"; for a default the
- * run file, if there is one.
+/* run_place: where the value of a key came from: "run.yaml:3:1" or "command line"; for a default
+ * the run file, if there is one.
  * limits  `name` is a key's */
 const char *run_place(const struct run *run, const char *name);
 

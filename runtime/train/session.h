@@ -74,12 +74,6 @@ void session_round_params(struct session *session);
 /* session_staging: the buffer through which files pass. */
 struct staging session_staging(const struct session *session);
 
-/* session_row: the host side of the batch, row `row` of the microbatch. */
-struct token_row session_row(const struct session *session, int64_t row);
-
-/* session_empty_rows: rows [first, microbatch) carry only ignored labels. */
-void session_empty_rows(const struct session *session, int64_t first);
-
 void session_finish(struct session *session);
 
 #endif

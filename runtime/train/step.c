@@ -1,5 +1,7 @@
 #include "runtime/train/step.h"
 
+#include "runtime/train/batch.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -46,14 +48,14 @@ static enum status no_labels(struct fault *fault) {
 static enum status load_shuffled(struct session *session, const struct step_source *source,
                                  int64_t count, int64_t *cursor, struct fault *fault) {
     for (int64_t row = 0; row < count; row++) {
-        struct token_row into = session_row(session, row);
+        struct token_row into = batch_row(session, row);
         int64_t window = data_next(source->data, source->seed, cursor);
         enum status status = data_window(source->data, window, raw_tokens(session), &into, fault);
         if (status != OK) {
             return status;
         }
     }
-    session_empty_rows(session, count);
+    batch_empty_rows(session, count);
     return OK;
 }
 
@@ -125,7 +127,7 @@ static enum status load_in_order(struct session *session, const struct token_dat
                                  int64_t first, int64_t count, int64_t *valid,
                                  struct fault *fault) {
     for (int64_t row = 0; row < count; row++) {
-        struct token_row into = session_row(session, row);
+        struct token_row into = batch_row(session, row);
         enum status status = data_window(data, first + row, raw_tokens(session), &into, fault);
         if (status != OK) {
             return status;
@@ -134,7 +136,7 @@ static enum status load_in_order(struct session *session, const struct token_dat
             *valid += into.labels[t] != LABEL_IGNORED;
         }
     }
-    session_empty_rows(session, count);
+    batch_empty_rows(session, count);
     return OK;
 }
 
