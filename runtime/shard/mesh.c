@@ -1,0 +1,141 @@
+#include "runtime/shard/mesh.h"
+
+#include <string.h>
+
+static enum status refuse(struct fault *fault, const char *remedy, const char *what,
+                          const char *name) {
+    return fault_set(fault, STATUS_INPUT, "mesh", remedy, "%s \"%s\"", what, name);
+}
+
+static enum status check_dims(const struct mesh_dim *dims, int dim_count, int *ranks,
+                              struct fault *fault) {
+    if (dim_count < 1 || dim_count > MESH_DIMS_MAX) {
+        return fault_set(fault, STATUS_INPUT, "mesh",
+                         "write 1 to 4 of them, as replicate=2,shard=4", "%d dimensions",
+                         dim_count);
+    }
+    int product = 1;
+    for (int d = 0; d < dim_count; d++) {
+        const char *name = dims[d].name;
+        if (name[0] == '\0') {
+            return fault_set(fault, STATUS_INPUT, "mesh", "name every dimension",
+                             "dimension %d has no name", d + 1);
+        }
+        for (int other = 0; other < d; other++) {
+            if (strcmp(dims[other].name, name) == 0) {
+                return refuse(fault, "names tell dimensions apart", "two dimensions are named",
+                              name);
+            }
+        }
+        if (dims[d].size < 1) {
+            return refuse(fault, "sizes are 1 or more", "no rank is in dimension", name);
+        }
+        if (dims[d].size > RANKS_MAX / product) {
+            return fault_set(fault, STATUS_INPUT, "mesh", "take smaller dimensions",
+                             "more than %d ranks", RANKS_MAX);
+        }
+        product *= dims[d].size;
+    }
+    *ranks = product;
+    return OK;
+}
+
+/* Fills cell[rank] = place in the table; every rank must have one place. */
+static enum status invert(const int *table, int ranks, int *cell, struct fault *fault) {
+    static const char REMEDY[] = "name every rank from 0 once";
+    int twice = -1;
+    for (int rank = 0; rank < ranks; rank++) {
+        cell[rank] = -1;
+    }
+    for (int place = 0; place < ranks; place++) {
+        int rank = table[place];
+        if (rank < 0 || rank >= ranks) {
+            return fault_set(fault, STATUS_INPUT, "mesh", REMEDY,
+                             "the table names rank %d, but the mesh has ranks 0 to %d", rank,
+                             ranks - 1);
+        }
+        twice = cell[rank] >= 0 && twice < 0 ? rank : twice;
+        cell[rank] = place;
+    }
+    if (twice < 0) {
+        return OK;
+    }
+    int missing = 0;
+    while (cell[missing] >= 0) {
+        missing++;
+    }
+    return fault_set(fault, STATUS_INPUT, "mesh", REMEDY,
+                     "the table names rank %d twice and rank %d nowhere", twice, missing);
+}
+
+enum status mesh_init(const struct mesh_dim *dims, int dim_count, const int *table,
+                      struct region *region, struct mesh *mesh, struct fault *fault) {
+    struct mesh made = {.dim_count = dim_count};
+    enum status status = check_dims(dims, dim_count, &made.ranks, fault);
+    if (status != OK) {
+        return status;
+    }
+    memcpy(made.dims, dims, (size_t)dim_count * sizeof made.dims[0]);
+    int *own = region_alloc(region, (size_t)made.ranks, sizeof *own);
+    int *cell = region_alloc(region, (size_t)made.ranks, sizeof *cell);
+    for (int place = 0; place < made.ranks; place++) {
+        own[place] = table != NULL ? table[place] : place;
+    }
+    status = invert(own, made.ranks, cell, fault);
+    if (status != OK) {
+        return status;
+    }
+    made.table = own;
+    made.cell = cell;
+    *mesh = made;
+    return OK;
+}
+
+int mesh_dim_find(const struct mesh *mesh, const char *name) {
+    for (int d = 0; d < mesh->dim_count; d++) {
+        if (strcmp(mesh->dims[d].name, name) == 0) {
+            return d;
+        }
+    }
+    return -1;
+}
+
+void mesh_coordinate(const struct mesh *mesh, int rank, int coordinate[MESH_DIMS_MAX]) {
+    ASSERT(rank >= 0 && rank < mesh->ranks);
+    int cell = mesh->cell[rank];
+    for (int d = mesh->dim_count - 1; d >= 0; d--) {
+        coordinate[d] = cell % mesh->dims[d].size;
+        cell /= mesh->dims[d].size;
+    }
+}
+
+int mesh_rank(const struct mesh *mesh, const int *coordinate) {
+    int cell = 0;
+    for (int d = 0; d < mesh->dim_count; d++) {
+        ASSERT(coordinate[d] >= 0 && coordinate[d] < mesh->dims[d].size);
+        cell = cell * mesh->dims[d].size + coordinate[d];
+    }
+    return mesh->table[cell];
+}
+
+int mesh_group(const struct mesh *mesh, unsigned dims, int rank, int *ranks, int *index) {
+    ASSERT(dims >> mesh->dim_count == 0);
+    int coordinate[MESH_DIMS_MAX];
+    mesh_coordinate(mesh, rank, coordinate);
+    int count = 1;
+    for (int d = 0; d < mesh->dim_count; d++) {
+        count *= dims >> d & 1 ? mesh->dims[d].size : 1;
+    }
+    for (int member = 0; member < count; member++) {
+        int rest = member;
+        for (int d = mesh->dim_count - 1; d >= 0; d--) {
+            if (dims >> d & 1) {
+                coordinate[d] = rest % mesh->dims[d].size;
+                rest /= mesh->dims[d].size;
+            }
+        }
+        ranks[member] = mesh_rank(mesh, coordinate);
+        *index = ranks[member] == rank ? member : *index;
+    }
+    return count;
+}

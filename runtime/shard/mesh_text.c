@@ -1,0 +1,138 @@
+/* mesh_text: a mesh as run keys write it, and as people read it. */
+#include "runtime/shard/mesh.h"
+
+#include <string.h>
+
+static const char FORM[] = "write NAME=SIZE,... and, after a colon, the ranks of all cells";
+
+/* What stands before the first comma of [from, end). */
+static const char *item_end(const char *from, const char *end) {
+    const char *comma = memchr(from, ',', (size_t)(end - from));
+    return comma != NULL ? comma : end;
+}
+
+static bool parse_number(const char *from, const char *end, int64_t *value) {
+    char digits[16] = "";
+    size_t length = (size_t)(end - from);
+    if (length == 0 || length >= sizeof digits) {
+        return false;
+    }
+    memcpy(digits, from, length);
+    return text_parse_i64(digits, value) && *value >= -1 && *value <= INT32_MAX;
+}
+
+static enum status refuse_item(const char *from, const char *end, const char *what,
+                               struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, "mesh", FORM, "\"%.*s\" is no %s", (int)(end - from),
+                     from, what);
+}
+
+static enum status parse_dims(const char *from, const char *end, struct mesh_dim *dims, int *count,
+                              struct fault *fault) {
+    *count = 0;
+    for (const char *item = from; item <= end; item = item_end(item, end) + 1) {
+        const char *stop = item_end(item, end);
+        const char *equals = memchr(item, '=', (size_t)(stop - item));
+        int64_t size;
+        if (equals == NULL || equals - item >= MESH_NAME_BYTES ||
+            !parse_number(equals + 1, stop, &size)) {
+            return refuse_item(item, stop, "dimension with a size", fault);
+        }
+        if (*count == MESH_DIMS_MAX) {
+            return fault_set(fault, STATUS_INPUT, "mesh", FORM, "more than %d dimensions",
+                             MESH_DIMS_MAX);
+        }
+        dims[*count] = (struct mesh_dim){.size = (int)size};
+        memcpy(dims[*count].name, item, (size_t)(equals - item));
+        ++*count;
+    }
+    return OK;
+}
+
+static enum status parse_table(const char *from, int *table, int *count, struct fault *fault) {
+    const char *end = from + strlen(from);
+    *count = 0;
+    for (const char *item = from; item <= end; item = item_end(item, end) + 1) {
+        const char *stop = item_end(item, end);
+        int64_t rank;
+        if (!parse_number(item, stop, &rank)) {
+            return refuse_item(item, stop, "rank", fault);
+        }
+        if (*count == RANKS_MAX) {
+            return fault_set(fault, STATUS_INPUT, "mesh", FORM, "the table has more than %d ranks",
+                             RANKS_MAX);
+        }
+        table[(*count)++] = (int)rank;
+    }
+    return OK;
+}
+
+enum status mesh_parse(const char *text, struct region *region, struct mesh *mesh,
+                       struct fault *fault) {
+    struct mesh_dim dims[MESH_DIMS_MAX];
+    int dim_count;
+    const char *colon = strchr(text, ':');
+    const char *end = colon != NULL ? colon : text + strlen(text);
+    enum status status = parse_dims(text, end, dims, &dim_count, fault);
+    if (status != OK || colon == NULL) {
+        return status != OK ? status : mesh_init(dims, dim_count, NULL, region, mesh, fault);
+    }
+    struct mesh plain;
+    int count;
+    int *table = region_alloc(region, RANKS_MAX, sizeof *table);
+    status = mesh_init(dims, dim_count, NULL, region, &plain, fault);
+    if (status == OK) {
+        status = parse_table(colon + 1, table, &count, fault);
+    }
+    if (status == OK && count != plain.ranks) {
+        status = fault_set(fault, STATUS_INPUT, "mesh", FORM,
+                           "the table has %d ranks, the mesh %d cells", count, plain.ranks);
+    }
+    return status == OK ? mesh_init(dims, dim_count, table, region, mesh, fault) : status;
+}
+
+static void print_cells(const struct mesh *mesh, struct text *text) {
+    text_add(text, " rank");
+    for (int d = 0; d < mesh->dim_count; d++) {
+        text_add(text, "  %*s", MESH_NAME_BYTES, mesh->dims[d].name);
+    }
+    text_add(text, "\n");
+    for (int rank = 0; rank < mesh->ranks; rank++) {
+        int coordinate[MESH_DIMS_MAX];
+        mesh_coordinate(mesh, rank, coordinate);
+        text_add(text, "%5d", rank);
+        for (int d = 0; d < mesh->dim_count; d++) {
+            text_add(text, "  %*d", MESH_NAME_BYTES, coordinate[d]);
+        }
+        text_add(text, "\n");
+    }
+}
+
+/* Every group of one dimension, once: where its first member has coordinate 0. */
+static void print_groups(const struct mesh *mesh, int dim, struct text *text) {
+    text_add(text, "groups of %s\n", mesh->dims[dim].name);
+    for (int cell = 0; cell < mesh->ranks; cell++) {
+        int coordinate[MESH_DIMS_MAX];
+        mesh_coordinate(mesh, mesh->table[cell], coordinate);
+        if (coordinate[dim] != 0) {
+            continue;
+        }
+        for (int member = 0; member < mesh->dims[dim].size; member++) {
+            coordinate[dim] = member;
+            text_add(text, "%5d", mesh_rank(mesh, coordinate));
+        }
+        text_add(text, "\n");
+    }
+}
+
+void mesh_print(const struct mesh *mesh, struct text *text) {
+    text_add(text, "mesh ");
+    for (int d = 0; d < mesh->dim_count; d++) {
+        text_add(text, "%s%s=%d", d > 0 ? "," : "", mesh->dims[d].name, mesh->dims[d].size);
+    }
+    text_add(text, " of %d rank%s\n", mesh->ranks, mesh->ranks == 1 ? "" : "s");
+    print_cells(mesh, text);
+    for (int d = 0; d < mesh->dim_count; d++) {
+        print_groups(mesh, d, text);
+    }
+}
