@@ -8,6 +8,7 @@
 static const char *const COLOURS[ROLE_COUNT] = {
     [ROLE_PARAMS] = "#4e79a7",
     [ROLE_MASTER] = "#2f4b7c",
+    [ROLE_GATHERED] = "#7ea6d3",
     [ROLE_GRADIENTS] = "#d1495b",
     [ROLE_MOMENTS] = "#8f6bb3",
     [ROLE_CONSTANTS] = "#a5a5a5",

@@ -12,6 +12,7 @@ const char *extent_role_name(enum extent_role role) {
     static const char *const NAMES[ROLE_COUNT] = {
         [ROLE_PARAMS] = "params",
         [ROLE_MASTER] = "master",
+        [ROLE_GATHERED] = "gathered",
         [ROLE_GRADIENTS] = "gradients",
         [ROLE_MOMENTS] = "moments",
         [ROLE_CONSTANTS] = "constants",

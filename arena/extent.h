@@ -10,6 +10,7 @@
 enum extent_role {
     ROLE_PARAMS,
     ROLE_MASTER,
+    ROLE_GATHERED,
     ROLE_GRADIENTS,
     ROLE_MOMENTS,
     ROLE_CONSTANTS,

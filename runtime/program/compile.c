@@ -5,6 +5,18 @@
 #include "runtime/program/print.h"
 #include "runtime/schedule/order.h"
 
+static enum status make_units(struct program *program, const struct schedule_options *options,
+                              struct region *region, struct fault *fault) {
+    if (options->units != NULL) {
+        program->units = *options->units;
+        return OK;
+    }
+    const struct sharding *sharding = options->sharding;
+    int world = sharding == NULL ? 1 : sharding->shard * sharding->replicate;
+    struct unit_options by_block = {.world = world};
+    return unit_table_init(program->blueprint, &by_block, region, &program->units, fault);
+}
+
 enum status program_compile(const struct blueprint *blueprint, const struct target *target,
                             const struct schedule_options *options, struct region *region,
                             struct program *program, struct fault *fault) {
@@ -13,8 +25,7 @@ enum status program_compile(const struct blueprint *blueprint, const struct targ
     own.align = target->align_bytes;
     own.threads = target->threads;
     *program = (struct program){.blueprint = blueprint, .target = target};
-    enum status status = unit_table_init(blueprint, &(struct unit_options){.world = 1}, region,
-                                         &program->units, fault);
+    enum status status = make_units(program, &own, region, fault);
     if (status != OK) {
         return status;
     }

@@ -73,7 +73,48 @@ static void add_elementwise(struct text *line, const struct elementwise_args *ar
     text_add(line, " %lld %s", (long long)args->count, dtype_name(args->dtype));
 }
 
-/* Ops whose kernels take no more than operands print nothing here. */
+static void add_rope(struct text *line, const struct rope_args *args) {
+    text_add(line, " tokens %lld heads %lld dim %lld%s %s", (long long)args->tokens,
+             (long long)args->heads, (long long)args->head_dim, args->inverse ? " inverse" : "",
+             dtype_name(args->dtype));
+}
+
+static void add_head_loss(struct text *line, const struct head_loss_args *args) {
+    text_add(line, " [%lld,%lld]x[%lld,%lld] by %lld %s", (long long)args->tokens,
+             (long long)args->dim, (long long)args->dim, (long long)args->vocab,
+             (long long)args->chunk, dtype_name(args->dtype));
+}
+
+/* Ops of the step around the graph. Those whose kernels take no more than operands print nothing.
+ */
+static void add_step_args(struct text *line, const struct instruction *instruction) {
+    const union kernel_args *args = &instruction->args;
+    switch (instruction->op) {
+    case OP_ADAMW:
+        add_adamw_of_rank(line, &args->adamw);
+        break;
+    case OP_ACCUMULATE:
+        add_elementwise(line, &args->elementwise);
+        break;
+    case OP_CAST:
+        text_add(line, " %lld %s>%s", (long long)args->cast.count, dtype_name(args->cast.from),
+                 dtype_name(args->cast.to));
+        break;
+    case OP_ALL_GATHER:
+    case OP_REDUCE_SCATTER:
+        add_collective(line, &args->collective);
+        break;
+    case OP_TALLY_IN:
+        add_tally(line, &args->tally);
+        break;
+    case OP_CLIP:
+        text_add(line, " %.9g", (double)args->clip_norm);
+        break;
+    default:
+        break;
+    }
+}
+
 static void add_args(struct text *line, const struct instruction *instruction) {
     const union kernel_args *args = &instruction->args;
     switch (instruction->op) {
@@ -102,19 +143,11 @@ static void add_args(struct text *line, const struct instruction *instruction) {
                  (long long)args->embedding.padding, dtype_name(args->embedding.dtype));
         break;
     case OP_ROPE:
-        text_add(line, " tokens %lld heads %lld dim %lld%s %s", (long long)args->rope.tokens,
-                 (long long)args->rope.heads, (long long)args->rope.head_dim,
-                 args->rope.inverse ? " inverse" : "", dtype_name(args->rope.dtype));
+        add_rope(line, &args->rope);
         break;
     case OP_HEAD_LOSS:
     case OP_HEAD_LOSS_GRADIENT:
-        text_add(line, " [%lld,%lld]x[%lld,%lld] by %lld %s", (long long)args->head_loss.tokens,
-                 (long long)args->head_loss.dim, (long long)args->head_loss.dim,
-                 (long long)args->head_loss.vocab, (long long)args->head_loss.chunk,
-                 dtype_name(args->head_loss.dtype));
-        break;
-    case OP_ADAMW:
-        add_adamw_of_rank(line, &args->adamw);
+        add_head_loss(line, &args->head_loss);
         break;
     case OP_CACHE_APPEND:
     case OP_SELECT_LAST:
@@ -127,28 +160,14 @@ static void add_args(struct text *line, const struct instruction *instruction) {
     case OP_GELU:
     case OP_GELU_BACKWARD:
     case OP_ADD:
-    case OP_ACCUMULATE:
         add_elementwise(line, &args->elementwise);
         break;
     case OP_COLUMN_SUM:
         text_add(line, " [%lld,%lld] %s", (long long)args->column_sum.rows,
                  (long long)args->column_sum.columns, dtype_name(args->column_sum.dtype));
         break;
-    case OP_CAST:
-        text_add(line, " %lld %s>%s", (long long)args->cast.count, dtype_name(args->cast.from),
-                 dtype_name(args->cast.to));
-        break;
-    case OP_ALL_GATHER:
-    case OP_REDUCE_SCATTER:
-        add_collective(line, &args->collective);
-        break;
-    case OP_TALLY_IN:
-        add_tally(line, &args->tally);
-        break;
-    case OP_CLIP:
-        text_add(line, " %.9g", (double)args->clip_norm);
-        break;
     default:
+        add_step_args(line, instruction);
         break;
     }
 }

@@ -5,6 +5,8 @@
 #include "runtime/schedule/lives.h"
 #include "runtime/schedule/lower.h"
 #include "runtime/schedule/order.h"
+#include "runtime/schedule/ranks.h"
+#include "runtime/schedule/step.h"
 #include "runtime/schedule/translate.h"
 
 #include <stdio.h>
@@ -86,10 +88,10 @@ void schedule_workspace(struct schedule *schedule, struct instruction *instructi
              (int)(instruction - schedule->instructions), op_row(instruction->op)->name);
     int extent = schedule_named_extent(schedule, region_text(schedule->region, name),
                                        ROLE_WORKSPACE, SPACE_DEVICE, bytes);
-    instruction->workspace = schedule_whole(schedule, extent, ACCESS_UPDATE);
+    instruction->workspace = schedule_whole(schedule, extent, ACCESS_WRITE);
 }
 
-static void add_copy(struct schedule *schedule, enum segment_kind segment, int from, int to) {
+void schedule_copy(struct schedule *schedule, enum segment_kind segment, int from, int to) {
     if (from == to || from == EXTENT_NONE) {
         return;
     }
@@ -99,22 +101,28 @@ static void add_copy(struct schedule *schedule, enum segment_kind segment, int f
     copy->args.count = (int64_t)schedule->extents[from].bytes;
 }
 
+void schedule_zero_fill(struct schedule *schedule, enum segment_kind segment, int extent) {
+    struct instruction *zero = schedule_instruction(schedule, OP_ZERO, segment, LANE_COMPUTE);
+    zero->operands[0] = schedule_whole(schedule, extent, ACCESS_WRITE);
+    zero->args.count = (int64_t)schedule->extents[extent].bytes;
+}
+
 static void copy_batch_in(struct schedule *schedule, enum segment_kind segment,
                           const struct device_inputs *inputs) {
     const struct host_extents *host = &schedule->host;
-    add_copy(schedule, segment, host->ids, inputs->ids);
-    add_copy(schedule, segment, host->positions, inputs->positions);
+    schedule_copy(schedule, segment, host->ids, inputs->ids);
+    schedule_copy(schedule, segment, host->positions, inputs->positions);
     if (segment == SEGMENT_MICROBATCH || segment == SEGMENT_EVALUATE) {
-        add_copy(schedule, segment, host->labels, inputs->labels);
+        schedule_copy(schedule, segment, host->labels, inputs->labels);
     }
 }
 
-static void begin_segment(struct schedule *schedule, enum segment_kind segment, int64_t repeat) {
+void schedule_begin(struct schedule *schedule, enum segment_kind segment, int64_t repeat) {
     schedule->segments[segment].first = (uint32_t)schedule->instruction_count;
     schedule->segments[segment].repeat = repeat;
 }
 
-static void end_segment(struct schedule *schedule, enum segment_kind segment) {
+void schedule_end(struct schedule *schedule, enum segment_kind segment) {
     schedule->segments[segment].end = (uint32_t)schedule->instruction_count;
 }
 
@@ -125,23 +133,10 @@ static void add_host_work(struct schedule *schedule, enum segment_kind segment, 
 }
 
 static void build_load(struct schedule *schedule, const struct device_inputs *inputs) {
-    begin_segment(schedule, SEGMENT_LOAD, 1);
+    schedule_begin(schedule, SEGMENT_LOAD, 1);
     add_host_work(schedule, SEGMENT_LOAD, schedule->host.staging);
-    add_copy(schedule, SEGMENT_LOAD, schedule->host.rope_table, inputs->rope_table);
-    end_segment(schedule, SEGMENT_LOAD);
-}
-
-static void build_begin(struct schedule *schedule, const struct device_inputs *inputs) {
-    begin_segment(schedule, SEGMENT_BEGIN, 1);
-    add_copy(schedule, SEGMENT_BEGIN, schedule->host.scalars, inputs->scalars);
-    for (int unit = 0; unit < schedule->units->unit_count; unit++) {
-        int gradients = schedule->unit_extents[unit].gradients;
-        struct instruction *zero =
-            schedule_instruction(schedule, OP_ZERO, SEGMENT_BEGIN, LANE_COMPUTE);
-        zero->operands[0] = schedule_whole(schedule, gradients, ACCESS_WRITE);
-        zero->args.count = (int64_t)schedule->extents[gradients].bytes;
-    }
-    end_segment(schedule, SEGMENT_BEGIN);
+    schedule_copy(schedule, SEGMENT_LOAD, schedule->host.rope_table, inputs->rope_table);
+    schedule_end(schedule, SEGMENT_LOAD);
 }
 
 static void build_microbatch(struct schedule *schedule, const struct translate_context *context) {
@@ -149,69 +144,16 @@ static void build_microbatch(struct schedule *schedule, const struct translate_c
     struct graph_shape shape = {.mode = GRAPH_TRAIN,
                                 .rows = options->microbatch,
                                 .time = options->sequence,
-                                .dtype = options->compute};
+                                .dtype = options->compute,
+                                .frozen = schedule->frozen};
     struct graph graph;
     graph_build(schedule->blueprint, &shape, schedule->region, &graph);
     backward_build(&graph);
     recompute_apply(&graph, options->recompute);
-    begin_segment(schedule, SEGMENT_MICROBATCH, options->accumulation);
+    schedule_begin(schedule, SEGMENT_MICROBATCH, options->accumulation);
     copy_batch_in(schedule, SEGMENT_MICROBATCH, &context->inputs);
     translate_graph(schedule, &graph, SEGMENT_MICROBATCH, context);
-    end_segment(schedule, SEGMENT_MICROBATCH);
-}
-
-/* AdamW over all of a unit. */
-static void add_adamw(struct schedule *schedule, int unit) {
-    const struct schedule_options *options = &schedule->options;
-    const struct unit *of = &schedule->units->units[unit];
-    const struct unit_extents *extents = &schedule->unit_extents[unit];
-    struct instruction *adamw =
-        schedule_instruction(schedule, OP_ADAMW, SEGMENT_FINISH, LANE_COMPUTE);
-    adamw->operands[0] = schedule_whole(schedule, schedule->host.device_scalars, ACCESS_READ);
-    adamw->operands[1] = schedule_whole(schedule, extents->gradients, ACCESS_READ);
-    adamw->operands[2] = schedule_whole(schedule, extents->master, ACCESS_UPDATE);
-    adamw->operands[3] = schedule_whole(schedule, extents->moment1, ACCESS_UPDATE);
-    adamw->operands[4] = schedule_whole(schedule, extents->moment2, ACCESS_UPDATE);
-    if (extents->params != extents->master) {
-        adamw->operands[5] = schedule_whole(schedule, extents->params, ACCESS_WRITE);
-    }
-    adamw->args.adamw.decayed_of_unit = of->decayed_elements;
-    adamw->args.adamw.run = (struct adamw_args){.count = of->elements,
-                                                .decayed = of->decayed_elements,
-                                                .beta1 = options->beta1,
-                                                .beta2 = options->beta2,
-                                                .epsilon = options->epsilon,
-                                                .weight_decay = options->weight_decay,
-                                                .dtype_moments = options->moments,
-                                                .dtype_params = options->compute};
-}
-
-static void add_gradient_norm(struct schedule *schedule, int unit) {
-    struct instruction *norm =
-        schedule_instruction(schedule, OP_GRADIENT_NORM, SEGMENT_FINISH, LANE_COMPUTE);
-    norm->operands[0] =
-        schedule_whole(schedule, schedule->unit_extents[unit].gradients, ACCESS_READ);
-    norm->operands[1] = schedule_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
-    norm->args.count = schedule->units->units[unit].elements;
-    schedule_workspace(schedule, norm);
-}
-
-static void build_finish(struct schedule *schedule) {
-    const struct unit_table *units = schedule->units;
-    int scalars = schedule->host.device_scalars;
-    begin_segment(schedule, SEGMENT_FINISH, 1);
-    for (int unit = 0; unit < units->unit_count; unit++) {
-        add_gradient_norm(schedule, unit);
-    }
-    struct instruction *clip =
-        schedule_instruction(schedule, OP_CLIP, SEGMENT_FINISH, LANE_COMPUTE);
-    clip->operands[0] = schedule_whole(schedule, scalars, ACCESS_UPDATE);
-    clip->args.clip_norm = schedule->options.clip_norm;
-    for (int unit = 0; unit < units->unit_count; unit++) {
-        add_adamw(schedule, unit);
-    }
-    add_copy(schedule, SEGMENT_FINISH, scalars, schedule->host.scalars);
-    end_segment(schedule, SEGMENT_FINISH);
+    schedule_end(schedule, SEGMENT_MICROBATCH);
 }
 
 static void build_evaluate(struct schedule *schedule, struct translate_context context) {
@@ -219,7 +161,8 @@ static void build_evaluate(struct schedule *schedule, struct translate_context c
     struct graph_shape shape = {.mode = options->logits ? GRAPH_LOGITS : GRAPH_EVALUATE,
                                 .rows = options->microbatch,
                                 .time = options->sequence,
-                                .dtype = options->compute};
+                                .dtype = options->compute,
+                                .frozen = schedule->frozen};
     struct graph graph;
     graph_build(schedule->blueprint, &shape, schedule->region, &graph);
     int64_t tokens = graph_tokens(&graph);
@@ -227,13 +170,15 @@ static void build_evaluate(struct schedule *schedule, struct translate_context c
         uint64_t bytes = (uint64_t)(tokens * schedule->blueprint->vocab) * sizeof(float);
         context.logits = extents_add_result(schedule, "logits", bytes, &schedule->host.logits);
     }
-    begin_segment(schedule, SEGMENT_EVALUATE, 1);
-    add_copy(schedule, SEGMENT_EVALUATE, schedule->host.scalars, context.inputs.scalars);
+    schedule_begin(schedule, SEGMENT_EVALUATE, 1);
+    schedule_copy(schedule, SEGMENT_EVALUATE, schedule->host.scalars, context.inputs.scalars);
     copy_batch_in(schedule, SEGMENT_EVALUATE, &context.inputs);
     translate_graph(schedule, &graph, SEGMENT_EVALUATE, &context);
-    add_copy(schedule, SEGMENT_EVALUATE, context.inputs.scalars, schedule->host.scalars);
-    add_copy(schedule, SEGMENT_EVALUATE, context.logits, schedule->host.logits);
-    end_segment(schedule, SEGMENT_EVALUATE);
+    ranks_tally_send(schedule, SEGMENT_EVALUATE);
+    ranks_tally_receive(schedule, SEGMENT_EVALUATE, TALLY_TOKENS | TALLY_LOSS);
+    schedule_copy(schedule, SEGMENT_EVALUATE, context.inputs.scalars, schedule->host.scalars);
+    schedule_copy(schedule, SEGMENT_EVALUATE, context.logits, schedule->host.logits);
+    schedule_end(schedule, SEGMENT_EVALUATE);
 }
 
 static void build_generation(struct schedule *schedule, enum segment_kind segment, int64_t tokens,
@@ -243,15 +188,16 @@ static void build_generation(struct schedule *schedule, enum segment_kind segmen
                                 .rows = 1,
                                 .time = tokens,
                                 .context = options->context,
-                                .dtype = options->compute};
+                                .dtype = options->compute,
+                                .frozen = schedule->frozen};
     struct graph graph;
     graph_build(schedule->blueprint, &shape, schedule->region, &graph);
-    begin_segment(schedule, segment, 1);
-    add_copy(schedule, segment, schedule->host.scalars, context->inputs.scalars);
+    schedule_begin(schedule, segment, 1);
+    schedule_copy(schedule, segment, schedule->host.scalars, context->inputs.scalars);
     copy_batch_in(schedule, segment, &context->inputs);
     translate_graph(schedule, &graph, segment, context);
-    add_copy(schedule, segment, context->logits, schedule->host.next_logits);
-    end_segment(schedule, segment);
+    schedule_copy(schedule, segment, context->logits, schedule->host.next_logits);
+    schedule_end(schedule, segment);
 }
 
 static void build_generations(struct schedule *schedule, struct translate_context context) {
@@ -275,20 +221,36 @@ static void build_generations(struct schedule *schedule, struct translate_contex
     build_generation(schedule, SEGMENT_DECODE, 1, &context);
 }
 
+static const bool *frozen_params(const struct schedule *schedule) {
+    const struct unit_table *units = schedule->units;
+    int params = schedule->blueprint->param_count;
+    bool *frozen = region_alloc(schedule->region, (size_t)params, sizeof *frozen);
+    bool any = false;
+    for (int i = 0; i < params; i++) {
+        frozen[i] = units->units[units->slots[units->slot_of_param[i]].unit].frozen;
+        any = any || frozen[i];
+    }
+    return any ? frozen : NULL;
+}
+
 void schedule_build(const struct blueprint *blueprint, const struct unit_table *units,
                     const struct schedule_options *options, struct region *region,
                     struct schedule *schedule) {
     ASSERT(options->align >= ARENA_ALIGN_BYTES && options->threads >= 1);
     *schedule = (struct schedule){
         .blueprint = blueprint, .units = units, .options = *options, .region = region};
+    static const struct sharding ALONE = {.shard = 1, .replicate = 1};
+    schedule->sharding = options->sharding == NULL ? ALONE : *options->sharding;
+    ASSERT(schedule->sharding.shard == 1 || schedule->sharding.units != NULL);
+    schedule->frozen = frozen_params(schedule);
     extents_add_units(schedule);
     struct translate_context context = {.inputs = extents_add_host(schedule),
                                         .logits = EXTENT_NONE};
     build_load(schedule, &context.inputs);
     if (options->train) {
-        build_begin(schedule, &context.inputs);
+        step_build_begin(schedule, &context.inputs);
         build_microbatch(schedule, &context);
-        build_finish(schedule);
+        step_build_finish(schedule);
     }
     if (options->evaluate) {
         build_evaluate(schedule, context);
@@ -296,9 +258,10 @@ void schedule_build(const struct blueprint *blueprint, const struct unit_table *
     if (options->context > 0) {
         build_generations(schedule, context);
     }
-    begin_segment(schedule, SEGMENT_SNAPSHOT, 1);
+    schedule_begin(schedule, SEGMENT_SNAPSHOT, 1);
     add_host_work(schedule, SEGMENT_SNAPSHOT, schedule->host.staging);
-    end_segment(schedule, SEGMENT_SNAPSHOT);
-    lives_find(schedule);
-    order_add_waits(schedule);
+    schedule_end(schedule, SEGMENT_SNAPSHOT);
+    struct order_clocks clocks;
+    order_add_waits(schedule, &clocks);
+    lives_find(schedule, &clocks);
 }

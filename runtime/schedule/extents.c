@@ -10,49 +10,132 @@ int schedule_named_extent(struct schedule *schedule, const char *name, enum exte
         schedule, (struct extent){.name = name, .role = role, .space = space, .bytes = bytes});
 }
 
-static int unit_extent(struct schedule *schedule, int unit, const char *suffix,
-                       enum extent_role role, enum dtype dtype) {
+/* ---- units ---- */
+
+struct zero_row schedule_zero(const struct schedule *schedule, int unit) {
+    const struct sharding *sharding = &schedule->sharding;
+    return *zero_row(sharding->shard > 1 ? sharding->units[unit].zero : 0);
+}
+
+int64_t schedule_slot(const struct schedule *schedule, int unit) {
+    return unit_slot_elements(&schedule->units->units[unit], schedule->sharding.shard);
+}
+
+bool schedule_trains(const struct schedule *schedule, int unit) {
+    return schedule->options.train && !schedule->units->units[unit].frozen;
+}
+
+/* With several ranks a microbatch's gradients are reduced before they are added to the step's. */
+static bool reduces_microbatches(const struct schedule *schedule) {
+    const struct sharding *sharding = &schedule->sharding;
+    return sharding->shard * sharding->replicate > 1 && sharding->reduce_at == REDUCE_AT_MICROBATCH;
+}
+
+/* Gradients that are reduced at the step's end are whole until then. */
+static bool gradients_split(const struct schedule *schedule, int unit) {
+    return schedule_zero(schedule, unit).optimizer && reduces_microbatches(schedule);
+}
+
+/* What an extent of a unit is called, is for, and holds. */
+struct holding {
+    const char *suffix;
+    enum extent_role role;
+    enum dtype dtype;
+    bool split;
+};
+
+static int unit_extent(struct schedule *schedule, int unit, const struct holding *holding) {
     const struct unit *of = &schedule->units->units[unit];
+    int64_t elements = holding->split ? schedule_slot(schedule, unit) : of->elements;
     char name[NAME_BYTES];
-    snprintf(name, sizeof name, "%s.%s", of->name, suffix);
-    return schedule_named_extent(schedule, region_text(schedule->region, name), role, SPACE_DEVICE,
-                                 (uint64_t)(of->elements * dtype_bytes(dtype)));
+    snprintf(name, sizeof name, "%s.%s", of->name, holding->suffix);
+    return schedule_named_extent(schedule, region_text(schedule->region, name), holding->role,
+                                 SPACE_DEVICE, (uint64_t)(elements * dtype_bytes(holding->dtype)));
+}
+
+static void add_params(struct schedule *schedule, int unit, struct unit_extents *of) {
+    enum dtype compute = schedule->options.compute;
+    struct zero_row row = schedule_zero(schedule, unit);
+    struct holding params = {"params", ROLE_PARAMS, compute, row.params};
+    struct holding master = {"master", ROLE_MASTER, DTYPE_F32, row.optimizer};
+    bool trains = schedule_trains(schedule, unit);
+    if (!row.params) {
+        of->params = unit_extent(schedule, unit, &params);
+    }
+    if (trains && (row.params || compute != DTYPE_F32)) {
+        of->master = unit_extent(schedule, unit, &master);
+    } else {
+        of->master = row.params ? unit_extent(schedule, unit, &params) : of->params;
+    }
+}
+
+static void add_training(struct schedule *schedule, int unit, struct unit_extents *of) {
+    const struct sharding *sharding = &schedule->sharding;
+    enum dtype moment = schedule->options.moments;
+    bool split = schedule_zero(schedule, unit).optimizer;
+    struct holding gradients = {"gradients", ROLE_GRADIENTS, DTYPE_F32,
+                                gradients_split(schedule, unit)};
+    of->gradients = unit_extent(schedule, unit, &gradients);
+    of->moment1 =
+        unit_extent(schedule, unit, &(struct holding){"exp_avg", ROLE_MOMENTS, moment, split});
+    of->moment2 =
+        unit_extent(schedule, unit, &(struct holding){"exp_avg_sq", ROLE_MOMENTS, moment, split});
+    if (reduces_microbatches(schedule)) {
+        struct holding local = {"gradients.local", ROLE_GRADIENTS, DTYPE_F32, false};
+        of->local = unit_extent(schedule, unit, &local);
+    }
+    if (sharding->shard * sharding->replicate > 1 && sharding->reduce != DTYPE_F32) {
+        struct holding wire = {"gradients.wire", ROLE_STAGING, sharding->reduce, false};
+        of->wire = unit_extent(schedule, unit, &wire);
+    }
 }
 
 void extents_add_units(struct schedule *schedule) {
-    const struct schedule_options *options = &schedule->options;
     int unit_count = schedule->units->unit_count;
     schedule->unit_extents =
         region_alloc(schedule->region, (size_t)unit_count, sizeof *schedule->unit_extents);
     for (int unit = 0; unit < unit_count; unit++) {
         struct unit_extents *of = &schedule->unit_extents[unit];
         memset(of, 0xff, sizeof *of); /* EXTENT_NONE is -1 */
-        of->params = unit_extent(schedule, unit, "params", ROLE_PARAMS, options->compute);
-        of->master = of->params;
-        if (!options->train) {
-            continue;
+        add_params(schedule, unit, of);
+        if (schedule_trains(schedule, unit)) {
+            add_training(schedule, unit, of);
         }
-        if (options->compute != DTYPE_F32) {
-            of->master = unit_extent(schedule, unit, "master", ROLE_MASTER, DTYPE_F32);
-        }
-        of->gradients = unit_extent(schedule, unit, "gradients", ROLE_GRADIENTS, DTYPE_F32);
-        of->moment1 = unit_extent(schedule, unit, "exp_avg", ROLE_MOMENTS, options->moments);
-        of->moment2 = unit_extent(schedule, unit, "exp_avg_sq", ROLE_MOMENTS, options->moments);
     }
+}
+
+int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, int unit) {
+    char suffix[NAME_BYTES];
+    snprintf(suffix, sizeof suffix, "params.gathered%s%s", segment == SEGMENT_MICROBATCH ? "" : ".",
+             segment == SEGMENT_MICROBATCH ? "" : segment_name(segment));
+    struct holding gathered = {suffix, ROLE_GATHERED, schedule->options.compute, false};
+    return unit_extent(schedule, unit, &gathered);
 }
 
 struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
                                     enum param_view view) {
     const struct schedule_options *options = &schedule->options;
     const struct unit_extents *of = &schedule->unit_extents[unit];
-    const int extents[] = {of->params, of->master, of->gradients, of->moment1, of->moment2};
-    const enum dtype dtypes[] = {options->compute, options->train ? DTYPE_F32 : options->compute,
-                                 DTYPE_F32, options->moments, options->moments};
-    ASSERT((size_t)view < ARRAY_COUNT(extents));
-    return (struct unit_view){.extent = extents[view],
-                              .dtype = dtypes[view],
-                              .slot = schedule->units->units[unit].elements};
+    bool trains = schedule_trains(schedule, unit);
+    struct zero_row row = schedule_zero(schedule, unit);
+    const struct unit_view views[] = {
+        [VIEW_PARAMS] = {.extent = of->params, .dtype = options->compute},
+        [VIEW_MASTER] = {.extent = of->master,
+                         .dtype = trains ? DTYPE_F32 : options->compute,
+                         .split = of->master != of->params && row.optimizer},
+        [VIEW_GRADIENT] = {.extent = of->gradients,
+                           .dtype = DTYPE_F32,
+                           .split = gradients_split(schedule, unit)},
+        [VIEW_MOMENT1] = {.extent = of->moment1, .dtype = options->moments, .split = row.optimizer},
+        [VIEW_MOMENT2] = {.extent = of->moment2, .dtype = options->moments, .split = row.optimizer},
+    };
+    ASSERT((size_t)view < ARRAY_COUNT(views));
+    struct unit_view found = views[view];
+    found.slot = schedule_slot(schedule, unit);
+    return found;
 }
+
+/* ---- what the host fills ---- */
 
 /* What one buffer of the host looks like from both sides: the device's, and the pinned one that the
  * host fills when it cannot reach the device's. */
@@ -88,6 +171,13 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
     host->scalars = host_extent(schedule, "scalars", ROLE_SCALARS, sizeof(struct step_scalars),
                                 &device.scalars);
     host->device_scalars = device.scalars;
+    schedule->tallies = EXTENT_NONE;
+    int world = schedule->sharding.shard * schedule->sharding.replicate;
+    if (world > 1) {
+        bytes = (uint64_t)world * sizeof(struct rank_tally);
+        schedule->tallies =
+            schedule_named_extent(schedule, "tallies", ROLE_SCALARS, SPACE_DEVICE, bytes);
+    }
     if (blueprint->rope != ROPE_NONE) {
         int64_t positions =
             options->sequence > options->context ? options->sequence : options->context;

@@ -12,8 +12,12 @@ struct device_inputs {
 int schedule_named_extent(struct schedule *schedule, const char *name, enum extent_role role,
                           enum space space, uint64_t bytes);
 
-/* extents_add_units: parameters of every unit; with training also master, gradients, moments. */
+/* extents_add_units: every unit's parameters, and where it trains master, gradients and moments:
+ * whole, or this rank's slot, as its strategy says. */
 void extents_add_units(struct schedule *schedule);
+
+/* extents_add_gathered: room for all of a unit whose params are split. */
+int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, int unit);
 
 /* extents_add_host: fills schedule->host; gives the device's side of each. */
 struct device_inputs extents_add_host(struct schedule *schedule);

@@ -5,21 +5,23 @@ static bool lives_throughout(enum extent_role role) {
            role == ROLE_CONSTANTS || role == ROLE_SCALARS || role == ROLE_BATCH;
 }
 
+static int segment_at(const struct schedule *schedule, uint32_t step) {
+    return schedule->instructions[step].segment;
+}
+
+/* What is read before anything writes it was filled by the host before the segment. */
 static void touch(struct schedule *schedule, const struct operand *operand, uint32_t step) {
     if (operand->extent == EXTENT_NONE) {
         return;
     }
     struct extent *extent = &schedule->extents[operand->extent];
-    if (extent->last == 0 || step < extent->first) {
-        extent->first = step;
+    if (extent->last == 0) {
+        bool filled = (operand->access & ACCESS_READ) != 0;
+        extent->first = filled ? schedule->segments[segment_at(schedule, step)].first : step;
     }
     if (step + 1 > extent->last) {
         extent->last = step + 1;
     }
-}
-
-static int segment_at(const struct schedule *schedule, uint32_t step) {
-    return schedule->instructions[step].segment;
 }
 
 /* Alive across a segment's end means alive in all of both segments: each may repeat. */
@@ -32,15 +34,33 @@ static void widen_across_segments(struct schedule *schedule, struct extent *exte
     }
 }
 
-/* Work on the copy lane runs beside the instructions listed around it, so what it touches is kept
- * for the whole segment. */
-static void widen_beside_lanes(struct schedule *schedule, const struct instruction *instruction) {
+/* ---- uses beside the compute lane ---- */
+
+/* Per extent: the newest place on each other lane where it is used in its last segment. */
+struct uses_beside {
+    uint32_t newest[LANE_COUNT];
+};
+
+static void note_beside(const struct instruction *instruction, uint32_t place,
+                        struct uses_beside *uses) {
     for (int k = 0; instruction->lane != LANE_COMPUTE && k < OPERANDS_MAX; k++) {
         if (instruction->operands[k].extent != EXTENT_NONE) {
-            const struct segment *segment = &schedule->segments[instruction->segment];
-            touch(schedule, &instruction->operands[k], segment->first);
-            touch(schedule, &instruction->operands[k], segment->end - 1);
+            uses[instruction->operands[k].extent].newest[instruction->lane] = place;
         }
+    }
+}
+
+/* The compute lane is what later births are listed behind: an extent ends there, with a use that
+ * knows all others to be done, or with its segment. */
+static void widen_beside_lanes(struct schedule *schedule, const struct order_clocks *clocks,
+                               struct extent *extent, const struct uses_beside *uses) {
+    uint32_t last = extent->last - 1;
+    bool ends_here = schedule->instructions[last].lane == LANE_COMPUTE;
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        ends_here = ends_here && clocks->after[last].done[lane] >= uses->newest[lane];
+    }
+    if (!ends_here) {
+        extent->last = schedule->segments[segment_at(schedule, last)].end;
     }
 }
 
@@ -57,14 +77,16 @@ static void live_throughout(struct schedule *schedule, int extent) {
     schedule->extents[extent].last = (uint32_t)schedule->instruction_count;
 }
 
-void lives_find(struct schedule *schedule) {
+void lives_find(struct schedule *schedule, const struct order_clocks *clocks) {
+    struct uses_beside *uses =
+        region_alloc(schedule->region, (size_t)schedule->extent_count, sizeof *uses);
     for (int i = 0; i < schedule->instruction_count; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
         for (int k = 0; k < OPERANDS_MAX; k++) {
             touch(schedule, &instruction->operands[k], (uint32_t)i);
         }
         touch(schedule, &instruction->workspace, (uint32_t)i);
-        widen_beside_lanes(schedule, instruction);
+        note_beside(instruction, clocks->place[i], uses);
     }
     keep_for_host(schedule, schedule->host.logits, SEGMENT_EVALUATE);
     keep_for_host(schedule, schedule->host.next_logits, SEGMENT_DECODE);
@@ -75,6 +97,7 @@ void lives_find(struct schedule *schedule) {
             live_throughout(schedule, i);
         }
         ASSERT(extent->first < extent->last);
+        widen_beside_lanes(schedule, clocks, extent, &uses[i]);
         widen_across_segments(schedule, extent);
     }
 }

@@ -1,56 +1,11 @@
 #include "runtime/schedule/order.h"
 
+#include <string.h>
+
+enum { TOUCHES_MAX = OPERANDS_MAX + 1, NO_INSTRUCTION = 0 };
+
 static const struct operand *operand_at(const struct instruction *instruction, int index) {
     return index < OPERANDS_MAX ? &instruction->operands[index] : &instruction->workspace;
-}
-
-enum { TOUCHES_MAX = OPERANDS_MAX + 1 };
-
-static bool same_extent_conflict(const struct instruction *a, const struct instruction *b) {
-    for (int i = 0; i < TOUCHES_MAX; i++) {
-        for (int j = 0; j < TOUCHES_MAX; j++) {
-            const struct operand *x = operand_at(a, i);
-            const struct operand *y = operand_at(b, j);
-            if (x->extent != EXTENT_NONE && x->extent == y->extent &&
-                ((x->access | y->access) & ACCESS_WRITE)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static void add_wait(struct schedule *schedule, struct instruction *before,
-                     struct instruction *after) {
-    if (before->signal == EVENT_NONE) {
-        before->signal = ++schedule->event_count;
-    }
-    for (int i = 0; i < WAITS_MAX; i++) {
-        if (after->waits[i] == before->signal) {
-            return;
-        }
-        if (after->waits[i] == EVENT_NONE) {
-            after->waits[i] = before->signal;
-            return;
-        }
-    }
-    ASSERT(false && "more waits than a record holds");
-}
-
-/* For `after`: the latest earlier instruction of each other lane that it conflicts with; a wait for
- * it covers that lane's earlier ones. */
-static void wait_for_conflicts(struct schedule *schedule, uint32_t after_index) {
-    struct instruction *after = &schedule->instructions[after_index];
-    uint32_t first = schedule->segments[after->segment].first;
-    bool covered[LANE_COUNT] = {false};
-    covered[after->lane] = true;
-    for (uint32_t i = after_index; i > first; i--) {
-        struct instruction *before = &schedule->instructions[i - 1];
-        if (!covered[before->lane] && same_extent_conflict(before, after)) {
-            add_wait(schedule, before, after);
-            covered[before->lane] = true;
-        }
-    }
 }
 
 static bool segment_has_lanes(const struct schedule *schedule, const struct segment *segment) {
@@ -62,28 +17,195 @@ static bool segment_has_lanes(const struct schedule *schedule, const struct segm
     return false;
 }
 
-void order_add_waits(struct schedule *schedule) {
-    for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
-        const struct segment *segment = &schedule->segments[kind];
-        if (!segment_has_lanes(schedule, segment)) {
-            continue;
-        }
-        for (uint32_t i = segment->first; i < segment->end; i++) {
-            wait_for_conflicts(schedule, i);
-        }
-    }
-}
-
-/* How many instructions of each lane are known to be done before one begins. */
-struct vector_clock {
-    uint32_t done[LANES_MAX];
-};
-
 static void clock_join(struct vector_clock *into, const struct vector_clock *from) {
     for (int lane = 0; lane < LANES_MAX; lane++) {
         into->done[lane] =
             from->done[lane] > into->done[lane] ? from->done[lane] : into->done[lane];
     }
+}
+
+static struct order_clocks clocks_for(const struct schedule *schedule, struct region *region) {
+    size_t count = (size_t)schedule->instruction_count;
+    return (struct order_clocks){.after = region_alloc(region, count, sizeof(struct vector_clock)),
+                                 .place = region_alloc(region, count, sizeof(uint32_t))};
+}
+
+/* ---- adding waits ---- */
+
+/* The newest uses of an extent on each lane: instruction + 1, or NO_INSTRUCTION. */
+struct newest_uses {
+    uint32_t touched[LANE_COUNT];
+    uint32_t written[LANE_COUNT];
+};
+
+struct waiting {
+    struct schedule *schedule;
+    struct order_clocks clocks;
+    struct newest_uses *uses;                   /* [extent_count] */
+    struct vector_clock lane_clock[LANE_COUNT]; /* what each lane knows to be done */
+    uint32_t newest_compute;
+};
+
+static void add_wait(struct schedule *schedule, uint32_t before_index, uint32_t after_index) {
+    struct instruction *before = &schedule->instructions[before_index];
+    struct instruction *after = &schedule->instructions[after_index];
+    if (before->signal == EVENT_NONE) {
+        before->signal = ++schedule->event_count;
+    }
+    for (int i = 0; i < WAITS_MAX; i++) {
+        if (after->waits[i] == EVENT_NONE) {
+            after->waits[i] = before->signal;
+            return;
+        }
+    }
+    ASSERT(false && "more waits than a record holds");
+}
+
+/* For each other lane the newest instruction there that must be done first; it covers the older. */
+static void find_needs(const struct waiting *waiting, const struct instruction *instruction,
+                       uint32_t needs[static LANE_COUNT]) {
+    memset(needs, 0, LANE_COUNT * sizeof *needs);
+    needs[LANE_COMPUTE] = waiting->newest_compute;
+    for (int k = 0; k < TOUCHES_MAX; k++) {
+        const struct operand *operand = operand_at(instruction, k);
+        if (operand->extent == EXTENT_NONE) {
+            continue;
+        }
+        const struct newest_uses *uses = &waiting->uses[operand->extent];
+        const uint32_t *newest = operand->access & ACCESS_WRITE ? uses->touched : uses->written;
+        for (int lane = 0; lane < LANE_COUNT; lane++) {
+            needs[lane] = newest[lane] > needs[lane] ? newest[lane] : needs[lane];
+        }
+    }
+    needs[instruction->lane] = NO_INSTRUCTION;
+}
+
+/* Known to this lane already, or by way of another need. */
+static bool implied(const struct waiting *waiting, int on_lane,
+                    const uint32_t needs[static LANE_COUNT], int lane) {
+    const struct order_clocks *clocks = &waiting->clocks;
+    uint32_t place = clocks->place[needs[lane] - 1];
+    if (waiting->lane_clock[on_lane].done[lane] >= place) {
+        return true;
+    }
+    for (int other = 0; other < LANE_COUNT; other++) {
+        if (other != lane && needs[other] != NO_INSTRUCTION &&
+            clocks->after[needs[other] - 1].done[lane] >= place) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void note_uses(struct waiting *waiting, uint32_t index) {
+    const struct instruction *instruction = &waiting->schedule->instructions[index];
+    for (int k = 0; k < TOUCHES_MAX; k++) {
+        const struct operand *operand = operand_at(instruction, k);
+        if (operand->extent == EXTENT_NONE) {
+            continue;
+        }
+        struct newest_uses *uses = &waiting->uses[operand->extent];
+        uses->touched[instruction->lane] = index + 1;
+        if (operand->access & ACCESS_WRITE) {
+            uses->written[instruction->lane] = index + 1;
+        }
+    }
+    if (instruction->lane == LANE_COMPUTE) {
+        waiting->newest_compute = index + 1;
+    }
+}
+
+static void order_instruction(struct waiting *waiting, uint32_t index) {
+    const struct instruction *instruction = &waiting->schedule->instructions[index];
+    struct vector_clock *clock = &waiting->lane_clock[instruction->lane];
+    uint32_t needs[LANE_COUNT];
+    find_needs(waiting, instruction, needs);
+    struct vector_clock joined = *clock;
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        if (needs[lane] != NO_INSTRUCTION && !implied(waiting, instruction->lane, needs, lane)) {
+            add_wait(waiting->schedule, needs[lane] - 1, index);
+            clock_join(&joined, &waiting->clocks.after[needs[lane] - 1]);
+        }
+    }
+    *clock = joined;
+    waiting->clocks.place[index] = ++clock->done[instruction->lane];
+    waiting->clocks.after[index] = *clock;
+    note_uses(waiting, index);
+}
+
+/* Without other lanes the compute instruction listed before is done in any case. */
+void order_add_waits(struct schedule *schedule, struct order_clocks *clocks) {
+    size_t extents = (size_t)schedule->extent_count;
+    struct waiting waiting = {
+        .schedule = schedule,
+        .clocks = clocks_for(schedule, schedule->region),
+        .uses = region_alloc(schedule->region, extents, sizeof(struct newest_uses))};
+    for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
+        const struct segment *segment = &schedule->segments[kind];
+        memset(waiting.uses, 0, extents * sizeof *waiting.uses);
+        memset(waiting.lane_clock, 0, sizeof waiting.lane_clock);
+        waiting.newest_compute = NO_INSTRUCTION;
+        for (uint32_t i = segment->first; i < segment->end; i++) {
+            order_instruction(&waiting, i);
+        }
+    }
+    *clocks = waiting.clocks;
+}
+
+/* ---- the proof ---- */
+
+struct verification {
+    const struct schedule *schedule;
+    struct order_clocks clocks;
+    uint32_t *raised;            /* per event: its instruction + 1 in this segment */
+    uint32_t *lanes[LANE_COUNT]; /* the segment's instructions, lane by lane */
+    uint32_t counts[LANE_COUNT];
+};
+
+static enum status refuse_wait(uint32_t index, uint32_t event, struct fault *fault) {
+    return fault_set(fault, STATUS_FAILED, "schedule", "this is a bug; please report it",
+                     "instruction %u waits for event %u, which nothing before it raises", index,
+                     event);
+}
+
+/* What each instruction knows to be done, from the list's own waits and signals. */
+static enum status find_clocks(struct verification *verification, const struct segment *segment,
+                               struct fault *fault) {
+    const struct schedule *schedule = verification->schedule;
+    struct order_clocks *clocks = &verification->clocks;
+    struct vector_clock lane_clock[LANE_COUNT] = {0};
+    memset(verification->counts, 0, sizeof verification->counts);
+    for (uint32_t i = segment->first; i < segment->end; i++) {
+        const struct instruction *instruction = &schedule->instructions[i];
+        int lane = instruction->lane;
+        struct vector_clock *clock = &lane_clock[lane];
+        for (int k = 0; k < WAITS_MAX; k++) {
+            uint32_t event = instruction->waits[k];
+            uint32_t raised = event == EVENT_NONE ? 0 : verification->raised[event];
+            if (event != EVENT_NONE && raised <= segment->first) {
+                return refuse_wait(i, event, fault);
+            }
+            if (event != EVENT_NONE) {
+                clock_join(clock, &clocks->after[raised - 1]);
+            }
+        }
+        clocks->place[i] = ++clock->done[lane];
+        clocks->after[i] = *clock;
+        verification->lanes[lane][verification->counts[lane]++] = i;
+        if (instruction->signal != EVENT_NONE) {
+            verification->raised[instruction->signal] = i + 1;
+        }
+    }
+    return OK;
+}
+
+/* Past the end of what an operand covers on any rank. */
+static uint64_t operand_reach(const struct schedule *schedule, const struct operand *operand) {
+    const struct sharding *sharding = &schedule->sharding;
+    int ranks = operand->axis == AXIS_SHARD       ? sharding->shard
+                : operand->axis == AXIS_REPLICATE ? sharding->replicate
+                                                  : sharding->shard * sharding->replicate;
+    return operand->bytes + operand->stride * (uint64_t)(ranks - 1);
 }
 
 static bool bytes_overlap(const struct schedule *schedule, const struct operand *a,
@@ -92,17 +214,18 @@ static bool bytes_overlap(const struct schedule *schedule, const struct operand 
     const struct extent *y = &schedule->extents[b->extent];
     uint64_t x_first = x->offset + a->offset;
     uint64_t y_first = y->offset + b->offset;
-    return x->space == y->space && x_first < y_first + b->bytes && y_first < x_first + a->bytes;
+    return x->space == y->space && x_first < y_first + operand_reach(schedule, b) &&
+           y_first < x_first + operand_reach(schedule, a);
 }
 
 static bool conflict(const struct schedule *schedule, const struct instruction *a,
                      const struct instruction *b, int *a_extent, int *b_extent) {
     for (int i = 0; i < TOUCHES_MAX; i++) {
-        for (int j = 0; j < TOUCHES_MAX; j++) {
-            const struct operand *x = operand_at(a, i);
+        const struct operand *x = operand_at(a, i);
+        for (int j = 0; x->extent != EXTENT_NONE && j < TOUCHES_MAX; j++) {
             const struct operand *y = operand_at(b, j);
-            if (x->extent != EXTENT_NONE && y->extent != EXTENT_NONE &&
-                ((x->access | y->access) & ACCESS_WRITE) && bytes_overlap(schedule, x, y)) {
+            if (y->extent != EXTENT_NONE && ((x->access | y->access) & ACCESS_WRITE) &&
+                bytes_overlap(schedule, x, y)) {
                 *a_extent = x->extent;
                 *b_extent = y->extent;
                 return true;
@@ -112,32 +235,6 @@ static bool conflict(const struct schedule *schedule, const struct instruction *
     return false;
 }
 
-struct verification {
-    const struct schedule *schedule;
-    struct vector_clock *after; /* per instruction: what is done once it is */
-    uint32_t *place;            /* per instruction: its number in its lane, from 1 */
-    struct vector_clock *event; /* per event: the clock of its signaller */
-};
-
-static void find_clocks(struct verification *verification, const struct segment *segment) {
-    const struct schedule *schedule = verification->schedule;
-    struct vector_clock lane_clock[LANES_MAX] = {0};
-    for (uint32_t i = segment->first; i < segment->end; i++) {
-        const struct instruction *instruction = &schedule->instructions[i];
-        struct vector_clock *clock = &lane_clock[instruction->lane];
-        for (int k = 0; k < WAITS_MAX; k++) {
-            if (instruction->waits[k] != EVENT_NONE) {
-                clock_join(clock, &verification->event[instruction->waits[k]]);
-            }
-        }
-        verification->place[i] = ++clock->done[instruction->lane];
-        verification->after[i] = *clock;
-        if (instruction->signal != EVENT_NONE) {
-            verification->event[instruction->signal] = *clock;
-        }
-    }
-}
-
 static enum status verify_pair(const struct verification *verification, uint32_t before,
                                uint32_t after, struct fault *fault) {
     const struct schedule *schedule = verification->schedule;
@@ -145,9 +242,7 @@ static enum status verify_pair(const struct verification *verification, uint32_t
     const struct instruction *b = &schedule->instructions[after];
     int a_extent;
     int b_extent;
-    if (a->lane == b->lane ||
-        verification->after[after].done[a->lane] >= verification->place[before] ||
-        !conflict(schedule, a, b, &a_extent, &b_extent)) {
+    if (!conflict(schedule, a, b, &a_extent, &b_extent)) {
         return OK;
     }
     return fault_set(fault, STATUS_FAILED, "schedule", "this is a bug; please report it",
@@ -156,29 +251,51 @@ static enum status verify_pair(const struct verification *verification, uint32_t
                      op_row(a->op)->name, schedule->extents[a_extent].name);
 }
 
-static enum status verify_segment(struct verification *verification, const struct segment *segment,
-                                  struct fault *fault) {
-    find_clocks(verification, segment);
-    for (uint32_t after = segment->first; after < segment->end; after++) {
-        for (uint32_t before = segment->first; before < after; before++) {
-            enum status status = verify_pair(verification, before, after, fault);
-            if (status != OK) {
-                return status;
-            }
+/* A lane's clock only grows along it, so what may run beside `index` is one stretch of the lane:
+ * from the first that `index` does not know to be done to the last that does not know `index` is.
+ */
+static enum status verify_beside(const struct verification *verification, uint32_t index, int lane,
+                                 struct fault *fault) {
+    const struct order_clocks *clocks = &verification->clocks;
+    int own = verification->schedule->instructions[index].lane;
+    for (uint32_t at = clocks->after[index].done[lane]; at < verification->counts[lane]; at++) {
+        uint32_t other = verification->lanes[lane][at];
+        if (clocks->after[other].done[own] >= clocks->place[index]) {
+            break;
+        }
+        uint32_t before = other < index ? other : index;
+        uint32_t after = other < index ? index : other;
+        enum status status = verify_pair(verification, before, after, fault);
+        if (status != OK) {
+            return status;
         }
     }
     return OK;
 }
 
+/* Two instructions of different lanes: one of them is not on the compute lane. */
+static enum status verify_segment(struct verification *verification, const struct segment *segment,
+                                  struct fault *fault) {
+    enum status status = find_clocks(verification, segment, fault);
+    for (uint32_t i = segment->first; i < segment->end && status == OK; i++) {
+        int own = verification->schedule->instructions[i].lane;
+        for (int lane = 0; lane < own && status == OK; lane++) {
+            status = verify_beside(verification, i, lane, fault);
+        }
+    }
+    return status;
+}
+
 enum status order_verify(const struct schedule *schedule, struct region *region,
                          struct fault *fault) {
-    size_t count = (size_t)schedule->instruction_count;
     struct verification verification = {
         .schedule = schedule,
-        .after = region_alloc(region, count, sizeof(struct vector_clock)),
-        .place = region_alloc(region, count, sizeof(uint32_t)),
-        .event =
-            region_alloc(region, (size_t)schedule->event_count + 1, sizeof(struct vector_clock))};
+        .clocks = clocks_for(schedule, region),
+        .raised = region_alloc(region, (size_t)schedule->event_count + 1, sizeof(uint32_t))};
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        verification.lanes[lane] =
+            region_alloc(region, (size_t)schedule->instruction_count, sizeof(uint32_t));
+    }
     enum status status = OK;
     for (int kind = 0; kind < SEGMENT_COUNT && status == OK; kind++) {
         const struct segment *segment = &schedule->segments[kind];

@@ -131,6 +131,7 @@ struct schedule_options {
     uint64_t align;                  /* of every extent, at least ARENA_ALIGN_BYTES */
     uint64_t staging_bytes;          /* host: pieces of files on their way in or out */
     const struct sharding *sharding; /* over the ranks of a site; NULL: one rank */
+    const struct unit_table *units;  /* made for that world; NULL: by block */
 };
 
 /* Extents that the host fills or reads; EXTENT_NONE where the program has none. */
@@ -179,7 +180,10 @@ struct schedule {
     int instruction_count, instruction_capacity;
     struct extent *extents;
     int extent_count, extent_capacity;
+    const bool *frozen; /* [blueprint->param_count], from the units; NULL: all train */
     struct unit_extents *unit_extents; /* [units->unit_count] */
+    struct sharding sharding;          /* of the options; shard and replicate 1 on one rank */
+    int tallies;                       /* [world] struct rank_tally; EXTENT_NONE on one rank */
     struct host_extents host;
     uint32_t event_count;
 };
@@ -202,11 +206,28 @@ struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
 union kernel_args schedule_args_of_rank(const struct instruction *instruction,
                                         const int index[static AXIS_COUNT]);
 
+/* schedule_zero: what of a unit is split: nothing, whatever its strategy says, where the shard
+ * group is one rank. */
+struct zero_row schedule_zero(const struct schedule *schedule, int unit);
+
+/* schedule_trains: the program makes gradients of the unit and updates it. */
+bool schedule_trains(const struct schedule *schedule, int unit);
+
+/* schedule_slot: elements of a unit that each rank of the shard group owns. */
+int64_t schedule_slot(const struct schedule *schedule, int unit);
+
 /* For the stages of building. */
 int schedule_extent(struct schedule *schedule, struct extent extent);
 struct instruction *schedule_instruction(struct schedule *schedule, enum op_kind op,
                                          enum segment_kind segment, enum lane lane);
 void schedule_workspace(struct schedule *schedule, struct instruction *instruction);
 struct operand schedule_whole(const struct schedule *schedule, int extent, enum access access);
+/* Instructions listed between the two are `segment`'s. */
+void schedule_begin(struct schedule *schedule, enum segment_kind segment, int64_t repeat);
+void schedule_end(struct schedule *schedule, enum segment_kind segment);
+/* schedule_copy: on the copy lane; nothing when `from` is `to` or EXTENT_NONE. */
+void schedule_copy(struct schedule *schedule, enum segment_kind segment, int from, int to);
+/* schedule_zero_fill: an extent's bytes become 0. */
+void schedule_zero_fill(struct schedule *schedule, enum segment_kind segment, int extent);
 
 #endif

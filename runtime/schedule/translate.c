@@ -2,6 +2,8 @@
 #include "runtime/schedule/translate.h"
 
 #include "runtime/schedule/lower.h"
+#include "runtime/schedule/ranks.h"
+#include "runtime/shard/spans.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +16,10 @@ struct translation {
     struct device_inputs inputs;
     const int *caches; /* extents of the caches, by graph->caches' order */
     int *extent_of;    /* [graph->tensor_count]: extent of each tensor that owns bytes */
+    struct spans spans;
+    int *span_extent; /* [spans.gather_count]: where each is gathered, once it is listed */
+    int *params;      /* [unit_count]: where ops find a unit's params now */
+    int gathers_listed, reduces_listed, sums_listed; /* of the spans, in their order */
 };
 
 static uint64_t tensor_bytes(const struct tensor *tensor) {
@@ -81,10 +87,12 @@ static struct operand param_operand(const struct translation *translation, int t
         &schedule->units->slots[schedule->units->slot_of_param[of->param]];
     const struct unit_extents *extents = &schedule->unit_extents[slot->unit];
     uint64_t element = (uint64_t)dtype_bytes(of->dtype);
-    struct operand operand = {.extent =
-                                  of->kind == TENSOR_PARAM ? extents->params : extents->gradients,
+    int gradients = extents->local != EXTENT_NONE ? extents->local : extents->gradients;
+    struct operand operand = {.extent = of->kind == TENSOR_PARAM ? translation->params[slot->unit]
+                                                                 : gradients,
                               .offset = (uint64_t)slot->offset * element,
                               .bytes = tensor_bytes(of)};
+    ASSERT(operand.extent != EXTENT_NONE);
     ASSERT(operand.offset + operand.bytes <= schedule->extents[operand.extent].bytes);
     return operand;
 }
@@ -120,6 +128,89 @@ static void add_op(struct translation *translation, const struct op *op) {
     schedule_workspace(schedule, added);
 }
 
+/* ---- between the ranks ---- */
+
+static bool in_parts(const struct translation *translation, int unit) {
+    return translation->schedule->unit_extents[unit].local != EXTENT_NONE;
+}
+
+/* Units whose gradients are complete once op `index - 1` has run. */
+static void list_reductions(struct translation *translation, int index) {
+    const struct spans *spans = &translation->spans;
+    while (translation->reduces_listed < spans->reduce_count &&
+           spans->reduces[translation->reduces_listed].last < index) {
+        int unit = spans->reduces[translation->reduces_listed++].unit;
+        if (in_parts(translation, unit)) {
+            ranks_reduce(translation->schedule, translation->segment, unit,
+                         translation->schedule->unit_extents[unit].local);
+        }
+    }
+}
+
+static void list_sums(struct translation *translation, int index) {
+    const struct spans *spans = &translation->spans;
+    while (translation->sums_listed < translation->reduces_listed &&
+           spans->reduces[translation->sums_listed].accumulate_at <= index) {
+        int unit = spans->reduces[translation->sums_listed++].unit;
+        if (in_parts(translation, unit)) {
+            ranks_reduce_end(translation->schedule, translation->segment, unit,
+                             translation->schedule->unit_extents[unit].local);
+            ranks_accumulate(translation->schedule, translation->segment, unit);
+        }
+    }
+}
+
+static void list_gathers(struct translation *translation, int index) {
+    const struct spans *spans = &translation->spans;
+    while (translation->gathers_listed < spans->gather_count &&
+           spans->gathers[translation->gathers_listed].gather_at <= index) {
+        int span = translation->gathers_listed++;
+        translation->span_extent[span] = ranks_gather_split(
+            translation->schedule, translation->segment, spans->gathers[span].unit);
+    }
+}
+
+/* What the spans that begin with op `index` compute with, and add up in. */
+static void enter_spans(struct translation *translation, int index) {
+    struct schedule *schedule = translation->schedule;
+    const struct spans *spans = &translation->spans;
+    for (int i = 0; i < spans->gather_count; i++) {
+        if (spans->gathers[i].first == index) {
+            translation->params[spans->gathers[i].unit] = translation->span_extent[i];
+        }
+    }
+    for (int i = 0; i < spans->reduce_count; i++) {
+        int unit = spans->reduces[i].unit;
+        if (spans->reduces[i].first == index && in_parts(translation, unit)) {
+            schedule_zero_fill(schedule, translation->segment, schedule->unit_extents[unit].local);
+        }
+    }
+}
+
+static void list_between_ranks(struct translation *translation, int index) {
+    list_reductions(translation, index);
+    list_sums(translation, index);
+    list_gathers(translation, index);
+    enter_spans(translation, index);
+}
+
+static void find_spans(struct translation *translation) {
+    struct schedule *schedule = translation->schedule;
+    const struct sharding *sharding = &schedule->sharding;
+    int unit_count = schedule->units->unit_count;
+    translation->params = region_alloc(schedule->region, (size_t)unit_count, sizeof(int));
+    for (int unit = 0; unit < unit_count; unit++) {
+        translation->params[unit] = schedule->unit_extents[unit].params;
+    }
+    if (sharding->shard * sharding->replicate == 1) {
+        return;
+    }
+    spans_find(translation->graph, schedule->units, sharding, schedule->region,
+               &translation->spans);
+    translation->span_extent =
+        region_alloc(schedule->region, (size_t)translation->spans.gather_count + 1, sizeof(int));
+}
+
 void translate_graph(struct schedule *schedule, const struct graph *graph,
                      enum segment_kind segment, const struct translate_context *context) {
     struct translation translation = {.schedule = schedule,
@@ -133,7 +224,10 @@ void translate_graph(struct schedule *schedule, const struct graph *graph,
     if (graph->logits != TENSOR_NONE) {
         translation.extent_of[graph->logits] = context->logits;
     }
+    find_spans(&translation);
     for (int i = 0; i < graph->op_count; i++) {
+        list_between_ranks(&translation, i);
         add_op(&translation, &graph->ops[i]);
     }
+    list_between_ranks(&translation, graph->op_count);
 }

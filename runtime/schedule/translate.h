@@ -11,8 +11,9 @@ struct translate_context {
     int logits;        /* EXTENT_NONE unless the graph makes them */
 };
 
-/* translate_graph: append the instructions of `graph`, on the compute lane, to `segment`; extents
- * for its activations and workspaces are added on the way. */
+/* translate_graph: append the instructions of `graph`, on the compute lane, to `segment`, and
+ * around them those that gather params and reduce gradients, by the spans of the graph; extents for
+ * its activations and workspaces are added on the way. */
 void translate_graph(struct schedule *schedule, const struct graph *graph,
                      enum segment_kind segment, const struct translate_context *context);
 

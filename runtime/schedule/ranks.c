@@ -1,0 +1,183 @@
+#include "runtime/schedule/ranks.h"
+
+#include "runtime/schedule/extents.h"
+
+#include <stdio.h>
+
+static int axis_ranks(const struct schedule *schedule, enum rank_axis axis) {
+    const struct sharding *sharding = &schedule->sharding;
+    return axis == AXIS_SHARD       ? sharding->shard
+           : axis == AXIS_REPLICATE ? sharding->replicate
+                                    : sharding->shard * sharding->replicate;
+}
+
+static uint64_t bytes_of(int64_t elements, enum dtype dtype) {
+    return (uint64_t)(elements * dtype_bytes(dtype));
+}
+
+struct operand ranks_owned(const struct schedule *schedule, int unit, int extent,
+                           enum access access, enum dtype dtype) {
+    struct operand owned = schedule_whole(schedule, extent, access);
+    uint64_t slot = bytes_of(schedule_slot(schedule, unit), dtype);
+    if (owned.bytes != slot) {
+        ASSERT(owned.bytes == slot * (uint64_t)schedule->sharding.shard);
+        owned.axis = AXIS_SHARD;
+        owned.stride = slot;
+        owned.bytes = slot;
+    }
+    return owned;
+}
+
+static void add_cast(struct schedule *schedule, enum segment_kind segment, struct operand from,
+                     enum dtype from_dtype, struct operand to, enum dtype to_dtype) {
+    struct instruction *cast = schedule_instruction(schedule, OP_CAST, segment, LANE_COMPUTE);
+    from.access = ACCESS_READ;
+    to.access = ACCESS_WRITE;
+    cast->operands[0] = from;
+    cast->operands[1] = to;
+    cast->args.cast.count = (int64_t)to.bytes / dtype_bytes(to_dtype);
+    cast->args.cast.from = from_dtype;
+    cast->args.cast.to = to_dtype;
+    ASSERT(bytes_of(cast->args.cast.count, from_dtype) == from.bytes);
+}
+
+/* `slots` is the whole group's. */
+static void add_gather(struct schedule *schedule, enum segment_kind segment, enum rank_axis axis,
+                       struct operand slots, enum dtype dtype) {
+    struct instruction *gather =
+        schedule_instruction(schedule, OP_ALL_GATHER, segment, LANE_COLLECTIVE);
+    slots.access = ACCESS_UPDATE;
+    gather->operands[0] = slots;
+    gather->args.collective =
+        (struct collective_args){.axis = axis,
+                                 .wire = dtype,
+                                 .slot_bytes = slots.bytes / (uint64_t)axis_ranks(schedule, axis)};
+}
+
+int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int unit) {
+    const struct unit_extents *of = &schedule->unit_extents[unit];
+    enum dtype compute = schedule->options.compute;
+    struct unit_view master = schedule_unit_view(schedule, unit, VIEW_MASTER);
+    int gathered = extents_add_gathered(schedule, segment, unit);
+    add_cast(schedule, segment, schedule_whole(schedule, of->master, ACCESS_READ), master.dtype,
+             ranks_owned(schedule, unit, gathered, ACCESS_WRITE, compute), compute);
+    add_gather(schedule, segment, AXIS_SHARD, schedule_whole(schedule, gathered, ACCESS_UPDATE),
+               compute);
+    return gathered;
+}
+
+void ranks_gather_whole(struct schedule *schedule, enum segment_kind segment, int unit) {
+    int params = schedule->unit_extents[unit].params;
+    add_gather(schedule, segment, AXIS_SHARD, schedule_whole(schedule, params, ACCESS_UPDATE),
+               schedule->options.compute);
+}
+
+/* Own slot of `sums`, which the whole group's slots begin at: the sum over `axis`. */
+static void add_reduce(struct schedule *schedule, enum segment_kind segment, enum rank_axis axis,
+                       struct operand sums, int wire) {
+    enum dtype reduce = schedule->sharding.reduce;
+    struct operand from = sums;
+    if (wire != EXTENT_NONE) {
+        from = (struct operand){.extent = wire,
+                                .bytes = bytes_of((int64_t)(sums.bytes / sizeof(float)), reduce)};
+        add_cast(schedule, segment, sums, DTYPE_F32, from, reduce);
+    }
+    struct instruction *scatter =
+        schedule_instruction(schedule, OP_REDUCE_SCATTER, segment, LANE_COLLECTIVE);
+    from.access = ACCESS_READ;
+    sums.access = ACCESS_UPDATE;
+    scatter->operands[0] = from;
+    scatter->operands[1] = sums;
+    scatter->args.collective =
+        (struct collective_args){.axis = axis,
+                                 .wire = wire == EXTENT_NONE ? DTYPE_F32 : reduce,
+                                 .slot_bytes = from.bytes / (uint64_t)axis_ranks(schedule, axis)};
+}
+
+/* The sums of one shard group meet those of the others, then go where they are wanted. */
+static void add_second_half(struct schedule *schedule, enum segment_kind segment, int unit,
+                            int sums) {
+    const struct sharding *sharding = &schedule->sharding;
+    if (sharding->replicate > 1) {
+        struct operand own = ranks_owned(schedule, unit, sums, ACCESS_UPDATE, DTYPE_F32);
+        add_reduce(schedule, segment, AXIS_REPLICATE, own, schedule->unit_extents[unit].wire);
+        add_gather(schedule, segment, AXIS_REPLICATE, own, DTYPE_F32);
+    }
+    if (sharding->shard > 1 && !schedule_zero(schedule, unit).optimizer) {
+        add_gather(schedule, segment, AXIS_SHARD, schedule_whole(schedule, sums, ACCESS_UPDATE),
+                   DTYPE_F32);
+    }
+}
+
+/* A second cast to the wire waits for the first sum, and with it the whole compute lane: it is
+ * listed as late as can be. */
+static bool casts_twice(const struct schedule *schedule, int unit) {
+    const struct sharding *sharding = &schedule->sharding;
+    return schedule->unit_extents[unit].wire != EXTENT_NONE && sharding->shard > 1 &&
+           sharding->replicate > 1;
+}
+
+void ranks_reduce(struct schedule *schedule, enum segment_kind segment, int unit, int sums) {
+    if (schedule->sharding.shard > 1) {
+        add_reduce(schedule, segment, AXIS_SHARD, schedule_whole(schedule, sums, ACCESS_UPDATE),
+                   schedule->unit_extents[unit].wire);
+    }
+    if (!casts_twice(schedule, unit)) {
+        add_second_half(schedule, segment, unit, sums);
+    }
+}
+
+void ranks_reduce_end(struct schedule *schedule, enum segment_kind segment, int unit, int sums) {
+    int wire = schedule->unit_extents[unit].wire;
+    if (casts_twice(schedule, unit)) {
+        add_second_half(schedule, segment, unit, sums);
+    }
+    if (wire != EXTENT_NONE) {
+        struct instruction *release =
+            schedule_instruction(schedule, OP_RELEASE, segment, LANE_COMPUTE);
+        release->operands[0] = schedule_whole(schedule, wire, ACCESS_UPDATE);
+    }
+}
+
+void ranks_accumulate(struct schedule *schedule, enum segment_kind segment, int unit) {
+    const struct unit_extents *of = &schedule->unit_extents[unit];
+    struct operand total = schedule_whole(schedule, of->gradients, ACCESS_UPDATE);
+    struct operand sums = schedule_whole(schedule, of->local, ACCESS_READ);
+    if (total.bytes != sums.bytes) {
+        sums = ranks_owned(schedule, unit, of->local, ACCESS_READ, DTYPE_F32);
+    }
+    ASSERT(total.bytes == sums.bytes);
+    struct instruction *accumulate =
+        schedule_instruction(schedule, OP_ACCUMULATE, segment, LANE_COMPUTE);
+    accumulate->operands[0] = sums;
+    accumulate->operands[1] = total;
+    accumulate->args.elementwise = (struct elementwise_args){
+        .count = (int64_t)(total.bytes / sizeof(float)), .dtype = DTYPE_F32};
+}
+
+void ranks_tally_send(struct schedule *schedule, enum segment_kind segment) {
+    if (schedule->tallies == EXTENT_NONE) {
+        return;
+    }
+    struct instruction *out = schedule_instruction(schedule, OP_TALLY_OUT, segment, LANE_COMPUTE);
+    out->operands[0] = schedule_whole(schedule, schedule->host.device_scalars, ACCESS_READ);
+    out->operands[1] = (struct operand){.extent = schedule->tallies,
+                                        .access = ACCESS_WRITE,
+                                        .axis = AXIS_WORLD,
+                                        .bytes = sizeof(struct rank_tally),
+                                        .stride = sizeof(struct rank_tally)};
+    add_gather(schedule, segment, AXIS_WORLD,
+               schedule_whole(schedule, schedule->tallies, ACCESS_UPDATE), DTYPE_F32);
+}
+
+void ranks_tally_receive(struct schedule *schedule, enum segment_kind segment, unsigned parts) {
+    if (schedule->tallies == EXTENT_NONE) {
+        return;
+    }
+    struct instruction *in = schedule_instruction(schedule, OP_TALLY_IN, segment, LANE_COMPUTE);
+    in->operands[0] = schedule_whole(schedule, schedule->tallies, ACCESS_READ);
+    in->operands[1] = schedule_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
+    in->args.tally = (struct tally_args){.ranks = axis_ranks(schedule, AXIS_WORLD),
+                                         .shard = schedule->sharding.shard,
+                                         .parts = parts};
+}
