@@ -172,6 +172,10 @@ void program_connect(struct bound_program *bound, struct communicator *communica
         ASSERT(communicator->groups[axis].size == bound->ranks.size[axis]);
         ASSERT(communicator->groups[axis].index == bound->ranks.of[axis]);
     }
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        uint64_t bytes = bound->shared[space] ? bound->program->plan.peak_bytes[space] : 0;
+        ASSERT(communicator->space_bytes[space] >= bytes);
+    }
     bound->communicator = communicator;
 }
 

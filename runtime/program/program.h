@@ -89,9 +89,10 @@ MUST_CHECK enum status program_bind(const struct program *program, const struct 
                                     struct region *region, struct bound_program *bound,
                                     struct fault *fault);
 
-/* program_connect: the ranks that the collectives run between. The communicator is opened over the
- * arenas that bind reserved, with groups in the order of enum rank_axis; it stays the caller's, and
- * outlives the last run. Not needed by a program without collectives. */
+/* program_connect: the ranks that the collectives run between. The communicator has the groups of
+ * enum rank_axis, in that order, and knows every space with shared[space]: plan.peak_bytes from
+ * base[space] (fd[space] for other processes). It stays the caller's, and outlives the last run.
+ * Not needed by a program without collectives. */
 void program_connect(struct bound_program *bound, struct communicator *communicator);
 
 /* program_seal: from here on nothing of ours allocates. */

@@ -202,6 +202,7 @@ void drawn_lanes_init(struct drawn_lanes *drawn, uint64_t seed) {
     }
     assert_int_equal(program_bind(&drawn->program, &ranks, &drawn->region, &drawn->bound, &fault),
                      OK);
+    drawn->communicator.space_bytes[SPACE_DEVICE] = drawn->program.plan.peak_bytes[SPACE_DEVICE];
     program_connect(&drawn->bound, &drawn->communicator);
 }
 
