@@ -135,7 +135,9 @@ int mesh_group(const struct mesh *mesh, unsigned dims, int rank, int *ranks, int
             }
         }
         ranks[member] = mesh_rank(mesh, coordinate);
-        *index = ranks[member] == rank ? member : *index;
+        if (ranks[member] == rank) {
+            *index = member;
+        }
     }
     return count;
 }

@@ -30,9 +30,14 @@ static enum status read_frozen(const struct blueprint *blueprint,
     if (status != OK) {
         return status;
     }
+    int training = 0;
     bool *flags = region_alloc(region, (size_t)blueprint->param_count, sizeof *flags);
     for (int i = 0; i < blueprint->param_count; i++) {
         flags[i] = patterns_find(&patterns, blueprint->params[i].name) >= 0;
+        training += !flags[i];
+    }
+    if (training == 0) {
+        return fault_set(fault, STATUS_INPUT, place, "leave some out", "freezes every parameter");
     }
     *frozen = flags;
     return OK;

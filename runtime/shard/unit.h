@@ -51,7 +51,7 @@ struct unit_options {
  * limits  world >= 1
  * memory  arrays in `region`
  * errors  STATUS_INPUT: a bad wrap, a name that matches nothing (naming the nearest), names that
- *         part q, k and v of a layer; *table untouched. None with neither wrap nor frozen. */
+ *         part q, k and v of a layer, nothing left to train; *table untouched. None with neither wrap nor frozen. */
 MUST_CHECK enum status unit_table_init(const struct blueprint *blueprint,
                                        const struct unit_options *options, struct region *region,
                                        struct unit_table *table, struct fault *fault);

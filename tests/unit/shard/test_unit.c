@@ -171,19 +171,31 @@ static void frozen_parameters_form_units_of_their_own(void **state) {
     region_finish(&region);
 }
 
-static void freezing_part_of_a_product_is_refused(void **state) {
+static void freezing_part_of_a_product_or_everything_is_refused(void **state) {
     (void)state;
+    static const struct {
+        const char *frozen, *reason, *remedy;
+    } CASES[] = {
+        {"model.layers.3.self_attn.k_proj.bias", "model.layers.3.self_attn.k_proj.bias",
+         "together"},
+        {"model*", "freezes every parameter", "leave some out"},
+        {"model.layer", "matches no parameter", "skep inspect"},
+    };
     struct region region = {0};
     struct blueprint blueprint;
-    struct unit_table table;
-    struct fault fault;
     model_open("qwen2.5-0.5b", &region, &blueprint);
-    const struct unit_options options = {
-        .world = 1, .frozen = "model.layers.3.self_attn.k_proj.bias", .frozen_place = "run.yaml:3"};
-    assert_int_equal(unit_table_init(&blueprint, &options, &region, &table, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, "run.yaml:3");
-    assert_non_null(strstr(fault.reason, "model.layers.3.self_attn.k_proj.bias"));
-    assert_non_null(strstr(fault.remedy, "together"));
+    for (size_t c = 0; c < ARRAY_COUNT(CASES); c++) {
+        struct unit_table table = {.unit_count = 77};
+        struct fault fault;
+        const struct unit_options options = {
+            .world = 1, .frozen = CASES[c].frozen, .frozen_place = "run.yaml:3"};
+        assert_int_equal(unit_table_init(&blueprint, &options, &region, &table, &fault),
+                         STATUS_INPUT);
+        assert_int_equal(table.unit_count, 77);
+        assert_string_equal(fault.place, "run.yaml:3");
+        assert_non_null(strstr(fault.reason, CASES[c].reason));
+        assert_non_null(strstr(fault.remedy, CASES[c].remedy));
+    }
     region_finish(&region);
 }
 
@@ -196,7 +208,7 @@ int main(void) {
         cmocka_unit_test(a_world_only_lengthens_units_at_their_ends),
         cmocka_unit_test(shards_are_equal_slots_of_whole_granules),
         cmocka_unit_test(frozen_parameters_form_units_of_their_own),
-        cmocka_unit_test(freezing_part_of_a_product_is_refused),
+        cmocka_unit_test(freezing_part_of_a_product_or_everything_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
