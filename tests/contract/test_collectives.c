@@ -20,7 +20,7 @@ enum {
     LARGE_BYTES = 12 << 20,
 };
 
-/* Elements of a slot: none, odd, around vectors and cache lines, around the sums' blocks of 4096. */
+/* Elements of a slot: none, odd, around vectors, cache lines and the sums' blocks of 4096. */
 static const uint64_t SLOTS[] = {0, 1, 2, 3, 7, 16, 17, 63, 64, 65, 1000, 4096, 4097};
 
 /* A call of one kind with a size and a place. */
@@ -145,7 +145,7 @@ static void check_large(struct member *member, void *context) {
 }
 
 /* One of all calls, the same for all members of a group, another for each group of a layout: ranks
- * are in different kinds of calls at one time, and their memory changes as soon as a call returns. */
+ * are in different kinds of calls at one time, and their memory changes once a call returns. */
 static void check_random_call(struct member *member, struct model *model, uint64_t key) {
     int g = (int)(reference_mix(key, 1) % LAYOUT_GROUPS);
     const struct collective_group *group = &member->groups.groups[g];
