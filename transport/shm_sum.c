@@ -18,6 +18,13 @@ static void add_bf16(float *out, const float *sum, const uint16_t *next, size_t 
     }
 }
 
+static void add_both_bf16(float *out, const uint16_t *first, const uint16_t *next, size_t count) {
+#pragma GCC ivdep
+    for (size_t i = 0; i < count; i++) {
+        out[i] = bf16_to_f32(first[i]) + bf16_to_f32(next[i]);
+    }
+}
+
 static void widen_bf16(float *out, const uint16_t *bits, size_t count) {
 #pragma GCC ivdep
     for (size_t i = 0; i < count; i++) {
@@ -41,10 +48,18 @@ static void sum_block_f32(const void *const *sources, int count, size_t begin, f
 
 static void sum_block_bf16(const void *const *sources, int count, size_t begin, float *scratch,
                            float *sum, size_t elements) {
-    widen_bf16(count == 1 ? sum : scratch, (const uint16_t *)sources[0] + begin, elements);
+    const uint16_t *first = (const uint16_t *)sources[0] + begin;
+    if (count == 1) {
+        widen_bf16(sum, first, elements);
+    }
     for (int i = 1; i < count; i++) {
-        add_bf16(i == count - 1 ? sum : scratch, scratch, (const uint16_t *)sources[i] + begin,
-                 elements);
+        float *out = i == count - 1 ? sum : scratch;
+        const uint16_t *next = (const uint16_t *)sources[i] + begin;
+        if (i == 1) {
+            add_both_bf16(out, first, next, elements);
+        } else {
+            add_bf16(out, scratch, next, elements);
+        }
     }
 }
 

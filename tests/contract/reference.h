@@ -17,8 +17,8 @@ void model_finish(struct model *model);
 /* reference_mix: 64 well-mixed bits of two numbers. */
 uint64_t reference_mix(uint64_t a, uint64_t b);
 
-/* reference_fill: `bytes`, a multiple of 8, of values of `rank` under `key`: every 32-bit word is an
- * f32, and each of its halves a bf16, of magnitude 2^-12 to 2^12, so that sums in another order
+/* reference_fill: `bytes`, a multiple of 8, of values of `rank` under `key`: every 32-bit word is
+ * an f32, and each of its halves a bf16, of magnitude 2^-12 to 2^12, so that sums in another order
  * have other bits. */
 void reference_fill(unsigned char *memory, uint64_t bytes, uint64_t key, int rank);
 
