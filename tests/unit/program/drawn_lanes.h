@@ -1,8 +1,8 @@
 /* drawn_lanes: programs on all three lanes whose instructions are drawn from a seed: small buffers
  * copied, added, gathered and summed over each other, with a communicator that makes up what the
  * other ranks would have sent. */
-#ifndef SKEP_TESTS_DRAWN_LANES_H
-#define SKEP_TESTS_DRAWN_LANES_H
+#ifndef SKEP_TESTS_UNIT_PROGRAM_DRAWN_LANES_H
+#define SKEP_TESTS_UNIT_PROGRAM_DRAWN_LANES_H
 
 #include "runtime/program/program.h"
 

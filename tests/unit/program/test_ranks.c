@@ -1,0 +1,148 @@
+/* Ranks together: N ranks with different rows equal one rank with all of them; on one mesh no
+ * strategy, prefetch, recomputation or delay changes a bit. */
+#include "tests/unit/program/models.h"
+#include "tests/unit/program/team.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { VALUES_MAX = 1 << 16 };
+
+static struct team one;
+static struct team many;
+
+static const double LOSS_TOLERANCE = 1e-6;
+static const double WEIGHT_TOLERANCE = 1e-5;
+/* A key's bias shifts all scores of a query alike: its true gradient is zero, and AdamW makes steps
+ * of whatever rounding leaves. GPT-2 has it within the bias of q, k and v. */
+static const double BIAS_TOLERANCE = 1e-3;
+
+static void compare_losses(const struct team *alone, const struct team *team) {
+    for (int step = 0; step < TEAM_STEPS; step++) {
+        double wanted = alone->members[0].loss[step];
+        for (int rank = 0; rank < team->world; rank++) {
+            double found = team->members[rank].loss[step];
+            if (!(fabs(found - wanted) <= LOSS_TOLERANCE * wanted)) {
+                fail_msg("%s: rank %d, step %d: loss %.9g, one rank has %.9g",
+                         team_title(&team->of), rank, step, found, wanted);
+            }
+            assert_memory_equal(&team->members[rank].norm[step], &team->members[0].norm[step],
+                                sizeof(double));
+        }
+    }
+}
+
+static void compare_weights(const struct team *alone, const struct team *team) {
+    static float wanted[VALUES_MAX];
+    static float found[VALUES_MAX];
+    for (int i = 0; i < team->blueprint.param_count; i++) {
+        const struct param *param = &team->blueprint.params[i];
+        int64_t elements = param_elements(param);
+        double difference = 0;
+        double whole = 0;
+        assert_true(elements <= VALUES_MAX);
+        team_gather(alone, i, VIEW_MASTER, wanted);
+        team_gather(team, i, VIEW_MASTER, found);
+        for (int64_t k = 0; k < elements; k++) {
+            double d = (double)found[k] - (double)wanted[k];
+            difference += d * d;
+            whole += (double)wanted[k] * (double)wanted[k];
+        }
+        double tolerance = param->rank == 1 ? BIAS_TOLERANCE : WEIGHT_TOLERANCE;
+        if (!(sqrt(difference) <= tolerance * sqrt(whole))) {
+            fail_msg("%s: %s differs by %.3g of its length from one rank's", team_title(&team->of),
+                     param->name, sqrt(difference / whole));
+        }
+    }
+}
+
+static void expect_planned_peaks(const struct team *team) {
+    for (int rank = 0; rank < team->world; rank++) {
+        const struct bound_program *bound = &team->members[rank].bound;
+        for (int space = 0; space < SPACE_COUNT; space++) {
+            if (bound->high_water[space] != team->program.plan.peak_bytes[space]) {
+                fail_msg("%s: rank %d used %llu bytes of %s, planned are %llu",
+                         team_title(&team->of), rank, (unsigned long long)bound->high_water[space],
+                         space_name((enum space)space),
+                         (unsigned long long)team->program.plan.peak_bytes[space]);
+            }
+        }
+    }
+}
+
+static void ranks_with_rows_of_their_own_equal_one_rank_with_all(void **state) {
+    (void)state;
+    static const struct {
+        int shard, replicate;
+    } MESHES[] = {{2, 1}, {3, 1}, {4, 1}, {2, 2}, {1, 3}};
+    for (size_t m = 0; m < ARRAY_COUNT(TEST_MODELS); m++) {
+        struct team_case of = {
+            .config = TEST_MODELS[m].config, .shard = 1, .replicate = 1, .microbatch = 2};
+        team_init(&one, &of);
+        team_train(&one);
+        for (size_t mesh = m % 2; mesh < ARRAY_COUNT(MESHES); mesh += 2) {
+            of.shard = MESHES[mesh].shard;
+            of.replicate = MESHES[mesh].replicate;
+            of.zero = (int)(m + mesh) % ZERO_STAGES;
+            of.prefetch = (int)mesh % 3;
+            team_init(&many, &of);
+            team_train(&many);
+            compare_losses(&one, &many);
+            compare_weights(&one, &many);
+            expect_planned_peaks(&many);
+            team_finish(&many);
+        }
+        team_finish(&one);
+    }
+}
+
+/* What must not change a bit on the mesh of `of`. */
+static void expect_same_bits(const struct team_case *of) {
+    struct hash wanted = {0};
+    for (int variant = 0; variant < 9; variant++) {
+        struct team_case with = *of;
+        with.zero = variant % ZERO_STAGES;
+        with.prefetch = variant / 2 % 4;
+        with.live = variant % 5 == 4 ? 1 : 0;
+        with.keep_gathered = variant % 3 == 2;
+        with.recompute = (enum recompute)(variant % RECOMPUTE_COUNT);
+        with.mixed = variant == 8;
+        with.disturbance = variant % 4 == 3 ? (uint64_t)variant : 0;
+        team_init(&many, &with);
+        team_train(&many);
+        struct hash found = team_hash(&many);
+        if (variant > 0 && memcmp(&found, &wanted, sizeof found) != 0) {
+            fail_msg("%s: other bits than ZeRO 0", team_title(&with));
+        }
+        wanted = found;
+        team_finish(&many);
+    }
+}
+
+static void strategies_and_delays_change_no_bit(void **state) {
+    (void)state;
+    static const struct team_case CASES[] = {
+        {.shard = 3, .replicate = 1, .microbatch = 2},
+        {.shard = 2, .replicate = 2, .microbatch = 1, .compute = DTYPE_BF16},
+        {.shard = 2, .replicate = 1, .microbatch = 3, .reduce = DTYPE_BF16},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
+        struct team_case of = CASES[i];
+        of.config = TEST_MODELS[i % 2 == 0 ? 1 : 5].config;
+        expect_same_bits(&of);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_with_rows_of_their_own_equal_one_rank_with_all),
+        cmocka_unit_test(strategies_and_delays_change_no_bit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
