@@ -15,6 +15,7 @@ enum { TRACKED_MAX = 64, TRACKED_PATH_BYTES = 256 };
 static struct {
     enum disk_mode mode;
     int at, calls, violations, allocations;
+    int64_t read_bytes, allocated_bytes;
     bool active, can_exchange, rename_pending;
     char dirty[TRACKED_MAX][TRACKED_PATH_BYTES]; /* "" for a free row */
 } disk;
@@ -36,8 +37,16 @@ int disk_violations(void) {
     return disk.violations;
 }
 
+int64_t disk_read_bytes(void) {
+    return disk.read_bytes;
+}
+
 int disk_allocations(void) {
     return disk.allocations;
+}
+
+int64_t disk_allocated_bytes(void) {
+    return disk.allocated_bytes;
 }
 
 /* Counts a call; true when it must fail. */
@@ -147,6 +156,14 @@ ssize_t __wrap_pwrite64(int fd, const void *bytes, size_t count, off_t offset) {
     return __real_pwrite64(fd, bytes, count, offset);
 }
 
+ssize_t __real_pread64(int fd, void *bytes, size_t count, off_t offset);
+ssize_t __wrap_pread64(int fd, void *bytes, size_t count, off_t offset);
+ssize_t __wrap_pread64(int fd, void *bytes, size_t count, off_t offset) {
+    ssize_t got = __real_pread64(fd, bytes, count, offset);
+    disk.read_bytes += got > 0 ? got : 0;
+    return got;
+}
+
 int __wrap_fallocate64(int fd, int mode, off_t offset, off_t bytes);
 int __real_fallocate64(int fd, int mode, off_t offset, off_t bytes);
 int __wrap_fallocate64(int fd, int mode, off_t offset, off_t bytes) {
@@ -230,28 +247,33 @@ int __wrap_unlinkat(int fd, const char *name, int flags) {
 /* Ours stand before the C library's for the whole process, its own inner calls included. Sanitizers
  * bring theirs. */
 #ifndef __SANITIZE_ADDRESS__
+static void note_allocation(size_t bytes) {
+    disk.allocations++;
+    disk.allocated_bytes += (int64_t)bytes;
+}
+
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *memory, size_t bytes);
 void *__libc_memalign(size_t align, size_t bytes);
 
 __attribute__((visibility("default"))) void *malloc(size_t bytes) {
-    disk.allocations++;
+    note_allocation(bytes);
     return __libc_malloc(bytes);
 }
 
 __attribute__((visibility("default"))) void *calloc(size_t count, size_t bytes) {
-    disk.allocations++;
+    note_allocation(count * bytes);
     return __libc_calloc(count, bytes);
 }
 
 __attribute__((visibility("default"))) void *realloc(void *memory, size_t bytes) {
-    disk.allocations++;
+    note_allocation(bytes);
     return __libc_realloc(memory, bytes);
 }
 
 __attribute__((visibility("default"))) void *aligned_alloc(size_t align, size_t bytes) {
-    disk.allocations++;
+    note_allocation(bytes);
     return __libc_memalign(align, bytes);
 }
 #endif

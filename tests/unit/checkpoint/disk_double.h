@@ -5,6 +5,7 @@
 #define SKEP_TESTS_UNIT_CHECKPOINT_DISK_DOUBLE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum disk_mode {
     DISK_PASS,  /* count only */
@@ -25,7 +26,12 @@ int disk_end(void);
  * something not yet durable, or something was removed before that rename was durable. */
 int disk_violations(void);
 
-/* disk_allocations: calls of malloc and its kin in the whole process since disk_begin. */
+/* disk_read_bytes: read from files since disk_begin. */
+int64_t disk_read_bytes(void);
+
+/* disk_allocations: calls of malloc and its kin in the whole process since disk_begin; the bytes
+ * that they asked for. */
 int disk_allocations(void);
+int64_t disk_allocated_bytes(void);
 
 #endif

@@ -121,6 +121,37 @@ void run_clear(struct run_fixture *run) {
     run_set(run, -1);
 }
 
+static void take_part(struct run_fixture *run, int group, int64_t begin, int64_t end) {
+    int count = 0;
+    int64_t offset = 0;
+    for (int t = 0; t < RUN_TENSORS; t++) {
+        struct tensor_piece part = run->pieces[group][t];
+        int64_t elements = piece_elements(&part);
+        int64_t from = begin > offset ? begin - offset : 0;
+        int64_t to = end < offset + elements ? end - offset : elements;
+        offset += elements;
+        if (from < to) {
+            part.first = from;
+            part.count = to - from;
+            part.memory = (char *)part.memory + from * dtype_bytes(part.dtype);
+            run->parts[group][count++] = part;
+        }
+    }
+    run->groups[group].set.pieces = run->parts[group];
+    run->groups[group].set.piece_count = count;
+}
+
+void run_take_part(struct run_fixture *run, int rank, int world) {
+    for (int g = 0; g < RUN_GROUPS; g++) {
+        int64_t elements = 0;
+        for (int t = 0; t < RUN_TENSORS; t++) {
+            elements += piece_elements(&run->pieces[g][t]);
+        }
+        int64_t slot = (elements + world - 1) / world;
+        take_part(run, g, rank * slot, (rank + 1) * slot);
+    }
+}
+
 void run_open(struct run_fixture *run, struct snapshot_writer *writer) {
     if (snapshot_writer_init(&run->args, &run->region, writer, &run->fault) != OK) {
         fail_msg("%s: %s", run->fault.place, run->fault.reason);

@@ -9,7 +9,8 @@ enum { RUN_TENSORS = 3, RUN_GROUPS = 3, RUN_STAGING = STAGING_BYTES_MIN };
 struct run_fixture {
     char folder[96];
     struct tensor_spec tensors[RUN_GROUPS][RUN_TENSORS];
-    struct tensor_piece pieces[RUN_GROUPS][RUN_TENSORS];
+    struct tensor_piece pieces[RUN_GROUPS][RUN_TENSORS]; /* whole */
+    struct tensor_piece parts[RUN_GROUPS][RUN_TENSORS];  /* of run_take_part */
     struct snapshot_group groups[RUN_GROUPS];
     struct snapshot_args args;
     struct region region;
@@ -25,6 +26,10 @@ void run_finish(struct run_fixture *run);
 void run_set(struct run_fixture *run, int64_t step);
 bool run_is(const struct run_fixture *run, int64_t step);
 void run_clear(struct run_fixture *run);
+
+/* Leaves to the groups what one of several ranks holds: a group's tensors stand one behind the
+ * other, cut into equal slots. What is outside stays in `pieces`. */
+void run_take_part(struct run_fixture *run, int rank, int world);
 
 void run_open(struct run_fixture *run, struct snapshot_writer *writer);
 /* Sets the tensors and saves them; the process is sealed meanwhile. */

@@ -168,6 +168,17 @@ static void load_accepts_a_tied_head_only_when_it_is_the_embedding(void **state)
     fixture_assert_refused(
         fixture, "'lm_head.weight' differs from 'model.embed_tokens.weight' at element 0");
 
+    /* Each rank compares its own range; one that holds nothing of the embedding has none. */
+    fixture->pieces[0].first = 40;
+    fixture->pieces[0].count = 30;
+    fixture_assert_refused(
+        fixture, "'lm_head.weight' differs from 'model.embed_tokens.weight' at element 40");
+    struct tensor_piece embedding_piece = fixture->pieces[0];
+    fixture->pieces[0] = fixture->pieces[--fixture->piece_count];
+    assert_int_equal(fixture_load(fixture), OK);
+    fixture_assert_loaded(fixture);
+    fixture->pieces[fixture->piece_count++] = embedding_piece;
+
     /* Equal bytes: the head's values are written under the embedding's name and moved. */
     struct safetensors file;
     struct region region = {0};
