@@ -2,13 +2,16 @@
  *
  *   collective_bandwidth [RANKS]...      (2 and 4 by default)
  *
- * For each kind and size the median time of a call at rank 0. "alg" is the whole buffer's bytes
- * over that time; "bus" what a rank receives over it, which does not depend on the number of ranks
- * (an all-reduce: twice a gather's). GB/s are 10^9 bytes, Gb/s 10^9 bits a second. */
+ * For each kind and size the time of a call at rank 0, as the mean of calls that follow each other
+ * (a single call can look short: the peers may have begun it before): the median and the best of
+ * several such batches; rates are the best one's. "alg" is the whole buffer's bytes over that time;
+ * "bus" what a rank receives over it, which does not depend on the number of ranks (an all-reduce:
+ * twice a gather's). GB/s are 10^9 bytes, Gb/s 10^9 bits a second. */
 #include "base/clock.h"
 #include "base/text.h"
 #include "transport/shm.h"
 
+#include <asm/mman.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,11 +21,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RANKS_LIMIT = 8, REPEATS_MAX = 200, BLOB_BYTES = 4096, HUGE_PAGE_BYTES = 2 << 20 };
+enum { RANKS_LIMIT = 8, BATCHES = 9, CALLS_MIN = 6, BLOB_BYTES = 4096, HUGE_PAGE_BYTES = 2 << 20 };
 
 static const uint64_t SIZES[] = {64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
 static const uint64_t SIZE_MAX_BYTES = 64 << 20;
-static const int64_t MEASURE_NS = 300000000; /* of one row, at most REPEATS_MAX calls */
+static const int64_t BATCH_NS = 20000000;
 
 struct row {
     const char *name;
@@ -99,43 +102,54 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The median of calls that all begin together. All ranks make as many, from rank 0's first. */
-static double measure(struct communicator *communicator, const struct collective_call *call,
-                      struct seat *seat) {
-    static int64_t times[REPEATS_MAX];
-    const struct collective_call barrier = {.kind = COLLECTIVE_BARRIER};
-    int64_t counts[RANKS_LIMIT];
-    int64_t begin = clock_monotonic_ns();
-    collective_run(communicator, call);
-    collective_run(communicator, call);
-    int64_t first = (clock_monotonic_ns() - begin) / 2 + 1;
-    int64_t count = MEASURE_NS / first < REPEATS_MAX ? MEASURE_NS / first + 3 : REPEATS_MAX;
+struct result {
+    double median_us, best_us;
+};
+
+/* All ranks make as many calls as rank 0's first ones let expect. */
+static int64_t agreed_calls(int64_t first_ns, struct seat *seat) {
+    int64_t calls = BATCH_NS / first_ns;
+    int64_t all[RANKS_LIMIT];
     struct fault fault;
-    enum status status = exchange(seat, &count, sizeof count, counts, &fault);
+    calls = calls < CALLS_MIN ? CALLS_MIN : calls;
+    enum status status = exchange(seat, &calls, sizeof calls, all, &fault);
     ASSERT(status == OK);
-    count = counts[0] < REPEATS_MAX ? counts[0] : REPEATS_MAX;
-    for (int64_t i = 0; i < count; i++) {
-        collective_run(communicator, &barrier);
-        begin = clock_monotonic_ns();
-        collective_run(communicator, call);
-        times[i] = clock_monotonic_ns() - begin;
-    }
-    qsort(times, (size_t)count, sizeof *times, by_time);
-    return (double)times[count / 2] * 1e-9;
+    return all[0];
 }
 
-static void print_row(const struct row *row, uint64_t bytes, double seconds, int world) {
+static int64_t run_batch(struct communicator *communicator, const struct collective_call *call,
+                         int64_t calls) {
+    int64_t begin = clock_monotonic_ns();
+    for (int64_t i = 0; i < calls; i++) {
+        collective_run(communicator, call);
+    }
+    return (clock_monotonic_ns() - begin) / calls + 1;
+}
+
+static struct result measure(struct communicator *communicator, const struct collective_call *call,
+                             struct seat *seat) {
+    int64_t times[BATCHES];
+    int64_t calls = agreed_calls(run_batch(communicator, call, CALLS_MIN), seat);
+    for (int i = 0; i < BATCHES; i++) {
+        times[i] = run_batch(communicator, call, calls);
+    }
+    qsort(times, BATCHES, sizeof *times, by_time);
+    return (struct result){(double)times[BATCHES / 2] * 1e-3, (double)times[0] * 1e-3};
+}
+
+static void print_row(const struct row *row, uint64_t bytes, struct result result, int world) {
     char size[24];
     double received = row->kind == COLLECTIVE_BROADCAST ? 1 : (world - 1.0) / world;
     received *= row->kind == COLLECTIVE_ALL_REDUCE ? 2 : 1;
-    double algorithm = (double)bytes / seconds * 1e-9;
+    double algorithm = (double)bytes / result.best_us * 1e-3;
     if (row->kind == COLLECTIVE_BARRIER) {
-        printf("%5d  %-20s %9s %10.1f\n", world, row->name, "-", seconds * 1e6);
+        printf("%5d  %-20s %9s %10.1f %9.1f\n", world, row->name, "-", result.median_us,
+               result.best_us);
         return;
     }
-    printf("%5d  %-20s %9s %10.1f %9.2f %9.2f %9.1f %9.1f\n", world, row->name,
-           text_bytes(bytes, size), seconds * 1e6, algorithm, algorithm * received, algorithm * 8,
-           algorithm * received * 8);
+    printf("%5d  %-20s %9s %10.1f %9.1f %9.2f %9.2f %9.1f %9.1f\n", world, row->name,
+           text_bytes(bytes, size), result.median_us, result.best_us, algorithm,
+           algorithm * received, algorithm * 8, algorithm * received * 8);
     fflush(stdout);
 }
 
@@ -144,9 +158,9 @@ static void measure_rows(struct communicator *communicator, struct seat *seat) {
         bool moves = ROWS[r].kind != COLLECTIVE_BARRIER;
         for (size_t s = 0; s < (moves ? ARRAY_COUNT(SIZES) : 1); s++) {
             struct collective_call call = call_of(&ROWS[r], SIZES[s], seat->world);
-            double seconds = measure(communicator, &call, seat);
+            struct result result = measure(communicator, &call, seat);
             if (seat->rank == 0) {
-                print_row(&ROWS[r], SIZES[s], seconds, seat->world);
+                print_row(&ROWS[r], SIZES[s], result, seat->world);
             }
         }
     }
@@ -214,7 +228,8 @@ static int run_world(int world) {
 int main(int argc, char **argv) {
     static const int USUAL[] = {2, 4};
     int count = argc > 1 ? argc - 1 : (int)ARRAY_COUNT(USUAL);
-    printf("ranks  call                      size         us  alg GB/s  bus GB/s  alg Gb/s  bus "
+    printf("ranks  call                      size  median us   best us  alg GB/s  bus GB/s  alg "
+           "Gb/s  bus "
            "Gb/s\n");
     for (int i = 0; i < count; i++) {
         int64_t world = USUAL[i % (int)ARRAY_COUNT(USUAL)];
