@@ -1,11 +1,15 @@
-/* launch: which rank this process is, by what its launcher says. */
+/* launch: which rank this process is, by what its launcher says; and a launcher of our own. */
 #ifndef SKEP_TRANSPORT_LAUNCH_H
 #define SKEP_TRANSPORT_LAUNCH_H
 
 #include "transport/site.h"
 
+#include <signal.h>
+#include <stdbool.h>
+
 enum {
     LAUNCH_PARENT = -1,        /* place.rank of the process that is to start the ranks */
+    LAUNCH_GRACE_MS = 6000,    /* for the other ranks to end by themselves when one has failed */
     LAUNCH_PORT_FIRST = 20000, /* ports derived from a job's number lie below the kernel's own */
     LAUNCH_PORT_COUNT = 12000,
 };
@@ -25,5 +29,22 @@ MUST_CHECK enum status launch_place(int ranks, struct site_place *place, struct 
 /* launch_place_by: the same by any environment. */
 MUST_CHECK enum status launch_place_by(int ranks, launch_variable *variable, void *context,
                                        struct site_place *place, struct fault *fault);
+
+/* launch_children: start `ranks` copies of this program with the same arguments and wait for them.
+ * Signals SIGINT, SIGTERM, SIGHUP that a process sent are passed on, each once (see
+ * launch_is_forwarded); those of a terminal reach the children by themselves. When one ends badly
+ * the others have LAUNCH_GRACE_MS to end, then they are killed. A killed parent takes its children
+ * along (SIGTERM). The caller has no threads and has written out what it buffers.
+ * limits     2 <= ranks <= RANKS_MAX
+ * exit_code  0 when all ended well; else of the rank that failed by itself first; 4 when one was
+ *            lost; 128 + n when ranks ended by signal n after it was passed on
+ * errors     STATUS_FAILED when a rank cannot be started; those that were are ended */
+MUST_CHECK enum status launch_children(int ranks, char **arguments, int *exit_code,
+                                       struct fault *fault);
+
+/* launch_is_forwarded: did the parent pass this signal on? A signal to a whole group or control
+ * group reaches a rank twice, directly and forwarded: the number of times that someone asked is the
+ * greater of the two counts. Safe in a signal handler. */
+bool launch_is_forwarded(const siginfo_t *signal);
 
 #endif
