@@ -77,6 +77,8 @@ static void trial_init(struct trial *trial, const struct session *session, enum 
     trial->session.run = session->run;
     trial->session.blueprint = session->blueprint;
     trial->session.target = session->target;
+    trial->session.ranks = session->ranks;
+    trial->session.spread = session->spread;
     trial->purpose = purpose;
     size_t layers = (size_t)session->blueprint.layers;
     enum recompute *kinds = region_alloc(&trial->session.region, layers, sizeof *kinds);

@@ -209,19 +209,6 @@ static const char *later_place(const struct run *run, const char *first, const c
     return run_place(run, second_is ? second : first);
 }
 
-static enum status check_units(const struct run *run, struct fault *fault) {
-    bool own_units = run->units != NULL && strcmp(run->units, "block") != 0;
-    const char *key = run->replicate != 1      ? "strategy.replicate"
-                      : run->overrides != NULL ? "strategy.overrides"
-                      : own_units              ? "strategy.units"
-                                               : NULL;
-    if (key == NULL) {
-        return OK;
-    }
-    return fault_set(fault, STATUS_INPUT, run_place(run, key), "leave it at its default",
-                     "%s: one rank has nothing to replicate or to wrap differently", key);
-}
-
 static enum status check_together(const struct run *run, struct fault *fault) {
     if (run->params != run->compute) {
         return fault_set(
@@ -239,7 +226,7 @@ static enum status check_together(const struct run *run, struct fault *fault) {
                          "set strategy.offload to none",
                          "strategy.offload: \"%.80s\" is not supported", run->offload);
     }
-    return check_units(run, fault);
+    return OK;
 }
 
 /* "runs/a.yaml" gives "runs/a"; without a run file outputs go into "skep-run". */

@@ -33,6 +33,7 @@ struct run {
     int64_t seed, steps, pause_at;
     int64_t threads;                    /* 0: the target's */
     const char *target;                 /* NULL: this machine */
+    const char *frozen;                 /* names that do not train; NULL: none */
     struct path_list train, validation; /* patterns not yet expanded; count 0: unset */
     const char *data_format;
     int64_t documents; /* the token that ends a document, or DATA_NO_SEPARATOR */
@@ -49,11 +50,13 @@ struct run {
     int64_t context;
     int64_t eval_every, eval_tokens, snapshot_every, snapshot_keep;
     const char *snapshot_folder, *export, *metrics;
+    const char *trace, *trace_steps;                         /* trace NULL: none */
     uint64_t limit_device, limit_disk, limit_up, limit_down; /* 0: none */
     double stop_within_s;
     const char *swarm_name, *swarm_record;
     int64_t swarm_inner_steps, swarm_members_max, swarm_codec;
     double swarm_outer_lr, swarm_outer_momentum, swarm_quorum, swarm_shrink_after_s;
+    int64_t ranks;                   /* of the site; 0: alone, whatever the strategy says */
     int64_t longest_document;        /* tokens, when rows hold several; 0: a row is one document */
     enum recompute *layer_recompute; /* [layers], by run_check_model */
 };

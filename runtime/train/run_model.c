@@ -30,7 +30,9 @@ static enum status fill_sizes(struct run *run, const struct blueprint *blueprint
     if (context > positions) {
         return refuse_positions(run, "generate.context", context, positions, fault);
     }
-    int64_t tokens = run->batch_tokens == 0 ? sequence * run->microbatch : run->batch_tokens;
+    int64_t ranks = run->ranks < 1 ? 1 : run->ranks;
+    int64_t tokens =
+        run->batch_tokens == 0 ? sequence * run->microbatch * ranks : run->batch_tokens;
     if (tokens % sequence != 0) {
         return fault_set(fault, STATUS_INPUT, run_place(run, "batch.tokens"), NULL,
                          "batch.tokens is %lld, not a multiple of batch.sequence, %lld",

@@ -2,6 +2,7 @@
 
 #include "runtime/train/batch.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { STAGING_BYTES = 1 << 20, PREFILL_TOKENS = 64 };
@@ -9,6 +10,25 @@ enum { STAGING_BYTES = 1 << 20, PREFILL_TOKENS = 64 };
 static bool is_run_file(const char *what) {
     const char *dot = strrchr(what, '.');
     return dot != NULL && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+}
+
+/* Ranks of one machine have equal parts of its memory and threads. */
+static const struct target *share_of(const struct target *machine, int ranks,
+                                     struct region *region) {
+    struct target *share = region_alloc(region, 1, sizeof *share);
+    *share = *machine;
+    share->threads = machine->threads / ranks > 1 ? machine->threads / ranks : 1;
+    for (int i = 0; i < SPACE_COUNT; i++) {
+        struct target_space *space = &share->spaces[i];
+        char source[2 * NAME_BYTES];
+        snprintf(source, sizeof source, "%.200s, shared by %d ranks", space->capacity_source,
+                 ranks);
+        if (space->capacity_bytes > 0) {
+            space->capacity_bytes /= (uint64_t)ranks;
+            space->capacity_source = region_text(region, source);
+        }
+    }
+    return share;
 }
 
 static enum status read_target(struct session *session, struct fault *fault) {
@@ -26,7 +46,12 @@ static enum status read_target(struct session *session, struct fault *fault) {
         own->spaces[SPACE_DEVICE].capacity_source = "limits.device";
         session->target = own;
     }
+    int sharing = session->local_ranks > 0 ? session->local_ranks : session->ranks;
+    if (sharing > 1 && session->target->kind == TARGET_CPU) {
+        session->target = share_of(session->target, sharing, region);
+    }
     if (run->threads > 0) {
+        own = region_alloc(region, 1, sizeof *own);
         *own = *session->target;
         own->threads = (int)run->threads;
         session->target = own;
@@ -48,6 +73,7 @@ enum status session_read(struct session *session, const char *what, const char *
         run->model = what;
     }
     run->longest_document = session->longest_document;
+    run->ranks = session->ranks;
     if (run->model == NULL) {
         return fault_set(fault, STATUS_INPUT, run->place, "add a line such as model: ./my-model",
                          "the key \"model\" is missing");
@@ -55,6 +81,9 @@ enum status session_read(struct session *session, const char *what, const char *
     status = blueprint_open(run->model, region, &session->blueprint, session->model_folder, fault);
     if (status == OK) {
         status = run_check_model(run, &session->blueprint, region, fault);
+    }
+    if (status == OK) {
+        status = spread_read(run, &session->blueprint, region, &session->spread, fault);
     }
     return status == OK ? read_target(session, fault) : status;
 }
@@ -64,10 +93,11 @@ struct schedule_options session_options(const struct session *session, enum purp
     bool train = purpose == PURPOSE_TRAIN || purpose == PURPOSE_COMPARE;
     bool generate = purpose == PURPOSE_TRAIN || purpose == PURPOSE_GENERATE;
     int64_t rows = run->batch_tokens / run->sequence;
+    int64_t rows_at_once = run->microbatch * (session->ranks > 1 ? session->ranks : 1);
     return (struct schedule_options){
         .sequence = run->sequence,
         .microbatch = run->microbatch,
-        .accumulation = (rows + run->microbatch - 1) / run->microbatch,
+        .accumulation = (rows + rows_at_once - 1) / rows_at_once,
         .context = generate ? run->context : 0,
         .prefill = run->context < PREFILL_TOKENS ? run->context : PREFILL_TOKENS,
         .train = train,
@@ -82,6 +112,8 @@ struct schedule_options session_options(const struct session *session, enum purp
         .epsilon = (float)run->epsilon,
         .weight_decay = (float)run->weight_decay,
         .staging_bytes = STAGING_BYTES,
+        .sharding = session->ranks > 1 ? &session->spread.sharding : NULL,
+        .units = &session->spread.units,
     };
 }
 

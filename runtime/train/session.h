@@ -7,6 +7,7 @@
 #include "runtime/program/program.h"
 #include "runtime/train/data.h"
 #include "runtime/train/run.h"
+#include "runtime/train/spread.h"
 
 /* What the program must be able to do. Less asks for a smaller arena. */
 enum purpose {
@@ -25,6 +26,9 @@ struct session {
     const struct target *target;
     struct fault misfit;      /* status not OK: limits.device leaves an arena no room at all */
     int64_t longest_document; /* set before session_read when rows hold several documents */
+    int ranks;                /* of the site, set before session_read; 0: alone (run.h) */
+    int local_ranks;          /* of them on this machine, which they share; 0: all */
+    struct spread spread;
     struct program program;
     struct bound_program bound;
 };

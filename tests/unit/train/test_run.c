@@ -124,10 +124,8 @@ static void every_key_reads_back_what_it_writes(void **state) {
     (void)state;
     for (int i = 0; i < key_count(); i++) {
         const struct key *key = key_at(i);
-        bool has_one_value = strcmp(key->name, "strategy.replicate") == 0 ||
-                             (key->type == KEY_TEXT && key->choices == NULL);
-        if (has_one_value) {
-            continue; /* another value would contradict the rest, or is free text */
+        if (key->type == KEY_TEXT && key->choices == NULL) {
+            continue; /* free text */
         }
         char value[64], line[256], written[512], again[512];
         snprintf(line, sizeof line, "%s: %s\n", key->name, other_value(key, value));
@@ -367,7 +365,6 @@ static void keys_that_contradict_each_other_are_refused(void **state) {
     refused("precision: {params: bf16, compute: bf16, master: bf16}\n", "run.yaml:1:42",
             "precision.master");
     refused("strategy.offload: optimizer\n", "run.yaml:1:1", "strategy.offload");
-    refused("strategy.replicate: 2\n", "run.yaml:1:1", "replicate");
     assert_int_equal(read_text("precision: {params: bf16, compute: bf16}\n").compute, DTYPE_BF16);
     struct run run;
     assert_int_equal(override("precision.compute=bf16", &run), STATUS_INPUT);
