@@ -1,4 +1,4 @@
-/* Tests of train/spread: what strategy keys become over the ranks of a site, and what is refused. */
+/* Tests of train/spread: what strategy keys become over the ranks of a site, what is refused. */
 #include "runtime/train/session.h"
 #include "scratch.h"
 
