@@ -35,16 +35,18 @@ int64_t piece_count(const struct tensor_piece *piece) {
     return piece->count > 0 ? piece->count : piece_elements(piece);
 }
 
-/* A type's two ways, as loops that vectorise where the single conversion is inline. */
+/* A type's two ways. */
 #define CONVERSIONS(type, element)                                                                 \
-    static void type##_widen(const void *elements, int64_t count, float *values) {                 \
-        const element *from = elements;                                                            \
+    static void type##_widen(const void *restrict elements, int64_t count,                         \
+                             float *restrict values) {                                             \
+        const element *restrict from = elements;                                                   \
         for (int64_t i = 0; i < count; i++) {                                                      \
             values[i] = type##_to_f32(from[i]);                                                    \
         }                                                                                          \
     }                                                                                              \
-    static void type##_round(const float *values, int64_t count, void *elements) {                 \
-        element *to = elements;                                                                    \
+    static void type##_round(const float *restrict values, int64_t count,                          \
+                             void *restrict elements) {                                            \
+        element *restrict to = elements;                                                           \
         for (int64_t i = 0; i < count; i++) {                                                      \
             to[i] = type##_from_f32(values[i]);                                                    \
         }                                                                                          \

@@ -78,7 +78,8 @@ MUST_CHECK enum status piece_read(const struct piece_place *place, const struct 
                                   bool finite_only, const struct staging *staging,
                                   struct fault *fault);
 
-/* convert_to_f32, convert_from_f32: `count` elements of F32, BF16 or F16 to floats and back. */
+/* convert_to_f32, convert_from_f32: `count` elements of F32, BF16 or F16 to floats and back.
+ * limits  the two do not overlap */
 void convert_to_f32(enum dtype from, const void *elements, int64_t count, float *values);
 void convert_from_f32(enum dtype to, const float *values, int64_t count, void *elements);
 

@@ -33,7 +33,7 @@ struct weights_load_args {
  *          while reading: every value is finite; a tied head in the file equals the embedding where
  *          a piece of the embedding lies
  * reads    headers and the pieces' ranges (a tied head's too), each by bounded preads, never mmap
- * memory   staging; headers in a region that is freed again: some 300 bytes a tensor
+ * memory   staging; headers in a region that is freed again: below 1 KiB a tensor
  * errors   STATUS_INPUT naming file and tensor (and element); pieces may be partly filled */
 MUST_CHECK enum status weights_load(const struct weights_load_args *args, struct fault *fault);
 

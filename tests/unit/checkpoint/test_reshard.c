@@ -9,17 +9,24 @@
 #include "runtime/checkpoint/snapshot_path.h"
 #include "runtime/checkpoint/weights.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-enum { FILE_BYTES_MAX = 1 << 18, HOST_BYTES_MAX = 64 << 20, SHARD_BYTES = 1 << 13 };
+enum {
+    FILE_BYTES_MAX = 1 << 18,
+    HOST_BYTES_MAX = 64 << 20,
+    TABLE_BYTES_MAX = 1 << 20,
+    SHARD_BYTES = 1 << 13
+};
 
 static const int WORLDS[] = {1, 2, 3, 4, 8};
 
@@ -64,7 +71,7 @@ static enum status save(void *context, const struct checkpoint_site *site, struc
 /* Bytes read and memory taken are held against what the rank's ranges need. */
 static void check_frugal(const struct reshard_work *work, int64_t wanted_bytes) {
     ASSERT(disk_read_bytes() == wanted_bytes + work->head_bytes);
-    ASSERT(disk_allocated_bytes() < HOST_BYTES_MAX / 64);
+    ASSERT(disk_allocated_bytes() < TABLE_BYTES_MAX);
 }
 
 static enum status load(void *context, const struct checkpoint_site *site, struct fault *fault) {
@@ -213,6 +220,27 @@ static void any_world_loads_what_any_world_exported(void **state) {
     sharded_finish(sharded);
 }
 
+/* It lies on the last rank; the first tells of it as well. */
+static void a_weight_that_is_not_finite_fails_the_export_of_all(void **state) {
+    (void)state;
+    static char path[PATH_BYTES];
+    static struct site_outcome outcomes[SITE_RANKS_MAX];
+    struct sharded_fixture *sharded = sharded_start();
+    const struct tensor_piece *embedding = &sharded->whole[0][0];
+    int64_t last = piece_elements(embedding) - 1;
+    ((float *)embedding->memory)[last] = INFINITY;
+    snprintf(path, sizeof path, "%s/model", sharded->folder);
+    struct reshard_work work = {.sharded = sharded, .path = path, .dtype = DTYPE_BF16};
+    const struct site_work site = {3, export, &work, SITE_ANY, 0};
+    site_run(&site, outcomes);
+    site_assert_same(&site, outcomes, STATUS_FAILED);
+    assert_non_null(strstr(outcomes[0].fault.reason, "'model.embed_tokens.weight': element 739 "));
+    assert_int_equal(last, 739);
+    assert_int_equal(rmdir(sharded->folder), 0); /* neither the export nor what was begun of it */
+    assert_int_equal(mkdir(sharded->folder, 0755), 0);
+    sharded_finish(sharded);
+}
+
 /* An embedding of 512 MiB, all hole and so all zero, of which each of 64 ranks loads its part. */
 enum { HUGE_ROWS = 1 << 18, HUGE_COLUMNS = 512, HUGE_WORLD = 64 };
 
@@ -283,7 +311,7 @@ static void a_rank_streams_its_part_of_a_tensor_that_would_not_fit(void **state)
         disk_begin(DISK_PASS, 0, true);
         assert_int_equal(weights_load(&args, &fault), OK);
         assert_int_equal(disk_read_bytes(), slot * 4 + head);
-        assert_in_range(disk_allocated_bytes(), 0, HOST_BYTES_MAX);
+        assert_in_range(disk_allocated_bytes(), 0, TABLE_BYTES_MAX);
         assert_in_range(peak_bytes() - before, 0, HOST_BYTES_MAX);
         disk_end();
         assert_true(memory[0] == 0 && memory[slot / 2] == 0 && memory[slot - 1] == 0);
@@ -296,6 +324,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_world_loads_what_any_world_saved),
         cmocka_unit_test(any_world_loads_what_any_world_exported),
+        cmocka_unit_test(a_weight_that_is_not_finite_fails_the_export_of_all),
         cmocka_unit_test(a_rank_streams_its_part_of_a_tensor_that_would_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
