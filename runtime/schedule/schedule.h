@@ -17,6 +17,7 @@
 #include "runtime/model/recompute.h"
 #include "runtime/shard/strategy.h"
 #include "runtime/shard/unit.h"
+#include "runtime/shard/volumes.h"
 
 /* Straight-line pieces; the loop repeats and orders them. Every segment begins and ends with all
  * lanes joined. */
@@ -184,6 +185,7 @@ struct schedule {
     struct unit_extents *unit_extents; /* [units->unit_count] */
     struct sharding sharding;          /* of the options; shard and replicate 1 on one rank */
     int tallies;                       /* [world] struct rank_tally; EXTENT_NONE on one rank */
+    struct step_volumes volumes;       /* what a rank receives in a step, by the formulas */
     struct host_extents host;
     uint32_t event_count;
 };

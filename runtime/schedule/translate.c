@@ -209,6 +209,15 @@ static void find_spans(struct translation *translation) {
                &translation->spans);
     translation->span_extent =
         region_alloc(schedule->region, (size_t)translation->spans.gather_count + 1, sizeof(int));
+    if (translation->segment == SEGMENT_MICROBATCH) {
+        schedule->volumes = volumes_of_step(
+            &(struct volume_args){.units = schedule->units,
+                                  .sharding = sharding,
+                                  .spans = &translation->spans,
+                                  .forward_count = translation->graph->forward_count,
+                                  .accumulation = schedule->options.accumulation,
+                                  .compute = schedule->options.compute});
+    }
 }
 
 void translate_graph(struct schedule *schedule, const struct graph *graph,
