@@ -57,7 +57,8 @@ FORBIDDEN_CALLS = (
      ("runtime/cli", "base/region.c", "base/fault.c", "base/log.c", "tests", "bench")),
     (ENDING, "exit _exit quick_exit abort",
      # a second signal ends the process at once; so does a child that cannot become a rank
-     ("runtime/cli", "runtime/train/stop.c", "transport/launch_children.c", "base/region.c", "base/fault.c", "tests", "bench")),
+     ("runtime/cli", "runtime/train/stop.c", "transport/launch_children.c", "base/region.c",
+      "base/fault.c", "tests", "bench")),
     (CLOCK, "time gettimeofday clock_gettime clock", ("base/clock.c",)),
     (FILES, "fopen fdopen freopen fread fwrite fgets fscanf getline",
      ("runtime/cli", "tests", "bench")),

@@ -26,6 +26,7 @@ enum { RANKS = 3 };
 /* What a run's processes tell the test, in a file without a name that they inherit. */
 struct board {
     _Atomic int ready;   /* ranks that have met */
+    _Atomic int left;    /* rank 2 has left */
     _Atomic int asked;   /* to end well */
     _Atomic int foreign; /* other launchers' variables that a rank saw */
     _Atomic int pids[RANKS];
@@ -61,8 +62,7 @@ static void end_lost(void *context, const struct fault *fault) {
 }
 
 /* A rank: argv is {program, what, board's descriptor}. */
-static int rank_main(char **argv) {
-    struct region region = {.newest = NULL};
+static int rank_work(char **argv, struct region *region) {
     struct site_place place;
     struct site *site = NULL;
     struct fault fault;
@@ -76,7 +76,7 @@ static int rank_main(char **argv) {
     board->foreign += getenv("OMPI_COMM_WORLD_RANK") != NULL || getenv("SLURM_PROCID") != NULL;
     board->pids[own_rank] = getpid();
     watch_signals();
-    if (site_open(&place, &region, &site, &fault) != OK ||
+    if (site_open(&place, region, &site, &fault) != OK ||
         site_watch(site, end_lost, NULL, &fault) != OK ||
         site_exchange(site, &own_rank, sizeof own_rank, sum, &fault) != OK) {
         return 91;
@@ -90,17 +90,28 @@ static int rank_main(char **argv) {
         site_fail(site, &fault);
         return 3;
     }
-    if (strcmp(argv[1], "hang") == 0 && own_rank == 1) {
-        return 1; /* without a word */
-    }
     if (strcmp(argv[1], "hang") == 0 && own_rank == 2) {
         site_leave(site); /* so that nothing tells it to end */
+        board->left = 1;
+    }
+    if (strcmp(argv[1], "hang") == 0 && own_rank == 1) {
+        while (!board->left) {
+            wait_ms(1);
+        }
+        return 1; /* without a word */
     }
     while (!board->asked) {
         wait_ms(1);
     }
     site_leave(site);
     return 0;
+}
+
+static int rank_main(char **argv) {
+    struct region region = {.newest = NULL};
+    int code = rank_work(argv, &region);
+    region_finish(&region);
+    return code;
 }
 
 /* One run of RANKS ranks under a parent process. */
