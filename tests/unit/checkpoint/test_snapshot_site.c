@@ -8,12 +8,18 @@
 #include "runtime/checkpoint/folder.h"
 #include "runtime/checkpoint/snapshot_path.h"
 
+#include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -211,6 +217,67 @@ static void a_file_that_may_not_grow_is_a_full_disk_on_every_rank(void **state) 
     }
 }
 
+static bool tell_kernel(const char *path, const char *text) {
+    int fd = open(path, O_WRONLY);
+    bool told = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return told;
+}
+
+/* From here the process has mounts of its own; false where that is not allowed. */
+static bool leave_the_mounts(void) {
+    char user[32];
+    char group[32];
+    snprintf(user, sizeof user, "0 %u 1", (unsigned)getuid());
+    snprintf(group, sizeof group, "0 %u 1", (unsigned)getgid());
+    return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+           tell_kernel("/proc/self/setgroups", "deny") && tell_kernel("/proc/self/uid_map", user) &&
+           tell_kernel("/proc/self/gid_map", group);
+}
+
+/* A file system of so many pages, two snapshots of four small files, and a third. False when it
+ * cannot be had. */
+static bool fill_disk(int pages) {
+    struct run_fixture *run = run_start(2);
+    static char place[PATH_BYTES];
+    char size[32];
+    file_folder_of(run->folder, place, sizeof place);
+    snprintf(size, sizeof size, "size=%dk", pages * 4);
+    bool mounted = mount("tmpfs", place, "tmpfs", 0, size) == 0;
+    if (mounted) {
+        struct snapshot_writer writer;
+        struct save_work work = {.run = run, .rank = SITE_ANY};
+        const struct site_work site = {WORLD, save, &work, SITE_ANY, 0};
+        struct site_outcome outcomes[SITE_RANKS_MAX];
+        run_open(run, &writer);
+        assert_int_equal(run_save(run, &writer, 1), OK);
+        assert_int_equal(run_save(run, &writer, OLD_STEP), OK);
+        site_run(&site, outcomes);
+        site_assert_same(&site, outcomes, pages < 12 ? STATUS_FIT : OK);
+        assert_nothing_beside(run);
+        assert_int_equal(run_newest(run), pages < 12 ? OLD_STEP : NEW_STEP);
+        assert_int_equal(umount2(place, MNT_DETACH), 0);
+    }
+    assert_int_equal(mkdir(run->folder, 0755), 0);
+    run_finish(run);
+    return mounted;
+}
+
+/* The last test: its process does not come back to the mounts of the others. */
+static void a_full_disk_is_one_on_every_rank(void **state) {
+    (void)state;
+    if (sysconf(_SC_PAGESIZE) != 4096 || !leave_the_mounts()) {
+        skip();
+    }
+    for (int pages = 8; pages <= 12; pages++) {
+        if (!fill_disk(pages)) {
+            skip();
+        }
+    }
+}
+
 static void a_leader_that_holds_nothing_leads(void **state) {
     (void)state;
     for (int world = 2; world <= SITE_RANKS_MAX; world += 3) {
@@ -233,6 +300,7 @@ int main(void) {
         cmocka_unit_test(the_death_of_any_rank_leaves_the_old_or_the_new_state),
         cmocka_unit_test(a_file_that_may_not_grow_is_a_full_disk_on_every_rank),
         cmocka_unit_test(a_leader_that_holds_nothing_leads),
+        cmocka_unit_test(a_full_disk_is_one_on_every_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
