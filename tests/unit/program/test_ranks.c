@@ -139,10 +139,32 @@ static void strategies_and_delays_change_no_bit(void **state) {
     }
 }
 
+static void *run_alone(void *argument) {
+    struct team_member *member = argument;
+    for (int kind = SEGMENT_BEGIN; kind <= SEGMENT_FINISH; kind++) {
+        program_run(&member->bound, (enum segment_kind)kind);
+    }
+    return NULL;
+}
+
+/* The other rank never comes: only the abort ends the calls, those to come too. */
+static void lanes_run_through_once_the_communicator_is_aborted(void **state) {
+    (void)state;
+    const struct team_case of = {
+        .config = TEST_MODELS[0].config, .shard = 2, .replicate = 1, .zero = 3, .microbatch = 1};
+    pthread_t thread;
+    team_init(&many, &of);
+    assert_int_equal(pthread_create(&thread, NULL, run_alone, &many.members[0]), 0);
+    communicator_abort(&many.members[0].communicator);
+    pthread_join(thread, NULL);
+    team_finish(&many);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_with_rows_of_their_own_equal_one_rank_with_all),
         cmocka_unit_test(strategies_and_delays_change_no_bit),
+        cmocka_unit_test(lanes_run_through_once_the_communicator_is_aborted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
