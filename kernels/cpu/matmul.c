@@ -31,7 +31,7 @@ static void pack_bf16(const struct matmul_pack *pack) {
     }
 }
 
-static void write_row(const struct matmul_tile *tile, int row, const float *values) {
+void matmul_write_row(const struct matmul_tile *tile, int row, const float *values) {
     for (int j = 0; j < tile->columns; j++) {
         float value = values[j];
         if (tile->bias != NULL) {
@@ -63,7 +63,7 @@ static void tile_run(const struct matmul_tile *tile) {
         b_step += tile->b_stride;
     }
     for (int i = 0; i < tile->rows; i++) {
-        write_row(tile, i, sums[i]);
+        matmul_write_row(tile, i, sums[i]);
     }
 }
 

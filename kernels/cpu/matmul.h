@@ -55,6 +55,10 @@ struct matmul_kernels {
     struct matmul_kernel f32, bf16;
 };
 
+/* matmul_write_row: the end of a tile in plain C: bias and sum are added to `values` [columns],
+ * which are stored as row `row`. */
+void matmul_write_row(const struct matmul_tile *tile, int row, const float *values);
+
 /* matmul_kernels_init: plain C in every slot, then overlays up to `level`. */
 void matmul_kernels_init(struct matmul_kernels *kernels, enum cpu_level level);
 

@@ -1,12 +1,14 @@
 /* matmul kernels for AVX2 with FMA: 6 x 16 tiles; bf16 becomes fp32 while it is packed. */
-#include "base/check.h"
 #include "kernels/cpu/matmul.h"
 
 #include <immintrin.h>
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 8, TILE_ROWS = 6, TILE_VECTORS = 2, TILE_COLUMNS = LANES * TILE_VECTORS };
+#define MATMUL_TILES SIX_TILES
+
+typedef __m256 tile_vector;
+enum { LANES = 8, TILE_ROWS = 6, TILE_VECTORS = 2 };
 
 /* All bits in the first `count` of 8 lanes; none when count <= 0. */
 ALWAYS_INLINE __m256i lane_mask(int64_t count) {
@@ -152,28 +154,24 @@ ALWAYS_INLINE void write_vector(const struct matmul_tile *tile, int row, int vec
     }
 }
 
-/* Unrolled for `rows`, so that all sums stay in registers: 12 of them, 2 of b, 1 or 2 of a. */
-ALWAYS_INLINE void tile_rows(const struct matmul_tile *tile, const int rows) {
-    __m256 sums[TILE_ROWS][TILE_VECTORS];
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; i++) {
-        sums[i][0] = _mm256_setzero_ps();
-        sums[i][1] = _mm256_setzero_ps();
-    }
-    const float *a = tile->a;
-    const char *b = tile->b;
-    for (int64_t step = tile->steps; step != 0; step--) {
-        __m256 b0 = _mm256_loadu_ps((const float *)(const void *)b);
-        __m256 b1 = _mm256_loadu_ps((const float *)(const void *)b + LANES);
-#pragma GCC unroll 6
-        for (int i = 0; i < rows; i++) {
-            __m256 a_row = _mm256_broadcast_ss(a + i);
-            sums[i][0] = _mm256_fmadd_ps(a_row, b0, sums[i][0]);
-            sums[i][1] = _mm256_fmadd_ps(a_row, b1, sums[i][1]);
-        }
-        a += rows;
-        b += tile->b_stride;
-    }
+ALWAYS_INLINE tile_vector tile_zero(void) {
+    return _mm256_setzero_ps();
+}
+
+ALWAYS_INLINE tile_vector tile_all(const float *from) {
+    return _mm256_broadcast_ss(from);
+}
+
+ALWAYS_INLINE tile_vector tile_load(const float *from) {
+    return _mm256_loadu_ps(from);
+}
+
+ALWAYS_INLINE tile_vector tile_step(tile_vector sum, tile_vector a, tile_vector b) {
+    return _mm256_fmadd_ps(a, b, sum);
+}
+
+ALWAYS_INLINE void tile_write(const struct matmul_tile *tile, const int rows,
+                              tile_vector sums[TILE_ROWS][TILE_VECTORS]) {
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
         write_vector(tile, i, 0, sums[i][0]);
@@ -181,34 +179,11 @@ ALWAYS_INLINE void tile_rows(const struct matmul_tile *tile, const int rows) {
     }
 }
 
-#define TILE_OF(rows)                                                                              \
-    static void tile_##rows(const struct matmul_tile *tile) {                                      \
-        tile_rows(tile, rows);                                                                     \
-    }
-TILE_OF(1)
-TILE_OF(2)
-TILE_OF(3)
-TILE_OF(4)
-TILE_OF(5)
-TILE_OF(6)
-#undef TILE_OF
-
-static void tile_run(const struct matmul_tile *tile) {
-    static void (*const tiles[TILE_ROWS])(const struct matmul_tile *tile) = {
-        tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
-    ASSERT(tile->rows >= 1 && tile->rows <= TILE_ROWS);
-    tiles[tile->rows - 1](tile);
-}
+#include "kernels/cpu/matmul_tiles.h"
 
 void matmul_kernels_init_avx2(struct matmul_kernels *kernels) {
-    kernels->f32 = (struct matmul_kernel){
-        .rows = TILE_ROWS,
-        .columns = TILE_COLUMNS,
-        .group = 1,
-        .packed_bytes = sizeof(float),
-        .pack = pack_f32,
-        .tile = tile_run,
-    };
-    kernels->bf16 = kernels->f32;
+    tiles_into(&kernels->f32);
+    tiles_into(&kernels->bf16);
+    kernels->f32.pack = pack_f32;
     kernels->bf16.pack = pack_bf16;
 }

@@ -99,14 +99,8 @@ static void pack_bf16(const struct matmul_pack *pack) {
 }
 
 void matmul_kernels_init_avx512(struct matmul_kernels *kernels) {
-    kernels->f32 = (struct matmul_kernel){
-        .rows = TILE_ROWS,
-        .columns = TILE_COLUMNS,
-        .group = 1,
-        .packed_bytes = sizeof(float),
-        .pack = pack_f32,
-        .tile = tile_run,
-    };
-    kernels->bf16 = kernels->f32;
+    tiles_into(&kernels->f32);
+    tiles_into(&kernels->bf16);
+    kernels->f32.pack = pack_f32;
     kernels->bf16.pack = pack_bf16;
 }

@@ -1,10 +1,9 @@
-/* matmul_avx512: what the fp32 and the bf16 variants for AVX-512 share: the order of the tile's
- * loop, the way its sums are written, and the turning of 16 x 16 words.
+/* matmul_avx512: what the fp32 and the bf16 variants for AVX-512 share: their tiles, the
+ * way sums are written, and the turning of 16 x 16 words.
  * The including file defines MATMUL_STEP(sum, a, b): sum + a * b over one step. */
 #ifndef SKEP_KERNELS_CPU_X86_MATMUL_AVX512_H
 #define SKEP_KERNELS_CPU_X86_MATMUL_AVX512_H
 
-#include "base/check.h"
 #include "kernels/cpu/matmul.h"
 
 #include <immintrin.h>
@@ -15,7 +14,10 @@
  * driver comes to them after it has packed as many rows of the panels beside this one. */
 enum { AHEAD = 64 };
 
-enum { LANES = 16, TILE_ROWS = 14, TILE_VECTORS = 2, TILE_COLUMNS = LANES * TILE_VECTORS };
+#define MATMUL_TILES FOURTEEN_TILES
+
+typedef __m512 tile_vector;
+enum { LANES = 16, TILE_ROWS = 14, TILE_VECTORS = 2 };
 
 /* The first `count` of 16 lanes; none when count <= 0. */
 ALWAYS_INLINE __mmask16 lane_mask(int64_t count) {
@@ -134,48 +136,24 @@ ALWAYS_INLINE void write_vector(const struct tile_end *end, int row, int vector,
     }
 }
 
-/* C's lines come from memory while the sums are made. */
-ALWAYS_INLINE void prefetch_out(const struct matmul_tile *tile, int rows) {
-    int64_t bytes = tile->dtype_out == DTYPE_F32 ? 4 : 2;
-    for (int i = 0; i < rows; i++) {
-        const char *row = (const char *)tile->out + i * tile->out_stride * bytes;
-        __builtin_prefetch(row, 1);
-        __builtin_prefetch(row + tile->columns * bytes - 1, 1);
-    }
+ALWAYS_INLINE tile_vector tile_zero(void) {
+    return _mm512_setzero_ps();
 }
 
-/* Unrolled for `rows`, so that all sums stay in registers: 28 of them, 2 of b, 1 or 2 of a. */
-ALWAYS_INLINE void tile_rows(const struct matmul_tile *tile, const int rows) {
-    __m512 sums[TILE_ROWS][TILE_VECTORS];
-#pragma GCC unroll 14
-    for (int i = 0; i < rows; i++) {
-        sums[i][0] = _mm512_setzero_ps();
-        sums[i][1] = _mm512_setzero_ps();
-    }
-    prefetch_out(tile, rows);
-    const float *a = tile->a;
-    const char *b = tile->b;
-    int64_t b_stride = tile->b_stride;
-    uintptr_t ahead = (uintptr_t)tile->ahead;
-    uintptr_t ahead_stride = (uintptr_t)tile->ahead_stride;
-    int64_t burst;
-    for (int64_t left = tile->steps; left != 0; left -= burst) {
-        burst = left < MATMUL_AHEAD_STEPS ? left : MATMUL_AHEAD_STEPS;
-        _mm_prefetch((const char *)ahead, _MM_HINT_T1);
-        ahead += ahead_stride;
-        for (int64_t step = 0; step < burst; step++) {
-            __m512 b0 = _mm512_loadu_ps(b);
-            __m512 b1 = _mm512_loadu_ps(b + sizeof(__m512));
-#pragma GCC unroll 14
-            for (int i = 0; i < rows; i++) {
-                __m512 a_row = _mm512_set1_ps(a[i]);
-                sums[i][0] = MATMUL_STEP(sums[i][0], a_row, b0);
-                sums[i][1] = MATMUL_STEP(sums[i][1], a_row, b1);
-            }
-            a += rows;
-            b += b_stride;
-        }
-    }
+ALWAYS_INLINE tile_vector tile_all(const float *from) {
+    return _mm512_set1_ps(*from);
+}
+
+ALWAYS_INLINE tile_vector tile_load(const float *from) {
+    return _mm512_loadu_ps(from);
+}
+
+ALWAYS_INLINE tile_vector tile_step(tile_vector sum, tile_vector a, tile_vector b) {
+    return MATMUL_STEP(sum, a, b);
+}
+
+ALWAYS_INLINE void tile_write(const struct matmul_tile *tile, const int rows,
+                              tile_vector sums[TILE_ROWS][TILE_VECTORS]) {
     const struct tile_end end = tile_end_of(tile);
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++) {
@@ -184,32 +162,6 @@ ALWAYS_INLINE void tile_rows(const struct matmul_tile *tile, const int rows) {
     }
 }
 
-#define TILE_OF(rows)                                                                              \
-    static void tile_##rows(const struct matmul_tile *tile) {                                      \
-        tile_rows(tile, rows);                                                                     \
-    }
-TILE_OF(1)
-TILE_OF(2)
-TILE_OF(3)
-TILE_OF(4)
-TILE_OF(5)
-TILE_OF(6)
-TILE_OF(7)
-TILE_OF(8)
-TILE_OF(9)
-TILE_OF(10)
-TILE_OF(11)
-TILE_OF(12)
-TILE_OF(13)
-TILE_OF(14)
-#undef TILE_OF
-
-static void tile_run(const struct matmul_tile *tile) {
-    static void (*const tiles[TILE_ROWS])(const struct matmul_tile *tile) = {
-        tile_1, tile_2, tile_3,  tile_4,  tile_5,  tile_6,  tile_7,
-        tile_8, tile_9, tile_10, tile_11, tile_12, tile_13, tile_14};
-    ASSERT(tile->rows >= 1 && tile->rows <= TILE_ROWS);
-    tiles[tile->rows - 1](tile);
-}
+#include "kernels/cpu/matmul_tiles.h"
 
 #endif

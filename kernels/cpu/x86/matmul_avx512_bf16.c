@@ -92,12 +92,8 @@ static void pack_pairs(const struct matmul_pack *pack) {
 }
 
 void matmul_kernels_init_avx512_bf16(struct matmul_kernels *kernels) {
-    kernels->bf16 = (struct matmul_kernel){
-        .rows = TILE_ROWS,
-        .columns = TILE_COLUMNS,
-        .group = PAIR,
-        .packed_bytes = sizeof(uint16_t),
-        .pack = pack_pairs,
-        .tile = tile_run,
-    };
+    tiles_into(&kernels->bf16);
+    kernels->bf16.group = PAIR;
+    kernels->bf16.packed_bytes = sizeof(uint16_t);
+    kernels->bf16.pack = pack_pairs;
 }
