@@ -373,11 +373,24 @@ static enum status place_by_slurm(const struct environment *environment, struct 
     return status != OK ? status : read_slurm_port(environment, place, fault);
 }
 
+/* A batch script that was submitted from inside a step inherits that step's variables; but those
+ * that Slurm sets anew show a single task, where the step had several. */
+static bool is_step_inherited(const struct environment *environment) {
+    const char *here = value_of(environment, "SLURM_GTIDS"); /* "3,4": this node's tasks */
+    const char *list = value_of(environment, "SLURM_STEP_TASKS_PER_NODE");
+    const char *node = value_of(environment, "SLURM_NODEID");
+    int64_t index = 0;
+    int64_t tasks = 1;
+    return here != NULL && strchr(here, ',') == NULL && list != NULL && node != NULL &&
+           text_parse_i64(node, &index) && tasks_on_node(list, index, &tasks) && tasks > 1;
+}
+
 static bool is_srun_step(const struct environment *environment) {
     const char *step = value_of(environment, "SLURM_STEP_ID");
     int64_t number = 0;
     return step != NULL && value_of(environment, "SLURM_PROCID") != NULL &&
-           !(text_parse_i64(step, &number) && number >= SLURM_STEP_SPECIAL);
+           !(text_parse_i64(step, &number) && number >= SLURM_STEP_SPECIAL) &&
+           !is_step_inherited(environment);
 }
 
 static bool is_child(const struct environment *environment, int ranks) {

@@ -2,6 +2,7 @@
 #include "transport/launch.h"
 
 #include "base/hash.h"
+#include "words.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,24 +15,6 @@
 #include <cmocka.h>
 
 enum { DERIVED = -1 }; /* a port between LAUNCH_PORT_FIRST and its last */
-
-/* "NAME=value NAME=value", looked up as an environment is: a value stays while others are read. */
-static const char *look_up(void *context, const char *name) {
-    static char values[64][320];
-    static unsigned newest;
-    char *value = values[newest % ARRAY_COUNT(values)];
-    size_t length = strlen(name);
-    for (const char *at = context; *at != '\0'; at += strspn(at, " ")) {
-        size_t word = strcspn(at, " ");
-        if (word > length && at[length] == '=' && strncmp(at, name, length) == 0) {
-            snprintf(value, sizeof values[0], "%.*s", (int)(word - length - 1), at + length + 1);
-            newest++;
-            return value;
-        }
-        at += word;
-    }
-    return NULL;
-}
 
 struct good_case {
     const char *environment;
@@ -142,7 +125,7 @@ static void launchers_are_understood(void **state) {
         const struct good_case *row = &GOOD[i];
         struct site_place place;
         struct fault fault = {.reason = ""};
-        enum status status = launch_place_by(row->flag, look_up,
+        enum status status = launch_place_by(row->flag, words_variable,
                                              (void *)(uintptr_t)row->environment, &place, &fault);
         if (status != OK) {
             fail_msg("case %zu (%s): %s: %s", i, row->environment, fault.place, fault.reason);
@@ -229,8 +212,8 @@ static void broken_environments_are_named_and_leave_the_place_untouched(void **s
         memset(&place, 0x5a, sizeof place);
         memcpy(&before, &place, sizeof place);
         struct fault fault = {.place = "", .reason = ""};
-        enum status status =
-            launch_place_by(0, look_up, (void *)(uintptr_t)BAD[i].environment, &place, &fault);
+        enum status status = launch_place_by(0, words_variable,
+                                             (void *)(uintptr_t)BAD[i].environment, &place, &fault);
         if (status != STATUS_INPUT || strcmp(fault.place, BAD[i].place) != 0 ||
             strstr(fault.reason, BAD[i].reason) == NULL) {
             fail_msg("case %zu (%s): status %d, %s: %s", i, BAD[i].environment, (int)status,
@@ -252,7 +235,8 @@ static void derived_ports_are_equal_in_a_job_and_differ_between_jobs(void **stat
     for (size_t i = 0; i < ARRAY_COUNT(STEPS); i++) {
         struct fault fault;
         assert_int_equal(
-            launch_place_by(0, look_up, (void *)(uintptr_t)STEPS[i], &places[i], &fault), OK);
+            launch_place_by(0, words_variable, (void *)(uintptr_t)STEPS[i], &places[i], &fault),
+            OK);
     }
     assert_int_equal(places[0].port, places[1].port);
     assert_true(places[0].job == places[1].job);
@@ -277,7 +261,7 @@ static void addresses_too_long_for_a_place_are_refused(void **state) {
     for (int length = 255; length <= 256; length++) {
         snprintf(environment, sizeof environment,
                  "RANK=0 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=%.*s", length, name);
-        enum status status = launch_place_by(0, look_up, environment, &place, &fault);
+        enum status status = launch_place_by(0, words_variable, environment, &place, &fault);
         assert_int_equal(status, length == 255 ? OK : STATUS_INPUT);
         assert_string_equal(length == 255 ? "MASTER_ADDR" : fault.place, "MASTER_ADDR");
     }
