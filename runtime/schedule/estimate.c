@@ -1,9 +1,8 @@
 #include "runtime/schedule/estimate.h"
 
-#include <string.h>
-
 const char *bound_name(enum bound_by bound) {
-    static const char *const NAMES[BOUND_COUNT] = {"arithmetic", "memory bandwidth", "host link"};
+    static const char *const NAMES[BOUND_COUNT] = {"arithmetic", "memory bandwidth", "host link",
+                                                   "peer link"};
     ASSERT(bound < BOUND_COUNT);
     return NAMES[bound];
 }
@@ -79,16 +78,28 @@ struct cost {
     enum bound_by bound;
 };
 
-static struct cost instruction_cost(const struct schedule *schedule, const struct target *target,
-                                    const struct instruction *instruction) {
+/* What arrives from the other ranks of the group. A target without links between its ranks moves
+ * it through memory. */
+static struct cost collective_cost(const struct schedule *schedule, const struct target *target,
+                                   const struct collective_args *args) {
+    bool linked = target->peer_link_bandwidth.value > 0;
+    double speed = linked ? target->peer_link_bandwidth.value * target->link_efficiency.value
+                          : target->memory_bandwidth.value * target->memory_efficiency.value;
+    int others = schedule_ranks(schedule, args->axis) - 1;
+    double bytes = (double)args->slot_bytes * (double)others;
+    return (struct cost){.seconds = bytes / speed, .bytes = bytes, .bound = BOUND_PEERS};
+}
+
+static struct cost copy_cost(const struct target *target, int64_t count) {
+    double speed = target->host_link_bandwidth.value * target->link_efficiency.value;
+    return (struct cost){
+        .seconds = (double)count / speed, .bytes = 2 * (double)count, .bound = BOUND_LINK};
+}
+
+static struct cost kernel_cost(const struct schedule *schedule, const struct target *target,
+                               const struct instruction *instruction) {
     struct cost cost = {.flops = instruction_flops(instruction, schedule->options.context),
                         .bytes = instruction_bytes(instruction)};
-    if (instruction->op == OP_COPY) {
-        cost.bound = BOUND_LINK;
-        cost.seconds = (double)instruction->args.count /
-                       (target->host_link_bandwidth.value * target->link_efficiency.value);
-        return cost;
-    }
     double arithmetic = cost.flops / peak_flops(schedule, target);
     double memory = cost.bytes / (target->memory_bandwidth.value * target->memory_efficiency.value);
     cost.bound = arithmetic > memory ? BOUND_COMPUTE : BOUND_MEMORY;
@@ -96,34 +107,112 @@ static struct cost instruction_cost(const struct schedule *schedule, const struc
     return cost;
 }
 
+static struct cost instruction_cost(const struct schedule *schedule, const struct target *target,
+                                    const struct instruction *instruction) {
+    switch (instruction->op) {
+    case OP_HOST:
+    case OP_RELEASE:
+        return (struct cost){.seconds = 0}; /* nothing runs */
+    case OP_COPY:
+        return copy_cost(target, instruction->args.count);
+    case OP_ALL_GATHER:
+    case OP_REDUCE_SCATTER:
+        return collective_cost(schedule, target, &instruction->args.collective);
+    default:
+        return kernel_cost(schedule, target, instruction);
+    }
+}
+
+/* ---- the simulation ---- */
+
+struct interval {
+    double begin, end;
+};
+
+/* When each instruction of a segment runs, in the order of its lane. */
+struct timeline {
+    struct interval *lanes[LANE_COUNT];
+    int counts[LANE_COUNT];
+    double *raised; /* per event: when */
+};
+
+static struct timeline timeline_for(const struct schedule *schedule, const struct segment *segment,
+                                    struct region *region) {
+    size_t count = segment->end - segment->first + 1;
+    struct timeline timeline = {
+        .raised = region_alloc(region, (size_t)schedule->event_count + 1, sizeof(double))};
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        timeline.lanes[lane] = region_alloc(region, count, sizeof(struct interval));
+    }
+    return timeline;
+}
+
+static double lane_end(const struct timeline *timeline, int lane) {
+    int count = timeline->counts[lane];
+    return count == 0 ? 0 : timeline->lanes[lane][count - 1].end;
+}
+
+static void take(struct timeline *timeline, const struct instruction *instruction, double seconds) {
+    int lane = instruction->lane;
+    double begin = lane_end(timeline, lane);
+    for (int k = 0; k < WAITS_MAX; k++) {
+        uint32_t event = instruction->waits[k];
+        double raised = event == EVENT_NONE ? 0 : timeline->raised[event];
+        begin = raised > begin ? raised : begin;
+    }
+    double end = begin + seconds;
+    timeline->lanes[lane][timeline->counts[lane]++] = (struct interval){begin, end};
+    if (instruction->signal != EVENT_NONE) {
+        timeline->raised[instruction->signal] = end;
+    }
+}
+
+/* How long two lanes are at work at once. */
+static double overlap(const struct timeline *timeline, enum lane a, enum lane b) {
+    double sum = 0;
+    int i = 0;
+    int j = 0;
+    while (i < timeline->counts[a] && j < timeline->counts[b]) {
+        struct interval x = timeline->lanes[a][i];
+        struct interval y = timeline->lanes[b][j];
+        double begin = x.begin > y.begin ? x.begin : y.begin;
+        double end = x.end < y.end ? x.end : y.end;
+        sum += end > begin ? end - begin : 0;
+        i += x.end <= y.end;
+        j += x.end > y.end;
+    }
+    return sum;
+}
+
 struct segment_estimate estimate_segment(const struct schedule *schedule,
                                          const struct target *target, enum segment_kind kind) {
-    struct segment_estimate estimate = {.seconds = 0};
     const struct segment *segment = &schedule->segments[kind];
-    double lane_time[LANE_COUNT] = {0};
+    struct segment_estimate estimate = {.seconds = 0};
+    struct region scratch = {0};
+    struct timeline timeline = timeline_for(schedule, segment, &scratch);
     for (uint32_t i = segment->first; i < segment->end; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
         struct cost cost = instruction_cost(schedule, target, instruction);
-        double begin = lane_time[instruction->lane];
-        /* A waited-for event belongs to the latest earlier instruction of the other lane that
-         * signalled it; lanes are few, so the other lane's time so far is a tight bound. */
-        for (int lane = 0; instruction->waits[0] != EVENT_NONE && lane < LANE_COUNT; lane++) {
-            begin = lane_time[lane] > begin ? lane_time[lane] : begin;
-        }
-        lane_time[instruction->lane] = begin + cost.seconds;
+        take(&timeline, instruction, cost.seconds);
         estimate.seconds_bound[cost.bound] += cost.seconds;
         estimate.flops += cost.flops;
         estimate.bytes += cost.bytes;
+        estimate.collective_seconds += instruction->lane == LANE_COLLECTIVE ? cost.seconds : 0;
     }
     for (int lane = 0; lane < LANE_COUNT; lane++) {
-        estimate.seconds = lane_time[lane] > estimate.seconds ? lane_time[lane] : estimate.seconds;
+        double end = lane_end(&timeline, lane);
+        estimate.seconds = end > estimate.seconds ? end : estimate.seconds;
     }
+    estimate.hidden_seconds = overlap(&timeline, LANE_COMPUTE, LANE_COLLECTIVE);
+    region_finish(&scratch);
     return estimate;
 }
 
 static void add_times(struct segment_estimate *sum, const struct segment_estimate *part,
                       double times) {
     sum->seconds += times * part->seconds;
+    sum->collective_seconds += times * part->collective_seconds;
+    sum->hidden_seconds += times * part->hidden_seconds;
     sum->flops += times * part->flops;
     sum->bytes += times * part->bytes;
     for (int bound = 0; bound < BOUND_COUNT; bound++) {

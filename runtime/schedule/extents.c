@@ -12,6 +12,15 @@ int schedule_named_extent(struct schedule *schedule, const char *name, enum exte
 
 /* ---- units ---- */
 
+int schedule_ranks(const struct schedule *schedule, enum rank_axis axis) {
+    const struct sharding *sharding = &schedule->sharding;
+    const int ranks[AXIS_COUNT] = {[AXIS_SHARD] = sharding->shard,
+                                   [AXIS_REPLICATE] = sharding->replicate,
+                                   [AXIS_WORLD] = sharding->shard * sharding->replicate};
+    ASSERT(axis < AXIS_COUNT);
+    return ranks[axis];
+}
+
 struct zero_row schedule_zero(const struct schedule *schedule, int unit) {
     const struct sharding *sharding = &schedule->sharding;
     return *zero_row(sharding->shard > 1 ? sharding->units[unit].zero : 0);
@@ -27,8 +36,8 @@ bool schedule_trains(const struct schedule *schedule, int unit) {
 
 /* With several ranks a microbatch's gradients are reduced before they are added to the step's. */
 static bool reduces_microbatches(const struct schedule *schedule) {
-    const struct sharding *sharding = &schedule->sharding;
-    return sharding->shard * sharding->replicate > 1 && sharding->reduce_at == REDUCE_AT_MICROBATCH;
+    return schedule_ranks(schedule, AXIS_WORLD) > 1 &&
+           schedule->sharding.reduce_at == REDUCE_AT_MICROBATCH;
 }
 
 /* Gradients that are reduced at the step's end are whole until then. */
@@ -84,7 +93,7 @@ static void add_training(struct schedule *schedule, int unit, struct unit_extent
         struct holding local = {"gradients.local", ROLE_GRADIENTS, DTYPE_F32, false};
         of->local = unit_extent(schedule, unit, &local);
     }
-    if (sharding->shard * sharding->replicate > 1 && sharding->reduce != DTYPE_F32) {
+    if (schedule_ranks(schedule, AXIS_WORLD) > 1 && sharding->reduce != DTYPE_F32) {
         struct holding wire = {"gradients.wire", ROLE_STAGING, sharding->reduce, false};
         of->wire = unit_extent(schedule, unit, &wire);
     }
@@ -172,7 +181,7 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
                                 &device.scalars);
     host->device_scalars = device.scalars;
     schedule->tallies = EXTENT_NONE;
-    int world = schedule->sharding.shard * schedule->sharding.replicate;
+    int world = schedule_ranks(schedule, AXIS_WORLD);
     if (world > 1) {
         bytes = (uint64_t)world * sizeof(struct rank_tally);
         schedule->tallies =

@@ -201,10 +201,7 @@ static enum status find_clocks(struct verification *verification, const struct s
 
 /* Past the end of what an operand covers on any rank. */
 static uint64_t operand_reach(const struct schedule *schedule, const struct operand *operand) {
-    const struct sharding *sharding = &schedule->sharding;
-    int ranks = operand->axis == AXIS_SHARD       ? sharding->shard
-                : operand->axis == AXIS_REPLICATE ? sharding->replicate
-                                                  : sharding->shard * sharding->replicate;
+    int ranks = schedule_ranks(schedule, operand->axis);
     return operand->bytes + operand->stride * (uint64_t)(ranks - 1);
 }
 

@@ -4,13 +4,6 @@
 
 #include <stdio.h>
 
-static int axis_ranks(const struct schedule *schedule, enum rank_axis axis) {
-    const struct sharding *sharding = &schedule->sharding;
-    return axis == AXIS_SHARD       ? sharding->shard
-           : axis == AXIS_REPLICATE ? sharding->replicate
-                                    : sharding->shard * sharding->replicate;
-}
-
 static uint64_t bytes_of(int64_t elements, enum dtype dtype) {
     return (uint64_t)(elements * dtype_bytes(dtype));
 }
@@ -48,10 +41,10 @@ static void add_gather(struct schedule *schedule, enum segment_kind segment, enu
         schedule_instruction(schedule, OP_ALL_GATHER, segment, LANE_COLLECTIVE);
     slots.access = ACCESS_UPDATE;
     gather->operands[0] = slots;
-    gather->args.collective =
-        (struct collective_args){.axis = axis,
-                                 .wire = dtype,
-                                 .slot_bytes = slots.bytes / (uint64_t)axis_ranks(schedule, axis)};
+    gather->args.collective = (struct collective_args){
+        .axis = axis,
+        .wire = dtype,
+        .slot_bytes = slots.bytes / (uint64_t)schedule_ranks(schedule, axis)};
 }
 
 int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int unit) {
@@ -88,10 +81,10 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
     sums.access = ACCESS_UPDATE;
     scatter->operands[0] = from;
     scatter->operands[1] = sums;
-    scatter->args.collective =
-        (struct collective_args){.axis = axis,
-                                 .wire = wire == EXTENT_NONE ? DTYPE_F32 : reduce,
-                                 .slot_bytes = from.bytes / (uint64_t)axis_ranks(schedule, axis)};
+    scatter->args.collective = (struct collective_args){
+        .axis = axis,
+        .wire = wire == EXTENT_NONE ? DTYPE_F32 : reduce,
+        .slot_bytes = from.bytes / (uint64_t)schedule_ranks(schedule, axis)};
 }
 
 /* The sums of one shard group meet those of the others, then go where they are wanted. */
@@ -177,7 +170,7 @@ void ranks_tally_receive(struct schedule *schedule, enum segment_kind segment, u
     struct instruction *in = schedule_instruction(schedule, OP_TALLY_IN, segment, LANE_COMPUTE);
     in->operands[0] = schedule_whole(schedule, schedule->tallies, ACCESS_READ);
     in->operands[1] = schedule_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
-    in->args.tally = (struct tally_args){.ranks = axis_ranks(schedule, AXIS_WORLD),
+    in->args.tally = (struct tally_args){.ranks = schedule_ranks(schedule, AXIS_WORLD),
                                          .shard = schedule->sharding.shard,
                                          .parts = parts};
 }

@@ -208,6 +208,9 @@ struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
 union kernel_args schedule_args_of_rank(const struct instruction *instruction,
                                         const int index[static AXIS_COUNT]);
 
+/* schedule_ranks: how many ranks have an index along `axis`. */
+int schedule_ranks(const struct schedule *schedule, enum rank_axis axis);
+
 /* schedule_zero: what of a unit is split: nothing, whatever its strategy says, where the shard
  * group is one rank. */
 struct zero_row schedule_zero(const struct schedule *schedule, int unit);

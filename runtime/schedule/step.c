@@ -16,9 +16,8 @@ void step_build_begin(struct schedule *schedule, const struct device_inputs *inp
 }
 
 static bool reduces_here(const struct schedule *schedule, int unit) {
-    const struct sharding *sharding = &schedule->sharding;
-    return schedule_trains(schedule, unit) && sharding->shard * sharding->replicate > 1 &&
-           sharding->reduce_at == REDUCE_AT_STEP;
+    return schedule_trains(schedule, unit) && schedule_ranks(schedule, AXIS_WORLD) > 1 &&
+           schedule->sharding.reduce_at == REDUCE_AT_STEP;
 }
 
 /* One unit's reduction runs while the next one's is cast to the wire. */

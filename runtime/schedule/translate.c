@@ -202,7 +202,7 @@ static void find_spans(struct translation *translation) {
     for (int unit = 0; unit < unit_count; unit++) {
         translation->params[unit] = schedule->unit_extents[unit].params;
     }
-    if (sharding->shard * sharding->replicate == 1) {
+    if (schedule_ranks(schedule, AXIS_WORLD) == 1) {
         return;
     }
     spans_find(translation->graph, schedule->units, sharding, schedule->region,

@@ -1,5 +1,6 @@
 #include "rig.h"
 
+#include "base/text.h"
 #include "runtime/schedule/order.h"
 
 #include <setjmp.h>
@@ -36,12 +37,12 @@ const char *rig_title(const struct rig_case *of) {
     static char title[256];
     snprintf(title, sizeof title,
              "%s zero %d%s shard %d replicate %d prefetch %d live %d keep %d at %s wire %s "
-             "compute %s recompute %s%s",
+             "compute %s recompute %s%s%s",
              FAMILIES[of->family], of->zero, of->mixed ? " mixed" : "", of->shard, of->replicate,
              of->prefetch, of->live, of->keep_gathered,
              of->reduce_at == REDUCE_AT_STEP ? "step" : "microbatch", dtype_name(of->reduce),
              dtype_name(of->compute), recompute_name(of->recompute),
-             of->separate ? " separate" : "");
+             of->separate ? " separate" : "", of->frozen ? " frozen" : "");
     return title;
 }
 
@@ -90,6 +91,19 @@ static struct schedule_options options_of(struct rig *rig) {
                                      .sharding = &rig->sharding};
 }
 
+/* Every parameter of the second block, by name. */
+static void write_frozen(const struct rig *rig, char *text, size_t bytes) {
+    struct text names = text_over(text, bytes);
+    text[0] = '\0';
+    for (int i = 0; rig->of.frozen && i < rig->blueprint.param_count; i++) {
+        const struct param *param = &rig->blueprint.params[i];
+        if (param->layer == 1) {
+            text_add(&names, "%s%s", names.length > 0 ? "," : "", param->name);
+        }
+    }
+    assert_false(names.cut);
+}
+
 void rig_init(struct rig *rig, const struct rig_case *of) {
     struct fault fault;
     char config[512];
@@ -102,7 +116,9 @@ void rig_init(struct rig *rig, const struct rig_case *of) {
            blueprint_read(config, strlen(config), "config.json", &rig->region, &rig->blueprint,
                           &fault),
            &fault);
-    struct unit_options by_block = {.world = rig->of.shard * rig->of.replicate};
+    char frozen[2048];
+    write_frozen(rig, frozen, sizeof frozen);
+    struct unit_options by_block = {.world = rig->of.shard * rig->of.replicate, .frozen = frozen};
     expect(rig, unit_table_init(&rig->blueprint, &by_block, &rig->region, &rig->units, &fault),
            &fault);
     make_strategies(rig);

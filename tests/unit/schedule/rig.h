@@ -19,6 +19,7 @@ struct rig_case {
     bool separate; /* spaces of their own: batches and scalars are copied */
     bool mixed;    /* unit u at ZeRO (zero + u) % 4 */
     bool no_training;
+    bool frozen;    /* the second block */
     int64_t hidden; /* 0: 32 */
 };
 

@@ -41,6 +41,7 @@ static struct rig_case draw_case(uint64_t index) {
                           .reduce = more[2] & 2 ? DTYPE_BF16 : DTYPE_F32,
                           .separate = (more[2] & 12) == 0,
                           .mixed = more[3] % 5 == 0,
+                          .frozen = (more[3] >> 12 & 3) == 0,
                           .no_training = more[3] >> 8 & 1 && more[3] >> 9 & 1};
     if (of.zero <= 1 && !of.mixed && (more[3] >> 16 & 1)) {
         of.reduce_at = REDUCE_AT_STEP;
@@ -55,6 +56,53 @@ static void plan_and_order_are_sound_in_every_case(void **state) {
         struct rig_case of = draw_case(i);
         rig_init(&rig, &of);
         rig_prove(&rig);
+        rig_finish(&rig);
+    }
+}
+
+static void frozen_units_have_neither_gradients_nor_optimizer(void **state) {
+    (void)state;
+    for (int zero = 0; zero < ZERO_STAGES; zero++) {
+        static struct rig rig;
+        struct rig_case of = {
+            .family = 1, .zero = zero, .shard = 2, .frozen = true, .compute = DTYPE_BF16};
+        rig_init(&rig, &of);
+        int frozen = 0;
+        for (int unit = 0; unit < rig.units.unit_count; unit++) {
+            bool trains = !rig.units.units[unit].frozen;
+            frozen += !trains;
+            for (int view = VIEW_GRADIENT; view <= VIEW_MOMENT2; view++) {
+                struct unit_view found =
+                    schedule_unit_view(&rig.schedule, unit, (enum param_view)view);
+                assert_int_equal(found.extent != EXTENT_NONE, trains);
+            }
+            struct unit_view master = schedule_unit_view(&rig.schedule, unit, VIEW_MASTER);
+            assert_int_equal(master.dtype, trains ? DTYPE_F32 : DTYPE_BF16);
+        }
+        assert_int_equal(frozen, 1);
+        rig_finish(&rig);
+    }
+}
+
+/* A view's extent holds what it says: the unit, or the slot. */
+static void unit_views_hold_the_unit_or_a_slot_of_it(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < CASES; i++) {
+        static struct rig rig;
+        struct rig_case of = draw_case(i);
+        rig_init(&rig, &of);
+        for (int unit = 0; unit < rig.units.unit_count; unit++) {
+            int64_t elements = rig.units.units[unit].elements;
+            for (int view = VIEW_PARAMS; view <= VIEW_MOMENT2; view++) {
+                struct unit_view found =
+                    schedule_unit_view(&rig.schedule, unit, (enum param_view)view);
+                assert_int_equal(found.slot * of.shard, elements);
+                if (found.extent != EXTENT_NONE) {
+                    int64_t held = (found.split ? found.slot : elements) * dtype_bytes(found.dtype);
+                    assert_int_equal(rig.schedule.extents[found.extent].bytes, held);
+                }
+            }
+        }
         rig_finish(&rig);
     }
 }
@@ -156,6 +204,8 @@ static void splitting_more_never_needs_more_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plan_and_order_are_sound_in_every_case),
+        cmocka_unit_test(frozen_units_have_neither_gradients_nor_optimizer),
+        cmocka_unit_test(unit_views_hold_the_unit_or_a_slot_of_it),
         cmocka_unit_test(the_list_receives_what_the_formulas_say),
         cmocka_unit_test(splitting_more_never_needs_more_memory),
     };
