@@ -72,6 +72,7 @@ class SkepEngine:
         write_random_tokens(folder / "train.u16", 64 * rows * (length + 1), model["vocab_size"])
         self.metrics = folder / "metrics.jsonl"
         self.run_file = folder / "run.yaml"
+        self.extra = []
         self.run = {
             "model": "config.json",
             "init": "random",
@@ -89,7 +90,7 @@ class SkepEngine:
         # JSON is YAML.
         self.run_file.write_text(json.dumps(self.run | {"steps": WARM_STEPS + steps}, indent=1))
         self.metrics.unlink(missing_ok=True)
-        command = [self.skep, "train", "--fresh", "-q", str(self.run_file)]
+        command = [self.skep, "train", "--fresh", "-q", str(self.run_file), *self.extra]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
