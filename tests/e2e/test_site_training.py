@@ -1,0 +1,186 @@
+"""Ranks of a site: N of them do what one does, and how they share the work changes no bit."""
+import array
+import itertools
+import json
+import math
+
+from small_run import GPT2, LLAMA, LONG, RunTest, main, tensors_of
+
+STEPS = 20
+TIED = {**LLAMA, "tie_word_embeddings": True}
+QWEN2 = {**LLAMA, "model_type": "qwen2", "tie_word_embeddings": True}
+# 12 rows a step: 8 ranks of one row have four rows without labels in their second microbatch.
+ROWS = {"batch__tokens": 12 * 16, "batch__microbatch": 1, "optimizer__lr": 1e-3}
+
+
+def losses(folder):
+    return {line["step"]: line["loss"] for line in folder.metrics("step")}
+
+
+def floats(tensor):
+    kind, _, content = tensor
+    assert kind == "F32", kind
+    values = array.array("f")
+    values.frombytes(content)
+    return values
+
+
+def relative_l2(tensor, reference):
+    a, b = floats(tensor), floats(reference)
+    distance = math.fsum((x - y) ** 2 for x, y in zip(a, b))
+    size = math.fsum(y * y for y in b)
+    return math.sqrt(distance / size) if size > 0 else math.sqrt(distance)
+
+
+class SiteTraining(RunTest):
+    def trained(self, folder, *arguments):
+        folder.forget()
+        self.assert_exit(folder.train(*arguments), 0)
+        return folder.state()
+
+    def assert_equal_training(self, folder, reference, what):
+        """Losses and weights of the run now in `folder` against (losses, weights)."""
+        found = losses(folder)
+        self.assertEqual(sorted(found), sorted(reference[0]), what)
+        for step, loss in reference[0].items():
+            self.assertLessEqual(abs(found[step] - loss), 1e-6 * abs(loss), f"{what}: step {step}")
+        weights = tensors_of(folder.snapshots()[-1] / "weights.safetensors")
+        self.assertEqual(sorted(weights), sorted(reference[1]))
+        for name, tensor in weights.items():
+            # A key bias shifts all scores of a query alike: its gradient is rounding alone.
+            bound = 1e-3 if name.endswith("k_proj.bias") else 1e-5
+            self.assertLessEqual(relative_l2(tensor, reference[1][name]), bound, f"{what}: {name}")
+
+    def reference(self, folder):
+        self.trained(folder)
+        return losses(folder), tensors_of(folder.snapshots()[-1] / "weights.safetensors")
+
+    def test_any_number_of_ranks_trains_what_one_rank_trains(self):
+        worlds = (2, 3, 4, 8) if LONG else (3, 8)
+        for name, config in (("llama", LLAMA), ("qwen2 tied", QWEN2), ("gpt2", GPT2)):
+            folder = self.folder(config, **ROWS)
+            reference = self.reference(folder)
+            for ranks, zero in itertools.product(worlds, (0, 1, 2, 3)):
+                self.trained(folder, "--ranks", ranks, f"strategy.zero={zero}")
+                self.assert_equal_training(folder, reference, f"{name}, {ranks} ranks, ZeRO {zero}")
+
+    def test_reducing_once_a_step_trains_the_same_to_rounding(self):
+        folder = self.folder(**ROWS)
+        reference = self.reference(folder)
+        for ranks, zero in itertools.product((2, 3), (0, 1)):
+            self.trained(folder, "--ranks", ranks, f"strategy.zero={zero}",
+                         "strategy.reduce_at=step")
+            self.assert_equal_training(folder, reference, f"{ranks} ranks, ZeRO {zero}")
+
+    def test_hybrid_sharding_equals_flat_sharding_to_rounding(self):
+        folder = self.folder(TIED, **ROWS)
+        reference = self.reference(folder)
+        for ranks, replicate in ((4, 2), (4, 4), (6, 2), (6, 3), (8, 2)):
+            self.trained(folder, "--ranks", ranks, f"strategy.replicate={replicate}")
+            self.assert_equal_training(folder, reference, f"{ranks} ranks, {replicate} replicas")
+
+    def assert_same_bits(self, folder, meshes, variants):
+        for mesh in meshes:
+            expected = self.trained(folder, *mesh)
+            found = losses(folder)
+            norms = [line["grad_norm"] for line in folder.metrics("step")]
+            for variant in variants:
+                state = self.trained(folder, *mesh, *variant)
+                self.assertEqual(losses(folder), found, f"{mesh} {variant}")
+                self.assertEqual([line["grad_norm"] for line in folder.metrics("step")], norms)
+                for name, content in expected.items():
+                    self.assertTrue(content == state[name], f"{mesh} {variant}: {name} differs")
+
+    def test_on_one_mesh_no_strategy_changes_a_bit(self):
+        meshes = [("--ranks", 3), ("--ranks", 4, "strategy.replicate=2")]
+        variants = [(f"strategy.zero={zero}",) for zero in (0, 1, 2)]
+        variants += [(f"strategy.prefetch={depth}",) for depth in (0, 2, 3)]
+        variants += [("strategy.live=1",), ("strategy.keep_gathered=true",), ("threads=2",),
+                     ("strategy.recompute=block",), ("strategy.recompute=selective",),
+                     ("strategy.units=root",), ("strategy.zero=0", "strategy.recompute=block"),
+                     ("strategy.overrides=embed=zero:1,layers.1=zero:2",)]
+        for config in (LLAMA, QWEN2) if LONG else (QWEN2,):
+            folder = self.folder(config, steps=6, **ROWS)
+            self.assert_same_bits(folder, meshes, variants)
+
+    def test_bf16_on_the_wire_is_the_same_for_every_strategy(self):
+        folder = self.folder(steps=6, precision__reduce="bf16", precision__params="bf16",
+                             precision__compute="bf16", **ROWS)
+        meshes = [("--ranks", 3), ("--ranks", 4, "strategy.replicate=2")]
+        self.assert_same_bits(folder, meshes, [(f"strategy.zero={zero}",) for zero in (0, 1, 2)])
+
+    def test_two_runs_of_a_site_give_the_same_bits(self):
+        folder = self.folder(steps=6, **ROWS)
+        self.assert_same_bits(folder, [("--ranks", 4)], [()] * (20 if LONG else 3))
+
+    def test_a_snapshot_of_any_site_goes_on_at_any_other(self):
+        worlds = (1, 2, 3, 4, 8) if LONG else (1, 3, 4)
+        folder = self.folder(TIED, steps=10, snapshot__every=5, **ROWS)
+        reference = self.reference(folder)
+        for before in worlds:
+            folder.forget()
+            self.assert_exit(folder.train("--ranks", before, "pause_at=5"), 0)
+            saved = folder.path / "saved"
+            (folder.path / "run").rename(saved)
+            for after in worlds:
+                self.assert_exit(folder.run("snapshot", "verify", "saved/snapshots"), 0)
+                saved_run = self.copy(saved, folder.path / "run")
+                self.assert_exit(folder.train("--ranks", after), 0)
+                self.assert_equal_training(folder, reference, f"{before} ranks, then {after}")
+                self.forget(saved_run)
+            self.forget(saved)
+
+    def test_stopping_and_going_on_changes_no_bit(self):
+        folder = self.folder(steps=8, **ROWS)
+        whole = self.trained(folder, "--ranks", 3)
+        folder.forget()
+        for step in range(1, 9):
+            self.assert_exit(folder.train("--ranks", 3, f"pause_at={step}"), 0)
+        self.assertEqual(whole, folder.state())
+
+    def test_evaluation_counts_every_row_once(self):
+        folder = self.folder(steps=2, eval__tokens=0, **ROWS)
+        self.trained(folder)
+        alone = folder.metrics("eval")[-1]["loss"]
+        for ranks in (2, 3, 5):
+            self.trained(folder, "--ranks", ranks)
+            loss = folder.metrics("eval")[-1]["loss"]
+            self.assertLessEqual(abs(loss - alone), 1e-6 * alone, f"{ranks} ranks")
+
+    def test_dump_compares_ranks_with_one(self):
+        folder = self.folder()
+        self.assert_exit(folder.train("steps=1"), 0)
+        rows, time = 5, 16
+        ids = array.array("i", ((7 * i * i + 3) % 97 for i in range(rows * time)))
+        header = json.dumps({"input_ids": {"dtype": "I32", "shape": [rows, time],
+                                           "data_offsets": [0, 4 * rows * time]}}).encode()
+        batch = len(header).to_bytes(8, "little") + header + ids.tobytes()
+        (folder.path / "batch.safetensors").write_bytes(batch)
+        results = {}
+        for ranks in (1, 2, 3, 8):
+            out = folder.path / f"out{ranks}.safetensors"
+            result = folder.run("dump", "run/model", "batch.safetensors", "-o", out.name,
+                                "--gradients", "--steps", 5, "--ranks", ranks, "optimizer.lr=1e-3")
+            self.assert_exit(result, 0)
+            results[ranks] = tensors_of(out)
+        for ranks in (2, 3, 8):
+            self.assertEqual(sorted(results[ranks]), sorted(results[1]))
+            for name, tensor in results[1].items():
+                self.assertEqual(tensor[1], results[ranks][name][1], name)
+                self.assertLessEqual(relative_l2(results[ranks][name], tensor), 1e-5,
+                                     f"{ranks} ranks: {name}")
+
+    @staticmethod
+    def copy(source, target):
+        import shutil
+        shutil.copytree(source, target)
+        return target
+
+    @staticmethod
+    def forget(path):
+        import shutil
+        shutil.rmtree(path)
+
+
+if __name__ == "__main__":
+    main()
