@@ -4,8 +4,8 @@
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
 #include "runtime/cli/plan_json.h"
+#include "runtime/cli/plan_site.h"
 #include "runtime/program/print.h"
-#include "runtime/schedule/estimate.h"
 #include "runtime/train/disk.h"
 #include "runtime/train/remedies.h"
 
@@ -17,6 +17,7 @@ enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024 };
 
 struct request {
     struct session session;
+    struct site_report site; /* of two ranks or more */
     struct fault fault;
     const char *target, *svg;
     bool json, program;
@@ -29,11 +30,12 @@ static void print_heading(const struct session *session) {
     printf("model    %s: %s, %s parameters\n", run->model, session->blueprint.model_type,
            text_count((double)blueprint_elements(&session->blueprint), count));
     printf("target   %s: %s\n", session->target->name, session->target->description);
-    printf("step     %lld tokens: %lld microbatches of %lld x %lld, %s, moments %s, recompute %s\n",
-           (long long)run->batch_tokens, (long long)session->program.schedule.options.accumulation,
-           (long long)run->microbatch, (long long)run->sequence,
-           dtype_name((enum dtype)run->compute), dtype_name((enum dtype)run->moments),
-           run->recompute);
+    printf(
+        "step     %lld tokens: %lld microbatches of %lld x %lld%s, %s, moments %s, recompute %s\n",
+        (long long)run->batch_tokens, (long long)session->program.schedule.options.accumulation,
+        (long long)run->microbatch, (long long)run->sequence,
+        session->ranks > 1 ? " on each rank" : "", dtype_name((enum dtype)run->compute),
+        dtype_name((enum dtype)run->moments), run->recompute);
     printf("program  %d instructions, %d buffers, plan %.16s\n\n",
            session->program.schedule.instruction_count, session->program.schedule.extent_count,
            hash_hex(&session->program.hash, hash));
@@ -100,8 +102,9 @@ static void print_table(struct request *request) {
     text_add(&text, "\nalive at the peak, step %u\n", plan->peak_step[SPACE_DEVICE]);
     report_tenants(plan, SPACE_DEVICE, TENANT_LINES, &session->region, &text);
     fputs(buffer, stdout);
-    if (session->program.schedule.options.train) {
-        print_estimate(session);
+    print_estimate(session);
+    if (session->ranks > 1) {
+        plan_site_print(&request->site);
     }
 }
 
@@ -118,7 +121,7 @@ static enum status print_misfit(struct request *request, const struct fault *mis
         return status;
     }
     printf("\ndoes not fit: %s\n", misfit->reason);
-    printf(count == 0 ? "no microbatch, recompute, moments or sequence makes it fit\n"
+    printf(count == 0 ? "no microbatch, strategy, recompute, moments or sequence makes it fit\n"
                       : "would fit, each planned:\n");
     for (int i = 0; i < count; i++) {
         char peak[24];
@@ -145,7 +148,8 @@ static enum status report(struct request *request) {
         return status;
     }
     if (request->json) {
-        status = plan_print_json(session, fits == OK, &request->fault);
+        const struct site_report *site = session->ranks > 1 ? &request->site : NULL;
+        status = plan_print_json(session, site, fits == OK, &request->fault);
     } else {
         print_table(request);
         if (request->program) {
@@ -165,7 +169,7 @@ static enum status read_request(struct request *request, int argc, char **argv) 
     struct arguments arguments;
     struct fault *fault = &request->fault;
     const char *ranks = NULL;
-    int64_t rank_count = 1;
+    int64_t rank_count = 0;
     char target[PATH_BYTES];
     const struct flag flags[] = {{"--target", &request->target, NULL},
                                  {"--ranks", &ranks, NULL},
@@ -177,10 +181,11 @@ static enum status read_request(struct request *request, int argc, char **argv) 
     if (status == OK) {
         status = argument_i64("--ranks", ranks, 1, &rank_count, fault);
     }
-    if (status == OK && rank_count != 1) {
-        status = fault_set(fault, STATUS_USAGE, "--ranks", "leave it at 1",
-                           "%lld ranks: one rank is supported", (long long)rank_count);
+    if (status == OK && rank_count > RANKS_MAX) {
+        status = fault_set(fault, STATUS_USAGE, "--ranks", NULL, "%s ranks; at most %d", ranks,
+                           RANKS_MAX);
     }
+    request->session.ranks = (int)rank_count;
     if (status == OK && request->target != NULL) {
         snprintf(target, sizeof target, "target=%s", request->target);
         arguments.overrides[arguments.override_count++] = target;
@@ -195,6 +200,10 @@ int command_plan(int argc, char **argv) {
     enum status status = read_request(&request, argc, argv);
     if (status == OK) {
         status = session_compile(&request.session, PURPOSE_TRAIN, &request.fault);
+    }
+    if (status == OK && request.session.ranks > 1) {
+        status = plan_site_read(&request.session, &request.session.region, &request.site,
+                                &request.fault);
     }
     if (status == OK) {
         status = report(&request);

@@ -118,7 +118,8 @@ static enum status put_remedies(const struct session *session, struct fault *fau
     return OK;
 }
 
-enum status plan_print_json(struct session *session, bool fits, struct fault *fault) {
+enum status plan_print_json(struct session *session, const struct site_report *site, bool fits,
+                            struct fault *fault) {
     char hash[HASH_HEX_BYTES];
     enum status status = OK;
     printf("{\"format\": 1, \"hash\": \"%s\", \"fits\": %s, ",
@@ -126,9 +127,13 @@ enum status plan_print_json(struct session *session, bool fits, struct fault *fa
     put_text("model", session->run.model);
     printf(", ");
     put_text("target", session->target->name);
-    printf(", \"ranks\": 1, \"program_steps\": %d,\n", session->program.schedule.instruction_count);
+    printf(", \"ranks\": %d, \"program_steps\": %d,\n", session->ranks > 1 ? session->ranks : 1,
+           session->program.schedule.instruction_count);
     put_spaces(session);
     put_extents(session);
+    if (site != NULL) {
+        plan_site_print_json(site);
+    }
     if (!fits) {
         put_blame(session);
         status = put_remedies(session, fault);

@@ -2,11 +2,13 @@
 #ifndef SKEP_CLI_PLAN_JSON_H
 #define SKEP_CLI_PLAN_JSON_H
 
-#include "runtime/train/session.h"
+#include "runtime/cli/plan_site.h"
 
 /* plan_print_json: one document on standard output; with `fits` false also blame and remedies.
+ * site    what is to be said about ranks, or NULL
  * errors  STATUS_FAILED when a remedy's plan fails its proof; part may be printed then */
-MUST_CHECK enum status plan_print_json(struct session *session, bool fits, struct fault *fault);
+MUST_CHECK enum status plan_print_json(struct session *session, const struct site_report *site,
+                                       bool fits, struct fault *fault);
 
 /* plan_draw: the device arena over the whole program as SVG, into `path`.
  * errors  STATUS_FAILED when it cannot be written */

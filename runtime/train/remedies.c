@@ -1,5 +1,7 @@
 #include "runtime/train/remedies.h"
 
+#include "runtime/train/trial.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +18,59 @@ static bool lower_microbatch(struct run *run, const struct blueprint *blueprint,
     run->microbatch = (run->microbatch + 1) / 2;
     change->key = "batch.microbatch";
     snprintf(change->value, sizeof change->value, "%lld", (long long)run->microbatch);
+    return true;
+}
+
+static bool splits(const struct run *run) {
+    return run->ranks / run->replicate > 1;
+}
+
+static bool free_gathered(struct run *run, const struct blueprint *blueprint,
+                          struct remedy_change *change) {
+    (void)blueprint;
+    if (!splits(run) || !run->keep_gathered) {
+        return false;
+    }
+    run->keep_gathered = false;
+    change->key = "strategy.keep_gathered";
+    snprintf(change->value, sizeof change->value, "false");
+    return true;
+}
+
+static bool raise_zero(struct run *run, const struct blueprint *blueprint,
+                       struct remedy_change *change) {
+    (void)blueprint;
+    int64_t highest = run->reduce_at == REDUCE_AT_STEP ? 1 : ZERO_STAGES - 1;
+    if (!splits(run) || run->zero >= highest) {
+        return false;
+    }
+    run->zero++;
+    change->key = "strategy.zero";
+    snprintf(change->value, sizeof change->value, "%lld", (long long)run->zero);
+    return true;
+}
+
+static bool lower_prefetch(struct run *run, const struct blueprint *blueprint,
+                           struct remedy_change *change) {
+    (void)blueprint;
+    if (!splits(run) || run->prefetch == 0) {
+        return false;
+    }
+    run->prefetch /= 2;
+    change->key = "strategy.prefetch";
+    snprintf(change->value, sizeof change->value, "%lld", (long long)run->prefetch);
+    return true;
+}
+
+static bool lower_live(struct run *run, const struct blueprint *blueprint,
+                       struct remedy_change *change) {
+    (void)blueprint;
+    if (!splits(run) || run->live == 1) {
+        return false;
+    }
+    run->live = run->live == 0 ? 2 : run->live / 2;
+    change->key = "strategy.live";
+    snprintf(change->value, sizeof change->value, "%lld", (long long)run->live);
     return true;
 }
 
@@ -64,79 +119,83 @@ static bool lower_sequence(struct run *run, const struct blueprint *blueprint,
 }
 
 /* In the order of what they cost: time only, then exactness of the moments, then reach. */
-static lower *const LOWERS[] = {lower_microbatch, raise_recompute, lower_moments, lower_sequence};
+static lower *const LOWERS[] = {lower_microbatch, free_gathered,   raise_zero,    lower_live,
+                                lower_prefetch,   raise_recompute, lower_moments, lower_sequence};
+_Static_assert(ARRAY_COUNT(LOWERS) <= REMEDIES_MAX && ARRAY_COUNT(LOWERS) <= REMEDY_CHANGES_MAX,
+               "each way is a remedy of its own, or a change of one");
 
-/* A trial: the same session with other settings and memory of its own. */
-struct trial {
-    struct session session;
-    enum purpose purpose;
-};
-
-static void trial_init(struct trial *trial, const struct session *session, enum purpose purpose) {
-    memset(trial, 0, sizeof *trial);
-    trial->session.run = session->run;
-    trial->session.blueprint = session->blueprint;
-    trial->session.target = session->target;
-    trial->session.ranks = session->ranks;
-    trial->session.spread = session->spread;
-    trial->purpose = purpose;
-    size_t layers = (size_t)session->blueprint.layers;
-    enum recompute *kinds = region_alloc(&trial->session.region, layers, sizeof *kinds);
-    memcpy(kinds, session->run.layer_recompute, layers * sizeof *kinds);
-    trial->session.run.layer_recompute = kinds;
-}
-
-static enum status plan_trial(struct trial *trial, bool *fits, uint64_t *peak,
-                              struct fault *fault) {
-    struct session *session = &trial->session;
-    struct region scratch = {0};
-    struct region kept = session->region;
-    session->region = scratch;
-    enum status status = session_compile(session, trial->purpose, fault);
-    if (status == OK) {
-        enum space space = SPACE_DEVICE;
-        *fits = target_short_of(session->target, session->program.plan.peak_bytes, &space) == 0;
-        *peak = session->program.plan.peak_bytes[SPACE_DEVICE];
+/* Repeats one way of lowering until it fits or can go no further. *outcome is that of the last
+ * plan; untouched when there was none. */
+static enum status go_down(struct trial *trial, lower *way, struct remedy_change *change,
+                           struct trial_outcome *outcome, struct fault *fault) {
+    enum status status = OK;
+    while (!outcome->fits && status == OK &&
+           way(&trial->session.run, &trial->session.blueprint, change)) {
+        status = trial_plan(trial, outcome, fault);
     }
-    region_finish(&session->region);
-    session->region = kept;
     return status;
 }
 
-/* Repeats one way of lowering until it fits or can go no further. */
 static enum status try_single(const struct session *session, enum purpose purpose, lower *way,
                               struct remedy *remedy, bool *found, struct fault *fault) {
     struct trial trial;
-    enum status status = OK;
-    trial_init(&trial, session, purpose);
+    struct trial_outcome outcome = {.fits = false};
     *remedy = (struct remedy){.change_count = 1};
-    *found = false;
-    while (!*found && status == OK &&
-           way(&trial.session.run, &session->blueprint, &remedy->changes[0])) {
-        status = plan_trial(&trial, found, &remedy->peak_bytes, fault);
-    }
-    region_finish(&trial.session.region);
+    trial_init(&trial, session, purpose);
+    enum status status = go_down(&trial, way, &remedy->changes[0], &outcome, fault);
+    remedy->peak_bytes = outcome.peak_bytes[SPACE_DEVICE];
+    *found = outcome.fits;
+    trial_finish(&trial);
     return status;
 }
 
+/* What a way changes of a run, to put it back: its settings and the kinds that they point to. */
+struct settings {
+    struct run run;
+    enum recompute *kinds; /* [layers] */
+};
+
+static void take(struct settings *settings, const struct session *session) {
+    size_t bytes = (size_t)session->blueprint.layers * sizeof *settings->kinds;
+    settings->run = session->run;
+    memcpy(settings->kinds, session->run.layer_recompute, bytes);
+}
+
+static void put_back(const struct settings *settings, struct session *session) {
+    size_t bytes = (size_t)session->blueprint.layers * sizeof *settings->kinds;
+    session->run = settings->run;
+    memcpy(session->run.layer_recompute, settings->kinds, bytes);
+}
+
+/* A way that lowers nothing is left out again. */
 static enum status try_together(const struct session *session, enum purpose purpose,
                                 struct remedy *remedy, bool *found, struct fault *fault) {
     struct trial trial;
+    struct settings before;
+    struct trial_outcome outcome = {.fits = false};
+    uint64_t least = session->program.plan.peak_bytes[SPACE_DEVICE];
     enum status status = OK;
-    trial_init(&trial, session, purpose);
     *remedy = (struct remedy){.change_count = 0};
-    *found = false;
-    for (size_t i = 0; i < ARRAY_COUNT(LOWERS) && !*found && status == OK; i++) {
-        bool used = false;
+    trial_init(&trial, session, purpose);
+    before.kinds = region_alloc(&trial.session.region, (size_t)session->blueprint.layers,
+                                sizeof *before.kinds);
+    for (size_t i = 0; i < ARRAY_COUNT(LOWERS) && !outcome.fits && status == OK; i++) {
+        struct trial_outcome reached = {.fits = false};
         struct remedy_change *change = &remedy->changes[remedy->change_count];
-        while (!*found && status == OK &&
-               LOWERS[i](&trial.session.run, &session->blueprint, change)) {
-            used = true;
-            status = plan_trial(&trial, found, &remedy->peak_bytes, fault);
+        take(&before, &trial.session);
+        status = go_down(&trial, LOWERS[i], change, &reached, fault);
+        uint64_t peak = reached.peak_bytes[SPACE_DEVICE];
+        if (peak > 0 && (peak < least || reached.fits)) {
+            outcome = reached;
+            least = peak;
+            remedy->change_count++;
+        } else {
+            put_back(&before, &trial.session);
         }
-        remedy->change_count += used;
     }
-    region_finish(&trial.session.region);
+    remedy->peak_bytes = least;
+    *found = outcome.fits;
+    trial_finish(&trial);
     return status;
 }
 
@@ -144,15 +203,16 @@ static enum status try_together(const struct session *session, enum purpose purp
 static enum status plan_least(const struct session *session, enum purpose purpose, bool *fits,
                               struct fault *fault) {
     struct trial trial;
+    struct trial_outcome outcome = {.fits = false};
     struct remedy_change change;
-    uint64_t peak;
     trial_init(&trial, session, purpose);
     for (size_t i = 0; i < ARRAY_COUNT(LOWERS); i++) {
         while (LOWERS[i](&trial.session.run, &session->blueprint, &change)) {
         }
     }
-    enum status status = plan_trial(&trial, fits, &peak, fault);
-    region_finish(&trial.session.region);
+    enum status status = trial_plan(&trial, &outcome, fault);
+    trial_finish(&trial);
+    *fits = outcome.fits;
     return status;
 }
 

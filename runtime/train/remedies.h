@@ -4,7 +4,7 @@
 
 #include "runtime/train/session.h"
 
-enum { REMEDIES_MAX = 8, REMEDY_CHANGES_MAX = 4 };
+enum { REMEDIES_MAX = 8, REMEDY_CHANGES_MAX = 8 };
 
 /* One key with the value that it should have. */
 struct remedy_change {
@@ -18,8 +18,9 @@ struct remedy {
     uint64_t peak_bytes; /* of the space that was short, with the changes made */
 };
 
-/* remedies_find: first single changes (microbatch, recompute, moments, sequence) that fit; when no
- * single one does, changes heaped one upon another in that order until it fits.
+/* remedies_find: first single changes (microbatch; between ranks keep_gathered, zero, live,
+ * prefetch; recompute, moments, sequence) that fit; when no single one does, changes heaped one
+ * upon another in that order until it fits, those that lower nothing left out.
  * memory  scratch in a region of its own; *remedies by the caller, [REMEDIES_MAX]
  * result  how many were found; 0: none of these settings makes it fit
  * errors  STATUS_FAILED when a proof of a plan fails */
