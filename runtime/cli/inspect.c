@@ -1,6 +1,7 @@
 /* inspect: `skep inspect MODEL [--shards N] [--json]`: what a model is made of, without its
  * data. */
 #include "base/file.h"
+#include "base/log.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
 #include "runtime/cli/inspect_report.h"
@@ -63,6 +64,7 @@ static enum status inspect(const struct request *request, struct region *region,
     if (status != OK) {
         return status;
     }
+    struct shard_part *parts = region_alloc(region, (size_t)units.slot_count, sizeof *parts);
     int64_t longest = blueprint.max_positions;
     const struct inspect_report report = {.model = request->model,
                                           .weights = find_weights(folder),
@@ -70,7 +72,9 @@ static enum status inspect(const struct request *request, struct region *region,
                                           .units = &units,
                                           .sequence =
                                               longest < SEQUENCE_MAX ? longest : SEQUENCE_MAX,
-                                          .shards = request->shards};
+                                          .shards = request->shards,
+                                          .full = log_enabled(LOG_DEBUG) != 0,
+                                          .parts = parts};
     if (request->json) {
         inspect_print_json(&report);
     } else {

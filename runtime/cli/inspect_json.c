@@ -71,6 +71,23 @@ static void print_counts(const struct inspect_report *report) {
            (long long)counts_cache_bytes_per_token(model, DTYPE_BF16));
 }
 
+/* What each rank holds, by rank: names with the elements [first, first + count) of each. */
+static void print_holds(const struct inspect_report *report, int unit) {
+    for (int64_t rank = 0; rank < report->shards; rank++) {
+        struct unit_range range = unit_shard(&report->units->units[unit], report->shards, rank);
+        int count = shard_parts(report->units, unit, range, report->parts);
+        printf("%s[", rank > 0 ? ",\n      " : ",\n      \"holds\": [");
+        for (int i = 0; i < count; i++) {
+            const struct shard_part *part = &report->parts[i];
+            printf("%s{\"name\": \"%s\", \"first\": %lld, \"count\": %lld}", i > 0 ? ", " : "",
+                   report->blueprint->params[part->param].name, (long long)part->first,
+                   (long long)part->count);
+        }
+        printf("]");
+    }
+    printf("]");
+}
+
 static void print_units(const struct inspect_report *report) {
     printf("  \"units\": [");
     for (int i = 0; i < report->units->unit_count; i++) {
@@ -84,7 +101,11 @@ static void print_units(const struct inspect_report *report) {
             printf("%s[%lld, %lld]", rank > 0 ? ", " : ", \"shards\": [", (long long)range.begin,
                    (long long)range.end);
         }
-        printf("%s}", report->shards > 0 ? "]" : "");
+        if (report->shards > 0) {
+            printf("]");
+            print_holds(report, i);
+        }
+        printf("}");
     }
     printf("\n  ],\n");
 }

@@ -2,7 +2,9 @@
 #ifndef SKEP_CLI_INSPECT_REPORT_H
 #define SKEP_CLI_INSPECT_REPORT_H
 
-#include "runtime/shard/unit.h"
+#include "runtime/shard/ranges.h"
+
+#include <stdbool.h>
 
 enum { INSPECT_SHARDS_MAX = 4096 /* ranks of a site */ };
 
@@ -13,9 +15,19 @@ struct inspect_report {
     const struct unit_table *units;
     int64_t sequence; /* of the operations per token */
     int64_t shards;   /* 0 when not asked for */
+    bool full;        /* text: each rank's parts of every parameter */
+    /* Room for what lies in one shard: [units->slot_count]. */
+    struct shard_part *parts;
 };
 
+/* inspect_alike_end: blocks are alike, so their lines are folded: the end of the units from `first`
+ * on that have the same content. inspect_units_name: "layers.0..11" for those. */
+int inspect_alike_end(const struct inspect_report *report, int first);
+const char *inspect_units_name(const struct inspect_report *report, int first, int end,
+                               char buffer[static 48]);
+
 void inspect_print_text(const struct inspect_report *report);
+void inspect_print_shards(const struct inspect_report *report); /* the text's part of them */
 void inspect_print_json(const struct inspect_report *report);
 
 #endif

@@ -47,8 +47,7 @@ static void print_counts(const struct inspect_report *report) {
            text_bytes((uint64_t)counts_cache_bytes_per_token(model, DTYPE_BF16), a));
 }
 
-/* Blocks are alike, so their lines are folded: [first, end) of units with the same content. */
-static int end_of_run(const struct inspect_report *report, int first) {
+int inspect_alike_end(const struct inspect_report *report, int first) {
     int end = first + 1;
     const struct unit *units = report->units->units;
     while (end < report->units->unit_count && units[first].layer != PARAM_NO_LAYER &&
@@ -58,8 +57,8 @@ static int end_of_run(const struct inspect_report *report, int first) {
     return end;
 }
 
-static const char *run_name(const struct inspect_report *report, int first, int end,
-                            char buffer[static 48]) {
+const char *inspect_units_name(const struct inspect_report *report, int first, int end,
+                               char buffer[static 48]) {
     const struct unit *units = report->units->units;
     if (end - first == 1) {
         snprintf(buffer, 48, "%s", units[first].name);
@@ -76,28 +75,11 @@ static void print_units(const struct inspect_report *report) {
     printf("\nunits           each parameters          bf16   padding\n");
     for (int first = 0; first < report->units->unit_count;) {
         const struct unit *unit = &report->units->units[first];
-        int end = end_of_run(report, first);
-        printf("%-16s%15s  %12s  %8lld\n", run_name(report, first, end, name),
+        int end = inspect_alike_end(report, first);
+        printf("%-16s%15s  %12s  %8lld\n", inspect_units_name(report, first, end, name),
                text_grouped((uint64_t)(unit->elements - unit->padding_elements), count),
                text_bytes((uint64_t)(unit->elements * dtype_bytes(DTYPE_BF16)), bytes),
                (long long)unit->padding_elements);
-        first = end;
-    }
-}
-
-static void print_shards(const struct inspect_report *report) {
-    char name[48];
-    printf("\nshards          elements of the flat unit, by rank of %lld\n",
-           (long long)report->shards);
-    for (int first = 0; first < report->units->unit_count;) {
-        int end = end_of_run(report, first);
-        run_name(report, first, end, name);
-        for (int64_t rank = 0; rank < report->shards; rank++) {
-            struct unit_range range =
-                unit_shard(&report->units->units[first], report->shards, rank);
-            printf("%-16srank %-5lld %lld..%lld\n", rank == 0 ? name : "", (long long)rank,
-                   (long long)range.begin, (long long)range.end);
-        }
         first = end;
     }
 }
@@ -126,7 +108,7 @@ void inspect_print_text(const struct inspect_report *report) {
     print_counts(report);
     print_units(report);
     if (report->shards > 0) {
-        print_shards(report);
+        inspect_print_shards(report);
     }
     printf("\ntensors         %d\n", model->param_count);
     for (int i = 0; i < model->param_count; i++) {

@@ -2,8 +2,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "runtime/checkpoint/folder.h"
-#include "runtime/cli/command.h"
 #include "runtime/cli/inspect_report.h"
+#include "tests/unit/cli/capture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,35 +14,10 @@
 
 #include <cmocka.h>
 
-enum { OUTPUT_BYTES = 4 << 20, ARGUMENTS_MAX = 8 };
+enum { OUTPUT_BYTES = 4 << 20 };
 
-/* Runs the command with standard output and error in one file, and reads that. */
 static int run(const char *const *words, char *output) {
-    char path[] = "/tmp/skep-inspect-XXXXXX";
-    char *argv[ARGUMENTS_MAX];
-    int argc = 0;
-    size_t length;
-    struct fault fault;
-    for (; words[argc] != NULL; argc++) {
-        argv[argc] = (char *)(uintptr_t)words[argc];
-    }
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    fflush(stdout);
-    int saved_out = dup(STDOUT_FILENO);
-    int saved_error = dup(STDERR_FILENO);
-    dup2(file, STDOUT_FILENO);
-    dup2(file, STDERR_FILENO);
-    int code = command_inspect(argc, argv);
-    fflush(stdout);
-    dup2(saved_out, STDOUT_FILENO);
-    dup2(saved_error, STDERR_FILENO);
-    close(saved_out);
-    close(saved_error);
-    close(file);
-    assert_int_equal(file_read_text(path, output, OUTPUT_BYTES, &length, &fault), OK);
-    unlink(path);
-    return code;
+    return capture(command_inspect, words, output, OUTPUT_BYTES);
 }
 
 static int64_t number(const struct json_node *object, const char *key) {
@@ -82,6 +57,30 @@ static void the_document_of_llama_405b_holds_its_numbers(void **state) {
     free(output);
 }
 
+/* The parts that ranks hold lie one behind the other in each parameter, and are all of the unit. */
+static void expect_parts_once(const struct json_node *unit) {
+    struct json_node holds = member(unit, "holds");
+    char name[NAME_BYTES] = "";
+    int64_t next = 0;
+    int64_t sum = 0;
+    for (size_t rank = 0; rank < json_count(&holds); rank++) {
+        struct json_node parts = json_element(&holds, rank);
+        for (size_t i = 0; i < json_count(&parts); i++) {
+            struct json_node part = json_element(&parts, i);
+            const char *of = NULL;
+            struct fault fault;
+            assert_int_equal(json_get_text(&part, "name", &of, NULL, &fault), OK);
+            next = strcmp(of, name) == 0 ? next : 0;
+            snprintf(name, sizeof name, "%s", of);
+            assert_int_equal(number(&part, "first"), next);
+            assert_true(number(&part, "count") > 0);
+            next += number(&part, "count");
+            sum += number(&part, "count");
+        }
+    }
+    assert_int_equal(sum, number(unit, "parameters"));
+}
+
 static void shards_of_every_unit_cover_it_once(void **state) {
     (void)state;
     char *output = malloc(OUTPUT_BYTES);
@@ -110,6 +109,7 @@ static void shards_of_every_unit_cover_it_once(void **state) {
             assert_true(begin == covered && end >= begin && begin % GRANULE_ELEMENTS == 0);
             covered = end;
         }
+        expect_parts_once(&unit);
         assert_int_equal(covered, number(&unit, "elements"));
         parameters += number(&unit, "parameters");
         assert_int_equal(covered - number(&unit, "parameters"), number(&unit, "padding"));
@@ -134,7 +134,7 @@ static void the_text_names_count_units_and_tensors(void **state) {
 }
 
 struct misuse {
-    const char *words[ARGUMENTS_MAX];
+    const char *words[CAPTURE_WORDS_MAX];
     const char *shown;
 };
 
