@@ -10,6 +10,7 @@
 
 static int level_now = LOG_INFO;
 static int journal;
+static const char *speaker = "";
 
 void log_init(int verbosity) {
     static const char *const NAMES[] = {"error", "warning", "info", "debug"};
@@ -21,6 +22,11 @@ void log_init(int verbosity) {
             level_now = i;
         }
     }
+}
+
+void log_as(const char *who) {
+    speaker = who;
+    level_now = level_now < LOG_WARNING ? level_now : LOG_WARNING;
 }
 
 int log_enabled(enum log_level level) {
@@ -37,6 +43,7 @@ void log_line(enum log_level level, const char *format, ...) {
     if (journal) {
         text_add(&line, "<%d>", PRIORITY[level]);
     }
+    text_add(&line, "%s", speaker);
     va_list arguments;
     va_start(arguments, format);
     int wanted = vsnprintf(buffer + line.length, line.capacity - line.length, format, arguments);

@@ -4,7 +4,10 @@
 #include "runtime/checkpoint/tensor_file.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/cli/ranks.h"
 #include "runtime/train/batch.h"
+#include "runtime/train/hello.h"
+#include "runtime/train/parts.h"
 #include "runtime/train/step.h"
 
 #include <stdio.h>
@@ -19,14 +22,15 @@ struct dump {
     const char *batch_path, *out_path;
     int64_t steps;
     bool gradients;
-    int64_t rows, time;
+    int64_t rows, time;                /* of the batch */
+    int64_t own_first, own_rows;       /* dealt to this rank */
     int32_t *ids, *labels, *positions; /* [rows * time], labels already shifted */
     float *losses;
     float *logits;
-    int64_t valid; /* labels that count */
-    struct tensor_source *sources;
-    struct tensor_piece *pieces;
-    int source_count;
+    int64_t valid, own_valid; /* labels that count: of all rows, of this rank's */
+    struct tensor_spec *tensors;
+    struct tensor_piece *pieces; /* what of them this rank writes */
+    int tensor_count, piece_count;
 };
 
 static enum status read_i32(struct dump *dump, const struct safetensors *file, const char *name,
@@ -166,157 +170,271 @@ static enum status read_batch(struct dump *dump) {
     return status;
 }
 
+/* Rows in rank order, as a step deals them; the last ranks may have none. */
 static void place_batch(struct dump *dump) {
-    struct token_row batch = batch_row(&dump->session, 0);
-    size_t bytes = (size_t)(dump->rows * dump->time) * sizeof(int32_t);
-    memcpy(batch.ids, dump->ids, bytes);
-    memcpy(batch.labels, dump->labels, bytes);
-    memcpy(batch.positions, dump->positions, bytes);
+    const struct session *session = &dump->session;
+    int64_t most = session->run.microbatch;
+    int64_t first = most * session->bound.ranks.of[AXIS_WORLD];
+    dump->own_first = first < dump->rows ? first : dump->rows;
+    dump->own_rows = dump->rows - dump->own_first < most ? dump->rows - dump->own_first : most;
+    struct token_row batch = batch_row(session, 0);
+    size_t before = (size_t)(dump->own_first * dump->time);
+    size_t tokens = (size_t)(dump->own_rows * dump->time);
+    memcpy(batch.ids, dump->ids + before, tokens * sizeof(int32_t));
+    memcpy(batch.labels, dump->labels + before, tokens * sizeof(int32_t));
+    memcpy(batch.positions, dump->positions + before, tokens * sizeof(int32_t));
+    batch_empty_rows(session, dump->own_rows);
+    for (size_t i = 0; i < tokens; i++) {
+        dump->own_valid += batch.labels[i] != LABEL_IGNORED;
+    }
 }
 
-static void add_tensor(struct dump *dump, const char *name, int rank, const int64_t *shape,
-                       void *memory) {
-    int index = dump->source_count++;
-    struct tensor_spec tensor = {.name = name, .dtype = DTYPE_F32, .rank = rank};
-    memcpy(tensor.shape, shape, (size_t)rank * sizeof *shape);
-    dump->pieces[index] = piece_of_spec(&tensor, memory);
-    dump->sources[index] =
-        (struct tensor_source){.tensor = tensor, .pieces = &dump->pieces[index], .piece_count = 1};
+static void add_tensor(struct dump *dump, const struct tensor_spec *tensor) {
+    dump->tensors[dump->tensor_count] = *tensor;
+    dump->tensors[dump->tensor_count++].dtype = DTYPE_F32;
 }
 
-/* Copies of every parameter's `view`, named PREFIX.NAME: the arena's own bytes change again. */
+/* A copy of the piece: the arena's own bytes change again. */
+static void add_piece(struct dump *dump, const struct tensor_piece *piece) {
+    size_t bytes = (size_t)(piece_count(piece) * dtype_bytes(piece->dtype));
+    struct tensor_piece *added = &dump->pieces[dump->piece_count++];
+    *added = *piece;
+    added->memory = region_alloc(&dump->session.region, bytes, 1);
+    memcpy(added->memory, piece->memory, bytes);
+}
+
+/* This rank's part of every parameter's `view`, named PREFIX.NAME. */
 static void keep_params(struct dump *dump, const char *prefix, enum param_view view) {
     struct session *session = &dump->session;
     for (int i = 0; i < session->blueprint.param_count; i++) {
-        const struct param *param = &session->blueprint.params[i];
-        size_t bytes = (size_t)param_elements(param) * sizeof(float);
         char name[2 * NAME_BYTES];
-        snprintf(name, sizeof name, "%s.%s", prefix, param->name);
-        float *copy = region_alloc(&session->region, bytes, 1);
-        memcpy(copy, program_param(&session->bound, i, view), bytes);
-        add_tensor(dump, region_text(&session->region, name), param->rank, param->shape, copy);
+        struct tensor_piece piece;
+        if (!parts_has(session, i, view)) {
+            continue;
+        }
+        struct tensor_spec tensor = parts_tensor(session, i, view);
+        snprintf(name, sizeof name, "%s.%s", prefix, tensor.name);
+        tensor.name = region_text(&session->region, name);
+        add_tensor(dump, &tensor);
+        if (parts_piece(session, i, view, PART_OWN, &piece)) {
+            piece.name = tensor.name;
+            add_piece(dump, &piece);
+        }
     }
+}
+
+static void keep_logits(struct dump *dump) {
+    struct session *session = &dump->session;
+    int64_t row = dump->time * session->blueprint.vocab;
+    const struct tensor_spec tensor = {
+        .name = "logits", .rank = 3, .shape = {dump->rows, dump->time, session->blueprint.vocab}};
+    add_tensor(dump, &tensor);
+    if (dump->own_rows > 0) {
+        void *logits = program_extent(&session->bound, session->program.schedule.host.logits);
+        struct tensor_piece piece = piece_of_spec(&dump->tensors[dump->tensor_count - 1], logits);
+        piece.first = dump->own_first * row;
+        piece.count = dump->own_rows * row;
+        add_piece(dump, &piece);
+    }
+}
+
+/* The losses are written when all of them are known: by reference. */
+static void keep_losses(struct dump *dump) {
+    const struct tensor_spec tensor = {.name = "losses", .rank = 1, .shape = {dump->steps + 1}};
+    add_tensor(dump, &tensor);
+    if (session_leads(&dump->session)) {
+        dump->pieces[dump->piece_count++] =
+            piece_of_spec(&dump->tensors[dump->tensor_count - 1], dump->losses);
+    }
+}
+
+static float batch_loss(struct dump *dump) {
+    int64_t valid = 0;
+    return (float)(evaluate_batch(&dump->session, dump->own_valid, &valid) / (double)dump->valid);
 }
 
 static void run_batch(struct dump *dump) {
     struct session *session = &dump->session;
-    int64_t shape[] = {dump->rows, dump->time, session->blueprint.vocab};
     place_batch(dump);
-    dump->losses[0] = (float)(evaluate_batch(session) / (double)dump->valid);
-    size_t bytes = (size_t)(shape[0] * shape[1] * shape[2]) * sizeof(float);
-    float *logits = region_alloc(&session->region, bytes, 1);
-    memcpy(logits, program_extent(&session->bound, session->program.schedule.host.logits), bytes);
-    add_tensor(dump, "logits", 3, shape, logits);
-    add_tensor(dump, "losses", 1, (int64_t[]){dump->steps + 1}, dump->losses);
+    dump->losses[0] = batch_loss(dump);
+    keep_logits(dump);
+    keep_losses(dump);
     if (dump->gradients) {
-        step_begin(session, 0, dump->valid);
+        step_begin(session, 0, dump->own_valid);
         program_run(&session->bound, SEGMENT_MICROBATCH);
         keep_params(dump, "gradients", VIEW_GRADIENT);
     }
     for (int64_t step = 0; step < dump->steps; step++) {
-        step_begin(session, step, dump->valid);
+        step_begin(session, step, dump->own_valid);
         program_run(&session->bound, SEGMENT_MICROBATCH);
         dump->losses[step] = (float)step_finish(session, step, dump->valid).loss;
     }
     if (dump->steps > 0) {
-        dump->losses[dump->steps] = (float)(evaluate_batch(session) / (double)dump->valid);
+        dump->losses[dump->steps] = batch_loss(dump);
         keep_params(dump, "weights", VIEW_MASTER);
     }
 }
 
+/* Rank 0 makes the file, each rank fills in what it has. */
 static enum status write_out(struct dump *dump) {
     struct tensor_file file;
     char folder[PATH_BYTES];
+    struct session *session = &dump->session;
+    struct region *region = &session->region;
     const char *slash = strrchr(dump->out_path, '/');
-    file_folder_of(dump->out_path, folder, sizeof folder);
-    struct staging staging = {.memory = region_alloc(&dump->session.region, STAGING_BYTES, 1),
+    const struct tensor_set set = {dump->tensors, dump->tensor_count, dump->pieces,
+                                   dump->piece_count};
+    struct tensor_source *sources = region_alloc(region, (size_t)set.tensor_count, sizeof *sources);
+    struct staging staging = {.memory = region_alloc(region, STAGING_BYTES, 1),
                               .bytes = STAGING_BYTES};
-    tensor_file_plan(slash == NULL ? dump->out_path : slash + 1, dump->sources, dump->source_count,
-                     &dump->session.region, &file);
-    enum status status = tensor_file_write(&file, folder, &staging, &dump->fault);
-    if (status != OK) {
+    bool leads = session_leads(session);
+    file_folder_of(dump->out_path, folder, sizeof folder);
+    tensor_sources_init(&set, region, sources);
+    tensor_file_plan(slash == NULL ? dump->out_path : slash + 1, sources, set.tensor_count, region,
+                     &file);
+    enum status status = leads ? tensor_file_begin(&file, folder, &dump->fault) : OK;
+    status = session_agree(session, status, &dump->fault);
+    if (status == OK) {
+        status = tensor_file_fill(&file, folder, &staging, &dump->fault);
+        status = session_agree(session, status, &dump->fault);
+    }
+    if (status != OK && leads) {
         unlink(dump->out_path); /* half a file must not pass for a whole one */
     }
     return status;
 }
 
-static enum status run_dump(struct dump *dump) {
-    struct session *session = &dump->session;
+/* What ranks compare: their batch and what they were asked to do with it. */
+static struct hash batch_hash(const struct dump *dump) {
+    const int64_t asked[] = {dump->rows, dump->time, dump->steps, dump->gradients};
+    size_t bytes = (size_t)(dump->rows * dump->time) * sizeof(int32_t);
+    struct hash_state state;
+    hash_begin(&state);
+    hash_add(&state, asked, sizeof asked);
+    hash_add(&state, dump->ids, bytes);
+    hash_add(&state, dump->labels, bytes);
+    hash_add(&state, dump->positions, bytes);
+    return hash_end(&state);
+}
+
+static enum status compile(struct dump *dump) {
     bool train = dump->gradients || dump->steps > 0;
-    enum status status =
-        session_compile(session, train ? PURPOSE_COMPARE : PURPOSE_LOGITS, &dump->fault);
-    if (status == OK) {
-        status = session_bind(session, &dump->fault);
-    }
-    if (status == OK) {
-        status = session_weights(session, &dump->fault);
+    return session_compile(&dump->session, train ? PURPOSE_COMPARE : PURPOSE_LOGITS, &dump->fault);
+}
+
+static enum status compare(struct dump *dump) {
+    struct hash hash = batch_hash(dump);
+    return hello_compare(&dump->session, &hash, &dump->fault);
+}
+
+static enum status bind(struct dump *dump) {
+    return session_bind(&dump->session, &dump->fault);
+}
+
+static enum status connect_ranks(struct dump *dump) {
+    return session_connect(&dump->session, &dump->fault);
+}
+
+static enum status load(struct dump *dump) {
+    return session_weights(&dump->session, &dump->fault);
+}
+
+/* Each stage ends in one outcome for all ranks. */
+static enum status run_dump(struct dump *dump) {
+    static enum status (*const STAGES[])(struct dump *) = {compile, compare, bind, connect_ranks,
+                                                           load};
+    struct session *session = &dump->session;
+    enum status status = OK;
+    for (size_t i = 0; i < ARRAY_COUNT(STAGES) && status == OK; i++) {
+        status = session_agree(session, STAGES[i](dump), &dump->fault);
     }
     if (status != OK) {
         return status;
     }
     size_t tensors = (size_t)(2 + 2 * session->blueprint.param_count);
-    dump->sources = region_alloc(&session->region, tensors, sizeof *dump->sources);
+    dump->tensors = region_alloc(&session->region, tensors, sizeof *dump->tensors);
     dump->pieces = region_alloc(&session->region, tensors, sizeof *dump->pieces);
     dump->losses = region_alloc(&session->region, (size_t)dump->steps + 1, sizeof(float));
     run_batch(dump);
     return write_out(dump);
 }
 
+/* Gradients that are summed at the step's end are no sums before it. */
+static enum status check_gradients(struct dump *dump) {
+    const struct sharding *sharding = &dump->session.spread.sharding;
+    if (!dump->gradients || dump->session.ranks == 1 ||
+        sharding->reduce_at == REDUCE_AT_MICROBATCH) {
+        return OK;
+    }
+    return fault_set(&dump->fault, STATUS_USAGE, "--gradients",
+                     "take strategy.reduce_at=microbatch",
+                     "strategy.reduce_at is step: gradients are not summed over ranks before it");
+}
+
 /* The batch gives the shape that the program must have, so it is read before the settings are
  * checked against the model. */
 static enum status read_all(struct dump *dump, struct arguments *arguments) {
     enum status status = with_batch(dump, find_shape);
-    char sequence[48];
-    char microbatch[48];
+    char shape[3][48];
     if (status != OK) {
         return status;
     }
-    snprintf(sequence, sizeof sequence, "batch.sequence=%lld", (long long)dump->time);
-    snprintf(microbatch, sizeof microbatch, "batch.microbatch=%lld", (long long)dump->rows);
-    ASSERT(arguments->override_count + 2 <= OVERRIDES_MAX);
-    arguments->overrides[arguments->override_count++] = sequence;
-    arguments->overrides[arguments->override_count++] = microbatch;
+    int64_t ranks = dump->session.ranks;
+    snprintf(shape[0], sizeof shape[0], "batch.sequence=%lld", (long long)dump->time);
+    snprintf(shape[1], sizeof shape[1], "batch.microbatch=%lld",
+             (long long)((dump->rows + ranks - 1) / ranks));
+    snprintf(shape[2], sizeof shape[2], "batch.tokens=%lld", (long long)(dump->rows * dump->time));
+    ASSERT(arguments->override_count + 3 <= OVERRIDES_MAX);
+    for (int i = 0; i < 3; i++) {
+        arguments->overrides[arguments->override_count++] = shape[i];
+    }
     status = session_read(&dump->session, arguments->positionals[0], arguments->overrides,
                           arguments->override_count, &dump->fault);
+    if (status == OK) {
+        status = check_gradients(dump);
+    }
     return status == OK ? read_batch(dump) : status;
+}
+
+static enum status read_command(struct dump *dump, int argc, char **argv,
+                                struct arguments *arguments, const char **ranks) {
+    const char *steps = NULL;
+    const struct flag flags[] = {{"-o", &dump->out_path, NULL},
+                                 {"--gradients", NULL, &dump->gradients},
+                                 {"--steps", &steps, NULL},
+                                 {"--ranks", ranks, NULL}};
+    enum status status =
+        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 2, arguments, &dump->fault);
+    if (status == OK) {
+        status = argument_i64("--steps", steps, 0, &dump->steps, &dump->fault);
+    }
+    if (status == OK && dump->out_path == NULL) {
+        status = fault_set(&dump->fault, STATUS_USAGE, "dump", "add -o OUT.safetensors",
+                           "where to write is missing");
+    }
+    return status;
 }
 
 int command_dump(int argc, char **argv) {
     static struct dump dump;
+    static struct ranks ranks;
     struct arguments arguments;
-    const char *steps = NULL;
-    const char *ranks = NULL;
-    int64_t rank_count = 1;
-    const struct flag flags[] = {{"-o", &dump.out_path, NULL},
-                                 {"--gradients", NULL, &dump.gradients},
-                                 {"--steps", &steps, NULL},
-                                 {"--ranks", &ranks, NULL}};
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 2, &arguments, &dump.fault);
+    const char *wanted = NULL;
+    struct session *session = &dump.session;
+    ranks.session = session;
+    enum status status = read_command(&dump, argc, argv, &arguments, &wanted);
     if (status == OK) {
-        status = argument_i64("--steps", steps, 0, &dump.steps, &dump.fault);
+        const struct ranks_request request = {.flag = wanted, .argc = argc, .argv = argv};
+        status = ranks_begin(&request, session, &ranks, &dump.fault);
     }
-    if (status == OK) {
-        status = argument_i64("--ranks", ranks, 1, &rank_count, &dump.fault);
-    }
-    if (status == OK && rank_count != 1) {
-        status = fault_set(&dump.fault, STATUS_USAGE, "--ranks", "leave it at 1",
-                           "%lld ranks: one rank is supported", (long long)rank_count);
-    }
-    if (status == OK && dump.out_path == NULL) {
-        status = fault_set(&dump.fault, STATUS_USAGE, "dump", "add -o OUT.safetensors",
-                           "where to write is missing");
-    }
-    if (status == OK) {
+    if (status == OK && !ranks.parent) {
         dump.batch_path = arguments.positionals[1];
-        status = read_all(&dump, &arguments);
+        status = session_agree(session, read_all(&dump, &arguments), &dump.fault);
     }
-    if (status == OK) {
+    if (status == OK && !ranks.parent) {
         status = run_dump(&dump);
     }
-    if (status != OK) {
-        fault_print(&dump.fault, STDERR_FILENO);
-    }
-    session_finish(&dump.session);
-    return fault_exit_code(status);
+    int code = ranks_end(&ranks, status, &dump.fault);
+    session_finish(session);
+    return code;
 }

@@ -3,66 +3,70 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/cli/ranks.h"
 #include "runtime/train/loop.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct request {
     bool fresh;
     const char *ranks;
 };
 
-static void say_where(const struct session *session) {
+static void say_where(const struct session *session, const struct site_place *place) {
     char bytes[24];
+    char mesh[2 * NAME_BYTES] = "1 rank";
     uint64_t peak = 0;
     for (int space = 0; space < SPACE_COUNT; space++) {
         peak += session->program.plan.peak_bytes[space];
     }
-    log_line(LOG_INFO, "1 rank, %d threads, target %s, arena %s", session->target->threads,
-             session->target->name, text_bytes(peak, bytes));
+    if (place->world > 1) {
+        const struct sharding *sharding = &session->spread.sharding;
+        struct text text = text_over(mesh, sizeof mesh);
+        text_add(&text, "%d ranks (%s), mesh replicate %d x shard %d, ZeRO %lld%s", place->world,
+                 place->source, sharding->replicate, sharding->shard, (long long)session->run.zero,
+                 session->run.overrides != NULL ? " with overrides" : "");
+    }
+    log_line(LOG_INFO, "%s, %d thread%s%s, target %s, arena %s%s", mesh, session->target->threads,
+             session->target->threads == 1 ? "" : "s", place->world > 1 ? " each" : "",
+             session->target->name, text_bytes(peak, bytes), place->world > 1 ? " each" : "");
 }
 
-/* How many ranks are wanted: the flag, or what a launcher's environment says. */
-static enum status check_ranks(const struct request *request, struct fault *fault) {
-    const char *source = request->ranks != NULL ? "--ranks" : "WORLD_SIZE";
-    const char *value = request->ranks != NULL ? request->ranks : getenv("WORLD_SIZE");
-    int64_t ranks = 1;
-    enum status status = argument_i64(source, value, 1, &ranks, fault);
-    if (status == OK && ranks != 1) {
-        return fault_set(fault, STATUS_USAGE, source, "start one rank",
-                         "%lld ranks: one rank is supported", (long long)ranks);
-    }
-    return status;
+static enum status read_run(struct session *session, const struct arguments *arguments,
+                            struct fault *fault) {
+    enum status status = session_read(session, arguments->positionals[0], arguments->overrides,
+                                      arguments->override_count, fault);
+    return session_agree(session, status, fault);
 }
 
 int command_train(int argc, char **argv) {
-    static struct training training;
+    static struct training training = {.metrics = {.fd = -1}};
+    static struct ranks ranks;
     struct request request = {.fresh = false};
     struct arguments arguments;
     struct fault fault;
+    struct session *session = &training.session;
     const struct flag flags[] = {{"--fresh", NULL, &request.fresh},
                                  {"--ranks", &request.ranks, NULL}};
+    ranks.session = session;
     enum status status =
         arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
     if (status == OK) {
-        status = check_ranks(&request, &fault);
+        const struct ranks_request wanted = {
+            .flag = request.ranks, .environment = true, .argc = argc, .argv = argv};
+        status = ranks_begin(&wanted, session, &ranks, &fault);
     }
-    if (status == OK) {
-        status = session_read(&training.session, arguments.positionals[0], arguments.overrides,
-                              arguments.override_count, &fault);
+    if (status == OK && !ranks.parent) {
+        status = read_run(session, &arguments, &fault);
     }
-    if (status == OK) {
+    if (status == OK && !ranks.parent) {
         status = training_prepare(&training, request.fresh, &fault);
     }
-    if (status == OK) {
-        say_where(&training.session);
+    if (status == OK && !ranks.parent) {
+        say_where(session, &ranks.place);
         status = training_run(&training, &fault);
     }
-    if (status != OK && status != STATUS_STOPPED) {
-        fault_print(&fault, STDERR_FILENO);
-    }
+    int code = ranks_end(&ranks, status, &fault);
     training_finish(&training);
-    return fault_exit_code(status);
+    return code;
 }

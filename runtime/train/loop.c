@@ -49,7 +49,7 @@ static bool is_power_of_ten(int64_t count) {
 static enum status note_skipped(struct training *training, bool skipped, struct fault *fault) {
     training->skipped_in_row = skipped ? training->skipped_in_row + 1 : 0;
     training->skipped += skipped;
-    if (skipped && is_power_of_ten(training->skipped)) {
+    if (skipped && session_leads(&training->session) && is_power_of_ten(training->skipped)) {
         log_line(LOG_WARNING,
                  "step %lld: gradients are not finite; nothing was updated (%lld such %s so far)",
                  (long long)training->step, (long long)training->skipped,
@@ -76,6 +76,7 @@ static enum status take_step(struct training *training, struct fault *fault) {
                                  .context = &patience};
     struct step_result result;
     int64_t begin_ns = clock_monotonic_ns();
+    step_trace_before(session, &training->trace, training->step + 1);
     enum status status =
         step_from_data(session, &source, training->step, &training->cursor, &result, fault);
     if (status != OK) {
@@ -92,6 +93,21 @@ static enum status take_step(struct training *training, struct fault *fault) {
     return note_skipped(training, result.skipped, fault);
 }
 
+/* A line about the memory of every rank. */
+static enum status note_memory(struct training *training, struct fault *fault) {
+    struct session *session = &training->session;
+    const struct rank_memory own = metrics_own_memory(session);
+    enum status status = OK;
+    training->memories[0] = own;
+    if (session->site != NULL) {
+        status = site_exchange(session->site, &own, sizeof own, training->memories, fault);
+    }
+    if (status == OK) {
+        metrics_memory(&training->metrics, session, training->memories);
+    }
+    return status;
+}
+
 static enum status evaluate(struct training *training, struct fault *fault) {
     struct session *session = &training->session;
     if (training->validation.file_count == 0 || training->evaluated_step == training->step) {
@@ -104,7 +120,7 @@ static enum status evaluate(struct training *training, struct fault *fault) {
     if (status == OK) {
         training->evaluated_step = training->step;
         metrics_eval(&training->metrics, training->step, result.loss);
-        metrics_memory(&training->metrics, session);
+        status = note_memory(training, fault);
         progress_line(&training->progress, "step %lld  validation loss %.4f  perplexity %.2f",
                       (long long)training->step, plain_nan(result.loss),
                       plain_nan(exp(result.loss)));
@@ -150,16 +166,22 @@ static enum status work_after_step(struct training *training, struct fault *faul
     if (status == OK && every(run->eval_every, training->step) && training->step < run->steps) {
         status = evaluate(training, fault);
     }
-    if (status == OK && stop_asked()) {
+    if (status != OK) {
+        return status;
+    }
+    /* A signal reaches one rank before another: all stop after the same step. */
+    if (stop_asked()) {
         status = fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop");
     }
-    return status;
+    return session_agree(&training->session, status, fault);
 }
 
 static enum status run_steps(struct training *training, struct fault *fault) {
     enum status status = OK;
     while (training->step < training->until && status == OK) {
         status = take_step(training, fault);
+        step_trace_after(&training->session, &training->trace, training->step,
+                         status != OK || training->step == training->until);
         if (status == OK) {
             status = work_after_step(training, fault);
         }
@@ -167,12 +189,13 @@ static enum status run_steps(struct training *training, struct fault *fault) {
     return status;
 }
 
-/* What is done once no more steps are: save whatever was reached; after the last step also evaluate
- * and export. */
-static enum status conclude(struct training *training, bool finished, struct fault *fault) {
+/* What is done once no more steps are: save whatever was reached; unless asked to stop also
+ * evaluate; after the last step export. */
+static enum status conclude(struct training *training, bool finished, bool stopped,
+                            struct fault *fault) {
     struct staging staging = session_staging(&training->session);
     enum status status = save(training, fault);
-    if (status == OK && !stop_asked()) {
+    if (status == OK && !stopped) {
         status = evaluate(training, fault);
     }
     if (status == OK && finished) {
@@ -196,7 +219,7 @@ enum status training_run(struct training *training, struct fault *fault) {
                  (long long)run->steps);
     }
     enum status status = run_steps(training, fault);
-    if (training->skipped > 0) {
+    if (training->skipped > 0 && session_leads(&training->session)) {
         log_line(LOG_WARNING, "%lld steps updated nothing, as their gradients were not finite",
                  (long long)training->skipped);
     }
@@ -204,11 +227,14 @@ enum status training_run(struct training *training, struct fault *fault) {
         return status;
     }
     bool finished = status == OK && !pauses;
-    enum status concluded = conclude(training, finished, fault);
+    enum status concluded = conclude(training, finished, status == STATUS_STOPPED, fault);
     if (concluded != OK && concluded != STATUS_STOPPED) {
         return concluded;
     }
-    metrics_memory(&training->metrics, &training->session);
+    enum status noted = note_memory(training, fault);
+    if (noted != OK) {
+        return noted;
+    }
     metrics_end(&training->metrics, finished && concluded == OK);
     return finished ? concluded : STATUS_STOPPED;
 }

@@ -8,6 +8,7 @@
 #include "runtime/train/metrics.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/session.h"
+#include "runtime/train/step_trace.h"
 
 enum { TRAINING_GROUPS = 3, SKIPPED_IN_ROW_MAX = 20 };
 
@@ -15,13 +16,18 @@ struct training {
     struct session session;
     struct token_data train, validation; /* validation.file_count 0: none */
     struct fingerprint fingerprint;      /* of train */
+    struct hash data_hash;               /* of all data: what ranks compare */
     struct metrics metrics;
     struct progress progress;
+    struct step_trace trace;
+    struct rank_memory *memories; /* [ranks]: what each last said */
     struct snapshot_writer writer;
-    struct snapshot_group groups[TRAINING_GROUPS];
+    struct snapshot_group groups[TRAINING_GROUPS]; /* what this rank saves */
     struct weights_save export;
     const char *config_text; /* config.json as it stands in the model folder */
     size_t config_length;
+    const char *keys; /* effective ones, as a snapshot carries them */
+    bool fresh;       /* an earlier run is set aside */
     int lock_fd;
     int64_t step;              /* completed */
     int64_t saved_step;        /* of the newest snapshot; -1: none */

@@ -9,12 +9,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 2048 };
+enum { LINE_BYTES = 2048, RANK_BYTES = 256 };
 
-enum status metrics_check(const char *path, struct fault *fault) {
+enum status metrics_check(const char *path, const char *key, struct fault *fault) {
+    char remedy[NAME_BYTES];
     char above[PATH_BYTES];
     if (file_exists(path)) {
         int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
@@ -31,15 +33,16 @@ enum status metrics_check(const char *path, struct fault *fault) {
         memcpy(above, next, sizeof above);
     }
     if (!file_is_folder(above)) {
-        return fault_set(fault, STATUS_INPUT, above, "name another file in metrics",
-                         "is not a folder");
+        snprintf(remedy, sizeof remedy, "name another file in %s", key);
+        return fault_set(fault, STATUS_INPUT, above, remedy, "is not a folder");
     }
     return access(above, W_OK | X_OK) == 0
                ? OK
                : fault_set_errno(fault, STATUS_INPUT, above, "cannot make a file in it", errno);
 }
 
-enum status metrics_open(const char *path, struct metrics *metrics, struct fault *fault) {
+enum status metrics_open(struct session *session, struct metrics *metrics, struct fault *fault) {
+    const char *path = session->run.metrics;
     char folder[PATH_BYTES];
     file_folder_of(path, folder, sizeof folder);
     enum status status = file_make_folders(folder, fault);
@@ -50,7 +53,13 @@ enum status metrics_open(const char *path, struct metrics *metrics, struct fault
     if (fd < 0) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot open for appending", errno);
     }
-    *metrics = (struct metrics){.fd = fd, .path = path};
+    int ranks = session_ranks(session);
+    size_t room = LINE_BYTES + (size_t)ranks * RANK_BYTES;
+    *metrics = (struct metrics){.fd = fd,
+                                .path = path,
+                                .line = region_alloc(&session->region, room, 1),
+                                .line_bytes = room,
+                                .ranks = ranks};
     return OK;
 }
 
@@ -70,18 +79,19 @@ static void add_number(struct text *line, const char *name, double value) {
     }
 }
 
-static struct text begin(char *buffer, size_t capacity, const char *kind) {
+static struct text begin_in(char *buffer, size_t capacity, const char *kind) {
     struct text line = text_over(buffer, capacity);
     text_add(&line, "{\"kind\": \"%s\", \"time\": %.3f", kind, clock_unix_s());
     return line;
 }
 
+static struct text begin(const struct metrics *metrics, const char *kind) {
+    return begin_in(metrics->line, metrics->line_bytes, kind);
+}
+
 static void end(struct metrics *metrics, struct text *line) {
     text_add(line, "}\n");
     ASSERT(!line->cut);
-    if (metrics->fd < 0) {
-        return;
-    }
     ssize_t put = write(metrics->fd, line->bytes, line->length);
     if (put != (ssize_t)line->length) {
         log_line(LOG_WARNING, "%s: cannot write metrics: %s; training goes on without them",
@@ -98,15 +108,21 @@ static void add_key(struct text *line, const struct run *run, const struct key *
 }
 
 void metrics_start(struct metrics *metrics, const struct session *session, const char *version) {
+    if (metrics->fd < 0) {
+        return;
+    }
+    const struct sharding *sharding = &session->spread.sharding;
     struct region scratch = {0};
     size_t room = LINE_BYTES + run_describe_room(&session->run);
     char *buffer = region_alloc(&scratch, room, 1);
     char host[256] = "unknown";
     char hash[HASH_HEX_BYTES];
-    struct text line = begin(buffer, room, "start");
+    struct text line = begin_in(buffer, room, "start");
     gethostname(host, sizeof host - 1);
     text_add(&line, ", \"format\": 1, \"version\": \"%s\", \"host\": ", version);
     text_add_json(&line, host);
+    text_add(&line, ", \"ranks\": %d, \"mesh\": {\"replicate\": %d, \"shard\": %d}", metrics->ranks,
+             sharding->replicate, sharding->shard);
     text_add(&line, ", \"plan\": \"%s\", \"keys\": {", hash_hex(&session->program.hash, hash));
     for (int i = 0; i < key_count(); i++) {
         text_add(&line, "%s", i > 0 ? ", " : "");
@@ -119,8 +135,10 @@ void metrics_start(struct metrics *metrics, const struct session *session, const
 
 void metrics_step(struct metrics *metrics, int64_t step, const struct step_result *result,
                   double seconds) {
-    char buffer[LINE_BYTES];
-    struct text line = begin(buffer, sizeof buffer, "step");
+    if (metrics->fd < 0) {
+        return;
+    }
+    struct text line = begin(metrics, "step");
     text_add(&line, ", \"step\": %lld", (long long)step);
     add_number(&line, "loss", result->loss);
     text_add(&line, ", \"tokens\": %lld", (long long)result->tokens);
@@ -129,25 +147,53 @@ void metrics_step(struct metrics *metrics, int64_t step, const struct step_resul
     add_number(&line, "tokens_per_s", (double)result->tokens / seconds);
     add_number(&line, "step_ms", seconds * 1e3);
     text_add(&line, ", \"skipped\": %s", result->skipped ? "true" : "false");
+    if (metrics->ranks > 1) {
+        text_add(&line, ", \"received_bytes\": %llu", (unsigned long long)result->received_bytes);
+    }
     end(metrics, &line);
 }
 
 void metrics_eval(struct metrics *metrics, int64_t step, double loss) {
-    char buffer[LINE_BYTES];
-    struct text line = begin(buffer, sizeof buffer, "eval");
+    if (metrics->fd < 0) {
+        return;
+    }
+    struct text line = begin(metrics, "eval");
     text_add(&line, ", \"step\": %lld", (long long)step);
     add_number(&line, "loss", loss);
     add_number(&line, "perplexity", exp(loss));
     end(metrics, &line);
 }
 
-void metrics_memory(struct metrics *metrics, const struct session *session) {
-    char buffer[LINE_BYTES];
-    struct text line = begin(buffer, sizeof buffer, "memory");
+struct rank_memory metrics_own_memory(const struct session *session) {
+    struct rank_memory own = {.process_bytes = 0};
     struct process_memory memory = {0};
-    if (!process_memory_read(&memory)) {
+    if (process_memory_read(&memory)) {
+        own.process_bytes = memory.anonymous_bytes + memory.shared_bytes;
+    }
+    memcpy(own.high_water_bytes, session->bound.high_water, sizeof own.high_water_bytes);
+    return own;
+}
+
+static void add_rank(struct text *line, const struct session *session, int rank,
+                     const struct rank_memory *memory) {
+    bool first = true;
+    text_add(line, "%s{\"rank\": %d, \"high_water_bytes\": {", rank > 0 ? ", " : "", rank);
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        if (session->program.plan.peak_bytes[space] > 0) {
+            text_add(line, "%s\"%s\": %llu", first ? "" : ", ", space_name((enum space)space),
+                     (unsigned long long)memory->high_water_bytes[space]);
+            first = false;
+        }
+    }
+    text_add(line, "}, \"process_bytes\": %llu}", (unsigned long long)memory->process_bytes);
+}
+
+void metrics_memory(struct metrics *metrics, const struct session *session,
+                    const struct rank_memory *memories) {
+    if (metrics->fd < 0) {
         return;
     }
+    struct text line = begin(metrics, "memory");
     text_add(&line, ", \"spaces\": [");
     bool first = true;
     for (int space = 0; space < SPACE_COUNT; space++) {
@@ -156,18 +202,26 @@ void metrics_memory(struct metrics *metrics, const struct session *session) {
             text_add(&line,
                      "%s{\"name\": \"%s\", \"planned_bytes\": %llu, \"high_water_bytes\": %llu}",
                      first ? "" : ", ", space_name((enum space)space), (unsigned long long)planned,
-                     (unsigned long long)session->bound.high_water[space]);
+                     (unsigned long long)memories[0].high_water_bytes[space]);
             first = false;
         }
     }
-    text_add(&line, "], \"process_bytes\": %llu",
-             (unsigned long long)(memory.anonymous_bytes + memory.shared_bytes));
+    text_add(&line, "], \"process_bytes\": %llu", (unsigned long long)memories[0].process_bytes);
+    if (metrics->ranks > 1) {
+        text_add(&line, ", \"ranks\": [");
+        for (int rank = 0; rank < metrics->ranks; rank++) {
+            add_rank(&line, session, rank, &memories[rank]);
+        }
+        text_add(&line, "]");
+    }
     end(metrics, &line);
 }
 
 void metrics_end(struct metrics *metrics, bool finished) {
-    char buffer[LINE_BYTES];
-    struct text line = begin(buffer, sizeof buffer, "end");
+    if (metrics->fd < 0) {
+        return;
+    }
+    struct text line = begin(metrics, "end");
     text_add(&line, ", \"reason\": \"%s\"", finished ? "finished" : "stopped");
     end(metrics, &line);
 }

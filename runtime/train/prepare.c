@@ -2,7 +2,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "runtime/train/disk.h"
+#include "runtime/train/hello.h"
 #include "runtime/train/loop.h"
+#include "runtime/train/parts.h"
 #include "runtime/train/resume.h"
 #include "runtime/train/stop.h"
 
@@ -32,30 +34,31 @@ static enum status open_all_data(struct training *training, struct fault *fault)
         status = open_data(training, &session->run.validation, "data.validation",
                            &training->validation, fault);
     }
-    return status == OK ? fingerprint_of(&training->train, &training->fingerprint, fault) : status;
+    struct fingerprint both[2] = {{0}};
+    if (status == OK) {
+        status = fingerprint_of(&training->train, &both[0], fault);
+    }
+    if (status == OK && training->validation.file_count > 0) {
+        status = fingerprint_of(&training->validation, &both[1], fault);
+    }
+    training->fingerprint = both[0];
+    training->data_hash = hash_of(both, sizeof both);
+    return status;
 }
 
 /* Weights and both moments, each parameter whole under its name. */
-static void make_groups(struct training *training) {
+static void make_groups(struct session *session, enum part_kind kind,
+                        struct snapshot_group groups[static TRAINING_GROUPS]) {
     static const struct {
         const char *file, *prefix;
         enum param_view view;
     } ROWS[TRAINING_GROUPS] = {{"weights.safetensors", "", VIEW_MASTER},
                                {"optimizer.safetensors", "exp_avg.", VIEW_MOMENT1},
                                {"optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2}};
-    struct session *session = &training->session;
-    int count = session->blueprint.param_count;
-    for (int group = 0; group < TRAINING_GROUPS; group++) {
-        struct tensor_piece *pieces = region_alloc(&session->region, (size_t)count, sizeof *pieces);
-        struct tensor_spec *tensors =
-            region_alloc(&session->region, (size_t)count, sizeof *tensors);
-        for (int i = 0; i < count; i++) {
-            pieces[i] = session_piece(session, i, ROWS[group].view);
-            tensors[i] = session_tensor(session, i, ROWS[group].view);
-        }
-        training->groups[group] = (struct snapshot_group){.file = ROWS[group].file,
-                                                          .prefix = ROWS[group].prefix,
-                                                          .set = {tensors, count, pieces, count}};
+    for (int i = 0; i < TRAINING_GROUPS; i++) {
+        groups[i] = (struct snapshot_group){.file = ROWS[i].file,
+                                            .prefix = ROWS[i].prefix,
+                                            .set = parts_of_copy(session, ROWS[i].view, kind)};
     }
 }
 
@@ -94,6 +97,8 @@ static enum status take_up(struct training *training, const struct snapshot *sna
                            struct fault *fault) {
     struct session *session = &training->session;
     uint64_t cursor;
+    struct snapshot_group groups[TRAINING_GROUPS];
+    make_groups(session, PART_HELD, groups);
     enum status status = run_continues(&session->run, snapshot, &session->region, fault);
     if (status == OK) {
         status = same_model(training, snapshot, fault);
@@ -102,7 +107,10 @@ static enum status take_up(struct training *training, const struct snapshot *sna
         status = fingerprint_same(&training->fingerprint, snapshot, fault);
     }
     if (status == OK) {
-        status = snapshot_load(snapshot, training->groups, TRAINING_GROUPS, fault);
+        status = snapshot_load(snapshot, groups, TRAINING_GROUPS, fault);
+    }
+    if (status == OK) {
+        status = session_compute_copies(session, snapshot, fault);
     }
     if (status == OK &&
         (!snapshot_find_value(snapshot, "cursor", &cursor) || cursor > DATA_CURSOR_MAX)) {
@@ -112,30 +120,62 @@ static enum status take_up(struct training *training, const struct snapshot *sna
     if (status != OK) {
         return status;
     }
-    session_round_params(session);
     training->step = training->saved_step = snapshot->step;
     training->cursor = (int64_t)cursor;
     log_line(LOG_INFO, "going on from %s, step %lld", snapshot->path, (long long)snapshot->step);
     return OK;
 }
 
-static enum status first_state(struct training *training, bool fresh, struct fault *fault) {
+/* What rank 0 found: reading every snapshot to its last byte is for one. */
+struct newest {
+    bool found;
+    char path[PATH_BYTES];
+};
+
+static enum status find_newest(struct training *training, struct newest *newest,
+                               struct fault *fault) {
     struct session *session = &training->session;
     struct snapshot snapshot;
     bool found = false;
     enum status status = OK;
-    if (!fresh) {
+    if (session_leads(session) && !training->fresh) {
         status = snapshot_find_newest(session->run.snapshot_folder, &session->region, &snapshot,
                                       &found, fault);
     }
-    if (status == OK) {
-        status = found ? take_up(training, &snapshot, fault) : session_weights(session, fault);
+    status = session_agree(session, status, fault);
+    memset(newest, 0, sizeof *newest);
+    newest->found = found;
+    if (found) {
+        snprintf(newest->path, sizeof newest->path, "%s", snapshot.path);
     }
+    if (status != OK || session->site == NULL) {
+        return status;
+    }
+    struct region scratch = {0};
+    struct newest *all = region_alloc(&scratch, (size_t)session_ranks(session), sizeof *all);
+    status = site_exchange(session->site, newest, sizeof *newest, all, fault);
+    if (status == OK) {
+        *newest = all[0];
+    }
+    region_finish(&scratch);
     return status;
 }
 
+static enum status first_state(struct training *training, struct fault *fault) {
+    struct session *session = &training->session;
+    struct snapshot snapshot;
+    struct newest newest;
+    enum status status = find_newest(training, &newest, fault);
+    if (status != OK || !newest.found) {
+        return status == OK ? session_weights(session, fault) : status;
+    }
+    status = snapshot_read(newest.path, &session->region, &snapshot, fault);
+    return status == OK ? take_up(training, &snapshot, fault) : status;
+}
+
 /* A snapshot carries the keys, and bounds them. */
-static enum status describe_keys(struct session *session, const char **keys, struct fault *fault) {
+static enum status describe_keys(struct training *training, struct fault *fault) {
+    struct session *session = &training->session;
     size_t room = run_describe_room(&session->run);
     struct text text = text_over(region_alloc(&session->region, room, 1), room);
     run_describe(&session->run, false, &text);
@@ -146,86 +186,108 @@ static enum status describe_keys(struct session *session, const char **keys, str
                          "the settings take %zu bytes, a snapshot has room for %d", text.length,
                          SNAPSHOT_KEYS_BYTES_MAX);
     }
-    *keys = text.bytes;
+    training->keys = text.bytes;
     return OK;
 }
 
-/* The old run is set aside only when nothing of the new one can be refused any more. */
-static enum status make_writers(struct training *training, bool fresh, struct fault *fault) {
+static enum status plan_export(struct training *training, struct fault *fault) {
     struct session *session = &training->session;
-    const char *keys = NULL;
-    enum status status = describe_keys(session, &keys, fault);
-    if (status != OK) {
-        return status;
-    }
     struct weights_save_args save = {.folder = session->run.export,
                                      .model_folder = session->model_folder,
                                      .config_text = training->config_text,
                                      .config_length = training->config_length,
                                      .set = training->groups[0].set,
-                                     .dtype = (enum dtype)session->run.params};
-    status = weights_save_plan(&save, &session->region, &training->export, fault);
-    if (status == OK) {
-        status = metrics_check(session->run.metrics, fault);
+                                     .dtype = (enum dtype)session->run.params,
+                                     .site = session_checkpoint_site(session)};
+    return weights_save_plan(&save, &session->region, &training->export, fault);
+}
+
+/* The old run is set aside only when nothing of the new one can be refused any more. */
+static enum status set_aside(struct training *training, struct fault *fault) {
+    struct session *session = &training->session;
+    if (!session_leads(session)) {
+        return OK;
     }
-    if (status == OK && fresh) {
-        status = run_set_aside(&session->run, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
+    enum status status = metrics_check(session->run.metrics, "metrics", fault);
+    return status == OK && training->fresh ? run_set_aside(&session->run, fault) : status;
+}
+
+static enum status make_writer(struct training *training, struct fault *fault) {
+    struct session *session = &training->session;
     struct snapshot_args args = {.folder = session->run.snapshot_folder,
                                  .keep = (int)session->run.snapshot_keep,
                                  .groups = training->groups,
                                  .group_count = TRAINING_GROUPS,
+                                 .site = session_checkpoint_site(session),
                                  .config_text = training->config_text,
                                  .config_length = training->config_length,
                                  .model_folder = session->model_folder,
-                                 .keys = keys,
+                                 .keys = training->keys,
                                  .plan_hash = session->program.hash};
-    status = snapshot_writer_init(&args, &session->region, &training->writer, fault);
-    if (status != OK) {
-        return status;
+    enum status status = snapshot_writer_init(&args, &session->region, &training->writer, fault);
+    if (status == OK) {
+        training->save_seconds = (double)training->writer.bytes / DISK_BYTES_PER_S;
     }
-    training->save_seconds = (double)training->writer.bytes / DISK_BYTES_PER_S;
-    return OK;
+    return status;
 }
 
 static enum status build_program(struct training *training, struct fault *fault) {
     struct session *session = &training->session;
     enum status status = session_compile(session, PURPOSE_TRAIN, fault);
-    if (status == OK) {
-        status = disk_fits(session, fault);
-    }
-    return status == OK ? session_bind(session, fault) : status;
+    return status == OK && session_leads(session) ? disk_fits(session, fault) : status;
 }
 
-enum status training_prepare(struct training *training, bool fresh, struct fault *fault) {
+static enum status compare(struct training *training, struct fault *fault) {
+    return hello_compare(&training->session, &training->data_hash, fault);
+}
+
+static enum status bind(struct training *training, struct fault *fault) {
+    return session_bind(&training->session, fault);
+}
+
+static enum status connect_ranks(struct training *training, struct fault *fault) {
+    return session_connect(&training->session, fault);
+}
+
+static enum status describe(struct training *training, struct fault *fault) {
+    make_groups(&training->session, PART_OWN, training->groups);
+    enum status status = read_config(training, fault);
+    return status == OK ? describe_keys(training, fault) : status;
+}
+
+static enum status lock(struct training *training, struct fault *fault) {
     struct session *session = &training->session;
+    return session_leads(session) ? run_lock(&session->run, &training->lock_fd, fault) : OK;
+}
+
+static enum status plan_trace(struct training *training, struct fault *fault) {
+    return step_trace_plan(&training->session, &training->trace, fault);
+}
+
+static enum status open_metrics(struct training *training, struct fault *fault) {
+    struct session *session = &training->session;
+    training->memories =
+        region_alloc(&session->region, (size_t)session_ranks(session), sizeof *training->memories);
+    return session_leads(session) ? metrics_open(session, &training->metrics, fault) : OK;
+}
+
+/* Each stage ends in one outcome for all ranks. Those in which ranks meet are stages of their own,
+ * so that all of them get there. */
+enum status training_prepare(struct training *training, bool fresh, struct fault *fault) {
+    static enum status (*const STAGES[])(struct training *, struct fault *) = {
+        lock,        open_all_data, build_program, compare,   bind,        connect_ranks, describe,
+        first_state, plan_trace,    plan_export,   set_aside, make_writer, open_metrics};
     training->saved_step = training->evaluated_step = -1;
     training->metrics.fd = -1;
-    enum status status = run_lock(&session->run, &training->lock_fd, fault);
-    if (status == OK) {
-        status = open_all_data(training, fault);
-    }
-    if (status == OK) {
-        status = build_program(training, fault);
-    }
-    if (status == OK) {
-        make_groups(training);
-        status = read_config(training, fault);
-    }
-    if (status == OK) {
-        status = first_state(training, fresh, fault);
-    }
-    if (status == OK) {
-        status = make_writers(training, fresh, fault);
-    }
-    if (status == OK) {
-        status = metrics_open(session->run.metrics, &training->metrics, fault);
-    }
-    if (status == OK) {
-        stop_watch();
+    training->fresh = fresh;
+    enum status status = OK;
+    stop_watch();
+    for (size_t i = 0; i < ARRAY_COUNT(STAGES) && status == OK; i++) {
+        status = STAGES[i](training, fault);
+        if (status == OK && stop_asked()) {
+            status = fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop");
+        }
+        status = session_agree(&training->session, status, fault);
     }
     return status;
 }

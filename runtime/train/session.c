@@ -123,6 +123,20 @@ enum status session_compile(struct session *session, enum purpose purpose, struc
                            &session->program, fault);
 }
 
+/* Rank r of the world is cell [r / shard][r % shard] of the mesh [replicate, shard]. */
+static struct rank_indices session_indices(const struct session *session) {
+    int shard = session->ranks > 1 ? session->spread.sharding.shard : 1;
+    int rank = session->site != NULL ? site_where(session->site)->rank : 0;
+    struct rank_indices ranks;
+    ranks.of[AXIS_SHARD] = rank % shard;
+    ranks.of[AXIS_REPLICATE] = rank / shard;
+    ranks.of[AXIS_WORLD] = rank;
+    ranks.size[AXIS_SHARD] = shard;
+    ranks.size[AXIS_REPLICATE] = session_ranks(session) / shard;
+    ranks.size[AXIS_WORLD] = session_ranks(session);
+    return ranks;
+}
+
 enum status session_bind(struct session *session, struct fault *fault) {
     enum status status = session->misfit.status;
     if (status != OK) {
@@ -131,7 +145,8 @@ enum status session_bind(struct session *session, struct fault *fault) {
     }
     status = program_fits(&session->program, fault);
     if (status == OK) {
-        status = program_bind(&session->program, NULL, &session->region, &session->bound, fault);
+        struct rank_indices ranks = session_indices(session);
+        status = program_bind(&session->program, &ranks, &session->region, &session->bound, fault);
     }
     if (status == OK) {
         batch_fill_rope_table(session);
@@ -141,6 +156,9 @@ enum status session_bind(struct session *session, struct fault *fault) {
 }
 
 void session_finish(struct session *session) {
+    if (session->communicator.methods != NULL) {
+        communicator_close(&session->communicator);
+    }
     if (session->bound.program != NULL) {
         process_unseal();
         program_release(&session->bound);

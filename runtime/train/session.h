@@ -3,11 +3,13 @@
 #ifndef SKEP_TRAIN_SESSION_H
 #define SKEP_TRAIN_SESSION_H
 
+#include "runtime/checkpoint/checkpoint_site.h"
 #include "runtime/checkpoint/piece.h"
 #include "runtime/program/program.h"
 #include "runtime/train/data.h"
 #include "runtime/train/run.h"
 #include "runtime/train/spread.h"
+#include "transport/site.h"
 
 /* What the program must be able to do. Less asks for a smaller arena. */
 enum purpose {
@@ -29,6 +31,8 @@ struct session {
     int ranks;                /* of the site, set before session_read; 0: alone (run.h) */
     int local_ranks;          /* of them on this machine, which they share; 0: all */
     struct spread spread;
+    struct site *site; /* of the ranks, set before session_bind; NULL: alone */
+    struct communicator communicator;
     struct program program;
     struct bound_program bound;
 };
@@ -52,7 +56,27 @@ MUST_CHECK enum status session_compile(struct session *session, enum purpose pur
 /* session_bind: refuse what does not fit, reserve, resolve, fill the constants. */
 MUST_CHECK enum status session_bind(struct session *session, struct fault *fault);
 
-/* session_weights: parameters from the model's folder or at random, as run.init says; moments zero.
+/* session_connect: what the bound program's collectives run between: the arenas of all ranks. Every
+ * rank calls it, once all are bound; nothing to do when alone.
+ * errors  as shm_open_communicator and shm_register, on all ranks alike */
+MUST_CHECK enum status session_connect(struct session *session, struct fault *fault);
+
+/* session_agree: site_agree among the session's ranks: what one of them must not do alone, all ask
+ * in the same order. `mine` when alone. Never allocates. */
+MUST_CHECK enum status session_agree(const struct session *session, enum status mine,
+                                     struct fault *fault);
+
+/* session_leads: whether this process speaks for the run, and makes and names its files: rank 0. */
+bool session_leads(const struct session *session);
+
+/* session_ranks: how many there are; 1 when alone. */
+int session_ranks(const struct session *session);
+
+/* session_checkpoint_site: these ranks, as those that save together know them. */
+struct checkpoint_site session_checkpoint_site(struct session *session);
+
+/* session_weights: what this rank holds of the parameters, from the model's folder or at random, as
+ * run.init says; moments zero.
  * errors  those of weights_load */
 MUST_CHECK enum status session_weights(struct session *session, struct fault *fault);
 
@@ -62,18 +86,11 @@ MUST_CHECK enum status session_weights(struct session *session, struct fault *fa
  * errors  STATUS_INPUT also when there is no snapshot and the run begins from random weights */
 MUST_CHECK enum status session_trained_weights(struct session *session, struct fault *fault);
 
-/* session_tensor: parameter `index` as a file knows it, in the type of one of its copies. */
-struct tensor_spec session_tensor(const struct session *session, int index, enum param_view view);
-
-/* session_piece: one copy of parameter `index`, whole. */
-struct tensor_piece session_piece(const struct session *session, int index, enum param_view view);
-
-/* session_pieces: every parameter's copies in the arena, compute copy first.
- * pieces  room for 2 * param_count; gives how many there are */
-int session_pieces(const struct session *session, struct tensor_piece *pieces);
-
-/* session_round_params: make the compute copies anew from the masters. */
-void session_round_params(struct session *session);
+/* session_compute_copies: the compute copies of parameters whose masters were loaded from the same
+ * snapshot: the same values, rounded once. */
+struct snapshot;
+MUST_CHECK enum status session_compute_copies(struct session *session,
+                                              const struct snapshot *snapshot, struct fault *fault);
 
 /* session_staging: the buffer through which files pass. */
 struct staging session_staging(const struct session *session);

@@ -42,17 +42,6 @@ static enum status check_sums(const struct run *run, struct fault *fault) {
                      "precision.wire_sum: ranks of one machine sum in rank order, not in a ring");
 }
 
-static enum status check_trains(const struct run *run, const struct unit_table *units,
-                                struct fault *fault) {
-    for (int unit = 0; unit < units->unit_count; unit++) {
-        if (!units->units[unit].frozen) {
-            return OK;
-        }
-    }
-    return fault_set(fault, STATUS_INPUT, run_place(run, "frozen"), "leave some parameters out",
-                     "frozen matches every parameter, so that nothing trains");
-}
-
 static enum status read_units(const struct run *run, const struct blueprint *blueprint,
                               struct region *region, struct unit_table *units,
                               struct fault *fault) {
@@ -61,8 +50,7 @@ static enum status read_units(const struct run *run, const struct blueprint *blu
                                          .frozen = run->frozen,
                                          .wrap_place = run_place(run, "strategy.units"),
                                          .frozen_place = run_place(run, "frozen")};
-    enum status status = unit_table_init(blueprint, &options, region, units, fault);
-    return status == OK ? check_trains(run, units, fault) : status;
+    return unit_table_init(blueprint, &options, region, units, fault);
 }
 
 static enum status read_strategies(const struct run *run, const struct unit_table *units,

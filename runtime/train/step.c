@@ -5,16 +5,17 @@
 #include <math.h>
 #include <string.h>
 
-void step_begin(struct session *session, int64_t step, int64_t valid_tokens) {
+int64_t step_begin(struct session *session, int64_t step, int64_t own_valid) {
     const struct run *run = &session->run;
     struct step_scalars *scalars = program_scalars(&session->bound);
-    ASSERT(valid_tokens > 0);
     memset(scalars, 0, sizeof *scalars);
     scalars->learning_rate = (float)run_rate(run, step);
     scalars->bias_correction_1 = (float)(1 - pow(run->betas.first, (double)(step + 1)));
     scalars->bias_correction_2 = (float)(1 - pow(run->betas.second, (double)(step + 1)));
-    scalars->loss_scale = (float)(1.0 / (double)valid_tokens);
+    scalars->valid_tokens = own_valid;
+    scalars->loss_scale = own_valid > 0 ? (float)(1.0 / (double)own_valid) : 0;
     program_run(&session->bound, SEGMENT_BEGIN);
+    return scalars->valid_tokens; /* summed over the ranks, if there are several */
 }
 
 struct step_result step_finish(struct session *session, int64_t step, int64_t valid_tokens) {
@@ -44,91 +45,134 @@ static enum status no_labels(struct fault *fault) {
                      "every token read is a separator");
 }
 
-/* Rows [0, count) from the stream; the rest of the microbatch stays without labels. */
+static int64_t at_most(int64_t value, int64_t limit) {
+    return value < limit ? value : limit;
+}
+
+/* Rows that all ranks compute at a time. */
+static int64_t rows_at_once(const struct session *session) {
+    return session->run.microbatch * session->bound.ranks.size[AXIS_WORLD];
+}
+
+/* Whether row `row` of a step or an evaluation is this rank's. */
+static bool is_own(const struct session *session, int64_t row) {
+    int64_t turn = row / session->run.microbatch;
+    return turn % session->bound.ranks.size[AXIS_WORLD] == session->bound.ranks.of[AXIS_WORLD];
+}
+
+/* Own rows among the `count` rows from `first` on; the rest of the microbatch stays without labels.
+ */
 static enum status load_shuffled(struct session *session, const struct step_source *source,
-                                 int64_t count, int64_t *cursor, struct fault *fault) {
-    for (int64_t row = 0; row < count; row++) {
-        struct token_row into = batch_row(session, row);
+                                 int64_t first, int64_t count, int64_t *cursor,
+                                 struct fault *fault) {
+    int64_t loaded = 0;
+    for (int64_t row = first; row < first + count; row++) {
         int64_t window = data_next(source->data, source->seed, cursor);
+        if (!is_own(session, row)) {
+            continue;
+        }
+        struct token_row into = batch_row(session, loaded++);
         enum status status = data_window(source->data, window, raw_tokens(session), &into, fault);
         if (status != OK) {
             return status;
         }
     }
-    batch_empty_rows(session, count);
+    batch_empty_rows(session, loaded);
     return OK;
 }
 
-static int64_t at_most(int64_t value, int64_t limit) {
-    return value < limit ? value : limit;
-}
-
-/* Valid labels of the rows that follow `cursor`: read once more, as the loss of the first
+/* Valid labels of this rank's rows that follow `cursor`: read once more, as the loss of the first
  * microbatch is already divided by them. */
 static enum status count_valid(struct session *session, const struct step_source *source,
                                int64_t cursor, int64_t *valid, struct fault *fault) {
+    const struct token_data *data = source->data;
     int64_t rows = session->run.batch_tokens / session->run.sequence;
     int64_t sum = 0;
     for (int64_t row = 0; row < rows; row++) {
-        int64_t window = data_next(source->data, source->seed, &cursor);
+        int64_t window = data_next(data, source->seed, &cursor);
         int64_t labels = 0;
         enum status status =
-            data_valid_labels(source->data, window, raw_tokens(session), &labels, fault);
+            is_own(session, row)
+                ? data_valid_labels(data, window, raw_tokens(session), &labels, fault)
+                : OK;
         if (status != OK) {
             return status;
         }
         sum += labels;
     }
-    if (sum == 0) {
-        return no_labels(fault);
-    }
     *valid = sum;
     return OK;
 }
 
+/* The counting reads files only where there is a separator; there only can it fail. */
+static enum status begin_step(struct session *session, const struct step_source *source,
+                              int64_t step, int64_t cursor, int64_t *valid, struct fault *fault) {
+    int64_t own_valid = 0;
+    enum status status = count_valid(session, source, cursor, &own_valid, fault);
+    if (source->data->separator != DATA_NO_SEPARATOR) {
+        status = session_agree(session, status, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    *valid = step_begin(session, step, own_valid);
+    return *valid > 0 ? OK : no_labels(fault);
+}
+
+static uint64_t received_bytes(const struct session *session) {
+    const struct communicator *communicator = session->bound.communicator;
+    uint64_t sum = 0;
+    for (int kind = 0; communicator != NULL && kind < COLLECTIVE_KIND_COUNT; kind++) {
+        sum += communicator->received_bytes[kind];
+    }
+    return sum;
+}
+
 enum status step_from_data(struct session *session, const struct step_source *source, int64_t step,
                            int64_t *cursor, struct step_result *result, struct fault *fault) {
-    const struct run *run = &session->run;
-    int64_t rows = run->batch_tokens / run->sequence;
+    int64_t rows = session->run.batch_tokens / session->run.sequence;
+    uint64_t received = received_bytes(session);
     int64_t at = *cursor;
-    int64_t valid = run->batch_tokens;
-    if (source->data->separator != DATA_NO_SEPARATOR) {
-        enum status status = count_valid(session, source, at, &valid, fault);
-        if (status != OK) {
-            return status;
+    int64_t valid = 0;
+    enum status status = begin_step(session, source, step, at, &valid, fault);
+    for (int64_t done = 0; done < rows && status == OK; done += rows_at_once(session)) {
+        int64_t count = at_most(rows - done, rows_at_once(session));
+        status = kept_on(source) ? load_shuffled(session, source, done, count, &at, fault)
+                                 : stopped(fault);
+        status = session_agree(session, status, fault);
+        if (status == OK) {
+            program_run(&session->bound, SEGMENT_MICROBATCH);
         }
     }
-    step_begin(session, step, valid);
-    for (int64_t done = 0; done < rows; done += run->microbatch) {
-        if (!kept_on(source)) {
-            return stopped(fault);
-        }
-        int64_t count = at_most(rows - done, run->microbatch);
-        enum status status = load_shuffled(session, source, count, &at, fault);
-        if (status != OK) {
-            return status;
-        }
-        program_run(&session->bound, SEGMENT_MICROBATCH);
+    if (status != OK) {
+        return status;
     }
     *result = step_finish(session, step, valid);
+    result->received_bytes = received_bytes(session) - received;
     *cursor = at;
     return OK;
 }
 
-double evaluate_batch(struct session *session) {
+double evaluate_batch(struct session *session, int64_t own_valid, int64_t *valid) {
     struct step_scalars *scalars = program_scalars(&session->bound);
     memset(scalars, 0, sizeof *scalars);
+    scalars->valid_tokens = own_valid;
     program_run(&session->bound, SEGMENT_EVALUATE);
+    *valid += scalars->valid_tokens;
     return scalars->loss_sum;
 }
 
-/* Rows [0, count) are the windows from `first` on; *valid grows by their labels. */
+/* Own windows among the `count` from `first` on; *valid grows by their labels. */
 static enum status load_in_order(struct session *session, const struct token_data *data,
                                  int64_t first, int64_t count, int64_t *valid,
                                  struct fault *fault) {
-    for (int64_t row = 0; row < count; row++) {
-        struct token_row into = batch_row(session, row);
-        enum status status = data_window(data, first + row, raw_tokens(session), &into, fault);
+    int64_t loaded = 0;
+    for (int64_t row = first; row < first + count; row++) {
+        if (!is_own(session, row)) {
+            continue;
+        }
+        struct token_row into = batch_row(session, loaded++);
+        enum status status = data_window(data, row, raw_tokens(session), &into, fault);
         if (status != OK) {
             return status;
         }
@@ -136,27 +180,27 @@ static enum status load_in_order(struct session *session, const struct token_dat
             *valid += into.labels[t] != LABEL_IGNORED;
         }
     }
-    batch_empty_rows(session, count);
+    batch_empty_rows(session, loaded);
     return OK;
 }
 
 enum status evaluate_data(struct session *session, const struct step_source *source, int64_t rows,
                           struct evaluation_result *result, struct fault *fault) {
-    const struct run *run = &session->run;
     int64_t windows = source->data->window_count;
     int64_t wanted = rows == 0 ? windows : at_most(rows, windows);
     double sum = 0;
     int64_t valid = 0;
-    for (int64_t done = 0; done < wanted; done += run->microbatch) {
-        if (!kept_on(source)) {
-            return stopped(fault);
-        }
-        int64_t count = at_most(wanted - done, run->microbatch);
-        enum status status = load_in_order(session, source->data, done, count, &valid, fault);
+    for (int64_t done = 0; done < wanted; done += rows_at_once(session)) {
+        int64_t count = at_most(wanted - done, rows_at_once(session));
+        int64_t own_valid = 0;
+        enum status status =
+            kept_on(source) ? load_in_order(session, source->data, done, count, &own_valid, fault)
+                            : stopped(fault);
+        status = session_agree(session, status, fault);
         if (status != OK) {
             return status;
         }
-        sum += evaluate_batch(session);
+        sum += evaluate_batch(session, own_valid, &valid);
     }
     if (valid == 0) {
         return no_labels(fault);

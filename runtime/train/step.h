@@ -4,28 +4,34 @@
 
 #include "runtime/train/session.h"
 
-/* What one step came to. */
+/* What one step came to: the same on every rank but for received_bytes. */
 struct step_result {
     double loss; /* mean over the step's valid tokens */
     double gradient_norm;
     double learning_rate;
-    int64_t tokens; /* valid ones */
-    bool skipped;   /* gradients were not finite: nothing was updated */
+    int64_t tokens;          /* valid ones, of all ranks */
+    uint64_t received_bytes; /* by this rank's transport */
+    bool skipped;            /* gradients were not finite: nothing was updated */
 };
 
-/* step_begin: scalars for optimizer step `step` (counted from 0) over `valid_tokens` labels, then
- * the begin segment. Microbatches follow. */
-void step_begin(struct session *session, int64_t step, int64_t valid_tokens);
+/* step_begin: scalars for optimizer step `step` (counted from 0) in which this rank has `own_valid`
+ * labels, then the begin segment. Gives all ranks' labels; microbatches follow unless that is 0. */
+int64_t step_begin(struct session *session, int64_t step, int64_t own_valid);
 
 /* step_finish: the finish segment, and what the step came to. */
 struct step_result step_finish(struct session *session, int64_t step, int64_t valid_tokens);
 
 /* step_from_data: a whole step, its rows from the shuffled stream; *cursor moves on only when the
  * step is complete. The step's valid labels are counted before its first backward.
- * keep_on  asked between microbatches; when it says no, the step is dropped: STATUS_STOPPED, and
- *          neither parameters nor *cursor have changed
- * errors   those of data_window; STATUS_INPUT when every token of the step is a separator;
- *          parameters and *cursor have not changed then either */
+ *
+ *     rows of a step   | microbatch 0          | microbatch 1          | ...
+ *                      | rank 0 | rank 1 | ... | rank 0 | rank 1 | ...     batch.microbatch each
+ *
+ * Rows beyond the step's last carry no labels, so that all ranks run as many microbatches.
+ * keep_on  asked between microbatches; when it says no on any rank, the step is dropped on all:
+ *          STATUS_STOPPED, and neither parameters nor *cursor have changed
+ * errors   those of data_window, of whichever rank met them; STATUS_INPUT when every token of the
+ *          step is a separator; parameters and *cursor have not changed then either */
 typedef bool step_keep_on(void *context);
 struct step_source {
     const struct token_data *data;
@@ -37,8 +43,9 @@ MUST_CHECK enum status step_from_data(struct session *session, const struct step
                                       int64_t step, int64_t *cursor, struct step_result *result,
                                       struct fault *fault);
 
-/* evaluate_batch: the sum of losses over the labels now in the batch. */
-double evaluate_batch(struct session *session);
+/* evaluate_batch: the sum of losses over the labels now in all ranks' batches, of which this rank's
+ * has `own_valid`; *valid grows by how many they are. */
+double evaluate_batch(struct session *session, int64_t own_valid, int64_t *valid);
 
 /* What an evaluation came to. */
 struct evaluation_result {
@@ -46,7 +53,8 @@ struct evaluation_result {
     int64_t tokens; /* valid labels */
 };
 
-/* evaluate_data: mean loss over the first `rows` windows of `data` (0: all of them).
+/* evaluate_data: mean loss over the first `rows` windows of `data` (0: all of them), dealt to the
+ * ranks as a step's.
  * errors  STATUS_STOPPED as above, those of data_window, STATUS_INPUT when no label is valid */
 MUST_CHECK enum status evaluate_data(struct session *session, const struct step_source *source,
                                      int64_t rows, struct evaluation_result *result,

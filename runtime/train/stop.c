@@ -1,25 +1,29 @@
 #include "runtime/train/stop.h"
 
 #include "base/clock.h"
+#include "transport/launch.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <unistd.h>
 
-static _Atomic int signals_seen;
+/* Signals seen that came from our own launcher, and others: one wish may arrive both ways. */
+static _Atomic int seen[2];
 static _Atomic int64_t asked_ns;
 
-static void note(int signal_number) {
-    if (atomic_fetch_add(&signals_seen, 1) > 0) {
+static void note(int signal_number, siginfo_t *signal, void *context) {
+    (void)context;
+    if (atomic_fetch_add(&seen[launch_is_forwarded(signal)], 1) > 0) {
         _exit(128 + signal_number);
     }
-    atomic_store(&asked_ns, clock_monotonic_ns());
+    int64_t never = 0;
+    (void)atomic_compare_exchange_strong(&asked_ns, &never, clock_monotonic_ns());
 }
 
 void stop_watch(void) {
     static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_RESTART | SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++) {
         sigaction(SIGNALS[i], &action, NULL);
@@ -27,7 +31,7 @@ void stop_watch(void) {
 }
 
 bool stop_asked(void) {
-    return atomic_load(&signals_seen) > 0;
+    return atomic_load(&asked_ns) != 0;
 }
 
 int64_t stop_asked_ns(void) {

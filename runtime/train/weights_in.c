@@ -1,37 +1,12 @@
-/* weights_in: parameters into the arena, from a model's folder or at random. */
+/* weights_in: parameters into the arena, from a model's folder, a snapshot or at random. */
 #include "base/file.h"
 #include "base/log.h"
 #include "runtime/checkpoint/snapshot.h"
 #include "runtime/checkpoint/weights.h"
 #include "runtime/model/init.h"
-#include "runtime/train/session.h"
+#include "runtime/train/parts.h"
 
 enum { INIT_PIECE_ELEMENTS = 1 << 14 };
-
-struct tensor_spec session_tensor(const struct session *session, int index, enum param_view view) {
-    const struct param *param = &session->blueprint.params[index];
-    return (struct tensor_spec){.name = param->name,
-                                .dtype = program_view_dtype(&session->bound, view),
-                                .rank = param->rank,
-                                .shape = {param->shape[0], param->shape[1]}};
-}
-
-struct tensor_piece session_piece(const struct session *session, int index, enum param_view view) {
-    struct tensor_spec tensor = session_tensor(session, index, view);
-    return piece_of_spec(&tensor, program_param(&session->bound, index, view));
-}
-
-int session_pieces(const struct session *session, struct tensor_piece *pieces) {
-    const struct schedule_options *options = &session->program.schedule.options;
-    int count = 0;
-    for (int i = 0; i < session->blueprint.param_count; i++) {
-        pieces[count++] = session_piece(session, i, VIEW_PARAMS);
-        if (options->train && options->compute != DTYPE_F32) {
-            pieces[count++] = session_piece(session, i, VIEW_MASTER);
-        }
-    }
-    return count;
-}
 
 struct staging session_staging(const struct session *session) {
     int extent = session->program.schedule.host.staging;
@@ -39,28 +14,37 @@ struct staging session_staging(const struct session *session) {
                             .bytes = session->program.schedule.extents[extent].bytes};
 }
 
-/* Every copy of a parameter gets the same value, rounded once from fp32. */
-static void init_piece(const struct session *session, const struct param *param,
-                       const struct tensor_piece *piece) {
+static const struct param *param_named(const struct session *session, const char *name) {
+    const struct blueprint *blueprint = &session->blueprint;
+    int index = 0;
+    while (index < blueprint->param_count && blueprint->params[index].name != name) {
+        index++;
+    }
+    ASSERT(index < blueprint->param_count);
+    return &blueprint->params[index];
+}
+
+/* Every copy of an element gets the same value, rounded once from fp32, on whatever rank it lies.
+ */
+static void init_piece(const struct session *session, const struct tensor_piece *piece) {
+    const struct param *param = param_named(session, piece->name);
     float *values = session_staging(session).memory;
-    int64_t count = param_elements(param);
-    for (int64_t first = 0; first < count; first += INIT_PIECE_ELEMENTS) {
-        int64_t left = count - first;
+    int64_t count = piece_count(piece);
+    for (int64_t done = 0; done < count; done += INIT_PIECE_ELEMENTS) {
+        int64_t left = count - done;
         int64_t some = left < INIT_PIECE_ELEMENTS ? left : INIT_PIECE_ELEMENTS;
-        param_init_fill(param, (uint64_t)session->run.seed, first, some, values);
-        char *into = (char *)piece->memory + first * dtype_bytes(piece->dtype);
+        param_init_fill(param, (uint64_t)session->run.seed, piece->first + done, some, values);
+        char *into = (char *)piece->memory + done * dtype_bytes(piece->dtype);
         convert_from_f32(piece->dtype, values, some, into);
     }
 }
 
 enum status session_weights(struct session *session, struct fault *fault) {
-    size_t most = 2 * (size_t)session->blueprint.param_count;
-    struct tensor_piece *pieces = region_alloc(&session->region, most, sizeof *pieces);
-    int count = session_pieces(session, pieces);
+    struct tensor_piece *pieces;
+    int count = parts_of_weights(session, &pieces);
     if (session->run.init == INIT_RANDOM) {
-        int per_param = count / session->blueprint.param_count;
         for (int i = 0; i < count; i++) {
-            init_piece(session, &session->blueprint.params[i / per_param], &pieces[i]);
+            init_piece(session, &pieces[i]);
         }
         return OK;
     }
@@ -77,9 +61,23 @@ enum status session_weights(struct session *session, struct fault *fault) {
     return weights_load(&args, fault);
 }
 
+static enum status load_piece(const struct session *session, const struct safetensors *file,
+                              const struct tensor_piece *piece, struct fault *fault) {
+    const struct safetensors_entry *entry = safetensors_find(file, piece->name);
+    struct piece_place place = {.fd = file->fd, .path = file->path};
+    if (entry == NULL || entry->elements != piece_elements(piece) ||
+        !safetensors_dtype_loads(entry->dtype, &place.dtype)) {
+        return fault_set(fault, STATUS_INPUT, file->path, "the model's config was changed since",
+                         "%s: %s", piece->name, entry == NULL ? "missing" : "another shape");
+    }
+    struct staging staging = session_staging(session);
+    place.at = file->data_at + entry->begin;
+    return piece_read(&place, piece, true, &staging, fault);
+}
+
 /* A snapshot's weights are fp32; they are rounded once if less computes. */
-static enum status load_snapshot(struct session *session, const struct snapshot *snapshot,
-                                 struct fault *fault) {
+static enum status load_pieces(struct session *session, const struct snapshot *snapshot,
+                               const struct tensor_piece *pieces, int count, struct fault *fault) {
     struct safetensors file;
     char path[2 * PATH_BYTES];
     file_join(snapshot->path, "weights.safetensors", path, sizeof path);
@@ -87,21 +85,25 @@ static enum status load_snapshot(struct session *session, const struct snapshot 
     if (status != OK) {
         return status;
     }
-    struct staging staging = session_staging(session);
-    for (int i = 0; i < session->blueprint.param_count && status == OK; i++) {
-        struct tensor_piece piece = session_piece(session, i, VIEW_PARAMS);
-        const struct safetensors_entry *entry = safetensors_find(&file, piece.name);
-        if (entry == NULL || entry->elements != piece_elements(&piece)) {
-            status = fault_set(fault, STATUS_INPUT, path, "the model's config was changed since",
-                               "%s: %s", piece.name, entry == NULL ? "missing" : "another shape");
-            break;
-        }
-        struct piece_place place = {
-            .fd = file.fd, .path = path, .at = file.data_at + entry->begin, .dtype = DTYPE_F32};
-        status = piece_read(&place, &piece, true, &staging, fault);
+    for (int i = 0; i < count && status == OK; i++) {
+        status = load_piece(session, &file, &pieces[i], fault);
     }
     safetensors_close(&file);
     return status;
+}
+
+enum status session_compute_copies(struct session *session, const struct snapshot *snapshot,
+                                   struct fault *fault) {
+    struct tensor_piece *pieces;
+    int count = parts_of_compute_copies(session, &pieces);
+    return count == 0 ? OK : load_pieces(session, snapshot, pieces, count, fault);
+}
+
+static enum status load_snapshot(struct session *session, const struct snapshot *snapshot,
+                                 struct fault *fault) {
+    struct tensor_piece *pieces;
+    int count = parts_of_weights(session, &pieces);
+    return load_pieces(session, snapshot, pieces, count, fault);
 }
 
 enum status session_trained_weights(struct session *session, struct fault *fault) {
@@ -126,13 +128,4 @@ enum status session_trained_weights(struct session *session, struct fault *fault
     }
     log_line(LOG_INFO, "no snapshot yet: weights of %s", run->model);
     return session_weights(session, fault);
-}
-
-void session_round_params(struct session *session) {
-    const struct schedule_options *options = &session->program.schedule.options;
-    for (int i = 0; i < session->blueprint.param_count && options->compute != DTYPE_F32; i++) {
-        convert_from_f32(options->compute, program_param(&session->bound, i, VIEW_MASTER),
-                         param_elements(&session->blueprint.params[i]),
-                         program_param(&session->bound, i, VIEW_PARAMS));
-    }
 }

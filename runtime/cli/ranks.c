@@ -1,0 +1,117 @@
+#include "runtime/cli/ranks.h"
+
+#include "base/log.h"
+#include "runtime/cli/arguments.h"
+#include "transport/launch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ARGUMENTS_MAX = 512 };
+
+/* The command's arguments as the program had them: main has taken out the verbosity. */
+static enum status start_ranks(const struct ranks_request *request, int count, int *exit_code,
+                               struct fault *fault) {
+    char *arguments[ARGUMENTS_MAX];
+    int next = 0;
+    if (request->argc + 3 > ARGUMENTS_MAX) {
+        return fault_set(fault, STATUS_USAGE, request->argv[0], NULL, "more than %d arguments",
+                         ARGUMENTS_MAX - 3);
+    }
+    arguments[next++] = "skep";
+    for (int i = 0; i < request->argc; i++) {
+        arguments[next++] = request->argv[i];
+    }
+    if (!log_enabled(LOG_INFO) || log_enabled(LOG_DEBUG)) {
+        arguments[next++] = log_enabled(LOG_DEBUG) ? "-v" : "-q";
+    }
+    arguments[next] = NULL;
+    return launch_children(count, arguments, exit_code, fault);
+}
+
+static enum status find_place(const struct ranks_request *request, struct site_place *place,
+                              struct fault *fault) {
+    int64_t wanted = 0;
+    enum status status = argument_i64("--ranks", request->flag, 1, &wanted, fault);
+    if (status == OK && wanted > RANKS_MAX) {
+        return fault_set(fault, STATUS_USAGE, "--ranks", NULL, "%lld ranks; at most %d make a site",
+                         (long long)wanted, RANKS_MAX);
+    }
+    if (status == OK && request->flag == NULL && !request->environment) {
+        *place = (struct site_place){.world = 1, .local_world = 1, .source = "alone"};
+        return OK;
+    }
+    return status == OK ? launch_place((int)wanted, place, fault) : status;
+}
+
+static void print_fault(const struct ranks *ranks, const struct fault *fault) {
+    if (ranks->place.rank <= 0) {
+        fault_print(fault, STDERR_FILENO);
+        return;
+    }
+    log_line(LOG_ERROR, "skep: %s: %s%s%s", fault->place, fault->reason,
+             fault->remedy[0] != '\0' ? "; " : "", fault->remedy);
+}
+
+/* Nothing can be asked of the others any more, and a collective may be waiting for ever: the
+ * process ends here and now. */
+static void end_lost(void *context, const struct fault *fault) {
+    print_fault(context, fault);
+    _exit(fault_exit_code(STATUS_LOST));
+}
+
+static enum status join_site(struct ranks *ranks, struct fault *fault) {
+    struct session *session = ranks->session;
+    if (ranks->place.rank > 0) {
+        snprintf(ranks->who, sizeof ranks->who, "rank %d: ", ranks->place.rank);
+        log_as(ranks->who);
+    }
+    enum status status = site_open(&ranks->place, &session->region, &session->site, fault);
+    return status == OK ? site_watch(session->site, end_lost, ranks, fault) : status;
+}
+
+enum status ranks_begin(const struct ranks_request *request, struct session *session,
+                        struct ranks *ranks, struct fault *fault) {
+    *ranks = (struct ranks){.session = session};
+    enum status status = find_place(request, &ranks->place, fault);
+    if (status == OK && ranks->place.rank == LAUNCH_PARENT) {
+        ranks->parent = true;
+        return start_ranks(request, ranks->place.world, &ranks->exit_code, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    session->ranks = ranks->place.world;
+    session->local_ranks = ranks->place.local_world;
+    return ranks->place.world > 1 ? join_site(ranks, fault) : OK;
+}
+
+/* Whether the others know what this rank knows: then all are here. Of any other failure they have
+ * to be told. */
+static bool part(struct ranks *ranks, enum status status, const struct fault *fault) {
+    struct fault ignored;
+    struct site *site = ranks->session->site;
+    bool together = site_agree(site, OK, &ignored) == OK;
+    if (!together && fault_exit_code(status) != 0) {
+        site_fail(site, fault);
+    }
+    site_leave(site);
+    return together;
+}
+
+/* Ranks that share a terminal say once what all of them know. */
+static bool is_news(const struct ranks *ranks, bool together) {
+    return ranks->place.rank <= 0 || !together || strcmp(ranks->place.source, "--ranks") != 0;
+}
+
+int ranks_end(struct ranks *ranks, enum status status, const struct fault *fault) {
+    bool together = false;
+    if (ranks->session->site != NULL) {
+        together = part(ranks, status, fault);
+    }
+    if (fault_exit_code(status) != 0 && is_news(ranks, together)) {
+        print_fault(ranks, fault);
+    }
+    return ranks->parent && status == OK ? ranks->exit_code : fault_exit_code(status);
+}
