@@ -1,6 +1,6 @@
 /* graph: the operations and tensors of one microbatch, in the order in which they run. Built by the
- * families forward only; backward.h and recompute.h rewrite it. Shapes are known, addresses are
- * not. */
+ * families forward only; backward.h, recompute.h and offload.h rewrite it. Shapes are known,
+ * addresses are not. */
 #ifndef SKEP_MODEL_GRAPH_H
 #define SKEP_MODEL_GRAPH_H
 
@@ -12,6 +12,7 @@ enum tensor_kind {
     TENSOR_PARAM_GRADIENT, /* the same range of the unit's gradients, f32 */
     TENSOR_ACTIVATION,
     TENSOR_ACTIVATION_GRADIENT,
+    TENSOR_SAVED, /* an activation's copy in host memory, from forward to backward */
     TENSOR_INPUT, /* filled by the host: ids, positions, labels, rotary table, scalars */
     TENSOR_CACHE, /* keys and values of a generation */
     TENSOR_OUTPUT /* read by the host after the segment: logits */
@@ -58,13 +59,13 @@ enum op_kind {
     OP_SELECT_LAST,        /* x, scalars -> out: the row of the last valid token */
     OP_HEAD_LOSS,          /* hidden, weight, labels, scalars+ */
     OP_HEAD_LOSS_GRADIENT, /* hidden, weight, labels, scalars+ -> [dhidden], [dweight+] */
-    /* Outside the graph: instructions of the step around it. */
+    /* Outside the graph, but for copies and releases: instructions of the step around it. */
     OP_ZERO,          /* -> bytes */
     OP_GRADIENT_NORM, /* gradients, scalars+ */
     OP_CLIP,          /* scalars+ */
     OP_ADAMW,         /* scalars, gradients, master+, m+, v+ [-> params] */
     OP_CAST,          /* in -> out */
-    OP_COPY,          /* in -> out, between spaces */
+    OP_COPY,          /* in -> out, between spaces; offload.h */
     OP_HOST,          /* the host works here with the extents named: a load, a snapshot */
     /* Between the ranks of a site: on the collective lane. Own slots by rank_stride. */
     OP_ALL_GATHER,     /* slots+: own slot in, all slots out */

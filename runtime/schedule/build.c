@@ -32,6 +32,16 @@ union kernel_args schedule_args_of_rank(const struct instruction *instruction,
     return args;
 }
 
+bool schedule_on_host(const struct schedule *schedule, const struct instruction *instruction) {
+    for (int k = 0; k < OPERANDS_MAX; k++) {
+        int extent = instruction->operands[k].extent;
+        if (extent != EXTENT_NONE && schedule->extents[extent].space == SPACE_DEVICE) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void *grown(struct schedule *schedule, const void *old, int count, int *capacity,
                    size_t size) {
     int wanted = *capacity == 0 ? 512 : 2 * *capacity;
@@ -150,6 +160,9 @@ static void build_microbatch(struct schedule *schedule, const struct translate_c
     graph_build(schedule->blueprint, &shape, schedule->region, &graph);
     backward_build(&graph);
     recompute_apply(&graph, options->recompute);
+    if ((options->offload & OFFLOAD_ACTIVATIONS) != 0) {
+        offload_apply(&graph);
+    }
     schedule_begin(schedule, SEGMENT_MICROBATCH, options->accumulation);
     copy_batch_in(schedule, SEGMENT_MICROBATCH, &context->inputs);
     translate_graph(schedule, &graph, SEGMENT_MICROBATCH, context);

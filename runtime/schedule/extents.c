@@ -10,6 +10,15 @@ int schedule_named_extent(struct schedule *schedule, const char *name, enum exte
         schedule, (struct extent){.name = name, .role = role, .space = space, .bytes = bytes});
 }
 
+/* Copies run by themselves only from and to pinned memory; the rest need not be. */
+int extents_add_offloaded(struct schedule *schedule, const char *name, enum extent_role role,
+                          bool copied, uint64_t bytes) {
+    int extent = schedule_named_extent(schedule, name, role, SPACE_HOST, bytes);
+    bool pinned = copied && !schedule->options.unified;
+    schedule->extents[extent].space = pinned ? SPACE_PINNED : SPACE_HOST;
+    return extent;
+}
+
 /* ---- units ---- */
 
 int schedule_ranks(const struct schedule *schedule, enum rank_axis axis) {
@@ -34,6 +43,10 @@ bool schedule_trains(const struct schedule *schedule, int unit) {
     return schedule->options.train && !schedule->units->units[unit].frozen;
 }
 
+bool schedule_offloads(const struct schedule *schedule, int unit, enum offload what) {
+    return schedule_trains(schedule, unit) && (schedule->options.offload & what) != 0;
+}
+
 /* With several ranks a microbatch's gradients are reduced before they are added to the step's. */
 static bool reduces_microbatches(const struct schedule *schedule) {
     return schedule_ranks(schedule, AXIS_WORLD) > 1 &&
@@ -45,12 +58,15 @@ static bool gradients_split(const struct schedule *schedule, int unit) {
     return schedule_zero(schedule, unit).optimizer && reduces_microbatches(schedule);
 }
 
+enum place { ON_DEVICE, ON_HOST, ON_HOST_COPIED };
+
 /* What an extent of a unit is called, is for, and holds. */
 struct holding {
     const char *suffix;
     enum extent_role role;
     enum dtype dtype;
     bool split;
+    enum place place;
 };
 
 static int unit_extent(struct schedule *schedule, int unit, const struct holding *holding) {
@@ -58,20 +74,27 @@ static int unit_extent(struct schedule *schedule, int unit, const struct holding
     int64_t elements = holding->split ? schedule_slot(schedule, unit) : of->elements;
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%s.%s", of->name, holding->suffix);
-    return schedule_named_extent(schedule, region_text(schedule->region, name), holding->role,
-                                 SPACE_DEVICE, (uint64_t)(elements * dtype_bytes(holding->dtype)));
+    const char *kept = region_text(schedule->region, name);
+    uint64_t bytes = (uint64_t)(elements * dtype_bytes(holding->dtype));
+    if (holding->place == ON_DEVICE) {
+        return schedule_named_extent(schedule, kept, holding->role, SPACE_DEVICE, bytes);
+    }
+    return extents_add_offloaded(schedule, kept, holding->role, holding->place == ON_HOST_COPIED,
+                                 bytes);
 }
 
 static void add_params(struct schedule *schedule, int unit, struct unit_extents *of) {
     enum dtype compute = schedule->options.compute;
     struct zero_row row = schedule_zero(schedule, unit);
-    struct holding params = {"params", ROLE_PARAMS, compute, row.params};
-    struct holding master = {"master", ROLE_MASTER, DTYPE_F32, row.optimizer};
     bool trains = schedule_trains(schedule, unit);
-    if (!row.params) {
+    bool offloads = schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER);
+    struct holding params = {"params", ROLE_PARAMS, compute, row.params, ON_DEVICE};
+    struct holding master = {"master", ROLE_MASTER, DTYPE_F32, row.optimizer,
+                             offloads ? ON_HOST : ON_DEVICE};
+    if (!row.params || offloads) {
         of->params = unit_extent(schedule, unit, &params);
     }
-    if (trains && (row.params || compute != DTYPE_F32)) {
+    if (trains && (row.params || compute != DTYPE_F32 || offloads)) {
         of->master = unit_extent(schedule, unit, &master);
     } else {
         of->master = row.params ? unit_extent(schedule, unit, &params) : of->params;
@@ -82,21 +105,32 @@ static void add_training(struct schedule *schedule, int unit, struct unit_extent
     const struct sharding *sharding = &schedule->sharding;
     enum dtype moment = schedule->options.moments;
     bool split = schedule_zero(schedule, unit).optimizer;
+    enum place place = schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER) ? ON_HOST : ON_DEVICE;
     struct holding gradients = {"gradients", ROLE_GRADIENTS, DTYPE_F32,
-                                gradients_split(schedule, unit)};
+                                gradients_split(schedule, unit), ON_DEVICE};
+    struct holding moment1 = {"exp_avg", ROLE_MOMENTS, moment, split, place};
+    struct holding moment2 = {"exp_avg_sq", ROLE_MOMENTS, moment, split, place};
     of->gradients = unit_extent(schedule, unit, &gradients);
-    of->moment1 =
-        unit_extent(schedule, unit, &(struct holding){"exp_avg", ROLE_MOMENTS, moment, split});
-    of->moment2 =
-        unit_extent(schedule, unit, &(struct holding){"exp_avg_sq", ROLE_MOMENTS, moment, split});
+    of->moment1 = unit_extent(schedule, unit, &moment1);
+    of->moment2 = unit_extent(schedule, unit, &moment2);
     if (reduces_microbatches(schedule)) {
-        struct holding local = {"gradients.local", ROLE_GRADIENTS, DTYPE_F32, false};
+        struct holding local = {"gradients.local", ROLE_GRADIENTS, DTYPE_F32, false, ON_DEVICE};
         of->local = unit_extent(schedule, unit, &local);
     }
     if (schedule_ranks(schedule, AXIS_WORLD) > 1 && sharding->reduce != DTYPE_F32) {
-        struct holding wire = {"gradients.wire", ROLE_STAGING, sharding->reduce, false};
+        struct holding wire = {"gradients.wire", ROLE_STAGING, sharding->reduce, false, ON_DEVICE};
         of->wire = unit_extent(schedule, unit, &wire);
     }
+}
+
+/* Between an optimizer in host memory and the device: a unit's gradients out, its params in. */
+static void add_ways(struct schedule *schedule, int unit, struct unit_extents *of) {
+    bool split = schedule_zero(schedule, unit).optimizer;
+    struct holding gradients = {"gradients.host", ROLE_STAGING, DTYPE_F32, split, ON_HOST_COPIED};
+    struct holding params = {"params.host", ROLE_STAGING, schedule->options.compute, split,
+                             ON_HOST_COPIED};
+    of->host_gradients = unit_extent(schedule, unit, &gradients);
+    of->host_params = unit_extent(schedule, unit, &params);
 }
 
 void extents_add_units(struct schedule *schedule) {
@@ -110,6 +144,9 @@ void extents_add_units(struct schedule *schedule) {
         if (schedule_trains(schedule, unit)) {
             add_training(schedule, unit, of);
         }
+        if (schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER)) {
+            add_ways(schedule, unit, of);
+        }
     }
 }
 
@@ -117,7 +154,7 @@ int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, i
     char suffix[NAME_BYTES];
     snprintf(suffix, sizeof suffix, "params.gathered%s%s", segment == SEGMENT_MICROBATCH ? "" : ".",
              segment == SEGMENT_MICROBATCH ? "" : segment_name(segment));
-    struct holding gathered = {suffix, ROLE_GATHERED, schedule->options.compute, false};
+    struct holding gathered = {suffix, ROLE_GATHERED, schedule->options.compute, false, ON_DEVICE};
     return unit_extent(schedule, unit, &gathered);
 }
 
@@ -128,7 +165,7 @@ struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
     bool trains = schedule_trains(schedule, unit);
     struct zero_row row = schedule_zero(schedule, unit);
     const struct unit_view views[] = {
-        [VIEW_PARAMS] = {.extent = of->params, .dtype = options->compute},
+        [VIEW_PARAMS] = {.extent = of->params, .dtype = options->compute, .split = row.params},
         [VIEW_MASTER] = {.extent = of->master,
                          .dtype = trains ? DTYPE_F32 : options->compute,
                          .split = of->master != of->params && row.optimizer},
@@ -141,6 +178,9 @@ struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
     ASSERT((size_t)view < ARRAY_COUNT(views));
     struct unit_view found = views[view];
     found.slot = schedule_slot(schedule, unit);
+    if (found.extent != EXTENT_NONE) {
+        found.space = schedule->extents[found.extent].space;
+    }
     return found;
 }
 

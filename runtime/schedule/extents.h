@@ -12,6 +12,11 @@ struct device_inputs {
 int schedule_named_extent(struct schedule *schedule, const char *name, enum extent_role role,
                           enum space space, uint64_t bytes);
 
+/* extents_add_offloaded: in memory of the host even where that is the device's own. `copied`: the
+ * device copies from and to it. */
+int extents_add_offloaded(struct schedule *schedule, const char *name, enum extent_role role,
+                          bool copied, uint64_t bytes);
+
 /* extents_add_units: every unit's parameters, and where it trains master, gradients and moments:
  * whole, or this rank's slot, as its strategy says. */
 void extents_add_units(struct schedule *schedule);

@@ -195,6 +195,12 @@ union kernel_args lower_args(const struct graph *graph, const struct op *op) {
     case OP_HEAD_LOSS_GRADIENT:
         args.head_loss = head_loss_args_of(graph, op);
         break;
+    case OP_COPY:
+        args.count = operand(graph, op, 0)->rows * operand(graph, op, 0)->columns *
+                     dtype_bytes(operand(graph, op, 0)->dtype);
+        break;
+    case OP_RELEASE:
+        break;
     default:
         ASSERT(false && "an op that no graph holds");
     }

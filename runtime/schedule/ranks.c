@@ -50,9 +50,10 @@ static void add_gather(struct schedule *schedule, enum segment_kind segment, enu
 int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     enum dtype compute = schedule->options.compute;
-    struct unit_view master = schedule_unit_view(schedule, unit, VIEW_MASTER);
+    enum param_view held = of->params != EXTENT_NONE ? VIEW_PARAMS : VIEW_MASTER;
+    struct unit_view own = schedule_unit_view(schedule, unit, held);
     int gathered = extents_add_gathered(schedule, segment, unit);
-    add_cast(schedule, segment, schedule_whole(schedule, of->master, ACCESS_READ), master.dtype,
+    add_cast(schedule, segment, schedule_whole(schedule, own.extent, ACCESS_READ), own.dtype,
              ranks_owned(schedule, unit, gathered, ACCESS_WRITE, compute), compute);
     add_gather(schedule, segment, AXIS_SHARD, schedule_whole(schedule, gathered, ACCESS_UPDATE),
                compute);

@@ -14,6 +14,7 @@
 #include "kernels/optimizer.h"
 #include "kernels/tally.h"
 #include "runtime/model/graph.h"
+#include "runtime/model/offload.h"
 #include "runtime/model/recompute.h"
 #include "runtime/shard/strategy.h"
 #include "runtime/shard/unit.h"
@@ -115,6 +116,16 @@ struct instruction {
     union kernel_args args;
 };
 
+/* What lies in host memory between its uses; bits of schedule_options.offload. Where the device's
+ * memory is the host's own, such bytes are in SPACE_HOST and are copied all the same. */
+enum offload {
+    /* What the forward pass saves for the backward pass, in SPACE_PINNED (model/offload.h). */
+    OFFLOAD_ACTIVATIONS = 1,
+    /* Masters and moments, in SPACE_HOST; AdamW runs there, on gradients copied out, and the params
+     * it rounds are copied in, both by way of SPACE_PINNED. */
+    OFFLOAD_OPTIMIZER = 2
+};
+
 struct schedule_options {
     int64_t sequence;     /* tokens in a row */
     int64_t microbatch;   /* rows at a time */
@@ -126,6 +137,7 @@ struct schedule_options {
     bool logits; /* evaluation keeps whole logits: for comparing implementations */
     enum dtype compute, moments;
     const enum recompute *recompute; /* [layers] */
+    unsigned offload;                /* enum offload; of programs that train */
     float clip_norm, beta1, beta2, epsilon, weight_decay;
     int threads;
     bool unified;                    /* the host reads and writes the device space itself */
@@ -149,13 +161,16 @@ struct host_extents {
 /* The extents of one unit; EXTENT_NONE where the program has none. What is split holds the slot
  * that this rank owns, else the whole unit. */
 struct unit_extents {
-    int params; /* whole, compute dtype; none when split: every gather has an extent of its own */
-    int master; /* what is gathered from and optimized: params itself where that is f32 and
-                      whole; split params of a program that does not train: in compute dtype */
+    int params;    /* compute dtype; none when split: every gather has an extent of its own; but the
+                   own slot, which is gathered from, when the optimizer is offloaded */
+    int master;    /* what is optimized, and gathered from when there are no params: params itself
+                   where that is f32 and whole, and not offloaded; split params of a program that
+                   does not train: in compute dtype */
     int gradients; /* summed over microbatches, f32 */
     int moment1, moment2;
     int local; /* a microbatch's gradients on their way to the sum, whole, f32 */
     int wire;  /* those in the type on the wire, when that is not f32 */
+    int host_gradients, host_params; /* on their way from and to an offloaded optimizer */
 };
 
 /* The flavours of a parameter's values. */
@@ -165,7 +180,8 @@ enum param_view { VIEW_PARAMS, VIEW_MASTER, VIEW_GRADIENT, VIEW_MOMENT1, VIEW_MO
  * elements [i, i + 1) * slot of the unit. Element e lies e * dtype_bytes(dtype) from the extent's
  * beginning, or, when the extent is split, (e - i * slot) * dtype_bytes(dtype), own ones only. */
 struct unit_view {
-    int extent; /* EXTENT_NONE: the program has no such flavour of this unit */
+    int extent;       /* EXTENT_NONE: the program has no such flavour of this unit */
+    enum space space; /* of the extent: SPACE_HOST for what is offloaded */
     enum dtype dtype;
     bool split;
     int64_t slot; /* the whole unit when nothing of it is split */
@@ -218,8 +234,15 @@ struct zero_row schedule_zero(const struct schedule *schedule, int unit);
 /* schedule_trains: the program makes gradients of the unit and updates it. */
 bool schedule_trains(const struct schedule *schedule, int unit);
 
+/* schedule_offloads: the program offloads `what` of the unit. */
+bool schedule_offloads(const struct schedule *schedule, int unit, enum offload what);
+
 /* schedule_slot: elements of a unit that each rank of the shard group owns. */
 int64_t schedule_slot(const struct schedule *schedule, int unit);
+
+/* schedule_on_host: no operand lies on the device: the host's threads run the instruction, in the
+ * place that its lane gives it. Also true of instructions without operands. */
+bool schedule_on_host(const struct schedule *schedule, const struct instruction *instruction);
 
 /* For the stages of building. */
 int schedule_extent(struct schedule *schedule, struct extent extent);

@@ -71,26 +71,123 @@ static struct adamw_of_rank adamw_args_of(const struct schedule *schedule, int u
                                           .dtype_params = options->compute}};
 }
 
-/* AdamW over all of a unit, or over what this rank owns of it. */
-static void add_adamw(struct schedule *schedule, int unit) {
+/* Where AdamW finds a unit: by its operands from the gradients on. */
+struct adamw_extents {
+    int scalars, gradients, params; /* params: EXTENT_NONE where the master is what computes */
+};
+
+/* The part of an extent that this rank optimizes: all of it, or its own slot. */
+static struct operand optimized(const struct schedule *schedule, int unit, int extent,
+                                enum access access, enum dtype dtype) {
+    return schedule_zero(schedule, unit).optimizer
+               ? ranks_owned(schedule, unit, extent, access, dtype)
+               : schedule_whole(schedule, extent, access);
+}
+
+static void add_adamw(struct schedule *schedule, int unit, const struct adamw_extents *from) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
-    bool split = schedule_zero(schedule, unit).optimizer;
+    const struct op_row *row = op_row(OP_ADAMW);
+    enum dtype moments = schedule->options.moments;
+    const int extents[] = {from->gradients, of->master, of->moment1, of->moment2, from->params};
+    const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F32, moments, moments, schedule->options.compute};
     struct instruction *adamw =
         schedule_instruction(schedule, OP_ADAMW, SEGMENT_FINISH, LANE_COMPUTE);
-    const int extents[] = {of->gradients, of->master, of->moment1, of->moment2, of->params};
-    const enum param_view views[] = {VIEW_GRADIENT, VIEW_MASTER, VIEW_MOMENT1, VIEW_MOMENT2,
-                                     VIEW_PARAMS};
-    int count = of->params == EXTENT_NONE || of->params == of->master ? 4 : 5;
-    adamw->operands[0] = schedule_whole(schedule, schedule->host.device_scalars, ACCESS_READ);
-    for (int k = 0; k < count; k++) {
-        enum access access = op_row(OP_ADAMW)->access[1 + k];
-        enum dtype dtype = schedule_unit_view(schedule, unit, views[k]).dtype;
-        adamw->operands[1 + k] = split ? ranks_owned(schedule, unit, extents[k], access, dtype)
-                                       : schedule_whole(schedule, extents[k], access);
+    adamw->operands[0] = schedule_whole(schedule, from->scalars, ACCESS_READ);
+    for (size_t k = 0; k < ARRAY_COUNT(extents); k++) {
+        if (extents[k] != EXTENT_NONE) {
+            adamw->operands[1 + k] =
+                optimized(schedule, unit, extents[k], row->access[1 + k], dtypes[k]);
+        }
     }
-    adamw->args.adamw = adamw_args_of(schedule, unit, split);
-    if (split && of->params != EXTENT_NONE) {
+    adamw->args.adamw = adamw_args_of(schedule, unit, schedule_zero(schedule, unit).optimizer);
+}
+
+/* Params that every rank has whole, each a slot of them new. */
+static void add_gather(struct schedule *schedule, int unit) {
+    struct zero_row row = schedule_zero(schedule, unit);
+    if (row.optimizer && !row.params) {
         ranks_gather_whole(schedule, SEGMENT_FINISH, unit);
+    }
+}
+
+static void add_optimizer_here(struct schedule *schedule, int unit) {
+    const struct unit_extents *of = &schedule->unit_extents[unit];
+    struct adamw_extents extents = {.scalars = schedule->host.device_scalars,
+                                    .gradients = of->gradients,
+                                    .params = of->params == of->master ? EXTENT_NONE : of->params};
+    add_adamw(schedule, unit, &extents);
+    add_gather(schedule, unit);
+}
+
+/* ---- an optimizer in host memory ---- */
+
+static void add_copy(struct schedule *schedule, struct operand from, struct operand to) {
+    struct instruction *copy = schedule_instruction(schedule, OP_COPY, SEGMENT_FINISH, LANE_COPY);
+    ASSERT(from.bytes == to.bytes);
+    from.access = ACCESS_READ;
+    to.access = ACCESS_WRITE;
+    copy->operands[0] = from;
+    copy->operands[1] = to;
+    copy->args.count = (int64_t)from.bytes;
+}
+
+static void add_gradients_out(struct schedule *schedule, int unit) {
+    const struct unit_extents *of = &schedule->unit_extents[unit];
+    add_copy(schedule, optimized(schedule, unit, of->gradients, ACCESS_READ, DTYPE_F32),
+             schedule_whole(schedule, of->host_gradients, ACCESS_WRITE));
+}
+
+static void add_params_in(struct schedule *schedule, int unit) {
+    const struct unit_extents *of = &schedule->unit_extents[unit];
+    add_copy(schedule, schedule_whole(schedule, of->host_params, ACCESS_READ),
+             optimized(schedule, unit, of->params, ACCESS_WRITE, schedule->options.compute));
+    add_gather(schedule, unit);
+}
+
+static void add_release(struct schedule *schedule, int unit) {
+    struct instruction *release =
+        schedule_instruction(schedule, OP_RELEASE, SEGMENT_FINISH, LANE_COMPUTE);
+    release->operands[0] =
+        schedule_whole(schedule, schedule->unit_extents[unit].host_params, ACCESS_UPDATE);
+}
+
+static int next_offloaded(const struct schedule *schedule, int unit) {
+    do {
+        unit++;
+    } while (unit < schedule->units->unit_count &&
+             !schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER));
+    return unit;
+}
+
+/* While the host works on one unit, the gradients of the next come and the params of the one before
+ * go; what was before that has left.
+ *
+ *   compute   adamw 1           adamw 2   release 1   adamw 3   release 2
+ *   copies    out 2   in 1      out 3     in 2        out 4     in 3
+ */
+static void add_offloaded_optimizer(struct schedule *schedule) {
+    int unit_count = schedule->units->unit_count;
+    int unit = next_offloaded(schedule, -1);
+    int before = -1;
+    if (unit < unit_count) {
+        add_gradients_out(schedule, unit);
+    }
+    while (unit < unit_count) {
+        const struct unit_extents *of = &schedule->unit_extents[unit];
+        struct adamw_extents extents = {.scalars = schedule->host.scalars,
+                                        .gradients = of->host_gradients,
+                                        .params = of->host_params};
+        int next = next_offloaded(schedule, unit);
+        if (next < unit_count) {
+            add_gradients_out(schedule, next);
+        }
+        add_adamw(schedule, unit, &extents);
+        if (before >= 0) {
+            add_release(schedule, before);
+        }
+        add_params_in(schedule, unit);
+        before = unit;
+        unit = next;
     }
 }
 
@@ -106,11 +203,13 @@ void step_build_finish(struct schedule *schedule) {
     ranks_tally_send(schedule, SEGMENT_FINISH);
     ranks_tally_receive(schedule, SEGMENT_FINISH, TALLY_LOSS | TALLY_NORM);
     add_clip(schedule);
+    schedule_copy(schedule, SEGMENT_FINISH, schedule->host.device_scalars, schedule->host.scalars);
     for (int unit = 0; unit < unit_count; unit++) {
-        if (schedule_trains(schedule, unit)) {
-            add_adamw(schedule, unit);
+        if (schedule_trains(schedule, unit) &&
+            !schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER)) {
+            add_optimizer_here(schedule, unit);
         }
     }
-    schedule_copy(schedule, SEGMENT_FINISH, schedule->host.device_scalars, schedule->host.scalars);
+    add_offloaded_optimizer(schedule);
     schedule_end(schedule, SEGMENT_FINISH);
 }

@@ -73,9 +73,13 @@ static int owner_extent(struct translation *translation, int tensor) {
         }
     }
     if (translation->extent_of[tensor] == EXTENT_NONE) {
+        const char *name = extent_name(translation, of->name);
         translation->extent_of[tensor] =
-            schedule_named_extent(translation->schedule, extent_name(translation, of->name),
-                                  tensor_role(of), SPACE_DEVICE, tensor_bytes(of));
+            of->kind == TENSOR_SAVED
+                ? extents_add_offloaded(translation->schedule, name, ROLE_ACTIVATIONS, true,
+                                        tensor_bytes(of))
+                : schedule_named_extent(translation->schedule, name, tensor_role(of), SPACE_DEVICE,
+                                        tensor_bytes(of));
     }
     return translation->extent_of[tensor];
 }
@@ -114,8 +118,8 @@ static struct operand tensor_operand(struct translation *translation, int tensor
 
 static void add_op(struct translation *translation, const struct op *op) {
     struct schedule *schedule = translation->schedule;
-    struct instruction *added =
-        schedule_instruction(schedule, op->kind, translation->segment, LANE_COMPUTE);
+    struct instruction *added = schedule_instruction(
+        schedule, op->kind, translation->segment, op->kind == OP_COPY ? LANE_COPY : LANE_COMPUTE);
     added->layer = op->layer;
     added->transposed = op->transposed;
     added->args = lower_args(translation->graph, op);

@@ -11,7 +11,8 @@ struct translate_context {
     int logits;        /* EXTENT_NONE unless the graph makes them */
 };
 
-/* translate_graph: append the instructions of `graph`, on the compute lane, to `segment`, and
+/* translate_graph: append the instructions of `graph`, copies on the copy lane, all else on the
+ * compute lane, to `segment`, and
  * around them those that gather params and reduce gradients, by the spans of the graph; extents for
  * its activations and workspaces are added on the way. */
 void translate_graph(struct schedule *schedule, const struct graph *graph,

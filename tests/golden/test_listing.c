@@ -23,13 +23,16 @@ struct listing {
     const char *name;
     int zero, shard, replicate, prefetch;
     enum dtype compute, reduce;
+    unsigned offload;
 };
 
 static const struct listing LISTINGS[] = {
-    {"one_rank", 0, 1, 1, 0, DTYPE_F32, DTYPE_F32},
-    {"zero0_three_ranks", 0, 3, 1, 1, DTYPE_F32, DTYPE_F32},
-    {"zero2_two_ranks_bf16", 2, 2, 1, 1, DTYPE_BF16, DTYPE_BF16},
-    {"zero3_two_by_two", 3, 2, 2, 1, DTYPE_F32, DTYPE_F32},
+    {"one_rank", 0, 1, 1, 0, DTYPE_F32, DTYPE_F32, 0},
+    {"one_rank_offload", 0, 1, 1, 0, DTYPE_F32, DTYPE_F32, OFFLOAD_ACTIVATIONS | OFFLOAD_OPTIMIZER},
+    {"zero0_three_ranks", 0, 3, 1, 1, DTYPE_F32, DTYPE_F32, 0},
+    {"zero2_two_ranks_bf16", 2, 2, 1, 1, DTYPE_BF16, DTYPE_BF16, 0},
+    {"zero3_two_by_two", 3, 2, 2, 1, DTYPE_F32, DTYPE_F32, 0},
+    {"zero3_two_ranks_offload", 3, 2, 1, 1, DTYPE_BF16, DTYPE_F32, OFFLOAD_OPTIMIZER},
 };
 
 static void expect_ok(const struct listing *listing, enum status status,
@@ -64,6 +67,7 @@ static void compile(const struct listing *listing, struct region *region, struct
                                        .train = true,
                                        .compute = listing->compute,
                                        .recompute = kinds,
+                                       .offload = listing->offload,
                                        .clip_norm = 1,
                                        .beta1 = 0.5F,
                                        .beta2 = 0.75F,

@@ -21,11 +21,11 @@ const char *team_title(const struct team_case *of) {
     static char title[256];
     snprintf(title, sizeof title,
              "shard %d replicate %d zero %d%s prefetch %d live %d keep %d at %s wire %s compute %s "
-             "recompute %s disturbance %llu",
+             "recompute %s offload %u%s disturbance %llu",
              of->shard, of->replicate, of->zero, of->mixed ? " mixed" : "", of->prefetch, of->live,
              of->keep_gathered, of->reduce_at == REDUCE_AT_STEP ? "step" : "microbatch",
              dtype_name(of->reduce), dtype_name(of->compute), recompute_name(of->recompute),
-             (unsigned long long)of->disturbance);
+             of->offload, of->separate ? " separate" : "", (unsigned long long)of->disturbance);
     return title;
 }
 
@@ -48,6 +48,7 @@ static struct schedule_options options_of(struct team *team) {
                                      .compute = team->of.compute,
                                      .moments = DTYPE_F32,
                                      .recompute = recompute,
+                                     .offload = team->of.offload,
                                      .clip_norm = 1,
                                      .beta1 = 0.9f,
                                      .beta2 = 0.95f,
@@ -66,6 +67,7 @@ static void compile(struct team *team) {
            &fault);
     team->target = *target_detect(&team->region);
     team->target.threads = 1;
+    team->target.unified = !of->separate;
     for (int unit = 0; unit < TEAM_UNITS_MAX; unit++) {
         team->strategies[unit] =
             (struct unit_strategy){.zero = of->mixed ? (of->zero + unit) % ZERO_STAGES : of->zero,
@@ -261,8 +263,9 @@ static void take_step(struct team_member *member, int step) {
 }
 
 static void *member_main(void *argument) {
-    static const enum segment_kind OTHERS[] = {SEGMENT_LOAD, SEGMENT_EVALUATE, SEGMENT_SNAPSHOT};
+    static const enum segment_kind OTHERS[] = {SEGMENT_EVALUATE, SEGMENT_SNAPSHOT};
     struct team_member *member = argument;
+    program_run(&member->bound, SEGMENT_LOAD);
     for (int step = 0; step < TEAM_STEPS; step++) {
         take_step(member, step);
     }

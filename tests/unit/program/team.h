@@ -18,6 +18,8 @@ struct team_case {
     enum reduce_at reduce_at;
     enum dtype compute, reduce;
     enum recompute recompute;
+    unsigned offload; /* enum offload */
+    bool separate;    /* spaces of their own, as a device with a host has them */
     int64_t microbatch;
     uint64_t disturbance; /* not 0: instructions begin late at random, drawn from it */
 };

@@ -112,6 +112,8 @@ static void expect_same_bits(const struct team_case *of) {
         with.live = variant % 5 == 4 ? 1 : 0;
         with.keep_gathered = variant % 3 == 2;
         with.recompute = (enum recompute)(variant % RECOMPUTE_COUNT);
+        with.offload = (unsigned)(variant + variant / 4) % 4;
+        with.separate = variant % 5 > 2;
         with.mixed = variant == 8;
         with.disturbance = variant % 4 == 3 ? (uint64_t)variant : 0;
         team_init(&many, &with);
@@ -136,6 +138,34 @@ static void strategies_and_delays_change_no_bit(void **state) {
         struct team_case of = CASES[i];
         of.config = TEST_MODELS[i % 2 == 0 ? 1 : 5].config;
         expect_same_bits(&of);
+    }
+}
+
+/* One rank: no strategy is in the way. */
+static void offload_changes_no_bit(void **state) {
+    (void)state;
+    for (size_t m = 0; m < ARRAY_COUNT(TEST_MODELS); m += 2) {
+        struct hash wanted = {0};
+        for (unsigned variant = 0; variant < 16; variant++) {
+            struct team_case of = {.config = TEST_MODELS[m].config,
+                                   .shard = 1,
+                                   .replicate = 1,
+                                   .microbatch = 4,
+                                   .compute = m == 2 ? DTYPE_BF16 : DTYPE_F32,
+                                   .recompute = (enum recompute)(variant % RECOMPUTE_COUNT),
+                                   .offload = variant % 4,
+                                   .separate = variant / 4 % 2 == 1,
+                                   .disturbance = variant / 8};
+            team_init(&many, &of);
+            team_train(&many);
+            expect_planned_peaks(&many);
+            struct hash found = team_hash(&many);
+            if (variant > 0 && memcmp(&found, &wanted, sizeof found) != 0) {
+                fail_msg("%s, %s: other bits than without", TEST_MODELS[m].name, team_title(&of));
+            }
+            wanted = found;
+            team_finish(&many);
+        }
     }
 }
 
@@ -164,6 +194,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_with_rows_of_their_own_equal_one_rank_with_all),
         cmocka_unit_test(strategies_and_delays_change_no_bit),
+        cmocka_unit_test(offload_changes_no_bit),
         cmocka_unit_test(lanes_run_through_once_the_communicator_is_aborted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,11 +37,11 @@ const char *rig_title(const struct rig_case *of) {
     static char title[256];
     snprintf(title, sizeof title,
              "%s zero %d%s shard %d replicate %d prefetch %d live %d keep %d at %s wire %s "
-             "compute %s recompute %s%s%s",
+             "compute %s recompute %s offload %u%s%s",
              FAMILIES[of->family], of->zero, of->mixed ? " mixed" : "", of->shard, of->replicate,
              of->prefetch, of->live, of->keep_gathered,
              of->reduce_at == REDUCE_AT_STEP ? "step" : "microbatch", dtype_name(of->reduce),
-             dtype_name(of->compute), recompute_name(of->recompute),
+             dtype_name(of->compute), recompute_name(of->recompute), of->offload,
              of->separate ? " separate" : "", of->frozen ? " frozen" : "");
     return title;
 }
@@ -83,6 +83,7 @@ static struct schedule_options options_of(struct rig *rig) {
                                      .compute = rig->of.compute,
                                      .moments = DTYPE_F32,
                                      .recompute = recompute,
+                                     .offload = rig->of.offload,
                                      .weight_decay = 0.1F,
                                      .threads = 2,
                                      .unified = !rig->of.separate,

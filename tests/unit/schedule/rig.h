@@ -16,8 +16,9 @@ struct rig_case {
     enum reduce_at reduce_at;
     enum dtype compute, reduce;
     enum recompute recompute;
-    bool separate; /* spaces of their own: batches and scalars are copied */
-    bool mixed;    /* unit u at ZeRO (zero + u) % 4 */
+    unsigned offload; /* enum offload */
+    bool separate;    /* spaces of their own: batches and scalars are copied */
+    bool mixed;       /* unit u at ZeRO (zero + u) % 4 */
     bool no_training;
     bool frozen;    /* the second block */
     int64_t hidden; /* 0: 32 */

@@ -37,6 +37,7 @@ static struct rig_case draw_case(uint64_t index) {
                           .live = (int)(more[0] % 4),
                           .keep_gathered = more[0] >> 8 & 1,
                           .recompute = (enum recompute)(more[1] % RECOMPUTE_COUNT),
+                          .offload = more[1] >> 8 & 3,
                           .compute = more[2] & 1 ? DTYPE_BF16 : DTYPE_F32,
                           .reduce = more[2] & 2 ? DTYPE_BF16 : DTYPE_F32,
                           .separate = (more[2] & 12) == 0,
