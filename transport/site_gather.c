@@ -205,7 +205,7 @@ static void notice_departure(struct site_peer *peer, const struct pollfd polls[2
     }
 }
 
-static int poll_all(struct meeting *meeting, int64_t deadline_ns) {
+static void poll_all(struct meeting *meeting, int64_t deadline_ns) {
     const struct site *site = meeting->site;
     struct pollfd *at = meeting->polls;
     *at++ = (struct pollfd){.fd = meeting->listener, .events = POLLIN};
@@ -218,7 +218,9 @@ static int poll_all(struct meeting *meeting, int64_t deadline_ns) {
     }
     int64_t left_ms = (deadline_ns - clock_monotonic_ns()) / 1000000 + 1;
     int wait_ms = left_ms < 0 ? 0 : left_ms > VISITOR_MS ? VISITOR_MS : (int)left_ms;
-    return poll(meeting->polls, (nfds_t)(at - meeting->polls), wait_ms);
+    if (poll(meeting->polls, (nfds_t)(at - meeting->polls), wait_ms) < 0 && errno == EINVAL) {
+        meeting->failure = EMFILE; /* more places than this process may have open files */
+    }
 }
 
 /* Those who left go first: a rank that comes again finds its place free. */
@@ -302,7 +304,7 @@ enum status site_gather(struct site *site, struct region *region, struct fault *
     }
     bool complete = false;
     while (!complete && meeting->failure == 0 && clock_monotonic_ns() < deadline_ns) {
-        (void)poll_all(meeting, deadline_ns); /* nothing happened: attend sees nothing */
+        poll_all(meeting, deadline_ns); /* nothing happened: attend sees nothing */
         attend(meeting);
         struct text text = text_over(names, sizeof names);
         complete = absent_ranks(site, &text) == 0;

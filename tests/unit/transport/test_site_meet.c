@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -246,6 +247,25 @@ static void a_taken_port_is_named(void **state) {
     ranks_finish(&ranks);
 }
 
+static void meet_with_few_files(const struct site_place *place, struct record *record) {
+    const struct rlimit few = {24, 24};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ranks_meet(place, record);
+}
+
+/* A world that this process can never have the connections of: known before anybody comes. */
+static void a_limit_of_open_files_is_named_at_once(void **state) {
+    (void)state;
+    struct ranks ranks;
+    ranks_init(&ranks, TEST_RANKS_MAX, 5000);
+    (void)ranks_start(&ranks, 0, meet_with_few_files);
+    assert_true(ranks_await(&ranks, ranks_have_ended, -1, 2500));
+    assert_int_equal(ranks.records[0].status, STATUS_FAILED);
+    assert_string_equal(ranks.records[0].fault.place, "rank 0");
+    assert_true(says(&ranks.records[0].fault, "Too many open files"));
+    ranks_finish(&ranks);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_meet_in_any_order_at_an_address),
@@ -258,6 +278,7 @@ int main(void) {
         cmocka_unit_test(a_rank_that_dies_while_others_are_awaited_may_come_again),
         cmocka_unit_test(addresses_that_cannot_be_are_faults_at_once),
         cmocka_unit_test(a_taken_port_is_named),
+        cmocka_unit_test(a_limit_of_open_files_is_named_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
