@@ -99,7 +99,7 @@ static void post(struct lanes *lanes, unsigned mask) {
 
 void lanes_run(struct lanes *lanes, unsigned mask) {
     ASSERT((mask & ~lanes->mask) == 0);
-    lanes->run++;
+    lanes->run += lanes->run == UINT32_MAX ? 2 : 1; /* never 0: events begin with that */
     post(lanes, mask);
     lanes->work(lanes->context, LANE_COMPUTE);
     lanes_wait_all(lanes);

@@ -93,6 +93,21 @@ static void without_waits_delays_change_the_result(void **state) {
     assert_true(changed > SEEDS / 2);
 }
 
+/* Runs are counted in 32 bits, and 0 is what an event has that was never raised. */
+static void events_are_waited_for_when_the_count_of_runs_begins_anew(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        drawn_lanes_init(&drawn, seed);
+        result_of(&drawn, false, listed);
+        drawn.bound.lanes.run = UINT32_MAX;
+        drawn.bound.hook = disturb;
+        drawn.bound.hook_context = &seed;
+        result_of(&drawn, true, carried);
+        assert_memory_equal(listed, carried, BYTES);
+        drawn_lanes_finish(&drawn);
+    }
+}
+
 static void marks_of_all_lanes_meet_the_plan(void **state) {
     (void)state;
     drawn_lanes_init(&drawn, 1);
@@ -168,6 +183,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(delays_do_not_change_what_lanes_compute),
         cmocka_unit_test(without_waits_delays_change_the_result),
+        cmocka_unit_test(events_are_waited_for_when_the_count_of_runs_begins_anew),
         cmocka_unit_test(marks_of_all_lanes_meet_the_plan),
         cmocka_unit_test(lanes_that_wait_leave_the_processor_to_others),
         cmocka_unit_test(operands_with_a_stride_begin_at_the_own_slot),
