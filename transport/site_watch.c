@@ -252,7 +252,9 @@ static void report(struct site *site, const struct finding *finding) {
         await_closing(site, finding->rank);
     }
     close_all(site);
-    watch->lost(watch->context, &finding->fault);
+    if (atomic_load(&watch->parting) != SITE_FAILS) { /* it has its own reason to end by now */
+        watch->lost(watch->context, &finding->fault);
+    }
     pthread_mutex_lock(&watch->mutex);
     watch->decided = true;
     watch->verdict = finding->fault;

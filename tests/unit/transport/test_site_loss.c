@@ -151,6 +151,37 @@ static void a_rank_that_fails_is_reported_with_its_own_reason(void **state) {
     }
 }
 
+/* Rank 1 is gone and rank 2 stopped, so that rank 0 finds a loss and is long in telling it. */
+static void fail_during_a_report(const struct site_place *place, struct record *record) {
+    struct region region = {.newest = NULL};
+    struct site *site = NULL;
+    int all[3];
+    struct fault fault;
+    assert_int_equal(site_open(place, &region, &site, &fault), OK);
+    record->phase = 1;
+    if (place->rank == 2) {
+        (void)raise(SIGSTOP);
+    }
+    if (place->rank == 0) {
+        assert_int_equal(site_exchange(site, all, sizeof all[0], all, &fault), STATUS_LOST);
+        assert_int_equal(site_watch(site, ranks_note_lost, record, &fault), OK);
+        wait_ms(SITE_PARTING_MS / 4);
+        (void)fault_set(&fault, STATUS_FIT, "disk", NULL, "is full");
+        site_fail(site, &fault);
+    }
+}
+
+static void a_rank_that_has_failed_hears_of_no_loss(void **state) {
+    (void)state;
+    struct ranks ranks;
+    ranks_init(&ranks, 3, 5000);
+    ranks_start_all(&ranks, fail_during_a_report);
+    assert_true(ranks_await(&ranks, ranks_have_ended, 2, 5000));
+    assert_int_equal(ranks.exit_codes[0], 0);
+    assert_int_equal(ranks.records[0].lost_calls, 0);
+    ranks_finish(&ranks);
+}
+
 static void ranks_that_leave_are_not_reported(void **state) {
     (void)state;
     struct ranks ranks;
@@ -207,6 +238,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_killed_rank_is_reported_at_once_by_all_others),
         cmocka_unit_test(a_rank_that_fails_is_reported_with_its_own_reason),
+        cmocka_unit_test(a_rank_that_has_failed_hears_of_no_loss),
         cmocka_unit_test(ranks_that_leave_are_not_reported),
         cmocka_unit_test(exchanges_with_a_rank_that_left_fail_and_nothing_else),
         cmocka_unit_test(stopped_ranks_are_reported_and_learn_it_but_a_sleeping_machine_is_not),
