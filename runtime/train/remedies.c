@@ -6,12 +6,10 @@
 #include <string.h>
 
 /* A way of using less memory. Gives false when the settings are there already. */
-typedef bool lower(struct run *run, const struct blueprint *blueprint,
-                   struct remedy_change *change);
+typedef bool lower(struct session *session, struct remedy_change *change);
 
-static bool lower_microbatch(struct run *run, const struct blueprint *blueprint,
-                             struct remedy_change *change) {
-    (void)blueprint;
+static bool lower_microbatch(struct session *session, struct remedy_change *change) {
+    struct run *run = &session->run;
     if (run->microbatch == 1) {
         return false;
     }
@@ -25,9 +23,8 @@ static bool splits(const struct run *run) {
     return run->ranks / run->replicate > 1;
 }
 
-static bool free_gathered(struct run *run, const struct blueprint *blueprint,
-                          struct remedy_change *change) {
-    (void)blueprint;
+static bool free_gathered(struct session *session, struct remedy_change *change) {
+    struct run *run = &session->run;
     if (!splits(run) || !run->keep_gathered) {
         return false;
     }
@@ -37,9 +34,8 @@ static bool free_gathered(struct run *run, const struct blueprint *blueprint,
     return true;
 }
 
-static bool raise_zero(struct run *run, const struct blueprint *blueprint,
-                       struct remedy_change *change) {
-    (void)blueprint;
+static bool raise_zero(struct session *session, struct remedy_change *change) {
+    struct run *run = &session->run;
     int64_t highest = run->reduce_at == REDUCE_AT_STEP ? 1 : ZERO_STAGES - 1;
     if (!splits(run) || run->zero >= highest) {
         return false;
@@ -50,9 +46,8 @@ static bool raise_zero(struct run *run, const struct blueprint *blueprint,
     return true;
 }
 
-static bool lower_prefetch(struct run *run, const struct blueprint *blueprint,
-                           struct remedy_change *change) {
-    (void)blueprint;
+static bool lower_prefetch(struct session *session, struct remedy_change *change) {
+    struct run *run = &session->run;
     if (!splits(run) || run->prefetch == 0) {
         return false;
     }
@@ -62,9 +57,8 @@ static bool lower_prefetch(struct run *run, const struct blueprint *blueprint,
     return true;
 }
 
-static bool lower_live(struct run *run, const struct blueprint *blueprint,
-                       struct remedy_change *change) {
-    (void)blueprint;
+static bool lower_live(struct session *session, struct remedy_change *change) {
+    struct run *run = &session->run;
     if (!splits(run) || run->live == 1) {
         return false;
     }
@@ -74,8 +68,9 @@ static bool lower_live(struct run *run, const struct blueprint *blueprint,
     return true;
 }
 
-static bool raise_recompute(struct run *run, const struct blueprint *blueprint,
-                            struct remedy_change *change) {
+static bool raise_recompute(struct session *session, struct remedy_change *change) {
+    struct run *run = &session->run;
+    const struct blueprint *blueprint = &session->blueprint;
     enum recompute least = RECOMPUTE_BLOCK;
     for (int64_t layer = 0; layer < blueprint->layers; layer++) {
         least = run->layer_recompute[layer] < least ? run->layer_recompute[layer] : least;
@@ -92,9 +87,33 @@ static bool raise_recompute(struct run *run, const struct blueprint *blueprint,
     return true;
 }
 
-static bool lower_moments(struct run *run, const struct blueprint *blueprint,
-                          struct remedy_change *change) {
-    (void)blueprint;
+/* A target whose memory is the host's gains nothing. */
+static bool offload(struct session *session, enum offload kind, struct remedy_change *change) {
+    struct run *run = &session->run;
+    if (session->target->unified || (run->offload_kinds & kind) != 0) {
+        return false;
+    }
+    bool both = run->offload_kinds != 0;
+    run->offload_kinds |= kind;
+    change->key = "strategy.offload";
+    snprintf(change->value, sizeof change->value, "%s",
+             both                        ? "optimizer,activations"
+             : kind == OFFLOAD_OPTIMIZER ? "optimizer"
+                                         : "activations");
+    return true;
+}
+
+/* Its copies are made once a step. */
+static bool offload_optimizer(struct session *session, struct remedy_change *change) {
+    return offload(session, OFFLOAD_OPTIMIZER, change);
+}
+
+static bool offload_activations(struct session *session, struct remedy_change *change) {
+    return offload(session, OFFLOAD_ACTIVATIONS, change);
+}
+
+static bool lower_moments(struct session *session, struct remedy_change *change) {
+    struct run *run = &session->run;
     if (run->moments == DTYPE_BF16) {
         return false;
     }
@@ -105,9 +124,8 @@ static bool lower_moments(struct run *run, const struct blueprint *blueprint,
 }
 
 /* A shorter row keeps the step's tokens: there are more rows. */
-static bool lower_sequence(struct run *run, const struct blueprint *blueprint,
-                           struct remedy_change *change) {
-    (void)blueprint;
+static bool lower_sequence(struct session *session, struct remedy_change *change) {
+    struct run *run = &session->run;
     if (run->sequence % 2 != 0 || run->sequence < 128) {
         return false;
     }
@@ -119,8 +137,9 @@ static bool lower_sequence(struct run *run, const struct blueprint *blueprint,
 }
 
 /* In the order of what they cost: time only, then exactness of the moments, then reach. */
-static lower *const LOWERS[] = {lower_microbatch, free_gathered,   raise_zero,    lower_live,
-                                lower_prefetch,   raise_recompute, lower_moments, lower_sequence};
+static lower *const LOWERS[] = {
+    lower_microbatch, free_gathered,     raise_zero,          lower_live,    lower_prefetch,
+    raise_recompute,  offload_optimizer, offload_activations, lower_moments, lower_sequence};
 _Static_assert(ARRAY_COUNT(LOWERS) <= REMEDIES_MAX && ARRAY_COUNT(LOWERS) <= REMEDY_CHANGES_MAX,
                "each way is a remedy of its own, or a change of one");
 
@@ -129,8 +148,7 @@ _Static_assert(ARRAY_COUNT(LOWERS) <= REMEDIES_MAX && ARRAY_COUNT(LOWERS) <= REM
 static enum status go_down(struct trial *trial, lower *way, struct remedy_change *change,
                            struct trial_outcome *outcome, struct fault *fault) {
     enum status status = OK;
-    while (!outcome->fits && status == OK &&
-           way(&trial->session.run, &trial->session.blueprint, change)) {
+    while (!outcome->fits && status == OK && way(&trial->session, change)) {
         status = trial_plan(trial, outcome, fault);
     }
     return status;
@@ -167,7 +185,25 @@ static void put_back(const struct settings *settings, struct session *session) {
     memcpy(session->run.layer_recompute, settings->kinds, bytes);
 }
 
-/* A way that lowers nothing is left out again. */
+/* What the device no longer holds, the host has room for. */
+static bool host_fits(const struct session *session, const struct trial_outcome *reached) {
+    const struct target *target = session->target;
+    return target->unified ||
+           (reached->peak_bytes[SPACE_PINNED] <= target_room_bytes(target, SPACE_PINNED) &&
+            reached->peak_bytes[SPACE_HOST] <= target_room_bytes(target, SPACE_HOST));
+}
+
+/* A change of the newest key again takes its place. */
+static void keep_newest(struct remedy *remedy) {
+    struct remedy_change *newest = &remedy->changes[remedy->change_count];
+    if (remedy->change_count > 0 && strcmp(newest[-1].key, newest->key) == 0) {
+        newest[-1] = *newest;
+    } else {
+        remedy->change_count++;
+    }
+}
+
+/* A way that lowers nothing, or asks too much of the host, is left out again. */
 static enum status try_together(const struct session *session, enum purpose purpose,
                                 struct remedy *remedy, bool *found, struct fault *fault) {
     struct trial trial;
@@ -185,10 +221,10 @@ static enum status try_together(const struct session *session, enum purpose purp
         take(&before, &trial.session);
         status = go_down(&trial, LOWERS[i], change, &reached, fault);
         uint64_t peak = reached.peak_bytes[SPACE_DEVICE];
-        if (peak > 0 && (peak < least || reached.fits)) {
+        if (peak > 0 && (peak < least || reached.fits) && host_fits(session, &reached)) {
             outcome = reached;
             least = peak;
-            remedy->change_count++;
+            keep_newest(remedy);
         } else {
             put_back(&before, &trial.session);
         }
@@ -207,39 +243,62 @@ static enum status plan_least(const struct session *session, enum purpose purpos
     struct remedy_change change;
     trial_init(&trial, session, purpose);
     for (size_t i = 0; i < ARRAY_COUNT(LOWERS); i++) {
-        while (LOWERS[i](&trial.session.run, &session->blueprint, &change)) {
+        while (LOWERS[i](&trial.session, &change)) {
         }
     }
-    enum status status = trial_plan(&trial, &outcome, fault);
+    enum status status = OK;
+    unsigned all = trial.session.run.offload_kinds;
+    unsigned set = session->run.offload_kinds;
+    for (unsigned left_out = 0; left_out <= all && status == OK && !outcome.fits; left_out++) {
+        if ((left_out & ~all) == 0 && (left_out & set) == 0) { /* the host may be short of memory */
+            trial.session.run.offload_kinds = all & ~left_out;
+            status = trial_plan(&trial, &outcome, fault);
+        }
+    }
     trial_finish(&trial);
     *fits = outcome.fits;
     return status;
 }
 
+struct found_remedies {
+    struct remedy *remedies; /* [REMEDIES_MAX] */
+    int count;
+};
+
+/* Appends what one way alone, of [first, end), finds. */
+static enum status find_singles(const struct session *session, enum purpose purpose, size_t first,
+                                size_t end, struct found_remedies *found, struct fault *fault) {
+    enum status status = OK;
+    for (size_t i = first; i < end && status == OK; i++) {
+        bool fits = false;
+        status =
+            try_single(session, purpose, LOWERS[i], &found->remedies[found->count], &fits, fault);
+        found->count += fits;
+    }
+    return status;
+}
+
+/* A shorter row is the last resort: before it, all other ways together. */
 enum status remedies_find(const struct session *session, enum purpose purpose,
                           struct remedy *remedies, int *count, struct fault *fault) {
-    int found_count = 0;
     bool found;
     enum status least = plan_least(session, purpose, &found, fault);
     if (least != OK || !found) {
         *count = 0;
         return least;
     }
-    for (size_t i = 0; i < ARRAY_COUNT(LOWERS); i++) {
-        enum status status =
-            try_single(session, purpose, LOWERS[i], &remedies[found_count], &found, fault);
-        if (status != OK) {
-            return status;
-        }
-        found_count += found;
+    const size_t last = ARRAY_COUNT(LOWERS) - 1;
+    struct found_remedies singles = {.remedies = remedies};
+    enum status status = find_singles(session, purpose, 0, last, &singles, fault);
+    if (status == OK && singles.count == 0) {
+        status = try_together(session, purpose, &remedies[0], &found, fault);
+        singles.count += status == OK && found;
     }
-    if (found_count == 0) {
-        enum status status = try_together(session, purpose, &remedies[0], &found, fault);
-        if (status != OK) {
-            return status;
-        }
-        found_count += found;
+    if (status == OK) {
+        status = find_singles(session, purpose, last, last + 1, &singles, fault);
     }
-    *count = found_count;
-    return OK;
+    if (status == OK) {
+        *count = singles.count;
+    }
+    return status;
 }

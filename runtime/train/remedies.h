@@ -4,7 +4,7 @@
 
 #include "runtime/train/session.h"
 
-enum { REMEDIES_MAX = 8, REMEDY_CHANGES_MAX = 8 };
+enum { REMEDIES_MAX = 10, REMEDY_CHANGES_MAX = 10 };
 
 /* One key with the value that it should have. */
 struct remedy_change {
@@ -19,8 +19,9 @@ struct remedy {
 };
 
 /* remedies_find: first single changes (microbatch; between ranks keep_gathered, zero, live,
- * prefetch; recompute, moments, sequence) that fit; when no single one does, changes heaped one
- * upon another in that order until it fits, those that lower nothing left out.
+ * prefetch; recompute, offload where host memory is apart, moments, sequence) that fit; when no
+ * single one but a shorter sequence does, changes heaped one upon another in that order until it
+ * fits, without those that lower nothing and offloads that the host has no room for.
  * memory  scratch in a region of its own; *remedies by the caller, [REMEDIES_MAX]
  * result  how many were found; 0: none of these settings makes it fit
  * errors  STATUS_FAILED when a proof of a plan fails */

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/yaml.h"
+#include "runtime/schedule/schedule.h"
 #include "runtime/train/keys.h"
 #include "runtime/train/list.h"
 #include "runtime/train/setting.h"
@@ -221,11 +222,42 @@ static enum status check_together(const struct run *run, struct fault *fault) {
                          "leave precision.master at f32",
                          "precision.master bf16 would lose updates smaller than 1/256 of a weight");
     }
-    if (run->offload != NULL && strcmp(run->offload, "none") != 0) {
-        return fault_set(fault, STATUS_INPUT, run_place(run, "strategy.offload"),
-                         "set strategy.offload to none",
-                         "strategy.offload: \"%.80s\" is not supported", run->offload);
+    return OK;
+}
+
+static unsigned offload_named(const struct list_item *item) {
+    static const struct {
+        const char *name;
+        enum offload kind;
+    } NAMES[] = {{"activations", OFFLOAD_ACTIVATIONS}, {"optimizer", OFFLOAD_OPTIMIZER}};
+    for (size_t i = 0; i < ARRAY_COUNT(NAMES); i++) {
+        if (strlen(NAMES[i].name) == item->length &&
+            memcmp(NAMES[i].name, item->text, item->length) == 0) {
+            return NAMES[i].kind;
+        }
     }
+    return 0;
+}
+
+/* "none", or kinds in any order. */
+static enum status read_offload(struct run *run, struct fault *fault) {
+    const char *at = run->offload != NULL ? run->offload : "none";
+    struct list_item item;
+    unsigned kinds = 0;
+    if (strcmp(at, "none") == 0) {
+        return OK;
+    }
+    while (list_next(&at, &item)) {
+        unsigned kind = offload_named(&item);
+        if (kind == 0) {
+            return fault_set(fault, STATUS_INPUT, run_place(run, "strategy.offload"),
+                             "write none, or a list of activations and optimizer",
+                             "strategy.offload: \"%.*s\" is none of activations, optimizer",
+                             item.length < 80 ? (int)item.length : 80, item.text);
+        }
+        kinds |= kind;
+    }
+    run->offload_kinds = kinds;
     return OK;
 }
 
@@ -285,6 +317,9 @@ static enum status read_source(const struct run_source *source,
     }
     if (status == OK) {
         status = check_together(&read, fault);
+    }
+    if (status == OK) {
+        status = read_offload(&read, fault);
     }
     if (status != OK) {
         return status;

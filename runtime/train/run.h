@@ -46,7 +46,8 @@ struct run {
     int64_t wire_sum;
     int64_t zero, replicate, prefetch, live, keep_gathered, reduce_at;
     const char *units, *overrides, *offload;
-    const char *recompute; /* one kind, or one per layer, comma-separated */
+    unsigned offload_kinds; /* of enum offload: what the key lists */
+    const char *recompute;  /* one kind, or one per layer, comma-separated */
     int64_t context;
     int64_t eval_every, eval_tokens, snapshot_every, snapshot_keep;
     const char *snapshot_folder, *export, *metrics;

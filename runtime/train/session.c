@@ -106,6 +106,7 @@ struct schedule_options session_options(const struct session *session, enum purp
         .compute = (enum dtype)run->compute,
         .moments = (enum dtype)run->moments,
         .recompute = run->layer_recompute,
+        .offload = train ? run->offload_kinds : 0,
         .clip_norm = (float)run->clip_norm,
         .beta1 = (float)run->betas.first,
         .beta2 = (float)run->betas.second,

@@ -50,6 +50,31 @@ class Determinism(RunTest):
                 folder.write_run(strategy__recompute=kind)
                 self.assert_same_state(state, self.finished(folder), kind)
 
+    def test_offload_changes_no_bit(self):
+        """Rows long enough that activations are worth their copies."""
+        settings = {"steps": 8, "batch__sequence": 32, "batch__microbatch": 2}
+        for config in (None, GPT2):
+            for precision in ("f32", "bf16"):
+                folder = self.folder(config, precision__params=precision,
+                                     precision__compute=precision, **settings)
+                state = self.finished(folder)
+                for offload in ("activations", "optimizer", "[optimizer, activations]"):
+                    for recompute in ("none", "block"):
+                        folder.forget()
+                        folder.write_run(strategy__offload=offload,
+                                         strategy__recompute=recompute)
+                        self.assert_same_state(state, self.finished(folder),
+                                               f"{offload}, {recompute}, {precision}")
+
+    def test_offload_and_resume_change_no_bit(self):
+        """A snapshot knows nothing of where its tensors lay: stopped with, resumed without."""
+        whole = self.folder(steps=6)
+        state = self.finished(whole)
+        pieces = self.folder(steps=6)
+        for step, offload in ((2, "optimizer"), (4, "none"), (6, "[activations, optimizer]")):
+            self.assert_exit(pieces.train(f"pause_at={step}", f"strategy.offload={offload}"), 0)
+        self.assert_same_state(state, pieces.state(), "resumed with other offloads")
+
     def test_pausing_at_every_step_changes_no_bit(self):
         whole = self.folder(steps=STEPS, snapshot__every=1, snapshot__keep=STEPS)
         self.finished(whole)

@@ -91,6 +91,25 @@ class Plans(RunTest):
                     self.check_remedies(arguments, plan)
                     self.assertEqual(skep("plan", *arguments).returncode, 3)
 
+    def test_offload_is_a_remedy_where_the_host_has_memory_of_its_own(self):
+        half = ["precision.params=bf16", "precision.compute=bf16"]
+        rows = [("llama-3.2-1b", [*half, "batch.microbatch=2", "strategy.recompute=block"], {
+                    "optimizer"}),
+                ("qwen3-0.6b", [*half, "batch.sequence=8192", "strategy.recompute=selective"], {
+                    "activations"})]
+        for model, overrides, wanted in rows:
+            arguments = [CONFIGS / f"{model}.json", "--target", "rtx3060-12g", *overrides]
+            plan = self.document(skep("plan", *arguments, "--json"), 3)
+            found = {remedy["change"].get("strategy.offload") for remedy in plan["remedies"]}
+            self.assertLessEqual(wanted, found, plan["remedies"])
+            self.check_remedies(arguments, plan)
+        arguments = [CONFIGS / "gpt2.json", "--target", "cpu", "limits.device=5GiB",
+                     "batch.microbatch=8"]
+        plan = self.document(skep("plan", *arguments, "--json"), 3)
+        self.assertTrue(plan["remedies"])
+        for remedy in plan["remedies"]:
+            self.assertNotIn("strategy.offload", remedy["change"])
+
     def test_the_same_plan_has_the_same_hash_and_another_has_another(self):
         model = CONFIGS / "gpt2.json"
         hashes = [self.document(skep("plan", model, "--target", "h100-80g", "--json",

@@ -50,6 +50,16 @@ class Sealed(RunTest):
         self.assertEqual(count, 0, "\n".join(callers))
 
     @unittest.skipIf(not COUNTER, "no counter was built")
+    def test_a_run_that_offloads_does_not_either(self):
+        folder = self.folder(steps=30, eval__every=10, batch__sequence=32,
+                             strategy__offload="[activations, optimizer]")
+        result, count, writes, callers = counted(
+            folder.command("train", "run.yaml"), folder.path, folder.path / "report")
+        self.assert_exit(result, 0)
+        self.assertGreater(writes, 20)
+        self.assertEqual(count, 0, "\n".join(callers))
+
+    @unittest.skipIf(not COUNTER, "no counter was built")
     def test_the_counter_sees_every_kind_of_call(self):
         folder = self.folder()
         result, count, writes, callers = counted([CULPRIT], folder.path, folder.path / "report")

@@ -137,8 +137,13 @@ class SiteTraining(RunTest):
                      ("strategy.recompute=block",), ("strategy.recompute=selective",),
                      ("strategy.units=root",), ("strategy.zero=0", "strategy.recompute=block"),
                      ("strategy.overrides=embed=zero:1,layers.1=zero:2",)]
+        variants += [("strategy.offload=activations",),
+                     ("strategy.offload=optimizer", "strategy.recompute=block"),
+                     ("strategy.offload=activations,optimizer", "strategy.zero=2"),
+                     ("strategy.offload=activations,optimizer", "strategy.zero=0")]
         for config in (LLAMA, QWEN2) if LONG else (QWEN2,):
-            folder = self.folder(config, steps=6, **ROWS)
+            # Wide enough that a row's activations are worth their copies to the host.
+            folder = self.folder({**config, "intermediate_size": 80}, steps=6, **ROWS)
             self.assert_same_bits(folder, meshes, variants)
 
     def test_bf16_on_the_wire_is_the_same_for_every_strategy(self):

@@ -118,6 +118,7 @@ static void draw_options(struct small_program *small, struct draw *draw) {
                                   .compute = between(draw, 0, 1) == 0 ? DTYPE_F32 : DTYPE_BF16,
                                   .moments = between(draw, 0, 2) > 0 ? DTYPE_F32 : DTYPE_BF16,
                                   .recompute = recompute,
+                                  .offload = (unsigned)between(draw, 0, 3), /* enum offload */
                                   .clip_norm = 1,
                                   .beta1 = 0.9f,
                                   .beta2 = 0.95f,

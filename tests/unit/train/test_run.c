@@ -1,6 +1,7 @@
 /* Tests of train/run: what a run file and overrides become, and where a refusal points. */
 #include "base/file.h"
 #include "base/limits.h"
+#include "runtime/schedule/schedule.h"
 #include "runtime/train/run.h"
 #include "scratch.h"
 
@@ -364,7 +365,14 @@ static void keys_that_contradict_each_other_are_refused(void **state) {
     refused("seed: 1\nprecision.params: bf16\n", "run.yaml:2:1", "precision.params is bf16 but");
     refused("precision: {params: bf16, compute: bf16, master: bf16}\n", "run.yaml:1:42",
             "precision.master");
-    refused("strategy.offload: optimizer\n", "run.yaml:1:1", "strategy.offload");
+    refused("strategy.offload: params\n", "run.yaml:1:1",
+            "\"params\" is none of activations, optimizer");
+    refused("strategy.offload: [activations, none]\n", "run.yaml:1:1", "\"none\" is none of");
+    refused("strategy.offload: \"optimizer,,activations\"\n", "run.yaml:1:1", "\"\" is none of");
+    assert_int_equal(read_text("strategy.offload: none\n").offload_kinds, 0);
+    assert_int_equal(read_text("strategy.offload: optimizer\n").offload_kinds, OFFLOAD_OPTIMIZER);
+    assert_int_equal(read_text("strategy: {offload: [optimizer, activations]}\n").offload_kinds,
+                     OFFLOAD_ACTIVATIONS | OFFLOAD_OPTIMIZER);
     assert_int_equal(read_text("precision: {params: bf16, compute: bf16}\n").compute, DTYPE_BF16);
     struct run run;
     assert_int_equal(override("precision.compute=bf16", &run), STATUS_INPUT);
