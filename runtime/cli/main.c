@@ -28,7 +28,7 @@ static const struct command_row COMMANDS[] = {
      "where each rank of a site sits, its groups, and how to place them on nodes"},
     {"pack", command_pack, "pack PROBLEM.csv [--capacity BYTES] [--seconds S] [-o OUT.csv]",
      "the planner on a bare packing problem"},
-    {"train", command_train, "train RUN.yaml [--fresh] [key=value...]",
+    {"train", command_train, "train RUN.yaml [--ranks N] [--fresh] [key=value...]",
      "train; goes on from the newest good snapshot"},
     {"eval", command_eval, "eval RUN-or-MODEL --data FILE [--json] [key=value...]",
      "loss and perplexity"},
@@ -36,7 +36,8 @@ static const struct command_row COMMANDS[] = {
      "generate MODEL --prompt TEXT [--tokens N] [--temperature X] [--seed S] [--ids]",
      "sample a continuation"},
     {"dump", command_dump,
-     "dump MODEL BATCH.safetensors -o OUT.safetensors [--gradients] [--steps N] [key=value...]",
+     "dump MODEL BATCH.safetensors -o OUT.safetensors [--gradients] [--steps N] [--ranks N] "
+     "[key=value...]",
      "logits, losses, gradients and weights, for comparing"},
     {"snapshot", command_snapshot,
      "snapshot list, verify, inspect, export FOLDER [-o OUT] [--dtype T] [--json]",

@@ -12,21 +12,41 @@ static bool is_run_file(const char *what) {
     return dot != NULL && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
 }
 
-/* Ranks of one machine have equal parts of its memory and threads. */
+static const char *shared_by(const char *source, int ranks, struct region *region) {
+    char text[2 * NAME_BYTES];
+    snprintf(text, sizeof text, "%.200s, shared by %d ranks", source, ranks);
+    return region_text(region, text);
+}
+
+static void share_space(struct target_space *space, int ranks, struct region *region) {
+    size_t count = (size_t)space->declared_count;
+    struct target_declared *declared = region_alloc(region, count + 1, sizeof *declared);
+    for (size_t i = 0; i < count; i++) {
+        declared[i] = space->declared[i];
+        declared[i].bytes = (declared[i].bytes + (uint64_t)ranks - 1) / (uint64_t)ranks;
+    }
+    space->declared = declared;
+    space->capacity_bytes /= (uint64_t)ranks;
+    space->capacity_source = shared_by(space->capacity_source, ranks, region);
+}
+
+/* Ranks of one machine have equal parts of its memory, of what others take of it, of its threads
+ * and of its speed. */
 static const struct target *share_of(const struct target *machine, int ranks,
                                      struct region *region) {
     struct target *share = region_alloc(region, 1, sizeof *share);
     *share = *machine;
     share->threads = machine->threads / ranks > 1 ? machine->threads / ranks : 1;
     for (int i = 0; i < SPACE_COUNT; i++) {
-        struct target_space *space = &share->spaces[i];
-        char source[2 * NAME_BYTES];
-        snprintf(source, sizeof source, "%.200s, shared by %d ranks", space->capacity_source,
-                 ranks);
-        if (space->capacity_bytes > 0) {
-            space->capacity_bytes /= (uint64_t)ranks;
-            space->capacity_source = region_text(region, source);
+        if (share->spaces[i].capacity_bytes > 0) {
+            share_space(&share->spaces[i], ranks, region);
         }
+    }
+    struct target_figure *const figures[] = {&share->f32_flops, &share->bf16_flops,
+                                             &share->memory_bandwidth};
+    for (size_t i = 0; i < ARRAY_COUNT(figures); i++) {
+        figures[i]->value /= ranks;
+        figures[i]->source = shared_by(figures[i]->source, ranks, region);
     }
     return share;
 }
@@ -157,11 +177,14 @@ enum status session_bind(struct session *session, struct fault *fault) {
 }
 
 void session_finish(struct session *session) {
+    bool bound = session->bound.program != NULL;
+    if (bound) {
+        process_unseal();
+    }
     if (session->communicator.methods != NULL) {
         communicator_close(&session->communicator);
     }
-    if (session->bound.program != NULL) {
-        process_unseal();
+    if (bound) {
         program_release(&session->bound);
     }
     region_finish(&session->region);

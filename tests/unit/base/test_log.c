@@ -51,6 +51,19 @@ static const char *log_at_every_level(int verbosity) {
     return stop_catching();
 }
 
+static void a_named_speaker_says_only_what_is_wrong(void **state) {
+    (void)state;
+    log_init(1);
+    log_as("rank 3: ");
+    catch_stderr();
+    log_line(LOG_ERROR, "e%d", 1);
+    log_line(LOG_WARNING, "w");
+    log_line(LOG_INFO, "i");
+    const char *said = stop_catching();
+    log_as("");
+    assert_string_equal(said, "rank 3: e1\nrank 3: w\n");
+}
+
 static void verbosity_chooses_the_level(void **state) {
     (void)state;
     assert_string_equal(log_at_every_level(-1), "e1\nw\n");
@@ -137,6 +150,7 @@ static void exit_codes_are_those_of_the_contract(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_named_speaker_says_only_what_is_wrong, clear_environment),
         cmocka_unit_test_setup(verbosity_chooses_the_level, clear_environment),
         cmocka_unit_test_setup(environment_overrides_the_verbosity, clear_environment),
         cmocka_unit_test_setup(journal_lines_carry_priorities, clear_environment),
