@@ -101,14 +101,23 @@ void schedule_workspace(struct schedule *schedule, struct instruction *instructi
     instruction->workspace = schedule_whole(schedule, extent, ACCESS_WRITE);
 }
 
+void schedule_copy_part(struct schedule *schedule, enum segment_kind segment, struct operand from,
+                        struct operand to) {
+    struct instruction *copy = schedule_instruction(schedule, OP_COPY, segment, LANE_COPY);
+    ASSERT(from.bytes == to.bytes);
+    from.access = ACCESS_READ;
+    to.access = ACCESS_WRITE;
+    copy->operands[0] = from;
+    copy->operands[1] = to;
+    copy->args.count = (int64_t)from.bytes;
+}
+
 void schedule_copy(struct schedule *schedule, enum segment_kind segment, int from, int to) {
     if (from == to || from == EXTENT_NONE) {
         return;
     }
-    struct instruction *copy = schedule_instruction(schedule, OP_COPY, segment, LANE_COPY);
-    copy->operands[0] = schedule_whole(schedule, from, ACCESS_READ);
-    copy->operands[1] = schedule_whole(schedule, to, ACCESS_WRITE);
-    copy->args.count = (int64_t)schedule->extents[from].bytes;
+    schedule_copy_part(schedule, segment, schedule_whole(schedule, from, ACCESS_READ),
+                       schedule_whole(schedule, to, ACCESS_WRITE));
 }
 
 void schedule_zero_fill(struct schedule *schedule, enum segment_kind segment, int extent) {
@@ -249,6 +258,7 @@ static const bool *frozen_params(const struct schedule *schedule) {
 void schedule_build(const struct blueprint *blueprint, const struct unit_table *units,
                     const struct schedule_options *options, struct region *region,
                     struct schedule *schedule) {
+    ASSERT((options->offload & OFFLOAD_PARAMS) == 0 || (options->offload & OFFLOAD_OPTIMIZER) != 0);
     ASSERT(options->align >= ARENA_ALIGN_BYTES && options->threads >= 1);
     *schedule = (struct schedule){
         .blueprint = blueprint, .units = units, .options = *options, .region = region};

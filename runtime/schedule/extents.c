@@ -88,7 +88,9 @@ static void add_params(struct schedule *schedule, int unit, struct unit_extents 
     struct zero_row row = schedule_zero(schedule, unit);
     bool trains = schedule_trains(schedule, unit);
     bool offloads = schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER);
-    struct holding params = {"params", ROLE_PARAMS, compute, row.params, ON_DEVICE};
+    bool leaves = row.params && schedule_offloads(schedule, unit, OFFLOAD_PARAMS);
+    struct holding params = {"params", ROLE_PARAMS, compute, row.params,
+                             leaves ? ON_HOST_COPIED : ON_DEVICE};
     struct holding master = {"master", ROLE_MASTER, DTYPE_F32, row.optimizer,
                              offloads ? ON_HOST : ON_DEVICE};
     if (!row.params || offloads) {
@@ -130,7 +132,8 @@ static void add_ways(struct schedule *schedule, int unit, struct unit_extents *o
     struct holding params = {"params.host", ROLE_STAGING, schedule->options.compute, split,
                              ON_HOST_COPIED};
     of->host_gradients = unit_extent(schedule, unit, &gradients);
-    of->host_params = unit_extent(schedule, unit, &params);
+    bool there = schedule->extents[of->params].space != SPACE_DEVICE;
+    of->host_params = there ? of->params : unit_extent(schedule, unit, &params);
 }
 
 void extents_add_units(struct schedule *schedule) {

@@ -53,8 +53,13 @@ int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int
     enum param_view held = of->params != EXTENT_NONE ? VIEW_PARAMS : VIEW_MASTER;
     struct unit_view own = schedule_unit_view(schedule, unit, held);
     int gathered = extents_add_gathered(schedule, segment, unit);
-    add_cast(schedule, segment, schedule_whole(schedule, own.extent, ACCESS_READ), own.dtype,
-             ranks_owned(schedule, unit, gathered, ACCESS_WRITE, compute), compute);
+    struct operand from = schedule_whole(schedule, own.extent, ACCESS_READ);
+    struct operand to = ranks_owned(schedule, unit, gathered, ACCESS_WRITE, compute);
+    if (own.space == SPACE_DEVICE) {
+        add_cast(schedule, segment, from, own.dtype, to, compute);
+    } else {
+        schedule_copy_part(schedule, segment, from, to);
+    }
     add_gather(schedule, segment, AXIS_SHARD, schedule_whole(schedule, gathered, ACCESS_UPDATE),
                compute);
     return gathered;

@@ -123,7 +123,10 @@ enum offload {
     OFFLOAD_ACTIVATIONS = 1,
     /* Masters and moments, in SPACE_HOST; AdamW runs there, on gradients copied out, and the params
      * it rounds are copied in, both by way of SPACE_PINNED. */
-    OFFLOAD_OPTIMIZER = 2
+    OFFLOAD_OPTIMIZER = 2,
+    /* Own slots of split params, in SPACE_PINNED, where the optimizer leaves them; each gather
+     * begins with a copy. Only with OFFLOAD_OPTIMIZER; whole params stay. */
+    OFFLOAD_PARAMS = 4
 };
 
 struct schedule_options {
@@ -170,7 +173,8 @@ struct unit_extents {
     int moment1, moment2;
     int local; /* a microbatch's gradients on their way to the sum, whole, f32 */
     int wire;  /* those in the type on the wire, when that is not f32 */
-    int host_gradients, host_params; /* on their way from and to an offloaded optimizer */
+    /* On their way from and to an offloaded optimizer; params itself where that is offloaded. */
+    int host_gradients, host_params;
 };
 
 /* The flavours of a parameter's values. */
@@ -253,6 +257,9 @@ struct operand schedule_whole(const struct schedule *schedule, int extent, enum 
 /* Instructions listed between the two are `segment`'s. */
 void schedule_begin(struct schedule *schedule, enum segment_kind segment, int64_t repeat);
 void schedule_end(struct schedule *schedule, enum segment_kind segment);
+/* schedule_copy_part: equally many bytes, on the copy lane. */
+void schedule_copy_part(struct schedule *schedule, enum segment_kind segment, struct operand from,
+                        struct operand to);
 /* schedule_copy: on the copy lane; nothing when `from` is `to` or EXTENT_NONE. */
 void schedule_copy(struct schedule *schedule, enum segment_kind segment, int from, int to);
 /* schedule_zero_fill: an extent's bytes become 0. */

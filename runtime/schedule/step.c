@@ -121,34 +121,30 @@ static void add_optimizer_here(struct schedule *schedule, int unit) {
 
 /* ---- an optimizer in host memory ---- */
 
-static void add_copy(struct schedule *schedule, struct operand from, struct operand to) {
-    struct instruction *copy = schedule_instruction(schedule, OP_COPY, SEGMENT_FINISH, LANE_COPY);
-    ASSERT(from.bytes == to.bytes);
-    from.access = ACCESS_READ;
-    to.access = ACCESS_WRITE;
-    copy->operands[0] = from;
-    copy->operands[1] = to;
-    copy->args.count = (int64_t)from.bytes;
-}
-
 static void add_gradients_out(struct schedule *schedule, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
-    add_copy(schedule, optimized(schedule, unit, of->gradients, ACCESS_READ, DTYPE_F32),
-             schedule_whole(schedule, of->host_gradients, ACCESS_WRITE));
+    schedule_copy_part(schedule, SEGMENT_FINISH,
+                       optimized(schedule, unit, of->gradients, ACCESS_READ, DTYPE_F32),
+                       schedule_whole(schedule, of->host_gradients, ACCESS_WRITE));
 }
 
 static void add_params_in(struct schedule *schedule, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
-    add_copy(schedule, schedule_whole(schedule, of->host_params, ACCESS_READ),
-             optimized(schedule, unit, of->params, ACCESS_WRITE, schedule->options.compute));
+    if (of->host_params != of->params) {
+        schedule_copy_part(
+            schedule, SEGMENT_FINISH, schedule_whole(schedule, of->host_params, ACCESS_READ),
+            optimized(schedule, unit, of->params, ACCESS_WRITE, schedule->options.compute));
+    }
     add_gather(schedule, unit);
 }
 
 static void add_release(struct schedule *schedule, int unit) {
-    struct instruction *release =
-        schedule_instruction(schedule, OP_RELEASE, SEGMENT_FINISH, LANE_COMPUTE);
-    release->operands[0] =
-        schedule_whole(schedule, schedule->unit_extents[unit].host_params, ACCESS_UPDATE);
+    const struct unit_extents *of = &schedule->unit_extents[unit];
+    if (of->host_params != of->params) {
+        struct instruction *release =
+            schedule_instruction(schedule, OP_RELEASE, SEGMENT_FINISH, LANE_COMPUTE);
+        release->operands[0] = schedule_whole(schedule, of->host_params, ACCESS_UPDATE);
+    }
 }
 
 static int next_offloaded(const struct schedule *schedule, int unit) {

@@ -84,7 +84,8 @@ static const struct key KEYS[] = {
     {"strategy.recompute", KEY_LOCAL, KEY_TEXT, AT(recompute), "none", "", 0, 0, NULL,
      "none, selective or block; or a list, one for each layer"},
     {"strategy.offload", KEY_LOCAL, KEY_TEXT, AT(offload), "none", "", 0, 0, NULL,
-     "what lies in host memory between uses: none, or a list of activations, optimizer"},
+     "what lies in host memory between uses: none, or a list of activations, optimizer, "
+     "params"},
     {"strategy.reduce_at", KEY_SHARED, KEY_CHOICE, AT(reduce_at), "microbatch", "", 0, 0,
      "microbatch|step", "when gradients are summed over ranks; step: with ZeRO 0 and 1"},
     {"generate.context", KEY_LOCAL, KEY_INTEGER, AT(context), "0", "tokens", 0, 1 << 24, NULL,

@@ -87,25 +87,35 @@ static bool raise_recompute(struct session *session, struct remedy_change *chang
     return true;
 }
 
+static const char *offload_text(unsigned kinds) {
+    static const char *const TEXTS[] = {
+        "none", "activations", "optimizer",        "optimizer,activations",
+        NULL,   NULL,          "optimizer,params", "optimizer,params,activations"};
+    ASSERT(kinds < ARRAY_COUNT(TEXTS) && TEXTS[kinds] != NULL);
+    return TEXTS[kinds];
+}
+
 /* A target whose memory is the host's gains nothing. */
-static bool offload(struct session *session, enum offload kind, struct remedy_change *change) {
+static bool offload(struct session *session, unsigned kinds, struct remedy_change *change) {
     struct run *run = &session->run;
-    if (session->target->unified || (run->offload_kinds & kind) != 0) {
+    if (session->target->unified || (run->offload_kinds & kinds) == kinds) {
         return false;
     }
-    bool both = run->offload_kinds != 0;
-    run->offload_kinds |= kind;
+    run->offload_kinds |= kinds;
     change->key = "strategy.offload";
-    snprintf(change->value, sizeof change->value, "%s",
-             both                        ? "optimizer,activations"
-             : kind == OFFLOAD_OPTIMIZER ? "optimizer"
-                                         : "activations");
+    snprintf(change->value, sizeof change->value, "%s", offload_text(run->offload_kinds));
     return true;
 }
 
 /* Its copies are made once a step. */
 static bool offload_optimizer(struct session *session, struct remedy_change *change) {
     return offload(session, OFFLOAD_OPTIMIZER, change);
+}
+
+/* Its copies are made with every gather. */
+static bool offload_params(struct session *session, struct remedy_change *change) {
+    return splits(&session->run) && session->run.zero == ZERO_STAGES - 1 &&
+           offload(session, OFFLOAD_OPTIMIZER | OFFLOAD_PARAMS, change);
 }
 
 static bool offload_activations(struct session *session, struct remedy_change *change) {
@@ -137,9 +147,10 @@ static bool lower_sequence(struct session *session, struct remedy_change *change
 }
 
 /* In the order of what they cost: time only, then exactness of the moments, then reach. */
-static lower *const LOWERS[] = {
-    lower_microbatch, free_gathered,     raise_zero,          lower_live,    lower_prefetch,
-    raise_recompute,  offload_optimizer, offload_activations, lower_moments, lower_sequence};
+static lower *const LOWERS[] = {lower_microbatch,  free_gathered,  raise_zero,
+                                lower_live,        lower_prefetch, raise_recompute,
+                                offload_optimizer, offload_params, offload_activations,
+                                lower_moments,     lower_sequence};
 _Static_assert(ARRAY_COUNT(LOWERS) <= REMEDIES_MAX && ARRAY_COUNT(LOWERS) <= REMEDY_CHANGES_MAX,
                "each way is a remedy of its own, or a change of one");
 
@@ -250,8 +261,10 @@ static enum status plan_least(const struct session *session, enum purpose purpos
     unsigned all = trial.session.run.offload_kinds;
     unsigned set = session->run.offload_kinds;
     for (unsigned left_out = 0; left_out <= all && status == OK && !outcome.fits; left_out++) {
-        if ((left_out & ~all) == 0 && (left_out & set) == 0) { /* the host may be short of memory */
-            trial.session.run.offload_kinds = all & ~left_out;
+        unsigned kinds = all & ~left_out; /* the host may be short of memory */
+        bool possible = (kinds & OFFLOAD_PARAMS) == 0 || (kinds & OFFLOAD_OPTIMIZER) != 0;
+        if (possible && (left_out & ~all) == 0 && (left_out & set) == 0) {
+            trial.session.run.offload_kinds = kinds;
             status = trial_plan(&trial, &outcome, fault);
         }
     }

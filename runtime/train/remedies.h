@@ -4,12 +4,12 @@
 
 #include "runtime/train/session.h"
 
-enum { REMEDIES_MAX = 10, REMEDY_CHANGES_MAX = 10 };
+enum { REMEDIES_MAX = 12, REMEDY_CHANGES_MAX = 12 };
 
 /* One key with the value that it should have. */
 struct remedy_change {
     const char *key;
-    char value[24];
+    char value[32];
 };
 
 struct remedy {

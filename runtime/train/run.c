@@ -229,7 +229,9 @@ static unsigned offload_named(const struct list_item *item) {
     static const struct {
         const char *name;
         enum offload kind;
-    } NAMES[] = {{"activations", OFFLOAD_ACTIVATIONS}, {"optimizer", OFFLOAD_OPTIMIZER}};
+    } NAMES[] = {{"activations", OFFLOAD_ACTIVATIONS},
+                 {"optimizer", OFFLOAD_OPTIMIZER},
+                 {"params", OFFLOAD_PARAMS}};
     for (size_t i = 0; i < ARRAY_COUNT(NAMES); i++) {
         if (strlen(NAMES[i].name) == item->length &&
             memcmp(NAMES[i].name, item->text, item->length) == 0) {
@@ -251,11 +253,16 @@ static enum status read_offload(struct run *run, struct fault *fault) {
         unsigned kind = offload_named(&item);
         if (kind == 0) {
             return fault_set(fault, STATUS_INPUT, run_place(run, "strategy.offload"),
-                             "write none, or a list of activations and optimizer",
-                             "strategy.offload: \"%.*s\" is none of activations, optimizer",
+                             "write none, or a list of activations, optimizer and params",
+                             "strategy.offload: \"%.*s\" is none of activations, optimizer, params",
                              item.length < 80 ? (int)item.length : 80, item.text);
         }
         kinds |= kind;
+    }
+    if ((kinds & OFFLOAD_PARAMS) != 0 && (kinds & OFFLOAD_OPTIMIZER) == 0) {
+        return fault_set(fault, STATUS_INPUT, run_place(run, "strategy.offload"),
+                         "add optimizer to the list",
+                         "strategy.offload: params are left behind by an offloaded optimizer only");
     }
     run->offload_kinds = kinds;
     return OK;

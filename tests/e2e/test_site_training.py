@@ -140,6 +140,9 @@ class SiteTraining(RunTest):
         variants += [("strategy.offload=activations",),
                      ("strategy.offload=optimizer", "strategy.recompute=block"),
                      ("strategy.offload=activations,optimizer", "strategy.zero=2"),
+                     ("strategy.offload=params,optimizer",),
+                     ("strategy.offload=params,optimizer,activations", "strategy.prefetch=0",
+                      "strategy.overrides=layers.0=zero:1"),
                      ("strategy.offload=activations,optimizer", "strategy.zero=0")]
         for config in (LLAMA, QWEN2) if LONG else (QWEN2,):
             # Wide enough that a row's activations are worth their copies to the host.

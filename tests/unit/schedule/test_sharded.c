@@ -24,6 +24,14 @@ static uint64_t seed(void) {
 static struct rig_case draw_case(uint64_t index) {
     static const int WORLDS[][2] = {{1, 1}, {2, 1}, {3, 1}, {4, 1}, {8, 1},
                                     {1, 2}, {1, 3}, {2, 2}, {2, 3}, {4, 2}};
+    static const unsigned OFFLOADS[] = {
+        0,
+        OFFLOAD_ACTIVATIONS,
+        OFFLOAD_OPTIMIZER,
+        OFFLOAD_ACTIVATIONS | OFFLOAD_OPTIMIZER,
+        OFFLOAD_OPTIMIZER | OFFLOAD_PARAMS,
+        OFFLOAD_ACTIVATIONS | OFFLOAD_OPTIMIZER | OFFLOAD_PARAMS,
+    };
     uint32_t words[4];
     uint32_t more[4];
     random_block(random_key(seed(), "sharded schedules"), 2 * index, words);
@@ -37,7 +45,7 @@ static struct rig_case draw_case(uint64_t index) {
                           .live = (int)(more[0] % 4),
                           .keep_gathered = more[0] >> 8 & 1,
                           .recompute = (enum recompute)(more[1] % RECOMPUTE_COUNT),
-                          .offload = more[1] >> 8 & 3,
+                          .offload = OFFLOADS[(more[1] >> 8) % ARRAY_COUNT(OFFLOADS)],
                           .compute = more[2] & 1 ? DTYPE_BF16 : DTYPE_F32,
                           .reduce = more[2] & 2 ? DTYPE_BF16 : DTYPE_F32,
                           .separate = (more[2] & 12) == 0,

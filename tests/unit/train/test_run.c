@@ -365,8 +365,9 @@ static void keys_that_contradict_each_other_are_refused(void **state) {
     refused("seed: 1\nprecision.params: bf16\n", "run.yaml:2:1", "precision.params is bf16 but");
     refused("precision: {params: bf16, compute: bf16, master: bf16}\n", "run.yaml:1:42",
             "precision.master");
-    refused("strategy.offload: params\n", "run.yaml:1:1",
-            "\"params\" is none of activations, optimizer");
+    refused("strategy.offload: moments\n", "run.yaml:1:1",
+            "\"moments\" is none of activations, optimizer, params");
+    refused("strategy.offload: params\n", "run.yaml:1:1", "by an offloaded optimizer only");
     refused("strategy.offload: [activations, none]\n", "run.yaml:1:1", "\"none\" is none of");
     refused("strategy.offload: \"optimizer,,activations\"\n", "run.yaml:1:1", "\"\" is none of");
     assert_int_equal(read_text("strategy.offload: none\n").offload_kinds, 0);
