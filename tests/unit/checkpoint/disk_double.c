@@ -246,7 +246,7 @@ int __wrap_unlinkat(int fd, const char *name, int flags) {
 
 /* Ours stand before the C library's for the whole process, its own inner calls included. Sanitizers
  * bring theirs. */
-#ifndef __SANITIZE_ADDRESS__
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
 static void note_allocation(size_t bytes) {
     disk.allocations++;
     disk.allocated_bytes += (int64_t)bytes;

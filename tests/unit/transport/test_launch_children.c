@@ -98,7 +98,7 @@ static int rank_work(char **argv, struct region *region) {
         while (!board->left) {
             wait_ms(1);
         }
-        return 1; /* without a word */
+        _exit(1); /* without a word, and while its watching thread runs */
     }
     while (!board->asked) {
         wait_ms(1);
