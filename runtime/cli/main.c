@@ -26,6 +26,8 @@ static const struct command_row COMMANDS[] = {
     {"mesh", command_mesh,
      "mesh NAME=SIZE,... [--table RANK,...] [--per-node K] [--bytes NAME=B,...] [--json]",
      "where each rank of a site sits, its groups, and how to place them on nodes"},
+    {"comm", command_comm, "comm [--ranks N] [--test] [--bandwidth] [--bytes SIZE,...] [--json]",
+     "try out the transport between ranks: right, and how fast"},
     {"pack", command_pack, "pack PROBLEM.csv [--capacity BYTES] [--seconds S] [-o OUT.csv]",
      "the planner on a bare packing problem"},
     {"train", command_train, "train RUN.yaml [--ranks N] [--fresh] [key=value...]",

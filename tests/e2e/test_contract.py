@@ -4,7 +4,8 @@ import unittest
 
 from small_run import SANITIZED, RunTest, main, skep
 
-COMMANDS = ["inspect", "plan", "mesh", "pack", "train", "eval", "generate", "dump", "probe", "snapshot"]
+COMMANDS = ["inspect", "plan", "mesh", "comm", "pack", "train", "eval", "generate", "dump",
+            "probe", "snapshot"]
 
 
 class Contract(RunTest):

@@ -1,9 +1,12 @@
 """Plans of a site: what moves between ranks by formulas of our own, peaks over the ZeRO stages,
-padding, shards and meshes, and what is refused."""
+padding, shards and meshes, the transport tried out, and what is refused."""
 import json
+import os
 import pathlib
+import signal
+import subprocess
 
-from small_run import GPT2, LLAMA, RunTest, main, skep
+from small_run import GPT2, LLAMA, SKEP, TIMEOUT_S, RunTest, main, skep, wait_until
 
 CONFIGS = pathlib.Path(__file__).parents[1] / "unit" / "model" / "configs"
 GRANULE = 64
@@ -228,6 +231,10 @@ class SitePlans(RunTest):
                 (["plan", model, "--ranks", "4", "strategy.overrides=layer.0=zero:1"], "layer.0",
                  "layers.0"),
                 (["inspect", model, "--shards", "0"], "--shards", "at least 1"),
+                (["comm", "--ranks", "1"], "--ranks", "at least 2"),
+                (["comm", "--ranks", "1025"], "--ranks", "at most 1024"),
+                (["comm", "--bytes", "1MiB,x"], "--bytes", "512MiB"),
+                (["comm", "--bytes", "2GiB"], "--bytes", "1 GiB"),
                 (["mesh", "shard=2,shard=2"], "mesh", "shard"),
                 (["mesh", "shard=4", "--table", "0,1,2,2"], "rank 2", "rank 3")]
         for arguments, *words in rows:
@@ -275,6 +282,51 @@ class Documents(RunTest):
         self.assertLess(len(short.splitlines()), 60)
         self.assertIn("model.layers.17.mlp.up_proj.weight", full)
         self.assertGreater(len(full.splitlines()), 32 * 34)
+
+
+class Transport(RunTest):
+    def test_every_collective_is_right_in_every_group(self):
+        for ranks in (2, 3, 4):
+            report = self.document(skep("comm", "--ranks", ranks, "--test", "--json"))
+            self.assertEqual(report["ranks"], ranks)
+            self.assertNotIn("bandwidth", report)
+            tested = {(test["collective"], test["wire"], test["group"]) for test in report["tests"]}
+            self.assertEqual(len(tested), 9 * 4)
+            for test in report["tests"]:
+                self.assertEqual(test["wrong"], 0, test)
+                self.assertGreater(test["calls"], ranks)
+                self.assertEqual(test["elements"] > 0, test["collective"] != "barrier", test)
+
+    def test_rates_follow_from_times(self):
+        report = self.document(skep("comm", "--ranks", 3, "--bandwidth", "--json", "--bytes",
+                                    "1000,256KiB"))
+        self.assertNotIn("tests", report)
+        self.assertEqual(len(report["bandwidth"]), 6 * 2 + 1)
+        for row in report["bandwidth"]:
+            self.assertLessEqual(row["best_s"], row["median_s"])
+            self.assertGreater(row["best_s"], 0)
+            received = {"broadcast": 1, "all-reduce": 4 / 3}.get(row["collective"], 2 / 3)
+            rate = row["bytes"] / row["best_s"]
+            self.assertAlmostEqual(row["algorithm_bytes_per_s"], rate, delta=1e-6 * rate)
+            self.assertAlmostEqual(row["bus_bytes_per_s"], received * rate, delta=1e-6 * rate)
+            self.assertAlmostEqual(row["bus_bits_per_s"], 8 * received * rate, delta=8e-6 * rate)
+        self.assertEqual({row["bytes"] for row in report["bandwidth"]}, {0, 1152, 262272})
+
+    def test_a_killed_rank_ends_it_with_4(self):
+        sizes = ",".join(["4MiB"] * 16)
+        with subprocess.Popen([SKEP, "comm", "--ranks", "3", "--bandwidth", "--bytes", sizes],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as process:
+            children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            self.assertTrue(wait_until(lambda: len(children.read_text().split()) == 3))
+            ranks = [int(word) for word in children.read_text().split()]
+            # A rank that has mapped its peers' arenas is in the middle of its collectives.
+            maps = pathlib.Path(f"/proc/{ranks[1]}/maps")
+            self.assertTrue(wait_until(lambda: maps.read_text().count("/memfd:") >= 3))
+            os.kill(ranks[1], signal.SIGKILL)
+            _, errors = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, 4, errors)
+        self.assertRegex(errors, r"skep: rank [012]: ")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 /* capture: a command run in this process, and what it printed. */
-#ifndef SKEP_TESTS_CLI_CAPTURE_H
-#define SKEP_TESTS_CLI_CAPTURE_H
+#ifndef SKEP_TESTS_UNIT_CLI_CAPTURE_H
+#define SKEP_TESTS_UNIT_CLI_CAPTURE_H
 
 #include "runtime/cli/command.h"
 

@@ -1,4 +1,4 @@
-/* test_mesh_command: tables and groups by hand, placements counted anew, and bad usage is exit 2. */
+/* test_mesh_command: tables and groups by hand, placements counted anew, bad usage is exit 2. */
 #include "base/json.h"
 #include "tests/unit/cli/capture.h"
 
