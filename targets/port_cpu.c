@@ -4,16 +4,15 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "targets/machine.h"
+#include "targets/mapping.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 enum {
-    HUGE_PAGE_BYTES = 2 << 20,
     HOLDERS_NAMED = 3,
     POPULATE_STEP_BYTES = 256 << 20, /* memory is looked at anew before each step */
 };
@@ -60,28 +59,6 @@ static enum status refuse_fit(const struct port *port, enum space space, uint64_
                      list.length > 0 ? "; held by " : "", list.bytes);
 }
 
-/* A mapping whose start is a multiple of `align`: map more, give the ends back. */
-static void *map_aligned(uint64_t bytes, uint64_t align) {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t extra = align > page ? align : 0;
-    char *mapped = mmap(NULL, bytes + extra, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED) {
-        return NULL;
-    }
-    if (extra == 0) {
-        return mapped;
-    }
-    uint64_t head = (align - (uint64_t)(uintptr_t)mapped % align) % align;
-    if (head > 0) {
-        munmap(mapped, head);
-    }
-    if (extra > head) {
-        munmap(mapped + head + bytes, extra - head);
-    }
-    return mapped + head;
-}
-
 static int populate(char *address, uint64_t bytes) {
     if (madvise(address, bytes, MADV_POPULATE_WRITE) == 0) {
         return 0;
@@ -99,8 +76,8 @@ static int populate(char *address, uint64_t bytes) {
 /* Shared memory gets huge pages only by being asked to collapse, which works on a range that has at
  * least one page; the rest is then made whole without a copy. Where it fails, pages do. */
 static void collapse(char *address, uint64_t bytes) {
-    uint64_t whole = bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-    for (uint64_t offset = 0; offset < whole; offset += HUGE_PAGE_BYTES) {
+    uint64_t whole = bytes / MAPPING_HUGE_BYTES * MAPPING_HUGE_BYTES;
+    for (uint64_t offset = 0; offset < whole; offset += MAPPING_HUGE_BYTES) {
         ((volatile char *)address)[offset] = 0;
     }
     if (whole > 0) {
@@ -136,44 +113,25 @@ static enum status populate_all(const struct port *port, enum space space,
     return OK;
 }
 
-/* An anonymous file of exactly `bytes`, which nobody can make shorter or longer. */
 static enum status make_shared(const struct port *port, uint64_t bytes, int *fd,
                                struct fault *fault) {
-    int made = memfd_create("skep arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (made < 0 || ftruncate(made, (off_t)bytes) != 0 ||
-        fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-        int failure = errno;
-        if (made >= 0) {
-            close(made);
-        }
-        return fault_set_errno(fault, STATUS_FAILED, port->target->name,
-                               "cannot make memory that ranks share", failure);
-    }
-    *fd = made;
-    return OK;
+    int failure = mapping_make_file("skep arena", bytes, fd);
+    return failure == 0 ? OK
+                        : fault_set_errno(fault, STATUS_FAILED, port->target->name,
+                                          "cannot make memory that ranks share", failure);
 }
 
-/* Maps the block: its own memory, or over that place the shared file. */
 static enum status map_block(const struct port *port, struct port_block *block,
                              struct fault *fault) {
-    bool huge = block->bytes >= HUGE_PAGE_BYTES;
-    uint64_t align = huge ? HUGE_PAGE_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
-    char *mapped = map_aligned(block->mapped_bytes, align);
-    int failure = mapped == NULL ? errno : 0;
-    if (failure == 0 && block->shared &&
-        mmap(mapped, block->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, block->fd,
-             0) == MAP_FAILED) {
-        failure = errno;
-        munmap(mapped, block->mapped_bytes);
-    }
+    int failure = mapping_map(block->shared ? block->fd : -1, block->mapped_bytes,
+                              PROT_READ | PROT_WRITE, &block->address);
     if (failure != 0) {
         return fault_set_errno(fault, STATUS_FIT, port->target->name,
                                "cannot map the arena (ulimit -v?)", failure);
     }
-    if (huge && !block->shared) {
-        (void)madvise(mapped, block->mapped_bytes, MADV_HUGEPAGE); /* else pages do */
+    if (block->mapped_bytes >= MAPPING_HUGE_BYTES && !block->shared) {
+        (void)madvise(block->address, block->mapped_bytes, MADV_HUGEPAGE); /* else pages do */
     }
-    block->address = mapped;
     return OK;
 }
 

@@ -2,11 +2,9 @@
 
 #include "base/hash.h"
 #include "base/limits.h"
+#include "targets/mapping.h"
 #include "transport/shm_ticket.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* What each rank says when it joins. No process: it could not make what it should. */
@@ -50,13 +48,9 @@ static enum status map_ticket(const struct shm_ticket *ticket, int rank, int wri
 /* Rank 0's zeroed memory for the signals. */
 static enum status make_control(uint64_t bytes, int *fd, struct shm_ticket *ticket,
                                 struct fault *fault) {
-    int made = memfd_create("skep control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (made < 0 || ftruncate(made, (off_t)bytes) != 0 ||
-        fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-        int failure = errno;
-        if (made >= 0) {
-            close(made);
-        }
+    int made = -1;
+    int failure = mapping_make_file("skep control", bytes, &made);
+    if (failure != 0) {
         return fault_set_errno(fault, STATUS_FAILED, "shared memory", "cannot be made", failure);
     }
     enum status status = shm_ticket_make(made, bytes, ticket, fault);

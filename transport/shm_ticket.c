@@ -1,6 +1,7 @@
 #include "transport/shm_ticket.h"
 
 #include "base/text.h"
+#include "targets/mapping.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,8 +9,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { HUGE_PAGE_BYTES = 2 << 20 };
 
 static const char SAME_MACHINE[] = "run all ranks on one machine, as one user, in one container";
 
@@ -52,33 +51,6 @@ enum status shm_ticket_make(int fd, uint64_t bytes, struct shm_ticket *ticket,
     return status;
 }
 
-/* Huge pages are mapped as such only where address and offset agree. */
-static void *map_aligned(int fd, uint64_t bytes, int protection) {
-    if (bytes < HUGE_PAGE_BYTES) {
-        return mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
-    }
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t whole = (bytes + page - 1) / page * page;
-    char *room = mmap(NULL, whole + HUGE_PAGE_BYTES, PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (room == MAP_FAILED) {
-        return MAP_FAILED;
-    }
-    uint64_t head = (HUGE_PAGE_BYTES - (uintptr_t)room % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
-    void *mapped = mmap(room + head, whole, protection, MAP_SHARED | MAP_FIXED, fd, 0);
-    if (mapped == MAP_FAILED) {
-        int failure = errno;
-        munmap(room, whole + HUGE_PAGE_BYTES);
-        errno = failure;
-        return MAP_FAILED;
-    }
-    if (head > 0) {
-        munmap(room, head);
-    }
-    munmap(room + head + whole, HUGE_PAGE_BYTES - head);
-    return mapped;
-}
-
 static enum status map_inspected(int fd, const struct shm_ticket *ticket, const char *place,
                                  int protection, void **address, struct fault *fault) {
     struct stat stat;
@@ -89,12 +61,9 @@ static enum status map_inspected(int fd, const struct shm_ticket *ticket, const 
     if (stat.st_dev != ticket->device || stat.st_ino != ticket->inode) {
         return refuse(place, "is not the memory that this rank speaks of", fault);
     }
-    void *mapped = map_aligned(fd, ticket->bytes, protection);
-    if (mapped == MAP_FAILED) {
-        return fault_set_errno(fault, STATUS_FAILED, place, "cannot be mapped", errno);
-    }
-    *address = mapped;
-    return OK;
+    int failure = mapping_map(fd, ticket->bytes, protection, address);
+    return failure == 0 ? OK
+                        : fault_set_errno(fault, STATUS_FAILED, place, "cannot be mapped", failure);
 }
 
 enum status shm_ticket_map(const struct shm_ticket *ticket, int rank, int writable, void **address,

@@ -29,7 +29,7 @@ struct site_place {
     char address[256];           /* where rank 0 listens: a host name or an IP address */
     int port;
     const char *source; /* what said so: "--ranks", "torchrun", "Slurm", "OpenMPI", "alone" */
-    uint64_t job;       /* equal on all ranks of one run, so that a stranger is known; 0: any */
+    uint64_t job;       /* equal on all ranks of one run, so that a stranger is known */
     int listener;       /* rank 0: a socket that listens already; 0: none */
     int meet_ms;        /* for all ranks to arrive; 0: SITE_MEET_S */
 };

@@ -175,7 +175,8 @@ enum status tensor_file_fill(const struct tensor_file *file, const char *folder,
     file_join(folder, file->name, path, sizeof path);
     int fd = open(path, O_WRONLY | O_CLOEXEC); /* never made anew: rank 0 may have given up */
     if (fd < 0) {
-        return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
+        return fault_set(fault, STATUS_FAILED, path, "name a folder that every rank can write to",
+                         "cannot open: %s", strerror(errno));
     }
     enum status status = fill(file, fd, path, staging, fault);
     if (status != OK) {

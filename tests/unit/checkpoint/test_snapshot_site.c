@@ -30,10 +30,11 @@ struct save_work {
     struct run_fixture *run;
     int rank; /* SITE_ANY: none */
     enum disk_mode mode;
-    int at;              /* the file call at which the disk acts */
-    rlim_t file_bytes;   /* the most that a file of `rank` may have; 0: no limit */
-    bool leader_is_idle; /* rank 0 holds nothing, the others all */
-    int *calls;          /* not NULL: shared; the calls of `rank` */
+    int at;                /* the file call at which the disk acts */
+    rlim_t file_bytes;     /* the most that a file of `rank` may have; 0: no limit */
+    bool leader_is_idle;   /* rank 0 holds nothing, the others all */
+    int *calls;            /* not NULL: shared; the calls of `rank` */
+    const char *elsewhere; /* not NULL: where rank 1 looks for the folder */
 };
 
 static void limit_file_bytes(rlim_t bytes) {
@@ -56,6 +57,9 @@ static enum status save(void *context, const struct checkpoint_site *site, struc
     struct run_fixture *run = work->run;
     struct snapshot_writer writer;
     run->args.site = *site;
+    if (work->elsewhere != NULL && site->rank == 1) {
+        run->args.folder = work->elsewhere;
+    }
     if (!work->leader_is_idle) {
         run_take_part(run, site->rank, site->world);
     } else {
@@ -117,6 +121,21 @@ static void assert_old_or_new(struct run_fixture *run, const struct save_work *w
     if (newest != OLD_STEP && newest != NEW_STEP) {
         fail_msg("rank %d, call %d: newest is %lld", work->rank, work->at, (long long)newest);
     }
+}
+
+/* As on machines whose disks are their own. */
+static void a_rank_that_sees_another_folder_is_told_that_all_need_the_same(void **state) {
+    (void)state;
+    struct run_fixture *run = prepare();
+    struct save_work work = {.run = run, .rank = SITE_ANY, .elsewhere = "/nowhere"};
+    const struct site_work site = {WORLD, save, &work, SITE_ANY, 0};
+    struct site_outcome outcomes[SITE_RANKS_MAX];
+    site_run(&site, outcomes);
+    site_assert_same(&site, outcomes, STATUS_FAILED);
+    assert_non_null(strstr(outcomes[0].fault.place, "/nowhere/"));
+    assert_non_null(strstr(outcomes[0].fault.remedy, "every rank"));
+    assert_nothing_beside(run);
+    run_finish(run);
 }
 
 static void a_failure_before_any_agreement_is_every_ranks(void **state) {
@@ -295,6 +314,7 @@ static void a_leader_that_holds_nothing_leads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_that_sees_another_folder_is_told_that_all_need_the_same),
         cmocka_unit_test(a_failure_before_any_agreement_is_every_ranks),
         cmocka_unit_test(a_bad_disk_of_any_rank_leaves_the_old_or_the_new_state),
         cmocka_unit_test(the_death_of_any_rank_leaves_the_old_or_the_new_state),
