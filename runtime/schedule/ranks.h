@@ -6,7 +6,7 @@
 #include "runtime/schedule/schedule.h"
 
 /* ranks_gather_split: a new extent in which `unit`, whose params are split, is whole: the own slot
- * cast from the master, or copied from the params when that is offloaded, the others gathered around
+ * cast from the master, or copied from params in host memory, the others gathered around
  * it. Gives the extent. */
 int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int unit);
 
