@@ -2,7 +2,8 @@
 """A site of two ranks, one thread each: Skep against PyTorch's FSDP2 on gloo, and against itself
 as one rank with two threads, in one run.
 
-    python bench/site.py --skep build/skep [--case NAME] [--engine NAME...] [--turns N] [--json FILE]
+    python bench/site.py --skep build/skep [--case NAME] [--engine NAME...] [--turns N]
+                         [--json FILE]
 
 The global batch is the same for all; each rank has half of its rows. Engines take turns; reported
 are the median step, and the peak resident memory of the largest rank.
