@@ -32,16 +32,6 @@ static enum status check_replicas(const struct run *run, struct fault *fault) {
                      (long long)run->replicate, (long long)run->ranks, run->ranks == 1 ? "" : "s");
 }
 
-static enum status check_sums(const struct run *run, struct fault *fault) {
-    enum { WIRE_SUM_EXACT };
-    if (ranks_of(run) == 1 || run->wire_sum == WIRE_SUM_EXACT) {
-        return OK;
-    }
-    return fault_set(fault, STATUS_INPUT, run_place(run, "precision.wire_sum"),
-                     "leave precision.wire_sum at exact",
-                     "precision.wire_sum: ranks of one machine sum in rank order, not in a ring");
-}
-
 static enum status read_units(const struct run *run, const struct blueprint *blueprint,
                               struct region *region, struct unit_table *units,
                               struct fault *fault) {
@@ -73,9 +63,6 @@ enum status spread_read(const struct run *run, const struct blueprint *blueprint
     struct spread read;
     const struct unit_strategy *strategies = NULL;
     enum status status = check_replicas(run, fault);
-    if (status == OK) {
-        status = check_sums(run, fault);
-    }
     if (status == OK) {
         status = read_units(run, blueprint, region, &read.units, fault);
     }

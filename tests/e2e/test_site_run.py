@@ -151,7 +151,6 @@ class SiteRun(RunTest):
         for arguments, words in (
                 (("--ranks", 4, "strategy.replicate=3"), ["replicate", "1, 2 or 4"]),
                 (("--ranks", 2, "strategy.reduce_at=step"), ["reduce_at", "ZeRO 3"]),
-                (("--ranks", 2, "precision.wire_sum=ring"), ["wire_sum", "exact"]),
                 (("--ranks", 2, "data.train=none.u16"), ["none.u16"]),
                 (("--ranks", 0), ["--ranks"]),
                 (("--ranks", 5000), ["--ranks", "1024"])):
