@@ -47,6 +47,18 @@ static enum status read_stages(const struct session *session, struct site_report
     return status;
 }
 
+/* Among equals the one that splits more: it needs less. */
+static int fastest_that_fits(const struct site_report *report) {
+    int fastest = -1;
+    for (int i = 0; i < report->stage_count; i++) {
+        const struct trial_outcome *outcome = &report->stages[i].outcome;
+        bool faster =
+            fastest < 0 || outcome->step.seconds <= report->stages[fastest].outcome.step.seconds;
+        fastest = outcome->fits && faster ? i : fastest;
+    }
+    return fastest;
+}
+
 static struct text next_note(struct site_report *report) {
     ASSERT(report->note_count < SITE_NOTES_MAX);
     return text_over(report->notes[report->note_count++], SITE_NOTE_BYTES);
@@ -106,6 +118,7 @@ enum status plan_site_read(const struct session *session, struct region *region,
     report->own = trial_look(session);
     count_padding(session, region, report);
     enum status status = read_stages(session, report, fault);
+    report->fastest = fastest_that_fits(report);
     if (status == OK && session->spread.sharding.shard > 1) {
         note_large_unit(report);
         note_order(report);

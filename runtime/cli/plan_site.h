@@ -20,6 +20,7 @@ struct site_report {
     int64_t *padding_of_shard;            /* [shard] */
     struct stage_row stages[ZERO_STAGES]; /* those that the other settings allow */
     int stage_count;
+    int fastest; /* of the stages that fit, the one with the shortest step; -1: none fits */
     char notes[SITE_NOTES_MAX][SITE_NOTE_BYTES]; /* what a person should know */
     int note_count;
 };

@@ -77,7 +77,13 @@ static void put_stages(const struct site_report *report) {
                row->outcome.fits ? "true" : "false",
                (unsigned long long)row->outcome.received_bytes, row->outcome.step.seconds);
     }
-    printf("],\n\"notes\": [");
+    printf("],\n\"fastest_zero\": ");
+    if (report->fastest >= 0) {
+        printf("%d", report->stages[report->fastest].zero);
+    } else {
+        printf("null");
+    }
+    printf(",\n\"notes\": [");
     for (int i = 0; i < report->note_count; i++) {
         printf("%s", i > 0 ? ", " : "");
         put_string(report->notes[i]);

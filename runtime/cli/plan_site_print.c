@@ -132,8 +132,12 @@ static void print_stages(const struct site_report *report) {
             row->outcome.fits ? "yes" : "no", text_bytes(row->outcome.received_bytes, received),
             row->outcome.step.seconds);
     }
-    printf("* as the run says%s\n",
+    printf("* as the run says%s",
            report->stage_count < ZERO_STAGES ? "; 2 and 3 reduce in every microbatch only" : "");
+    if (report->fastest >= 0) {
+        printf("; of those that fit ZeRO %d is fastest", report->stages[report->fastest].zero);
+    }
+    printf("\n");
 }
 
 void plan_site_print(const struct site_report *report) {

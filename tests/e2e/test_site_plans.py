@@ -133,6 +133,8 @@ class SitePlans(RunTest):
             more = after["peak_bytes"]["device"] > before["peak_bytes"]["device"]
             said = any(f"ZeRO {after['zero']} needs" in note for note in plan["notes"])
             self.assertEqual(more, said, plan["notes"])
+        fitting = [(row["step_seconds"], -row["zero"]) for row in plan["stages"] if row["fits"]]
+        self.assertEqual(plan["fastest_zero"], -min(fitting)[1] if fitting else None)
         return bool(large)
 
     def test_each_stage_needs_no_more_than_the_one_before(self):
