@@ -41,16 +41,28 @@ static void print_heading(const struct session *session) {
            hash_hex(&session->program.hash, hash));
 }
 
+/* Where all memory is one, the device has room for every space's arena. */
+static uint64_t arenas_in(const struct session *session, enum space space) {
+    const uint64_t *peak_bytes = session->program.plan.peak_bytes;
+    bool all = session->target->unified && space == SPACE_DEVICE;
+    return all ? peak_bytes[SPACE_DEVICE] + peak_bytes[SPACE_PINNED] + peak_bytes[SPACE_HOST]
+               : peak_bytes[space];
+}
+
 static void print_space(const struct session *session, enum space space) {
     const struct target *target = session->target;
-    uint64_t peak = session->program.plan.peak_bytes[space];
+    uint64_t peak = arenas_in(session, space);
     uint64_t room = target_room_bytes(target, space);
-    if (peak == 0) {
-        return;
-    }
     char a[24];
     char b[24];
     char c[24];
+    if (peak == 0) {
+        return;
+    }
+    if (target->unified && space != SPACE_DEVICE) {
+        printf("%-7s  arena %s of these\n", space_name(space), text_bytes(peak, a));
+        return;
+    }
     printf("%-7s  capacity %s", space_name(space),
            text_bytes(target->spaces[space].capacity_bytes, a));
     for (int i = 0; i < target->spaces[space].declared_count; i++) {

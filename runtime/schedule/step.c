@@ -71,7 +71,7 @@ static struct adamw_of_rank adamw_args_of(const struct schedule *schedule, int u
                                           .dtype_params = options->compute}};
 }
 
-/* Where AdamW finds a unit: by its operands from the gradients on. */
+/* What AdamW reads and writes of a unit beside master and moments. */
 struct adamw_extents {
     int scalars, gradients, params; /* params: EXTENT_NONE where the master is what computes */
 };

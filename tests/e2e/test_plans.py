@@ -110,6 +110,26 @@ class Plans(RunTest):
         for remedy in plan["remedies"]:
             self.assertNotIn("strategy.offload", remedy["change"])
 
+    def test_what_offload_takes_from_the_device_is_what_the_host_holds(self):
+        """Of 8 billion parameters at 8,192 tokens: but for some layers' worth on its way."""
+        def peaks(offload):
+            plan = self.document(skep("plan", CONFIGS / "llama-3.1-8b.json", "--json", "--target",
+                                      "rtx4090-24g", "precision.params=bf16",
+                                      "precision.compute=bf16", "batch.sequence=8192",
+                                      f"strategy.offload={offload}"), 3)
+            self.check_plan(plan)
+            return {space["name"]: space["peak_bytes"] for space in plan["spaces"]}
+        none, activations, both = (peaks(what) for what in
+                                   ("none", "activations", "activations,optimizer"))
+        # Input, norms, middle, attended; queries, keys, values; the MLP's three; statistics.
+        layer = 8192 * ((5 * 4096 + 6144 + 3 * 14336) * 2 + (32 + 1 + 1) * 4)
+        saved = 31 * layer
+        self.assertGreaterEqual(activations["pinned"], saved)
+        self.assertLess(activations["pinned"], saved + (1 << 20))
+        self.assertGreater(none["device"] - activations["device"], 0.95 * saved)
+        optimizer = both["host"] - activations["host"]
+        self.assertEqual(activations["device"] - both["device"], optimizer)
+
     def test_the_same_plan_has_the_same_hash_and_another_has_another(self):
         model = CONFIGS / "gpt2.json"
         hashes = [self.document(skep("plan", model, "--target", "h100-80g", "--json",

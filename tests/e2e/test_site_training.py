@@ -122,10 +122,12 @@ class SiteTraining(RunTest):
             expected = self.trained(folder, *mesh)
             found = losses(folder)
             norms = [line["grad_norm"] for line in folder.metrics("step")]
+            held_out = folder.metrics("eval")[-1]["loss"]
             for variant in variants:
                 state = self.trained(folder, *mesh, *variant)
                 self.assertEqual(losses(folder), found, f"{mesh} {variant}")
                 self.assertEqual([line["grad_norm"] for line in folder.metrics("step")], norms)
+                self.assertEqual(folder.metrics("eval")[-1]["loss"], held_out, f"{mesh} {variant}")
                 for name, content in expected.items():
                     self.assertTrue(content == state[name], f"{mesh} {variant}: {name} differs")
 
@@ -177,11 +179,15 @@ class SiteTraining(RunTest):
             self.forget(saved)
 
     def test_stopping_and_going_on_changes_no_bit(self):
+        """Nor does where the tensors lie each time."""
+        offloads = ("none", "optimizer", "optimizer,params", "optimizer,params,activations")
         folder = self.folder(steps=8, **ROWS)
         whole = self.trained(folder, "--ranks", 3)
         folder.forget()
         for step in range(1, 9):
-            self.assert_exit(folder.train("--ranks", 3, f"pause_at={step}"), 0)
+            self.assert_exit(folder.train("--ranks", 3, f"pause_at={step}",
+                                          f"strategy.offload={offloads[step % 4]}",
+                                          f"strategy.zero={3 - step // 5}"), 0)
         self.assertEqual(whole, folder.state())
 
     def test_evaluation_counts_every_row_once(self):
