@@ -9,7 +9,7 @@
 
 enum {
     LAUNCH_PARENT = -1,        /* place.rank of the process that is to start the ranks */
-    LAUNCH_GRACE_MS = 6000,    /* for the other ranks to end by themselves when one has failed */
+    LAUNCH_GRACE_MS = 4000,    /* for the others to end by themselves: a silent rank shows in 3 s */
     LAUNCH_PORT_FIRST = 20000, /* ports derived from a job's number lie below the kernel's own */
     LAUNCH_PORT_COUNT = 12000,
 };

@@ -5,11 +5,13 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { VERSION_BYTES = 32, SHOWN_BYTES = 200 };
+enum { VERSION_BYTES = 32, HOST_BYTES = 64, SHOWN_BYTES = 200 };
 
 /* One rank's part of the first exchange. */
 struct hello {
+    char host[HOST_BYTES];
     char version[VERSION_BYTES];
     struct hash data, plan;
     struct hash keys[RUN_KEYS_MAX];
@@ -35,6 +37,7 @@ static void fill(const struct session *session, const struct hash *data, struct 
                  struct hello *hello) {
     size_t room = run_describe_room(&session->run);
     char *buffer = region_alloc(region, room, 1);
+    (void)gethostname(hello->host, sizeof hello->host - 1);
     snprintf(hello->version, sizeof hello->version, "%s", SKEP_VERSION);
     hello->data = *data;
     hello->plan = session->program.hash;
@@ -61,7 +64,9 @@ static bool same_key(const struct hello *a, const struct hello *b, int *key) {
 static struct difference find_difference(const struct hello *all, int ranks) {
     for (int rank = 1; rank < ranks; rank++) {
         struct difference found = {.rank = rank, .key = -1};
-        if (strcmp(all[rank].version, all[0].version) != 0) {
+        if (strcmp(all[rank].host, all[0].host) != 0) {
+            found.what = "host";
+        } else if (strcmp(all[rank].version, all[0].version) != 0) {
             found.what = "version";
         } else if (!same_key(&all[rank], &all[0], &found.key)) {
             found.what = key_at(found.key)->name;
@@ -92,6 +97,14 @@ static void show_value(const struct session *session, const struct hash *data,
     }
 }
 
+static enum status refuse_host(const struct hello *all, int rank, struct fault *fault) {
+    char place[NAME_BYTES];
+    snprintf(place, sizeof place, "rank %d", rank);
+    return fault_set(fault, STATUS_INPUT, place, "start all ranks on one machine",
+                     "runs on %s, rank 0 on %s, but tensors move through the memory of one machine",
+                     all[rank].host, all[0].host);
+}
+
 static enum status name_difference(const struct session *session, const struct hash *data,
                                    const struct difference *found, struct region *region,
                                    struct fault *fault) {
@@ -110,6 +123,19 @@ static enum status name_difference(const struct session *session, const struct h
                      "%s is %s, rank 0 has %s", found->what, all[found->rank], all[0]);
 }
 
+static enum status judge(const struct session *session, const struct hello *all,
+                         struct region *region, struct fault *fault) {
+    struct difference found = find_difference(all, session_ranks(session));
+    if (found.rank == 0) {
+        return OK;
+    }
+    if (strcmp(found.what, "host") == 0) {
+        return refuse_host(all, found.rank, fault);
+    }
+    const struct hello *own = &all[site_where(session->site)->rank];
+    return name_difference(session, &own->data, &found, region, fault);
+}
+
 enum status hello_compare(struct session *session, const struct hash *data, struct fault *fault) {
     int ranks = session_ranks(session);
     if (ranks == 1) {
@@ -121,8 +147,7 @@ enum status hello_compare(struct session *session, const struct hash *data, stru
     fill(session, data, &scratch, mine);
     enum status status = site_exchange(session->site, mine, sizeof *mine, all, fault);
     if (status == OK) {
-        struct difference found = find_difference(all, ranks);
-        status = found.rank == 0 ? OK : name_difference(session, data, &found, &scratch, fault);
+        status = judge(session, all, &scratch, fault);
     }
     region_finish(&scratch);
     return status;
