@@ -228,7 +228,7 @@ static void a_rank_that_does_not_end_is_killed_after_the_grace(void **state) {
     assert_int_equal(run_end(&run, errors), 1);
     int64_t passed_ms = (clock_monotonic_ns() - since_ns) / 1000000;
     assert_in_range(passed_ms, LAUNCH_GRACE_MS - 500, LAUNCH_GRACE_MS + 2000);
-    assert_string_equal(errors, "skep: rank 2: did not end by itself within 6 s, and was killed\n");
+    assert_string_equal(errors, "skep: rank 2: did not end by itself within 4 s, and was killed\n");
 }
 
 /* The counts of every rank: of signals that came directly, and of those that the parent sent. */
