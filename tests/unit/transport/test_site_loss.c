@@ -64,6 +64,7 @@ static void a_killed_rank_is_reported_at_once_by_all_others(void **state) {
         int64_t now_ns = clock_monotonic_ns();
         kill(ranks.pids[victim], SIGKILL);
         assert_reported(&ranks, victim, now_ns, NOTICED_AT_ONCE_MS, process);
+        assert_true(ranks_await(&ranks, ranks_have_ended, -1, 2000));
         assert_int_equal(ranks.exit_codes[victim], 128 + SIGKILL);
         ranks_finish(&ranks);
     }
