@@ -154,13 +154,15 @@ static lower *const LOWERS[] = {lower_microbatch,  free_gathered,  raise_zero,
 _Static_assert(ARRAY_COUNT(LOWERS) <= REMEDIES_MAX && ARRAY_COUNT(LOWERS) <= REMEDY_CHANGES_MAX,
                "each way is a remedy of its own, or a change of one");
 
-/* Repeats one way of lowering until it fits or can go no further. *outcome is that of the last
- * plan; untouched when there was none. */
+/* Repeats one way of lowering until it fits or can go no further, and counts how often. *outcome is
+ * that of the last plan; untouched when there was none. */
 static enum status go_down(struct trial *trial, lower *way, struct remedy_change *change,
-                           struct trial_outcome *outcome, struct fault *fault) {
+                           struct trial_outcome *outcome, int *times, struct fault *fault) {
     enum status status = OK;
+    *times = 0;
     while (!outcome->fits && status == OK && way(&trial->session, change)) {
         status = trial_plan(trial, outcome, fault);
+        ++*times;
     }
     return status;
 }
@@ -171,7 +173,8 @@ static enum status try_single(const struct session *session, enum purpose purpos
     struct trial_outcome outcome = {.fits = false};
     *remedy = (struct remedy){.change_count = 1};
     trial_init(&trial, session, purpose);
-    enum status status = go_down(&trial, way, &remedy->changes[0], &outcome, fault);
+    int times;
+    enum status status = go_down(&trial, way, &remedy->changes[0], &outcome, &times, fault);
     remedy->peak_bytes = outcome.peak_bytes[SPACE_DEVICE];
     *found = outcome.fits;
     trial_finish(&trial);
@@ -214,9 +217,61 @@ static void keep_newest(struct remedy *remedy) {
     }
 }
 
+/* How often each way was gone. */
+struct heap {
+    int times[ARRAY_COUNT(LOWERS)];
+};
+
+static enum status plan_heap(const struct session *session, enum purpose purpose,
+                             const struct heap *heap, struct remedy *remedy, bool *fits,
+                             struct fault *fault) {
+    struct region scratch = {0};
+    struct trial *trial = region_alloc(&scratch, 1, sizeof *trial);
+    struct trial_outcome outcome = {.fits = false};
+    *remedy = (struct remedy){.change_count = 0};
+    trial_init(trial, session, purpose);
+    for (size_t i = 0; i < ARRAY_COUNT(LOWERS); i++) {
+        struct remedy_change *change = &remedy->changes[remedy->change_count];
+        int done = 0;
+        while (done < heap->times[i] && LOWERS[i](&trial->session, change)) {
+            done++;
+        }
+        if (done > 0) {
+            keep_newest(remedy);
+        }
+    }
+    enum status status = trial_plan(trial, &outcome, fault);
+    remedy->peak_bytes = outcome.peak_bytes[SPACE_DEVICE];
+    *fits = outcome.fits;
+    trial_finish(trial);
+    region_finish(&scratch);
+    return status;
+}
+
+/* What was heaped up before the change that made it fit may not be needed beside it. */
+static enum status leave_out(const struct session *session, enum purpose purpose, struct heap *heap,
+                             struct remedy *remedy, struct fault *fault) {
+    enum status status = OK;
+    for (size_t i = 0; i < ARRAY_COUNT(LOWERS) && status == OK; i++) {
+        struct heap fewer = *heap;
+        struct remedy smaller;
+        bool fits = false;
+        fewer.times[i] = 0;
+        if (heap->times[i] > 0) {
+            status = plan_heap(session, purpose, &fewer, &smaller, &fits, fault);
+        }
+        if (fits) {
+            *heap = fewer;
+            *remedy = smaller;
+        }
+    }
+    return status;
+}
+
 /* A way that lowers nothing, or asks too much of the host, is left out again. */
 static enum status try_together(const struct session *session, enum purpose purpose,
                                 struct remedy *remedy, bool *found, struct fault *fault) {
+    struct heap heap = {{0}};
     struct trial trial;
     struct settings before;
     struct trial_outcome outcome = {.fits = false};
@@ -230,7 +285,7 @@ static enum status try_together(const struct session *session, enum purpose purp
         struct trial_outcome reached = {.fits = false};
         struct remedy_change *change = &remedy->changes[remedy->change_count];
         take(&before, &trial.session);
-        status = go_down(&trial, LOWERS[i], change, &reached, fault);
+        status = go_down(&trial, LOWERS[i], change, &reached, &heap.times[i], fault);
         uint64_t peak = reached.peak_bytes[SPACE_DEVICE];
         if (peak > 0 && (peak < least || reached.fits) && host_fits(session, &reached)) {
             outcome = reached;
@@ -238,12 +293,14 @@ static enum status try_together(const struct session *session, enum purpose purp
             keep_newest(remedy);
         } else {
             put_back(&before, &trial.session);
+            heap.times[i] = 0;
         }
     }
     remedy->peak_bytes = least;
     *found = outcome.fits;
     trial_finish(&trial);
-    return status;
+    return status == OK && outcome.fits ? leave_out(session, purpose, &heap, remedy, fault)
+                                        : status;
 }
 
 /* Every way of lowering, as far as each goes: when not even that fits, nothing will. */

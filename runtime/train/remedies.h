@@ -21,7 +21,8 @@ struct remedy {
 /* remedies_find: first single changes (microbatch; between ranks keep_gathered, zero, live,
  * prefetch; recompute, offload where host memory is apart, moments, sequence) that fit; when no
  * single one but a shorter sequence does, changes heaped one upon another in that order until it
- * fits, without those that lower nothing and offloads that the host has no room for.
+ * fits, without those that are not needed beside the others and offloads that the host has no
+ * room for.
  * memory  scratch in a region of its own; *remedies by the caller, [REMEDIES_MAX]
  * result  how many were found; 0: none of these settings makes it fit
  * errors  STATUS_FAILED when a proof of a plan fails */

@@ -3,15 +3,23 @@ padding, shards and meshes, the transport tried out, and what is refused."""
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 
-from small_run import GPT2, LLAMA, SKEP, TIMEOUT_S, RunTest, main, skep, wait_until
+from small_run import GPT2, LLAMA, SANITIZED, SKEP, TIMEOUT_S, RunTest, main, skep, wait_until
 
 CONFIGS = pathlib.Path(__file__).parents[1] / "unit" / "model" / "configs"
 GRANULE = 64
 TALLY_BYTES = 216  # loss, tokens, 24 digits and a count: eight bytes each
+PLAN_SECONDS = 10 if not SANITIZED else 120  # of the processor; it takes about one
 BF16 = ["precision.params=bf16", "precision.compute=bf16"]
+
+
+def processor_seconds():
+    """What ended children have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def units_of(config):
@@ -186,6 +194,26 @@ class SitePlans(RunTest):
                     changes = [f"{name}={value}" for name, value in remedy["change"].items()]
                     changed = self.plan(*arguments, *changes)
                     self.assertEqual(changed["spaces"][0]["peak_bytes"], remedy["peak_bytes"])
+
+    def test_no_change_of_a_heaped_remedy_is_needless(self):
+        arguments = [CONFIGS / "llama-3.1-70b.json", "--ranks", 16, "--target", "h100-80g",
+                     "batch.microbatch=8", *BF16]
+        heaped = [remedy["change"] for remedy in self.plan(*arguments, codes=(3,))["remedies"]
+                  if len(remedy["change"]) > 1]
+        self.assertTrue(heaped)
+        for change in heaped:
+            changes = [f"{key}={value}" for key, value in change.items()]
+            self.assert_exit(skep("plan", *arguments, *changes), 0)
+            for i in range(len(changes)):
+                fewer = changes[:i] + changes[i + 1:]
+                self.assert_exit(skep("plan", *arguments, *fewer), 3)
+
+    def test_the_largest_model_is_planned_with_its_table_in_seconds(self):
+        began = processor_seconds()
+        plan = self.plan(CONFIGS / "llama-3.1-405b.json", "--ranks", 64, "--target", "h100-80g",
+                         *BF16, codes=(0, 3))
+        self.assertLess(processor_seconds() - began, PLAN_SECONDS)
+        self.assertEqual(len(plan["stages"]), 4)
 
     def test_padding_is_at_most_a_thousandth(self):
         models = ("gpt2", "smollm2-135m", "qwen2.5-0.5b", "qwen3-0.6b", "llama-3.2-1b",
