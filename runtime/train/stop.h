@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /* stop_watch: from now on the first of the three signals is noted; a second one ends the process at
- * once with 128 + its number. One that our launcher passes on is the same wish as one that came
- * directly (launch_is_forwarded). */
+ * once with 128 + its number. The same wish are those within a quarter of a second, and one that
+ * our launcher passes on besides one that came directly (launch_is_forwarded). */
 void stop_watch(void);
 
 /* stop_asked: has one come? */

@@ -68,10 +68,23 @@ class Signals(RunTest):
             self.assertTrue(wait_until(lambda f=folder: f.metrics("start")), folder.log())
             time.sleep(0.1)
             process.send_signal(signal.SIGTERM)
-            time.sleep(0.1)
+            time.sleep(0.5)
             self.assertIsNone(process.poll(), "stop_within=600 lets the step go on")
             process.send_signal(second)
             self.assertEqual(self.wait(process), 128 + second)
+
+    def test_signals_that_come_together_are_one(self):
+        """As Slurm sends SIGTERM at a time limit: twice within milliseconds."""
+        folder = self.folder(steps=4, batch__tokens=640000)
+        process = folder.start("stop_within=0.5")
+        self.addCleanup(process.kill)
+        self.assertTrue(wait_until(lambda: folder.metrics("start")), folder.log())
+        time.sleep(0.1)
+        for delay_s in (0.005, 0.02, 0):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(delay_s)
+        self.assertEqual(self.wait(process), 0, folder.log())
+        self.assertEqual(folder.metrics("end")[-1]["reason"], "stopped")
 
     def test_a_folder_in_use_is_refused_naming_the_process(self):
         folder = self.folder(steps=4, batch__tokens=640000)
