@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* Slurm sends SIGTERM at a job's time limit twice within milliseconds: to the job and to its step. */
+/* At a time limit Slurm sends SIGTERM twice within milliseconds: to the job and to its step. */
 static const int64_t SAME_WISH_NS = 250 * 1000000LL;
 
 /* Signals seen that came from our own launcher, and others: one wish may arrive both ways. */
