@@ -16,7 +16,8 @@ struct spread {
  * limits  the run has been checked against the blueprint
  * memory  in `region`
  * errors  STATUS_INPUT at the key's place: those of unit_table_init and strategy_read; replicas
- *         that do not divide the ranks; a strategy.reduce_at that these ranks cannot have. *spread is then untouched */
+ *         that do not divide the ranks; a strategy.reduce_at that these ranks cannot have. *spread
+ * is then untouched */
 MUST_CHECK enum status spread_read(const struct run *run, const struct blueprint *blueprint,
                                    struct region *region, struct spread *spread,
                                    struct fault *fault);
