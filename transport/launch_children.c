@@ -18,6 +18,9 @@ enum {
     VARIABLE_BYTES = 48,   /* the longest: "SKEP_JOB=" and 19 digits */
     FORWARD_MARK = 0x534b, /* with a forwarded signal, to know it from one that others queue */
     EXIT_LOST = 4,
+    LOOK_MS = 500, /* between looks at a stopped rank */
+    LOOKS_MAX = SITE_SILENT_MS / LOOK_MS,
+    STOPPED_GRACE_MS = 1000, /* the others have noticed by then, or have not met yet */
 };
 
 extern char **environ;
@@ -42,8 +45,11 @@ struct children {
     sigset_t signals; /* that the parent waits for */
     sigset_t before;
     pid_t *pids;     /* 0: has ended */
+    int *looks;      /* at which the rank was stopped, 0: it runs */
+    int64_t look_ns; /* when to look again */
     int forwarded;   /* the newest signal passed on, 0 without */
     int64_t kill_ns; /* when those that are left are killed, 0: nobody ended badly */
+    int grace_ms;    /* that they have until then */
     bool killing;
     int exit_code;  /* of the first that failed by itself, 0 without */
     bool lost_some; /* a rank ended because another was lost */
@@ -158,14 +164,24 @@ bool launch_is_forwarded(const siginfo_t *signal) {
            signal->si_pid == getppid();
 }
 
+static void end_within(struct children *children, int grace_ms) {
+    if (children->kill_ns == 0) {
+        children->kill_ns = clock_monotonic_ns() + (int64_t)grace_ms * 1000000;
+        children->grace_ms = grace_ms;
+    }
+}
+
 /* A rank that ends with EXIT_LOST did so because of another one. */
 static void judge(struct children *children, int rank, int status) {
     int code = 0;
     if (WIFSIGNALED(status)) {
         int number = WTERMSIG(status);
         if (children->killing && number == SIGKILL) {
-            log_line(LOG_ERROR, "skep: rank %d: did not end by itself within %d s, and was killed",
-                     rank, LAUNCH_GRACE_MS / 1000);
+            if (children->looks[rank] <= LOOKS_MAX) {
+                log_line(LOG_ERROR,
+                         "skep: rank %d: did not end by itself within %d s, and was killed", rank,
+                         children->grace_ms / 1000);
+            }
             return;
         }
         log_line(LOG_ERROR, "skep: rank %d: killed by signal %d (%s)", rank, number,
@@ -180,20 +196,53 @@ static void judge(struct children *children, int rank, int status) {
         code = code == EXIT_LOST ? 0 : code;
     }
     children->exit_code = children->exit_code != 0 ? children->exit_code : code;
-    if (status != 0 && children->kill_ns == 0) {
-        children->kill_ns = clock_monotonic_ns() + (int64_t)LAUNCH_GRACE_MS * 1000000;
+    if (status != 0) {
+        end_within(children, LAUNCH_GRACE_MS);
     }
 }
 
 static void reap(struct children *children) {
     for (int rank = 0; rank < children->started; rank++) {
         int status = 0;
-        if (children->pids[rank] != 0 &&
-            waitpid(children->pids[rank], &status, WNOHANG) == children->pids[rank]) {
-            children->pids[rank] = 0;
-            children->ended++;
-            judge(children, rank, status);
+        pid_t pid = children->pids[rank];
+        if (pid == 0 || waitpid(pid, &status, WNOHANG | WUNTRACED | WCONTINUED) != pid) {
+            continue;
         }
+        if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+            children->looks[rank] = WIFSTOPPED(status);
+            continue;
+        }
+        children->pids[rank] = 0;
+        children->ended++;
+        judge(children, rank, status);
+    }
+}
+
+static bool has_stopped(const struct children *children) {
+    bool stopped = false;
+    for (int rank = 0; rank < children->started; rank++) {
+        stopped = stopped || (children->pids[rank] != 0 && children->looks[rank] > 0);
+    }
+    return stopped;
+}
+
+/* A rank that is stopped while the ranks still meet is nobody's loss but ours. Looks are counted,
+ * not time: this process may have been stopped along with it. */
+static void look_at_stopped(struct children *children) {
+    int64_t now_ns = clock_monotonic_ns();
+    if (now_ns < children->look_ns) {
+        return;
+    }
+    children->look_ns = now_ns + (int64_t)LOOK_MS * 1000000;
+    for (int rank = 0; rank < children->started; rank++) {
+        if (children->pids[rank] == 0 || children->looks[rank] == 0 ||
+            ++children->looks[rank] != LOOKS_MAX + 1) {
+            continue;
+        }
+        log_line(LOG_ERROR, "skep: rank %d: was stopped for %d s, and is taken for lost", rank,
+                 SITE_SILENT_MS / 1000);
+        children->lost_some = true;
+        end_within(children, STOPPED_GRACE_MS);
     }
 }
 
@@ -205,6 +254,8 @@ static void await_signal(struct children *children) {
         left_ns = children->kill_ns - clock_monotonic_ns();
         left_ns = left_ns < 0 ? 0 : left_ns;
     }
+    int64_t look_ns = (int64_t)LOOK_MS * 1000000;
+    left_ns = has_stopped(children) && left_ns > look_ns ? look_ns : left_ns;
     struct timespec wait = {.tv_sec = left_ns / 1000000000, .tv_nsec = left_ns % 1000000000};
     int number = sigtimedwait(&children->signals, &signal, &wait);
     if (number > 0 && number != SIGCHLD) {
@@ -264,6 +315,7 @@ enum status launch_children(int ranks, char **arguments, int *exit_code, struct 
         return status;
     }
     children.pids = region_alloc(&region, (size_t)ranks, sizeof *children.pids);
+    children.looks = region_alloc(&region, (size_t)ranks, sizeof *children.looks);
     take_environment(&children, &region);
     take_signals(&children);
     for (int rank = 0; rank < ranks && status == OK; rank++) {
@@ -277,6 +329,7 @@ enum status launch_children(int ranks, char **arguments, int *exit_code, struct 
     while (children.ended < children.started) {
         await_signal(&children);
         reap(&children);
+        look_at_stopped(&children);
     }
     (void)sigprocmask(SIG_SETMASK, &children.before, NULL);
     region_finish(&region);

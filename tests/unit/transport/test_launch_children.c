@@ -68,6 +68,10 @@ static int rank_work(char **argv, struct region *region) {
     struct fault fault;
     int sum[RANKS];
     board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(argv[2]), 0);
+    if (strcmp(argv[1], "meet") == 0 && strcmp(getenv("RANK"), "1") == 0) {
+        board->pids[1] = getpid();
+        raise(SIGSTOP); /* before it has met anybody */
+    }
     if (launch_place(RANKS, &place, &fault) != OK || place.world != RANKS ||
         strcmp(place.source, "--ranks") != 0 || place.local_rank != place.rank) {
         return 90;
@@ -231,6 +235,32 @@ static void a_rank_that_does_not_end_is_killed_after_the_grace(void **state) {
     assert_string_equal(errors, "skep: rank 2: did not end by itself within 4 s, and was killed\n");
 }
 
+static void a_rank_that_is_stopped_before_it_has_met_the_others_is_lost(void **state) {
+    (void)state;
+    char errors[2048];
+    int64_t since_ns = clock_monotonic_ns();
+    struct run run = run_start("meet", false);
+    assert_int_equal(run_end(&run, errors), 4);
+    int64_t passed_ms = (clock_monotonic_ns() - since_ns) / 1000000;
+    assert_in_range(passed_ms, SITE_SILENT_MS - 500, 5000);
+    assert_non_null(strstr(errors, "skep: rank 1: was stopped for 3 s, and is taken for lost\n"));
+    assert_non_null(strstr(errors, "skep: rank 0: did not end by itself within 1 s"));
+}
+
+static void a_rank_that_is_stopped_and_goes_on_is_not_lost(void **state) {
+    (void)state;
+    char errors[2048];
+    struct run run = run_start("work", false);
+    run_await(&run, &run.board->ready, RANKS);
+    kill(run.board->pids[1], SIGSTOP);
+    wait_ms(1000);
+    kill(run.board->pids[1], SIGCONT);
+    wait_ms(100);
+    run.board->asked = 1;
+    assert_int_equal(run_end(&run, errors), 0);
+    assert_string_equal(errors, "");
+}
+
 /* The counts of every rank: of signals that came directly, and of those that the parent sent. */
 static void assert_signals(const struct run *run, int direct, int forwarded) {
     for (int rank = 0; rank < RANKS; rank++) {
@@ -312,6 +342,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_signal_to_the_whole_group_counts_once),
         cmocka_unit_test(a_terminals_interrupt_reaches_every_rank_once),
         cmocka_unit_test(ranks_are_asked_to_end_when_their_parent_is_killed),
+        cmocka_unit_test(a_rank_that_is_stopped_before_it_has_met_the_others_is_lost),
+        cmocka_unit_test(a_rank_that_is_stopped_and_goes_on_is_not_lost),
         cmocka_unit_test(a_rank_that_does_not_end_is_killed_after_the_grace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
