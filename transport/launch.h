@@ -34,7 +34,8 @@ MUST_CHECK enum status launch_place_by(int ranks, launch_variable *variable, voi
  * Signals SIGINT, SIGTERM, SIGHUP that a process sent are passed on, each once (see
  * launch_is_forwarded); those of a terminal reach the children by themselves. When one ends badly
  * the others have LAUNCH_GRACE_MS to end, then they are killed. One that is stopped for
- * SITE_SILENT_MS is lost. A killed parent takes its children along (SIGTERM). The caller has no threads and has written out what it buffers.
+ * SITE_SILENT_MS is lost. A killed parent takes its children along (SIGTERM). The caller has no
+ * threads and has written out what it buffers.
  * limits     2 <= ranks <= RANKS_MAX
  * exit_code  0 when all ended well; else of the rank that failed by itself first; 4 when one was
  *            lost; 128 + n when ranks ended by signal n after it was passed on
