@@ -6,18 +6,12 @@
 /* Blue for weights, warm for gradients, green for activations, so that the three large kinds are
  * told apart at a glance and without red against green. */
 static const char *const COLOURS[ROLE_COUNT] = {
-    [ROLE_PARAMS] = "#4e79a7",
-    [ROLE_MASTER] = "#2f4b7c",
-    [ROLE_GATHERED] = "#7ea6d3",
-    [ROLE_GRADIENTS] = "#d1495b",
-    [ROLE_MOMENTS] = "#8f6bb3",
-    [ROLE_CONSTANTS] = "#a5a5a5",
-    [ROLE_SCALARS] = "#5f6368",
-    [ROLE_BATCH] = "#76b7b2",
-    [ROLE_ACTIVATIONS] = "#59a14f",
-    [ROLE_ACTIVATION_GRADIENTS] = "#f28e2b",
-    [ROLE_WORKSPACE] = "#edc948",
-    [ROLE_CACHE] = "#6cc3e8",
+    [ROLE_PARAMS] = "#4e79a7",      [ROLE_MASTER] = "#2f4b7c",
+    [ROLE_GATHERED] = "#7ea6d3",    [ROLE_GRADIENTS] = "#d1495b",
+    [ROLE_MOMENTS] = "#8f6bb3",     [ROLE_CONSTANTS] = "#a5a5a5",
+    [ROLE_SCALARS] = "#5f6368",     [ROLE_BATCH] = "#76b7b2",
+    [ROLE_ACTIVATIONS] = "#59a14f", [ROLE_ACTIVATION_GRADIENTS] = "#f28e2b",
+    [ROLE_WORKSPACE] = "#edc948",   [ROLE_CACHE] = "#6cc3e8",
     [ROLE_STAGING] = "#9c755f",
 };
 

@@ -10,18 +10,12 @@ const char *space_name(enum space space) {
 
 const char *extent_role_name(enum extent_role role) {
     static const char *const NAMES[ROLE_COUNT] = {
-        [ROLE_PARAMS] = "params",
-        [ROLE_MASTER] = "master",
-        [ROLE_GATHERED] = "gathered",
-        [ROLE_GRADIENTS] = "gradients",
-        [ROLE_MOMENTS] = "moments",
-        [ROLE_CONSTANTS] = "constants",
-        [ROLE_SCALARS] = "scalars",
-        [ROLE_BATCH] = "batch",
-        [ROLE_ACTIVATIONS] = "activations",
-        [ROLE_ACTIVATION_GRADIENTS] = "activation gradients",
-        [ROLE_WORKSPACE] = "workspace",
-        [ROLE_CACHE] = "cache",
+        [ROLE_PARAMS] = "params",           [ROLE_MASTER] = "master",
+        [ROLE_GATHERED] = "gathered",       [ROLE_GRADIENTS] = "gradients",
+        [ROLE_MOMENTS] = "moments",         [ROLE_CONSTANTS] = "constants",
+        [ROLE_SCALARS] = "scalars",         [ROLE_BATCH] = "batch",
+        [ROLE_ACTIVATIONS] = "activations", [ROLE_ACTIVATION_GRADIENTS] = "activation gradients",
+        [ROLE_WORKSPACE] = "workspace",     [ROLE_CACHE] = "cache",
         [ROLE_STAGING] = "staging",
     };
     ASSERT(role < ROLE_COUNT);
