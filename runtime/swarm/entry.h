@@ -1,6 +1,6 @@
 /* entry: one entry of the ledger as plain data; it is encoded, hashed and kept elsewhere. */
-#ifndef SKEP_RUNTIME_SWARM_ENTRY_H
-#define SKEP_RUNTIME_SWARM_ENTRY_H
+#ifndef SKEP_SWARM_ENTRY_H
+#define SKEP_SWARM_ENTRY_H
 
 #include "base/hash.h"
 #include "runtime/swarm/limits.h"
@@ -83,7 +83,7 @@ struct entry {
     struct hash prev;     /* the hash of the entry before */
     struct hash hash;
     struct data_cursor cursor; /* after this entry */
-    struct hash root;          /* genesis, commit, rollback: the outer state's Merkle root */
+    struct hash root;          /* of the outer state that stands after this entry, for every kind */
     struct hash manifest;      /* genesis */
     uint32_t deadline_ms;      /* open: from its receipt to the member's declaration */
     uint32_t seat_count;

@@ -1,6 +1,6 @@
 /* limits: the fixed bounds of a swarm's tables, each with the reason for its size. */
-#ifndef SKEP_RUNTIME_SWARM_LIMITS_H
-#define SKEP_RUNTIME_SWARM_LIMITS_H
+#ifndef SKEP_SWARM_LIMITS_H
+#define SKEP_SWARM_LIMITS_H
 
 enum {
     SWARM_MEMBERS_MAX = 64,     /* a roster is one 64-bit word of seats */
