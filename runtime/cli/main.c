@@ -44,6 +44,8 @@ static const struct command_row COMMANDS[] = {
     {"snapshot", command_snapshot,
      "snapshot list, verify, inspect, export FOLDER [-o OUT] [--dtype T] [--json]",
      "look into snapshots; write one as a model folder"},
+    {"keys", command_keys, "keys [--identity FILE] [--json]",
+     "this machine's identity in swarms; made if there is none"},
     {"probe", command_probe, "probe [--target T] [--write FILE] [--json]",
      "a profile against this machine"},
 };
@@ -94,16 +96,19 @@ static int unknown(const char *name) {
     return 2;
 }
 
+static int help_command(const struct command_row *row) {
+    printf("skep %s\n\n%s\n", row->usage, row->summary);
+    return 0;
+}
+
+/* The keys of run.yaml are asked for far more often than the command of that name, whose own
+ * --help is about itself. */
 static int help(const char *name) {
     if (strcmp(name, "keys") == 0) {
         return help_keys();
     }
     const struct command_row *row = find(name);
-    if (row == NULL) {
-        return unknown(name);
-    }
-    printf("skep %s\n\n%s\n", row->usage, row->summary);
-    return 0;
+    return row != NULL ? help_command(row) : unknown(name);
 }
 
 /* -q and -v may stand anywhere but as a flag's value; they are taken out before the command sees
@@ -148,7 +153,7 @@ static int dispatch(int argc, char **argv) {
     }
     for (int i = 2; i < argc; i = arguments_skip(argv, i)) {
         if (asks_for_help(argv[i])) {
-            return help(argv[1]);
+            return help_command(row);
         }
     }
     return row->run(argc - 1, argv + 1);

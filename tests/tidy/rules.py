@@ -26,7 +26,7 @@ OUTSIDE = ("tests", "bench", "tools")
 FOREIGN_HEADERS = {
     "jansson.h": ("base/json.c",),
     "libfyaml.h": ("base/yaml.c", "base/yaml_read.c"),
-    "sodium.h": ("base/hash.c",),
+    "sodium.h": ("base/hash.c", "transport/keys.c"),
     "cmocka.h": ("tests",),
     "assert.h": (),
     "zmq.h": ("transport",),

@@ -1,0 +1,63 @@
+/* keys: `skep keys [--identity FILE] [--json]`: prints the public part of this machine's identity,
+ * and makes one if there is none. */
+#include "transport/keys.h"
+#include "base/text.h"
+#include "runtime/cli/arguments.h"
+#include "runtime/cli/command.h"
+#include "transport/identity_file.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static void print_identity(const char *key, const char *path, bool made) {
+    printf("%s\n", key);
+    fprintf(stderr, "%s in %s\n", made ? "made, and kept secret," : "from the identity", path);
+}
+
+static void print_document(const char *key, const char *path, bool made) {
+    static char buffer[6 * PATH_BYTES + 256]; /* each byte of the path may become \uXXXX */
+    struct text text = text_over(buffer, sizeof buffer);
+    text_add(&text, "{\"format\": 1, \"key\": \"%s\", \"file\": ", key);
+    text_add_json(&text, path);
+    text_add(&text, ", \"made\": %s}", made ? "true" : "false");
+    ASSERT(!text.cut);
+    puts(buffer);
+}
+
+static enum status run(const char *given, bool json, struct fault *fault) {
+    struct key_pairs keys;
+    char path[PATH_BYTES];
+    char key[KEYS_TEXT_BYTES];
+    bool made = false;
+    enum status status = identity_path(given, path, fault);
+    if (status == OK) {
+        status = identity_load_or_make(path, &keys, &made, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    keys_forget(&keys);
+    public_keys_write(&keys.public_keys, key);
+    (json ? print_document : print_identity)(key, path, made);
+    return OK;
+}
+
+int command_keys(int argc, char **argv) {
+    struct arguments arguments;
+    struct fault fault;
+    const char *identity = NULL;
+    bool json = false;
+    const struct flag flags[] = {{"--identity", &identity, NULL}, {"--json", NULL, &json}};
+    enum status status =
+        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 0, &arguments, &fault);
+    if (status == OK) {
+        status = arguments_only(&arguments, argv[0], &fault);
+    }
+    if (status == OK) {
+        status = run(identity, json, &fault);
+    }
+    if (status != OK) {
+        fault_print(&fault, STDERR_FILENO);
+    }
+    return fault_exit_code(status);
+}
