@@ -1,8 +1,8 @@
 #include "targets/pool.h"
 
 #include "targets/futex.h"
+#include "targets/thread.h"
 
-#include <signal.h>
 #include <string.h>
 
 /* Spinning covers the gap between two kernels of one step, tens of microseconds (a pause takes 15
@@ -80,16 +80,7 @@ static void *worker_main(void *argument) {
 
 static int start_worker(struct pool *pool, int thread) {
     struct worker_start start = {.pool = pool, .thread = thread};
-    pthread_attr_t attributes;
-    sigset_t all;
-    sigset_t before;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, WORKER_STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the worker inherits it */
-    int failure = pthread_create(&pool->threads[thread], &attributes, worker_main, &start);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
+    int failure = thread_start(&pool->threads[thread], WORKER_STACK_BYTES, worker_main, &start);
     while (failure == 0 && !atomic_load(&start.taken)) {
         futex_pause();
     }

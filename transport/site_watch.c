@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "targets/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -301,20 +301,6 @@ static void *watch_main(void *argument) {
     return NULL;
 }
 
-static int start_thread(struct site *site) {
-    pthread_attr_t attributes;
-    sigset_t all;
-    sigset_t before;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, WATCH_STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it */
-    int failure = pthread_create(&site->watch.thread, &attributes, watch_main, site);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return failure;
-}
-
 enum status site_watch(struct site *site, site_lost *lost, void *context, struct fault *fault) {
     struct site_watch *watch = &site->watch;
     ASSERT(!watch->running && watch->parting == SITE_STAYS);
@@ -331,7 +317,10 @@ enum status site_watch(struct site *site, site_lost *lost, void *context, struct
     watch->context = context;
     watch->seen_ns = clock_monotonic_ns();
     watch->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int failure = watch->wake_fd < 0 ? errno : start_thread(site);
+    int failure = errno;
+    if (watch->wake_fd >= 0) {
+        failure = thread_start(&watch->thread, WATCH_STACK_BYTES, watch_main, site);
+    }
     if (failure != 0) {
         site_close(&watch->wake_fd);
         return fault_set_errno(fault, STATUS_FAILED, "site", "cannot start the watching thread",

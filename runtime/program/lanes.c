@@ -1,8 +1,8 @@
 #include "runtime/program/lanes.h"
 
 #include "targets/futex.h"
+#include "targets/thread.h"
 
-#include <signal.h>
 #include <string.h>
 
 /* A few microseconds: what separates two neighbouring instructions. Where ranks share cores, more
@@ -48,20 +48,6 @@ static void *lane_main(void *argument) {
     }
 }
 
-static int start_lane(struct lane_thread *lane) {
-    pthread_attr_t attributes;
-    sigset_t all;
-    sigset_t before;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, LANE_STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it */
-    int failure = pthread_create(&lane->thread, &attributes, lane_main, lane);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return failure;
-}
-
 enum status lanes_init(struct lanes *lanes, const struct lanes_args *args, struct region *region,
                        struct fault *fault) {
     ASSERT((args->mask & (1u << LANE_COMPUTE)) == 0 && args->mask < 1u << LANE_COUNT);
@@ -77,7 +63,7 @@ enum status lanes_init(struct lanes *lanes, const struct lanes_args *args, struc
         if ((args->mask & 1u << i) == 0) {
             continue;
         }
-        int failure = start_lane(lane);
+        int failure = thread_start(&lane->thread, LANE_STACK_BYTES, lane_main, lane);
         if (failure != 0) {
             lanes_finish(lanes);
             return fault_set_errno(fault, STATUS_FAILED, "lanes", "cannot start a lane's thread",
