@@ -16,6 +16,8 @@
 
 #include <stddef.h>
 
+struct site;
+
 /* Every rank gives `bytes` bytes and receives all ranks', in rank order (site_exchange). */
 typedef enum status shm_exchange(void *context, const void *mine, size_t bytes, void *all,
                                  struct fault *fault);
@@ -37,6 +39,11 @@ struct shm_args {
 MUST_CHECK enum status shm_open_communicator(const struct shm_args *args, struct region *region,
                                              struct communicator *communicator,
                                              struct fault *fault);
+
+/* shm_open_site: the same for all ranks of a site, by its exchanges. */
+MUST_CHECK enum status shm_open_site(struct site *site, const struct collective_group *groups,
+                                     int group_count, struct region *region,
+                                     struct communicator *communicator, struct fault *fault);
 
 /* shm_register: give a space's memory to the others and map theirs, to be read. Two exchanges; all
  * ranks register the same spaces in the same order. Later calls may name it.

@@ -35,11 +35,6 @@ static void list_groups(const struct comm *comm, struct collective_group groups[
     }
 }
 
-static enum status exchange(void *context, const void *mine, size_t bytes, void *all,
-                            struct fault *fault) {
-    return site_exchange(context, mine, bytes, all, fault);
-}
-
 static enum status reserve(struct comm *comm, int *fd, struct fault *fault) {
     const struct target *target;
     void *address;
@@ -70,13 +65,7 @@ enum status comm_open(struct site *site, struct region *region, uint64_t bytes, 
         return status;
     }
     list_groups(comm, groups);
-    const struct shm_args args = {.rank = comm->rank,
-                                  .world = comm->world,
-                                  .groups = groups,
-                                  .group_count = COMM_GROUPS,
-                                  .exchange = exchange,
-                                  .context = site};
-    status = shm_open_communicator(&args, region, &comm->communicator, fault);
+    status = shm_open_site(site, groups, COMM_GROUPS, region, &comm->communicator, fault);
     return status == OK
                ? shm_register(&comm->communicator, SPACE_DEVICE, fd, comm->arena, bytes, fault)
                : status;

@@ -39,11 +39,6 @@ struct checkpoint_site session_checkpoint_site(struct session *session) {
                                     .context = session};
 }
 
-static enum status exchange(void *context, const void *mine, size_t bytes, void *all,
-                            struct fault *fault) {
-    return site_exchange(context, mine, bytes, all, fault);
-}
-
 /* This rank's group along each axis: ranks `apart` from each other, from `first` on. */
 static void list_groups(const struct rank_indices *ranks, struct region *region,
                         struct collective_group groups[static AXIS_COUNT]) {
@@ -80,14 +75,8 @@ enum status session_connect(struct session *session, struct fault *fault) {
         return OK;
     }
     list_groups(&session->bound.ranks, &session->region, groups);
-    const struct shm_args args = {.rank = session->bound.ranks.of[AXIS_WORLD],
-                                  .world = session_ranks(session),
-                                  .groups = groups,
-                                  .group_count = AXIS_COUNT,
-                                  .exchange = exchange,
-                                  .context = session->site};
-    enum status status =
-        shm_open_communicator(&args, &session->region, &session->communicator, fault);
+    enum status status = shm_open_site(session->site, groups, AXIS_COUNT, &session->region,
+                                       &session->communicator, fault);
     if (status == OK) {
         status = register_arenas(session, fault);
     }
