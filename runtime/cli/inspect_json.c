@@ -75,10 +75,10 @@ static void print_counts(const struct inspect_report *report) {
 static void print_holds(const struct inspect_report *report, int unit) {
     for (int64_t rank = 0; rank < report->shards; rank++) {
         struct unit_range range = unit_shard(&report->units->units[unit], report->shards, rank);
-        int count = shard_parts(report->units, unit, range, report->parts);
+        int count = unit_parts(report->units, unit, range, report->parts);
         printf("%s[", rank > 0 ? ",\n      " : ",\n      \"holds\": [");
         for (int i = 0; i < count; i++) {
-            const struct shard_part *part = &report->parts[i];
+            const struct unit_part *part = &report->parts[i];
             printf("%s{\"name\": \"%s\", \"first\": %lld, \"count\": %lld}", i > 0 ? ", " : "",
                    report->blueprint->params[part->param].name, (long long)part->first,
                    (long long)part->count);

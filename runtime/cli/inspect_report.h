@@ -2,7 +2,7 @@
 #ifndef SKEP_CLI_INSPECT_REPORT_H
 #define SKEP_CLI_INSPECT_REPORT_H
 
-#include "runtime/shard/ranges.h"
+#include "runtime/shard/unit.h"
 
 #include <stdbool.h>
 
@@ -17,7 +17,7 @@ struct inspect_report {
     int64_t shards;   /* 0 when not asked for */
     bool full;        /* text: each rank's parts of every parameter */
     /* Room for what lies in one shard: [units->slot_count]. */
-    struct shard_part *parts;
+    struct unit_part *parts;
 };
 
 /* inspect_alike_end: blocks are alike, so their lines are folded: the end of the units from `first`

@@ -7,12 +7,12 @@
 
 enum { RANKS_SHOWN = 16 }; /* more have to be asked for */
 
-static bool is_whole(const struct inspect_report *report, const struct shard_part *part) {
+static bool is_whole(const struct inspect_report *report, const struct unit_part *part) {
     const struct unit_table *units = report->units;
     return part->count == units->slots[units->slot_of_param[part->param]].elements;
 }
 
-static int64_t held(const struct shard_part *parts, int count) {
+static int64_t held(const struct unit_part *parts, int count) {
     int64_t sum = 0;
     for (int i = 0; i < count; i++) {
         sum += parts[i].count;
@@ -22,7 +22,7 @@ static int64_t held(const struct shard_part *parts, int count) {
 
 static void print_parts(const struct inspect_report *report, int count) {
     for (int i = 0; i < count; i++) {
-        const struct shard_part *part = &report->parts[i];
+        const struct unit_part *part = &report->parts[i];
         const char *name = report->blueprint->params[part->param].name;
         if (is_whole(report, part)) {
             printf("    %s\n", name);
@@ -35,7 +35,7 @@ static void print_parts(const struct inspect_report *report, int count) {
 
 static void print_rank(const struct inspect_report *report, int unit, int64_t rank) {
     struct unit_range range = unit_shard(&report->units->units[unit], report->shards, rank);
-    int count = shard_parts(report->units, unit, range, report->parts);
+    int count = unit_parts(report->units, unit, range, report->parts);
     int whole = 0;
     char bounds[48];
     char cut[24];

@@ -4,7 +4,8 @@
 
 enum { MASKS = 1 << MESH_DIMS_MAX, TABLE_BYTES = 1 << 18 };
 
-double mesh_far_bytes(const struct mesh_report *report, const struct mesh *mesh) {
+/* Of report->bytes what comes from other nodes, on average over the ranks. */
+static double far_bytes(const struct mesh_report *report, const struct mesh *mesh) {
     double sum = 0;
     for (int rank = 0; rank < mesh->ranks; rank++) {
         for (int d = 0; d < mesh->dim_count; d++) {
@@ -67,8 +68,8 @@ static void print_table(const struct mesh *mesh) {
 static void print_placement(const struct mesh_report *report) {
     const char *unit =
         report->bytes_given ? "bytes" : "(1 along each dimension; --bytes says more)";
-    double now = mesh_far_bytes(report, &report->mesh);
-    double then = mesh_far_bytes(report, &report->placed);
+    double now = far_bytes(report, &report->mesh);
+    double then = far_bytes(report, &report->placed);
     printf("\nnodes of %d ranks: a rank receives from other nodes\n", report->per_node);
     printf("  %.6g %s with this table\n", now, unit);
     if (!(then < now)) {
@@ -173,9 +174,9 @@ void mesh_report_json(const struct mesh_report *report) {
     if (report->per_node > 0) {
         printf(",\n\"placement\": {\"per_node\": %d, \"far_bytes\": %.17g, \"suggested\": "
                "{\"table\": ",
-               report->per_node, mesh_far_bytes(report, mesh));
+               report->per_node, far_bytes(report, mesh));
         print_numbers(report->placed.table, mesh->ranks);
-        printf(", \"far_bytes\": %.17g}}", mesh_far_bytes(report, &report->placed));
+        printf(", \"far_bytes\": %.17g}}", far_bytes(report, &report->placed));
     }
     printf("}\n");
 }

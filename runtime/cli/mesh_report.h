@@ -12,9 +12,6 @@ struct mesh_report {
     struct mesh placed;          /* the same dimensions with the suggested table */
 };
 
-/* mesh_far_bytes: of report->bytes what comes from other nodes, on average over the ranks. */
-double mesh_far_bytes(const struct mesh_report *report, const struct mesh *mesh);
-
 /* mesh_report_text: scratch in `region`. */
 void mesh_report_text(const struct mesh_report *report, struct region *region);
 void mesh_report_json(const struct mesh_report *report);

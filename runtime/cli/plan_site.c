@@ -1,7 +1,7 @@
 #include "runtime/cli/plan_site.h"
 
 #include "base/text.h"
-#include "runtime/shard/ranges.h"
+#include "runtime/shard/unit.h"
 
 #include <string.h>
 
@@ -9,14 +9,14 @@ static void count_padding(const struct session *session, struct region *region,
                           struct site_report *report) {
     const struct unit_table *units = &session->program.units;
     int shards = session->spread.sharding.shard;
-    struct shard_part *parts = region_alloc(region, (size_t)units->slot_count, sizeof *parts);
+    struct unit_part *parts = region_alloc(region, (size_t)units->slot_count, sizeof *parts);
     report->padding_of_shard =
         region_alloc(region, (size_t)shards, sizeof *report->padding_of_shard);
     for (int unit = 0; unit < units->unit_count; unit++) {
         for (int shard = 0; shard < shards; shard++) {
             struct unit_range range = unit_shard(&units->units[unit], shards, shard);
             int64_t padding = range.end - range.begin;
-            int count = shard_parts(units, unit, range, parts);
+            int count = unit_parts(units, unit, range, parts);
             for (int i = 0; i < count; i++) {
                 padding -= parts[i].count;
             }

@@ -123,8 +123,6 @@ struct param_part program_part(const struct bound_program *bound, int index, enu
  */
 void *program_param(const struct bound_program *bound, int index, enum param_view view);
 
-enum dtype program_view_dtype(const struct bound_program *bound, enum param_view view);
-
 struct step_scalars *program_scalars(const struct bound_program *bound);
 
 /* program_release: stop the lanes and the pool, give the arenas back. The communicator must have

@@ -7,11 +7,6 @@ void *program_extent(const struct bound_program *bound, int extent) {
     return bound->base[of->space] + of->offset;
 }
 
-/* The same for every unit. */
-enum dtype program_view_dtype(const struct bound_program *bound, enum param_view view) {
-    return schedule_unit_view(&bound->program->schedule, 0, view).dtype;
-}
-
 struct param_part program_part(const struct bound_program *bound, int index, enum param_view view) {
     const struct schedule *schedule = &bound->program->schedule;
     const struct unit_slot *slot = &schedule->units->slots[schedule->units->slot_of_param[index]];
@@ -24,17 +19,15 @@ struct param_part program_part(const struct bound_program *bound, int index, enu
         here.begin = of.slot * bound->ranks.of[AXIS_SHARD];
         here.end = here.begin + of.slot;
     }
-    int64_t begin = slot->offset > here.begin ? slot->offset : here.begin;
-    int64_t end = slot->offset + slot->elements;
-    end = end < here.end ? end : here.end;
-    if (begin >= end) {
+    struct unit_part part;
+    if (!unit_part_of(schedule->units, index, here, &part)) {
         return (struct param_part){0};
     }
     char *base = program_extent(bound, of.extent);
-    return (struct param_part){.first = begin - slot->offset,
-                               .count = end - begin,
+    return (struct param_part){.first = part.first,
+                               .count = part.count,
                                .dtype = of.dtype,
-                               .address = base + (begin - here.begin) * dtype_bytes(of.dtype)};
+                               .address = base + part.offset * dtype_bytes(of.dtype)};
 }
 
 void *program_param(const struct bound_program *bound, int index, enum param_view view) {

@@ -1,26 +1,11 @@
 #include "runtime/shard/ranges.h"
 
+#include "base/check.h"
+
+#include <stdbool.h>
+
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
-}
-
-int shard_parts(const struct unit_table *table, int unit, struct unit_range range,
-                struct shard_part *parts) {
-    const struct unit *of = &table->units[unit];
-    ASSERT(range.begin >= 0 && range.begin <= range.end && range.end <= of->elements);
-    int count = 0;
-    for (int i = of->first_slot; i < of->first_slot + of->slot_count; i++) {
-        const struct unit_slot *slot = &table->slots[i];
-        int64_t begin = slot->offset > range.begin ? slot->offset : range.begin;
-        int64_t end = least(slot->offset + slot->elements, range.end);
-        if (begin < end) {
-            parts[count++] = (struct shard_part){.param = slot->param,
-                                                 .first = begin - slot->offset,
-                                                 .count = end - begin,
-                                                 .offset = begin - range.begin};
-        }
-    }
-    return count;
 }
 
 /* Elements [start, start + count) of one dimension. */

@@ -1,10 +1,12 @@
-/* ranges: any layout of a tensor or flat buffer over ranks to any other, as copies of ranges:
- * loading at another world size, resharding, export. */
+/* ranges: any layout of a tensor over a mesh to any other, as copies of ranges. For layouts that
+ * cut tensors by their dimensions, as other programs do. The program itself cuts flat units, whose
+ * parts unit_parts lists, and saves whole tensors, so that no step of it needs these copies. */
 #ifndef SKEP_SHARD_RANGES_H
 #define SKEP_SHARD_RANGES_H
 
 #include "base/region.h"
-#include "runtime/shard/unit.h"
+
+#include <stdint.h>
 
 /* How one dimension of a tensor lies over one dimension of a mesh. */
 enum placement_kind {
@@ -44,19 +46,5 @@ int64_t ranges_local_elements(const struct tensor_layout *layout, int cell);
  * limits  the same shape in both; a mesh may be another */
 int ranges_between(const struct tensor_layout *from, const struct tensor_layout *to, int target,
                    struct region *region, struct range_copy **copies);
-
-/* A part of one parameter that lies in a rank's shard of its unit. */
-struct shard_part {
-    int param;
-    int64_t first, count; /* elements of the parameter, row-major */
-    int64_t offset;       /* elements from the shard's beginning */
-};
-
-/* shard_parts: the parameters, or parts of them, in elements [range.begin, range.end) of a unit's
- * flat buffer, in order; padding is no part.
- * limits  0 <= range.begin <= range.end <= elements
- * parts   room for unit->slot_count; gives how many */
-int shard_parts(const struct unit_table *table, int unit, struct unit_range range,
-                struct shard_part *parts);
 
 #endif

@@ -197,3 +197,31 @@ struct unit_range unit_shard(const struct unit *unit, int64_t shards, int64_t sh
     int64_t slot = unit_slot_elements(unit, shards);
     return (struct unit_range){shard * slot, (shard + 1) * slot};
 }
+
+bool unit_part_of(const struct unit_table *table, int param, struct unit_range range,
+                  struct unit_part *part) {
+    const struct unit_slot *slot = &table->slots[table->slot_of_param[param]];
+    ASSERT(range.begin >= 0 && range.begin <= range.end);
+    ASSERT(range.end <= table->units[slot->unit].elements);
+    int64_t end = slot->offset + slot->elements;
+    int64_t begin = slot->offset > range.begin ? slot->offset : range.begin;
+    end = end < range.end ? end : range.end;
+    if (begin >= end) {
+        return false;
+    }
+    *part = (struct unit_part){.param = param,
+                               .first = begin - slot->offset,
+                               .count = end - begin,
+                               .offset = begin - range.begin};
+    return true;
+}
+
+int unit_parts(const struct unit_table *table, int unit, struct unit_range range,
+               struct unit_part *parts) {
+    const struct unit *of = &table->units[unit];
+    int count = 0;
+    for (int i = of->first_slot; i < of->first_slot + of->slot_count; i++) {
+        count += unit_part_of(table, table->slots[i].param, range, &parts[count]);
+    }
+    return count;
+}

@@ -51,7 +51,8 @@ struct unit_options {
  * limits  world >= 1
  * memory  arrays in `region`
  * errors  STATUS_INPUT: a bad wrap, a name that matches nothing (naming the nearest), names that
- *         part q, k and v of a layer, nothing left to train; *table untouched. None with neither wrap nor frozen. */
+ *         part q, k and v of a layer, nothing left to train; *table untouched. None with neither
+ *         wrap nor frozen. */
 MUST_CHECK enum status unit_table_init(const struct blueprint *blueprint,
                                        const struct unit_options *options, struct region *region,
                                        struct unit_table *table, struct fault *fault);
@@ -68,5 +69,23 @@ struct unit_range {
 /* unit_shard: the `shard`-th of `shards` equal slots.
  * limits  0 <= shard < shards; shards as above */
 struct unit_range unit_shard(const struct unit *unit, int64_t shards, int64_t shard);
+
+/* A part of one parameter that lies in a range of its unit. */
+struct unit_part {
+    int param;
+    int64_t first, count; /* elements of the parameter, row-major */
+    int64_t offset;       /* elements from the range's beginning */
+};
+
+/* unit_part_of: what of parameter `param` lies in elements [range.begin, range.end) of its unit's
+ * flat buffer; false, and *part untouched: nothing. A range is contiguous, so there is one part.
+ * limits  0 <= range.begin <= range.end <= elements */
+bool unit_part_of(const struct unit_table *table, int param, struct unit_range range,
+                  struct unit_part *part);
+
+/* unit_parts: the same of every parameter of a unit, in order; padding is no part.
+ * parts   room for unit->slot_count; gives how many */
+int unit_parts(const struct unit_table *table, int unit, struct unit_range range,
+               struct unit_part *parts);
 
 #endif

@@ -281,10 +281,9 @@ struct hash small_program_result(const struct small_program *small) {
     struct hash_state state;
     hash_begin(&state);
     for (int i = 0; i < small->blueprint.param_count; i++) {
-        int64_t count = param_elements(&small->blueprint.params[i]);
         for (size_t v = 0; v < ARRAY_COUNT(VIEWS); v++) {
-            int64_t bytes = count * dtype_bytes(program_view_dtype(&small->bound, VIEWS[v]));
-            hash_add(&state, program_param(&small->bound, i, VIEWS[v]), (size_t)bytes);
+            struct param_part part = program_part(&small->bound, i, VIEWS[v]);
+            hash_add(&state, part.address, (size_t)(part.count * dtype_bytes(part.dtype)));
         }
     }
     return hash_end(&state);

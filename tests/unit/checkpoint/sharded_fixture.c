@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "runtime/checkpoint/folder.h"
-#include "runtime/shard/ranges.h"
+#include "runtime/shard/unit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,7 +107,7 @@ void sharded_finish(struct sharded_fixture *sharded) {
 }
 
 static struct tensor_piece piece_of_part(const struct tensor_piece *whole,
-                                         const struct shard_part *part) {
+                                         const struct unit_part *part) {
     struct tensor_piece piece = *whole;
     piece.first = part->first;
     piece.count = part->count;
@@ -123,8 +123,8 @@ static void take_group(struct sharded_fixture *sharded, int group, const struct 
     set->pieces = pieces;
     set->piece_count = 0;
     for (int unit = 0; unit < table->unit_count; unit++) {
-        struct shard_part parts[SHARDED_PARAMS_MAX];
-        int count = shard_parts(table, unit, unit_shard(&table->units[unit], world, rank), parts);
+        struct unit_part parts[SHARDED_PARAMS_MAX];
+        int count = unit_parts(table, unit, unit_shard(&table->units[unit], world, rank), parts);
         for (int i = 0; i < count; i++) {
             const struct tensor_piece *whole = &sharded->whole[group][parts[i].param];
             pieces[set->piece_count++] = piece_of_part(whole, &parts[i]);

@@ -199,6 +199,57 @@ static void freezing_part_of_a_product_or_everything_is_refused(void **state) {
     region_finish(&region);
 }
 
+static void parts_of_all_shards_are_every_parameter_once(void **state) {
+    (void)state;
+    static const int64_t WORLDS[] = {1, 2, 3, 8, 61};
+    struct region region = {0};
+    struct blueprint blueprint;
+    model_open("gpt2", &region, &blueprint);
+    int64_t *next = region_alloc(&region, (size_t)blueprint.param_count, sizeof *next);
+    for (size_t w = 0; w < ARRAY_COUNT(WORLDS); w++) {
+        struct unit_table table;
+        model_units(&blueprint, (struct unit_options){.world = WORLDS[w]}, &region, &table);
+        memset(next, 0, (size_t)blueprint.param_count * sizeof *next);
+        struct unit_part *parts = region_alloc(&region, (size_t)table.slot_count, sizeof *parts);
+        for (int64_t k = 0; k < table.unit_count * WORLDS[w]; k++) {
+            int unit = (int)(k / WORLDS[w]);
+            struct unit_range range = unit_shard(&table.units[unit], WORLDS[w], k % WORLDS[w]);
+            int count = unit_parts(&table, unit, range, parts);
+            for (int p = 0; p < count; p++) {
+                const struct unit_slot *slot = &table.slots[table.slot_of_param[parts[p].param]];
+                assert_true(parts[p].count > 0 && slot->unit == unit);
+                assert_int_equal(parts[p].first, next[parts[p].param]);
+                assert_int_equal(range.begin + parts[p].offset, slot->offset + parts[p].first);
+                assert_true(range.begin + parts[p].offset + parts[p].count <= range.end);
+                next[parts[p].param] += parts[p].count;
+            }
+        }
+        for (int i = 0; i < blueprint.param_count; i++) {
+            assert_int_equal(next[i], param_elements(&blueprint.params[i]));
+        }
+    }
+    region_finish(&region);
+}
+
+static void an_empty_range_has_no_parts(void **state) {
+    (void)state;
+    struct region region = {0};
+    struct blueprint blueprint;
+    struct unit_table table;
+    struct unit_part parts[4];
+    model_open("gpt2", &region, &blueprint);
+    model_units(&blueprint, (struct unit_options){.world = 1024}, &region, &table);
+    int final = table.unit_count - 1;
+    assert_int_equal(unit_parts(&table, final, (struct unit_range){64, 64}, parts), 0);
+    /* 1,536 elements over 1,024 ranks of 64: most have padding alone. */
+    assert_int_equal(table.units[final].elements, 65536);
+    assert_int_equal(unit_parts(&table, final, unit_shard(&table.units[final], 1024, 23), parts),
+                     1);
+    assert_int_equal(unit_parts(&table, final, unit_shard(&table.units[final], 1024, 24), parts),
+                     0);
+    region_finish(&region);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_hold_every_parameter_once_and_apart),
@@ -209,6 +260,8 @@ int main(void) {
         cmocka_unit_test(shards_are_equal_slots_of_whole_granules),
         cmocka_unit_test(frozen_parameters_form_units_of_their_own),
         cmocka_unit_test(freezing_part_of_a_product_or_everything_is_refused),
+        cmocka_unit_test(parts_of_all_shards_are_every_parameter_once),
+        cmocka_unit_test(an_empty_range_has_no_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
