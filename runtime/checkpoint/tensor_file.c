@@ -186,12 +186,6 @@ enum status tensor_file_fill(const struct tensor_file *file, const char *folder,
     return file_close_synced(fd, path, fault);
 }
 
-enum status tensor_file_write(const struct tensor_file *file, const char *folder,
-                              const struct staging *staging, struct fault *fault) {
-    enum status status = tensor_file_begin(file, folder, fault);
-    return status == OK ? tensor_file_fill(file, folder, staging, fault) : status;
-}
-
 static const char OTHER_RUN[] = "it was saved by a run of another model or precision";
 
 static enum status check_entry(const struct safetensors *found,

@@ -59,10 +59,6 @@ MUST_CHECK enum status tensor_file_begin(const struct tensor_file *file, const c
 MUST_CHECK enum status tensor_file_fill(const struct tensor_file *file, const char *folder,
                                         const struct staging *staging, struct fault *fault);
 
-/* tensor_file_write: both, by a process that holds every tensor. */
-MUST_CHECK enum status tensor_file_write(const struct tensor_file *file, const char *folder,
-                                         const struct staging *staging, struct fault *fault);
-
 /* tensor_file_read: check that `folder`/name holds the file's tensors, then fill this process's
  * pieces, bit for bit; of the data nothing else is read.
  * errors  STATUS_INPUT naming a tensor that is missing, unexpected or of another shape or type */

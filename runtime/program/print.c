@@ -13,7 +13,8 @@ static void send(struct text *line, program_sink *sink, void *context) {
     sink(context, line->bytes, line->length);
 }
 
-void program_print_extents(const struct program *program, program_sink *sink, void *context) {
+/* "extent SPACE OFFSET BYTES FIRST LAST ROLE NAME", in extent order. */
+static void print_extents(const struct program *program, program_sink *sink, void *context) {
     for (int i = 0; i < program->schedule.extent_count; i++) {
         const struct extent *extent = &program->schedule.extents[i];
         char buffer[LINE_BYTES];
@@ -240,7 +241,7 @@ static void hash_line(void *context, const char *line, size_t length) {
 struct hash program_hash(const struct program *program) {
     struct hash_state state;
     hash_begin(&state);
-    program_print_extents(program, hash_line, &state);
+    print_extents(program, hash_line, &state);
     program_print_instructions(program, hash_line, &state);
     return hash_end(&state);
 }
