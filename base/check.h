@@ -1,4 +1,5 @@
-/* check: assertions that stay on in release builds. A failed one is a bug of ours, never of the input. */
+/* check: assertions that stay on in release builds. A failed one is a bug of ours, never of the
+ * input. */
 #ifndef SKEP_BASE_CHECK_H
 #define SKEP_BASE_CHECK_H
 

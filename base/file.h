@@ -1,7 +1,7 @@
 /* file: whole reads and writes, and the atomic publication of files and folders. Nothing here
  * allocates. Interrupted calls are taken up again.
- * errors  STATUS_FIT when a disk, quota or file size limit is exhausted; STATUS_FAILED when anything
- *         else goes wrong in writing */
+ * errors  STATUS_FIT when a disk, quota or file size limit is exhausted; STATUS_FAILED when
+ *         anything else goes wrong in writing */
 #ifndef SKEP_BASE_FILE_H
 #define SKEP_BASE_FILE_H
 
@@ -37,7 +37,8 @@ MUST_CHECK enum status file_sync_folder(const char *path, struct fault *fault);
 MUST_CHECK enum status file_make_folders(const char *path, struct fault *fault);
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
-/* file_join: folder + "/" + name into `out`; an absolute `name` stands alone. ASSERTs the length. */
+/* file_join: folder + "/" + name into `out`; an absolute `name` stands alone.
+ * limits  the whole, with its end, fits `capacity` */
 void file_join(const char *folder, const char *name, char *out, size_t capacity);
 /* file_folder_of: everything before the last '/', or "." . */
 void file_folder_of(const char *path, char *out, size_t capacity);

@@ -86,7 +86,7 @@ uint64_t random_permute(uint64_t key, uint64_t index, uint64_t count) {
     while (((uint64_t)1 << (2 * half_bits)) < count) {
         half_bits++;
     }
-    /* The domain is below four times `count`, so walking out 256 times in a row has chance 2^-106. */
+    /* The domain is below four times `count`: walking out 256 times in a row has chance 2^-106. */
     for (int walk = 0; walk < CYCLE_WALK_MAX; walk++) {
         index = feistel(key, index, half_bits);
         if (index < count) {

@@ -97,14 +97,7 @@ FUNCTION_LINES_MAX = 70
 # path: why it is longer. An entry that is no longer needed is a failure too.
 LONG_FILES = {}
 # path: why its lines are wider.
-WIDE_FILES = {
-    "arena/extent.h": "one comment, to be broken",
-    "base/check.h": "one comment, to be broken",
-    "base/file.h": "one comment, to be broken",
-    "base/random.c": "one comment, to be broken",
-    "kernels/scalars.h": "one comment, to be broken",
-    "runtime/shard/unit.h": "one comment, to be broken",
-}
+WIDE_FILES = {}
 # (path, function): why it is longer.
 LONG_FUNCTIONS = {}
 # (path, function): the bound that ends it.
