@@ -157,6 +157,21 @@ def wait_until(condition, seconds=60.0):
     return None
 
 
+def launched(folder, ranks, arguments=(), env=None):
+    """`skep train` as a launcher of another kind starts it: one process a rank; (code, errors)."""
+    port = str(20000 + os.getpid() % 10000)
+    processes = []
+    for rank in range(ranks):
+        own = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
+               "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        extra = env(rank) if env else {}
+        processes.append(subprocess.Popen(
+            folder.command("train", "run.yaml", *arguments), cwd=folder.path, text=True,
+            env={**os.environ, **own, **extra}, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+    ended = [(process.communicate(timeout=120)[1], process.returncode) for process in processes]
+    return [(code, errors) for errors, code in ended]
+
+
 def tensors_of(path):
     """name -> (dtype, shape, bytes) of a safetensors file."""
     data = pathlib.Path(path).read_bytes()

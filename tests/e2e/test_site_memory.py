@@ -1,10 +1,13 @@
-"""Drawn configurations of a site: every rank uses the plan to the byte, receives what the formulas
-say, and asks the kernel for no memory."""
+"""Memory of a site's ranks: each uses the plan to the byte, receives what the formulas say, holds
+little more, and once sealed asks nobody for memory."""
+import os
 import random
 import shutil
 import unittest
 
-from small_run import GPT2, LLAMA, LONG, SANITIZED, RunTest, main
+from small_run import GPT2, LLAMA, LONG, SANITIZED, RunTest, launched, main
+
+COUNTER = os.environ.get("COUNT_ALLOC", "")
 
 QWEN2 = {**LLAMA, "model_type": "qwen2", "tie_word_embeddings": True}
 QWEN3 = {**LLAMA, "model_type": "qwen3", "head_dim": 16}
@@ -44,6 +47,7 @@ class SiteMemory(RunTest):
         self.assertEqual([rank["rank"] for rank in line["ranks"]], list(range(ranks)))
         for rank in line["ranks"]:
             self.assertEqual(rank["high_water_bytes"], peaks, f"{ranks} ranks, {settings}")
+        self.assertEqual(folder.metrics("start")[0]["plan"], plan["hash"])
         received = {step["received_bytes"] for step in folder.metrics("step")}
         self.assertEqual(received, {plan["volumes"]["total"]}, f"{ranks} ranks, {settings}")
 
@@ -54,6 +58,28 @@ class SiteMemory(RunTest):
             folder = self.folder(config, steps=2)
             self.check_footprint(folder, ranks, settings)
             folder.remove()
+
+    @unittest.skipIf(SANITIZED, "a sanitizer holds memory of its own")
+    def test_a_rank_holds_its_plan_and_little_more(self):
+        config = dict(GPT2, n_embd=480, n_layer=2)
+        folder = self.folder(config, steps=3)
+        self.assert_exit(folder.train("--ranks", 2), 0)
+        line = folder.metrics("memory")[-1]
+        planned = sum(space["planned_bytes"] for space in line["spaces"])
+        for rank in line["ranks"]:
+            # what a rank reads of the other's memory is mapped into it too, and counted twice
+            self.assertLessEqual(rank["process_bytes"], 2 * planned + (16 << 20))
+
+    @unittest.skipIf(not COUNTER, "no counter was built")
+    def test_no_rank_allocates_after_the_seal(self):
+        folder = self.folder(steps=60, eval__every=20, snapshot__every=20)
+        outcomes = launched(folder, 3, ("trace=trace.json",), lambda rank: {
+            "LD_PRELOAD": COUNTER, "COUNT_ALLOC_REPORT": str(folder.path / f"report{rank}")})
+        self.assertEqual([code for code, _ in outcomes], [0, 0, 0], outcomes)
+        for rank in range(3):
+            lines = (folder.path / f"report{rank}").read_text().splitlines()
+            self.assertEqual(lines[0].split()[:2], ["count", "0"], "\n".join(lines))
+        self.assertGreater(int((folder.path / "report0").read_text().split()[3]), 60)
 
     @unittest.skipIf(SANITIZED or shutil.which("strace") is None, "strace is not there")
     def test_the_kernel_is_asked_for_no_memory_by_any_rank(self):

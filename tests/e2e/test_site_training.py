@@ -190,6 +190,34 @@ class SiteTraining(RunTest):
                                           f"strategy.zero={3 - step // 5}"), 0)
         self.assertEqual(whole, folder.state())
 
+    def test_frozen_parameters_stay_and_the_others_train_as_on_one_rank(self):
+        frozen = "model.embed_tokens,model.layers.0.mlp"
+        for dtype in ("f32", "bf16"):
+            folder = self.folder(steps=6, frozen=f'"{frozen}"', precision__params=dtype,
+                                 precision__compute=dtype, **ROWS)
+            self.assert_exit(folder.train("pause_at=1"), 0)
+            before = tensors_of(folder.snapshots()[-1] / "weights.safetensors")
+            self.assert_exit(folder.train(), 0)
+            alone = tensors_of(folder.snapshots()[-1] / "weights.safetensors")
+            losses = [line["loss"] for line in folder.metrics("step")][-5:]
+            moments = tensors_of(folder.snapshots()[-1] / "optimizer.safetensors")
+            for name, tensor in alone.items():
+                stays = name.startswith("model.embed_tokens") or ".layers.0.mlp." in name
+                self.assertEqual(before[name] == tensor, stays, name)
+                self.assertEqual(f"exp_avg.{name}" in moments, not stays, name)
+            for ranks, zero in ((2, 3), (3, 1)):
+                folder.forget()
+                self.assert_exit(folder.train("--ranks", ranks, f"strategy.zero={zero}"), 0)
+                here = tensors_of(folder.snapshots()[-1] / "weights.safetensors")
+                self.assertEqual({name: here[name] for name in before if before[name] ==
+                                  alone[name]},
+                                 {name: before[name] for name in before if before[name] ==
+                                  alone[name]})
+                for expected, line in zip(losses, folder.metrics("step")[1:]):
+                    self.assertLess(abs(line["loss"] - expected),
+                                    (1e-6 if dtype == "f32" else 1e-3) * expected)
+                self.assert_exit(folder.train("--ranks", 2, "steps=7"), 0)
+
     def test_evaluation_counts_every_row_once(self):
         folder = self.folder(steps=2, eval__tokens=0, **ROWS)
         self.trained(folder)
