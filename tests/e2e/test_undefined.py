@@ -12,7 +12,7 @@ valloc pvalloc strdup strndup asprintf vasprintf getline getdelim open_memstream
 fopen64 fdopen freopen fclose fread fwrite fgets fputs puts printf vprintf fprintf vfprintf putchar
 perror opendir fdopendir readdir readdir64 closedir scandir glob glob64 popen system dlopen
 mmap mmap64 munmap mremap brk sbrk qsort qsort_r setenv putenv getaddrinfo pthread_create tmpfile
-region_alloc region_text json_parse yaml_parse""".split())
+region_alloc region_text json_parse yaml_parse thread_start""".split())
 
 BEFORE = "before the seal only: "
 
@@ -25,10 +25,13 @@ ALLOWED = {
     "data.c": {"region_alloc": BEFORE + "data_open", "region_text": BEFORE + "data_open"},
     "fingerprint.c": {"region_alloc": BEFORE + "fingerprint_of"},
     "metrics.c": {"region_alloc": BEFORE + "metrics_start"},
-    "lanes.c": {name: BEFORE + "lanes_init" for name in ("pthread_create", "region_alloc")},
-    "pool.c": {"pthread_create": BEFORE + "pool_init"},
+    "lanes.c": {name: BEFORE + "lanes_init" for name in ("thread_start", "region_alloc")},
+    "pool.c": {"thread_start": BEFORE + "pool_init"},
     "region.c": {name: BEFORE + "block_add asserts it" for name in
                  ("aligned_alloc", "free", "fprintf")},
+    "shm.c": {"region_alloc": BEFORE + "shm_open_communicator and shm_register"},
+    "site.c": {"region_alloc": BEFORE + "site_open"},
+    "site_watch.c": {"thread_start": BEFORE + "site_watch"},
     "snapshot_files.c": {"region_alloc": BEFORE + "planning the files",
                          "region_text": BEFORE + "planning the files"},
     "snapshot_json.c": {name: BEFORE + "snapshot_json_parse" for name in
@@ -43,7 +46,7 @@ ALLOWED = {
 # Objects of these libraries that never run after the seal.
 EARLY = {
     "targets": {"machine.c", "probe.c", "probe_loops.c", "profile.c", "target.c",
-                "embedded_profiles.c", "mapping.c", "port_cpu.c"},
+                "embedded_profiles.c", "mapping.c", "port_cpu.c", "thread.c"},
     "program": {"compile.c", "print.c"},
     "train": {"disk.c", "files.c", "hello.c", "keys.c", "list.c", "parts.c", "prepare.c",
               "remedies.c", "resume.c", "run.c", "run_model.c", "run_print.c", "session.c",
@@ -51,6 +54,8 @@ EARLY = {
     "checkpoint": {"config_text.c", "json_scan.c", "safetensors.c", "safetensors_parse.c",
                    "snapshot_export.c", "snapshot_read.c", "weight_files.c",
                    "weights_load.c"},
+    "transport": {"inproc.c", "launch_children.c", "launch_place.c", "shm_ticket.c",
+                  "site_gather.c", "site_join.c", "site_socket.c"},
     "base": {"json.c", "yaml.c", "yaml_read.c"},
 }
 
