@@ -30,9 +30,10 @@ static void print_heading(const struct session *session) {
     printf("model    %s: %s, %s parameters\n", run->model, session->blueprint.model_type,
            text_count((double)blueprint_elements(&session->blueprint), count));
     printf("target   %s: %s\n", session->target->name, session->target->description);
+    int64_t microbatches = session->program.schedule.options.accumulation;
     printf(
-        "step     %lld tokens: %lld microbatches of %lld x %lld%s, %s, moments %s, recompute %s\n",
-        (long long)run->batch_tokens, (long long)session->program.schedule.options.accumulation,
+        "step     %lld tokens: %lld microbatch%s of %lld x %lld%s, %s, moments %s, recompute %s\n",
+        (long long)run->batch_tokens, (long long)microbatches, microbatches == 1 ? "" : "es",
         (long long)run->microbatch, (long long)run->sequence,
         session->ranks > 1 ? " on each rank" : "", dtype_name((enum dtype)run->compute),
         dtype_name((enum dtype)run->moments), run->recompute);
@@ -81,7 +82,7 @@ static void print_estimate(const struct session *session) {
     for (int bound = 0; bound < BOUND_COUNT; bound++) {
         most = step.seconds_bound[bound] > step.seconds_bound[most] ? (enum bound_by)bound : most;
     }
-    printf("\nestimate %.3g s a step, %.4g tokens/s, %sFLOP; bound by %s (%.0f %% of the time)\n",
+    printf("\nestimate %.3g s a step, %.4g tokens/s, %s FLOPs; bound by %s (%.0f %% of the time)\n",
            step.seconds, (double)session->run.batch_tokens / step.seconds,
            text_count(step.flops, flops), bound_name(most),
            100 * step.seconds_bound[most] / step.seconds);
