@@ -13,8 +13,9 @@
 #include <sys/socket.h>
 
 enum {
-    VISITORS_MAX = 64, /* connections that have not said who they are; the oldest makes room */
-    VISITOR_MS = 5000, /* for them to say it */
+    VISITORS_MAX = 64,    /* connections that have not said who they are; the oldest makes room */
+    VISITOR_MS = 5000,    /* for them to say it */
+    DROPPED_A_LINE = 100, /* dropped connections that are logged together, behind the first */
     ABSENT_NAMED_MAX = 16,
 };
 
@@ -33,8 +34,9 @@ struct meeting {
     struct visitor visitors[VISITORS_MAX];
     int visitor_count;
     struct pollfd *polls; /* the listener, visitors, then two for each peer */
-    int failure;          /* errno when no further connection can be taken */
-    char refused[256];    /* the newest refusal, for the one who wonders where a rank is */
+    int64_t dropped;
+    int failure;       /* errno when no further connection can be taken */
+    char refused[256]; /* the newest refusal, for the one who wonders where a rank is */
 };
 
 static struct wire_answer answer_of(const struct site *site, enum wire_outcome outcome) {
@@ -59,12 +61,26 @@ static void name_stranger(int fd, char name[static 80]) {
     }
 }
 
+/* Whoever knocks without end does not fill the log: the first is named, then every hundredth. */
+static void note_dropped(struct meeting *meeting, int fd, const char *why) {
+    char stranger[80];
+    meeting->dropped++;
+    if (meeting->dropped != 1 && meeting->dropped % DROPPED_A_LINE != 0) {
+        return;
+    }
+    name_stranger(fd, stranger);
+    if (meeting->dropped == 1) {
+        log_line(LOG_WARNING, "rank 0: dropped a connection from %s: %s", stranger, why);
+    } else {
+        log_line(LOG_WARNING, "rank 0: dropped %lld connections so far, now one from %s: %s",
+                 (long long)meeting->dropped, stranger, why);
+    }
+}
+
 static void drop_visitor(struct meeting *meeting, int index, const char *why) {
     struct visitor *visitor = &meeting->visitors[index];
-    char stranger[80];
     if (why != NULL) {
-        name_stranger(visitor->fd, stranger);
-        log_line(LOG_WARNING, "rank 0: dropped a connection from %s: %s", stranger, why);
+        note_dropped(meeting, visitor->fd, why);
         site_close(&visitor->fd);
     }
     meeting->visitor_count--;
