@@ -6,6 +6,7 @@
 #include "runtime/cli/command.h"
 #include "runtime/train/run.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -170,8 +171,21 @@ static int check_output(int code) {
     return 1;
 }
 
+/* Where a standard stream is closed the next file or socket would take its number, and what is
+ * printed would go into it. Opened for reading, a report that goes nowhere is still noticed. */
+static void keep_standard_numbers(void) {
+    int fd = 0;
+    while (fd >= 0 && fd <= STDERR_FILENO) {
+        fd = open("/dev/null", O_RDONLY);
+    }
+    if (fd > STDERR_FILENO) {
+        close(fd);
+    }
+}
+
 int main(int argc, char **argv) {
     int verbosity;
+    keep_standard_numbers();
     argc = take_verbosity(argc, argv, &verbosity);
     log_init(verbosity);
     return check_output(dispatch(argc, argv));
