@@ -235,6 +235,11 @@ static enum status spread(struct site *site, int root, struct wire_verdict *verd
     return give_up(site, &trouble);
 }
 
+/* Of an agreed fault one rank has "file", the others "rank 2: file". */
+static bool says_the_same(const struct fault *a, const struct fault *b) {
+    return a->status == b->status && strcmp(a->reason, b->reason) == 0;
+}
+
 /* The agreed fault: "rank 2: place", with its reason and remedy. */
 static enum status fault_agreed(int rank, const struct fault *found, struct fault *fault) {
     char place[sizeof fault->place];
@@ -265,7 +270,17 @@ enum status site_agree(struct site *site, enum status mine, struct fault *fault)
     }
     struct fault found;
     wire_fault_of(&verdict, &found);
-    return fault_agreed(root, &found, fault);
+    if (says_the_same(&found, &own)) {
+        *fault = own;
+    } else {
+        (void)fault_agreed(root, &found, fault);
+    }
+    site->agreed = *fault;
+    return fault->status;
+}
+
+bool site_has_agreed(const struct site *site, const struct fault *fault) {
+    return fault->status != OK && says_the_same(&site->agreed, fault);
 }
 
 static void close_off(struct site *site, const char *why) {

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/region.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -69,10 +70,14 @@ MUST_CHECK enum status site_exchange(struct site *site, const void *mine, size_t
                                      struct fault *fault);
 
 /* site_agree: the same outcome on every rank: OK when all are OK, else the status of the lowest
- * rank that is not, whose fault every rank receives ("rank 2: place: reason").
+ * rank that is not, whose fault every rank receives ("rank 2: place: reason"). A rank that found
+ * the same by itself keeps its own words, without the rank.
  * mine    this rank's own outcome; *fault is its fault on entry when it is not OK
  * errors  as site_exchange */
 MUST_CHECK enum status site_agree(struct site *site, enum status mine, struct fault *fault);
+
+/* Whether *fault is the newest that site_agree gave every rank: then nobody need be told of it. */
+bool site_has_agreed(const struct site *site, const struct fault *fault);
 
 /* site_fail: tell the others why this rank ends; they report it through `lost` as "rank 1: failed:
  * place: reason". Returns when they know, at most SITE_PARTING_MS later; site_leave may follow.

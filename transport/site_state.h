@@ -50,7 +50,8 @@ struct site {
     uint64_t sequence; /* of exchanges */
     bool broken;       /* no further exchange can succeed, for the reason in `trouble` */
     struct fault trouble;
-    int32_t *statuses; /* [world], of site_agree */
+    int32_t *statuses;   /* [world], of site_agree */
+    struct fault agreed; /* the newest; none yet: its status is OK */
     struct site_watch watch;
 };
 

@@ -135,7 +135,7 @@ int command_comm(int argc, char **argv) {
         comm_report_print(&report, request.json);
     }
     if (status == OK && !ranks.parent) {
-        status = judge(&report, &fault);
+        status = session_agree(&session, judge(&report, &fault), &fault);
     }
     int code = ranks_end(&ranks, status, &fault);
     comm_close(&report.comm);

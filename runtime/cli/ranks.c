@@ -45,8 +45,11 @@ static enum status find_place(const struct ranks_request *request, struct site_p
     return status == OK ? launch_place((int)wanted, place, fault) : status;
 }
 
+/* A fault that says which rank this is needs no rank in front of it. */
 static void print_fault(const struct ranks *ranks, const struct fault *fault) {
-    if (ranks->place.rank <= 0) {
+    char own[32];
+    snprintf(own, sizeof own, "rank %d", ranks->place.rank);
+    if (ranks->place.rank <= 0 || strcmp(fault->place, own) == 0) {
         fault_print(fault, STDERR_FILENO);
         return;
     }
@@ -87,14 +90,16 @@ enum status ranks_begin(const struct ranks_request *request, struct session *ses
     return ranks->place.world > 1 ? join_site(ranks, fault) : OK;
 }
 
-/* Whether the others know what this rank knows: then all are here. Of any other failure they have
- * to be told. */
+/* Whether the others know what this rank knows. If not they are told, and not waited for: they may
+ * sit in a collective. Ranks that are done part together, so that a loss before that is noticed. */
 static bool part(struct ranks *ranks, enum status status, const struct fault *fault) {
     struct fault ignored;
     struct site *site = ranks->session->site;
-    bool together = site_agree(site, OK, &ignored) == OK;
-    if (!together && fault_exit_code(status) != 0) {
+    bool together = fault_exit_code(status) == 0 || site_has_agreed(site, fault);
+    if (!together) {
         site_fail(site, fault);
+    } else {
+        together = site_agree(site, OK, &ignored) == OK;
     }
     site_leave(site);
     return together;

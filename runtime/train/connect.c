@@ -11,21 +11,8 @@ bool session_leads(const struct session *session) {
     return session->site == NULL || site_where(session->site)->rank == 0;
 }
 
-/* What rank 0 says of itself needs no rank in front. */
 enum status session_agree(const struct session *session, enum status mine, struct fault *fault) {
-    if (session->site == NULL) {
-        return mine;
-    }
-    bool leading_fails = mine != OK && session_leads(session);
-    struct fault own = {.status = OK};
-    if (leading_fails) {
-        own = *fault;
-    }
-    enum status agreed = site_agree(session->site, mine, fault);
-    if (leading_fails && agreed == mine) {
-        *fault = own;
-    }
-    return agreed;
+    return session->site == NULL ? mine : site_agree(session->site, mine, fault);
 }
 
 static enum status agree_of(void *context, enum status mine, struct fault *fault) {

@@ -60,10 +60,11 @@ static enum status note_skipped(struct training *training, bool skipped, struct 
     }
     char place[NAME_BYTES];
     snprintf(place, sizeof place, "step %lld", (long long)training->step);
-    return fault_set(fault, STATUS_FAILED, place,
-                     "lower optimizer.lr and start with --fresh, or check data.train",
-                     "the run has diverged: gradients were not finite in %d steps in a row",
-                     SKIPPED_IN_ROW_MAX);
+    (void)fault_set(fault, STATUS_FAILED, place,
+                    "lower optimizer.lr and start with --fresh, or check data.train",
+                    "the run has diverged: gradients were not finite in %d steps in a row",
+                    SKIPPED_IN_ROW_MAX);
+    return session_agree(&training->session, STATUS_FAILED, fault); /* all have counted them */
 }
 
 static enum status take_step(struct training *training, struct fault *fault) {

@@ -116,7 +116,7 @@ static enum status begin_step(struct session *session, const struct step_source 
         return status;
     }
     *valid = step_begin(session, step, own_valid);
-    return *valid > 0 ? OK : no_labels(fault);
+    return *valid > 0 ? OK : session_agree(session, no_labels(fault), fault);
 }
 
 static uint64_t received_bytes(const struct session *session) {
@@ -203,7 +203,7 @@ enum status evaluate_data(struct session *session, const struct step_source *sou
         sum += evaluate_batch(session, own_valid, &valid);
     }
     if (valid == 0) {
-        return no_labels(fault);
+        return session_agree(session, no_labels(fault), fault);
     }
     *result = (struct evaluation_result){.loss = sum / (double)valid, .tokens = valid};
     return OK;

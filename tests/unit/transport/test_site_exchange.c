@@ -110,13 +110,20 @@ static void agree_rounds(const struct site_place *place, struct record *record) 
         EXPECT(agreed == (decides < 0 ? OK : ROUNDS[round].statuses[decides]));
         char where[64];
         char reason[64];
-        snprintf(where, sizeof where, "rank %d: data.train", decides);
+        if (decides == place->rank) {
+            snprintf(where, sizeof where, "data.train"); /* its own words */
+        } else {
+            snprintf(where, sizeof where, "rank %d: data.train", decides);
+        }
         snprintf(reason, sizeof reason, "reason %d", decides);
         if (decides < 0) {
             EXPECT(strcmp(fault.place, "untouched") == 0);
         } else if (place->world > 1) {
             EXPECT(fault.status == agreed && strcmp(fault.place, where) == 0);
             EXPECT(strcmp(fault.reason, reason) == 0 && strcmp(fault.remedy, "remedy") == 0);
+            EXPECT(site_has_agreed(site, &fault));
+            (void)fault_set(&fault, agreed, where, NULL, "another reason");
+            EXPECT(!site_has_agreed(site, &fault));
         } else {
             EXPECT(strcmp(fault.place, "data.train") == 0); /* there is no other rank to name */
         }
@@ -128,6 +135,26 @@ static void agree_rounds(const struct site_place *place, struct record *record) 
 static void the_lowest_rank_that_is_not_ok_decides_for_all(void **state) {
     (void)state;
     run_everywhere(agree_rounds);
+}
+
+/* Every rank finds the same, of which one of them speaks as of another rank. */
+static void agree_alike(const struct site_place *place, struct record *record) {
+    struct region region = {.newest = NULL};
+    struct site *site = open_watched(place, record, &region);
+    struct fault fault;
+    (void)fault_set(&fault, STATUS_INPUT, "rank 2", "remedy", "optimizer.lr is 2, rank 0 has 1");
+    EXPECT(site_agree(site, STATUS_INPUT, &fault) == STATUS_INPUT);
+    EXPECT(strcmp(fault.place, "rank 2") == 0);
+    EXPECT(place->world == 1 || site_has_agreed(site, &fault));
+    EXPECT(site_agree(site, OK, &record->fault) == OK); /* to clean up together */
+    EXPECT(place->world == 1 || site_has_agreed(site, &fault));
+    site_leave(site);
+    EXPECT(record->lost_calls == 0);
+}
+
+static void what_all_ranks_find_is_said_without_a_rank_in_front(void **state) {
+    (void)state;
+    run_everywhere(agree_alike);
 }
 
 /* The last rank makes another exchange than the others. */
@@ -163,6 +190,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rank_receives_all_parts_in_rank_order),
         cmocka_unit_test(the_lowest_rank_that_is_not_ok_decides_for_all),
+        cmocka_unit_test(what_all_ranks_find_is_said_without_a_rank_in_front),
         cmocka_unit_test(an_exchange_unlike_the_others_fails_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
