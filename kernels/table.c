@@ -12,4 +12,6 @@ void kernel_table_init(struct kernel_table *table, enum cpu_level level) {
     embedding_kernels_init(&table->embedding, level);
     head_loss_kernels_init(&table->head_loss, level);
     optimizer_kernels_init(&table->optimizer, level);
+    codec_kernels_init(&table->codec, level);
+    outer_kernels_init(&table->outer, level);
 }

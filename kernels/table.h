@@ -3,12 +3,14 @@
 #define SKEP_KERNELS_TABLE_H
 
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/codec.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/embedding.h"
 #include "kernels/cpu/head_loss.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/norm.h"
 #include "kernels/cpu/optimizer.h"
+#include "kernels/cpu/outer.h"
 #include "kernels/cpu_level.h"
 
 /* No slot is ever empty: each family's init fills plain C first, then lays the variants of stronger
@@ -22,6 +24,8 @@ struct kernel_table {
     struct embedding_kernels embedding;
     struct head_loss_kernels head_loss;
     struct optimizer_kernels optimizer;
+    struct codec_kernels codec;
+    struct outer_kernels outer;
 };
 
 /* kernel_table_init: fill *table with variants that need no more than `level`.

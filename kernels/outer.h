@@ -1,0 +1,55 @@
+/* outer: the arithmetic between two rounds: what a member contributes, and the outer step that all
+ * members take alike.
+ *
+ *   pseudo-gradient   d = outer - inner                       a member's, after its inner steps
+ *   mean              g = sum over members of share x d       in roster order, codec_decode_add
+ *   outer step        v' = momentum x v + g                   Nesterov's, as PyTorch's SGD
+ *                     p' = p - rate x (g + momentum x v')     (nesterov, dampening 0) takes it
+ *
+ * fp32, elementwise; every product, sum and difference rounds once, in the order written; nothing
+ * is fused. So all members hold the same bits, at every ISA level and for any thread count. */
+#ifndef SKEP_KERNELS_OUTER_H
+#define SKEP_KERNELS_OUTER_H
+
+#include "kernels/compute.h"
+
+#include <stdint.h>
+
+/* outer_share: a member's weight: tokens / total in fp64, rounded to fp32. With a total of 0 it is
+ * 0, so that a slice nobody contributed to has a mean of zero. The shares of a roster sum to 1
+ * within one rounding each.
+ * limits  0 <= tokens <= total < 2^53 */
+float outer_share(int64_t tokens, int64_t total);
+
+/* outer_gradient_run: gradient = outer - inner.
+ * shapes    outer, inner, gradient [count], f32
+ * limits    gradient may be outer or inner, and overlaps them no other way
+ * memory    caller owns all
+ * errors    none; infinities and NaN of inner pass on, and codec_encode refuses them */
+void outer_gradient_run(const struct compute *compute, int64_t count, const float *outer,
+                        const float *inner, float *gradient);
+
+struct outer_step_args {
+    int64_t count;
+    float rate;     /* swarm.outer_lr */
+    float momentum; /* swarm.outer_momentum; 0: plain SGD */
+    /* read */
+    const float *params;    /* [count]: p */
+    const float *moments;   /* [count]: v; zeros before the first round */
+    const float *gradients; /* [count]: g, as decoded from the committed bytes */
+    /* written: p' and v' */
+    float *next_params;  /* [count] */
+    float *next_moments; /* [count] */
+};
+
+/* outer_step_run: one outer step, by the formula above.
+ * limits    next_params and next_moments are other buffers than all that is read (a vote: nothing
+ *           is overwritten before the commit), or are params and moments themselves (in place);
+ *           next_params may also be gradients; they overlap no other way
+ * memory    caller owns all
+ * errors    none; finite gradients may still overflow, which every member does alike
+ * accuracy  within 4 roundings of the terms' sizes of fp64
+ * source    Sutskever et al. 2013; Douillard et al. 2023, arXiv:2311.08105 */
+void outer_step_run(const struct compute *compute, const struct outer_step_args *args);
+
+#endif
