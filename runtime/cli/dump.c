@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/tensor_file.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/cli/dump_batch.h"
 #include "runtime/cli/ranks.h"
 #include "runtime/train/batch.h"
 #include "runtime/train/hello.h"
@@ -19,170 +20,33 @@ enum { STAGING_BYTES = 1 << 16 };
 struct dump {
     struct session session;
     struct fault fault;
-    const char *batch_path, *out_path;
+    const char *out_path;
     int64_t steps;
     bool gradients;
-    int64_t rows, time;                /* of the batch */
-    int64_t own_first, own_rows;       /* dealt to this rank */
-    int32_t *ids, *labels, *positions; /* [rows * time], labels already shifted */
+    struct dump_batch batch;
+    int64_t own_first, own_rows; /* of it, dealt to this rank */
+    int64_t own_valid;           /* labels that count */
     float *losses;
     float *logits;
-    int64_t valid, own_valid; /* labels that count: of all rows, of this rank's */
     struct tensor_spec *tensors;
     struct tensor_piece *pieces; /* what of them this rank writes */
     int tensor_count, piece_count;
 };
-
-static enum status read_i32(struct dump *dump, const struct safetensors *file, const char *name,
-                            int64_t count, int32_t *out) {
-    const struct safetensors_entry *entry = safetensors_find(file, name);
-    if (entry->dtype != ST_I32 || entry->elements != count) {
-        return fault_set(&dump->fault, STATUS_INPUT, dump->batch_path, NULL,
-                         "%s: want I32 of %lld elements, have %s of %lld", name, (long long)count,
-                         safetensors_dtype_name(entry->dtype), (long long)entry->elements);
-    }
-    return safetensors_read(file, entry, 0, out, (size_t)count * sizeof(int32_t), &dump->fault);
-}
-
-/* The model's positions bound a document, not a row of several. */
-static enum status find_longest_document(struct dump *dump, const struct safetensors *file) {
-    const struct safetensors_entry *entry = safetensors_find(file, "cu_seqlens");
-    if (entry == NULL) {
-        return OK;
-    }
-    int64_t count = entry->elements;
-    int32_t *ends = region_alloc(&dump->session.region, (size_t)count + 1, sizeof(int32_t));
-    enum status status = read_i32(dump, file, "cu_seqlens", count, ends);
-    for (int64_t d = 0; d + 1 < count && status == OK; d++) {
-        int64_t length = (int64_t)ends[d + 1] - ends[d];
-        int64_t *longest = &dump->session.longest_document;
-        *longest = length > *longest ? length : *longest;
-    }
-    return status;
-}
-
-static enum status find_shape(struct dump *dump, const struct safetensors *file) {
-    const struct safetensors_entry *ids = safetensors_find(file, "input_ids");
-    if (ids == NULL || ids->rank != 2 || ids->elements == 0) {
-        return fault_set(&dump->fault, STATUS_INPUT, dump->batch_path, NULL,
-                         "input_ids: want I32 [rows, tokens], %s",
-                         ids == NULL ? "but there is none" : "have another shape");
-    }
-    dump->rows = ids->shape[0];
-    dump->time = ids->shape[1];
-    return find_longest_document(dump, file);
-}
-
-/* Document d holds tokens [ends[d], ends[d + 1]) of the only row. */
-static enum status read_documents(struct dump *dump, const struct safetensors *file) {
-    const struct safetensors_entry *entry = safetensors_find(file, "cu_seqlens");
-    if (entry == NULL) {
-        return OK;
-    }
-    int64_t count = entry->elements;
-    int32_t *ends = region_alloc(&dump->session.region, (size_t)count + 1, sizeof(int32_t));
-    enum status status = read_i32(dump, file, "cu_seqlens", count, ends);
-    bool good = dump->rows == 1 && count >= 2 && ends[0] == 0 && ends[count - 1] == dump->time;
-    for (int64_t d = 0; d + 1 < count && good; d++) {
-        good = ends[d] < ends[d + 1] && ends[d + 1] <= dump->time;
-        for (int64_t t = ends[d]; good && t < ends[d + 1]; t++) {
-            dump->positions[t] = (int32_t)(t - ends[d]);
-        }
-    }
-    if (status == OK && !good) {
-        return fault_set(&dump->fault, STATUS_INPUT, dump->batch_path, NULL,
-                         "cu_seqlens: want one row, rising from 0 to its %lld tokens",
-                         (long long)dump->time);
-    }
-    return status;
-}
-
-static enum status check_values(struct dump *dump) {
-    int64_t vocab = dump->session.blueprint.vocab;
-    for (int64_t i = 0; i < dump->rows * dump->time; i++) {
-        bool label =
-            dump->labels[i] == LABEL_IGNORED || (dump->labels[i] >= 0 && dump->labels[i] < vocab);
-        if (dump->ids[i] < 0 || dump->ids[i] >= vocab || !label) {
-            return fault_set(&dump->fault, STATUS_INPUT, dump->batch_path, NULL,
-                             "token %lld: id %d or label %d is beyond the vocabulary of %lld",
-                             (long long)i, dump->ids[i], dump->labels[i], (long long)vocab);
-        }
-    }
-    return OK;
-}
-
-/* The file's label t belongs to token t; the kernels want the label that token t must predict. */
-static void shift_labels(struct dump *dump) {
-    for (int64_t row = 0; row < dump->rows; row++) {
-        int32_t *labels = dump->labels + row * dump->time;
-        memmove(labels, labels + 1, (size_t)(dump->time - 1) * sizeof *labels);
-        labels[dump->time - 1] = LABEL_IGNORED;
-    }
-    for (int64_t i = 0; i < dump->rows * dump->time; i++) {
-        dump->valid += dump->labels[i] != LABEL_IGNORED;
-    }
-}
-
-static enum status read_tensors(struct dump *dump, const struct safetensors *file) {
-    struct region *region = &dump->session.region;
-    int64_t tokens = dump->rows * dump->time;
-    dump->ids = region_alloc(region, (size_t)tokens, sizeof(int32_t));
-    dump->labels = region_alloc(region, (size_t)tokens, sizeof(int32_t));
-    dump->positions = region_alloc(region, (size_t)tokens, sizeof(int32_t));
-    for (int64_t i = 0; i < tokens; i++) {
-        dump->positions[i] = (int32_t)(i % dump->time);
-    }
-    bool labelled = safetensors_find(file, "labels") != NULL;
-    enum status status = read_i32(dump, file, "input_ids", tokens, dump->ids);
-    if (status == OK) {
-        status = read_i32(dump, file, labelled ? "labels" : "input_ids", tokens, dump->labels);
-    }
-    if (status == OK) {
-        status = read_documents(dump, file);
-    }
-    if (status == OK) {
-        status = check_values(dump);
-    }
-    if (status == OK) {
-        shift_labels(dump);
-    }
-    return status;
-}
-
-static enum status with_batch(struct dump *dump,
-                              enum status (*use)(struct dump *, const struct safetensors *)) {
-    struct safetensors file;
-    enum status status =
-        safetensors_open(dump->batch_path, &dump->session.region, &file, &dump->fault);
-    if (status == OK) {
-        status = use(dump, &file);
-        safetensors_close(&file);
-    }
-    return status;
-}
-
-static enum status read_batch(struct dump *dump) {
-    enum status status = with_batch(dump, read_tensors);
-    if (status == OK && dump->valid == 0) {
-        status = fault_set(&dump->fault, STATUS_INPUT, dump->batch_path, NULL,
-                           "labels: none of them counts, so there is no loss");
-    }
-    return status;
-}
 
 /* Rows in rank order, as a step deals them; the last ranks may have none. */
 static void place_batch(struct dump *dump) {
     const struct session *session = &dump->session;
     int64_t most = session->run.microbatch;
     int64_t first = most * session->bound.ranks.of[AXIS_WORLD];
-    dump->own_first = first < dump->rows ? first : dump->rows;
-    dump->own_rows = dump->rows - dump->own_first < most ? dump->rows - dump->own_first : most;
+    dump->own_first = first < dump->batch.rows ? first : dump->batch.rows;
+    dump->own_rows =
+        dump->batch.rows - dump->own_first < most ? dump->batch.rows - dump->own_first : most;
     struct token_row batch = batch_row(session, 0);
-    size_t before = (size_t)(dump->own_first * dump->time);
-    size_t tokens = (size_t)(dump->own_rows * dump->time);
-    memcpy(batch.ids, dump->ids + before, tokens * sizeof(int32_t));
-    memcpy(batch.labels, dump->labels + before, tokens * sizeof(int32_t));
-    memcpy(batch.positions, dump->positions + before, tokens * sizeof(int32_t));
+    size_t before = (size_t)(dump->own_first * dump->batch.time);
+    size_t tokens = (size_t)(dump->own_rows * dump->batch.time);
+    memcpy(batch.ids, dump->batch.ids + before, tokens * sizeof(int32_t));
+    memcpy(batch.labels, dump->batch.labels + before, tokens * sizeof(int32_t));
+    memcpy(batch.positions, dump->batch.positions + before, tokens * sizeof(int32_t));
     batch_empty_rows(session, dump->own_rows);
     for (size_t i = 0; i < tokens; i++) {
         dump->own_valid += batch.labels[i] != LABEL_IGNORED;
@@ -225,9 +89,11 @@ static void keep_params(struct dump *dump, const char *prefix, enum param_view v
 
 static void keep_logits(struct dump *dump) {
     struct session *session = &dump->session;
-    int64_t row = dump->time * session->blueprint.vocab;
+    int64_t row = dump->batch.time * session->blueprint.vocab;
     const struct tensor_spec tensor = {
-        .name = "logits", .rank = 3, .shape = {dump->rows, dump->time, session->blueprint.vocab}};
+        .name = "logits",
+        .rank = 3,
+        .shape = {dump->batch.rows, dump->batch.time, session->blueprint.vocab}};
     add_tensor(dump, &tensor);
     if (dump->own_rows > 0) {
         void *logits = program_extent(&session->bound, session->program.schedule.host.logits);
@@ -250,7 +116,8 @@ static void keep_losses(struct dump *dump) {
 
 static float batch_loss(struct dump *dump) {
     int64_t valid = 0;
-    return (float)(evaluate_batch(&dump->session, dump->own_valid, &valid) / (double)dump->valid);
+    return (float)(evaluate_batch(&dump->session, dump->own_valid, &valid) /
+                   (double)dump->batch.valid);
 }
 
 static void run_batch(struct dump *dump) {
@@ -267,7 +134,7 @@ static void run_batch(struct dump *dump) {
     for (int64_t step = 0; step < dump->steps; step++) {
         step_begin(session, step, dump->own_valid);
         program_run(&session->bound, SEGMENT_MICROBATCH);
-        dump->losses[step] = (float)step_finish(session, step, dump->valid).loss;
+        dump->losses[step] = (float)step_finish(session, step, dump->batch.valid).loss;
     }
     if (dump->steps > 0) {
         dump->losses[dump->steps] = batch_loss(dump);
@@ -306,14 +173,14 @@ static enum status write_out(struct dump *dump) {
 
 /* What ranks compare: their batch and what they were asked to do with it. */
 static struct hash batch_hash(const struct dump *dump) {
-    const int64_t asked[] = {dump->rows, dump->time, dump->steps, dump->gradients};
-    size_t bytes = (size_t)(dump->rows * dump->time) * sizeof(int32_t);
+    const int64_t asked[] = {dump->batch.rows, dump->batch.time, dump->steps, dump->gradients};
+    size_t bytes = (size_t)(dump->batch.rows * dump->batch.time) * sizeof(int32_t);
     struct hash_state state;
     hash_begin(&state);
     hash_add(&state, asked, sizeof asked);
-    hash_add(&state, dump->ids, bytes);
-    hash_add(&state, dump->labels, bytes);
-    hash_add(&state, dump->positions, bytes);
+    hash_add(&state, dump->batch.ids, bytes);
+    hash_add(&state, dump->batch.labels, bytes);
+    hash_add(&state, dump->batch.positions, bytes);
     return hash_end(&state);
 }
 
@@ -374,26 +241,33 @@ static enum status check_gradients(struct dump *dump) {
 /* The batch gives the shape that the program must have, so it is read before the settings are
  * checked against the model. */
 static enum status read_all(struct dump *dump, struct arguments *arguments) {
-    enum status status = with_batch(dump, find_shape);
+    struct session *session = &dump->session;
+    struct dump_batch *batch = &dump->batch;
+    enum status status =
+        dump_batch_shape(arguments->positionals[1], &session->region, batch, &dump->fault);
     char shape[3][48];
     if (status != OK) {
         return status;
     }
-    int64_t ranks = dump->session.ranks;
-    snprintf(shape[0], sizeof shape[0], "batch.sequence=%lld", (long long)dump->time);
+    int64_t ranks = session->ranks;
+    session->longest_document = batch->longest_document;
+    snprintf(shape[0], sizeof shape[0], "batch.sequence=%lld", (long long)batch->time);
     snprintf(shape[1], sizeof shape[1], "batch.microbatch=%lld",
-             (long long)((dump->rows + ranks - 1) / ranks));
-    snprintf(shape[2], sizeof shape[2], "batch.tokens=%lld", (long long)(dump->rows * dump->time));
+             (long long)((batch->rows + ranks - 1) / ranks));
+    snprintf(shape[2], sizeof shape[2], "batch.tokens=%lld",
+             (long long)(batch->rows * batch->time));
     ASSERT(arguments->override_count + 3 <= OVERRIDES_MAX);
     for (int i = 0; i < 3; i++) {
         arguments->overrides[arguments->override_count++] = shape[i];
     }
-    status = session_read(&dump->session, arguments->positionals[0], arguments->overrides,
+    status = session_read(session, arguments->positionals[0], arguments->overrides,
                           arguments->override_count, &dump->fault);
     if (status == OK) {
         status = check_gradients(dump);
     }
-    return status == OK ? read_batch(dump) : status;
+    return status == OK
+               ? dump_batch_read(batch, session->blueprint.vocab, &session->region, &dump->fault)
+               : status;
 }
 
 static enum status read_command(struct dump *dump, int argc, char **argv,
@@ -428,7 +302,6 @@ int command_dump(int argc, char **argv) {
         status = ranks_begin(&request, session, &ranks, &dump.fault);
     }
     if (status == OK && !ranks.parent) {
-        dump.batch_path = arguments.positionals[1];
         status = session_agree(session, read_all(&dump, &arguments), &dump.fault);
     }
     if (status == OK && !ranks.parent) {
