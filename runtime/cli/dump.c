@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { STAGING_BYTES = 1 << 16 };
@@ -142,6 +143,14 @@ static void run_batch(struct dump *dump) {
     }
 }
 
+/* Half a file must not pass for a whole one. A device that was named is no such file. */
+static void remove_file(const char *path) {
+    struct stat found;
+    if (lstat(path, &found) == 0 && S_ISREG(found.st_mode)) {
+        unlink(path);
+    }
+}
+
 /* Rank 0 makes the file, each rank fills in what it has. */
 static enum status write_out(struct dump *dump) {
     struct tensor_file file;
@@ -166,7 +175,7 @@ static enum status write_out(struct dump *dump) {
         status = session_agree(session, status, &dump->fault);
     }
     if (status != OK && leads) {
-        unlink(dump->out_path); /* half a file must not pass for a whole one */
+        remove_file(dump->out_path);
     }
     return status;
 }

@@ -182,6 +182,20 @@ def tensors_of(path):
             for name, entry in header.items() if name != "__metadata__"}
 
 
+def raw_safetensors(header, data, length=None):
+    return struct.pack("<Q", len(header) if length is None else length) + header + data
+
+
+def safetensors(tensors):
+    """Bytes of a safetensors file of name -> (dtype, shape, data)."""
+    header, data = {}, b""
+    for name, (dtype, shape, content) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape,
+                        "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    return raw_safetensors(json.dumps(header).encode(), data)
+
+
 def kill_group(process, number=signal.SIGKILL):
     process.send_signal(number)
     return process.wait(timeout=TIMEOUT_S)

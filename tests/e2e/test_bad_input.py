@@ -9,7 +9,8 @@ import subprocess
 import time
 import unittest
 
-from small_run import LLAMA, RunTest, main, tensors_of, wait_until
+from small_run import (LLAMA, RunTest, main, raw_safetensors, safetensors, tensors_of,
+                       wait_until)
 
 MESSAGE = r"^skep: .+: .+"
 
@@ -19,20 +20,6 @@ def tree_of(path):
     return {str(file.relative_to(path)): file.read_bytes()
             for file in sorted(pathlib.Path(path).rglob("*"))
             if file.is_file() and file.name not in ("lock", "run.log")}
-
-
-def safetensors(tensors):
-    """Bytes of a safetensors file of name -> (dtype, shape, data)."""
-    header, data = {}, b""
-    for name, (dtype, shape, content) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": shape,
-                        "data_offsets": [len(data), len(data) + len(content)]}
-        data += content
-    return raw_safetensors(json.dumps(header).encode(), data)
-
-
-def raw_safetensors(header, data, length=None):
-    return struct.pack("<Q", len(header) if length is None else length) + header + data
 
 
 class BadInput(RunTest):
@@ -198,6 +185,18 @@ class BadInput(RunTest):
                                         stderr=subprocess.PIPE, text=True, timeout=60, check=False)
             self.assert_exit(result, 1)
             self.assertIn("standard output", result.stderr)
+
+    def test_a_dump_that_fails_removes_no_device(self):
+        """Half a file is removed; what was there before and is none stays."""
+        folder = self.folder(steps=1)
+        self.assert_exit(folder.train(), 0)
+        ids = {"input_ids": ("I32", [1, 8], struct.pack("<8i", *range(8)))}
+        (folder.path / "batch.safetensors").write_bytes(safetensors(ids))
+        out = folder.path / "out.safetensors"
+        out.symlink_to("/dev/null")
+        self.refused(folder, ["dump", "run/model", "batch.safetensors", "-o", out.name],
+                     out.name, code=1)
+        self.assertTrue(out.is_symlink())
 
     def test_keys(self):
         folder = self.folder()

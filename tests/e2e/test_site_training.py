@@ -1,12 +1,11 @@
 """Ranks of a site: N of them do what one does, and how they share the work changes no bit."""
 import array
 import itertools
-import json
 import math
 import random
 import shutil
 
-from small_run import GPT2, LLAMA, LONG, RunTest, main, tensors_of
+from small_run import GPT2, LLAMA, LONG, RunTest, main, safetensors, tensors_of
 
 STEPS = 20
 TIED = {**LLAMA, "tie_word_embeddings": True}
@@ -43,17 +42,6 @@ def parts_of(name, tensor):
     return [(values, 1e-3 if name.endswith("k_proj.bias") else 1e-5)]
 
 
-def write_tensors(path, tensors):
-    """What tensors_of reads, as a file."""
-    header, content = {}, b""
-    for name, (kind, shape, values) in tensors.items():
-        header[name] = {"dtype": kind, "shape": shape,
-                        "data_offsets": [len(content), len(content) + len(values)]}
-        content += values
-    text = json.dumps(header).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + content)
-
-
 class SiteTraining(RunTest):
     def trained(self, folder, *arguments):
         folder.forget()
@@ -88,7 +76,7 @@ class SiteTraining(RunTest):
             if name.endswith(".bias"):
                 values = array.array("f", (chance.gauss(0, 0.5) for _ in range(len(content) // 4)))
                 tensors[name] = (kind, shape, values.tobytes())
-        write_tensors(folder.path / "model" / "model.safetensors", tensors)
+        (folder.path / "model" / "model.safetensors").write_bytes(safetensors(tensors))
         folder.write_run(init="weights")
 
     def test_any_number_of_ranks_trains_what_one_rank_trains(self):
@@ -232,8 +220,8 @@ class SiteTraining(RunTest):
         self.assert_exit(folder.train("steps=1"), 0)
         rows, time = 5, 16
         ids = array.array("i", ((7 * i * i + 3) % 97 for i in range(rows * time)))
-        write_tensors(folder.path / "batch.safetensors",
-                      {"input_ids": ("I32", [rows, time], ids.tobytes())})
+        (folder.path / "batch.safetensors").write_bytes(
+            safetensors({"input_ids": ("I32", [rows, time], ids.tobytes())}))
         results = {}
         for ranks in (1, 2, 3, 8):
             out = folder.path / f"out{ranks}.safetensors"
