@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 enum { ARGUMENTS_MAX = 512 };
@@ -66,6 +67,7 @@ static void end_lost(void *context, const struct fault *fault) {
 
 static enum status join_site(struct ranks *ranks, struct fault *fault) {
     struct session *session = ranks->session;
+    (void)prctl(PR_SET_NAME, "skep"); /* started by --ranks it would be "exe" */
     if (ranks->place.rank > 0) {
         snprintf(ranks->who, sizeof ranks->who, "rank %d: ", ranks->place.rank);
         log_as(ranks->who);
