@@ -18,6 +18,7 @@ enum {
     VARIABLE_BYTES = 48,   /* the longest: "SKEP_JOB=" and 19 digits */
     FORWARD_MARK = 0x534b, /* with a forwarded signal, to know it from one that others queue */
     EXIT_LOST = 4,
+    NAMED_MAX = 16,
     LOOK_MS = 500, /* between looks at a stopped rank */
     LOOKS_MAX = SITE_SILENT_MS / LOOK_MS,
     STOPPED_GRACE_MS = 1000, /* the others have noticed by then, or have not met yet */
@@ -177,11 +178,6 @@ static void judge(struct children *children, int rank, int status) {
     if (WIFSIGNALED(status)) {
         int number = WTERMSIG(status);
         if (children->killing && number == SIGKILL) {
-            if (children->looks[rank] <= LOOKS_MAX) {
-                log_line(LOG_ERROR,
-                         "skep: rank %d: did not end by itself within %d s, and was killed", rank,
-                         children->grace_ms / 1000);
-            }
             return;
         }
         log_line(LOG_ERROR, "skep: rank %d: killed by signal %d (%s)", rank, number,
@@ -246,6 +242,31 @@ static void look_at_stopped(struct children *children) {
     }
 }
 
+/* One line for all; of a stopped rank it is known already. */
+static void kill_the_rest(struct children *children) {
+    char names[200];
+    struct text text = text_over(names, sizeof names);
+    int count = 0;
+    for (int rank = 0; rank < children->started; rank++) {
+        if (children->pids[rank] != 0 && children->looks[rank] <= LOOKS_MAX) {
+            count++;
+            if (count <= NAMED_MAX) {
+                text_add(&text, "%s%d", count > 1 ? ", " : "", rank);
+            }
+        }
+    }
+    if (count > NAMED_MAX) {
+        text_add(&text, " and %d more", count - NAMED_MAX);
+    }
+    if (count > 0) {
+        log_line(LOG_ERROR, "skep: %s %s: did not end by %s within %d s, and %s killed",
+                 count == 1 ? "rank" : "ranks", names, count == 1 ? "itself" : "themselves",
+                 children->grace_ms / 1000, count == 1 ? "was" : "were");
+    }
+    children->killing = true;
+    signal_all(children, SIGKILL);
+}
+
 /* The next signal, or the time to kill. */
 static void await_signal(struct children *children) {
     siginfo_t signal;
@@ -262,8 +283,7 @@ static void await_signal(struct children *children) {
         forward(children, &signal);
     }
     if (children->kill_ns != 0 && !children->killing && clock_monotonic_ns() >= children->kill_ns) {
-        children->killing = true;
-        signal_all(children, SIGKILL);
+        kill_the_rest(children);
     }
 }
 

@@ -275,16 +275,10 @@ static int absent_ranks(const struct site *site, struct text *names) {
 }
 
 /* All who wait are told the same. */
-static enum status abandon(struct meeting *meeting, int meet_ms, struct fault *fault) {
-    struct site *site = meeting->site;
-    char names[200];
-    struct text text = text_over(names, sizeof names);
-    int absent = absent_ranks(site, &text);
+static void abandon(struct site *site, const char *reason) {
     struct wire_answer answer = answer_of(site, WIRE_ABANDONED);
-    text = text_over(answer.text, sizeof answer.text);
-    text_add(&text, "%s %s of %d did not come within %.3g s%s%s", absent == 1 ? "rank" : "ranks",
-             names, site->place.world, meet_ms / 1000.0,
-             meeting->refused[0] != '\0' ? "; refused: " : "", meeting->refused);
+    struct text text = text_over(answer.text, sizeof answer.text);
+    text_add(&text, "%s", reason);
     for (int i = 0; i < site->peer_count; i++) {
         int fd =
             site->peers[i].health_fd >= 0 ? site->peers[i].health_fd : site->peers[i].exchange_fd;
@@ -293,8 +287,27 @@ static enum status abandon(struct meeting *meeting, int meet_ms, struct fault *f
             (void)shutdown(fd, SHUT_WR);
         }
     }
-    return fault_set(fault, STATUS_FAILED, "site", "start all ranks, within a minute of each other",
-                     "%s", answer.text);
+}
+
+/* Not all are here: nobody comes any more, or no more can be let in. */
+static enum status give_up(const struct meeting *meeting, int meet_ms, struct fault *fault) {
+    struct site *site = meeting->site;
+    char names[200];
+    struct text text = text_over(names, sizeof names);
+    int absent = absent_ranks(site, &text);
+    if (meeting->failure != 0) {
+        (void)fault_set(fault, STATUS_FAILED, "rank 0", "raise the limit of open files (ulimit -n)",
+                        "cannot take the connections of %d ranks: %s", site->place.world,
+                        strerror(meeting->failure));
+    } else {
+        (void)fault_set(fault, STATUS_FAILED, "site",
+                        "start all ranks, within a minute of each other",
+                        "%s %s of %d did not come within %.3g s%s%s",
+                        absent == 1 ? "rank" : "ranks", names, site->place.world, meet_ms / 1000.0,
+                        meeting->refused[0] != '\0' ? "; refused: " : "", meeting->refused);
+    }
+    abandon(site, fault->reason);
+    return STATUS_FAILED;
 }
 
 static void welcome(struct site *site) {
@@ -327,13 +340,8 @@ enum status site_gather(struct site *site, struct region *region, struct fault *
     }
     if (complete) {
         welcome(site);
-    } else if (meeting->failure != 0) {
-        status =
-            fault_set(fault, STATUS_FAILED, "rank 0", "raise the limit of open files (ulimit -n)",
-                      "cannot take the connections of %d ranks: %s", site->place.world,
-                      strerror(meeting->failure));
     } else {
-        status = abandon(meeting, meet_ms, fault);
+        status = give_up(meeting, meet_ms, fault);
     }
     for (int i = meeting->visitor_count - 1; i >= 0; i--) {
         site_close(&meeting->visitors[i].fd);

@@ -1,5 +1,6 @@
 """What ranks say when something is wrong: its reason and the rank that it is about, and once."""
 import os
+import pathlib
 import resource
 import socket
 import subprocess
@@ -88,6 +89,26 @@ class SiteWords(RunTest):
         said = [line for line in result.stderr.splitlines() if "skep:" in line]
         self.assertEqual(len(said), 1, result.stderr)
         self.assertTrue(said[0].startswith("skep: disk/"), said[0])
+
+    def test_too_few_open_files_for_the_ranks_are_told_briefly(self):
+        folder = self.folder(steps=2, batch__tokens=16, batch__microbatch=1)
+        result = folder.train("--ranks", 24, preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_NOFILE, (24, 24)))
+        self.assert_exit(result, 1)
+        said = [line for line in result.stderr.splitlines() if line.startswith("skep:")]
+        self.assertIn("skep: rank 0: cannot take the connections of 24 ranks: Too many open files; "
+                      "raise the limit of open files (ulimit -n)", said)
+        self.assertLessEqual(len(said), 2, result.stderr)
+
+    def test_ranks_bear_the_name_of_the_program(self):
+        folder = self.folder(steps=100000, **ROWS)
+        process = folder.start("--ranks", 2)
+        self.assertTrue(wait_until(folder.metrics, 20))
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        names = [pathlib.Path(f"/proc/{pid}/comm").read_text() for pid in children.split()]
+        process.terminate()
+        process.wait(timeout=20)
+        self.assertEqual(names, ["skep\n"] * 2)
 
     def test_a_closed_stream_is_not_taken_for_a_socket(self):
         folder = self.folder(steps=2, **ROWS)
