@@ -47,6 +47,8 @@ static const struct command_row COMMANDS[] = {
      "look into snapshots; write one as a model folder"},
     {"keys", command_keys, "keys [--identity FILE] [--json]",
      "this machine's identity in swarms; made if there is none"},
+    {"ledger", command_ledger, "ledger FILE [--verify] [--tracker KEY] [--json]",
+     "a swarm's ledger: what it records, and whether it holds together"},
     {"probe", command_probe, "probe [--target T] [--write FILE] [--json]",
      "a profile against this machine"},
 };

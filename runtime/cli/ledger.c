@@ -1,0 +1,176 @@
+/* ledger: `skep ledger FILE [--verify] [--tracker KEY] [--json]`: what a ledger of JSON lines
+ * records; with --verify, whether its chain, signatures and quorums hold. */
+#include "runtime/swarm/ledger.h"
+#include "base/region.h"
+#include "base/text.h"
+#include "runtime/cli/arguments.h"
+#include "runtime/cli/command.h"
+#include "runtime/swarm/ledger_file.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SHOWN_DIGITS = 12 };
+
+static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollback"};
+
+struct ledger_request {
+    const char *path;
+    const char *tracker; /* NULL: its signatures are not looked at */
+    bool verify, json;
+};
+
+struct ledger_report {
+    struct ledger_chain chain;
+    uint64_t kinds[ARRAY_COUNT(KINDS)];
+    uint64_t lines, tokens; /* tokens of committed rounds */
+    struct hash head, root;
+    uint32_t round;
+};
+
+static uint64_t tokens_of(const struct entry *entry) {
+    uint64_t tokens = 0;
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        tokens += entry->members[i].tokens;
+    }
+    return tokens;
+}
+
+static void print_row(const struct entry *entry) {
+    char root[HASH_HEX_BYTES], hash[HASH_HEX_BYTES];
+    printf("%8u  %-8s %7u %10u %14llu  %.*s  %.*s\n", entry->round, KINDS[entry->kind],
+           entry->seat_count, entry->signature_count, (unsigned long long)tokens_of(entry),
+           SHOWN_DIGITS, hash_hex(&entry->root, root), SHOWN_DIGITS, hash_hex(&entry->hash, hash));
+}
+
+static void count(struct ledger_report *report, const struct entry *entry) {
+    report->lines++;
+    report->kinds[entry->kind]++;
+    report->tokens += tokens_of(entry);
+    report->head = entry->hash;
+    report->root = entry->root;
+    report->round = entry->round;
+}
+
+static enum status take(const struct ledger_request *request, const struct ledger_file *file,
+                        struct ledger_report *report, struct fault *fault) {
+    const char *wrong = request->verify ? ledger_append(&report->chain, &file->entry) : NULL;
+    if (wrong != NULL) {
+        return fault_set(fault, STATUS_INPUT, file->place,
+                         "take a ledger of another member, and trust nothing from this line on",
+                         "the entry %s", wrong);
+    }
+    if (!request->json && !request->verify) {
+        print_row(&file->entry);
+    }
+    count(report, &file->entry);
+    return OK;
+}
+
+static enum status read_all(const struct ledger_request *request, struct ledger_file *file,
+                            struct ledger_report *report, struct fault *fault) {
+    bool more = true;
+    enum status status = OK;
+    while (status == OK && more) {
+        status = ledger_file_next(file, &more, fault);
+        if (status == OK && more) {
+            status = take(request, file, report, fault);
+        }
+    }
+    if (status == OK && report->lines == 0) {
+        status = fault_set(fault, STATUS_INPUT, request->path, NULL, "holds no entries");
+    }
+    return status;
+}
+
+static void print_document(const struct ledger_request *request,
+                           const struct ledger_report *report) {
+    char head[HASH_HEX_BYTES], root[HASH_HEX_BYTES];
+    printf("{\"format\": 1, \"verified\": %s, \"tracker_verified\": %s, \"entries\": %llu",
+           request->verify ? "true" : "false",
+           request->verify && request->tracker != NULL ? "true" : "false",
+           (unsigned long long)report->lines);
+    for (size_t i = 0; i < ARRAY_COUNT(KINDS); i++) {
+        printf(", \"%s\": %llu", KINDS[i], (unsigned long long)report->kinds[i]);
+    }
+    printf(", \"round\": %u, \"tokens\": %llu, \"head\": \"%s\", \"root\": \"%s\"}\n",
+           report->round, (unsigned long long)report->tokens, hash_hex(&report->head, head),
+           hash_hex(&report->root, root));
+}
+
+static void print_verified(const struct ledger_request *request,
+                           const struct ledger_report *report) {
+    char head[HASH_HEX_BYTES], root[HASH_HEX_BYTES];
+    printf("%llu entries, %llu commits, %llu aborts: chain, signatures and quorums hold\n",
+           (unsigned long long)report->lines, (unsigned long long)report->kinds[ENTRY_COMMIT],
+           (unsigned long long)report->kinds[ENTRY_ABORT]);
+    printf("head  %s\nroot  %s\n", hash_hex(&report->head, head), hash_hex(&report->root, root));
+    if (request->tracker == NULL) {
+        printf("the tracker's own signatures were not looked at: give its key by --tracker\n");
+    }
+}
+
+static enum status read_key(const char *text, struct ledger_chain *chain, struct fault *fault) {
+    struct public_keys keys;
+    if (text == NULL) {
+        return OK;
+    }
+    const char *wrong = public_keys_read(text, &keys);
+    if (wrong != NULL) {
+        return fault_set(fault, STATUS_USAGE, "--tracker",
+                         "it stands behind the # of the join string", "the key %s", wrong);
+    }
+    chain->has_tracker = true;
+    memcpy(chain->tracker_key, keys.sign, KEY_BYTES);
+    return OK;
+}
+
+static enum status run(const struct ledger_request *request, struct region *region,
+                       struct fault *fault) {
+    struct ledger_report report = {0};
+    struct ledger_file *file = NULL;
+    enum status status = read_key(request->tracker, &report.chain, fault);
+    if (status == OK) {
+        status = ledger_file_open(request->path, region, &file, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    if (!request->json && !request->verify) {
+        printf("%8s  %-8s %7s %10s %14s  %-*s  %s\n", "round", "kind", "members", "signatures",
+               "tokens", SHOWN_DIGITS, "root", "hash");
+    }
+    status = read_all(request, file, &report, fault);
+    ledger_file_close(file);
+    if (status == OK && request->json) {
+        print_document(request, &report);
+    } else if (status == OK && request->verify) {
+        print_verified(request, &report);
+    }
+    return status;
+}
+
+int command_ledger(int argc, char **argv) {
+    struct arguments arguments;
+    struct ledger_request request = {0};
+    struct region region = {0};
+    struct fault fault;
+    const struct flag flags[] = {{"--verify", NULL, &request.verify},
+                                 {"--tracker", &request.tracker, NULL},
+                                 {"--json", NULL, &request.json}};
+    enum status status =
+        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
+    if (status == OK) {
+        status = arguments_only(&arguments, argv[0], &fault);
+    }
+    if (status == OK) {
+        request.path = arguments.positionals[0];
+        status = run(&request, &region, &fault);
+    }
+    if (status != OK) {
+        fault_print(&fault, STDERR_FILENO);
+    }
+    region_finish(&region);
+    return fault_exit_code(status);
+}

@@ -1,0 +1,164 @@
+"""Ledgers made in plain Python, apart from the program: canonical bytes, BLAKE2b, Ed25519, lines.
+
+Standard library only; Ed25519 as RFC 8032 writes it down, slow and for tests only.
+"""
+import base64
+import hashlib
+import json
+import struct
+
+P = 2**255 - 19
+ORDER = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, P - 2, P) % P
+KINDS = ["genesis", "open", "commit", "abort", "rollback"]
+ZERO = bytes(32)
+
+
+def blake(*parts):
+    return hashlib.blake2b(b"".join(parts), digest_size=32).digest()
+
+
+def add(a, b):
+    e, f = (a[1] - a[0]) * (b[1] - b[0]) % P, (a[1] + a[0]) * (b[1] + b[0]) % P
+    g, h = 2 * a[3] * b[3] * D % P, 2 * a[2] * b[2] % P
+    e, f, g, h = f - e, h - g, h + g, f + e
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+
+def times(scalar, point):
+    total = (0, 1, 1, 0)
+    while scalar:
+        if scalar & 1:
+            total = add(total, point)
+        point, scalar = add(point, point), scalar >> 1
+    return total
+
+
+def base_point():
+    y = 4 * pow(5, P - 2, P) % P
+    square = (y * y - 1) * pow(D * y * y + 1, P - 2, P)
+    x = pow(square, (P + 3) // 8, P)
+    if (x * x - square) % P:
+        x = x * pow(2, (P - 1) // 4, P) % P
+    x = P - x if x & 1 else x
+    return x, y, 1, x * y % P
+
+
+BASE = base_point()
+
+
+def packed(point):
+    inverse = pow(point[2], P - 2, P)
+    x, y = point[0] * inverse % P, point[1] * inverse % P
+    return (y | (x & 1) << 255).to_bytes(32, "little")
+
+
+class Signer:
+    """One member's signing key, from a number."""
+
+    def __init__(self, number):
+        digest = hashlib.sha512(blake(b"member", bytes([number]))).digest()
+        self.scalar = int.from_bytes(digest[:32], "little") & (1 << 254) - 8 | 1 << 254
+        self.prefix = digest[32:]
+        self.id = packed(times(self.scalar, BASE))
+
+    def sign(self, entry_hash):
+        context = b"skep ledger entry"
+        message = blake(b"skep signature\0", bytes([len(context)]), context, entry_hash)
+        nonce = number_of(self.prefix, message)
+        point = packed(times(nonce, BASE))
+        challenge = number_of(point, self.id, message)
+        return point + ((nonce + challenge * self.scalar) % ORDER).to_bytes(32, "little")
+
+    def text(self):
+        """The identity's string; the channel's key is all zero here."""
+        keys = bytes([15 << 3 | 1]) + ZERO + self.id
+        keys += blake(b"skep key string\0", keys)[:5]
+        return base64.b32encode(keys).decode().lower()
+
+
+def number_of(*parts):
+    return int.from_bytes(hashlib.sha512(b"".join(parts)).digest(), "little") % ORDER
+
+
+def ranges_bytes(ranges):
+    return struct.pack("<I", len(ranges)) + b"".join(struct.pack("<QQ", *pair) for pair in ranges)
+
+
+def body(line):
+    """The canonical bytes of a line."""
+    kind, members, slices = line["kind"], line.get("members", []), line.get("slices", [])
+    out = struct.pack("<5I", 1, KINDS.index(kind), line["incarnation"], line["round"],
+                      line.get("deadline_ms", 0))
+    out += bytes.fromhex(line["prev"] + line["root"]) + bytes.fromhex(
+        line.get("manifest", ZERO.hex()))
+    out += struct.pack("<Q", line["cursor"]["position"]) + ranges_bytes(line["cursor"]["returned"])
+    out += struct.pack("<I", len(members))
+    for member in members:
+        out += bytes.fromhex(member["id"]) + struct.pack("<I", member["session"])
+        out += ranges_bytes(member["ranges"])
+    for member in members if kind == "commit" else []:
+        out += struct.pack("<QQ", member["tokens"], member["weight"])
+    out += struct.pack("<I", len(slices))
+    for piece in slices:
+        bits = sum(1 << seat for seat in piece["contributors"])
+        out += struct.pack("<QQIIQQ", piece["begin"], piece["end"], piece["owner"], piece["epoch"],
+                           bits, piece["weight"]) + bytes.fromhex(piece["hash"])
+    return out
+
+
+def hash_of(line):
+    return blake(b"skep ledger entry\0", body(line))
+
+
+class Ledger:
+    """A chain that grows; each entry is a dict that becomes a line."""
+
+    def __init__(self, member_count):
+        self.tracker = Signer(100)
+        self.signers = [Signer(number) for number in range(member_count)]
+        self.lines, self.position = [], 0
+        self.root = blake(b"start").hex()
+        self.append("genesis", 0, manifest=blake(b"manifest").hex())
+
+    def append(self, kind, round_number, voters=(), **fields):
+        line = {"kind": kind, "round": round_number, "incarnation": 1, "root": self.root,
+                "prev": self.lines[-1]["hash"] if self.lines else ZERO.hex(),
+                "cursor": {"position": self.position, "returned": []}, **fields}
+        return self.sign(line, voters)
+
+    def sign(self, line, voters=()):
+        digest = hash_of(line)
+        line["hash"] = digest.hex()
+        if line["kind"] == "commit":
+            line["signatures"] = [{"id": self.signers[seat].id.hex(),
+                                   "signature": self.signers[seat].sign(digest).hex()}
+                                  for seat in voters]
+        else:
+            line["signatures"] = [{"signature": self.tracker.sign(digest).hex()}]
+        self.lines.append(line)
+        return line
+
+    def members(self, first, **more):
+        return [{"id": signer.id.hex(), "session": 7 + seat, **more,
+                 "ranges": [[first + 10 * seat, first + 10 * seat + 10]]}
+                for seat, signer in enumerate(self.signers)]
+
+    def round(self, number, voters, end="commit"):
+        first = self.position
+        self.position += 10 * len(self.signers)
+        self.append("open", number, members=self.members(first), deadline_ms=5000)
+        if end != "commit":
+            return self.append(end, number, members=self.members(first))
+        self.root = blake(b"root", bytes([number])).hex()
+        everybody = list(range(len(self.signers)))
+        slices = [{"index": index, "begin": 100 * index, "end": 100 * index + 100,
+                   "owner": index % len(self.signers), "epoch": index,
+                   "contributors": everybody if index else everybody[1:],
+                   "weight": 30 * (len(self.signers) - (index == 0)),
+                   "hash": blake(b"slice", bytes([index])).hex()} for index in range(3)]
+        return self.append("commit", number, voters, slices=slices,
+                           members=self.members(first, tokens=40, weight=30))
+
+    def text(self):
+        return "".join(json.dumps(line) + "\n" for line in self.lines)

@@ -1,0 +1,137 @@
+"""`skep ledger` on ledgers that another implementation made, whole and spoilt in every way."""
+import copy
+import json
+import unittest
+
+from small_ledger import Ledger, Signer, hash_of
+from small_run import RunTest, main, skep
+
+
+def small():
+    ledger = Ledger(3)
+    ledger.round(1, [0, 2])
+    ledger.round(2, [], end="abort")
+    ledger.round(3, [0, 1, 2])
+    return ledger
+
+
+class LedgerTest(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.small = small()
+
+    def setUp(self):
+        self.path = self.folder().path / "ledger.jsonl"
+
+    def ledger(self, text, *flags):
+        self.path.write_text(text)
+        return skep("ledger", str(self.path), *flags)
+
+    def refused(self, lines, number, *words):
+        """--verify names the line, and why."""
+        text = lines if isinstance(lines, str) else "".join(json.dumps(one) + "\n" for one in lines)
+        result = self.ledger(text, "--verify", "--tracker", self.small.tracker.text())
+        self.assert_exit(result, 2)
+        self.assertEqual(result.stdout, "")
+        self.assertRegex(result.stderr, rf"^skep: \S+ledger.jsonl:{number}(:\d+)*: [^\n]+\n$")
+        for word in words:
+            self.assertIn(word, result.stderr)
+
+    def resigned(self, index, voters=(0, 1, 2), **changes):
+        """The ledger up to an entry that is changed, hashed and signed anew."""
+        ledger = copy.deepcopy(self.small)
+        line = {**ledger.lines[index], **changes}
+        ledger.lines = ledger.lines[:index]
+        ledger.sign(line, voters)
+        return ledger.lines
+
+    def test_a_ledger_of_another_implementation_is_verified(self):
+        text = self.small.text()
+        result = self.ledger(text, "--verify")
+        self.assert_exit(result, 0)
+        self.assertIn(self.small.lines[-1]["hash"], result.stdout)
+        self.assertIn("--tracker", result.stdout)
+        found = self.document(self.ledger(text, "--verify", "--json", "--tracker",
+                                          self.small.tracker.text()))
+        self.assertEqual((found["entries"], found["commit"], found["abort"]), (7, 2, 1))
+        self.assertEqual(found["root"], self.small.lines[-1]["root"])
+        self.assertTrue(found["tracker_verified"])
+        self.assertEqual(found["tokens"], 2 * 3 * 40)
+
+    def test_rows_without_verification(self):
+        lines = copy.deepcopy(self.small.lines)
+        lines[3]["round"] = 77
+        result = self.ledger("".join(json.dumps(line) + "\n" for line in lines))
+        self.assert_exit(result, 0)
+        self.assertEqual(len(result.stdout.splitlines()), 8)
+        self.assertIn("77  open", result.stdout)
+
+    def test_every_changed_field_is_found(self):
+        for index, line in enumerate(self.small.lines):
+            for field in ("round", "incarnation", "prev", "hash", "root", "manifest",
+                          "deadline_ms"):
+                if field not in line:
+                    continue
+                lines = copy.deepcopy(self.small.lines)
+                old = lines[index][field]
+                lines[index][field] = old + 1 if isinstance(old, int) else old[:-1] + (
+                    "0" if old[-1] != "0" else "1")
+                self.refused(lines, index + 1)
+        for index, changed in ((1, ("members", 0, "session")), (2, ("members", 1, "tokens")),
+                               (2, ("slices", 2, "epoch")), (2, ("slices", 1, "end"))):
+            lines = copy.deepcopy(self.small.lines)
+            place = lines[index]
+            for key in changed[:-1]:
+                place = place[key]
+            place[changed[-1]] += 1
+            self.refused(lines, index + 1)
+
+    def test_signatures_and_quorums(self):
+        self.refused(self.resigned(2, voters=(1,)), 3, "quorum")
+        self.refused(self.resigned(2, voters=()), 3, "quorum")
+        self.refused(self.resigned(2, voters=(2, 0)), 3, "order")
+        self.refused(self.resigned(2, voters=(1, 1)), 3, "order")
+        lines = self.resigned(2, voters=(0, 1))
+        lines[2]["signatures"][1]["signature"] = lines[2]["signatures"][0]["signature"]
+        self.refused(lines, 3, "not its member's")
+        lines = self.resigned(2, voters=(0, 1))
+        lines[2]["signatures"][1]["id"] = Signer(50).id.hex()
+        self.refused(lines, 3, "roster")
+        lines = copy.deepcopy(self.small.lines)
+        lines[1]["signatures"] = [{"signature": Signer(50).sign(hash_of(lines[1])).hex()}]
+        self.refused(lines, 2, "tracker")
+        lines[1]["signatures"] = []
+        self.refused(lines, 2, "tracker")
+
+    def test_what_does_not_follow(self):
+        lines = self.small.lines
+        self.refused(lines[1:], 1, "genesis")
+        self.refused(lines[:2] + lines[3:], 3, "prev")
+        self.refused(lines[:3] + lines[2:], 4, "prev")
+        self.refused(self.resigned(5, round=2), 6, "over")
+        self.refused(self.resigned(6, round=4), 7, "not open")
+        self.refused(self.resigned(5, incarnation=0), 6, "incarnation")
+        self.refused(self.resigned(5, root="00" * 32), 6, "root")
+        self.refused(self.resigned(6, members=lines[2]["members"]), 7, "roster")
+        slices = copy.deepcopy(lines[6]["slices"])
+        slices[1]["weight"] += 1
+        self.refused(self.resigned(6, slices=slices), 7, "weight")
+        self.refused(self.resigned(6, slices=slices[:1] + slices[2:]), 7)
+
+    def test_what_is_no_ledger(self):
+        text = self.small.text()
+        self.refused(text[:-1], 7, "middle")
+        self.refused(text[:len(text) // 2], text[:len(text) // 2].count("\n") + 1, "middle")
+        self.refused(text + "\n", 8)
+        self.refused("{}\n", 1, "kind")
+        self.refused("x\n", 1)
+        self.refused(json.dumps({**self.small.lines[0], "note": 1}) + "\n", 1, "fields")
+        self.assert_exit(self.ledger(""), 2)
+        self.assertIn("no entries", self.ledger("", "--verify").stderr)
+        self.assert_exit(skep("ledger", str(self.path) + "x"), 2)
+        self.assert_exit(self.ledger(text, "--verify", "--tracker", "x"), 2)
+        self.assert_exit(skep("ledger"), 2)
+
+
+if __name__ == "__main__":
+    main()

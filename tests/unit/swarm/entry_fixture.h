@@ -1,0 +1,26 @@
+/* entry_fixture: entries of a small swarm, signed, for the tests of what keeps them. */
+#ifndef SKEP_TESTS_UNIT_SWARM_ENTRY_FIXTURE_H
+#define SKEP_TESTS_UNIT_SWARM_ENTRY_FIXTURE_H
+
+#include "runtime/swarm/ledger.h"
+
+#include <stdint.h>
+
+struct entry_fixture {
+    uint32_t member_count, slice_count;
+    struct key_pairs tracker;
+    struct key_pairs members[SWARM_MEMBERS_MAX];
+    struct entry_slice *slices; /* slice_count, of the last commit */
+    struct hash head, root;
+    uint64_t position;
+};
+
+/* entry_fixture_init: keys that follow from their seat's number; `slices` are the caller's. */
+void entry_fixture_init(struct entry_fixture *fixture, uint32_t member_count,
+                        struct entry_slice *slices, uint32_t slice_count);
+
+/* entry_fixture_next: entry `index` of a chain: a genesis, then open and commit in turn, signed
+ * by the tracker, or by a quorum. Each gives the next its `prev`. */
+void entry_fixture_next(struct entry_fixture *fixture, uint32_t index, struct entry *entry);
+
+#endif

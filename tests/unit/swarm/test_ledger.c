@@ -1,0 +1,209 @@
+/* test_ledger: the records and lines of entries, and the chain. That bytes and hashes are the ones
+ * documented is tested with ledgers of another implementation (tests/e2e/test_ledger.py). */
+#include "base/random.h"
+#include "entry_fixture.h"
+#include "runtime/swarm/entry_code.h"
+#include "runtime/swarm/ledger_line.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SMALL_RECORD_MAX = 16384, SMALL_LINE_MAX = 32768, MUTATIONS = 50000 };
+
+static struct entry_fixture fixture;
+static struct entry entry, read;
+static struct entry_slice slices[SWARM_SLICES_MAX], read_slices[SWARM_SLICES_MAX];
+
+static void assert_same(void) {
+    assert_int_equal(read.slice_count, entry.slice_count);
+    assert_memory_equal(read_slices, slices, entry.slice_count * sizeof *slices);
+    read.slices = entry.slices;
+    assert_memory_equal(&read, &entry, sizeof entry);
+}
+
+static enum status read_line(const char *line, size_t length) {
+    struct fault fault = {0};
+    enum status status =
+        ledger_line_read(line, length, "ledger:1", read_slices, SWARM_SLICES_MAX, &read, &fault);
+    assert_true(status == OK || (fault.reason[0] != '\0' && fault.place[0] != '\0'));
+    return status;
+}
+
+static void records_and_lines_read_back(void **state) {
+    (void)state;
+    static uint8_t record[SMALL_RECORD_MAX];
+    static char line[SMALL_LINE_MAX];
+    entry_fixture_init(&fixture, 3, slices, 5);
+    for (uint32_t index = 0; index < 5; index++) {
+        entry_fixture_next(&fixture, index, &entry);
+        entry.slices = index == 0 || index % 2 == 1 ? NULL : slices;
+        size_t count = entry_write(&entry, record, sizeof record);
+        assert_int_equal(count, entry_record_bytes(&entry));
+        assert_null(entry_read(record, count, read_slices, 5, &read));
+        assert_same();
+        struct text text = text_over(line, sizeof line);
+        ledger_line_write(&entry, &text);
+        assert_false(text.cut);
+        assert_int_equal(read_line(line, text.length), OK);
+        assert_same();
+    }
+}
+
+static void the_longest_entry_has_room(void **state) {
+    (void)state;
+    uint8_t *record = malloc(ENTRY_RECORD_MAX);
+    char *line = malloc(LEDGER_LINE_MAX);
+    assert_true(record != NULL && line != NULL);
+    entry_fixture_init(&fixture, SWARM_MEMBERS_MAX, slices, SWARM_SLICES_MAX);
+    entry_fixture_next(&fixture, 2, &entry);
+    for (uint32_t i = 0; i < SWARM_MEMBERS_MAX; i++) {
+        entry.seats[i].range_count = SWARM_SEAT_RANGES_MAX;
+        for (uint64_t k = 0; k < SWARM_SEAT_RANGES_MAX; k++) {
+            entry.seats[i].ranges[k] = (struct sample_range){INT64_MAX - 1, INT64_MAX};
+        }
+        entry.signatures[i].seat = i;
+    }
+    for (uint64_t i = 0; i < SWARM_RETURNED_MAX; i++) {
+        uint64_t begin = INT64_MAX / 2 + 2 * i;
+        entry.cursor.returned[i] = (struct sample_range){begin, begin + 1};
+    }
+    entry.cursor.returned_count = SWARM_RETURNED_MAX;
+    entry.cursor.position = INT64_MAX;
+    entry.signature_count = SWARM_MEMBERS_MAX;
+    entry.hash = entry_hash(&entry);
+    assert_null(entry_wrong(&entry));
+    assert_int_equal(entry_write(&entry, record, ENTRY_RECORD_MAX), ENTRY_RECORD_MAX);
+    assert_null(entry_read(record, ENTRY_RECORD_MAX, read_slices, SWARM_SLICES_MAX, &read));
+    assert_same();
+    struct text text = text_over(line, LEDGER_LINE_MAX);
+    ledger_line_write(&entry, &text);
+    assert_false(text.cut);
+    assert_int_equal(read_line(line, text.length), OK);
+    assert_same();
+    free(record);
+    free(line);
+}
+
+static void a_record_that_is_cut_longer_or_changed_is_refused(void **state) {
+    (void)state;
+    static uint8_t record[SMALL_RECORD_MAX];
+    entry_fixture_init(&fixture, 3, slices, 2);
+    entry_fixture_next(&fixture, 2, &entry);
+    size_t count = entry_write(&entry, record, sizeof record);
+    for (size_t cut = 0; cut < count; cut++) {
+        assert_non_null(entry_read(record, cut, read_slices, SWARM_SLICES_MAX, &read));
+    }
+    assert_non_null(entry_read(record, count + 1, read_slices, SWARM_SLICES_MAX, &read));
+    assert_non_null(entry_read(record, count, read_slices, 1, &read));
+    /* The signatures stand behind what the hash covers. */
+    size_t hashed = count - 4 - 2 * ENTRY_SIGNATURE_BYTES;
+    for (size_t bit = 0; bit < 8 * hashed; bit++) {
+        record[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        assert_non_null(entry_read(record, count, read_slices, SWARM_SLICES_MAX, &read));
+        record[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+}
+
+/* One to four bytes changed, removed or doubled. */
+static size_t mutate(uint8_t *bytes, size_t count, uint64_t key, uint64_t turn) {
+    uint32_t words[4];
+    random_block(key, turn, words);
+    for (uint32_t i = 0; i <= words[0] % 4; i++) {
+        size_t at = words[1 + i % 3] * (uint64_t)(i + 1) % count;
+        switch (words[0] >> (8 + 2 * i) & 3) {
+        case 0:
+            memmove(bytes + at, bytes + at + 1, --count - at);
+            break;
+        case 1:
+            memmove(bytes + at + 1, bytes + at, count++ - at);
+            break;
+        default:
+            bytes[at] ^= (uint8_t)(1 << (words[0] >> (20 + i)) % 8);
+        }
+    }
+    return count;
+}
+
+static void mutated_lines_and_records_are_refused_or_entries(void **state) {
+    (void)state;
+    static uint8_t whole[SMALL_LINE_MAX], bytes[SMALL_LINE_MAX];
+    entry_fixture_init(&fixture, 2, slices, 2);
+    for (uint32_t index = 0; index < 3; index++) {
+        entry_fixture_next(&fixture, index, &entry);
+        struct text text = text_over((char *)whole, sizeof whole);
+        ledger_line_write(&entry, &text);
+        for (uint64_t turn = 0; turn < MUTATIONS / 3; turn++) {
+            memcpy(bytes, whole, text.length);
+            size_t count = mutate(bytes, text.length, index, turn);
+            if (read_line((const char *)bytes, count) == OK) {
+                assert_null(entry_wrong(&read));
+            }
+        }
+        size_t length = entry_write(&entry, whole, sizeof whole);
+        for (uint64_t turn = 0; turn < MUTATIONS / 3; turn++) {
+            memcpy(bytes, whole, length);
+            size_t count = mutate(bytes, length, index, turn);
+            if (entry_read(bytes, count, read_slices, SWARM_SLICES_MAX, &read) == NULL) {
+                const struct hash hash = entry_hash(&read);
+                assert_true(hash_equal(&hash, &entry.hash)); /* only signatures can differ */
+            }
+        }
+    }
+}
+
+static void a_chain_takes_its_entries_in_order_only(void **state) {
+    (void)state;
+    struct ledger_chain chain = {.has_tracker = true};
+    entry_fixture_init(&fixture, 3, slices, 2);
+    memcpy(chain.tracker_key, fixture.tracker.public_keys.sign, KEY_BYTES);
+    for (uint32_t index = 0; index < 7; index++) {
+        struct ledger_chain before = chain;
+        entry_fixture_next(&fixture, index, &entry);
+        for (uint32_t i = 0; i < entry.signature_count; i++) {
+            entry.signatures[i].signature.bytes[9] ^= 1;
+            assert_non_null(ledger_append(&chain, &entry));
+            assert_memory_equal(&chain, &before, sizeof chain);
+            entry.signatures[i].signature.bytes[9] ^= 1;
+        }
+        assert_null(ledger_append(&chain, &entry));
+        assert_non_null(ledger_append(&chain, &entry));
+        assert_true(hash_equal(&chain.head, &entry.hash));
+        assert_int_equal(chain.entry_count, index + 1);
+    }
+    assert_int_equal(chain.closed, 3);
+}
+
+static void a_majority_is_needed_whatever_the_roster(void **state) {
+    (void)state;
+    for (uint32_t members = 1; members <= SWARM_MEMBERS_MAX; members += members < 6 ? 1 : 29) {
+        struct ledger_chain chain = {0};
+        entry_fixture_init(&fixture, members, slices, 1);
+        for (uint32_t index = 0; index < 2; index++) {
+            entry_fixture_next(&fixture, index, &entry);
+            assert_null(ledger_append(&chain, &entry));
+        }
+        entry_fixture_next(&fixture, 2, &entry);
+        assert_true(2 * entry.signature_count > members);
+        assert_true(2 * (entry.signature_count - 1) <= members);
+        entry.signature_count--;
+        assert_non_null(strstr(ledger_append(&chain, &entry), "quorum"));
+        entry.signature_count++;
+        assert_null(ledger_append(&chain, &entry));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_and_lines_read_back),
+        cmocka_unit_test(the_longest_entry_has_room),
+        cmocka_unit_test(a_record_that_is_cut_longer_or_changed_is_refused),
+        cmocka_unit_test(mutated_lines_and_records_are_refused_or_entries),
+        cmocka_unit_test(a_chain_takes_its_entries_in_order_only),
+        cmocka_unit_test(a_majority_is_needed_whatever_the_roster),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
