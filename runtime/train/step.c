@@ -1,6 +1,7 @@
 #include "runtime/train/step.h"
 
 #include "runtime/train/batch.h"
+#include "runtime/train/stop.h"
 
 #include <math.h>
 #include <string.h>
@@ -81,6 +82,8 @@ static enum status load_shuffled(struct session *session, const struct step_sour
     return OK;
 }
 
+enum { ROWS_A_LOOK = 1 << 16 }; /* between looks for a wish to stop: some milliseconds */
+
 /* Valid labels of this rank's rows that follow `cursor`: read once more, as the loss of the first
  * microbatch is already divided by them. */
 static enum status count_valid(struct session *session, const struct step_source *source,
@@ -89,6 +92,9 @@ static enum status count_valid(struct session *session, const struct step_source
     int64_t rows = session->run.batch_tokens / session->run.sequence;
     int64_t sum = 0;
     for (int64_t row = 0; row < rows; row++) {
+        if (row % ROWS_A_LOOK == ROWS_A_LOOK - 1 && stop_asked()) {
+            return stopped(fault);
+        }
         int64_t window = data_next(data, source->seed, &cursor);
         int64_t labels = 0;
         enum status status =
@@ -104,12 +110,14 @@ static enum status count_valid(struct session *session, const struct step_source
     return OK;
 }
 
-/* The counting reads files only where there is a separator; there only can it fail. */
+/* The counting reads files only where there is a separator; there only can it fail. In many rows it
+ * can be stopped. */
 static enum status begin_step(struct session *session, const struct step_source *source,
                               int64_t step, int64_t cursor, int64_t *valid, struct fault *fault) {
     int64_t own_valid = 0;
     enum status status = count_valid(session, source, cursor, &own_valid, fault);
-    if (source->data->separator != DATA_NO_SEPARATOR) {
+    bool many = session->run.batch_tokens / session->run.sequence >= ROWS_A_LOOK;
+    if (source->data->separator != DATA_NO_SEPARATOR || many) {
         status = session_agree(session, status, fault);
     }
     if (status != OK) {

@@ -110,6 +110,16 @@ class SiteWords(RunTest):
         process.wait(timeout=20)
         self.assertEqual(names, ["skep\n"] * 2)
 
+    def test_a_step_of_very_many_rows_can_be_stopped(self):
+        folder = self.folder(steps=3, batch__tokens="1e12", batch__microbatch=1)
+        process = folder.start("--ranks", 2)
+        self.assertTrue(wait_until(folder.metrics, 20))
+        process.terminate()
+        try:
+            self.assertEqual(process.wait(timeout=10), 0, folder.log())
+        finally:
+            process.kill()
+
     def test_a_closed_stream_is_not_taken_for_a_socket(self):
         folder = self.folder(steps=2, **ROWS)
         for stream, code in ((1, 1), (2, 0)):
