@@ -100,4 +100,7 @@ static inline uint32_t entry_quorum(uint32_t seat_count) {
     return seat_count / 2 + 1;
 }
 
+/* entry_copy: all of `from`, its slices into the array that `to` has. */
+void entry_copy(struct entry *to, const struct entry *from);
+
 #endif

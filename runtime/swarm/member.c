@@ -1,0 +1,412 @@
+/* member: memory, the round's entries, votes, and what each event lets the member do next. */
+#include "runtime/swarm/member_state.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+static size_t aligned(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+static void *cut(char **memory, size_t count, size_t size) {
+    void *start = *memory;
+    *memory += aligned(count * size);
+    return start;
+}
+
+size_t member_bytes(uint32_t slice_count) {
+    size_t slices = slice_count;
+    return aligned(sizeof(struct member)) + aligned(slices * sizeof(struct hash)) +
+           aligned(slices * sizeof(struct slice_plan)) +
+           aligned(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
+           aligned(slices * sizeof(uint32_t)) + aligned(slices * sizeof(struct slice_report)) +
+           3 * aligned(slices * sizeof(struct entry_slice));
+}
+
+struct member *member_init(void *memory, const struct member_start *start) {
+    ASSERT(start->slice_count > 0 && start->slice_count <= SWARM_SLICES_MAX);
+    size_t slices = start->slice_count;
+    memset(memory, 0, member_bytes(start->slice_count));
+    struct member *member = memory;
+    char *arrays = (char *)memory + aligned(sizeof(*member));
+    member->hashes = cut(&arrays, slices, sizeof(*member->hashes));
+    member->table.slices = cut(&arrays, slices, sizeof(*member->table.slices));
+    member->table.hashes = cut(&arrays, SWARM_MEMBERS_MAX * slices, sizeof(struct hash));
+    member->sent = cut(&arrays, slices, sizeof(*member->sent));
+    member->reports = cut(&arrays, slices, sizeof(*member->reports));
+    member->open.slices = cut(&arrays, slices, sizeof(struct entry_slice));
+    member->proposal.slices = cut(&arrays, slices, sizeof(struct entry_slice));
+    member->commit.slices = cut(&arrays, slices, sizeof(struct entry_slice));
+    member->id = start->id;
+    member->number = start->number;
+    member->slice_count = start->slice_count;
+    member->root = start->root;
+    member->seat = NO_SEAT;
+    member->reports_round = start->stored_round;
+    if (start->stored_round > 0) {
+        memcpy(member->reports, start->stored, slices * sizeof(*member->reports));
+    }
+    return member;
+}
+
+const struct hash *member_root(const struct member *member) {
+    return &member->root;
+}
+
+struct action *member_act(struct actions *actions, enum action_kind kind) {
+    ASSERT(actions->count < actions->capacity);
+    struct action *action = &actions->rows[actions->count++];
+    memset(action, 0, sizeof(*action));
+    action->kind = kind;
+    return action;
+}
+
+void member_say(struct member *member, const struct identity *to, struct message message,
+                struct actions *actions) {
+    struct action *action = member_act(actions, ACTION_SEND);
+    message.session = member->session;
+    message.from = member->id;
+    action->to_tracker = to == NULL;
+    if (to != NULL) {
+        action->to = *to;
+    }
+    action->message = message;
+}
+
+struct action *member_begin(struct member *member, enum action_kind kind, struct actions *actions) {
+    ASSERT(member->job == 0);
+    member->job = ++member->job_newest;
+    member->job_kind = kind;
+    struct action *action = member_act(actions, kind);
+    action->job = member->job;
+    return action;
+}
+
+const struct entry *member_wanted(const struct member *member) {
+    return member->has_commit ? &member->commit : member->has_proposal ? &member->proposal : NULL;
+}
+
+void member_report(struct member *member, struct actions *actions) {
+    struct message message = {.kind = MESSAGE_REPORT,
+                              .number = ++member->report_number,
+                              .round = member->round,
+                              .root = member->root,
+                              .version = member->table.version,
+                              .ask = member->ask,
+                              .reports = member->reports};
+    member_say(member, NULL, message, actions);
+}
+
+static void say_declaration(struct member *member, struct actions *actions) {
+    struct message message = {.kind = MESSAGE_DECLARE,
+                              .round = member->round,
+                              .tokens = member->tokens,
+                              .hashes = member->hashes};
+    member_say(member, NULL, message, actions);
+}
+
+static void say_vote(struct member *member, struct actions *actions) {
+    struct message message = {.kind = MESSAGE_VOTE,
+                              .round = member->round,
+                              .number = member->proposal_number,
+                              .root = member->vote_root,
+                              .hash = member->vote_hash,
+                              .signature = member->vote_signature};
+    member_say(member, NULL, message, actions);
+}
+
+static void tick(struct member *member, struct actions *actions) {
+    if (member->session == 0) {
+        struct message hello = {.kind = MESSAGE_HELLO, .number = member->number};
+        hello.root = member->root;
+        member_say(member, NULL, hello, actions);
+        return;
+    }
+    if (member->is_leaving) {
+        if (member->round == 0) {
+            member_act(actions, ACTION_LEFT);
+        }
+        member_say(member, NULL, (struct message){.kind = MESSAGE_LEAVE}, actions);
+    }
+    if (member->round > 0 && member->has_trained && member->table.version == 0) {
+        say_declaration(member, actions);
+    }
+    if (member->has_vote) {
+        say_vote(member, actions);
+    }
+    member_report(member, actions);
+    member_fetch(member, actions);
+}
+
+/* No round is open any more; what was trained stays with the data plane. */
+static void end_round(struct member *member) {
+    member->round = 0;
+    member->seat = NO_SEAT;
+    member->has_trained = 0;
+    member->table.version = 0;
+    member->has_proposal = 0;
+    member->has_vote = 0;
+    member->job = 0;
+}
+
+static void forget_results(struct member *member, uint32_t round) {
+    member->reports_round = round;
+    memset(member->reports, 0, member->slice_count * sizeof(*member->reports));
+}
+
+static void take_open(struct member *member, const struct entry *entry, struct actions *actions) {
+    if (entry->round <= member->round_seen || !hash_equal(&entry->root, &member->root)) {
+        return;
+    }
+    end_round(member);
+    member->has_commit = 0;
+    member->round_seen = entry->round;
+    member->round = entry->round;
+    entry_copy(&member->open, entry);
+    forget_results(member, entry->round);
+    memset(member->sent, 0, member->slice_count * sizeof(*member->sent));
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        const struct entry_seat *at = &member->open.seats[seat];
+        if (at->session == member->session && memcmp(&at->id, &member->id, sizeof(at->id)) == 0) {
+            member->seat = (int)seat;
+            struct action *train = member_act(actions, ACTION_TRAIN);
+            train->round = entry->round;
+            train->range_count = at->range_count;
+            train->ranges = at->ranges;
+        }
+    }
+}
+
+/* A quorum of distinct seats; the caller has checked each signature. */
+static int has_quorum(const struct entry *entry) {
+    for (uint32_t i = 0; i < entry->signature_count; i++) {
+        uint32_t least = i == 0 ? 0 : entry->signatures[i - 1].seat + 1;
+        if (entry->signatures[i].seat < least || entry->signatures[i].seat >= entry->seat_count) {
+            return 0;
+        }
+    }
+    return entry->signature_count >= entry_quorum(entry->seat_count);
+}
+
+/* Results that are not the entry's are dropped, so that the entry's are fetched. */
+static void want_results(struct member *member, const struct entry *entry) {
+    if (member->reports_round != entry->round) {
+        forget_results(member, entry->round);
+    }
+    for (uint32_t s = 0; s < member->slice_count; s++) {
+        struct slice_report *report = &member->reports[s];
+        report->held = report->held && hash_equal(&report->hash, &entry->slices[s].hash);
+    }
+}
+
+static void take_commit(struct member *member, const struct message *message) {
+    const struct entry *entry = message->entry;
+    if (entry->kind != ENTRY_COMMIT || entry->slice_count != member->slice_count ||
+        entry->round <= member->committed_round || !has_quorum(entry) ||
+        hash_equal(&entry->root, &member->root) ||
+        (member->round == entry->round && !hash_equal(&entry->prev, &member->open.hash)) ||
+        (member->has_commit && entry->round <= member->commit.round)) {
+        return;
+    }
+    member->job = 0;
+    member->has_commit = 1;
+    member->commit_base = message->root;
+    member->is_astray = !hash_equal(&member->commit_base, &member->root);
+    entry_copy(&member->commit, entry);
+    want_results(member, &member->commit);
+}
+
+static void take_entry(struct member *member, const struct message *message,
+                       struct actions *actions) {
+    const struct entry *entry = message->entry;
+    if (entry->kind == ENTRY_OPEN) {
+        take_open(member, entry, actions);
+    } else if (entry->kind == ENTRY_COMMIT) {
+        take_commit(member, message);
+    } else if (entry->kind == ENTRY_ABORT && entry->round == member->round &&
+               hash_equal(&entry->prev, &member->open.hash)) {
+        end_round(member);
+    }
+}
+
+static void take_proposal(struct member *member, const struct message *message) {
+    const struct entry *entry = message->entry;
+    if (message->round != member->round || member->table.version == 0 || member->has_commit ||
+        message->number <= member->proposal_number || entry->slice_count != member->slice_count ||
+        !hash_equal(&entry->prev, &member->open.hash)) {
+        return;
+    }
+    member->job = 0;
+    member->has_vote = 0;
+    member->has_proposal = 1;
+    member->proposal_number = message->number;
+    entry_copy(&member->proposal, entry);
+    want_results(member, &member->proposal);
+}
+
+/* Sessions rise, so an older welcome is one that came late. */
+static void take_welcome(struct member *member, const struct message *message) {
+    if (message->session <= member->session) {
+        return;
+    }
+    if (member->session > 0) {
+        end_round(member);
+    }
+    member->session = message->number == member->number ? message->session : 0;
+}
+
+static void hear_tracker(struct member *member, const struct message *message,
+                         struct actions *actions) {
+    int is_applying =
+        member->job != 0 && (member->job_kind == ACTION_APPLY || member->job_kind == ACTION_ADOPT);
+    if (message->incarnation < member->incarnation || is_applying) {
+        return; /* a tracker of the past; or it says it again when the root stands */
+    }
+    member->incarnation = message->incarnation;
+    if (message->kind == MESSAGE_WELCOME) {
+        take_welcome(member, message);
+        return;
+    }
+    if (message->session != member->session) {
+        return;
+    }
+    if (message->kind == MESSAGE_ENTRY) {
+        take_entry(member, message, actions);
+    } else if (message->kind == MESSAGE_PROPOSE) {
+        take_proposal(member, message);
+    } else if (message->kind == MESSAGE_TABLE) {
+        if (message->round == member->round && message->table->version > member->table.version &&
+            !member->has_commit) {
+            member_take_table(member, message->table, actions);
+        }
+    } else if (message->kind == MESSAGE_ASK && message->ask > member->ask) {
+        member->ask = message->ask;
+        member_report(member, actions);
+    }
+}
+
+static void hear(struct member *member, const struct message *message, struct actions *actions) {
+    switch (message->kind) {
+    case MESSAGE_CONTRIBUTION:
+        member_take_contribution(member, message, actions);
+        break;
+    case MESSAGE_RESULT:
+        member_take_result(member, message, actions);
+        break;
+    case MESSAGE_FETCH_CONTRIBUTION:
+    case MESSAGE_FETCH_RESULT:
+    case MESSAGE_FETCH_STATE:
+        member_serve(member, message, actions);
+        break;
+    case MESSAGE_STATE:
+        if (member->has_commit && member->is_astray && member->job == 0 &&
+            hash_equal(&message->root, &member->commit.root)) {
+            member_begin(member, ACTION_ADOPT, actions);
+        }
+        break;
+    default:
+        hear_tracker(member, message, actions);
+        break;
+    }
+}
+
+static void take_training(struct member *member, const struct event *event,
+                          struct actions *actions) {
+    if (event->round != member->round || member->seat == NO_SEAT || member->has_trained) {
+        return;
+    }
+    member->has_trained = 1;
+    member->tokens = event->tokens;
+    memcpy(member->hashes, event->hashes, member->slice_count * sizeof(*member->hashes));
+    say_declaration(member, actions);
+}
+
+static void take_root(struct member *member, const struct event *event, struct actions *actions) {
+    const struct entry *entry = member_wanted(member);
+    if (!member->has_commit) {
+        member->vote_root = event->root;
+        member->vote_hash = event->hash;
+        member->vote_signature = event->signature;
+        member_begin(member, ACTION_STORE, actions)->entry = entry;
+    } else if (hash_equal(&event->root, &entry->root)) {
+        member_begin(member, ACTION_APPLY, actions)->entry = entry;
+    } else {
+        member->is_astray = 1;
+    }
+}
+
+static void take_applied(struct member *member, const struct hash *root, struct actions *actions) {
+    member->root = *root;
+    member->committed_round = member->commit.round;
+    member->has_commit = 0;
+    end_round(member);
+    member_report(member, actions);
+}
+
+static void end_job(struct member *member, const struct event *event, struct actions *actions) {
+    if (event->job != member->job || member->job == 0) {
+        return; /* of a job that no longer matters */
+    }
+    member->job = 0;
+    switch (event->kind) {
+    case EVENT_SUMMED:
+        member_summed(member, &event->hash, actions);
+        break;
+    case EVENT_ROOTED:
+        take_root(member, event, actions);
+        break;
+    case EVENT_STORED:
+        member->has_vote = 1;
+        say_vote(member, actions);
+        break;
+    default:
+        ASSERT(event->kind == EVENT_APPLIED);
+        take_applied(member, &event->root, actions);
+        break;
+    }
+}
+
+static int holds_all(const struct member *member) {
+    uint32_t held = 0;
+    for (uint32_t s = 0; s < member->slice_count; s++) {
+        held += member->reports[s].held;
+    }
+    return held == member->slice_count;
+}
+
+static void advance(struct member *member, struct actions *actions) {
+    const struct entry *wanted = member_wanted(member);
+    if (member->job != 0) {
+        return;
+    }
+    if (wanted != NULL) {
+        int is_waiting = member->has_commit ? member->is_astray : member->has_vote;
+        if (!is_waiting && holds_all(member)) {
+            member_begin(member, ACTION_ROOT, actions)->entry = wanted;
+        }
+    } else if (member->table.version > 0 && member->seat != NO_SEAT) {
+        member_sum_next(member, actions);
+    }
+}
+
+void member_step(struct member *member, const struct event *event, struct actions *actions) {
+    switch (event->kind) {
+    case EVENT_TICK:
+        tick(member, actions);
+        break;
+    case EVENT_MESSAGE:
+        hear(member, event->message, actions);
+        break;
+    case EVENT_TRAINED:
+        take_training(member, event, actions);
+        break;
+    case EVENT_LEAVE:
+        member->is_leaving = 1;
+        break;
+    default:
+        end_job(member, event, actions);
+        break;
+    }
+    advance(member, actions);
+}

@@ -1,0 +1,170 @@
+/* message: what the machines of tracker and member hear and say: messages, events and actions. */
+#ifndef SKEP_SWARM_MESSAGE_H
+#define SKEP_SWARM_MESSAGE_H
+
+#include "runtime/swarm/entry.h"
+
+/* Who owns a slice, in which epoch, and whose contributions its owner still waits for. */
+struct slice_plan {
+    uint32_t owner; /* seat */
+    uint32_t epoch;
+    uint64_t expected; /* seats */
+};
+
+/* What the tracker fixed for a round's exchange. */
+struct round_table {
+    uint32_t round;
+    uint32_t version;  /* rises with every change; 0: none yet */
+    uint64_t declared; /* seats whose declaration counts */
+    struct entry_member members[SWARM_MEMBERS_MAX];
+    struct slice_plan *slices; /* [slice_count] */
+    struct hash *hashes;       /* [SWARM_MEMBERS_MAX * slice_count]: declared, seat by seat */
+};
+
+/* A member's standing in one slice. */
+struct slice_report {
+    uint32_t epoch;
+    uint32_t held;         /* 1: holds a complete result of this epoch */
+    uint64_t received;     /* as the owner: contributions at hand */
+    uint64_t contributors; /* of the result held */
+    struct hash hash;      /* of the result held */
+};
+
+/* Every message repeats what its sender stands for, so a lost one is made good by the next, and a
+ * repeated one changes nothing. Fields that a kind does not name are zero. */
+enum message_kind {
+    MESSAGE_HELLO,   /* member: no session yet; root; number: the start's own, to match WELCOME */
+    MESSAGE_REPORT,  /* member: session, number (rising), round, root, version, ask, reports */
+    MESSAGE_DECLARE, /* member: session, round, tokens, hashes */
+    MESSAGE_VOTE,    /* member: session, round, number, root, hash, signature */
+    MESSAGE_LEAVE,   /* member: session; wants no further round */
+    MESSAGE_WELCOME, /* tracker: session, number of the start that has it */
+    MESSAGE_ENTRY,   /* tracker: entry; for a commit also root, which it starts from */
+    MESSAGE_TABLE,   /* tracker: round, table */
+    MESSAGE_ASK,     /* tracker: round, ask: say what you hold now */
+    MESSAGE_PROPOSE, /* tracker: round, number, entry without root, hash and signatures */
+    MESSAGE_CONTRIBUTION, /* member to owner: round, slice, epoch, hash; bytes follow */
+    MESSAGE_RESULT,       /* member to member: the same, and contributors; bytes follow. Dropped by
+                                   the caller unless round, slice, epoch, contributors and hash are
+                                   signed by the slice's owner, whoever sends it */
+    MESSAGE_FETCH_CONTRIBUTION, /* owner to contributor: round, slice, epoch */
+    MESSAGE_FETCH_RESULT,       /* member to member: round, slice, epoch; hash or zero for any */
+    MESSAGE_FETCH_STATE,        /* member to member: root */
+    MESSAGE_STATE,              /* member to member: root; bytes follow */
+};
+
+struct message {
+    enum message_kind kind;
+    struct identity from;
+    uint32_t incarnation; /* of the tracker, on what it says */
+    uint32_t session;
+    uint32_t round;
+    uint32_t slice;
+    uint32_t epoch;
+    uint32_t version;
+    uint32_t ask;
+    uint64_t number;
+    uint64_t tokens;
+    uint64_t contributors;
+    struct hash root;
+    struct hash hash; /* of bytes that follow, the transport computed it from them */
+    struct signature signature;
+    const struct entry *entry;
+    const struct round_table *table;
+    const struct slice_report *reports; /* [slice_count] */
+    const struct hash *hashes;          /* [slice_count] */
+};
+
+/* All that the tracker promises. It is durable before anything of it is sent. */
+struct tracker_record {
+    uint32_t incarnation;
+    uint32_t session_next;
+    uint32_t member_count;
+    struct {
+        struct identity id;
+        uint32_t session;
+    } members[SWARM_MEMBERS_MAX];
+    struct entry head;   /* the newest entry of any kind */
+    struct entry commit; /* the newest commit or genesis */
+    struct hash base;    /* the root that `commit` started from */
+    struct round_table table;
+};
+
+enum written {
+    WRITTEN,
+    WRITE_FAILED, /* nothing of it is durable: a full disk */
+    WRITE_FENCED, /* a tracker of a higher incarnation has written */
+};
+
+enum event_kind {
+    EVENT_TICK,    /* a heartbeat's time has passed, and no message that had arrived is left */
+    EVENT_MESSAGE, /* authenticated, bounded, its signatures valid: message */
+    EVENT_WRITTEN, /* tracker, ends ACTION_WRITE: written; hash and signature of its entry */
+    EVENT_TRAINED, /* member, ends ACTION_TRAIN: round, tokens, hashes [slice_count] */
+    EVENT_SUMMED,  /* member, ends ACTION_SUM: job, hash of the encoded result */
+    EVENT_ROOTED,  /* member, ends ACTION_ROOT: job, root, hash and signature of the entry */
+    EVENT_STORED,  /* member, ends ACTION_STORE: job */
+    EVENT_APPLIED, /* member, ends ACTION_APPLY or ACTION_ADOPT: job, root that now stands */
+    EVENT_LEAVE,   /* member: the owner wants the machine back */
+};
+
+struct event {
+    enum event_kind kind;
+    enum written written;
+    uint32_t round;
+    uint32_t job;
+    uint64_t tokens;
+    struct hash root;
+    struct hash hash;
+    struct signature signature;
+    const struct message *message;
+    const struct hash *hashes;
+};
+
+enum action_kind {
+    ACTION_SEND,  /* message to `to` (the tracker if `to_tracker`); bytes of its slice or state by
+                     hash follow where the kind has them; dropped if they are not at hand */
+    ACTION_WRITE, /* record, and append `entry` to the ledger if not NULL, in one transaction */
+    ACTION_KEEP,  /* the bytes that came with the message being handled */
+    ACTION_TRAIN, /* on `ranges` from the outer state, encode the contribution to every slice;
+                     ranges trained before and still there count, others' work is dropped. A new
+                     TRAIN or an APPLY ends one under way, which then gives no event */
+    ACTION_SUM,   /* slice, epoch: contributors' kept bytes in ascending seats, weights of table;
+                     entry is the round's OPEN */
+    ACTION_ROOT,  /* entry: the root after its results, overwriting nothing; sign the entry */
+    ACTION_STORE, /* entry: its results, kept, are made durable */
+    ACTION_APPLY, /* entry: make its results the outer state, durably; inner weights follow it */
+    ACTION_ADOPT, /* the state that came with the message being handled, durably */
+    ACTION_LEFT,  /* member: no further round names it */
+};
+
+struct action {
+    enum action_kind kind;
+    int to_tracker;
+    struct identity to;
+    uint32_t job;
+    uint32_t round;
+    uint32_t slice;
+    uint32_t epoch;
+    uint64_t contributors;
+    struct message message;
+    const struct entry *entry;
+    const struct round_table *table;
+    const struct tracker_record *record;
+    uint32_t range_count;
+    const struct sample_range *ranges;
+};
+
+/* The caller's array for one call's actions. What an action points to lives until the next call. */
+struct actions {
+    struct action *rows;
+    uint32_t count;
+    uint32_t capacity; /* at least actions_max(slice_count) */
+};
+
+/* actions_max: the most actions that one event causes in either machine. */
+static inline uint32_t actions_max(uint32_t slice_count) {
+    return 4 * SWARM_MEMBERS_MAX + SWARM_MEMBERS_MAX * slice_count + 8;
+}
+
+#endif

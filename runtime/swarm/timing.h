@@ -1,0 +1,35 @@
+/* timing: every deadline of the swarm, derived from what was measured, by one table. */
+#ifndef SKEP_SWARM_TIMING_H
+#define SKEP_SWARM_TIMING_H
+
+#include "runtime/swarm/limits.h"
+
+#include <stdint.h>
+
+/* A member's own medians. */
+struct timing_measured {
+    uint32_t step_ms;       /* one inner step */
+    uint32_t transfer_ms;   /* its part of an exchange, the last one's */
+    uint32_t round_trip_ms; /* to the tracker */
+};
+
+struct swarm_timing {
+    uint32_t heartbeat_ms; /* between two reports, and between two sends of the same message */
+    uint32_t silence_ms;   /* a member not heard for this long is suspected */
+    uint32_t train_ms;     /* from OPEN to the last declaration */
+    uint32_t exchange_ms;  /* without any progress of an exchange */
+    uint32_t round_ms;     /* a round that is older ends by ABORT */
+};
+
+/* timing_derive: each deadline is the 0.9 quantile over the members' medians times a factor, within
+ * a floor and a ceiling:
+ *   heartbeat  1 x round trip            100 ms ..   2 s
+ *   silence    4 x round trip + 4 x heartbeat    500 ms ..  10 s
+ *   train      2 x step x steps          500 ms ..   6 h
+ *   exchange   3 x transfer + 4 x round trip   1000 ms ..   1 h
+ *   round      train + 10 x exchange
+ * limits  0 < count <= SWARM_MEMBERS_MAX */
+struct swarm_timing timing_derive(const struct timing_measured *members, uint32_t count,
+                                  uint32_t steps);
+
+#endif

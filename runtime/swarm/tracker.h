@@ -1,0 +1,38 @@
+/* tracker: the tracker's pure state machine: admits members, runs rounds, keeps the record. */
+#ifndef SKEP_SWARM_TRACKER_H
+#define SKEP_SWARM_TRACKER_H
+
+#include "runtime/swarm/message.h"
+#include "runtime/swarm/timing.h"
+
+#include <stddef.h>
+
+struct tracker;
+
+struct tracker_settings {
+    uint32_t slice_count; /* 1 .. SWARM_SLICES_MAX */
+    uint64_t parameter_count;
+    uint64_t seat_samples;    /* new ones given to a seat a round */
+    uint64_t sample_tokens;   /* a member's tokens are at most its samples times this */
+    uint32_t members_min;     /* no round before that many are ready */
+    uint32_t shrink_after_ms; /* below a quorum for so long: ABORT; 0: never */
+    struct swarm_timing timing;
+};
+
+/* tracker_bytes: memory of a tracker, 64-byte aligned by the caller. */
+size_t tracker_bytes(const struct tracker_settings *settings);
+
+/* tracker_init: a tracker in `memory`, from what is durable.
+ * limits  record->incarnation has been raised, and the raised one is durable; its head and commit
+ *         are genesis in a new swarm; the table's arrays are read, not kept
+ * memory  tracker_bytes(settings) of the caller's; never allocates */
+struct tracker *tracker_init(void *memory, const struct tracker_settings *settings,
+                             const struct tracker_record *record, int64_t now_ms);
+
+/* tracker_step: take one event and give the actions it causes.
+ * limits  EVENT_TICK every heartbeat; while an ACTION_WRITE is out, nothing new is promised
+ * memory  actions point into the tracker */
+void tracker_step(struct tracker *tracker, const struct event *event, int64_t now_ms,
+                  struct actions *actions);
+
+#endif

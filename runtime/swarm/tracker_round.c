@@ -1,0 +1,230 @@
+/* tracker_round: when a round opens, gets its table, commits or aborts, and the entries of that. */
+#include "runtime/swarm/cursor.h"
+#include "runtime/swarm/tracker_state.h"
+
+#include <string.h>
+
+static uint32_t count_of(uint64_t seats) {
+    return (uint32_t)__builtin_popcountll(seats);
+}
+
+/* The next entry, with what every kind carries on from the head. */
+static struct entry *begin_entry(struct tracker *tracker, enum entry_kind kind) {
+    tracker_copy_record(&tracker->next, &tracker->record, tracker->settings.slice_count);
+    struct entry *entry = &tracker->next.head;
+    entry->kind = kind;
+    entry->incarnation = tracker->record.incarnation;
+    entry->prev = tracker->record.head.hash;
+    entry->root = tracker->record.commit.root;
+    memset(&entry->hash, 0, sizeof(entry->hash));
+    memset(&entry->manifest, 0, sizeof(entry->manifest));
+    memset(entry->members, 0, sizeof(entry->members));
+    memset(entry->signatures, 0, sizeof(entry->signatures));
+    entry->signature_count = 0;
+    entry->slice_count = 0;
+    entry->deadline_ms = 0;
+    return entry;
+}
+
+static int is_ready(const struct tracker *tracker, uint32_t row) {
+    const struct tracker_member *member = &tracker->members[row];
+    return !member->silent && !member->leaving &&
+           hash_equal(&member->root, &tracker->record.commit.root);
+}
+
+/* After ABORT a seat gets its ranges of then again, for the work on them is kept. */
+static void give_ranges(const struct tracker *tracker, struct entry_seat *seat,
+                        struct data_cursor *cursor) {
+    const struct entry *head = &tracker->record.head;
+    for (uint32_t old = 0; head->kind == ENTRY_ABORT && old < head->seat_count; old++) {
+        const struct entry_seat *kept = &head->seats[old];
+        if (kept->session != seat->session) {
+            continue;
+        }
+        for (uint32_t i = 0; i < kept->range_count; i++) {
+            if (cursor_take_back(cursor, kept->ranges[i])) {
+                seat->ranges[seat->range_count++] = kept->ranges[i];
+            }
+        }
+    }
+}
+
+static void open_round(struct tracker *tracker, struct actions *actions) {
+    struct entry *entry = begin_entry(tracker, ENTRY_OPEN);
+    const struct tracker_record *record = &tracker->record;
+    entry->round = record->head.round + 1;
+    entry->deadline_ms = tracker->settings.timing.train_ms;
+    entry->seat_count = 0;
+    memset(entry->seats, 0, sizeof(entry->seats));
+    for (uint32_t row = 0; row < record->member_count; row++) {
+        if (is_ready(tracker, row)) {
+            struct entry_seat *seat = &entry->seats[entry->seat_count++];
+            seat->id = record->members[row].id;
+            seat->session = record->members[row].session;
+            give_ranges(tracker, seat, &entry->cursor);
+        }
+    }
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        struct entry_seat *seat = &entry->seats[i];
+        if (seat->range_count < SWARM_SEAT_RANGES_MAX) {
+            seat->ranges[seat->range_count++] =
+                cursor_take(&entry->cursor, tracker->settings.seat_samples);
+        }
+    }
+    tracker->next.table.round = entry->round;
+    tracker->next.table.version = 0;
+    tracker_write(tracker, 1, actions);
+}
+
+static void advance_ready(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+    const struct tracker_settings *settings = &tracker->settings;
+    const struct entry *head = &tracker->record.head;
+    uint32_t ready = 0;
+    uint32_t awaited = 0;
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        const struct tracker_member *member = &tracker->members[row];
+        ready += (uint32_t)is_ready(tracker, row);
+        awaited += !member->silent && !member->leaving && !is_ready(tracker, row);
+    }
+    int64_t waited_ms = now_ms - tracker->stage_ms;
+    int is_shrunk = settings->shrink_after_ms > 0 && waited_ms >= settings->shrink_after_ms;
+    int has_quorum = head->seat_count == 0 || ready >= entry_quorum(head->seat_count);
+    int is_settled = waited_ms >= settings->timing.heartbeat_ms &&
+                     (awaited == 0 || waited_ms >= settings->timing.exchange_ms);
+    if (ready > 0 && ready >= settings->members_min && is_settled && (has_quorum || is_shrunk)) {
+        open_round(tracker, actions);
+    }
+}
+
+static void return_ranges(struct entry *entry, uint64_t used) {
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        const struct entry_seat *seat = &entry->seats[i];
+        for (uint32_t r = 0; (used >> i & 1) == 0 && r < seat->range_count; r++) {
+            cursor_return(&entry->cursor, seat->ranges[r]);
+        }
+    }
+}
+
+static void abort_round(struct tracker *tracker, struct actions *actions) {
+    return_ranges(begin_entry(tracker, ENTRY_ABORT), 0);
+    tracker_write(tracker, 1, actions);
+}
+
+/* Seats whose votes equal the given row's. */
+static uint64_t equal_votes(const struct tracker *tracker, int row) {
+    uint64_t equal = 0;
+    const struct tracker_member *model = &tracker->members[row];
+    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
+        int other = tracker_row_of_seat(tracker, seat);
+        if (other != NO_SEAT && tracker->members[other].has_voted &&
+            hash_equal(&tracker->members[other].vote_hash, &model->vote_hash) &&
+            hash_equal(&tracker->members[other].vote_root, &model->vote_root)) {
+            equal |= UINT64_C(1) << seat;
+        }
+    }
+    return equal;
+}
+
+static void commit_round(struct tracker *tracker, int row, uint64_t votes,
+                         struct actions *actions) {
+    struct entry *entry = begin_entry(tracker, ENTRY_COMMIT);
+    entry_copy(entry, &tracker->proposal);
+    entry->root = tracker->members[row].vote_root;
+    entry->hash = tracker->members[row].vote_hash;
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        if ((votes >> seat & 1) != 0) {
+            struct entry_signature *signature = &entry->signatures[entry->signature_count++];
+            signature->seat = seat;
+            signature->signature =
+                tracker->members[tracker_row_of_seat(tracker, seat)].vote_signature;
+        }
+    }
+    tracker_write(tracker, 1, actions);
+}
+
+static void advance_vote(struct tracker *tracker, struct actions *actions) {
+    uint32_t seat_count = tracker->record.head.seat_count;
+    for (uint32_t seat = 0; seat < seat_count; seat++) {
+        int row = tracker_row_of_seat(tracker, seat);
+        if (row == NO_SEAT || !tracker->members[row].has_voted) {
+            continue;
+        }
+        uint64_t votes = equal_votes(tracker, row);
+        if (count_of(votes) >= entry_quorum(seat_count)) {
+            commit_round(tracker, row, votes, actions);
+            return;
+        }
+    }
+}
+
+void tracker_propose(struct tracker *tracker) {
+    struct entry *proposal = &tracker->proposal;
+    uint64_t used = 0;
+    for (uint32_t s = 0; s < proposal->slice_count; s++) {
+        used |= proposal->slices[s].contributors;
+    }
+    const struct entry *head = &tracker->record.head;
+    proposal->kind = ENTRY_COMMIT;
+    proposal->incarnation = tracker->record.incarnation;
+    proposal->round = head->round;
+    proposal->prev = head->hash;
+    proposal->cursor = head->cursor;
+    proposal->seat_count = head->seat_count;
+    memcpy(proposal->seats, head->seats, sizeof(head->seats));
+    memcpy(proposal->members, tracker->record.table.members, sizeof(proposal->members));
+    return_ranges(proposal, used);
+    tracker->proposal_number += 1;
+    for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
+        tracker->members[row].has_voted = 0;
+    }
+}
+
+static void advance_train(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+    const struct swarm_timing *timing = &tracker->settings.timing;
+    uint64_t live = tracker_live_seats(tracker);
+    uint64_t declared = 0;
+    uint32_t seat_count = tracker->record.head.seat_count;
+    for (uint32_t seat = 0; seat < seat_count; seat++) {
+        int row = tracker_row_of_seat(tracker, seat);
+        if ((live >> seat & 1) != 0 && tracker->members[row].has_declared) {
+            declared |= UINT64_C(1) << seat;
+        }
+    }
+    int is_late = now_ms - tracker->round_ms >= (int64_t)timing->train_ms + timing->silence_ms;
+    if ((declared == live || is_late) && count_of(declared) >= entry_quorum(seat_count)) {
+        tracker_table(tracker, actions);
+    }
+}
+
+/* A round ends without a result when no quorum came back in time, or when it is too old. */
+static int is_hopeless(struct tracker *tracker, int64_t now_ms) {
+    const struct tracker_settings *settings = &tracker->settings;
+    uint32_t live = count_of(tracker_live_seats(tracker));
+    if (live >= entry_quorum(tracker->record.head.seat_count)) {
+        tracker->quorum_ms = now_ms;
+        return now_ms - tracker->round_ms >= settings->timing.round_ms;
+    }
+    return settings->shrink_after_ms > 0 &&
+           now_ms - tracker->quorum_ms >= settings->shrink_after_ms;
+}
+
+void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+    if (tracker->stage == STAGE_READY) {
+        advance_ready(tracker, now_ms, actions);
+        return;
+    }
+    if (is_hopeless(tracker, now_ms)) {
+        abort_round(tracker, actions);
+        return;
+    }
+    if (tracker->stage == STAGE_TRAIN) {
+        advance_train(tracker, now_ms, actions);
+        return;
+    }
+    if (tracker->stage == STAGE_VOTE) {
+        advance_vote(tracker, actions);
+    }
+    if (!tracker->is_writing) {
+        tracker_exchange(tracker, now_ms, actions);
+    }
+}
