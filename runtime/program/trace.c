@@ -38,13 +38,6 @@ void trace_add(struct trace *trace, enum lane lane, const struct trace_record *r
     into->records[into->count++] = *record;
 }
 
-void trace_clear(struct trace *trace) {
-    for (int lane = 0; lane < LANE_COUNT; lane++) {
-        trace->lanes[lane].count = 0;
-        trace->lanes[lane].dropped = 0;
-    }
-}
-
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }

@@ -39,9 +39,6 @@ void trace_init(struct trace *trace, const struct schedule *schedule, int64_t st
 /* trace_add: from the thread of `lane`; what finds no room is counted. Never allocates. */
 void trace_add(struct trace *trace, enum lane lane, const struct trace_record *record);
 
-/* trace_clear: forget what was recorded; between runs only. */
-void trace_clear(struct trace *trace);
-
 /* How far communication hides behind compute. */
 struct trace_overlap {
     int64_t collective_ns; /* the collective lane's instructions */
