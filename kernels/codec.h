@@ -108,7 +108,7 @@ void codec_decode_add(const struct compute *compute, const struct codec_add_args
  * bytes; every element that they stand for finite; scales not negative (nor -0), and normal or 0;
  * codes within their range; unused bits 0. What codec_encode writes passes.
  * limits    0 <= count <= 2^44
- * memory    reads no more than bytes[size]; single-threaded, a few GB/s
+ * memory    reads no more than bytes[size]; on one thread, at some GB/s
  * errors    STATUS_INPUT with the block or element as place */
 MUST_CHECK enum status codec_check(enum codec codec, int64_t count, const uint8_t *bytes,
                                    uint64_t size, struct fault *fault);
