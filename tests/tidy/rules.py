@@ -27,6 +27,7 @@ FOREIGN_HEADERS = {
     "jansson.h": ("base/json.c",),
     "libfyaml.h": ("base/yaml.c", "base/yaml_read.c"),
     "sodium.h": ("base/hash.c", "transport/keys.c"),
+    "sqlite3.h": ("runtime/swarm/ledger_store.c",),
     "cmocka.h": ("tests",),
     "assert.h": (),
     "zmq.h": ("transport",),
