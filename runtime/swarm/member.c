@@ -124,9 +124,6 @@ static void tick(struct member *member, struct actions *actions) {
         return;
     }
     if (member->is_leaving) {
-        if (member->round == 0) {
-            member_act(actions, ACTION_LEFT);
-        }
         member_say(member, NULL, (struct message){.kind = MESSAGE_LEAVE}, actions);
     }
     if (member->round > 0 && member->has_trained && member->table.version == 0) {
@@ -280,6 +277,8 @@ static void hear_tracker(struct member *member, const struct message *message,
             !member->has_commit) {
             member_take_table(member, message->table, actions);
         }
+    } else if (message->kind == MESSAGE_GOODBYE && member->is_leaving) {
+        member_act(actions, ACTION_LEFT);
     } else if (message->kind == MESSAGE_ASK && message->ask > member->ask) {
         member->ask = message->ask;
         member_report(member, actions);

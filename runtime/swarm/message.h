@@ -42,6 +42,7 @@ enum message_kind {
     MESSAGE_ENTRY,   /* tracker: entry; for a commit also root, which it starts from */
     MESSAGE_TABLE,   /* tracker: round, table */
     MESSAGE_ASK,     /* tracker: round, ask: say what you hold now */
+    MESSAGE_GOODBYE, /* tracker: to a leaver that nobody needs any more */
     MESSAGE_PROPOSE, /* tracker: round, number, entry without root, hash and signatures */
     MESSAGE_CONTRIBUTION, /* member to owner: round, slice, epoch, hash; bytes follow */
     MESSAGE_RESULT,       /* member to member: the same, and contributors; bytes follow. Dropped by

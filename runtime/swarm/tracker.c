@@ -289,6 +289,25 @@ static void refuse_session(struct tracker *tracker, uint32_t row, const struct m
     action->message.number = row == ROW_NONE ? 0 : tracker->members[row].welcome;
 }
 
+/* A leaver goes between rounds, and not before one that stays stands on the newest root: or the
+ * last to hold a committed round would take it away. If nobody stays, all may go. */
+static void hear_leave(struct tracker *tracker, uint32_t row, struct actions *actions) {
+    tracker->members[row].leaving = 1;
+    uint32_t staying = 0;
+    uint32_t ready = 0;
+    for (uint32_t other = 0; other < tracker->record.member_count; other++) {
+        const struct tracker_member *member = &tracker->members[other];
+        int is_staying = !member->silent && !member->leaving;
+        staying += is_staying;
+        ready += is_staying && hash_equal(&member->root, &tracker->record.commit.root);
+    }
+    int is_seated =
+        tracker->record.head.kind == ENTRY_OPEN && tracker_seat_of_row(tracker, row) != NO_SEAT;
+    if (!tracker->is_writing && !is_seated && (ready > 0 || staying == 0)) {
+        tracker_say(tracker, row, (struct message){.kind = MESSAGE_GOODBYE}, actions);
+    }
+}
+
 static void hear(struct tracker *tracker, const struct message *message, int64_t now_ms,
                  struct actions *actions) {
     if (message->kind == MESSAGE_HELLO) {
@@ -313,7 +332,7 @@ static void hear(struct tracker *tracker, const struct message *message, int64_t
         hear_vote(tracker, row, message);
         break;
     case MESSAGE_LEAVE:
-        tracker->members[row].leaving = 1;
+        hear_leave(tracker, row, actions);
         break;
     default:
         break; /* for members only: the wire counts it */
