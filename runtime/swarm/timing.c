@@ -5,7 +5,10 @@
 
 #include <stddef.h>
 
-enum { HOUR_MS = 3600 * 1000 };
+enum {
+    HOUR_MS = 3600 * 1000,
+    MEDIAN_MAX_MS = 24 * HOUR_MS, /* a longer one is a lie; no product below overflows */
+};
 
 /* The value of rank ceil(0.9 n), by insertion: at most 64 of them. */
 static uint64_t quantile(const struct timing_measured *members, uint32_t count, size_t offset) {
@@ -18,7 +21,8 @@ static uint64_t quantile(const struct timing_measured *members, uint32_t count, 
         }
         sorted[at] = value;
     }
-    return sorted[(9 * count + 9) / 10 - 1];
+    uint32_t value = sorted[(9 * count + 9) / 10 - 1];
+    return value < MEDIAN_MAX_MS ? value : MEDIAN_MAX_MS;
 }
 
 static uint32_t within(uint64_t value, uint32_t floor_ms, uint32_t ceiling_ms) {

@@ -404,7 +404,7 @@ static void heal(struct world *world) {
     }
 }
 
-/* Progress is owed while somebody is there, unless leavers took the newest committed state along. */
+/* Progress is owed while somebody is there, unless leavers took the newest outer state along. */
 static int owes_progress(const struct world *world) {
     uint32_t there = 0;
     uint32_t left = 0;
