@@ -163,6 +163,13 @@ static const struct identity *holder_to_ask(const struct member *member, const s
     return memcmp(id, &member->id, sizeof(*id)) != 0 ? id : NULL;
 }
 
+/* Slices in turn, so that one which nobody has does not keep the others waiting. */
+static uint32_t next_slice(struct member *member) {
+    uint32_t slice = member->next_fetch;
+    member->next_fetch = (slice + 1) % member->slice_count;
+    return slice;
+}
+
 static void fetch_entry(struct member *member, const struct entry *entry, struct actions *actions) {
     if (member->is_astray && entry == &member->commit) {
         struct message message = {.kind = MESSAGE_FETCH_STATE, .root = entry->root};
@@ -172,7 +179,8 @@ static void fetch_entry(struct member *member, const struct entry *entry, struct
         }
         return;
     }
-    for (uint32_t s = 0; s < member->slice_count; s++) {
+    for (uint32_t i = 0; i < member->slice_count && actions->count < SWARM_FETCHES_MAX; i++) {
+        uint32_t s = next_slice(member);
         const struct entry_slice *line = &entry->slices[s];
         const struct identity *to = holder_to_ask(member, entry, line->owner);
         if (!member->reports[s].held && to != NULL) {
@@ -214,7 +222,9 @@ void member_fetch(struct member *member, struct actions *actions) {
         fetch_entry(member, wanted, actions);
         return;
     }
-    for (uint32_t s = 0; member->table.version > 0 && s < member->slice_count; s++) {
+    uint32_t looked_at = member->table.version > 0 ? member->slice_count : 0;
+    for (uint32_t i = 0; i < looked_at && actions->count < SWARM_FETCHES_MAX; i++) {
+        uint32_t s = next_slice(member);
         if (!member->reports[s].held) {
             fetch_slice(member, s, actions);
         }

@@ -50,7 +50,8 @@ struct member {
     enum action_kind job_kind;
     uint32_t job_slice;
     uint64_t job_contributors;
-    uint32_t attempt; /* which peer is asked next */
+    uint32_t attempt;    /* which peer is asked next */
+    uint32_t next_fetch; /* the slice that is looked at next */
 };
 
 struct action *member_act(struct actions *actions, enum action_kind kind);

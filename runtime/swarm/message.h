@@ -165,7 +165,7 @@ struct actions {
 
 /* actions_max: the most actions that one event causes in either machine. */
 static inline uint32_t actions_max(uint32_t slice_count) {
-    return 4 * SWARM_MEMBERS_MAX + SWARM_MEMBERS_MAX * slice_count + 8;
+    return 4 * SWARM_MEMBERS_MAX + SWARM_FETCHES_MAX + slice_count + 8;
 }
 
 #endif
