@@ -56,8 +56,9 @@ int fault_exit_code(enum status status) {
 
 void fault_print(const struct fault *fault, int fd) {
     char line[sizeof *fault + 16];
-    int length = snprintf(line, sizeof line, "skep: %s: %s%s%s\n", fault->place, fault->reason,
-                          fault->remedy[0] != '\0' ? "; " : "", fault->remedy);
+    const char *priority = getenv("JOURNAL_STREAM") != NULL ? "<3>" : ""; /* as log.c has it */
+    int length = snprintf(line, sizeof line, "%sskep: %s: %s%s%s\n", priority, fault->place,
+                          fault->reason, fault->remedy[0] != '\0' ? "; " : "", fault->remedy);
     ssize_t ignored = write(fd, line, (size_t)length);
     (void)ignored;
 }

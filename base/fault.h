@@ -39,7 +39,8 @@ enum status fault_set_errno(struct fault *fault, enum status status, const char 
 /* fault_exit_code: the process's exit code for a status (cli.md, Habits). */
 int fault_exit_code(enum status status);
 
-/* fault_print: write "skep: place: reason; remedy\n" to file descriptor `fd`. */
+/* fault_print: write "skep: place: reason; remedy\n" to file descriptor `fd`; under JOURNAL_STREAM
+ * with an error's priority, "<3>", in front. */
 void fault_print(const struct fault *fault, int fd);
 
 #endif

@@ -120,6 +120,12 @@ class SiteWords(RunTest):
         finally:
             process.kill()
 
+    def test_an_error_has_its_priority_for_the_journal(self):
+        folder = self.folder(steps=2, **ROWS)
+        result = folder.train("--ranks", 2, "data.train=none.u16", env={"JOURNAL_STREAM": "8:1"})
+        self.assert_exit(result, 2)
+        self.assertTrue(result.stderr.startswith("<3>skep: "), result.stderr)
+
     def test_a_closed_stream_is_not_taken_for_a_socket(self):
         folder = self.folder(steps=2, **ROWS)
         for stream, code in ((1, 1), (2, 0)):
