@@ -23,8 +23,8 @@ static void say_where(const struct session *session, const struct site_place *pl
     if (place->world > 1) {
         const struct sharding *sharding = &session->spread.sharding;
         struct text text = text_over(mesh, sizeof mesh);
-        text_add(&text, "%d ranks (%s), mesh replicate %d x shard %d, ZeRO %lld%s", place->world,
-                 place->source, sharding->replicate, sharding->shard, (long long)session->run.zero,
+        text_add(&text, "mesh replicate %d x shard %d, ZeRO %lld%s", sharding->replicate,
+                 sharding->shard, (long long)session->run.zero,
                  session->run.overrides != NULL ? " with overrides" : "");
     }
     log_line(LOG_INFO, "%s, %d thread%s%s, target %s, arena %s%s", mesh, session->target->threads,

@@ -161,10 +161,19 @@ static enum status find_newest(struct training *training, struct newest *newest,
     return status;
 }
 
+/* Once the ranks agree on what they run, and before anything else is told: what started them. */
+static void say_who(const struct session *session) {
+    if (session_ranks(session) > 1) {
+        log_line(LOG_INFO, "%d ranks (%s)", session_ranks(session),
+                 site_where(session->site)->source);
+    }
+}
+
 static enum status first_state(struct training *training, struct fault *fault) {
     struct session *session = &training->session;
     struct snapshot snapshot;
     struct newest newest;
+    say_who(session);
     enum status status = find_newest(training, &newest, fault);
     if (status != OK || !newest.found) {
         return status == OK ? session_weights(session, fault) : status;
