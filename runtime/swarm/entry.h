@@ -80,6 +80,7 @@ struct entry {
     enum entry_kind kind;
     uint32_t incarnation; /* of the tracker that wrote it; never falls along the chain */
     uint32_t round;       /* never used twice for a commit or an abort */
+    uint32_t commits;     /* in the chain up to this entry, itself included */
     struct hash prev;     /* the hash of the entry before */
     struct hash hash;
     struct data_cursor cursor; /* after this entry */

@@ -3,6 +3,7 @@
 #define SKEP_SWARM_MESSAGE_H
 
 #include "runtime/swarm/entry.h"
+#include "runtime/swarm/timing.h"
 
 /* Who owns a slice, in which epoch, and whose contributions its owner still waits for. */
 struct slice_plan {
@@ -17,8 +18,9 @@ struct round_table {
     uint32_t version;  /* rises with every change; 0: none yet */
     uint64_t declared; /* seats whose declaration counts */
     struct entry_member members[SWARM_MEMBERS_MAX];
-    struct slice_plan *slices; /* [slice_count] */
-    struct hash *hashes;       /* [SWARM_MEMBERS_MAX * slice_count]: declared, seat by seat */
+    struct signature signatures[SWARM_MEMBERS_MAX]; /* of the declarations */
+    struct slice_plan *slices;                      /* [slice_count] */
+    struct hash *hashes; /* [SWARM_MEMBERS_MAX * slice_count]: declared, seat by seat */
 };
 
 /* A member's standing in one slice. */
@@ -26,6 +28,7 @@ struct slice_report {
     uint32_t epoch;
     uint32_t held;         /* 1: holds a complete result of this epoch */
     uint64_t received;     /* as the owner: contributions at hand */
+    uint64_t refused;      /* as the owner: contributions at hand that must not be added */
     uint64_t contributors; /* of the result held */
     struct hash hash;      /* of the result held */
 };
@@ -34,24 +37,28 @@ struct slice_report {
  * repeated one changes nothing. Fields that a kind does not name are zero. */
 enum message_kind {
     MESSAGE_HELLO,   /* member: no session yet; root; number: the start's own, to match WELCOME */
-    MESSAGE_REPORT,  /* member: session, number (rising), round, root, version, ask, reports */
-    MESSAGE_DECLARE, /* member: session, round, tokens, hashes */
+    MESSAGE_REPORT,  /* member: session, number (rising), round, root, version, ask, reports,
+                        measured */
+    MESSAGE_DECLARE, /* member: session, round, tokens, hashes, signature */
     MESSAGE_VOTE,    /* member: session, round, number, root, hash, signature */
     MESSAGE_LEAVE,   /* member: session; wants no further round */
     MESSAGE_WELCOME, /* tracker: session, number of the start that has it */
     MESSAGE_ENTRY,   /* tracker: entry; for a commit also root, which it starts from */
     MESSAGE_TABLE,   /* tracker: round, table */
     MESSAGE_ASK,     /* tracker: round, ask: say what you hold now */
-    MESSAGE_GOODBYE, /* tracker: to a leaver that nobody needs any more */
+    MESSAGE_GOODBYE, /* tracker: to a leaver that nobody needs any more; to all at the run's end */
     MESSAGE_PROPOSE, /* tracker: round, number, entry without root, hash and signatures */
-    MESSAGE_CONTRIBUTION, /* member to owner: round, slice, epoch, hash; bytes follow */
-    MESSAGE_RESULT,       /* member to member: the same, and contributors; bytes follow. Dropped by
-                                   the caller unless round, slice, epoch, contributors and hash are
-                                   signed by the slice's owner, whoever sends it */
+    MESSAGE_CONTRIBUTION, /* member to owner: round, slice, epoch, hash; bytes follow. is_refused:
+                                   they are what was said to come, but no sound encoding */
+    MESSAGE_RESULT,       /* member to member: the same, contributors, owner, signature; bytes
+                                   follow. Dropped by the caller unless round, slice, epoch,
+                                   contributors and hash are signed by `owner`, whoever sends it;
+                                   whether that is the slice's owner is for the machine to see */
     MESSAGE_FETCH_CONTRIBUTION, /* owner to contributor: round, slice, epoch */
     MESSAGE_FETCH_RESULT,       /* member to member: round, slice, epoch; hash or zero for any */
     MESSAGE_FETCH_STATE,        /* member to member: root */
     MESSAGE_STATE,              /* member to member: root; bytes follow */
+    MESSAGE_KINDS
 };
 
 struct message {
@@ -67,9 +74,12 @@ struct message {
     uint64_t number;
     uint64_t tokens;
     uint64_t contributors;
+    int is_refused;
     struct hash root;
     struct hash hash; /* of bytes that follow, the transport computed it from them */
+    struct identity owner;
     struct signature signature;
+    struct timing_measured measured;
     const struct entry *entry;
     const struct round_table *table;
     const struct slice_report *reports; /* [slice_count] */
@@ -135,7 +145,8 @@ enum action_kind {
     ACTION_ROOT,  /* entry: the root after its results, overwriting nothing; sign the entry */
     ACTION_STORE, /* entry: its results, kept, are made durable */
     ACTION_APPLY, /* entry: make its results the outer state, durably; inner weights follow it */
-    ACTION_ADOPT, /* the state that came with the message being handled, durably */
+    ACTION_ADOPT, /* entry: the state whose root is the entry's, leaf by leaf from whoever stands on
+                     it, durably; inner weights follow it. A later ADOPT or an APPLY ends it */
     ACTION_LEFT,  /* member: no further round names it */
 };
 

@@ -11,6 +11,7 @@ struct timing_measured {
     uint32_t step_ms;       /* one inner step */
     uint32_t transfer_ms;   /* its part of an exchange, the last one's */
     uint32_t round_trip_ms; /* to the tracker */
+    uint32_t up_kib_s;      /* what it can send; slices are dealt to owners by it. 0: owns none */
 };
 
 struct swarm_timing {

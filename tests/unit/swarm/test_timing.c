@@ -32,7 +32,7 @@ static void timing_stays_within_floors_and_ceilings(void **state) {
     assert_int_equal(least.silence_ms, 500);
     assert_int_equal(least.train_ms, 500);
     assert_int_equal(least.exchange_ms, 1000);
-    struct timing_measured huge = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
+    struct timing_measured huge = {UINT32_MAX, UINT32_MAX, UINT32_MAX, 0};
     struct swarm_timing most = timing_derive(&huge, 1, UINT32_MAX);
     assert_int_equal(most.heartbeat_ms, 2000);
     assert_int_equal(most.silence_ms, 10000);
