@@ -21,6 +21,8 @@ enum extent_role {
     ROLE_WORKSPACE,
     ROLE_CACHE,
     ROLE_STAGING,
+    ROLE_OUTER,    /* the outer state of a swarm, and what follows it from round to round */
+    ROLE_EXCHANGE, /* encoded contributions and results, until a round is committed */
     ROLE_COUNT
 };
 

@@ -178,6 +178,23 @@ uint64_t target_short_of(const struct target *target, const uint64_t peak_bytes[
     return 0;
 }
 
+const struct target *target_with_declared(const struct target *target, enum space space,
+                                          const struct target_declared *line,
+                                          struct region *region) {
+    struct target *copy = region_alloc(region, 1, sizeof *copy);
+    *copy = *target;
+    struct target_space *of = &copy->spaces[target->unified ? SPACE_DEVICE : space];
+    size_t count = (size_t)of->declared_count;
+    struct target_declared *lines = region_alloc(region, count + 1, sizeof *lines);
+    for (size_t i = 0; i < count; i++) {
+        lines[i] = of->declared[i];
+    }
+    lines[count] = *line;
+    of->declared = lines;
+    of->declared_count += 1;
+    return copy;
+}
+
 enum status target_lower_capacity(const struct target *target, uint64_t bytes,
                                   struct region *region, const struct target **lowered,
                                   struct fault *fault) {

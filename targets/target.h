@@ -73,6 +73,13 @@ MUST_CHECK enum status target_open(const char *wanted, struct region *region,
  * (cgroup limits, CPU affinity), speeds assumed from its clock and instruction set. */
 const struct target *target_detect(struct region *region);
 
+/* target_with_declared: the target with one more declared line in a space (the device's where
+ * memory is unified).
+ * memory  the copy in `region`; `line` is copied, its texts are kept by reference */
+const struct target *target_with_declared(const struct target *target, enum space space,
+                                          const struct target_declared *line,
+                                          struct region *region);
+
 /* target_declared_bytes: sum of the declared lines of a space. */
 uint64_t target_declared_bytes(const struct target *target, enum space space);
 

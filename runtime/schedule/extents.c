@@ -246,6 +246,20 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
     return device;
 }
 
+void extents_add_kept(struct schedule *schedule) {
+    const struct schedule_options *options = &schedule->options;
+    schedule->kept =
+        region_alloc(schedule->region, (size_t)options->kept_count + 1, sizeof *schedule->kept);
+    for (int i = 0; i < options->kept_count; i++) {
+        const struct kept_extent *kept = &options->kept[i];
+        ASSERT(kept->role == ROLE_OUTER || kept->role == ROLE_EXCHANGE);
+        schedule->kept[i] =
+            kept->bytes == 0
+                ? EXTENT_NONE
+                : schedule_named_extent(schedule, kept->name, kept->role, kept->space, kept->bytes);
+    }
+}
+
 int extents_add_result(struct schedule *schedule, const char *name, uint64_t bytes, int *host) {
     int device;
     *host = host_extent(schedule, name, ROLE_ACTIVATIONS, bytes, &device);

@@ -27,6 +27,9 @@ int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, i
 /* extents_add_host: fills schedule->host; gives the device's side of each. */
 struct device_inputs extents_add_host(struct schedule *schedule);
 
+/* extents_add_kept: what the options ask to be kept; fills schedule->kept. */
+void extents_add_kept(struct schedule *schedule);
+
 /* extents_add_result: a device buffer that the host reads after the segment; *host is where. */
 int extents_add_result(struct schedule *schedule, const char *name, uint64_t bytes, int *host);
 

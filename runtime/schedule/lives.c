@@ -2,7 +2,8 @@
 
 static bool lives_throughout(enum extent_role role) {
     return role == ROLE_PARAMS || role == ROLE_MASTER || role == ROLE_MOMENTS ||
-           role == ROLE_CONSTANTS || role == ROLE_SCALARS || role == ROLE_BATCH;
+           role == ROLE_CONSTANTS || role == ROLE_SCALARS || role == ROLE_BATCH ||
+           role == ROLE_OUTER || role == ROLE_EXCHANGE;
 }
 
 static int segment_at(const struct schedule *schedule, uint32_t step) {

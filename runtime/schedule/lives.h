@@ -5,8 +5,8 @@
 #include "runtime/schedule/order.h"
 
 /* lives_find: set first and last of every extent.
- * Params, master, moments, constants, scalars and batches live throughout: the host may touch them
- * between any two segments. Gradients live from begin to finish. What several segments touch, and
+ * Params, master, moments, constants, scalars, batches and what is kept for a swarm live
+ * throughout: the host may touch them between any two segments. Gradients live from begin to finish. What several segments touch, and
  * what the host reads after a segment, lives to the end of the last of them; what the host fills
  * lives from the segment's beginning. All else lives from its first to its last mention, when that
  * is on the compute lane and all uses on other lanes are known to be done there; otherwise to its

@@ -129,6 +129,15 @@ enum offload {
     OFFLOAD_PARAMS = 4
 };
 
+/* A buffer that lies in the arenas all along, and that no instruction touches: what a swarm's member
+ * keeps beside the program. */
+struct kept_extent {
+    const char *name;
+    enum extent_role role; /* ROLE_OUTER or ROLE_EXCHANGE */
+    enum space space;      /* SPACE_DEVICE where the device's memory is the host's own */
+    uint64_t bytes;        /* 0: not there */
+};
+
 struct schedule_options {
     int64_t sequence;     /* tokens in a row */
     int64_t microbatch;   /* rows at a time */
@@ -148,6 +157,8 @@ struct schedule_options {
     uint64_t staging_bytes;          /* host: pieces of files on their way in or out */
     const struct sharding *sharding; /* over the ranks of a site; NULL: one rank */
     const struct unit_table *units;  /* made for that world; NULL: by block */
+    const struct kept_extent *kept;  /* [kept_count] */
+    int kept_count;
 };
 
 /* Extents that the host fills or reads; EXTENT_NONE where the program has none. */
@@ -207,6 +218,7 @@ struct schedule {
     int tallies;                       /* [world] struct rank_tally; EXTENT_NONE on one rank */
     struct step_volumes volumes;       /* what a rank receives in a step, by the formulas */
     struct host_extents host;
+    int *kept; /* [options.kept_count]: their extents; EXTENT_NONE for one of no bytes */
     uint32_t event_count;
 };
 

@@ -135,6 +135,8 @@ struct schedule_options session_options(const struct session *session, enum purp
         .staging_bytes = STAGING_BYTES,
         .sharding = session->ranks > 1 ? &session->spread.sharding : NULL,
         .units = &session->spread.units,
+        .kept = session->kept,
+        .kept_count = session->kept_count,
     };
 }
 

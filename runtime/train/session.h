@@ -31,6 +31,8 @@ struct session {
     int ranks;                /* of the site, set before session_read; 0: alone (run.h) */
     int local_ranks;          /* of them on this machine, which they share; 0: all */
     struct spread spread;
+    const struct kept_extent *kept; /* set before session_compile; kept_count 0: none */
+    int kept_count;
     struct site *site; /* of the ranks, set before session_bind; NULL: alone */
     struct communicator communicator;
     struct program program;

@@ -89,7 +89,9 @@ static struct schedule_options options_of(struct rig *rig) {
                                      .unified = !rig->of.separate,
                                      .align = ARENA_ALIGN_BYTES,
                                      .staging_bytes = 1024,
-                                     .sharding = &rig->sharding};
+                                     .sharding = &rig->sharding,
+                                     .kept = rig->of.kept,
+                                     .kept_count = rig->of.kept_count};
 }
 
 /* Every parameter of the second block, by name. */

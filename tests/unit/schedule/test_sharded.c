@@ -210,8 +210,41 @@ static void splitting_more_never_needs_more_memory(void **state) {
     }
 }
 
+static void what_is_kept_shares_its_bytes_with_nothing(void **state) {
+    (void)state;
+    static const struct kept_extent KEPT[] = {{"outer.params", ROLE_OUTER, SPACE_HOST, 70000},
+                                              {"outer.feedback", ROLE_OUTER, SPACE_HOST, 0},
+                                              {"exchange.own", ROLE_EXCHANGE, SPACE_HOST, 333}};
+    for (int separate = 0; separate < 2; separate++) {
+        struct rig_case of = {.family = 1, .shard = 1, .replicate = 1, .separate = separate == 1};
+        struct rig without, with;
+        rig_init(&without, &of);
+        of.kept = KEPT;
+        of.kept_count = 3;
+        rig_init(&with, &of);
+        rig_prove(&with);
+        assert_int_equal(with.schedule.kept[1], EXTENT_NONE);
+        enum space space = separate == 1 ? SPACE_HOST : SPACE_DEVICE;
+        uint64_t bytes = 0;
+        for (int i = 0; i < 3; i += 2) {
+            const struct extent *extent = &with.schedule.extents[with.schedule.kept[i]];
+            assert_string_equal(extent->name, KEPT[i].name);
+            assert_int_equal(extent->bytes, KEPT[i].bytes);
+            assert_int_equal(extent->space, space);
+            assert_int_equal(extent->first, 0);
+            assert_int_equal(extent->last, with.schedule.instruction_count);
+            bytes += extent->bytes;
+        }
+        assert_true(with.plan.peak_bytes[space] >= without.plan.peak_bytes[space] + bytes);
+        assert_int_equal(with.schedule.instruction_count, without.schedule.instruction_count);
+        rig_finish(&with);
+        rig_finish(&without);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_kept_shares_its_bytes_with_nothing),
         cmocka_unit_test(plan_and_order_are_sound_in_every_case),
         cmocka_unit_test(frozen_units_have_neither_gradients_nor_optimizer),
         cmocka_unit_test(unit_views_hold_the_unit_or_a_slot_of_it),

@@ -103,6 +103,23 @@ static void short_of_sums_the_spaces_of_a_unified_target(void **state) {
     assert_int_equal(space, SPACE_HOST);
 }
 
+static void a_declared_line_more_leaves_as_much_less_room(void **state) {
+    (void)state;
+    static const struct target_declared LINES[] = {{"a", 10, "x"}};
+    static const struct target_declared MORE = {"messages", 30, "x"};
+    struct target target = {.unified = true};
+    target.spaces[SPACE_DEVICE] = (struct target_space){100, "x", LINES, 1};
+    const struct target *with = target_with_declared(&target, SPACE_HOST, &MORE, &region);
+    assert_int_equal(target_room_bytes(with, SPACE_DEVICE), 60);
+    assert_string_equal(with->spaces[SPACE_DEVICE].declared[1].name, "messages");
+    assert_int_equal(target_room_bytes(&target, SPACE_DEVICE), 90);
+    target.unified = false;
+    target.spaces[SPACE_HOST] = (struct target_space){50, "x", NULL, 0};
+    with = target_with_declared(&target, SPACE_HOST, &MORE, &region);
+    assert_int_equal(target_room_bytes(with, SPACE_DEVICE), 90);
+    assert_int_equal(target_room_bytes(with, SPACE_HOST), 20);
+}
+
 static void lower_capacity_never_raises_and_refuses_what_leaves_no_room(void **state) {
     (void)state;
     const struct target *target = open_target("cpu");
@@ -129,6 +146,7 @@ int main(void) {
                                   finish_region),
         cmocka_unit_test_teardown(detect_agrees_with_the_machine, finish_region),
         cmocka_unit_test_teardown(short_of_sums_the_spaces_of_a_unified_target, finish_region),
+        cmocka_unit_test_teardown(a_declared_line_more_leaves_as_much_less_room, finish_region),
         cmocka_unit_test_teardown(lower_capacity_never_raises_and_refuses_what_leaves_no_room,
                                   finish_region),
     };
