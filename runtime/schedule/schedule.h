@@ -129,8 +129,8 @@ enum offload {
     OFFLOAD_PARAMS = 4
 };
 
-/* A buffer that lies in the arenas all along, and that no instruction touches: what a swarm's member
- * keeps beside the program. */
+/* A buffer that lies in the arenas all along, and that no instruction touches: what a swarm's
+ * member keeps beside the program. */
 struct kept_extent {
     const char *name;
     enum extent_role role; /* ROLE_OUTER or ROLE_EXCHANGE */
