@@ -121,6 +121,7 @@ static void pass_body(struct pack *pack, struct entry *entry, uint32_t slice_max
     }
     pass_u32(pack, &entry->incarnation);
     pass_u32(pack, &entry->round);
+    pass_u32(pack, &entry->commits);
     pass_u32(pack, &entry->deadline_ms);
     pass(pack, entry->prev.bytes, HASH_BYTES);
     pass(pack, entry->root.bytes, HASH_BYTES);

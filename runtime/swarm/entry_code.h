@@ -2,7 +2,8 @@
  *
  * A fixed form rather than msgpack: what is hashed must have one spelling, and msgpack has several
  * for most integers. All integers are little-endian; counts come before what they count:
- *     version 4 (1), kind 4, incarnation 4, round 4, deadline_ms 4, prev 32, root 32, manifest 32,
+ *     version 4 (1), kind 4, incarnation 4, round 4, commits 4, deadline_ms 4,
+ *     prev 32, root 32, manifest 32,
  *     cursor: position 8, count 4, {begin 8, end 8} ...
  *     seats:  count 4, {id 32, session 4, ranges: count 4, {begin 8, end 8} ...} ...
  *     members (as many as seats; commits only): {tokens 8, weight 8} ...
@@ -23,7 +24,7 @@ enum {
     ENTRY_SLICE_BYTES = 72,
     ENTRY_SIGNATURE_BYTES = 4 + SWARM_SIGNATURE_BYTES,
     /* The longest record, a commit with every table full. */
-    ENTRY_RECORD_MAX = 20 + 3 * HASH_BYTES + 12 + SWARM_RETURNED_MAX * ENTRY_RANGE_BYTES + 4 +
+    ENTRY_RECORD_MAX = 24 + 3 * HASH_BYTES + 12 + SWARM_RETURNED_MAX * ENTRY_RANGE_BYTES + 4 +
                        SWARM_MEMBERS_MAX * (ENTRY_SEAT_BYTES + 16) + 4 +
                        SWARM_SLICES_MAX * ENTRY_SLICE_BYTES + HASH_BYTES + 4 +
                        SWARM_MEMBERS_MAX * ENTRY_SIGNATURE_BYTES,
@@ -50,8 +51,9 @@ MUST_CHECK const char *entry_read(const uint8_t *bytes, size_t count, struct ent
 
 /* entry_wrong: what is wrong with the fields of an entry by themselves, in words, else NULL: a
  * field that its kind has no use for, a cursor out of order, an empty or doubled seat, slices that
- * do not follow each other, a weight that is not its contributors', signatures out of order.
- * Bounds on counts are looked at first, so any bytes may stand in *entry. */
+ * do not follow each other, a commit that counts none, a weight that is not its contributors',
+ * signatures out of order. Bounds on counts are looked at first, so any bytes may stand in *entry.
+ */
 MUST_CHECK const char *entry_wrong(const struct entry *entry);
 
 #endif

@@ -110,8 +110,12 @@ static const char *signatures_wrong(const struct entry *entry) {
 
 static const char *unused_wrong(const struct entry *entry) {
     bool genesis = entry->kind == ENTRY_GENESIS;
-    if (genesis && (entry->round != 0 || !is_zero(&entry->prev, sizeof entry->prev))) {
+    if (genesis &&
+        (entry->round != 0 || entry->commits != 0 || !is_zero(&entry->prev, sizeof entry->prev))) {
         return "is a genesis with something before it";
+    }
+    if (entry->kind == ENTRY_COMMIT && entry->commits == 0) {
+        return "is a commit, and counts none";
     }
     if (!genesis && !is_zero(&entry->manifest, sizeof entry->manifest)) {
         return "has a manifest, and is no genesis";

@@ -66,6 +66,9 @@ static const char *place_wrong(const struct ledger_chain *chain, const struct en
     if (wrong != NULL) {
         return wrong;
     }
+    if (entry->commits != chain->commits + (entry->kind == ENTRY_COMMIT ? 1U : 0U)) {
+        return "does not count the commits of its chain";
+    }
     if (keeps_root && !hash_equal(&entry->root, &chain->root)) {
         return "changes the root, and is neither commit nor rollback";
     }
@@ -98,6 +101,7 @@ static void move_on(struct ledger_chain *chain, const struct entry *entry) {
     chain->entry_count++;
     chain->head = entry->hash;
     chain->root = entry->root;
+    chain->commits = entry->commits;
     chain->incarnation = entry->incarnation;
     chain->open = entry->kind == ENTRY_OPEN;
     if (chain->open) {

@@ -15,9 +15,10 @@ struct ledger_chain {
     struct hash head; /* of the last entry */
     struct hash root; /* of the outer state after it */
     uint32_t incarnation;
-    uint32_t closed; /* the last round that was committed or aborted */
-    uint32_t round;  /* the last round that was opened */
-    bool open;       /* whether that one is still open, with this roster: */
+    uint32_t closed;  /* the last round that was committed or aborted */
+    uint32_t round;   /* the last round that was opened */
+    uint32_t commits; /* as the last entry counts them */
+    bool open;        /* whether that one is still open, with this roster: */
     struct hash roster;
     bool has_tracker;               /* the key is known, so that its entries are checked too */
     uint8_t tracker_key[KEY_BYTES]; /* set by the caller, from the manifest */
@@ -32,9 +33,10 @@ MUST_CHECK bool ledger_signed_by(const uint8_t sign_key[static KEY_BYTES], const
                                  const struct signature *signature);
 
 /* ledger_append: check an entry as the next one of the chain, and move on to it: its fields, its
- * hash, `prev`, incarnation and round, that a commit and an abort repeat their OPEN's roster, that
- * only a commit and a rollback change the root, and the signatures: of a commit every one, and at
- * least a quorum of the roster; of any other kind the tracker's, where the chain knows its key.
+ * hash, `prev`, incarnation, round and count of commits, that a commit and an abort repeat their
+ * OPEN's roster, that only a commit and a rollback change the root, and the signatures: of a commit
+ * every one, and at least a quorum of the roster; of any other kind the tracker's, where the chain
+ * knows its key.
  * errors  what is wrong, else NULL; *chain is then untouched */
 MUST_CHECK const char *ledger_append(struct ledger_chain *chain, const struct entry *entry);
 

@@ -86,7 +86,8 @@ static void add_signatures(struct text *text, const struct entry *entry) {
 }
 
 void ledger_line_write(const struct entry *entry, struct text *text) {
-    text_add(text, "{\"kind\": \"%s\", \"round\": %u, ", KINDS[entry->kind], entry->round);
+    text_add(text, "{\"kind\": \"%s\", \"round\": %u, \"commits\": %u, ", KINDS[entry->kind],
+             entry->round, entry->commits);
     add_hex(text, "prev", &entry->prev, sizeof entry->prev);
     text_add(text, ", ");
     add_hex(text, "hash", &entry->hash, sizeof entry->hash);
@@ -388,6 +389,9 @@ static enum status read_head(const struct json_node *root, struct entry *entry,
                              struct fault *fault) {
     enum status status = read_u32(root, "round", &entry->round, fault);
     if (status == OK) {
+        status = read_u32(root, "commits", &entry->commits, fault);
+    }
+    if (status == OK) {
         status = read_hex(root, "prev", &entry->prev, sizeof entry->prev, fault);
     }
     if (status == OK) {
@@ -421,11 +425,11 @@ static enum status read_cursor(const struct json_node *root, struct data_cursor 
 /* The fields that only this kind has. */
 static enum status read_body(const struct json_node *root, uint32_t slice_max, struct entry *entry,
                              struct fault *fault) {
-    static const size_t FIELDS[] = {[ENTRY_GENESIS] = 9,
-                                    [ENTRY_OPEN] = 10,
-                                    [ENTRY_COMMIT] = 10,
-                                    [ENTRY_ABORT] = 9,
-                                    [ENTRY_ROLLBACK] = 9};
+    static const size_t FIELDS[] = {[ENTRY_GENESIS] = 10,
+                                    [ENTRY_OPEN] = 11,
+                                    [ENTRY_COMMIT] = 11,
+                                    [ENTRY_ABORT] = 10,
+                                    [ENTRY_ROLLBACK] = 10};
     enum status status = no_more_than(root, FIELDS[entry->kind], fault);
     if (status == OK && entry->kind == ENTRY_GENESIS) {
         status = read_hex(root, "manifest", &entry->manifest, sizeof entry->manifest, fault);

@@ -4,7 +4,8 @@
  * Hashes, identities (signing keys) and signatures are lower-case hexadecimal; a range of samples
  * is [begin, end]; in slices and signatures a member stands as its place in the roster, as `owner`,
  * `contributors` and so on:
- *     kind, round, prev, hash, incarnation, root, cursor {position, returned}, signatures of all;
+ *     kind, round, commits, prev, hash, incarnation, root, cursor {position, returned}, signatures
+ *     of all;
  *     manifest of a genesis; deadline_ms of an open;
  *     members [{id, session, ranges}] of all but a genesis, with tokens and weight in a commit;
  *     slices [{index, begin, end, owner, epoch, contributors, weight, hash}] of a commit.

@@ -88,8 +88,8 @@ def ranges_bytes(ranges):
 def body(line):
     """The canonical bytes of a line."""
     kind, members, slices = line["kind"], line.get("members", []), line.get("slices", [])
-    out = struct.pack("<5I", 1, KINDS.index(kind), line["incarnation"], line["round"],
-                      line.get("deadline_ms", 0))
+    out = struct.pack("<6I", 1, KINDS.index(kind), line["incarnation"], line["round"],
+                      line["commits"], line.get("deadline_ms", 0))
     out += bytes.fromhex(line["prev"] + line["root"]) + bytes.fromhex(
         line.get("manifest", ZERO.hex()))
     out += struct.pack("<Q", line["cursor"]["position"]) + ranges_bytes(line["cursor"]["returned"])
@@ -117,13 +117,14 @@ class Ledger:
     def __init__(self, member_count):
         self.tracker = Signer(100)
         self.signers = [Signer(number) for number in range(member_count)]
-        self.lines, self.position = [], 0
+        self.lines, self.position, self.commits = [], 0, 0
         self.root = blake(b"start").hex()
         self.append("genesis", 0, manifest=blake(b"manifest").hex())
 
     def append(self, kind, round_number, voters=(), **fields):
-        line = {"kind": kind, "round": round_number, "incarnation": 1, "root": self.root,
-                "prev": self.lines[-1]["hash"] if self.lines else ZERO.hex(),
+        self.commits += kind == "commit"
+        line = {"kind": kind, "round": round_number, "commits": self.commits, "incarnation": 1,
+                "root": self.root, "prev": self.lines[-1]["hash"] if self.lines else ZERO.hex(),
                 "cursor": {"position": self.position, "returned": []}, **fields}
         return self.sign(line, voters)
 

@@ -68,7 +68,7 @@ class LedgerTest(RunTest):
 
     def test_every_changed_field_is_found(self):
         for index, line in enumerate(self.small.lines):
-            for field in ("round", "incarnation", "prev", "hash", "root", "manifest",
+            for field in ("round", "commits", "incarnation", "prev", "hash", "root", "manifest",
                           "deadline_ms"):
                 if field not in line:
                     continue
@@ -111,6 +111,10 @@ class LedgerTest(RunTest):
         self.refused(self.resigned(5, round=2), 6, "over")
         self.refused(self.resigned(6, round=4), 7, "not open")
         self.refused(self.resigned(5, incarnation=0), 6, "incarnation")
+        self.refused(self.resigned(5, commits=2), 6, "commits")
+        self.refused(self.resigned(6, commits=1), 7, "commits")
+        self.refused(self.resigned(0, commits=1), 1, "genesis")
+        self.refused(self.resigned(2, commits=0), 3, "counts none")
         self.refused(self.resigned(5, root="00" * 32), 6, "root")
         self.refused(self.resigned(6, members=lines[2]["members"]), 7, "roster")
         slices = copy.deepcopy(lines[6]["slices"])

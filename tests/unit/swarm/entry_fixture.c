@@ -67,6 +67,7 @@ void entry_fixture_next(struct entry_fixture *fixture, uint32_t index, struct en
     memset(entry, 0, sizeof *entry);
     entry->kind = index == 0 ? ENTRY_GENESIS : index % 2 == 1 ? ENTRY_OPEN : ENTRY_COMMIT;
     entry->round = (index + 1) / 2;
+    entry->commits = index / 2;
     entry->incarnation = 1;
     entry->prev = fixture->head;
     if (entry->kind == ENTRY_GENESIS) {

@@ -177,6 +177,28 @@ static void a_chain_takes_its_entries_in_order_only(void **state) {
     assert_int_equal(chain.closed, 3);
 }
 
+static void a_chain_counts_its_commits(void **state) {
+    (void)state;
+    static const uint32_t COUNTS[] = {0, 0, 1, 1, 2, 2, 3};
+    struct ledger_chain chain = {0}, kept = {0};
+    entry_fixture_init(&fixture, 1, slices, 1);
+    for (uint32_t index = 0; index < ARRAY_COUNT(COUNTS); index++) {
+        entry_fixture_next(&fixture, index, &entry);
+        for (uint32_t count = 0; count < 5; count++) {
+            struct ledger_chain next = chain;
+            entry.commits = count;
+            entry.hash = entry_hash(&entry);
+            ledger_sign(&fixture.members[0], &entry.hash, &entry.signatures[0].signature);
+            bool right = count == COUNTS[index];
+            assert_int_equal(ledger_append(&next, &entry) == NULL, right);
+            kept = right ? next : kept;
+        }
+        chain = kept;
+        fixture.head = chain.head;
+        assert_int_equal(chain.commits, COUNTS[index]);
+    }
+}
+
 static void a_majority_is_needed_whatever_the_roster(void **state) {
     (void)state;
     for (uint32_t members = 1; members <= SWARM_MEMBERS_MAX; members += members < 6 ? 1 : 29) {
@@ -203,6 +225,7 @@ int main(void) {
         cmocka_unit_test(a_record_that_is_cut_longer_or_changed_is_refused),
         cmocka_unit_test(mutated_lines_and_records_are_refused_or_entries),
         cmocka_unit_test(a_chain_takes_its_entries_in_order_only),
+        cmocka_unit_test(a_chain_counts_its_commits),
         cmocka_unit_test(a_majority_is_needed_whatever_the_roster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
