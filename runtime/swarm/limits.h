@@ -3,6 +3,7 @@
 #define SKEP_SWARM_LIMITS_H
 
 enum {
+    SWARM_PROTOCOL = 1,         /* rises when members of unlike versions could not work together */
     SWARM_MEMBERS_MAX = 64,     /* a roster is one 64-bit word of seats */
     SWARM_SLICES_MAX = 16384,   /* 16 GiB encoded: 15 billion parameters in int8 */
     SWARM_SEAT_RANGES_MAX = 4,  /* a round's new range and the kept ones of three aborted rounds */
