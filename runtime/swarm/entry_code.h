@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "runtime/swarm/entry.h"
+#include "runtime/swarm/pack.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +49,11 @@ size_t entry_write(const struct entry *entry, uint8_t *bytes, size_t capacity);
  *         the entry's), else NULL. Signatures are not verified here. */
 MUST_CHECK const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *slices,
                                   uint32_t slice_max, struct entry *entry);
+
+/* entry_pack: the walk over what is hashed; entry_pack_proof: over hash and signatures behind it. A
+ * walk that reads finds *entry zeroed but for `slices`, and looks at no more than the form. */
+void entry_pack(struct pack *pack, struct entry *entry, uint32_t slice_max);
+void entry_pack_proof(struct pack *pack, struct entry *entry);
 
 /* entry_wrong: what is wrong with the fields of an entry by themselves, in words, else NULL: a
  * field that its kind has no use for, a cursor out of order, an empty or doubled seat, slices that

@@ -71,6 +71,9 @@ static const char *slice_wrong(const struct entry *entry, uint32_t index) {
         (entry->seat_count < 64 && slice->contributors >> entry->seat_count != 0)) {
         return "has a slice of a member that is not in its roster";
     }
+    if (slice->epoch > SWARM_EPOCH_MAX) {
+        return "has a slice of an epoch beyond its bound";
+    }
     return slice->weight == weight_of(entry, slice->contributors)
                ? NULL
                : "has a slice whose weight is not its contributors'";

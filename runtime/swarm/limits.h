@@ -8,6 +8,7 @@ enum {
     SWARM_SLICES_MAX = 16384,   /* 16 GiB encoded: 15 billion parameters in int8 */
     SWARM_SEAT_RANGES_MAX = 4,  /* a round's new range and the kept ones of three aborted rounds */
     SWARM_RETURNED_MAX = 512,   /* every seat's ranges twice: two bad rounds in a row */
+    SWARM_EPOCH_MAX = 65535,    /* of a slice in a round: a frame has two bytes for it */
     SWARM_FETCHES_MAX = 256,    /* asked for at a heartbeat: 256 MiB a heartbeat at most */
     SWARM_IDENTITY_BYTES = 32,  /* an Ed25519 public key */
     SWARM_SIGNATURE_BYTES = 64, /* an Ed25519 signature */
