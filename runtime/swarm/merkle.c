@@ -32,10 +32,17 @@ size_t merkle_leaf_bytes(uint64_t bytes, uint64_t index) {
 }
 
 struct hash merkle_leaf(const void *bytes, size_t count) {
+    return merkle_leaf_joined(bytes, count, bytes, 0);
+}
+
+struct hash merkle_leaf_joined(const void *first, size_t first_count, const void *second,
+                               size_t second_count) {
     struct hash_state state;
-    ASSERT(count >= 1 && count <= LEAF_BYTES);
+    ASSERT(first_count <= LEAF_BYTES && second_count <= LEAF_BYTES - first_count);
+    ASSERT(first_count + second_count >= 1);
     begin_leaf(&state);
-    hash_add(&state, bytes, count);
+    hash_add(&state, first, first_count);
+    hash_add(&state, second, second_count);
     return hash_end(&state);
 }
 

@@ -49,6 +49,11 @@ size_t merkle_leaf_bytes(uint64_t bytes, uint64_t index);
  * limits  1 <= count <= LEAF_BYTES */
 struct hash merkle_leaf(const void *bytes, size_t count);
 
+/* merkle_leaf_joined: the name of a leaf whose bytes lie in two places.
+ * limits  1 <= the counts together <= LEAF_BYTES */
+struct hash merkle_leaf_joined(const void *first, size_t first_count, const void *second,
+                               size_t second_count);
+
 /* merkle_begin, merkle_add, merkle_end: the root of a stream, in pieces of any size. Nothing is
  * allocated; a stream begun anew forgets the old one.
  * limits  MERKLE_BYTES_MAX together */

@@ -18,6 +18,7 @@ enum {
     LEAF_ELEMENTS = LEAF_BYTES / 8,
     SLOTS_PER_MEMBER = 4, /* contributions of one member that an owner holds or has asked for */
     RESULT_ROUNDS = 2,    /* rounds whose results are in memory: the open one and the one before */
+    REPLICA_STRETCH = 8 * LEAF_ELEMENTS, /* worked on at a time: a leaf for each of a few threads */
 };
 
 /* Elements [begin, begin + count) of the flat space as the inner optimizer has them, fp32. */
@@ -35,8 +36,9 @@ struct replica_memory {
     uint64_t results;            /* RESULT_ROUNDS x slices, encoded */
     uint64_t slots;              /* others' contributions to own slices:
                                     members_max x SLOTS_PER_MEMBER x bytes_max */
+    uint64_t marks;              /* per slice, what `residual` there is of; where there is one */
     uint64_t leaves;             /* names: of the state, and of the one that is voted on */
-    uint64_t scratch;            /* one slice and one leaf in f32, a few times */
+    uint64_t scratch;            /* REPLICA_STRETCH elements in f32, twice */
 };
 
 struct replica_shape {
@@ -47,6 +49,13 @@ struct replica_shape {
 
 struct replica_memory replica_memory_of(const struct replica_shape *shape);
 
+/* A result that this member made: what its residual is of, and what of the mean the member's own
+ * contribution is, by which the residual is divided to become feedback. */
+struct residual_mark {
+    struct hash result;
+    float divisor; /* the own share, but at least a quarter of a fair one; 0: not to be used */
+};
+
 struct replica {
     struct replica_shape shape;
     const struct compute *compute;
@@ -55,8 +64,9 @@ struct replica {
     uint8_t *contribution;      /* [slices.bytes] */
     uint8_t *results; /* [RESULT_ROUNDS][slices.bytes]: round r in row r % RESULT_ROUNDS */
     uint8_t *slots;   /* [members_max * SLOTS_PER_MEMBER][slices.bytes_max] */
+    struct residual_mark *marks; /* [slices.count], or NULL as `residual` */
     struct hash *leaves, *voted; /* [leaf_count] each */
-    char *scratch;
+    float *scratch;
     const struct flat_part *parts; /* ascending, together all of [0, P) */
     int part_count;
     struct hash root;
@@ -88,8 +98,10 @@ struct addend {
 };
 
 /* replica_sum: the mean of the addends in their order (roster order), re-encoded into
- * replica_result(round, slice); its hash. A total weight of 0 gives zeros. `own_weight` is the
- * member's own among them (0: none), for the residual of the re-encoding. */
+ * replica_result(round, slice); its hash. Zeros for a total weight of 0, for one that no tokens
+ * come to (2^53), and for a mean that is too large for the codec. `own_weight` is the member's own
+ * among them (0: none), for the residual of the re-encoding.
+ * limits  the addends passed replica_sound */
 struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
                         const struct addend *addends, uint32_t count, uint64_t own_weight);
 
@@ -105,8 +117,12 @@ struct hash replica_root_after(struct replica *replica, uint32_t round);
 
 /* replica_apply: the results of entry->round become the outer state; the feedback advances in the
  * slices whose line names `seat` (-1: none) as contributor, or as owner for the re-encoding; then
- * the inner weights follow. Gives the new root. Needs the inner weights that were encoded. */
+ * the inner weights follow. Gives the new root. With a seat it needs contribution and inner weights
+ * as replica_encode left them. */
 struct hash replica_apply(struct replica *replica, const struct entry *entry, int seat);
+
+/* replica_forget: the feedback is of another history: it becomes zero. */
+void replica_forget(struct replica *replica);
 
 /* replica_follow: inner weights = outer weights. The caller refreshes compute copies. */
 void replica_follow(struct replica *replica);

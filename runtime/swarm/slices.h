@@ -8,13 +8,21 @@
 
 #include "kernels/codec.h"
 #include "runtime/swarm/limits.h"
+#include "transport/frame.h"
+
+enum {
+    SLICES_PER_MEMBER = 4,
+    SLICE_GRANULE = 256, /* elements: whole blocks of every codec, whole vectors of every ISA */
+    SLICE_BYTES_MAX = FRAME_PAYLOAD_MAX - 4096, /* what names a slice goes in the same frame */
+    SLICE_BYTES_MIN = 16 << 10,
+};
 
 struct slices {
     int64_t parameter_count;
     enum codec codec;
-    int64_t elements;   /* of each slice but the last, which may have fewer; whole blocks */
+    int64_t elements;   /* of each slice but the last, which may have fewer; whole granules */
     uint32_t count;     /* 1 .. SWARM_SLICES_MAX */
-    uint64_t bytes_max; /* of one, encoded; at most FRAME_PAYLOAD_MAX */
+    uint64_t bytes_max; /* of one, encoded; at most SLICE_BYTES_MAX */
     uint64_t bytes;     /* of all, encoded */
 };
 
@@ -24,8 +32,10 @@ struct slice_range {
     uint64_t bytes;     /* encoded */
 };
 
-/* slices_cut: slices of at most 1 MiB encoded; shorter ones, down to 16 KiB, while there are fewer
- * than SLICES_PER_MEMBER for each of members_max, so that small models can be shared out too.
+/* slices_cut: slices of at most SLICE_BYTES_MAX encoded; shorter ones, down to SLICE_BYTES_MIN,
+ * while there are fewer than SLICES_PER_MEMBER for each of members_max, so that small models can be
+ * shared out too.
+ * limits  parameter_count > 0, members_max > 0
  * errors  STATUS_INPUT when P needs more than SWARM_SLICES_MAX slices; *slices untouched */
 MUST_CHECK enum status slices_cut(int64_t parameter_count, enum codec codec, uint32_t members_max,
                                   struct slices *slices, struct fault *fault);
@@ -33,7 +43,5 @@ MUST_CHECK enum status slices_cut(int64_t parameter_count, enum codec codec, uin
 /* slices_range: where slice `index` lies.
  * limits  index < slices->count */
 struct slice_range slices_range(const struct slices *slices, uint32_t index);
-
-enum { SLICES_PER_MEMBER = 4 };
 
 #endif

@@ -1,0 +1,56 @@
+/* replica_apply: a round's results become the outer state: tried out for the vote, then taken. */
+#include "base/check.h"
+#include "kernels/outer.h"
+#include "runtime/swarm/replica_state.h"
+
+/* Where the outer step of a stretch goes. */
+struct taken {
+    float *params, *momentum; /* [stretch.count] */
+};
+
+/* The outer step of one stretch by the results of `round`. */
+static void step_stretch(const struct replica *replica, uint32_t round, struct stretch stretch,
+                         struct taken taken) {
+    const struct replica_shape *shape = &replica->shape;
+    float *mean = replica_scratch(replica, 0);
+    const uint8_t *results = replica_result(replica, round, 0);
+    codec_decode(replica->compute, shape->slices.codec, stretch.count,
+                 results + replica_encoded(replica, stretch.begin), mean);
+    struct outer_step_args args = {.count = stretch.count,
+                                   .rate = shape->outer_rate,
+                                   .momentum = shape->outer_momentum,
+                                   .params = replica->params + stretch.begin,
+                                   .moments = replica->momentum + stretch.begin,
+                                   .gradients = mean,
+                                   .next_params = taken.params,
+                                   .next_moments = taken.momentum};
+    outer_step_run(replica->compute, &args);
+}
+
+struct hash replica_root_after(struct replica *replica, uint32_t round) {
+    int64_t count = replica->shape.slices.parameter_count;
+    struct taken tried = {replica_scratch(replica, 0), replica_scratch(replica, 1)};
+    for (int64_t at = 0; at < count; at += REPLICA_STRETCH) {
+        struct stretch stretch = replica_stretch(at, count);
+        step_stretch(replica, round, stretch, tried);
+        replica_name(replica, stretch, tried.params, tried.momentum, replica->voted);
+    }
+    return replica_root_of(replica, replica->voted);
+}
+
+struct hash replica_apply(struct replica *replica, const struct entry *entry, int seat) {
+    ASSERT(entry->kind == ENTRY_COMMIT);
+    int64_t count = replica->shape.slices.parameter_count;
+    if (seat >= 0 && replica->feedback != NULL) {
+        replica_advance_feedback(replica, entry, (uint32_t)seat);
+    }
+    for (int64_t at = 0; at < count; at += REPLICA_STRETCH) {
+        struct stretch stretch = replica_stretch(at, count);
+        struct taken own = {replica->params + at, replica->momentum + at};
+        step_stretch(replica, entry->round, stretch, own);
+        replica_name(replica, stretch, own.params, own.momentum, replica->leaves);
+    }
+    replica->root = replica_root_of(replica, replica->leaves);
+    replica_follow(replica);
+    return replica->root;
+}

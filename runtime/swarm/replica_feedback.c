@@ -1,0 +1,63 @@
+/* replica_feedback: what a member owes: what was meant in a committed round and not said by the
+ * bytes that were sent. */
+#include "base/check.h"
+#include "kernels/items.h"
+#include "runtime/swarm/replica_state.h"
+
+struct feeding {
+    float *feedback;
+    const float *values; /* pseudo-gradients, or what a re-encoding left */
+    float divisor;
+    int64_t count;
+};
+
+static void feed_one(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct feeding *feeding = context;
+    int64_t first = item * ITEM_ELEMENTS;
+    int64_t end = first + items_length(feeding->count, ITEM_ELEMENTS, item);
+    for (int64_t i = first; i < end; i++) {
+        feeding->feedback[i] = feeding->values[i] / feeding->divisor + feeding->feedback[i];
+    }
+}
+
+static void feed(const struct replica *replica, struct stretch stretch, const float *values,
+                 float divisor) {
+    struct feeding feeding = {replica->feedback + stretch.begin, values, divisor, stretch.count};
+    pool_run(replica->compute->pool, feed_one, &feeding, items_count(stretch.count, ITEM_ELEMENTS));
+}
+
+/* meant = source + feedback, less what it decodes to: codec_encode's residual, to the bit. */
+static void advance_as_contributor(struct replica *replica, struct stretch stretch) {
+    float *gradient = replica_scratch(replica, 0);
+    replica_pseudo_gradient(replica, stretch, gradient);
+    feed(replica, stretch, gradient, 1);
+    struct codec_add_args sent = {
+        .codec = replica->shape.slices.codec, .count = stretch.count, .weight = -1};
+    codec_decode_add(replica->compute, &sent,
+                     replica->contribution + replica_encoded(replica, stretch.begin),
+                     replica->feedback + stretch.begin);
+}
+
+void replica_advance_feedback(struct replica *replica, const struct entry *entry, uint32_t seat) {
+    const struct slices *slices = &replica->shape.slices;
+    ASSERT(entry->slice_count == slices->count && seat < entry->seat_count);
+    bool weighs = entry->members[seat].weight > 0;
+    for (uint32_t s = 0; s < slices->count; s++) {
+        const struct entry_slice *line = &entry->slices[s];
+        struct residual_mark *mark = &replica->marks[s];
+        struct slice_range range = slices_range(slices, s);
+        bool sent = weighs && (line->contributors >> seat & 1) != 0;
+        bool made = line->owner == seat && hash_equal(&line->hash, &mark->result);
+        for (int64_t at = range.begin; at < range.end; at += REPLICA_STRETCH) {
+            struct stretch stretch = replica_stretch(at, range.end);
+            if (sent) {
+                advance_as_contributor(replica, stretch);
+            }
+            if (made && mark->divisor > 0) {
+                feed(replica, stretch, replica->residual + at, mark->divisor);
+            }
+        }
+        mark->divisor = 0;
+    }
+}

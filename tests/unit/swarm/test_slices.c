@@ -1,0 +1,98 @@
+/* test_slices: every partition covers the space once, in slices that are neither too long nor too
+ * few. */
+#include "runtime/swarm/slices.h"
+
+#include "base/check.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static struct slices cut(int64_t count, enum codec codec, uint32_t members) {
+    struct slices slices;
+    struct fault fault;
+    assert_int_equal(slices_cut(count, codec, members, &slices, &fault), OK);
+    return slices;
+}
+
+static void check_cover(const struct slices *slices) {
+    int64_t next = 0;
+    uint64_t offset = 0;
+    for (uint32_t i = 0; i < slices->count; i++) {
+        struct slice_range range = slices_range(slices, i);
+        assert_int_equal(range.begin, next);
+        assert_int_equal(range.offset, offset);
+        assert_true(range.end > range.begin);
+        assert_int_equal(range.bytes, codec_bytes(slices->codec, range.end - range.begin));
+        assert_true(range.bytes <= slices->bytes_max);
+        next = range.end;
+        offset += range.bytes;
+    }
+    assert_int_equal(next, slices->parameter_count);
+    assert_int_equal(offset, slices->bytes);
+    assert_int_equal(offset, codec_bytes(slices->codec, slices->parameter_count));
+}
+
+static void slices_cover_the_space_once(void **state) {
+    (void)state;
+    static const int64_t COUNTS[] = {1,      63,     64,      255,     256,      257,
+                                     131071, 131073, 1300001, 9999999, 16777216, 124439808};
+    static const uint32_t MEMBERS[] = {1, 3, 64};
+    for (size_t c = 0; c < ARRAY_COUNT(COUNTS); c++) {
+        for (int codec = 0; codec < CODEC_COUNT; codec++) {
+            for (size_t m = 0; m < ARRAY_COUNT(MEMBERS); m++) {
+                struct slices slices = cut(COUNTS[c], (enum codec)codec, MEMBERS[m]);
+                assert_true(slices.bytes_max <= SLICE_BYTES_MAX);
+                assert_int_equal(slices.elements % SLICE_GRANULE, 0);
+                check_cover(&slices);
+            }
+        }
+    }
+}
+
+static void a_large_model_has_the_longest_slices(void **state) {
+    (void)state;
+    /* 4017 blocks of 260 bytes are 1,044,420 bytes; 1 MiB less 4096 are 1,044,480. */
+    struct slices slices = cut(124439808, CODEC_INT8, 8);
+    assert_int_equal(slices.elements, 4017 * 256);
+    assert_int_equal(slices.bytes_max, 1044420);
+    assert_int_equal(slices.count, 122); /* 124439808 / 1028352 = 121.009 */
+}
+
+static void a_small_model_is_cut_for_all_members(void **state) {
+    (void)state;
+    /* 4 x 8 slices are wanted: 31250 elements each, rounded up to 123 granules. */
+    struct slices slices = cut(1000000, CODEC_INT8, 8);
+    assert_int_equal(slices.elements, 123 * 256);
+    assert_int_equal(slices.count, 32);
+    /* 16 KiB is 63 blocks of int8, so a tiny one has fewer. */
+    slices = cut(100000, CODEC_INT8, 8);
+    assert_int_equal(slices.elements, 63 * 256);
+    assert_int_equal(slices.count, 7);
+    slices = cut(10, CODEC_INT4, 8);
+    assert_int_equal(slices.count, 1);
+    assert_int_equal(slices.bytes_max, 2 + 5);
+}
+
+static void more_slices_than_a_swarm_has_are_refused(void **state) {
+    (void)state;
+    struct slices slices = {.count = 77};
+    struct fault fault;
+    int64_t most = (int64_t)SWARM_SLICES_MAX * 261120; /* fp32 within 1 MiB less 4096 */
+    assert_int_equal(cut(most, CODEC_FP32, 64).count, SWARM_SLICES_MAX);
+    assert_int_equal(slices_cut(most + 1, CODEC_FP32, 64, &slices, &fault), STATUS_INPUT);
+    assert_int_equal(slices.count, 77);
+    assert_string_equal(fault.place, "swarm.codec");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slices_cover_the_space_once),
+        cmocka_unit_test(a_large_model_has_the_longest_slices),
+        cmocka_unit_test(a_small_model_is_cut_for_all_members),
+        cmocka_unit_test(more_slices_than_a_swarm_has_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
