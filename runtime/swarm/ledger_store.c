@@ -300,19 +300,33 @@ enum status ledger_store_recall(struct ledger_store *store, const char *name, vo
     return status;
 }
 
-enum status ledger_store_start(struct ledger_store *store, uint32_t *incarnation,
-                               struct fault *fault) {
+/* How many starts have been counted. */
+static enum status recall_starts(struct ledger_store *store, uint32_t *starts,
+                                 struct fault *fault) {
     uint8_t bytes[4] = {0};
     size_t count = 0;
     enum status status =
         ledger_store_recall(store, INCARNATION, bytes, sizeof bytes, &count, fault);
+    if (status == OK && count != 0 && count != sizeof bytes) {
+        status = fault_set(fault, STATUS_INPUT, store->path, NULL, "counts no starts any more");
+    }
+    if (status == OK) {
+        *starts = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+                  (uint32_t)bytes[3] << 24;
+    }
+    return status;
+}
+
+enum status ledger_store_start(struct ledger_store *store, uint32_t *incarnation,
+                               struct fault *fault) {
+    uint32_t last = 0;
+    uint8_t bytes[4];
+    enum status status = recall_starts(store, &last, fault);
+    if (status == OK && last == UINT32_MAX) {
+        status = fault_set(fault, STATUS_INPUT, store->path, NULL, "counts no starts any more");
+    }
     if (status != OK) {
         return status;
-    }
-    uint32_t last = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
-                    (uint32_t)bytes[3] << 24;
-    if ((count != 0 && count != sizeof bytes) || last == UINT32_MAX) {
-        return fault_set(fault, STATUS_INPUT, store->path, NULL, "counts no starts any more");
     }
     for (int i = 0; i < 4; i++) {
         bytes[i] = (uint8_t)((last + 1) >> (8 * i));
@@ -322,4 +336,44 @@ enum status ledger_store_start(struct ledger_store *store, uint32_t *incarnation
         *incarnation = last + 1;
     }
     return status;
+}
+
+static enum written write_all(struct ledger_store *store, const struct store_write *write,
+                              struct fault *fault) {
+    uint32_t starts = 0;
+    enum status status = recall_starts(store, &starts, fault);
+    if (status == OK && starts != write->incarnation) {
+        fault_set(fault, STATUS_FAILED, store->path, NULL,
+                  "start %u of the tracker has taken over from start %u", starts,
+                  write->incarnation);
+        return WRITE_FENCED;
+    }
+    for (uint32_t i = 0; i < write->promise_count && status == OK; i++) {
+        const struct store_promise *promise = &write->promises[i];
+        status = ledger_store_promise(store, promise->name, promise->bytes, promise->count, fault);
+    }
+    if (status == OK && write->entry != NULL) {
+        status = ledger_store_append(store, write->entry, fault);
+    }
+    if (status == OK) {
+        status = execute(store, "COMMIT;", fault);
+    }
+    return status == OK ? WRITTEN : WRITE_FAILED;
+}
+
+enum written ledger_store_write(struct ledger_store *store, const struct store_write *write,
+                                struct fault *fault) {
+    const uint64_t count = store->count;
+    const struct hash head = store->head;
+    if (execute(store, "BEGIN IMMEDIATE;", fault) != OK) {
+        return WRITE_FAILED;
+    }
+    enum written written = write_all(store, write, fault);
+    if (written != WRITTEN) {
+        /* SQLite has undone it already where the disk was full. */
+        sqlite3_exec(store->database, "ROLLBACK;", NULL, NULL, NULL);
+        store->count = count;
+        store->head = head;
+    }
+    return written;
 }

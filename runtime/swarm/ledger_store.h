@@ -11,7 +11,7 @@
 
 #include "base/fault.h"
 #include "base/region.h"
-#include "runtime/swarm/entry.h"
+#include "runtime/swarm/message.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +70,27 @@ MUST_CHECK enum status ledger_store_recall(struct ledger_store *store, const cha
 /* ledger_store_start: count one more start of the tracker; *incarnation is its number, from 1. */
 MUST_CHECK enum status ledger_store_start(struct ledger_store *store, uint32_t *incarnation,
                                           struct fault *fault);
+
+/* What is kept under a name; the bytes are the caller's. */
+struct store_promise {
+    const char *name;
+    const void *bytes;
+    size_t count;
+};
+
+/* What one step of a tracker makes durable. */
+struct store_write {
+    uint32_t incarnation;      /* of the tracker that writes, from ledger_store_start */
+    const struct entry *entry; /* put behind the last one; NULL: none */
+    const struct store_promise *promises;
+    uint32_t promise_count;
+};
+
+/* ledger_store_write: the entry and the promises, all of it or nothing, in one transaction.
+ * limits  those of append and promise
+ * errors  WRITE_FAILED: nothing of it is kept, as on a full disk; WRITE_FENCED: a later start of a
+ *         tracker has been counted. *fault says why. */
+MUST_CHECK enum written ledger_store_write(struct ledger_store *store,
+                                           const struct store_write *write, struct fault *fault);
 
 #endif

@@ -1,0 +1,399 @@
+/* test_tracker_durable: what a tracker promised is what it starts from, whatever ended it. */
+#include "runtime/swarm/tracker_durable.h"
+
+#include "base/text.h"
+#include "runtime/swarm/entry_code.h"
+#include "runtime/swarm/ledger.h"
+#include "runtime/swarm/tracker_record_code.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { SLICES = 5, DECLARED = 0x25, KILLS = 20 };
+
+/* A record with arrays of its own. */
+struct rig {
+    struct tracker_record record;
+    struct entry_slice head[SLICES], commit[SLICES];
+    struct slice_plan plans[SLICES];
+    struct hash hashes[SWARM_MEMBERS_MAX * SLICES];
+};
+
+static struct rig first, second;
+static struct tracker_durable durable;
+static struct region region;
+static struct key_pairs keys;
+static struct durable_options options;
+static char folder[64], path[128];
+
+static void bind(struct rig *rig) {
+    memset(rig, 0, sizeof *rig);
+    rig->record.head.slices = rig->head;
+    rig->record.commit.slices = rig->commit;
+    rig->record.table.slices = rig->plans;
+    rig->record.table.hashes = rig->hashes;
+}
+
+static int make_folder(void **state) {
+    (void)state;
+    strcpy(folder, "/tmp/skep-durable-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    struct text text = text_over(path, sizeof path);
+    text_add(&text, "%s/tracker.db", folder);
+    uint8_t secrets[2 * KEY_BYTES] = {7};
+    keys_from_secrets(secrets, &keys);
+    options = (struct durable_options){.path = path,
+                                       .keys = &keys,
+                                       .slice_count = SLICES,
+                                       .manifest = hash_of("manifest", 8),
+                                       .root = hash_of("root", 4)};
+    bind(&first);
+    bind(&second);
+    return 0;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    char command[128];
+    struct text text = text_over(command, sizeof command);
+    text_add(&text, "rm -r %s", folder);
+    region_finish(&region);
+    return system(command);
+}
+
+static void open_into(struct rig *rig) {
+    struct fault fault = {0};
+    if (tracker_durable_open(&options, &region, &durable, &rig->record, &fault) != OK) {
+        fail_msg("%s: %s", fault.place, fault.reason);
+    }
+}
+
+/* Writes as the machine would, and moves the record on as it would. */
+static enum written write_record(struct rig *rig, bool appends) {
+    struct event event;
+    struct fault fault;
+    const struct action action = {
+        .kind = ACTION_WRITE, .record = &rig->record, .entry = appends ? &rig->record.head : NULL};
+    tracker_durable_write(&durable, &action, &event, &fault);
+    assert_int_equal(event.kind, EVENT_WRITTEN);
+    if (event.written == WRITTEN && appends) {
+        rig->record.head.hash = event.hash;
+        if (rig->record.head.kind != ENTRY_COMMIT) {
+            rig->record.head.signature_count = 1;
+            rig->record.head.signatures[0].signature = event.signature;
+        }
+    }
+    return event.written;
+}
+
+static void add_member(struct tracker_record *record, uint8_t number) {
+    record->members[record->member_count].id.bytes[0] = number;
+    record->members[record->member_count++].session = record->session_next++;
+}
+
+static void begin_entry(struct tracker_record *record, enum entry_kind kind) {
+    struct entry *head = &record->head;
+    head->kind = kind;
+    head->incarnation = record->incarnation;
+    head->prev = head->hash;
+    head->root = record->commit.root;
+    head->manifest = (struct hash){{0}};
+    head->deadline_ms = 0;
+    head->signature_count = 0;
+    head->slice_count = 0;
+}
+
+static void open_round(struct tracker_record *record) {
+    begin_entry(record, ENTRY_OPEN);
+    struct entry *head = &record->head;
+    head->round++;
+    head->deadline_ms = 500;
+    head->seat_count = record->member_count;
+    for (uint32_t seat = 0; seat < head->seat_count; seat++) {
+        head->seats[seat] = (struct entry_seat){.id = record->members[seat].id,
+                                                .session = record->members[seat].session,
+                                                .range_count = 1,
+                                                .ranges = {{seat * 10, seat * 10 + 10}}};
+    }
+    head->cursor.position = 10 * head->seat_count;
+    record->table.round = head->round;
+    record->table.version = 0;
+}
+
+static void make_table(struct tracker_record *record) {
+    struct round_table *table = &record->table;
+    table->version = 1;
+    table->declared = DECLARED;
+    memset(table->members, 0, sizeof table->members);
+    memset(table->signatures, 0, sizeof table->signatures);
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        for (uint32_t s = 0; s < SLICES; s++) {
+            const uint32_t words[] = {table->round, seat, s};
+            table->hashes[seat * SLICES + s] = hash_of(words, sizeof words);
+        }
+        if (((uint64_t)DECLARED >> seat & 1) != 0) {
+            table->members[seat] = (struct entry_member){1000 + seat, 900 + seat};
+            memset(&table->signatures[seat], (int)(seat + 1), sizeof table->signatures[seat]);
+        }
+    }
+    for (uint32_t s = 0; s < SLICES; s++) {
+        table->slices[s] = (struct slice_plan){.owner = s % 3, .epoch = 0, .expected = DECLARED};
+    }
+}
+
+static void commit_round(struct tracker_record *record) {
+    begin_entry(record, ENTRY_COMMIT);
+    struct entry *head = &record->head;
+    memcpy(head->members, record->table.members, sizeof head->members);
+    head->root = hash_of(&head->round, sizeof head->round);
+    head->slice_count = SLICES;
+    for (uint32_t s = 0; s < SLICES; s++) {
+        head->slices[s] = (struct entry_slice){.begin = s, .end = s + 1, .owner = s % 3};
+    }
+    head->signature_count = 1;
+    head->hash = entry_hash(head);
+}
+
+static void compare(const struct tracker_record *a, const struct tracker_record *b) {
+    assert_int_equal(a->session_next, b->session_next);
+    assert_int_equal(a->member_count, b->member_count);
+    assert_memory_equal(a->members, b->members, sizeof a->members);
+    assert_memory_equal(&a->head.hash, &b->head.hash, sizeof a->head.hash);
+    assert_memory_equal(&a->commit.hash, &b->commit.hash, sizeof a->commit.hash);
+    assert_memory_equal(&a->base, &b->base, sizeof a->base);
+    assert_int_equal(a->table.round, b->table.round);
+    assert_int_equal(a->table.version, b->table.version);
+    if (a->table.version == 0) {
+        return;
+    }
+    assert_int_equal(a->table.declared, b->table.declared);
+    assert_memory_equal(a->table.members, b->table.members, sizeof a->table.members);
+    assert_memory_equal(a->table.signatures, b->table.signatures, sizeof a->table.signatures);
+    assert_memory_equal(a->table.slices, b->table.slices, SLICES * sizeof a->table.slices[0]);
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        if ((a->table.declared >> seat & 1) != 0) {
+            assert_memory_equal(&a->table.hashes[seat * SLICES], &b->table.hashes[seat * SLICES],
+                                SLICES * sizeof a->table.hashes[0]);
+        }
+    }
+}
+
+/* Ends this start and begins the next, whose record is compared. */
+static void restart(const struct rig *rig) {
+    tracker_durable_close(&durable);
+    bind(&second);
+    open_into(&second);
+    assert_int_equal(second.record.incarnation, durable.incarnation);
+    compare(&rig->record, &second.record);
+}
+
+static void a_new_swarm_begins_with_its_genesis(void **state) {
+    (void)state;
+    open_into(&first);
+    assert_int_equal(durable.incarnation, 1);
+    assert_int_equal(first.record.head.kind, ENTRY_GENESIS);
+    assert_memory_equal(&first.record.head.manifest, &options.manifest, HASH_BYTES);
+    assert_memory_equal(&first.record.commit.root, &options.root, HASH_BYTES);
+    assert_true(ledger_signed_by(keys.public_keys.sign, &first.record.head.hash,
+                                 &first.record.head.signatures[0].signature));
+    assert_int_equal(first.record.session_next, 1);
+    restart(&first);
+    assert_int_equal(durable.incarnation, 2);
+    assert_int_equal(durable.store.count, 1);
+    tracker_durable_close(&durable);
+}
+
+static void every_step_of_a_round_is_recalled(void **state) {
+    (void)state;
+    open_into(&first);
+    struct tracker_record *record = &first.record;
+    for (uint8_t number = 1; number <= 6; number++) {
+        add_member(record, number);
+        assert_int_equal(write_record(&first, false), WRITTEN);
+    }
+    restart(&first);
+    open_round(record);
+    record->head.incarnation = durable.incarnation;
+    assert_int_equal(write_record(&first, true), WRITTEN);
+    restart(&first);
+    make_table(record);
+    assert_int_equal(write_record(&first, false), WRITTEN);
+    restart(&first);
+    record->table.version++;
+    record->table.slices[2].owner = 5;
+    record->table.slices[2].epoch++;
+    assert_int_equal(write_record(&first, false), WRITTEN);
+    add_member(record, 9);
+    assert_int_equal(write_record(&first, false), WRITTEN);
+    restart(&first);
+    commit_round(record);
+    assert_int_equal(write_record(&first, true), WRITTEN);
+    record->base = record->commit.root;
+    entry_copy(&record->commit, &record->head);
+    restart(&first);
+    begin_entry(record, ENTRY_OPEN);
+    open_round(record);
+    assert_int_equal(write_record(&first, true), WRITTEN);
+    restart(&first);
+    tracker_durable_close(&durable);
+}
+
+static void a_commit_whose_hash_is_not_its_own_is_not_written(void **state) {
+    (void)state;
+    open_into(&first);
+    add_member(&first.record, 1);
+    add_member(&first.record, 2);
+    add_member(&first.record, 3);
+    open_round(&first.record);
+    assert_int_equal(write_record(&first, true), WRITTEN);
+    make_table(&first.record);
+    commit_round(&first.record);
+    first.record.head.hash.bytes[0] ^= 1;
+    assert_int_equal(write_record(&first, true), WRITE_FAILED);
+    assert_int_equal(durable.store.count, 2);
+    first.record.head.hash.bytes[0] ^= 1;
+    assert_int_equal(write_record(&first, true), WRITTEN);
+    tracker_durable_close(&durable);
+}
+
+static void an_earlier_start_writes_nothing_any_more(void **state) {
+    (void)state;
+    uint32_t later;
+    struct fault fault;
+    open_into(&first);
+    assert_int_equal(ledger_store_start(&durable.store, &later, &fault), OK);
+    add_member(&first.record, 1);
+    assert_int_equal(write_record(&first, false), WRITE_FENCED);
+    bind(&second);
+    tracker_durable_close(&durable);
+    open_into(&second);
+    assert_int_equal(second.record.member_count, 0);
+    tracker_durable_close(&durable);
+}
+
+static void the_ledger_of_another_swarm_is_refused(void **state) {
+    (void)state;
+    struct fault fault;
+    open_into(&first);
+    tracker_durable_close(&durable);
+    options.manifest.bytes[0] ^= 1;
+    assert_int_equal(tracker_durable_open(&options, &region, &durable, &second.record, &fault),
+                     STATUS_INPUT);
+    assert_non_null(strstr(fault.reason, "manifest"));
+    options.manifest.bytes[0] ^= 1;
+    options.root.bytes[0] ^= 1;
+    assert_int_equal(tracker_durable_open(&options, &region, &durable, &second.record, &fault),
+                     STATUS_INPUT);
+    assert_non_null(strstr(fault.reason, "root"));
+}
+
+/* On a bad disk any byte may be another one: it is refused, or read as one of the form. */
+static void parts_that_are_cut_or_changed_are_read_without_harm(void **state) {
+    (void)state;
+    static uint8_t bytes[8192], copy[8192];
+    bind(&first);
+    first.record.session_next = 8;
+    add_member(&first.record, 1);
+    first.record.table.round = 3;
+    make_table(&first.record);
+    size_t count = record_write_table(&first.record, SLICES, bytes);
+    assert_true(count <= sizeof bytes && count <= record_table_max(SLICES));
+    for (size_t cut = 0; cut <= count + 1; cut++) {
+        const char *wrong = record_read_table(bytes, cut, SLICES, &second.record);
+        assert_true((wrong == NULL) == (cut == count));
+    }
+    assert_non_null(record_read_table(bytes, count, SLICES - 1, &second.record));
+    for (size_t at = 0; at < count; at++) {
+        memcpy(copy, bytes, count);
+        copy[at] ^= 0x80;
+        const char *wrong = record_read_table(copy, count, SLICES, &second.record);
+        assert_true(wrong != NULL || record_write_table(&second.record, SLICES, copy) == count);
+    }
+    count = record_write_members(&first.record, bytes);
+    for (size_t cut = 0; cut <= count + 1; cut++) {
+        const char *wrong = record_read_members(bytes, cut, &second.record);
+        assert_true((wrong == NULL) == (cut == count));
+    }
+    bytes[8] = 65;
+    assert_non_null(record_read_members(bytes, sizeof bytes, &second.record));
+}
+
+/* Each turn one write with an entry, or with a table of a new version, till it is killed. */
+static void write_without_end(int out) {
+    struct tracker_record *record = &first.record;
+    open_into(&first);
+    if (record->member_count == 0) {
+        add_member(record, 1);
+    }
+    for (;;) {
+        open_round(record);
+        bool ok = write_record(&first, true) == WRITTEN;
+        make_table(record);
+        ok &= write_record(&first, false) == WRITTEN;
+        begin_entry(record, ENTRY_ABORT);
+        record->session_next = record->head.round + 1;
+        ok &= write_record(&first, true) == WRITTEN;
+        if (!ok || write(out, &record->head.round, 4) != 4) {
+            _exit(1);
+        }
+    }
+}
+
+/* Entry and promises of one write are both there, or neither: an ABORT came with session_next. */
+static void a_kill_leaves_whole_writes(void **state) {
+    (void)state;
+    uint32_t told = 0;
+    for (uint32_t turn = 0; turn < KILLS; turn++) {
+        int pipes[2];
+        assert_int_equal(pipe(pipes), 0);
+        pid_t child = fork();
+        if (child == 0) {
+            close(pipes[0]);
+            write_without_end(pipes[1]);
+        }
+        close(pipes[1]);
+        assert_int_equal(read(pipes[0], &told, 4), 4);
+        for (volatile uint32_t spin = turn * 150000; spin > 0; spin--) {
+        }
+        kill(child, SIGKILL);
+        while (read(pipes[0], &told, 4) == 4) {
+        }
+        close(pipes[0]);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        bind(&second);
+        open_into(&second);
+        const struct tracker_record *record = &second.record;
+        uint32_t ended = record->head.round - (record->head.kind == ENTRY_OPEN);
+        assert_true(ended >= told);
+        assert_int_equal(record->session_next, ended > 0 ? ended + 1 : 2);
+        assert_true(record->table.round == record->head.round);
+        tracker_durable_close(&durable);
+        region_finish(&region);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_new_swarm_begins_with_its_genesis, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(every_step_of_a_round_is_recalled, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_commit_whose_hash_is_not_its_own_is_not_written,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(an_earlier_start_writes_nothing_any_more, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(the_ledger_of_another_swarm_is_refused, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(parts_that_are_cut_or_changed_are_read_without_harm,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_kill_leaves_whole_writes, make_folder, remove_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
