@@ -202,16 +202,17 @@ void tracker_durable_close(struct tracker_durable *durable) {
     ledger_store_close(&durable->store);
 }
 
-/* The entry as it goes into the ledger. A commit whose hash its voters did not compute from these
- * fields would be a chain that nobody can check: it is refused here. */
+/* The entry as it goes into the ledger. One that is wrong, or a commit whose hash its voters did
+ * not compute from these fields, would be a chain that nobody can check: it is refused here. */
 static const char *complete(struct tracker_durable *durable, const struct entry *entry) {
     entry_copy(&durable->entry, entry);
     if (entry->kind != ENTRY_COMMIT) {
         sign(durable);
-        return NULL;
+        return entry_wrong(&durable->entry);
     }
     const struct hash hash = entry_hash(&durable->entry);
-    return hash_equal(&hash, &entry->hash) ? NULL : "a quorum voted for a hash that is not it";
+    return hash_equal(&hash, &entry->hash) ? entry_wrong(&durable->entry)
+                                           : "has another hash than its quorum voted for";
 }
 
 static bool is_changed(const struct durable_part *part) {
@@ -262,8 +263,8 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
     *event = (struct event){.kind = EVENT_WRITTEN, .written = WRITE_FAILED};
     const char *wrong = action->entry == NULL ? NULL : complete(durable, action->entry);
     if (wrong != NULL) {
-        fault_set(fault, STATUS_FAILED, durable->store.path, NULL, "commit of round %u: %s",
-                  action->entry->round, wrong);
+        fault_set(fault, STATUS_FAILED, durable->store.path, NULL,
+                  "the entry that ends or opens round %u %s", action->entry->round, wrong);
         return;
     }
     const struct store_write write = {.incarnation = durable->incarnation,

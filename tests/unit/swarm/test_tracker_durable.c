@@ -103,6 +103,7 @@ static void begin_entry(struct tracker_record *record, enum entry_kind kind) {
     head->kind = kind;
     head->incarnation = record->incarnation;
     head->prev = head->hash;
+    head->commits = record->commit.commits + (kind == ENTRY_COMMIT ? 1U : 0U);
     head->root = record->commit.root;
     head->manifest = (struct hash){{0}};
     head->deadline_ms = 0;
