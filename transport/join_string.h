@@ -9,7 +9,7 @@
 #include "transport/keys.h"
 #include "transport/messages.h"
 
-enum { JOIN_STRING_BYTES = MESSAGE_ADDRESS_BYTES + KEYS_TEXT_BYTES }; /* '#' for the one NUL */
+enum { JOIN_STRING_BYTES = MESSAGE_ADDRESS_BYTES + KEYS_TEXT_BYTES }; /* a NUL for # */
 
 struct join_string {
     char address[MESSAGE_ADDRESS_BYTES]; /* "tcp://HOST:PORT" */
@@ -17,7 +17,7 @@ struct join_string {
 };
 
 /* address_wrong: NULL when `text` is tcp://HOST:PORT with a name, an IPv4 address or an IPv6
- * address in brackets, and a port of 1 .. 65535; else what is wrong with it. Looks at no network. */
+ * address in brackets, and a port of 1 .. 65535; else what is wrong. Looks at no network. */
 MUST_CHECK const char *address_wrong(const char *text);
 
 /* join_string_is: whether a person meant `text` to be a join string, right or wrong. */
