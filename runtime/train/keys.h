@@ -9,7 +9,7 @@ enum key_type {
     KEY_INTEGER, /* int64_t */
     KEY_REAL,    /* double */
     KEY_PAIR,    /* struct number_pair */
-    KEY_BYTES,   /* uint64_t; "9GiB" */
+    KEY_AMOUNT,  /* uint64_t, of bytes; "9GiB" */
     KEY_SECONDS, /* double */
     KEY_DTYPE,   /* int64_t: f32 or bf16 */
     KEY_CHOICE,  /* int64_t: index in `choices` */

@@ -235,7 +235,7 @@ static enum status read_field(const struct setting *setting, void *out, struct f
         return read_real(setting, without_unit(setting->text, "s", bare), out, fault);
     case KEY_PAIR:
         return read_pair(setting, out, fault);
-    case KEY_BYTES:
+    case KEY_AMOUNT:
         return read_bytes(setting, out, fault);
     case KEY_DTYPE:
         return read_dtype(setting, out, fault);
@@ -339,7 +339,7 @@ void setting_write(const struct run *run, const struct key *key, struct text *te
         write_real(((const struct number_pair *)at)->second, text);
         text_add(text, "]");
         return;
-    case KEY_BYTES:
+    case KEY_AMOUNT:
         text_add(text, "%llu", (unsigned long long)*(const uint64_t *)at);
         return;
     case KEY_DTYPE:

@@ -102,7 +102,7 @@ static const char *other_value(const struct key *key, char buffer[static 64]) {
         return buffer;
     case KEY_PAIR:
         return "[0.25, 0.5]";
-    case KEY_BYTES:
+    case KEY_AMOUNT:
         return "12345";
     case KEY_DTYPE:
         return "f32";
