@@ -20,7 +20,8 @@ size_t member_bytes(uint32_t slice_count) {
     return aligned(sizeof(struct member)) + aligned(slices * sizeof(struct hash)) +
            aligned(slices * sizeof(struct slice_plan)) +
            aligned(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
-           aligned(slices * sizeof(uint32_t)) + aligned(slices * sizeof(struct slice_report)) +
+           2 * aligned(slices * sizeof(uint64_t)) + 2 * aligned(slices) +
+           aligned(slices * sizeof(struct slice_report)) +
            3 * aligned(slices * sizeof(struct entry_slice));
 }
 
@@ -33,7 +34,10 @@ struct member *member_init(void *memory, const struct member_start *start) {
     member->hashes = cut(&arrays, slices, sizeof(*member->hashes));
     member->table.slices = cut(&arrays, slices, sizeof(*member->table.slices));
     member->table.hashes = cut(&arrays, SWARM_MEMBERS_MAX * slices, sizeof(struct hash));
-    member->sent = cut(&arrays, slices, sizeof(*member->sent));
+    member->wanting = cut(&arrays, slices, sizeof(*member->wanting));
+    member->holders = cut(&arrays, slices, sizeof(*member->holders));
+    member->asked = cut(&arrays, slices, sizeof(*member->asked));
+    member->turns = cut(&arrays, slices, sizeof(*member->turns));
     member->reports = cut(&arrays, slices, sizeof(*member->reports));
     member->open.slices = cut(&arrays, slices, sizeof(struct entry_slice));
     member->proposal.slices = cut(&arrays, slices, sizeof(struct entry_slice));
@@ -43,6 +47,7 @@ struct member *member_init(void *memory, const struct member_start *start) {
     member->slice_count = start->slice_count;
     member->root = start->root;
     member->seat = NO_SEAT;
+    member_ask_none(member);
     member->reports_round = start->stored_round;
     if (start->stored_round > 0) {
         memcpy(member->reports, start->stored, slices * sizeof(*member->reports));
@@ -52,6 +57,10 @@ struct member *member_init(void *memory, const struct member_start *start) {
 
 const struct hash *member_root(const struct member *member) {
     return &member->root;
+}
+
+void member_measured(struct member *member, const struct timing_measured *measured) {
+    member->measured = *measured;
 }
 
 struct action *member_act(struct actions *actions, enum action_kind kind) {
@@ -78,9 +87,36 @@ struct action *member_begin(struct member *member, enum action_kind kind, struct
     ASSERT(member->job == 0);
     member->job = ++member->job_newest;
     member->job_kind = kind;
+    member->job_is_void = 0;
     struct action *action = member_act(actions, kind);
     action->job = member->job;
     return action;
+}
+
+/* An adoption ends at once; whatever else is under way still reads what it was given. */
+void member_drop_job(struct member *member) {
+    if (member->job_kind == ACTION_ADOPT) {
+        member->job = 0;
+    }
+    member->job_is_void = 1;
+}
+
+const struct entry *member_roster(const struct member *member) {
+    const struct entry *wanted = member_wanted(member);
+    return wanted != NULL ? wanted : &member->open;
+}
+
+int member_is_self(const struct member *member, const struct identity *id) {
+    return memcmp(id, &member->id, sizeof(*id)) == 0;
+}
+
+int member_seat_of(const struct entry *roster, const struct identity *id) {
+    for (uint32_t seat = 0; seat < roster->seat_count; seat++) {
+        if (memcmp(&roster->seats[seat].id, id, sizeof(*id)) == 0) {
+            return (int)seat;
+        }
+    }
+    return NO_SEAT;
 }
 
 const struct entry *member_wanted(const struct member *member) {
@@ -94,6 +130,7 @@ void member_report(struct member *member, struct actions *actions) {
                               .root = member->root,
                               .version = member->table.version,
                               .ask = member->ask,
+                              .measured = member->measured,
                               .reports = member->reports};
     member_say(member, NULL, message, actions);
 }
@@ -133,7 +170,7 @@ static void tick(struct member *member, struct actions *actions) {
         say_vote(member, actions);
     }
     member_report(member, actions);
-    member_fetch(member, actions);
+    member_ask_tick(member);
 }
 
 /* No round is open any more; what was trained stays with the data plane. */
@@ -144,7 +181,7 @@ static void end_round(struct member *member) {
     member->table.version = 0;
     member->has_proposal = 0;
     member->has_vote = 0;
-    member->job = 0;
+    member_drop_job(member);
 }
 
 static void forget_results(struct member *member, uint32_t round) {
@@ -162,13 +199,16 @@ static void take_open(struct member *member, const struct entry *entry, struct a
     member->round = entry->round;
     entry_copy(&member->open, entry);
     forget_results(member, entry->round);
-    memset(member->sent, 0, member->slice_count * sizeof(*member->sent));
+    member_ask_none(member);
+    memset(member->wanting, 0, member->slice_count * sizeof(*member->wanting));
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         const struct entry_seat *at = &member->open.seats[seat];
-        if (at->session == member->session && memcmp(&at->id, &member->id, sizeof(at->id)) == 0) {
+        if (at->session == member->session && member_is_self(member, &at->id)) {
             member->seat = (int)seat;
             struct action *train = member_act(actions, ACTION_TRAIN);
             train->round = entry->round;
+            train->commits = entry->commits;
+            train->deadline_ms = entry->deadline_ms;
             train->range_count = at->range_count;
             train->ranges = at->ranges;
         }
@@ -186,10 +226,14 @@ static int has_quorum(const struct entry *entry) {
     return entry->signature_count >= entry_quorum(entry->seat_count);
 }
 
-/* Results that are not the entry's are dropped, so that the entry's are fetched. */
-static void want_results(struct member *member, const struct entry *entry) {
+/* Results that are not the entry's are dropped, so that the entry's are asked for; what was asked
+ * of the seats of another entry no longer is. */
+static void want_results(struct member *member, const struct entry *entry, int is_same_roster) {
     if (member->reports_round != entry->round) {
         forget_results(member, entry->round);
+    }
+    if (!is_same_roster) {
+        member_ask_none(member);
     }
     for (uint32_t s = 0; s < member->slice_count; s++) {
         struct slice_report *report = &member->reports[s];
@@ -199,19 +243,20 @@ static void want_results(struct member *member, const struct entry *entry) {
 
 static void take_commit(struct member *member, const struct message *message) {
     const struct entry *entry = message->entry;
+    int is_present = member->round == entry->round;
     if (entry->kind != ENTRY_COMMIT || entry->slice_count != member->slice_count ||
         entry->round <= member->committed_round || !has_quorum(entry) ||
         hash_equal(&entry->root, &member->root) ||
-        (member->round == entry->round && !hash_equal(&entry->prev, &member->open.hash)) ||
+        (is_present && !hash_equal(&entry->prev, &member->open.hash)) ||
         (member->has_commit && entry->round <= member->commit.round)) {
         return;
     }
-    member->job = 0;
+    member_drop_job(member);
     member->has_commit = 1;
     member->commit_base = message->root;
     member->is_astray = !hash_equal(&member->commit_base, &member->root);
     entry_copy(&member->commit, entry);
-    want_results(member, &member->commit);
+    want_results(member, &member->commit, is_present);
 }
 
 static void take_entry(struct member *member, const struct message *message,
@@ -234,12 +279,13 @@ static void take_proposal(struct member *member, const struct message *message) 
         !hash_equal(&entry->prev, &member->open.hash)) {
         return;
     }
-    member->job = 0;
+    member_drop_job(member);
     member->has_vote = 0;
     member->has_proposal = 1;
     member->proposal_number = message->number;
     entry_copy(&member->proposal, entry);
-    want_results(member, &member->proposal);
+    want_results(member, &member->proposal, 1);
+    member_ask_holders(member, message->holders);
 }
 
 /* Sessions rise, so an older welcome is one that came late. */
@@ -255,8 +301,7 @@ static void take_welcome(struct member *member, const struct message *message) {
 
 static void hear_tracker(struct member *member, const struct message *message,
                          struct actions *actions) {
-    int is_applying =
-        member->job != 0 && (member->job_kind == ACTION_APPLY || member->job_kind == ACTION_ADOPT);
+    int is_applying = member->job != 0 && member->job_kind == ACTION_APPLY;
     if (message->incarnation < member->incarnation || is_applying) {
         return; /* a tracker of the past; or it says it again when the root stands */
     }
@@ -275,9 +320,9 @@ static void hear_tracker(struct member *member, const struct message *message,
     } else if (message->kind == MESSAGE_TABLE) {
         if (message->round == member->round && message->table->version > member->table.version &&
             !member->has_commit) {
-            member_take_table(member, message->table, actions);
+            member_take_table(member, message->table);
         }
-    } else if (message->kind == MESSAGE_GOODBYE && member->is_leaving) {
+    } else if (message->kind == MESSAGE_GOODBYE) {
         member_act(actions, ACTION_LEFT);
     } else if (message->kind == MESSAGE_ASK && message->ask > member->ask) {
         member->ask = message->ask;
@@ -295,14 +340,7 @@ static void hear(struct member *member, const struct message *message, struct ac
         break;
     case MESSAGE_FETCH_CONTRIBUTION:
     case MESSAGE_FETCH_RESULT:
-    case MESSAGE_FETCH_STATE:
         member_serve(member, message, actions);
-        break;
-    case MESSAGE_STATE:
-        if (member->has_commit && member->is_astray && member->job == 0 &&
-            hash_equal(&message->root, &member->commit.root)) {
-            member_begin(member, ACTION_ADOPT, actions);
-        }
         break;
     default:
         hear_tracker(member, message, actions);
@@ -329,7 +367,9 @@ static void take_root(struct member *member, const struct event *event, struct a
         member->vote_signature = event->signature;
         member_begin(member, ACTION_STORE, actions)->entry = entry;
     } else if (hash_equal(&event->root, &entry->root)) {
-        member_begin(member, ACTION_APPLY, actions)->entry = entry;
+        struct action *apply = member_begin(member, ACTION_APPLY, actions);
+        apply->entry = entry;
+        apply->seat = member->round == entry->round ? member->seat : NO_SEAT;
     } else {
         member->is_astray = 1;
     }
@@ -345,9 +385,15 @@ static void take_applied(struct member *member, const struct hash *root, struct 
 
 static void end_job(struct member *member, const struct event *event, struct actions *actions) {
     if (event->job != member->job || member->job == 0) {
-        return; /* of a job that no longer matters */
+        return; /* of an adoption that no longer matters */
     }
     member->job = 0;
+    if (member->job_is_void) {
+        if (event->kind == EVENT_SUMMED) {
+            member_sum_dropped(member);
+        }
+        return;
+    }
     switch (event->kind) {
     case EVENT_SUMMED:
         member_summed(member, &event->hash, actions);
@@ -374,13 +420,22 @@ static int holds_all(const struct member *member) {
     return held == member->slice_count;
 }
 
+/* While it is adopted, no state stands here. */
+static void adopt(struct member *member, struct actions *actions) {
+    end_round(member);
+    memset(&member->root, 0, sizeof(member->root));
+    member_begin(member, ACTION_ADOPT, actions)->entry = &member->commit;
+}
+
 static void advance(struct member *member, struct actions *actions) {
     const struct entry *wanted = member_wanted(member);
     if (member->job != 0) {
         return;
     }
-    if (wanted != NULL) {
-        int is_waiting = member->has_commit ? member->is_astray : member->has_vote;
+    if (member->has_commit && member->is_astray) {
+        adopt(member, actions);
+    } else if (wanted != NULL) {
+        int is_waiting = !member->has_commit && member->has_vote;
         if (!is_waiting && holds_all(member)) {
             member_begin(member, ACTION_ROOT, actions)->entry = wanted;
         }
@@ -403,9 +458,13 @@ void member_step(struct member *member, const struct event *event, struct action
     case EVENT_LEAVE:
         member->is_leaving = 1;
         break;
+    case EVENT_CLOSED:
+        member_ask_closed(member, &event->peer);
+        break;
     default:
         end_job(member, event, actions);
         break;
     }
     advance(member, actions);
+    member_ask(member, actions);
 }

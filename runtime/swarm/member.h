@@ -28,7 +28,10 @@ struct member *member_init(void *memory, const struct member_start *start);
  * memory  actions point into the member */
 void member_step(struct member *member, const struct event *event, struct actions *actions);
 
-/* member_root: of the outer state that the member stands on. */
+/* member_measured: the own medians; the next report has them. */
+void member_measured(struct member *member, const struct timing_measured *measured);
+
+/* member_root: of the outer state that the member stands on; zero while it adopts one. */
 const struct hash *member_root(const struct member *member);
 
 #endif

@@ -1,4 +1,4 @@
-/* member_exchange: contributions, sums and results of slices, sent, kept, served and fetched. */
+/* member_exchange: contributions, sums and results of slices: taken, kept, served and added up. */
 #include "runtime/swarm/member_state.h"
 
 #include <string.h>
@@ -12,62 +12,52 @@ static uint64_t seat_bit(int seat) {
     return seat == NO_SEAT ? 0 : UINT64_C(1) << seat;
 }
 
-static int contributes(const struct member *member) {
-    return member->seat != NO_SEAT && member->has_trained &&
-           (member->table.declared & seat_bit(member->seat)) != 0 &&
-           member->table.members[member->seat].weight > 0;
+/* The own contribution is at hand wherever the member is an owner. */
+static uint64_t own_contribution(const struct member *member, const struct slice_plan *plan) {
+    int is_owner = member->seat != NO_SEAT && (int)plan->owner == member->seat;
+    return is_owner && member->has_trained ? plan->expected & seat_bit(member->seat) : 0;
 }
 
-static void send_contribution(struct member *member, uint32_t slice, struct actions *actions) {
-    const struct slice_plan *plan = &member->table.slices[slice];
-    struct message message = {.kind = MESSAGE_CONTRIBUTION,
-                              .round = member->round,
-                              .slice = slice,
-                              .epoch = plan->epoch,
-                              .hash = member->hashes[slice]};
-    member_say(member, &member->open.seats[plan->owner].id, message, actions);
+/* One slice as the table has it now: a new epoch or owner starts it again. */
+static void take_plan(struct member *member, uint32_t slice, const struct slice_plan *plan) {
+    struct slice_plan *mine = &member->table.slices[slice];
+    struct slice_report *report = &member->reports[slice];
+    int is_same =
+        report->epoch == plan->epoch && mine->epoch == plan->epoch && mine->owner == plan->owner;
+    *mine = *plan;
+    if (!is_same) {
+        *report = (struct slice_report){.epoch = plan->epoch};
+        member_free_slice(member, slice);
+    }
+    if (!report->held) {
+        report->received |= own_contribution(member, plan);
+    }
 }
 
-void member_take_table(struct member *member, const struct round_table *table,
-                       struct actions *actions) {
+void member_take_table(struct member *member, const struct round_table *table) {
     struct round_table *mine = &member->table;
-    int is_first = mine->version == 0;
+    size_t count = member->slice_count;
+    if (mine->version == 0) {
+        memset(mine->slices, 0, count * sizeof(*mine->slices));
+        memset(member->reports, 0, count * sizeof(*member->reports));
+        mine->declared = table->declared;
+        memcpy(mine->members, table->members, sizeof(mine->members));
+        memcpy(mine->hashes, table->hashes, SWARM_MEMBERS_MAX * count * sizeof(struct hash));
+    }
     mine->round = table->round;
     mine->version = table->version;
-    mine->declared = table->declared;
-    memcpy(mine->members, table->members, sizeof(mine->members));
-    memcpy(mine->hashes, table->hashes,
-           (size_t)SWARM_MEMBERS_MAX * member->slice_count * sizeof(struct hash));
     member->has_proposal = 0;
     member->has_vote = 0;
-    if (member->job_kind != ACTION_APPLY && member->job_kind != ACTION_ADOPT) {
-        member->job = 0; /* a sum or a root of what no longer stands */
+    const struct slice_plan *summed = &table->slices[member->job_slice];
+    if (member->job_kind != ACTION_SUM || (int)summed->owner != member->seat ||
+        summed->epoch != mine->slices[member->job_slice].epoch) {
+        member_drop_job(member);
     }
-    for (uint32_t s = 0; s < member->slice_count; s++) {
-        struct slice_report *report = &member->reports[s];
-        if (is_first || report->epoch != table->slices[s].epoch) {
-            *report = (struct slice_report){.epoch = table->slices[s].epoch};
-        }
-        mine->slices[s] = table->slices[s];
-        if (!contributes(member)) {
-            continue;
-        }
-        if ((int)mine->slices[s].owner == member->seat) {
-            report->received |= seat_bit(member->seat);
-        } else if (member->sent[s] != mine->slices[s].epoch + 1) {
-            member->sent[s] = mine->slices[s].epoch + 1;
-            send_contribution(member, s, actions);
-        }
+    for (uint32_t s = 0; s < count; s++) {
+        take_plan(member, s, &table->slices[s]);
     }
-}
-
-static int seat_of(const struct member *member, const struct identity *id) {
-    for (uint32_t seat = 0; seat < member->open.seat_count; seat++) {
-        if (memcmp(&member->open.seats[seat].id, id, sizeof(*id)) == 0) {
-            return (int)seat;
-        }
-    }
-    return NO_SEAT;
+    memset(member->turns, 0, count);
+    memset(member->holders, 0, count * sizeof(*member->holders));
 }
 
 void member_take_contribution(struct member *member, const struct message *message,
@@ -78,156 +68,148 @@ void member_take_contribution(struct member *member, const struct message *messa
     }
     const struct slice_plan *plan = &member->table.slices[message->slice];
     struct slice_report *report = &member->reports[message->slice];
-    int seat = seat_of(member, &message->from);
+    int seat = member_seat_of(&member->open, &message->from);
     if (seat == NO_SEAT || (int)plan->owner != member->seat || message->epoch != plan->epoch ||
-        report->held || (member->table.declared & seat_bit(seat)) == 0 ||
-        member->table.members[seat].weight == 0 || (report->received & seat_bit(seat)) != 0) {
+        report->held || (report->received & seat_bit(seat)) != 0) {
         return;
     }
+    uint32_t slot = member_slot(member, (uint32_t)seat, message->slice);
     const struct hash *declared =
         &member->table.hashes[(size_t)seat * member->slice_count + message->slice];
-    if (!hash_equal(&message->hash, declared)) {
-        return; /* torn, copied, replayed or unlike what others get */
+    if (slot == NO_SLOT || !hash_equal(&message->hash, declared)) {
+        return; /* not asked for; or torn, copied, replayed or unlike what others get */
     }
+    member_came(member, (uint32_t)seat);
     report->received |= seat_bit(seat);
-    member_act(actions, ACTION_KEEP);
+    if (message->is_refused) {
+        report->refused |= seat_bit(seat);
+        member->peers[seat].slots[slot] = 0;
+        return;
+    }
+    struct action *keep = member_act(actions, ACTION_KEEP);
+    keep->seat = seat;
+    keep->slot = slot;
+}
+
+static void say_result(struct member *member, const struct identity *to, uint32_t slice,
+                       struct actions *actions) {
+    const struct slice_report *report = &member->reports[slice];
+    const struct entry *wanted = member_wanted(member);
+    struct message message = {.kind = MESSAGE_RESULT,
+                              .round = member->reports_round,
+                              .slice = slice,
+                              .epoch = report->epoch,
+                              .contributors = report->contributors,
+                              .hash = report->hash};
+    if (wanted != NULL && wanted->round == message.round) {
+        message.owner = wanted->seats[wanted->slices[slice].owner].id;
+    } else if (member->table.round == message.round) {
+        message.owner = member->open.seats[member->table.slices[slice].owner].id;
+    }
+    member_say(member, to, message, actions);
+}
+
+/* A result is at hand now: those who asked for it before have it. */
+static void serve_wanting(struct member *member, uint32_t slice, struct actions *actions) {
+    uint64_t wanting = member->round == member->reports_round ? member->wanting[slice] : 0;
+    member->wanting[slice] = 0;
+    for (; wanting != 0; wanting &= wanting - 1) {
+        uint32_t seat = (uint32_t)__builtin_ctzll(wanting);
+        say_result(member, &member->open.seats[seat].id, slice, actions);
+    }
+}
+
+/* Whether a result is the slice's: of the entry that is wanted, or of the table's epoch and owner.
+ * Bytes that a job reads or writes are not replaced under it. */
+static int is_result(const struct member *member, const struct message *message,
+                     const struct entry *wanted) {
+    uint32_t slice = message->slice;
+    int is_read =
+        member->job != 0 && (member->job_kind != ACTION_SUM || member->job_slice == slice);
+    if (member->reports[slice].held || is_read) {
+        return 0;
+    }
+    if (wanted != NULL) {
+        const struct entry_slice *line = &wanted->slices[slice];
+        const struct identity *owner = &wanted->seats[line->owner].id;
+        return wanted->round == message->round && hash_equal(&line->hash, &message->hash) &&
+               line->epoch == message->epoch && line->contributors == message->contributors &&
+               memcmp(owner, &message->owner, sizeof(*owner)) == 0;
+    }
+    const struct slice_plan *plan = &member->table.slices[slice];
+    return member->table.version > 0 && message->round == member->round &&
+           message->epoch == plan->epoch && (int)plan->owner != member->seat &&
+           member_seat_of(&member->open, &message->owner) == (int)plan->owner;
 }
 
 void member_take_result(struct member *member, const struct message *message,
                         struct actions *actions) {
-    if (message->slice >= member->slice_count || message->round != member->reports_round) {
-        return;
-    }
-    struct slice_report *report = &member->reports[message->slice];
     const struct entry *wanted = member_wanted(member);
-    uint64_t contributors = message->contributors;
-    if (report->held) {
+    uint32_t slice = message->slice;
+    if (slice >= member->slice_count || !is_result(member, message, wanted)) {
         return;
     }
-    if (wanted != NULL) {
-        const struct entry_slice *line = &wanted->slices[message->slice];
-        if (!hash_equal(&line->hash, &message->hash)) {
-            return;
-        }
-        contributors = line->contributors;
-    } else if (member->table.version == 0 || message->epoch != report->epoch ||
-               (int)member->table.slices[message->slice].owner == member->seat) {
-        return;
+    int seat = member_seat_of(member_roster(member), &message->from);
+    if (seat != NO_SEAT) {
+        member_came(member, (uint32_t)seat);
     }
+    member_free_slice(member, slice);
+    struct slice_report *report = &member->reports[slice];
     report->held = 1;
+    report->epoch = message->epoch;
     report->hash = message->hash;
-    report->contributors = contributors;
-    member_act(actions, ACTION_KEEP);
+    report->contributors = message->contributors;
+    member_act(actions, ACTION_KEEP)->seat = NO_SEAT;
+    serve_wanting(member, slice, actions);
 }
 
-void member_serve(struct member *member, const struct message *message, struct actions *actions) {
-    struct message reply = {.round = message->round, .slice = message->slice};
-    if (message->kind == MESSAGE_FETCH_STATE) {
-        reply.kind = MESSAGE_STATE;
-        reply.root = message->root;
-        if (hash_equal(&message->root, &member->root)) {
-            member_say(member, &message->from, reply, actions);
-        }
+/* A contribution goes to whoever sits in the round and asks: it is checked against the table by its
+ * receiver, whose table may be newer than the one here. */
+static void serve_contribution(struct member *member, const struct message *message,
+                               struct actions *actions) {
+    if (member->round == 0 || message->round != member->round || !member->has_trained ||
+        member->seat == NO_SEAT || member_seat_of(&member->open, &message->from) == NO_SEAT) {
         return;
     }
-    if (message->slice >= member->slice_count) {
-        return;
-    }
-    int is_present = member->table.version > 0 && message->round == member->round;
-    if (message->kind == MESSAGE_FETCH_CONTRIBUTION) {
-        const struct slice_plan *plan = &member->table.slices[message->slice];
-        if (is_present && contributes(member) && plan->epoch == message->epoch &&
-            seat_of(member, &message->from) == (int)plan->owner) {
-            send_contribution(member, message->slice, actions);
-        }
-        return;
-    }
-    const struct slice_report *report = &member->reports[message->slice];
-    reply.kind = MESSAGE_RESULT;
-    reply.epoch = message->epoch;
-    reply.hash = message->hash; /* of any round: sent if its bytes are still kept */
-    if (is_zero(&message->hash)) {
-        if (!is_present || !report->held || report->epoch != message->epoch) {
-            return;
-        }
-        reply.hash = report->hash;
-        reply.contributors = report->contributors;
-    }
+    struct message reply = {.kind = MESSAGE_CONTRIBUTION,
+                            .round = member->round,
+                            .slice = message->slice,
+                            .epoch = message->epoch,
+                            .hash = member->hashes[message->slice]};
     member_say(member, &message->from, reply, actions);
 }
 
-/* The seat to ask for a result: its owner first, then the others in turn. */
-static const struct identity *holder_to_ask(const struct member *member, const struct entry *entry,
-                                            uint32_t owner) {
-    const struct identity *id = &entry->seats[(owner + member->attempt) % entry->seat_count].id;
-    return memcmp(id, &member->id, sizeof(*id)) != 0 ? id : NULL;
+/* A result that is not here yet is promised to who sits in the round; by hash, one of an earlier
+ * round goes out if its bytes are still kept. */
+static void serve_result(struct member *member, const struct message *message,
+                         struct actions *actions) {
+    const struct slice_report *report = &member->reports[message->slice];
+    int is_present = message->round == member->reports_round && report->held &&
+                     (member->round == 0 || message->round != member->round ||
+                      member->table.version > 0 || member_wanted(member) != NULL);
+    int is_any = is_zero(&message->hash);
+    if (is_present &&
+        (is_any ? report->epoch == message->epoch : hash_equal(&report->hash, &message->hash))) {
+        say_result(member, &message->from, message->slice, actions);
+    } else if (member->round > 0 && message->round == member->round) {
+        member->wanting[message->slice] |= seat_bit(member_seat_of(&member->open, &message->from));
+    } else if (!is_any) {
+        struct message reply = {.kind = MESSAGE_RESULT,
+                                .round = message->round,
+                                .slice = message->slice,
+                                .hash = message->hash};
+        member_say(member, &message->from, reply, actions);
+    }
 }
 
-/* Slices in turn, so that one which nobody has does not keep the others waiting. */
-static uint32_t next_slice(struct member *member) {
-    uint32_t slice = member->next_fetch;
-    member->next_fetch = (slice + 1) % member->slice_count;
-    return slice;
-}
-
-static void fetch_entry(struct member *member, const struct entry *entry, struct actions *actions) {
-    if (member->is_astray && entry == &member->commit) {
-        struct message message = {.kind = MESSAGE_FETCH_STATE, .root = entry->root};
-        const struct identity *to = holder_to_ask(member, entry, 0);
-        if (to != NULL) {
-            member_say(member, to, message, actions);
-        }
+void member_serve(struct member *member, const struct message *message, struct actions *actions) {
+    if (message->slice >= member->slice_count) {
         return;
     }
-    for (uint32_t i = 0; i < member->slice_count && actions->count < SWARM_FETCHES_MAX; i++) {
-        uint32_t s = next_slice(member);
-        const struct entry_slice *line = &entry->slices[s];
-        const struct identity *to = holder_to_ask(member, entry, line->owner);
-        if (!member->reports[s].held && to != NULL) {
-            struct message message = {.kind = MESSAGE_FETCH_RESULT,
-                                      .round = entry->round,
-                                      .slice = s,
-                                      .epoch = line->epoch,
-                                      .hash = line->hash};
-            member_say(member, to, message, actions);
-        }
-    }
-}
-
-static void fetch_slice(struct member *member, uint32_t slice, struct actions *actions) {
-    const struct slice_plan *plan = &member->table.slices[slice];
-    const struct slice_report *report = &member->reports[slice];
-    struct message message = {.round = member->round, .slice = slice, .epoch = plan->epoch};
-    if ((int)plan->owner != member->seat) {
-        const struct identity *to = holder_to_ask(member, &member->open, plan->owner);
-        message.kind = MESSAGE_FETCH_RESULT;
-        if (to != NULL) {
-            member_say(member, to, message, actions);
-        }
-        return;
-    }
-    message.kind = MESSAGE_FETCH_CONTRIBUTION;
-    uint64_t missing = plan->expected & ~report->received;
-    for (uint32_t seat = 0; seat < member->open.seat_count; seat++) {
-        if ((missing >> seat & 1) != 0) {
-            member_say(member, &member->open.seats[seat].id, message, actions);
-        }
-    }
-}
-
-void member_fetch(struct member *member, struct actions *actions) {
-    const struct entry *wanted = member_wanted(member);
-    member->attempt += 1;
-    if (wanted != NULL) {
-        fetch_entry(member, wanted, actions);
-        return;
-    }
-    uint32_t looked_at = member->table.version > 0 ? member->slice_count : 0;
-    for (uint32_t i = 0; i < looked_at && actions->count < SWARM_FETCHES_MAX; i++) {
-        uint32_t s = next_slice(member);
-        if (!member->reports[s].held) {
-            fetch_slice(member, s, actions);
-        }
+    if (message->kind == MESSAGE_FETCH_CONTRIBUTION) {
+        serve_contribution(member, message, actions);
+    } else {
+        serve_result(member, message, actions);
     }
 }
 
@@ -241,32 +223,50 @@ void member_sum_next(struct member *member, struct actions *actions) {
         }
         struct action *sum = member_begin(member, ACTION_SUM, actions);
         member->job_slice = s;
-        member->job_contributors = report->received;
+        member->job_contributors = report->received & ~report->refused;
+        for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+            member->job_slots[seat] = (uint8_t)member_slot(member, seat, s);
+        }
         sum->round = member->round;
         sum->slice = s;
         sum->epoch = plan->epoch;
-        sum->contributors = report->received;
+        sum->contributors = member->job_contributors;
+        sum->seat = member->seat;
+        sum->slots = member->job_slots;
         sum->table = &member->table;
         sum->entry = &member->open;
         return;
     }
 }
 
+/* Its contributions are asked for again if the slice is still summed here. */
+void member_sum_dropped(struct member *member) {
+    uint32_t slice = member->job_slice;
+    struct slice_report *report = &member->reports[slice];
+    member_free_slice(member, slice);
+    if (!report->held && member->table.version > 0) {
+        report->received = own_contribution(member, &member->table.slices[slice]);
+        report->refused = 0;
+    }
+}
+
+static int owes_sums(const struct member *member) {
+    uint32_t owed = 0;
+    for (uint32_t s = 0; s < member->slice_count; s++) {
+        owed += (int)member->table.slices[s].owner == member->seat && !member->reports[s].held;
+    }
+    return owed > 0;
+}
+
 void member_summed(struct member *member, const struct hash *hash, struct actions *actions) {
-    struct slice_report *report = &member->reports[member->job_slice];
+    uint32_t slice = member->job_slice;
+    struct slice_report *report = &member->reports[slice];
     report->held = 1;
     report->hash = *hash;
     report->contributors = member->job_contributors;
-    struct message message = {.kind = MESSAGE_RESULT,
-                              .round = member->round,
-                              .slice = member->job_slice,
-                              .epoch = report->epoch,
-                              .contributors = report->contributors,
-                              .hash = *hash};
-    for (uint32_t seat = 0; seat < member->open.seat_count; seat++) {
-        if ((int)seat != member->seat) {
-            member_say(member, &member->open.seats[seat].id, message, actions);
-        }
+    member_free_slice(member, slice);
+    serve_wanting(member, slice, actions);
+    if (!owes_sums(member)) {
+        member_report(member, actions);
     }
-    member_report(member, actions);
 }

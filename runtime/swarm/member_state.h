@@ -6,6 +6,17 @@
 
 enum { NO_SEAT = -1 };
 
+/* What is asked of a member in a seat. Heartbeats are the measure of time. */
+struct member_peer {
+    uint32_t slots[SLOTS_PER_MEMBER]; /* 1 + the own slice whose contribution it is asked for, or
+                                         whose contribution lies there; 0: free */
+    uint32_t results;                 /* asked of it and not come */
+    uint32_t quiet;    /* heartbeats since it sent something, while something is asked of it */
+    uint32_t slowest;  /* the most of them that ended with something */
+    uint32_t patience; /* of them until it is asked again */
+    uint32_t away;     /* heartbeats for which nothing is asked of it: its channel broke */
+};
+
 struct member {
     struct identity id;
     uint64_t number;
@@ -18,6 +29,7 @@ struct member {
     uint32_t round_seen;      /* the newest opened */
     uint32_t committed_round; /* the newest applied */
     int is_leaving;
+    struct timing_measured measured;
 
     /* The open round. */
     uint32_t round; /* 0: none */
@@ -27,7 +39,7 @@ struct member {
     uint64_t tokens;
     struct hash *hashes;      /* [slice_count]: of this member's contribution */
     struct round_table table; /* version 0: none yet */
-    uint32_t *sent;           /* [slice_count]: 1 + the epoch that a contribution was sent for */
+    uint64_t *wanting;        /* [slice_count]: seats that wait for this member's result */
 
     /* Results: of the open round, or of the one that `commit` is about. */
     uint32_t reports_round;
@@ -40,18 +52,25 @@ struct member {
     struct hash vote_hash;
     struct signature vote_signature;
     int has_commit; /* a commit that is not applied yet */
-    int is_astray;  /* its results do not lead to its root from here: the state is fetched */
+    int is_astray;  /* its results do not lead to its root from here: the state is adopted */
     struct hash commit_base;
     struct entry commit;
+
+    /* What is asked of whom; seats are those of the wanted entry, else of the open round. */
+    struct member_peer peers[SWARM_MEMBERS_MAX];
+    uint8_t *asked; /* [slice_count]: 1 + the seat asked for its result; 0: nobody */
+    uint8_t *turns; /* [slice_count]: how many were asked in vain */
+    uint64_t
+        *holders; /* [slice_count]: seats that hold the proposal's result, as the tracker says */
 
     /* The one job given to the data plane, besides training. */
     uint32_t job; /* its number; 0: none */
     uint32_t job_newest;
     enum action_kind job_kind;
+    int job_is_void; /* it is waited for, and its end is of no use */
     uint32_t job_slice;
     uint64_t job_contributors;
-    uint32_t attempt;    /* which peer is asked next */
-    uint32_t next_fetch; /* the slice that is looked at next */
+    uint8_t job_slots[SWARM_MEMBERS_MAX];
 };
 
 struct action *member_act(struct actions *actions, enum action_kind kind);
@@ -66,19 +85,50 @@ struct action *member_begin(struct member *member, enum action_kind kind, struct
 /* member_report: everything the tracker should know of. */
 void member_report(struct member *member, struct actions *actions);
 
+/* member_drop_job: what is under way no longer matters. Bytes that it reads stay as they are. */
+void member_drop_job(struct member *member);
+
 /* member_wanted: the entry whose results are wanted: a commit's, else the proposal's, else NULL. */
 const struct entry *member_wanted(const struct member *member);
 
+/* member_roster: whose seats the peers are: those of the wanted entry, else of the open round. */
+const struct entry *member_roster(const struct member *member);
+
+/* member_is_self: whether an identity is the member's own. */
+int member_is_self(const struct member *member, const struct identity *id);
+
+/* member_seat_of: where an identity sits in a roster, or NO_SEAT. */
+int member_seat_of(const struct entry *roster, const struct identity *id);
+
 /* What the exchange's messages and the table do (member_exchange.c). */
-void member_take_table(struct member *member, const struct round_table *table,
-                       struct actions *actions);
+void member_take_table(struct member *member, const struct round_table *table);
 void member_take_contribution(struct member *member, const struct message *message,
                               struct actions *actions);
 void member_take_result(struct member *member, const struct message *message,
                         struct actions *actions);
 void member_serve(struct member *member, const struct message *message, struct actions *actions);
-void member_fetch(struct member *member, struct actions *actions);
 void member_sum_next(struct member *member, struct actions *actions);
+void member_sum_dropped(struct member *member);
 void member_summed(struct member *member, const struct hash *hash, struct actions *actions);
+
+/* Who is asked for what, and when again (member_ask.c).
+ * member_ask          whatever the windows allow now
+ * member_ask_tick     a heartbeat has passed
+ * member_ask_closed   what was asked of this identity is asked elsewhere, or of it later
+ * member_ask_holders  who holds the proposal's results; what is asked of others is asked of these
+ * member_ask_none     nothing is asked of anybody
+ * member_slot         where the contribution of a seat to a slice lies or is to lie, or NO_SLOT
+ * member_free_slice   neither a result nor contributions of it are asked for; its slots are free,
+ *                     unless a sum reads them
+ * member_came         a seat sent what it was asked for */
+enum { NO_SLOT = SLOTS_PER_MEMBER };
+void member_ask(struct member *member, struct actions *actions);
+void member_ask_tick(struct member *member);
+void member_ask_closed(struct member *member, const struct identity *id);
+void member_ask_holders(struct member *member, const uint64_t *holders);
+void member_ask_none(struct member *member);
+uint32_t member_slot(const struct member *member, uint32_t seat, uint32_t slice);
+void member_free_slice(struct member *member, uint32_t slice);
+void member_came(struct member *member, uint32_t seat);
 
 #endif

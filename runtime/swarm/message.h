@@ -47,17 +47,18 @@ enum message_kind {
     MESSAGE_TABLE,   /* tracker: round, table */
     MESSAGE_ASK,     /* tracker: round, ask: say what you hold now */
     MESSAGE_GOODBYE, /* tracker: to a leaver that nobody needs any more; to all at the run's end */
-    MESSAGE_PROPOSE, /* tracker: round, number, entry without root, hash and signatures */
+    MESSAGE_PROPOSE, /* tracker: round, number, entry without root, hash and signatures; holders */
     MESSAGE_CONTRIBUTION, /* member to owner: round, slice, epoch, hash; bytes follow. is_refused:
-                                   they are what was said to come, but no sound encoding */
+                             they are what was said to come, but no sound encoding */
     MESSAGE_RESULT,       /* member to member: the same, contributors, owner, signature; bytes
-                                   follow. Dropped by the caller unless round, slice, epoch,
-                                   contributors and hash are signed by `owner`, whoever sends it;
-                                   whether that is the slice's owner is for the machine to see */
+                             follow. Dropped by the caller unless round, slice, epoch,
+                             contributors and hash are signed by `owner`, whoever sends it; whether
+                             that is the slice's owner is for the machine to see. Of a result that
+                             was not summed here, epoch, contributors, owner and signature are
+                             filled in by the caller as they came with the bytes */
     MESSAGE_FETCH_CONTRIBUTION, /* owner to contributor: round, slice, epoch */
-    MESSAGE_FETCH_RESULT,       /* member to member: round, slice, epoch; hash or zero for any */
-    MESSAGE_FETCH_STATE,        /* member to member: root */
-    MESSAGE_STATE,              /* member to member: root; bytes follow */
+    MESSAGE_FETCH_RESULT,       /* member to member: round, slice, epoch; hash or zero for any. Who
+                                   has none yet sends it as soon as it has */
     MESSAGE_KINDS
 };
 
@@ -84,6 +85,7 @@ struct message {
     const struct round_table *table;
     const struct slice_report *reports; /* [slice_count] */
     const struct hash *hashes;          /* [slice_count] */
+    const uint64_t *holders;            /* [slice_count]: seats that hold the result; advice */
 };
 
 /* All that the tracker promises. It is durable before anything of it is sent. */
@@ -117,6 +119,7 @@ enum event_kind {
     EVENT_STORED,  /* member, ends ACTION_STORE: job */
     EVENT_APPLIED, /* member, ends ACTION_APPLY or ACTION_ADOPT: job, root that now stands */
     EVENT_LEAVE,   /* member: the owner wants the machine back */
+    EVENT_CLOSED,  /* the last channel to `peer` broke: what was on its way there is lost */
 };
 
 struct event {
@@ -128,25 +131,40 @@ struct event {
     struct hash root;
     struct hash hash;
     struct signature signature;
+    struct identity peer;
     const struct message *message;
     const struct hash *hashes;
 };
 
+/* What of a record differs from the one that was written before. */
+enum record_part {
+    RECORD_SESSIONS = 1, /* session_next, members */
+    RECORD_HEAD = 2,     /* head; commit and base too when head is a commit or a rollback */
+    RECORD_PLANS = 4,    /* table.round, version, slices */
+    RECORD_DECLARED = 8, /* table.declared, members, signatures, hashes */
+};
+
 enum action_kind {
-    ACTION_SEND,  /* message to `to` (the tracker if `to_tracker`); bytes of its slice or state by
-                     hash follow where the kind has them; dropped if they are not at hand */
-    ACTION_WRITE, /* record, and append `entry` to the ledger if not NULL, in one transaction */
-    ACTION_KEEP,  /* the bytes that came with the message being handled */
-    ACTION_TRAIN, /* on `ranges` from the outer state, encode the contribution to every slice;
-                     ranges trained before and still there count, others' work is dropped. A new
-                     TRAIN or an APPLY ends one under way, which then gives no event */
-    ACTION_SUM,   /* slice, epoch: contributors' kept bytes in ascending seats, weights of table;
-                     entry is the round's OPEN */
+    ACTION_SEND, /* message to `to` (the tracker if `to_tracker`); bytes of its slice by hash follow
+                     where the kind has them; dropped if they are not at hand */
+    ACTION_WRITE, /* record, of which `parts` changed, and append `entry` to the ledger if not NULL,
+                     in one transaction */
+    ACTION_KEEP,  /* the bytes that came with the message being handled: a result, or the
+                     contribution of `seat`, in its slot number `slot` */
+    ACTION_TRAIN, /* on `ranges` from the outer state until `deadline_ms`, the learning rate that of
+                     `commits`; encode the contribution to every slice. Ranges trained before and
+                     still there count, others' work is dropped. A new TRAIN, an APPLY or an ADOPT
+                     ends one under way, which then gives no event */
+    ACTION_SUM,   /* slice, epoch: contributors' kept bytes in ascending seats, weights of table,
+                     each in slot slots[seat], the own one as it was encoded; entry is the round's
+                     OPEN */
     ACTION_ROOT,  /* entry: the root after its results, overwriting nothing; sign the entry */
     ACTION_STORE, /* entry: its results, kept, are made durable */
-    ACTION_APPLY, /* entry: make its results the outer state, durably; inner weights follow it */
-    ACTION_ADOPT, /* entry: the state whose root is the entry's, leaf by leaf from whoever stands on
-                     it, durably; inner weights follow it. A later ADOPT or an APPLY ends it */
+    ACTION_APPLY, /* entry: make its results the outer state, durably, stored before or not; inner
+                     weights follow it. Feedback advances in the slices that name `seat` */
+    ACTION_ADOPT, /* entry: the state with the entry's root, leaf by leaf from whoever stands on it,
+                     durably; inner weights follow it, feedback is dropped. A later ADOPT ends one
+                     under way, which then gives no event; every other job is waited for */
     ACTION_LEFT,  /* member: no further round names it */
 };
 
@@ -159,6 +177,12 @@ struct action {
     uint32_t slice;
     uint32_t epoch;
     uint64_t contributors;
+    int seat; /* KEEP: the contributor's; SUM, APPLY: the own one; -1: none */
+    uint32_t slot;
+    uint32_t parts; /* enum record_part */
+    uint32_t commits;
+    uint32_t deadline_ms;
+    const uint8_t *slots; /* [SWARM_MEMBERS_MAX] */
     struct message message;
     const struct entry *entry;
     const struct round_table *table;
@@ -167,16 +191,14 @@ struct action {
     const struct sample_range *ranges;
 };
 
+/* The most actions that one event causes in either machine: asks, a line to every member, a few. */
+enum { ACTIONS_MAX = SWARM_ASKS_MAX + 4 * SWARM_MEMBERS_MAX + 8 };
+
 /* The caller's array for one call's actions. What an action points to lives until the next call. */
 struct actions {
     struct action *rows;
     uint32_t count;
-    uint32_t capacity; /* at least actions_max(slice_count) */
+    uint32_t capacity; /* at least ACTIONS_MAX */
 };
-
-/* actions_max: the most actions that one event causes in either machine. */
-static inline uint32_t actions_max(uint32_t slice_count) {
-    return 4 * SWARM_MEMBERS_MAX + SWARM_FETCHES_MAX + slice_count + 8;
-}
 
 #endif

@@ -16,8 +16,7 @@
 
 enum {
     LEAF_ELEMENTS = LEAF_BYTES / 8,
-    SLOTS_PER_MEMBER = 4, /* contributions of one member that an owner holds or has asked for */
-    RESULT_ROUNDS = 2,    /* rounds whose results are in memory: the open one and the one before */
+    RESULT_ROUNDS = 2, /* rounds whose results are in memory: the open one and the one before */
     REPLICA_STRETCH = 8 * LEAF_ELEMENTS, /* worked on at a time: a leaf for each of a few threads */
 };
 

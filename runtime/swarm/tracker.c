@@ -32,7 +32,7 @@ size_t tracker_bytes(const struct tracker_settings *settings) {
     size_t slices = settings->slice_count;
     return aligned(sizeof(struct tracker)) + 5 * aligned(slices * sizeof(struct entry_slice)) +
            2 * aligned(slices * sizeof(struct slice_plan)) +
-           3 * hashes_bytes(settings->slice_count) +
+           3 * hashes_bytes(settings->slice_count) + aligned(slices * sizeof(uint64_t)) +
            SWARM_MEMBERS_MAX * aligned(slices * sizeof(struct slice_report));
 }
 
@@ -49,6 +49,7 @@ void tracker_copy_record(struct tracker_record *to, const struct tracker_record 
     to->table.version = from->table.version;
     to->table.declared = from->table.declared;
     memcpy(to->table.members, from->table.members, sizeof(to->table.members));
+    memcpy(to->table.signatures, from->table.signatures, sizeof(to->table.signatures));
     memcpy(to->table.slices, from->table.slices, slice_count * sizeof(*to->table.slices));
     memcpy(to->table.hashes, from->table.hashes,
            (size_t)SWARM_MEMBERS_MAX * slice_count * sizeof(struct hash));
@@ -74,6 +75,8 @@ struct tracker *tracker_init(void *memory, const struct tracker_settings *settin
     arrays += aligned(settings->slice_count * sizeof(struct entry_slice));
     tracker->declared = (struct hash *)arrays;
     arrays += hashes_bytes(settings->slice_count);
+    tracker->holders = (uint64_t *)arrays;
+    arrays += aligned(settings->slice_count * sizeof(uint64_t));
     tracker_copy_record(&tracker->record, record, settings->slice_count);
     for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
         tracker->members[row].heard_ms = now_ms;
@@ -112,12 +115,13 @@ void tracker_say(struct tracker *tracker, uint32_t row, struct message message,
     action->message = message;
 }
 
-void tracker_write(struct tracker *tracker, int is_appending, struct actions *actions) {
+void tracker_write(struct tracker *tracker, uint32_t parts, struct actions *actions) {
     tracker->is_writing = 1;
-    tracker->is_appending = is_appending;
+    tracker->is_appending = (parts & RECORD_HEAD) != 0;
     struct action *action = add_action(actions, ACTION_WRITE);
     action->record = &tracker->next;
-    action->entry = is_appending ? &tracker->next.head : NULL;
+    action->parts = parts;
+    action->entry = tracker->is_appending ? &tracker->next.head : NULL;
 }
 
 static int same_identity(const struct identity *a, const struct identity *b) {
@@ -198,7 +202,7 @@ static void hear_hello(struct tracker *tracker, const struct message *message, i
     next->members[row].session = next->session_next++;
     next->member_count = row == next->member_count ? row + 1 : next->member_count;
     tracker->pending_row = row + 1;
-    tracker_write(tracker, 0, actions);
+    tracker_write(tracker, RECORD_SESSIONS, actions);
 }
 
 /* What a member still lacks of what the tracker stands for, one thing at a time. */
@@ -225,6 +229,7 @@ static void answer_report(struct tracker *tracker, uint32_t row, struct actions 
         message.kind = MESSAGE_PROPOSE;
         message.entry = &tracker->proposal;
         message.number = tracker->proposal_number;
+        message.holders = tracker->holders;
     }
     if (message.entry != NULL || message.kind != MESSAGE_ENTRY) {
         tracker_say(tracker, row, message, actions);
@@ -242,6 +247,7 @@ static void hear_report(struct tracker *tracker, uint32_t row, const struct mess
     member->round = message->round;
     member->ask = message->ask;
     member->version = message->version;
+    member->measured = message->measured;
     memcpy(member->reports, message->reports,
            tracker->settings.slice_count * sizeof(*member->reports));
     if (!tracker->is_writing) {
@@ -258,6 +264,7 @@ static void hear_declare(struct tracker *tracker, uint32_t row, const struct mes
     }
     size_t count = tracker->settings.slice_count;
     memcpy(tracker->declared + (size_t)seat * count, message->hashes, count * sizeof(struct hash));
+    tracker->signatures[seat] = message->signature;
     member->tokens = message->tokens;
     member->has_declared = 1;
 }
@@ -336,6 +343,23 @@ static void hear(struct tracker *tracker, const struct message *message, int64_t
         break;
     default:
         break; /* for members only: the wire counts it */
+    }
+}
+
+/* The run's end: whoever stands on the last root may go, once nobody still needs it. */
+static void say_end(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+    int has_waited = now_ms - tracker->stage_ms >= tracker->settings.timing.exchange_ms;
+    uint32_t behind = 0;
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        const struct tracker_member *member = &tracker->members[row];
+        behind += !member->silent && !hash_equal(&member->root, &tracker->record.commit.root);
+    }
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        const struct tracker_member *member = &tracker->members[row];
+        if ((behind == 0 || has_waited) && !member->silent &&
+            hash_equal(&member->root, &tracker->record.commit.root)) {
+            tracker_say(tracker, row, (struct message){.kind = MESSAGE_GOODBYE}, actions);
+        }
     }
 }
 
@@ -423,6 +447,14 @@ static void tick(struct tracker *tracker, int64_t now_ms) {
     }
 }
 
+/* Suspected at once, until it is heard again. */
+static void closed(struct tracker *tracker, const struct identity *id) {
+    uint32_t row = row_of(tracker, id);
+    if (row != ROW_NONE) {
+        tracker->members[row].silent = 1;
+    }
+}
+
 void tracker_step(struct tracker *tracker, const struct event *event, int64_t now_ms,
                   struct actions *actions) {
     if (tracker->is_fenced) {
@@ -430,8 +462,13 @@ void tracker_step(struct tracker *tracker, const struct event *event, int64_t no
     }
     if (event->kind == EVENT_TICK) {
         tick(tracker, now_ms);
+        if (tracker_is_over(tracker)) {
+            say_end(tracker, now_ms, actions);
+        }
     } else if (event->kind == EVENT_MESSAGE) {
         hear(tracker, event->message, now_ms, actions);
+    } else if (event->kind == EVENT_CLOSED) {
+        closed(tracker, &event->peer);
     } else {
         ASSERT(event->kind == EVENT_WRITTEN);
         written(tracker, event, now_ms, actions);

@@ -10,12 +10,14 @@
 struct tracker;
 
 struct tracker_settings {
-    uint32_t slice_count; /* 1 .. SWARM_SLICES_MAX */
+    uint32_t slice_count;    /* 1 .. SWARM_SLICES_MAX */
+    uint64_t slice_elements; /* of each slice but the last: slices_cut */
     uint64_t parameter_count;
     uint64_t seat_samples;    /* new ones given to a seat a round */
     uint64_t sample_tokens;   /* a member's tokens are at most its samples times this */
     uint32_t members_min;     /* no round before that many are ready */
     uint32_t shrink_after_ms; /* below a quorum for so long: ABORT; 0: never */
+    uint32_t commits_max;     /* the run's end: no OPEN after that many commits; 0: none */
     struct swarm_timing timing;
 };
 

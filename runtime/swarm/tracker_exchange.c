@@ -5,22 +5,19 @@
 
 #include <string.h>
 
-/* The seat of a live member that holds a result of the slice's present epoch, the owner first. */
-static int holder_of(const struct tracker *tracker, uint64_t live, uint32_t slice) {
+/* Live seats that hold a result of the slice's present epoch. */
+static uint64_t holders_of(const struct tracker *tracker, uint64_t live, uint32_t slice) {
     const struct slice_plan *plan = &tracker->record.table.slices[slice];
-    uint32_t seat_count = tracker->record.head.seat_count;
-    for (uint32_t i = 0; i < seat_count; i++) {
-        uint32_t seat = (plan->owner + i) % seat_count;
+    uint64_t holders = 0;
+    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
         int row = tracker_row_of_seat(tracker, seat);
         if ((live >> seat & 1) == 0 || tracker->members[row].round != tracker->record.head.round) {
             continue;
         }
         const struct slice_report *report = &tracker->members[row].reports[slice];
-        if (report->held && report->epoch == plan->epoch) {
-            return (int)seat;
-        }
+        holders |= report->held && report->epoch == plan->epoch ? UINT64_C(1) << seat : 0;
     }
-    return NO_SEAT;
+    return holders;
 }
 
 static uint64_t weighted_seats(const struct round_table *table, uint64_t seats) {
@@ -78,6 +75,7 @@ void tracker_table(struct tracker *tracker, struct actions *actions) {
     }
     memcpy(table->hashes, tracker->declared,
            (size_t)SWARM_MEMBERS_MAX * settings->slice_count * sizeof(struct hash));
+    memcpy(table->signatures, tracker->signatures, sizeof(table->signatures));
     uint64_t expected = weighted_seats(table, table->declared);
     uint32_t turn = 0;
     for (uint32_t s = 0; s < settings->slice_count; s++) {
@@ -88,7 +86,7 @@ void tracker_table(struct tracker *tracker, struct actions *actions) {
             (struct slice_plan){.owner = turn % SWARM_MEMBERS_MAX, .expected = expected};
         turn++;
     }
-    tracker_write(tracker, 0, actions);
+    tracker_write(tracker, RECORD_PLANS | RECORD_DECLARED, actions);
 }
 
 /* What is known of the exchange; grows while it goes on. */
@@ -164,24 +162,27 @@ static void say_proposal(struct tracker *tracker, int64_t now_ms, struct actions
             struct message message = {.kind = MESSAGE_PROPOSE,
                                       .round = tracker->record.head.round,
                                       .number = tracker->proposal_number,
-                                      .entry = &tracker->proposal};
+                                      .entry = &tracker->proposal,
+                                      .holders = tracker->holders};
             tracker_say(tracker, (uint32_t)row, message, actions);
         }
     }
 }
 
-/* The proposal's line for a slice whose result a seat holds. */
-static void propose_slice(struct tracker *tracker, uint32_t slice, int holder) {
+/* The proposal's line for a slice whose result some seats hold: as its owner says, if it can. */
+static void propose_slice(struct tracker *tracker, uint32_t slice, uint64_t holders) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct round_table *table = &tracker->record.table;
+    uint32_t owner = table->slices[slice].owner;
+    uint32_t seat_told = (holders >> owner & 1) != 0 ? owner : (uint32_t)__builtin_ctzll(holders);
     const struct slice_report *report =
-        &tracker->members[tracker_row_of_seat(tracker, (uint32_t)holder)].reports[slice];
+        &tracker->members[tracker_row_of_seat(tracker, seat_told)].reports[slice];
+    tracker->holders[slice] = holders;
     struct entry_slice *line = &tracker->proposal.slices[slice];
-    uint64_t size = (settings->parameter_count + settings->slice_count - 1) / settings->slice_count;
-    uint64_t end = (slice + 1) * size;
-    line->begin = slice * size;
+    uint64_t end = (slice + 1) * settings->slice_elements;
+    line->begin = slice * settings->slice_elements;
     line->end = end < settings->parameter_count ? end : settings->parameter_count;
-    line->owner = table->slices[slice].owner;
+    line->owner = owner;
     line->epoch = report->epoch;
     line->contributors = report->contributors;
     line->hash = report->hash;
@@ -210,10 +211,10 @@ void tracker_exchange(struct tracker *tracker, int64_t now_ms, struct actions *a
     uint32_t missing = 0;
     tracker_copy_record(&tracker->next, &tracker->record, slice_count);
     for (uint32_t s = 0; s < slice_count; s++) {
-        int holder = holder_of(tracker, live, s);
-        if (holder != NO_SEAT) {
+        uint64_t holders = holders_of(tracker, live, s);
+        if (holders != 0) {
             if (tracker->stage == STAGE_EXCHANGE) {
-                propose_slice(tracker, s, holder);
+                propose_slice(tracker, s, holders);
             }
             continue;
         }
@@ -225,7 +226,7 @@ void tracker_exchange(struct tracker *tracker, int64_t now_ms, struct actions *a
     }
     if (is_changed) {
         tracker->next.table.version += 1;
-        tracker_write(tracker, 0, actions);
+        tracker_write(tracker, RECORD_PLANS, actions);
     } else if (needs_answers && !tracker->is_asking) {
         say_ask(tracker, live, actions);
     } else if (missing == 0 && tracker->stage == STAGE_EXCHANGE) {

@@ -15,6 +15,7 @@ static struct entry *begin_entry(struct tracker *tracker, enum entry_kind kind) 
     entry->kind = kind;
     entry->incarnation = tracker->record.incarnation;
     entry->prev = tracker->record.head.hash;
+    entry->commits = tracker->record.head.commits;
     entry->root = tracker->record.commit.root;
     memset(&entry->hash, 0, sizeof(entry->hash));
     memset(&entry->manifest, 0, sizeof(entry->manifest));
@@ -73,7 +74,12 @@ static void open_round(struct tracker *tracker, struct actions *actions) {
     }
     tracker->next.table.round = entry->round;
     tracker->next.table.version = 0;
-    tracker_write(tracker, 1, actions);
+    tracker_write(tracker, RECORD_HEAD | RECORD_PLANS, actions);
+}
+
+int tracker_is_over(const struct tracker *tracker) {
+    return tracker->stage == STAGE_READY && tracker->settings.commits_max > 0 &&
+           tracker->record.head.commits >= tracker->settings.commits_max;
 }
 
 static void advance_ready(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
@@ -91,7 +97,8 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
     int has_quorum = head->seat_count == 0 || ready >= entry_quorum(head->seat_count);
     int is_settled = waited_ms >= settings->timing.heartbeat_ms &&
                      (awaited == 0 || waited_ms >= settings->timing.exchange_ms);
-    if (ready > 0 && ready >= settings->members_min && is_settled && (has_quorum || is_shrunk)) {
+    if (!tracker_is_over(tracker) && ready > 0 && ready >= settings->members_min && is_settled &&
+        (has_quorum || is_shrunk)) {
         open_round(tracker, actions);
     }
 }
@@ -107,7 +114,7 @@ static void return_ranges(struct entry *entry, uint64_t used) {
 
 static void abort_round(struct tracker *tracker, struct actions *actions) {
     return_ranges(begin_entry(tracker, ENTRY_ABORT), 0);
-    tracker_write(tracker, 1, actions);
+    tracker_write(tracker, RECORD_HEAD, actions);
 }
 
 /* Seats whose votes equal the given row's. */
@@ -139,7 +146,7 @@ static void commit_round(struct tracker *tracker, int row, uint64_t votes,
                 tracker->members[tracker_row_of_seat(tracker, seat)].vote_signature;
         }
     }
-    tracker_write(tracker, 1, actions);
+    tracker_write(tracker, RECORD_HEAD, actions);
 }
 
 static void advance_vote(struct tracker *tracker, struct actions *actions) {
@@ -168,6 +175,7 @@ void tracker_propose(struct tracker *tracker) {
     proposal->incarnation = tracker->record.incarnation;
     proposal->round = head->round;
     proposal->prev = head->hash;
+    proposal->commits = head->commits + 1;
     proposal->cursor = head->cursor;
     proposal->seat_count = head->seat_count;
     memcpy(proposal->seats, head->seats, sizeof(head->seats));

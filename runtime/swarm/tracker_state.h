@@ -30,6 +30,7 @@ struct tracker_member {
     struct hash vote_root;
     struct hash vote_hash;
     struct signature vote_signature;
+    struct timing_measured measured;
     struct slice_report *reports; /* [slice_count] */
 };
 
@@ -40,6 +41,8 @@ struct tracker {
     struct entry proposal;
     struct tracker_member members[SWARM_MEMBERS_MAX];
     struct hash *declared; /* [SWARM_MEMBERS_MAX * slice_count]: by seat, of the open round */
+    struct signature signatures[SWARM_MEMBERS_MAX]; /* of these */
+    uint64_t *holders; /* [slice_count]: seats that hold the result that is proposed */
     enum tracker_stage stage;
     int is_writing;
     int is_fenced;
@@ -60,8 +63,9 @@ struct tracker {
 void tracker_copy_record(struct tracker_record *to, const struct tracker_record *from,
                          uint32_t slice_count);
 
-/* tracker_write: begin to make tracker->next durable, with next.head appended if asked. */
-void tracker_write(struct tracker *tracker, int is_appending, struct actions *actions);
+/* tracker_write: begin to make tracker->next durable, of which `parts` (enum record_part) changed;
+ * next.head is appended if it is among them. */
+void tracker_write(struct tracker *tracker, uint32_t parts, struct actions *actions);
 
 /* tracker_say: one message to a member row; incarnation and session are filled in. */
 void tracker_say(struct tracker *tracker, uint32_t row, struct message message,
@@ -73,6 +77,9 @@ int tracker_seat_of_row(const struct tracker *tracker, uint32_t row);
 
 /* tracker_live_seats: seats of the open round whose session is neither silent nor gone. */
 uint64_t tracker_live_seats(const struct tracker *tracker);
+
+/* tracker_is_over: the run has all its commits, and no round opens any more. */
+int tracker_is_over(const struct tracker *tracker);
 
 /* tracker_advance: whatever the state now allows: open, table, salvage, propose, commit, abort. */
 void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *actions);

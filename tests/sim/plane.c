@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "runtime/swarm/entry_code.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -30,24 +31,12 @@ struct hash plane_root(const struct world *world, const struct outer *outer) {
 }
 
 struct hash plane_entry_hash(const struct entry *entry, const struct hash *root) {
-    struct hash_state state;
-    const struct data_cursor *cursor = &entry->cursor;
-    hash_begin(&state);
-    hash_add(&state, &entry->kind, sizeof(entry->kind));
-    hash_add(&state, &entry->incarnation, sizeof(entry->incarnation));
-    hash_add(&state, &entry->round, sizeof(entry->round));
-    hash_add(&state, &entry->prev, sizeof(entry->prev));
-    hash_add(&state, root, sizeof(*root));
-    hash_add(&state, &cursor->position, sizeof(cursor->position));
-    hash_add(&state, cursor->returned, cursor->returned_count * sizeof(cursor->returned[0]));
-    hash_add(&state, entry->seats, entry->seat_count * sizeof(entry->seats[0]));
-    hash_add(&state, entry->members, sizeof(entry->members));
-    for (uint32_t s = 0; s < entry->slice_count; s++) {
-        hash_add(&state, &entry->slices[s].epoch, sizeof(uint32_t));
-        hash_add(&state, &entry->slices[s].contributors, sizeof(uint64_t));
-        hash_add(&state, &entry->slices[s].hash, sizeof(struct hash));
-    }
-    return hash_end(&state);
+    struct entry *with_root = malloc(sizeof(*with_root));
+    *with_root = *entry; /* shares the slices, which are only read */
+    with_root->root = *root;
+    struct hash hash = entry_hash(with_root);
+    free(with_root);
+    return hash;
 }
 
 struct signature plane_sign(const struct identity *id, const struct hash *hash) {
@@ -128,6 +117,10 @@ static struct parcel *copy_message(const struct world *world, const struct messa
         memcpy(parcel->hashes, message->hashes, count * sizeof(struct hash));
         parcel->message.hashes = parcel->hashes;
     }
+    if (message->holders != NULL) {
+        memcpy(parcel->holders, message->holders, count * sizeof(uint64_t));
+        parcel->message.holders = parcel->holders;
+    }
     return parcel;
 }
 
@@ -142,14 +135,21 @@ static const struct stored *find_result(const struct node *node, uint32_t slice,
     return NULL;
 }
 
-static void keep_result(struct node *node, uint32_t round, uint32_t slice, struct coded coded) {
-    node->store[node->store_next] = (struct stored){.round = round, .slice = slice, .coded = coded};
-    node->store_next = (node->store_next + 1) % STORE_ROWS;
+/* What an owner signs of a result. */
+static struct hash result_hash(const struct message *message) {
+    struct hash_state state;
+    hash_begin(&state);
+    hash_add(&state, &message->round, sizeof(message->round));
+    hash_add(&state, &message->slice, sizeof(message->slice));
+    hash_add(&state, &message->epoch, sizeof(message->epoch));
+    hash_add(&state, &message->contributors, sizeof(message->contributors));
+    hash_add(&state, &message->hash, sizeof(message->hash));
+    return hash_end(&state);
 }
 
-/* The bytes that follow; 0 if they are not at hand. */
-static int attach(const struct world *world, const struct node *node, struct parcel *parcel) {
-    const struct message *message = &parcel->message;
+/* The bytes that follow, and what was kept with them; 0 if they are not at hand. */
+static int attach(const struct node *node, struct parcel *parcel) {
+    struct message *message = &parcel->message;
     if (message->kind == MESSAGE_CONTRIBUTION) {
         parcel->coded = node->own.slices[message->slice];
     } else if (message->kind == MESSAGE_RESULT) {
@@ -158,14 +158,29 @@ static int attach(const struct world *world, const struct node *node, struct par
             return 0;
         }
         parcel->coded = stored->coded;
-    } else if (message->kind == MESSAGE_STATE) {
-        struct hash root = plane_root(world, &node->outer);
-        if (!hash_equal(&root, &message->root)) {
-            return 0;
-        }
-        parcel->outer = node->outer;
+        message->epoch = stored->epoch;
+        message->contributors = stored->contributors;
+        message->owner = stored->owner;
+        message->signature = stored->signature;
     }
     return 1;
+}
+
+int plane_take(const struct world *world, struct parcel *parcel) {
+    struct message *message = &parcel->message;
+    if (message->kind != MESSAGE_CONTRIBUTION && message->kind != MESSAGE_RESULT) {
+        return 1;
+    }
+    struct hash hash = hash_of(&parcel->coded, sizeof(parcel->coded));
+    hash = world->mistake == MISTAKE_HASH_CHECK ? message->hash : hash;
+    int is_whole = hash_equal(&hash, &message->hash);
+    message->hash = hash;
+    if (message->kind == MESSAGE_CONTRIBUTION) {
+        return 1;
+    }
+    struct hash content = result_hash(message);
+    struct signature good = plane_sign(&message->owner, &content);
+    return is_whole && memcmp(&good, &message->signature, sizeof(good)) == 0;
 }
 
 static void post(struct world *world, uint32_t from, uint32_t to, const struct message *message) {
@@ -176,21 +191,14 @@ static void post(struct world *world, uint32_t from, uint32_t to, const struct m
             continue;
         }
         struct parcel *parcel = copy_message(world, message);
-        if (!attach(world, &world->nodes[from], parcel)) {
+        parcel->message.from.bytes[0] = (uint8_t)from;
+        if (!attach(&world->nodes[from], parcel)) {
             plane_free(parcel);
             continue;
         }
         int has_bytes = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
         if (has_bytes && world_draw(world, 200) == 0) {
             parcel->coded.steps[world_draw(world, SLICE_ELEMENTS)] ^= 4;
-        }
-        if (has_bytes && world->mistake != MISTAKE_HASH_CHECK) {
-            parcel->message.hash = hash_of(&parcel->coded, sizeof(parcel->coded));
-            if (message->kind == MESSAGE_RESULT &&
-                !hash_equal(&parcel->message.hash, &message->hash)) {
-                plane_free(parcel); /* not what the owner has signed */
-                continue;
-            }
         }
         int64_t delay = 1 + (int64_t)world_draw(world, (uint64_t)world->delay);
         delay += world_draw(world, 20) == 0 ? (int64_t)world_draw(world, 400) : 0;
@@ -243,6 +251,17 @@ static void train(struct world *world, uint32_t index, const struct action *acti
     world->truths[world->truth_count++].session = index;
 }
 
+static void keep_result(struct node *node, const struct message *message, struct coded coded) {
+    node->store[node->store_next] = (struct stored){.round = message->round,
+                                                    .slice = message->slice,
+                                                    .epoch = message->epoch,
+                                                    .contributors = message->contributors,
+                                                    .owner = message->owner,
+                                                    .signature = message->signature,
+                                                    .coded = coded};
+    node->store_next = (node->store_next + 1) % STORE_ROWS;
+}
+
 /* Ascending seats, in fp32, one weight after the other; then encoded once. */
 static void sum(struct world *world, uint32_t index, const struct action *action) {
     struct node *node = &world->nodes[index];
@@ -253,10 +272,9 @@ static void sum(struct world *world, uint32_t index, const struct action *action
         if ((action->contributors >> seat & 1) == 0) {
             continue;
         }
-        int is_own = seat == action->table->slices[action->slice].owner;
+        int is_own = (int)seat == action->seat;
         const struct coded *coded =
-            is_own ? &node->own.slices[action->slice]
-                   : &node->kept[action->slice][action->entry->seats[seat].id.bytes[0]];
+            is_own ? &node->own.slices[action->slice] : &node->slots[seat][action->slots[seat]];
         float share = (float)action->table->members[seat].weight;
         weight += share;
         for (int i = 0; i < SLICE_ELEMENTS; i++) {
@@ -267,7 +285,15 @@ static void sum(struct world *world, uint32_t index, const struct action *action
         total[i] = weight > 0 ? total[i] / weight : 0;
     }
     struct coded result = plane_encode(total);
-    keep_result(node, action->round, action->slice, result);
+    struct message message = {.round = action->round,
+                              .slice = action->slice,
+                              .epoch = action->epoch,
+                              .contributors = action->contributors,
+                              .owner = {{(uint8_t)index}},
+                              .hash = hash_of(&result, sizeof(result))};
+    struct hash content = result_hash(&message);
+    message.signature = plane_sign(&message.owner, &content);
+    keep_result(node, &message, result);
     struct happening *done = world_add(world, HAPPEN_EVENT, index, 1 + world_draw(world, 4));
     done->event.kind = EVENT_SUMMED;
     done->event.job = action->job;
@@ -322,32 +348,68 @@ static void store(struct world *world, uint32_t index, const struct action *acti
             (struct stored *)find_result(node, s, &action->entry->slices[s].hash);
         ASSERT(stored != NULL);
         stored->is_durable = 1;
-        stored->round = action->entry->round;
-        stored->contributors = action->entry->slices[s].contributors;
     }
     struct happening *done = world_add(world, HAPPEN_EVENT, index, 1 + world_draw(world, 8));
     done->event.kind = EVENT_STORED;
     done->event.job = action->job;
 }
 
-static void adopt(struct world *world, uint32_t index, const struct action *action,
-                  const struct parcel *parcel) {
-    world->nodes[index].outer = parcel->outer;
-    struct happening *done = world_add(world, HAPPEN_EVENT, index, 1 + world_draw(world, 8));
-    done->event.kind = EVENT_APPLIED;
-    done->event.job = action->job;
-    done->event.root = plane_root(world, &parcel->outer);
-    oracle_applied(world, index, &done->event.root);
+enum { LEAVES = 5, LEAF_MS = 30 };
+
+static void next_leaf(struct world *world, uint32_t index) {
+    struct happening *leaf =
+        world_add(world, HAPPEN_LEAF, index, 1 + (int64_t)world_draw(world, LEAF_MS));
+    leaf->event.job = world->nodes[index].adopting.job;
 }
 
-static void keep(struct world *world, uint32_t index, const struct parcel *parcel) {
-    const struct message *message = &parcel->message;
+static void adopt(struct world *world, uint32_t index, const struct action *action) {
     struct node *node = &world->nodes[index];
-    if (message->kind == MESSAGE_RESULT) {
-        keep_result(node, message->round, message->slice, parcel->coded);
+    if (node->adopting.job == 0 || !hash_equal(&node->adopt_root, &action->entry->root)) {
+        node->leaves = 0;
+    }
+    node->adopting = *action;
+    node->adopt_root = action->entry->root;
+    next_leaf(world, index);
+}
+
+/* From any member that can be reached and stands on the root; leaves that came stay. */
+void plane_leaf(struct world *world, uint32_t index, uint32_t job) {
+    struct node *node = &world->nodes[index];
+    if (node->adopting.job != job) {
+        return; /* another adoption has begun */
+    }
+    uint32_t other = TRACKERS + (uint32_t)world_draw(world, world->member_count);
+    const struct node *from = &world->nodes[other];
+    struct hash root = plane_root(world, &from->outer);
+    int is_reached = from->machine != NULL && from->paused_until <= world->now &&
+                     world->cut_until[other][index] <= world->now &&
+                     world->cut_until[index][other] <= world->now && other != index;
+    if (!is_reached || !hash_equal(&root, &node->adopt_root)) {
+        next_leaf(world, index);
         return;
     }
-    node->kept[message->slice][message->from.bytes[0]] = parcel->coded;
+    if (++node->leaves < LEAVES) {
+        next_leaf(world, index);
+        return;
+    }
+    node->outer = from->outer;
+    node->adopting.job = 0;
+    struct happening *done =
+        world_add(world, HAPPEN_EVENT, index, 1 + (int64_t)world_draw(world, 8));
+    done->event.kind = EVENT_APPLIED;
+    done->event.job = job;
+    done->event.root = root;
+    oracle_applied(world, index, &root);
+}
+
+static void keep(struct world *world, uint32_t index, const struct action *action,
+                 const struct parcel *parcel) {
+    struct node *node = &world->nodes[index];
+    if (parcel->message.kind == MESSAGE_RESULT) {
+        keep_result(node, &parcel->message, parcel->coded);
+        return;
+    }
+    node->slots[action->seat][action->slot] = parcel->coded;
 }
 
 void plane_act(struct world *world, uint32_t node, const struct actions *actions,
@@ -362,7 +424,7 @@ void plane_act(struct world *world, uint32_t node, const struct actions *actions
             write_record(world, node, action);
             break;
         case ACTION_KEEP:
-            keep(world, node, parcel);
+            keep(world, node, action, parcel);
             break;
         case ACTION_TRAIN:
             train(world, node, action);
@@ -378,7 +440,7 @@ void plane_act(struct world *world, uint32_t node, const struct actions *actions
             store(world, node, action);
             break;
         case ACTION_ADOPT:
-            adopt(world, node, action, parcel);
+            adopt(world, node, action);
             break;
         case ACTION_LEFT:
             world->nodes[node].has_left = 1;

@@ -107,11 +107,25 @@ static void drop(struct world *world, struct happening *happening) {
     free(happening);
 }
 
+/* Its peers see their channels break, unless it went in silence. */
+static void tell_closed(struct world *world, uint32_t index) {
+    for (uint32_t other = 0; other < TRACKERS + world->member_count; other++) {
+        if (other != index && world->nodes[other].machine != NULL && world_draw(world, 4) > 0) {
+            struct happening *closed =
+                world_add(world, HAPPEN_EVENT, other, 1 + (int64_t)world_draw(world, 40));
+            closed->event.kind = EVENT_CLOSED;
+            closed->event.peer.bytes[0] = (uint8_t)index;
+        }
+    }
+}
+
 static void stop_node(struct world *world, uint32_t index) {
     struct node *node = &world->nodes[index];
     free(node->machine);
     node->machine = NULL;
     node->start += 1;
+    node->adopting.job = 0;
+    tell_closed(world, index);
     for (int i = 0; i < STORE_ROWS; i++) {
         if (!node->store[i].is_durable) {
             node->store[i].round = 0;
@@ -132,6 +146,7 @@ static uint32_t stored_round(const struct world *world, const struct node *node,
         if (round > 0 && stored->round == round) {
             struct slice_report *report = &reports[stored->slice];
             report->held = 1;
+            report->epoch = stored->epoch;
             report->contributors = stored->contributors;
             report->hash = hash_of(&stored->coded, sizeof(stored->coded));
         }
@@ -166,7 +181,7 @@ static void start_node(struct world *world, uint32_t index) {
 static void step(struct world *world, uint32_t index, const struct event *event,
                  const struct parcel *parcel) {
     struct node *node = &world->nodes[index];
-    struct actions actions = {world->actions, 0, actions_max(world->slice_count)};
+    struct actions actions = {world->actions, 0, ACTIONS_MAX};
     if (index < TRACKERS) {
         tracker_step(node->machine, event, world->now, &actions);
     } else {
@@ -304,6 +319,13 @@ static void happen(struct world *world, struct happening *happening) {
         return;
     }
     struct event event = happening->event;
+    if (happening->kind == HAPPEN_LEAF) {
+        plane_leaf(world, happening->node, event.job);
+        return;
+    }
+    if (happening->kind == HAPPEN_PARCEL && !plane_take(world, happening->parcel)) {
+        return;
+    }
     if (happening->kind == HAPPEN_TICK) {
         event.kind = EVENT_TICK;
         world_add(world, HAPPEN_TICK, happening->node, HEARTBEAT_MS);
@@ -365,13 +387,14 @@ static void begin(struct world *world, uint64_t seed, enum mistake mistake) {
     struct timing_measured measured = {.step_ms = 10, .transfer_ms = 100, .round_trip_ms = 60};
     world->settings =
         (struct tracker_settings){.slice_count = world->slice_count,
+                                  .slice_elements = SLICE_ELEMENTS,
                                   .parameter_count = (uint64_t)world->slice_count * SLICE_ELEMENTS,
                                   .seat_samples = 8,
                                   .sample_tokens = 1,
                                   .members_min = 1,
                                   .shrink_after_ms = 3000,
                                   .timing = timing_derive(&measured, 1, 20)};
-    world->actions = calloc(actions_max(world->slice_count), sizeof(struct action));
+    world->actions = calloc(ACTIONS_MAX, sizeof(struct action));
     plane_record_init(&world->record, world->slice_count);
     world->record.session_next = 1;
     world->record.head.kind = ENTRY_GENESIS;

@@ -52,8 +52,11 @@ struct truth {
 struct stored {
     uint32_t round;
     uint32_t slice;
+    uint32_t epoch;
     int is_durable;
     uint64_t contributors;
+    struct identity owner;
+    struct signature signature; /* of the owner */
     struct coded coded;
 };
 
@@ -61,17 +64,17 @@ struct stored {
 struct parcel {
     struct message message;
     struct coded coded;
-    struct outer outer;
     struct entry *entry;
     struct round_table *table;
     struct slice_report reports[SLICES_MOST];
     struct hash hashes[SLICES_MOST];
     struct entry_slice slices[SLICES_MOST];
     struct slice_plan plans[SLICES_MOST];
+    uint64_t holders[SLICES_MOST];
     struct hash *declared;
 };
 
-enum { HAPPEN_TICK, HAPPEN_PARCEL, HAPPEN_EVENT, HAPPEN_WRITTEN, HAPPEN_FAULT };
+enum { HAPPEN_TICK, HAPPEN_PARCEL, HAPPEN_EVENT, HAPPEN_WRITTEN, HAPPEN_LEAF, HAPPEN_FAULT };
 
 struct happening {
     int64_t at;
@@ -98,7 +101,10 @@ struct node {
     int64_t slow; /* factor of its training time */
     /* Volatile: */
     struct truth own;
-    struct coded kept[SLICES_MOST][NODES]; /* by the contributor's node */
+    struct coded slots[MEMBERS_MOST][SLOTS_PER_MEMBER];
+    struct action adopting; /* job 0: nothing */
+    struct hash adopt_root;
+    uint32_t leaves; /* of it that have come */
     /* Durable: */
     struct outer outer;
     struct stored store[STORE_ROWS];
@@ -117,6 +123,7 @@ struct world {
     struct tracker_record record; /* durable */
     struct node nodes[NODES];
     int64_t cut_until[NODES][NODES];
+    int is_over; /* everybody was told that the run has ended */
     double loss;
     int64_t delay;
     struct happening **heap;
@@ -153,6 +160,10 @@ struct hash plane_root(const struct world *world, const struct outer *outer);
 struct hash plane_entry_hash(const struct entry *entry, const struct hash *root);
 struct coded plane_encode(const float *values);
 struct signature plane_sign(const struct identity *id, const struct hash *hash);
+/* plane_take: what a transport does before a machine sees a message: hash and signatures. */
+int plane_take(const struct world *world, struct parcel *parcel);
+/* plane_leaf: a leaf of the state that a node adopts comes, or does not. */
+void plane_leaf(struct world *world, uint32_t node, uint32_t job);
 void plane_free(struct parcel *parcel);
 void plane_record_init(struct tracker_record *record, uint32_t slice_count);
 void plane_record_copy(struct tracker_record *to, const struct tracker_record *from,

@@ -1,0 +1,250 @@
+/* member_ask: what is asked of whom: windows of contributions and results, and asking again. */
+#include "runtime/swarm/member_state.h"
+
+#include <string.h>
+
+enum {
+    PATIENCE_LEAST = 8,  /* heartbeats: what the tracker takes to suspect somebody, or a bit more */
+    PATIENCE_MOST = 512, /* asking again, twice as late each time, ends here */
+    PATIENCE_FACTOR = 4, /* of the slowest that came */
+    AWAY_HEARTBEATS = 8, /* a broken channel stands again by then, or is asked again in vain */
+};
+
+static uint64_t seat_bit(uint32_t seat) {
+    return UINT64_C(1) << seat;
+}
+
+static uint32_t more(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+uint32_t member_slot(const struct member *member, uint32_t seat, uint32_t slice) {
+    uint32_t slot = 0;
+    while (slot < SLOTS_PER_MEMBER && member->peers[seat].slots[slot] != slice + 1) {
+        slot++;
+    }
+    return slot;
+}
+
+/* Its contributions are being read. */
+static int is_under_way(const struct member *member, uint32_t slice) {
+    return member->job != 0 && member->job_kind == ACTION_SUM && member->job_slice == slice;
+}
+
+static void free_result(struct member *member, uint32_t slice) {
+    if (member->asked[slice] > 0) {
+        member->peers[member->asked[slice] - 1].results -= 1;
+        member->asked[slice] = 0;
+    }
+}
+
+void member_free_slice(struct member *member, uint32_t slice) {
+    free_result(member, slice);
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX && !is_under_way(member, slice); seat++) {
+        uint32_t slot = member_slot(member, seat, slice);
+        if (slot != NO_SLOT) {
+            member->peers[seat].slots[slot] = 0;
+        }
+    }
+}
+
+void member_came(struct member *member, uint32_t seat) {
+    struct member_peer *peer = &member->peers[seat];
+    peer->slowest = more(peer->slowest, peer->quiet);
+    peer->patience = more(PATIENCE_LEAST, PATIENCE_FACTOR * peer->slowest);
+    peer->quiet = 0;
+    peer->away = 0;
+}
+
+void member_ask_none(struct member *member) {
+    memset(member->peers, 0, sizeof(member->peers));
+    memset(member->asked, 0, member->slice_count);
+    memset(member->turns, 0, member->slice_count);
+    memset(member->holders, 0, member->slice_count * sizeof(*member->holders));
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        member->peers[seat].patience = PATIENCE_LEAST;
+    }
+}
+
+void member_ask_holders(struct member *member, const uint64_t *holders) {
+    memset(member->turns, 0, member->slice_count);
+    memset(member->holders, 0, member->slice_count * sizeof(*member->holders));
+    if (holders == NULL) {
+        return;
+    }
+    memcpy(member->holders, holders, member->slice_count * sizeof(*holders));
+    for (uint32_t s = 0; s < member->slice_count; s++) {
+        if (member->asked[s] > 0 && (holders[s] & seat_bit(member->asked[s] - 1u)) == 0) {
+            free_result(member, s);
+        }
+    }
+}
+
+/* Whether a slot's contribution has not come. */
+static int is_awaited(const struct member *member, uint32_t seat, uint32_t slot) {
+    uint32_t slice = member->peers[seat].slots[slot] - 1;
+    return !is_under_way(member, slice) && (member->reports[slice].received & seat_bit(seat)) == 0;
+}
+
+static int is_asked_anything(const struct member *member, uint32_t seat) {
+    const struct member_peer *peer = &member->peers[seat];
+    int asked = peer->results > 0;
+    for (uint32_t slot = 0; slot < SLOTS_PER_MEMBER; slot++) {
+        asked |= peer->slots[slot] > 0 && is_awaited(member, seat, slot);
+    }
+    return asked;
+}
+
+/* What is asked of a seat counts as lost. */
+static void give_up(struct member *member, uint32_t seat) {
+    struct member_peer *peer = &member->peers[seat];
+    for (uint32_t slot = 0; slot < SLOTS_PER_MEMBER; slot++) {
+        if (peer->slots[slot] > 0 && is_awaited(member, seat, slot)) {
+            peer->slots[slot] = 0;
+        }
+    }
+    for (uint32_t s = 0; peer->results > 0 && s < member->slice_count; s++) {
+        if (member->asked[s] == seat + 1) {
+            free_result(member, s);
+            member->turns[s] += 1;
+        }
+    }
+    peer->quiet = 0;
+}
+
+void member_ask_tick(struct member *member) {
+    uint32_t seat_count = member_roster(member)->seat_count;
+    for (uint32_t seat = 0; seat < seat_count; seat++) {
+        struct member_peer *peer = &member->peers[seat];
+        peer->away -= peer->away > 0;
+        peer->quiet = is_asked_anything(member, seat) ? peer->quiet + 1 : 0;
+        if (peer->quiet >= peer->patience) {
+            give_up(member, seat);
+            uint32_t later = 2 * peer->patience;
+            peer->patience = later < PATIENCE_MOST ? later : PATIENCE_MOST;
+        }
+    }
+}
+
+void member_ask_closed(struct member *member, const struct identity *id) {
+    int seat = member_seat_of(member_roster(member), id);
+    if (seat != NO_SEAT) {
+        give_up(member, (uint32_t)seat);
+        member->peers[seat].away = AWAY_HEARTBEATS;
+    }
+}
+
+/* Room for a slice's contribution of a seat: a free slot, or that of a later slice, for the lowest
+ * slices must come or no sum is ever complete. NO_SLOT: none. */
+static uint32_t find_room(struct member *member, uint32_t seat, uint32_t slice) {
+    struct member_peer *peer = &member->peers[seat];
+    uint32_t latest = NO_SLOT;
+    for (uint32_t slot = 0; slot < SLOTS_PER_MEMBER; slot++) {
+        if (peer->slots[slot] == 0) {
+            return slot;
+        }
+        uint32_t other = peer->slots[slot] - 1;
+        if (other > slice && !is_under_way(member, other) &&
+            (latest == NO_SLOT || peer->slots[latest] < peer->slots[slot])) {
+            latest = slot;
+        }
+    }
+    if (latest != NO_SLOT) {
+        member->reports[peer->slots[latest] - 1].received &= ~seat_bit(seat);
+    }
+    return latest;
+}
+
+/* One look at all slices. */
+struct asking {
+    const struct entry *roster;
+    const struct entry *wanted; /* NULL: none */
+    uint64_t ready;             /* seats that may be asked at all */
+    uint64_t full;              /* of these, without room for another contribution */
+    struct actions *actions;
+};
+
+static void ask_contributions(struct member *member, struct asking *asking, uint32_t slice) {
+    const struct slice_plan *plan = &member->table.slices[slice];
+    uint64_t missing = plan->expected & ~member->reports[slice].received;
+    missing &= asking->ready & ~asking->full;
+    for (; missing != 0; missing &= missing - 1) {
+        uint32_t seat = (uint32_t)__builtin_ctzll(missing);
+        if (member_slot(member, seat, slice) != NO_SLOT) {
+            continue;
+        }
+        uint32_t slot = find_room(member, seat, slice);
+        if (slot == NO_SLOT) {
+            asking->full |= seat_bit(seat); /* of slices before this one, and so for all behind */
+            continue;
+        }
+        member->peers[seat].slots[slot] = slice + 1;
+        struct message message = {.kind = MESSAGE_FETCH_CONTRIBUTION,
+                                  .round = member->round,
+                                  .slice = slice,
+                                  .epoch = plan->epoch};
+        member_say(member, &member->open.seats[seat].id, message, asking->actions);
+    }
+}
+
+/* Whom to ask for a slice's result: its owner, who will have it; in vain, or when it is known that
+ * others hold it, one of these, each member beginning with another; in vain again, anybody. Before
+ * the proposal nobody but the owner: the tracker finds out who has it, or who sums it again. */
+static int whom_to_ask(const struct member *member, const struct asking *asking, uint32_t slice,
+                       uint32_t owner) {
+    uint64_t holders = member->holders[slice] != 0 ? member->holders[slice] : asking->ready;
+    uint32_t turn = member->turns[slice];
+    int is_owned = (asking->ready & seat_bit(owner)) != 0;
+    if (asking->wanted == NULL || (turn == 0 && is_owned && (holders & seat_bit(owner)) != 0)) {
+        return is_owned ? (int)owner : NO_SEAT;
+    }
+    uint64_t choice = asking->ready;
+    choice &= turn <= SWARM_MEMBERS_MAX && (holders & choice) != 0 ? holders : UINT64_MAX;
+    uint32_t count = (uint32_t)__builtin_popcountll(choice);
+    uint32_t skip = count > 0 ? (turn + slice + member->id.bytes[0]) % count : 0;
+    for (; skip > 0; skip--) {
+        choice &= choice - 1;
+    }
+    return count > 0 ? __builtin_ctzll(choice) : NO_SEAT;
+}
+
+static void ask_result(struct member *member, struct asking *asking, uint32_t slice) {
+    struct message message = {
+        .kind = MESSAGE_FETCH_RESULT, .round = asking->roster->round, .slice = slice};
+    uint32_t owner = member->table.slices[slice].owner;
+    message.epoch = member->table.slices[slice].epoch;
+    if (asking->wanted != NULL) {
+        owner = asking->wanted->slices[slice].owner;
+        message.epoch = asking->wanted->slices[slice].epoch;
+        message.hash = asking->wanted->slices[slice].hash;
+    }
+    int seat = whom_to_ask(member, asking, slice, owner);
+    if (seat == NO_SEAT || member->peers[seat].results >= RESULTS_ASKED_MAX) {
+        return;
+    }
+    member->peers[seat].results += 1;
+    member->asked[slice] = (uint8_t)(seat + 1);
+    member_say(member, &asking->roster->seats[seat].id, message, asking->actions);
+}
+
+void member_ask(struct member *member, struct actions *actions) {
+    const struct entry *wanted = member_wanted(member);
+    if (member->has_commit ? member->is_astray : wanted == NULL && member->table.version == 0) {
+        return;
+    }
+    struct asking asking = {member_roster(member), wanted, 0, 0, actions};
+    for (uint32_t seat = 0; seat < asking.roster->seat_count; seat++) {
+        int is_other = !member_is_self(member, &asking.roster->seats[seat].id);
+        asking.ready |= is_other && member->peers[seat].away == 0 ? seat_bit(seat) : 0;
+    }
+    for (uint32_t s = 0; s < member->slice_count; s++) {
+        if (member->reports[s].held || is_under_way(member, s)) {
+            continue;
+        }
+        if (wanted == NULL && (int)member->table.slices[s].owner == member->seat) {
+            ask_contributions(member, &asking, s);
+        } else if (member->asked[s] == 0) {
+            ask_result(member, &asking, s);
+        }
+    }
+}
