@@ -128,8 +128,9 @@ static struct slice_plan plan_again(struct tracker *tracker, uint64_t live, uint
         tracker->members[owner_row].reports[slice].epoch == plan.epoch) {
         received = tracker->members[owner_row].reports[slice].received;
     }
-    if ((is_owned && is_stalled && received == 0) ||
-        (!is_owned && tracker->is_asking && has_answers(tracker, live))) {
+    int is_lost =
+        is_owned ? is_stalled && received == 0 : tracker->is_asking && has_answers(tracker, live);
+    if (is_lost && plan.epoch < SWARM_EPOCH_MAX) { /* beyond it the round ends by its age */
         plan.owner =
             least_loaded(table, tracker->settings.slice_count, live, table->slices[slice].owner);
         plan.epoch += 1;
