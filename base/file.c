@@ -93,6 +93,10 @@ enum status file_write_at(int fd, const char *path, const void *bytes, size_t co
     return OK;
 }
 
+enum status file_sync(int fd, const char *path, struct fault *fault) {
+    return fsync(fd) == 0 ? OK : write_failed(path, "cannot make durable", errno, fault);
+}
+
 enum status file_close_synced(int fd, const char *path, struct fault *fault) {
     int failure = fsync(fd) != 0 ? errno : 0;
     if (close(fd) != 0 && failure == 0) {

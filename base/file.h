@@ -24,6 +24,8 @@ MUST_CHECK enum status file_read_at(int fd, const char *path, void *buffer, size
                                     int64_t offset, struct fault *fault);
 MUST_CHECK enum status file_write_at(int fd, const char *path, const void *bytes, size_t count,
                                      int64_t offset, struct fault *fault);
+/* file_sync: make what was written durable; the file stays open. */
+MUST_CHECK enum status file_sync(int fd, const char *path, struct fault *fault);
 /* file_close_synced: fsync, then close. The descriptor is closed whatever happens. */
 MUST_CHECK enum status file_close_synced(int fd, const char *path, struct fault *fault);
 /* file_read_text: the whole file, NUL-terminated, into the caller's buffer; larger is refused. */
