@@ -52,7 +52,7 @@ static void fill_commit(struct entry_fixture *fixture, struct entry *entry) {
     fixture->root = hash_of(&entry->round, sizeof entry->round);
 }
 
-static void sign(struct entry_fixture *fixture, struct entry *entry) {
+void entry_fixture_sign(const struct entry_fixture *fixture, struct entry *entry) {
     bool commit = entry->kind == ENTRY_COMMIT;
     entry->hash = entry_hash(entry);
     entry->signature_count = commit ? entry_quorum(entry->seat_count) : 1;
@@ -83,6 +83,6 @@ void entry_fixture_next(struct entry_fixture *fixture, uint32_t index, struct en
         fixture->position = entry->cursor.position;
     }
     entry->root = fixture->root;
-    sign(fixture, entry);
+    entry_fixture_sign(fixture, entry);
     fixture->head = entry->hash;
 }

@@ -23,4 +23,7 @@ void entry_fixture_init(struct entry_fixture *fixture, uint32_t member_count,
  * by the tracker, or by a quorum. Each gives the next its `prev`. */
 void entry_fixture_next(struct entry_fixture *fixture, uint32_t index, struct entry *entry);
 
+/* entry_fixture_sign: an entry that was changed gets its hash and signatures anew. */
+void entry_fixture_sign(const struct entry_fixture *fixture, struct entry *entry);
+
 #endif

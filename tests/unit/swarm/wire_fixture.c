@@ -1,0 +1,263 @@
+#include "wire_fixture.h"
+
+#include "base/random.h"
+#include "base/text.h"
+
+#include <string.h>
+
+static uint64_t draw(struct wire_fixture *fixture) {
+    uint32_t words[4];
+    random_block(fixture->key, fixture->drawn++, words);
+    return (uint64_t)words[0] << 32 | words[1];
+}
+
+static void draw_bytes(struct wire_fixture *fixture, void *bytes, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        ((uint8_t *)bytes)[i] = (uint8_t)draw(fixture);
+    }
+}
+
+static struct hash draw_hash(struct wire_fixture *fixture) {
+    uint64_t seed = draw(fixture);
+    return hash_of(&seed, sizeof seed);
+}
+
+/* Whether a part that may be absent is there. */
+static bool is_there(struct wire_fixture *fixture, enum wire_fill fill) {
+    return fill == WIRE_FULL || (fill == WIRE_SOME && draw(fixture) % 3 == 0);
+}
+
+static uint64_t number(struct wire_fixture *fixture, enum wire_fill fill) {
+    return fill == WIRE_FULL ? UINT64_MAX : fill == WIRE_EMPTY ? 0 : draw(fixture);
+}
+
+static uint64_t seats(struct wire_fixture *fixture, enum wire_fill fill) {
+    uint32_t members = fixture->shape.members_max;
+    return number(fixture, fill) & (members == 64 ? UINT64_MAX : ((uint64_t)1 << members) - 1);
+}
+
+void wire_fixture_init(struct wire_fixture *fixture, uint32_t members, uint32_t slices) {
+    memset(fixture, 0, sizeof *fixture);
+    ASSERT(slices <= WIRE_FIXTURE_SLICES);
+    fixture->shape = (struct wire_shape){
+        .slice_count = slices, .members_max = members, .swarm = hash_of("s", 1)};
+    entry_fixture_init(&fixture->swarm, members, fixture->entry_slices, slices);
+    for (uint32_t index = 0; index < 2; index++) {
+        entry_fixture_next(&fixture->swarm, index, &fixture->open);
+    }
+}
+
+bool wire_fixture_is(uint32_t kind) {
+    return kind <= MESSAGE_FETCH_RESULT;
+}
+
+static void make_entry(struct wire_fixture *fixture, enum wire_fill fill) {
+    struct entry *entry = &fixture->entry;
+    struct entry_fixture swarm = fixture->swarm;
+    uint32_t kind = fill == WIRE_EMPTY ? ENTRY_GENESIS : (uint32_t)draw(fixture) % 5;
+    kind = fill == WIRE_FULL || fixture->message.kind == MESSAGE_PROPOSE ? ENTRY_COMMIT : kind;
+    entry_fixture_next(&swarm, kind == ENTRY_GENESIS ? 0 : kind == ENTRY_COMMIT ? 2 : 1, entry);
+    if (kind == ENTRY_GENESIS) {
+        memset(&entry->prev, 0, sizeof entry->prev);
+    }
+    if (kind == ENTRY_ABORT || kind == ENTRY_ROLLBACK) {
+        entry->kind = (enum entry_kind)kind;
+        entry->deadline_ms = 0;
+    }
+    if (kind == ENTRY_COMMIT && fixture->message.kind == MESSAGE_ENTRY) {
+        fixture->message.root = draw_hash(fixture);
+    }
+    if (is_there(fixture, fill)) {
+        entry->cursor.position += 100;
+        entry->cursor.returned_count = 2;
+        entry->cursor.returned[0] = (struct sample_range){3, 4};
+        entry->cursor.returned[1] = (struct sample_range){5, 50};
+    }
+    entry_fixture_sign(&swarm, entry);
+    if (fixture->message.kind == MESSAGE_PROPOSE) {
+        memset(&entry->root, 0, sizeof entry->root);
+        memset(&entry->hash, 0, sizeof entry->hash);
+        memset(entry->signatures, 0, sizeof entry->signatures);
+        entry->signature_count = 0;
+        fixture->message.round = entry->round;
+        fixture->message.holders = fixture->holders;
+        for (uint32_t i = 0; i < fixture->shape.slice_count; i++) {
+            fixture->holders[i] = seats(fixture, fill);
+        }
+    }
+    fixture->message.entry = entry;
+}
+
+static void declare(struct wire_fixture *fixture, uint32_t seat, enum wire_fill fill) {
+    uint32_t slices = fixture->shape.slice_count;
+    struct round_table *table = &fixture->table;
+    struct message message = {.kind = MESSAGE_DECLARE,
+                              .round = table->round,
+                              .session = fixture->open.seats[seat].session,
+                              .tokens = number(fixture, fill) >> 1,
+                              .hashes = table->hashes + (size_t)seat * slices};
+    for (uint32_t i = 0; i < slices; i++) {
+        table->hashes[(size_t)seat * slices + i] = draw_hash(fixture);
+    }
+    wire_sign(&fixture->shape, &fixture->swarm.members[seat], &message);
+    table->members[seat] =
+        (struct entry_member){.tokens = message.tokens, .weight = number(fixture, fill) >> 7};
+    table->signatures[seat] = message.signature;
+}
+
+static void make_table(struct wire_fixture *fixture, enum wire_fill fill) {
+    struct round_table *table = &fixture->table;
+    *table = (struct round_table){.slices = fixture->plans, .hashes = fixture->declared};
+    memset(fixture->declared, 0, sizeof fixture->declared);
+    table->round = fixture->open.round;
+    table->version = 1 + (uint32_t)(number(fixture, fill) >> 33);
+    table->declared = seats(fixture, fill);
+    for (uint32_t seat = 0; seat < fixture->shape.members_max; seat++) {
+        if ((table->declared >> seat & 1) != 0) {
+            declare(fixture, seat, fill);
+        }
+    }
+    for (uint32_t i = 0; i < fixture->shape.slice_count; i++) {
+        fixture->plans[i] =
+            (struct slice_plan){.owner = (uint32_t)draw(fixture) % fixture->shape.members_max,
+                                .epoch = (uint32_t)(number(fixture, fill) & SWARM_EPOCH_MAX),
+                                .expected = table->declared & number(fixture, fill)};
+    }
+    fixture->message.round = table->round;
+    fixture->message.table = table;
+}
+
+static void make_reports(struct wire_fixture *fixture, enum wire_fill fill) {
+    uint64_t usual = seats(fixture, WIRE_SOME);
+    memset(fixture->reports, 0, sizeof fixture->reports);
+    for (uint32_t i = 0; i < fixture->shape.slice_count; i++) {
+        struct slice_report *report = &fixture->reports[i];
+        bool held = is_there(fixture, fill);
+        report->held = held;
+        report->epoch = is_there(fixture, fill) ? (uint32_t)draw(fixture) & SWARM_EPOCH_MAX : 0;
+        report->received = is_there(fixture, fill) ? usual : 0;
+        report->refused = is_there(fixture, fill) ? seats(fixture, WIRE_SOME) : 0;
+        if (held) {
+            report->contributors = draw(fixture) % 4 != 0 ? usual : seats(fixture, WIRE_SOME);
+            report->hash = draw_hash(fixture);
+        }
+    }
+    draw_bytes(fixture, &fixture->message.measured, sizeof fixture->message.measured);
+    fixture->message.reports = fixture->reports;
+}
+
+static void make_bulk(struct wire_fixture *fixture) {
+    fixture->bulk_bytes = 1 + draw(fixture) % WIRE_FIXTURE_BULK;
+    draw_bytes(fixture, fixture->bulk, fixture->bulk_bytes);
+    fixture->message.hash = hash_of(fixture->bulk, fixture->bulk_bytes);
+}
+
+/* What stands in a message of this kind besides session, and what it points to. */
+static void make_numbers(struct wire_fixture *fixture, enum wire_fill fill) {
+    struct message *message = &fixture->message;
+    const enum message_kind kind = message->kind;
+    uint64_t value = number(fixture, fill);
+    bool rules = kind >= MESSAGE_WELCOME && kind <= MESSAGE_PROPOSE;
+    bool exchanges = kind >= MESSAGE_CONTRIBUTION;
+    bool numbered = kind <= MESSAGE_VOTE && kind != MESSAGE_DECLARE;
+    bool rounds = kind == MESSAGE_REPORT || kind == MESSAGE_DECLARE || kind == MESSAGE_VOTE ||
+                  kind == MESSAGE_ASK || exchanges;
+    message->session = kind == MESSAGE_HELLO ? 0 : (uint32_t)value;
+    message->incarnation = rules ? (uint32_t)(value >> 5) : 0;
+    message->round = rounds ? (uint32_t)(value >> 7) : 0;
+    message->number =
+        numbered || kind == MESSAGE_WELCOME || kind == MESSAGE_PROPOSE ? value * 3 : 0;
+    message->ask = kind == MESSAGE_REPORT || kind == MESSAGE_ASK ? (uint32_t)(value >> 9) : 0;
+    message->version = kind == MESSAGE_REPORT ? (uint32_t)(value >> 11) : 0;
+    if (numbered) {
+        message->root = draw_hash(fixture);
+    }
+    if (exchanges) {
+        message->slice = (uint32_t)(value >> 32) % fixture->shape.slice_count;
+        message->epoch = (uint32_t)value & SWARM_EPOCH_MAX;
+    }
+}
+
+static void make_signed(struct wire_fixture *fixture, enum wire_fill fill) {
+    struct message *message = &fixture->message;
+    uint32_t seat = (uint32_t)draw(fixture) % fixture->shape.members_max;
+    const struct key_pairs *keys = &fixture->swarm.members[seat];
+    memcpy(message->from.bytes, keys->public_keys.sign, KEY_BYTES);
+    if (message->kind == MESSAGE_DECLARE) {
+        for (uint32_t i = 0; i < fixture->shape.slice_count; i++) {
+            fixture->hashes[i] = draw_hash(fixture);
+        }
+        message->tokens = number(fixture, fill) >> 1;
+        message->hashes = fixture->hashes;
+    } else if (message->kind == MESSAGE_RESULT) {
+        message->contributors = seats(fixture, fill);
+    } else if (message->kind == MESSAGE_VOTE) {
+        message->hash = draw_hash(fixture);
+        ledger_sign(keys, &message->hash, &message->signature);
+    }
+    wire_sign(&fixture->shape, keys, message);
+}
+
+void wire_fixture_make(struct wire_fixture *fixture, enum message_kind kind, enum wire_fill fill,
+                       uint64_t key) {
+    fixture->key = key;
+    fixture->drawn = 0;
+    fixture->bulk_bytes = 0;
+    fixture->message = (struct message){.kind = kind};
+    make_numbers(fixture, fill);
+    if (kind == MESSAGE_ENTRY || kind == MESSAGE_PROPOSE) {
+        make_entry(fixture, fill);
+    } else if (kind == MESSAGE_TABLE) {
+        make_table(fixture, fill);
+    } else if (kind == MESSAGE_REPORT) {
+        make_reports(fixture, fill);
+    } else if (kind == MESSAGE_CONTRIBUTION || kind == MESSAGE_RESULT) {
+        make_bulk(fixture);
+    } else if (kind == MESSAGE_FETCH_RESULT && is_there(fixture, fill)) {
+        fixture->message.hash = draw_hash(fixture);
+    }
+    make_signed(fixture, fill);
+}
+
+void wire_fixture_hosts(struct wire_fixture *fixture, enum wire_fill fill, uint64_t key) {
+    struct wire_introduction *introduction = &fixture->introduction;
+    struct wire_roster *roster = &fixture->roster;
+    const struct key_pairs *self = &fixture->swarm.members[0];
+    fixture->key = key;
+    fixture->drawn = 0;
+    *introduction = (struct wire_introduction){.keys = self->public_keys, .version = 1};
+    introduction->manifest = fixture->shape.swarm;
+    *roster = (struct wire_roster){.version = (uint32_t)draw(fixture)};
+    roster->timing = (struct swarm_timing){100, 500, 500, INT32_MAX, 10500};
+    if (is_there(fixture, fill)) {
+        memset(introduction->name, 'n', WIRE_NAME_BYTES - 1);
+    }
+    if (is_there(fixture, fill)) {
+        strcpy(introduction->address, draw(fixture) % 2 == 0 ? "tcp://:7700" : "tcp://a.b:1");
+    }
+    wire_sign_introduction(self, introduction);
+    roster->count = fill == WIRE_EMPTY ? 0 : fixture->shape.members_max;
+    for (uint32_t i = 0; i < roster->count; i++) {
+        struct text address =
+            text_over(roster->members[i].address, sizeof roster->members[i].address);
+        roster->members[i].keys = fixture->swarm.members[i].public_keys;
+        if (is_there(fixture, fill)) {
+            text_add(&address, "tcp://[::%x]:%u", i, 7700 + i);
+        }
+    }
+}
+
+size_t wire_fixture_write(const struct wire_fixture *fixture, const struct message *message,
+                          const uint8_t *bulk, size_t bulk_bytes, uint8_t *bytes, size_t capacity) {
+    struct frame frame;
+    size_t room = capacity - FRAME_HEADER_BYTES;
+    size_t count =
+        wire_write(&fixture->shape, message, bulk_bytes, &frame, bytes + FRAME_HEADER_BYTES, room);
+    ASSERT(frame.length == count + bulk_bytes && bulk_bytes <= room - count);
+    if (bulk_bytes > 0) {
+        memcpy(bytes + FRAME_HEADER_BYTES + count, bulk, bulk_bytes);
+    }
+    frame.length = frame.length < FRAME_PAYLOAD_MAX ? frame.length : FRAME_PAYLOAD_MAX;
+    frame_write(&frame, bytes);
+    return FRAME_HEADER_BYTES + count + bulk_bytes;
+}
