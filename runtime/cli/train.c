@@ -36,6 +36,10 @@ static enum status read_run(struct session *session, const struct arguments *arg
                             struct fault *fault) {
     enum status status = session_read(session, arguments->positionals[0], arguments->overrides,
                                       arguments->override_count, fault);
+    if (status == OK && session->swarm.manifest != NULL) {
+        status = fault_set(fault, STATUS_USAGE, arguments->positionals[0],
+                           "`skep join` trains as a member of it", "is a swarm's manifest");
+    }
     return session_agree(session, status, fault);
 }
 

@@ -62,19 +62,6 @@ static void make_groups(struct session *session, enum part_kind kind,
     }
 }
 
-static enum status read_config(struct training *training, struct fault *fault) {
-    struct session *session = &training->session;
-    char path[2 * PATH_BYTES];
-    char *config = region_alloc(&session->region, CONFIG_BYTES_MAX, 1);
-    if (session->model_folder[0] == '\0') {
-        snprintf(path, sizeof path, "%s", session->run.model);
-    } else {
-        file_join(session->model_folder, "config.json", path, sizeof path);
-    }
-    training->config_text = config;
-    return file_read_text(path, config, CONFIG_BYTES_MAX, &training->config_length, fault);
-}
-
 static enum status same_model(const struct training *training, const struct snapshot *snapshot,
                               struct fault *fault) {
     char path[2 * PATH_BYTES];
@@ -260,7 +247,8 @@ static enum status connect_ranks(struct training *training, struct fault *fault)
 
 static enum status describe(struct training *training, struct fault *fault) {
     make_groups(&training->session, PART_OWN, training->groups);
-    enum status status = read_config(training, fault);
+    enum status status =
+        session_config(&training->session, &training->config_text, &training->config_length, fault);
     return status == OK ? describe_keys(training, fault) : status;
 }
 

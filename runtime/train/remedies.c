@@ -122,9 +122,14 @@ static bool offload_activations(struct session *session, struct remedy_change *c
     return offload(session, OFFLOAD_ACTIVATIONS, change);
 }
 
+/* A member of a swarm cannot change what all members share. */
+static bool is_shared(const struct session *session) {
+    return session->swarm.manifest != NULL;
+}
+
 static bool lower_moments(struct session *session, struct remedy_change *change) {
     struct run *run = &session->run;
-    if (run->moments == DTYPE_BF16) {
+    if (is_shared(session) || run->moments == DTYPE_BF16) {
         return false;
     }
     run->moments = DTYPE_BF16;
@@ -136,7 +141,7 @@ static bool lower_moments(struct session *session, struct remedy_change *change)
 /* A shorter row keeps the step's tokens: there are more rows. */
 static bool lower_sequence(struct session *session, struct remedy_change *change) {
     struct run *run = &session->run;
-    if (run->sequence % 2 != 0 || run->sequence < 128) {
+    if (is_shared(session) || run->sequence % 2 != 0 || run->sequence < 128) {
         return false;
     }
     run->sequence /= 2;

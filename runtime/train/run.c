@@ -303,19 +303,13 @@ static const char *under(const char *set, const char *stem, const char *name,
     return region_text(region, path);
 }
 
-/* Where a run starts from: the run file's text or nothing, then overrides. */
-struct run_source {
-    const char *path; /* NULL: none */
-    const char *const *overrides;
-    int override_count;
-};
-
 static enum status read_source(const struct run_source *source,
                                const struct yaml_document *document, struct region *region,
                                struct run *run, struct fault *fault) {
     struct run read = {.place = source->path != NULL ? region_text(region, source->path) : "",
                        .folder = folder_of(source->path, region),
-                       .stem = stem_of(source->path, region),
+                       .stem = source->stem != NULL ? region_text(region, source->stem)
+                                                    : stem_of(source->path, region),
                        .places = region_alloc(region, RUN_KEYS_MAX, sizeof *read.places)};
     set_defaults(&read, region);
     enum status status = document != NULL ? read_document(&read, document, fault) : OK;
@@ -359,13 +353,18 @@ enum status run_open(const char *path, const char *const *overrides, int overrid
     return status == OK ? read_source(&source, &document, region, run, fault) : status;
 }
 
+enum status run_open_source(const struct run_source *source, const char *text, size_t length,
+                            struct region *region, struct run *run, struct fault *fault) {
+    struct yaml_document document;
+    enum status status = check_path(source->path, fault);
+    if (status == OK) {
+        status = yaml_open(text, length, source->path, region, &document, fault);
+    }
+    return status == OK ? read_source(source, &document, region, run, fault) : status;
+}
+
 enum status run_open_text(const char *text, size_t length, const char *path, struct region *region,
                           struct run *run, struct fault *fault) {
-    struct yaml_document document;
     struct run_source source = {.path = path};
-    enum status status = check_path(path, fault);
-    if (status == OK) {
-        status = yaml_open(text, length, path, region, &document, fault);
-    }
-    return status == OK ? read_source(&source, &document, region, run, fault) : status;
+    return run_open_source(&source, text, length, region, run, fault);
 }

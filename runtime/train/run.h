@@ -72,6 +72,19 @@ struct run {
 MUST_CHECK enum status run_open(const char *path, const char *const *overrides, int override_count,
                                 struct region *region, struct run *run, struct fault *fault);
 
+/* Where a run starts from beside its text. */
+struct run_source {
+    const char *path; /* the text's, which names it and which its paths are relative to */
+    const char *stem; /* folder for unset outputs; NULL: `path` without its suffix */
+    const char *const *overrides;
+    int override_count;
+};
+
+/* run_open_source: the same for `length` bytes of text that were read before. */
+MUST_CHECK enum status run_open_source(const struct run_source *source, const char *text,
+                                       size_t length, struct region *region, struct run *run,
+                                       struct fault *fault);
+
 /* run_open_text: the same for a run file's `length` bytes of text that lie at `path`, without
  * overrides. Reads no file; asks only whether `model` exists. */
 MUST_CHECK enum status run_open_text(const char *text, size_t length, const char *path,

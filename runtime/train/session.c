@@ -1,15 +1,17 @@
 #include "runtime/train/session.h"
 
 #include "runtime/train/batch.h"
+#include "runtime/train/model_config.h"
+#include "runtime/train/swarm_memory.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { STAGING_BYTES = 1 << 20, PREFILL_TOKENS = 64 };
 
-static bool is_run_file(const char *what) {
+static bool ends_in(const char *what, const char *suffix) {
     const char *dot = strrchr(what, '.');
-    return dot != NULL && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+    return dot != NULL && strcmp(dot, suffix) == 0;
 }
 
 static const char *shared_by(const char *source, int ranks, struct region *region) {
@@ -79,11 +81,39 @@ static enum status read_target(struct session *session, struct fault *fault) {
     return OK;
 }
 
+/* What run and model make of each other, and of the machine. */
+static enum status settle(struct session *session, struct fault *fault) {
+    struct region *region = &session->region;
+    struct run *run = &session->run;
+    run->longest_document = session->longest_document;
+    run->ranks = session->ranks;
+    enum status status = run_check_model(run, &session->blueprint, region, fault);
+    if (status == OK) {
+        status = spread_read(run, &session->blueprint, region, &session->spread, fault);
+    }
+    return status == OK ? read_target(session, fault) : status;
+}
+
+static enum status read_manifest(struct session *session, const char *path,
+                                 const char *const *overrides, int override_count,
+                                 struct fault *fault) {
+    struct manifest *manifest = region_alloc(&session->region, 1, sizeof *manifest);
+    struct swarm_member_source source = {.manifest = manifest,
+                                         .place = path,
+                                         .overrides = overrides,
+                                         .override_count = override_count};
+    enum status status = manifest_read_file(path, &session->region, manifest, fault);
+    return status == OK ? session_read_swarm(session, &source, fault) : status;
+}
+
 enum status session_read(struct session *session, const char *what, const char *const *overrides,
                          int override_count, struct fault *fault) {
     struct region *region = &session->region;
     struct run *run = &session->run;
-    bool file = is_run_file(what);
+    bool file = ends_in(what, ".yaml") || ends_in(what, ".yml");
+    if (ends_in(what, ".skep")) {
+        return read_manifest(session, what, overrides, override_count, fault);
+    }
     enum status status =
         run_open(file ? what : NULL, overrides, override_count, region, run, fault);
     if (status != OK) {
@@ -92,20 +122,82 @@ enum status session_read(struct session *session, const char *what, const char *
     if (!file) {
         run->model = what;
     }
-    run->longest_document = session->longest_document;
-    run->ranks = session->ranks;
     if (run->model == NULL) {
         return fault_set(fault, STATUS_INPUT, run->place, "add a line such as model: ./my-model",
                          "the key \"model\" is missing");
     }
     status = blueprint_open(run->model, region, &session->blueprint, session->model_folder, fault);
+    return status == OK ? settle(session, fault) : status;
+}
+
+/* A member's own folder has the weights that a swarm began with; its structure is the manifest's.
+ */
+static enum status find_weights(struct session *session, struct fault *fault) {
+    const struct run *run = &session->run;
+    struct blueprint found;
+    char folder[PATH_BYTES];
+    enum status status = blueprint_open(run->model, &session->region, &found, folder, fault);
+    if (status != OK) {
+        return status;
+    }
+    int64_t here = blueprint_elements(&found);
+    int64_t there = blueprint_elements(&session->blueprint);
+    if (here != there) {
+        return fault_set(fault, STATUS_INPUT, run_place(run, "model"),
+                         "name the model that the swarm began with, or none",
+                         "model %.200s has %lld parameters, the swarm's has %lld", run->model,
+                         (long long)here, (long long)there);
+    }
+    memcpy(session->model_folder, folder, sizeof folder);
+    return OK;
+}
+
+static void keep_swarm(struct session *session) {
+    struct kept_extent *lines = region_alloc(&session->region, SWARM_LINES, sizeof *lines);
+    swarm_memory_lines(&session->swarm, session->target, lines);
+    session->kept = lines;
+    session->kept_count = SWARM_LINES;
+}
+
+enum status session_read_swarm(struct session *session, const struct swarm_member_source *source,
+                               struct fault *fault) {
+    const char *config = source->manifest->config_text;
+    struct run *run = &session->run;
+    char place[PATH_BYTES];
+    snprintf(place, sizeof place, "%.4000s:config", source->place);
+    enum status status = swarm_run_read(source, &session->region, run, fault);
     if (status == OK) {
-        status = run_check_model(run, &session->blueprint, region, fault);
+        status = blueprint_read(config, strlen(config), place, &session->region,
+                                &session->blueprint, fault);
+    }
+    if (status == OK && run->model != NULL) {
+        status = find_weights(session, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    if (run->model == NULL) {
+        run->model = region_text(&session->region, source->place);
+    }
+    status = settle(session, fault);
+    if (status == OK) {
+        status = swarm_terms_of(source->manifest, run, &session->blueprint, &session->swarm, fault);
     }
     if (status == OK) {
-        status = spread_read(run, &session->blueprint, region, &session->spread, fault);
+        keep_swarm(session);
     }
-    return status == OK ? read_target(session, fault) : status;
+    return status;
+}
+
+enum status session_config(struct session *session, const char **text, size_t *length,
+                           struct fault *fault) {
+    if (session->swarm.manifest != NULL) {
+        *text = session->swarm.manifest->config_text;
+        *length = strlen(*text);
+        return OK;
+    }
+    return model_config_read(session->run.model, session->model_folder, &session->region, text,
+                             length, fault);
 }
 
 struct schedule_options session_options(const struct session *session, enum purpose purpose) {
@@ -136,7 +228,7 @@ struct schedule_options session_options(const struct session *session, enum purp
         .sharding = session->ranks > 1 ? &session->spread.sharding : NULL,
         .units = &session->spread.units,
         .kept = session->kept,
-        .kept_count = session->kept_count,
+        .kept_count = train ? session->kept_count : 0,
     };
 }
 

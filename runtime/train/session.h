@@ -9,6 +9,7 @@
 #include "runtime/train/data.h"
 #include "runtime/train/run.h"
 #include "runtime/train/spread.h"
+#include "runtime/train/swarm_run.h"
 #include "transport/site.h"
 
 /* What the program must be able to do. Less asks for a smaller arena. */
@@ -25,13 +26,15 @@ struct session {
     struct run run;
     struct blueprint blueprint;
     char model_folder[PATH_BYTES]; /* "" for a bare config.json */
+    struct swarm_terms swarm;      /* of the swarm that it is a member of; manifest NULL: none */
     const struct target *target;
     struct fault misfit;      /* status not OK: limits.device leaves an arena no room at all */
     int64_t longest_document; /* set before session_read when rows hold several documents */
     int ranks;                /* of the site, set before session_read; 0: alone (run.h) */
     int local_ranks;          /* of them on this machine, which they share; 0: all */
     struct spread spread;
-    const struct kept_extent *kept; /* set before session_compile; kept_count 0: none */
+    const struct kept_extent *kept; /* beside a program that trains; kept_count 0: none. A swarm's
+                                       are swarm_memory_lines */
     int kept_count;
     struct site *site; /* of the ranks, set before session_bind; NULL: alone */
     struct communicator communicator;
@@ -39,14 +42,28 @@ struct session {
     struct bound_program bound;
 };
 
-/* session_read: `what` is a run file (*.yaml, *.yml) or a model; then overrides, the model's
- * config, checks of one against the other, the target. Zero-initialise *session first; after any
- * outcome session_finish frees what was taken.
+/* session_read: `what` is a run file (*.yaml, *.yml), a swarm's manifest (*.skep) or a model; then
+ * overrides, the model's config, checks of one against the other, the target. Zero-initialise
+ * *session first; after any outcome session_finish frees what was taken.
  * errors  STATUS_INPUT, STATUS_USAGE from whichever is at fault; a target without room for any
  *         arena is left to session_bind, so that plan can lay out what lacks it */
 MUST_CHECK enum status session_read(struct session *session, const char *what,
                                     const char *const *overrides, int override_count,
                                     struct fault *fault);
+
+/* session_read_swarm: the same as a member of the swarm whose manifest was read before, which is
+ * kept by reference. What a member keeps of the swarm becomes lines of the plan. Its model's folder
+ * is one that the member names, or "": weights then come at random or from other members.
+ * errors  those of swarm_run_read; a folder with another model */
+MUST_CHECK enum status session_read_swarm(struct session *session,
+                                          const struct swarm_member_source *source,
+                                          struct fault *fault);
+
+/* session_config: config.json's text, the manifest's or the model's.
+ * memory  in the session's region
+ * errors  those of model_config_read */
+MUST_CHECK enum status session_config(struct session *session, const char **text, size_t *length,
+                                      struct fault *fault);
 
 /* session_options: what the settings ask of the schedule. */
 struct schedule_options session_options(const struct session *session, enum purpose purpose);

@@ -1,0 +1,24 @@
+#include "runtime/train/swarm_memory.h"
+
+void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target,
+                        struct kept_extent lines[static SWARM_LINES]) {
+    const struct replica_memory memory = replica_memory_of(&terms->shape);
+    const struct kept_extent made[] = {
+        [SWARM_LINE_PARAMS] = {"outer params", ROLE_OUTER, SPACE_HOST, memory.params},
+        [SWARM_LINE_MOMENTUM] = {"outer momentum", ROLE_OUTER, SPACE_HOST, memory.momentum},
+        [SWARM_LINE_FEEDBACK] = {"error feedback", ROLE_OUTER, SPACE_HOST, memory.feedback},
+        [SWARM_LINE_RESIDUAL] = {"re-encoding residual", ROLE_OUTER, SPACE_HOST, memory.residual},
+        [SWARM_LINE_MARKS] = {"residual marks", ROLE_OUTER, SPACE_HOST, memory.marks},
+        [SWARM_LINE_NAMES] = {"leaf names", ROLE_OUTER, SPACE_HOST, memory.leaves},
+        [SWARM_LINE_CONTRIBUTION] = {"own contribution", ROLE_EXCHANGE, SPACE_HOST,
+                                     memory.contribution},
+        [SWARM_LINE_RESULTS] = {"results", ROLE_EXCHANGE, SPACE_HOST, memory.results},
+        [SWARM_LINE_SLOTS] = {"contributions to own slices", ROLE_EXCHANGE, SPACE_HOST,
+                              memory.slots},
+        [SWARM_LINE_SCRATCH] = {"outer scratch", ROLE_EXCHANGE, SPACE_HOST, memory.scratch}};
+    _Static_assert(ARRAY_COUNT(made) == SWARM_LINES, "a row for each line");
+    for (int i = 0; i < SWARM_LINES; i++) {
+        lines[i] = made[i];
+        lines[i].space = target->unified ? SPACE_DEVICE : SPACE_HOST;
+    }
+}

@@ -1,0 +1,392 @@
+/* Tests of train/swarm_run, swarm_offer and session_read_swarm: a run becomes a manifest, a member
+ * reads it back with the same mathematics, and nobody changes those or the other's folders. */
+#include "runtime/swarm/merkle.h"
+#include "runtime/train/parts.h"
+#include "runtime/train/session.h"
+#include "runtime/train/swarm_memory.h"
+#include "runtime/train/swarm_offer.h"
+#include "scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { LINE_BYTES = 256 };
+
+static const char CONFIG[] =
+    "{\n \"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"hidden_act\": "
+    "\"silu\",\n \"hidden_size\": 64, \"intermediate_size\": 96, \"num_hidden_layers\": 2, "
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"vocab_size\": 4099, "
+    "\"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-05, \"initializer_range\": 0.3, "
+    "\"tie_word_embeddings\": true, \"rope_theta\": 10000.0\n}\n";
+static const char RUN[] = "model: model\n"
+                          "init: random\n"
+                          "seed: 5\n"
+                          "steps: 250\n"
+                          "data: {train: [a.txt, b.txt], validation: c.txt}\n"
+                          "batch: {sequence: 32, microbatch: 3, tokens: 192}\n"
+                          "optimizer.lr: 1e-3\n"
+                          "threads: 1\n"
+                          "limits.device: 3GiB\n"
+                          "swarm: {name: heather, inner_steps: 40, codec: int4, members_max: 5}\n";
+static const char ADDRESS[] = "tcp://127.0.0.1:7700";
+
+static struct fault fault;
+static struct region region;
+static struct key_pairs keys;
+static struct swarm_offer offer;
+static struct manifest manifest;
+static const char *manifest_text;
+
+static void expect_ok(enum status status) {
+    if (status != OK) {
+        fail_msg("%s: %s", fault.place, fault.reason);
+    }
+}
+
+static int make_swarm(void **state) {
+    int failed = scratch_open(state);
+    if (failed != 0) {
+        return failed;
+    }
+    scratch_write_text("tracker/model/config.json", CONFIG);
+    scratch_write_text("tracker/run.yaml", RUN);
+    scratch_write_text("tracker/a.txt", "What is written here is the first file of two, and it is "
+                                        "longer than a row of thirty-two tokens and one.");
+    scratch_write_text("tracker/b.txt", "The second file is as long as it needs to be, which is "
+                                        "more than thirty-three bytes.");
+    scratch_write_text("tracker/c.txt", "Held out: neither of the other two has these words in it, "
+                                        "and nobody trains on them.");
+    keys_make(&keys);
+    expect_ok(swarm_offer_read("tracker/run.yaml", NULL, 0, &region, &offer, &fault));
+    expect_ok(swarm_offer_sign(&offer, ADDRESS, &keys, &region, &manifest, &manifest_text, &fault));
+    scratch_write_text("heather.skep", manifest_text);
+    assert_int_equal(setenv("XDG_STATE_HOME", "/state", 1), 0);
+    assert_int_equal(unsetenv("STATE_DIRECTORY"), 0);
+    return 0;
+}
+
+static int forget_swarm(void **state) {
+    region_finish(&region);
+    return scratch_close(state);
+}
+
+static enum status read_with(const struct manifest *of, const char *override, struct run *run) {
+    struct swarm_member_source source = {.manifest = of,
+                                         .place = "it.skep",
+                                         .overrides = &override,
+                                         .override_count = override != NULL};
+    memset(&fault, 0, sizeof fault);
+    return swarm_run_read(&source, &region, run, &fault);
+}
+
+static void write_value(const struct run *run, const struct key *key,
+                        char line[static LINE_BYTES]) {
+    struct text text = text_over(line, LINE_BYTES);
+    run_describe_key(run, key, &text);
+    assert_false(text.cut);
+}
+
+static void a_member_has_the_mathematics_of_the_tracker_and_nothing_else(void **state) {
+    (void)state;
+    struct run run;
+    expect_ok(read_with(&manifest, NULL, &run));
+    for (int i = 0; i < key_count(); i++) {
+        char theirs[LINE_BYTES], mine[LINE_BYTES];
+        if (swarm_shares(key_at(i))) {
+            write_value(&offer.run, key_at(i), theirs);
+            write_value(&run, key_at(i), mine);
+            assert_string_equal(mine, theirs);
+        }
+    }
+    assert_int_equal(run.seed, 5);
+    assert_int_equal(run.batch_tokens, 192);
+    assert_int_equal(run.swarm_codec, CODEC_INT4);
+    assert_int_equal(run.microbatch, 1);
+    assert_int_equal(run.threads, 0);
+    assert_int_equal(run.limit_device, 0);
+    assert_null(run.model);
+    assert_string_equal(run.snapshot_folder, "/state/skep/heather/snapshots");
+    assert_null(strstr(manifest_text, "tracker/"));
+}
+
+static void what_the_model_settles_is_in_the_manifest(void **state) {
+    (void)state;
+    static const char *const OVERRIDES[] = {
+        "batch.sequence=", "batch.tokens=", "batch.microbatch=2"};
+    struct swarm_offer other;
+    expect_ok(swarm_offer_read("tracker/run.yaml", OVERRIDES, 3, &region, &other, &fault));
+    assert_non_null(strstr(other.run_text, "batch.sequence: 64\n"));
+    assert_non_null(strstr(other.run_text, "batch.tokens: 128\n"));
+}
+
+static void terms_follow_from_settings_and_model(void **state) {
+    (void)state;
+    assert_int_equal(offer.terms.seat_samples, 40 * (192 / 32));
+    assert_int_equal(offer.terms.sample_tokens, 32);
+    assert_int_equal(offer.terms.commits_max, 7); /* 250 / 40 */
+    assert_int_equal(offer.terms.shape.members_max, 5);
+    assert_int_equal(offer.terms.shape.slices.parameter_count,
+                     blueprint_elements(&offer.blueprint));
+    assert_true(offer.terms.shape.outer_momentum == 0.9f);
+}
+
+static void every_shared_key_is_refused_on_the_command_line(void **state) {
+    (void)state;
+    int refused = 0;
+    for (int i = 0; i < key_count(); i++) {
+        struct run run = {.steps = 77};
+        char override[LINE_BYTES];
+        snprintf(override, sizeof override, "%s=1", key_at(i)->name);
+        if (!swarm_shares(key_at(i))) {
+            continue;
+        }
+        assert_int_equal(read_with(&manifest, override, &run), STATUS_INPUT);
+        assert_string_equal(fault.place, "command line");
+        assert_non_null(strstr(fault.reason, key_at(i)->name));
+        assert_non_null(strstr(fault.reason, " is shared by all members: "));
+        assert_int_equal(run.steps, 77);
+        refused++;
+    }
+    assert_int_equal(refused, 29); /* as many as the table has but for places */
+    struct run run;
+    assert_int_equal(read_with(&manifest, "swarm.codec=int8", &run), STATUS_INPUT);
+    assert_string_equal(fault.reason, "swarm.codec is shared by all members: int4 in the swarm "
+                                      "heather, int8 here");
+}
+
+static void local_keys_are_each_members_own(void **state) {
+    (void)state;
+    struct run run;
+    expect_ok(read_with(&manifest, "batch.microbatch=2", &run));
+    assert_int_equal(run.microbatch, 2);
+    expect_ok(read_with(&manifest, "limits.up=1MB/s", &run));
+    assert_int_equal(run.limit_up, 1000000);
+    expect_ok(read_with(&manifest, "snapshot.folder=mine", &run));
+    assert_string_equal(run.snapshot_folder, "mine");
+    expect_ok(read_with(&manifest, "model=tracker/model", &run));
+    assert_string_equal(run.model, "tracker/model");
+    expect_ok(read_with(&manifest, "data.train=[x.u16,y.u16]", &run));
+    assert_int_equal(run.train.count, 2);
+    assert_string_equal(run.train.paths[1], "y.u16");
+    assert_int_equal(read_with(&manifest, "batch.microbatsch=2", &run), STATUS_INPUT);
+    assert_int_equal(read_with(&manifest, "no override", &run), STATUS_USAGE);
+}
+
+static void a_manifest_that_would_say_where_to_write_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *place, *reason;
+    } ROWS[] = {
+        {"metrics: /etc/passwd\n", "it.skep:run:1:1",
+         "the manifest sets metrics, which is for each member to say"},
+        {"export: x\n", "it.skep:run:1:1",
+         "the manifest sets export, which is for each member to say"},
+        {"data.train: /dev/zero\n", "it.skep:run:1:1",
+         "the manifest sets data.train, which is for each member to say"},
+        {"model: /etc\n", "it.skep:run:1:1",
+         "the manifest sets model, which is for each member to say"},
+        {"swarm.codec: sparse\n", "it.skep:run:1:1",
+         "swarm.codec is sparse, which no member can encode yet"},
+        {"batch.tokens: 0\n", "it.skep:run:1:1",
+         "batch.tokens is 0: the manifest leaves it to its members"},
+        {"swarm.quorum: 0.6\n", "it.skep:run:1:1",
+         "swarm.quorum is not 0.5: a round is committed by more than half of its roster"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        struct run run = {.steps = 77};
+        struct manifest bad = manifest;
+        char text[LINE_BYTES];
+        bool named = strncmp(ROWS[i].line, "batch.tokens", 12) == 0;
+        snprintf(text, sizeof text, "%sswarm.name: heather\nbatch.sequence: 32\n%s", ROWS[i].line,
+                 named ? "" : "batch.tokens: 192\n");
+        bad.run_text = text;
+        assert_int_equal(read_with(&bad, NULL, &run), STATUS_INPUT);
+        assert_string_equal(fault.reason, ROWS[i].reason);
+        assert_string_equal(fault.place, ROWS[i].place);
+        assert_int_equal(run.steps, 77);
+    }
+}
+
+static void a_run_that_cannot_be_a_swarm_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *override, *reason;
+    } ROWS[] = {
+        {"swarm.name=", "swarm.name is missing"},
+        {"swarm.name=a/b", "swarm.name has a character that is no letter, digit, '-', '_' or '.'"},
+        {"swarm.members_max=65",
+         "swarm.members_max is more than 64: a round's roster has 64 seats"},
+        {"swarm.codec=sparse", "swarm.codec is sparse, which no member can encode yet"},
+        {"swarm.quorum=0.75",
+         "swarm.quorum is not 0.5: a round is committed by more than half of its roster"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        struct swarm_offer refused = {.run_text = "untouched"};
+        assert_int_equal(
+            swarm_offer_read("tracker/run.yaml", &ROWS[i].override, 1, &region, &refused, &fault),
+            STATUS_INPUT);
+        assert_string_equal(fault.reason, ROWS[i].reason);
+        assert_string_equal(fault.place, "command line");
+        assert_string_equal(refused.run_text, "untouched");
+    }
+}
+
+static void state_goes_where_the_environment_says(void **state) {
+    (void)state;
+    char folder[PATH_BYTES] = "untouched";
+    assert_int_equal(unsetenv("XDG_STATE_HOME"), 0);
+    assert_int_equal(setenv("HOME", "/folk/a", 1), 0);
+    expect_ok(swarm_state_folder("heather", folder, &fault));
+    assert_string_equal(folder, "/folk/a/.local/state/skep/heather");
+    assert_int_equal(setenv("XDG_STATE_HOME", "/state", 1), 0);
+    expect_ok(swarm_state_folder("heather", folder, &fault));
+    assert_string_equal(folder, "/state/skep/heather");
+    assert_int_equal(setenv("STATE_DIRECTORY", "/var/lib/skep:/var/lib/other", 1), 0);
+    expect_ok(swarm_state_folder("heather", folder, &fault));
+    assert_string_equal(folder, "/var/lib/skep");
+    assert_int_equal(unsetenv("STATE_DIRECTORY") | unsetenv("XDG_STATE_HOME") | unsetenv("HOME"),
+                     0);
+    assert_int_equal(swarm_state_folder("heather", folder, &fault), STATUS_INPUT);
+    assert_string_equal(folder, "/var/lib/skep");
+    assert_int_equal(setenv("XDG_STATE_HOME", "/state", 1), 0);
+}
+
+static struct session *read_session(const char *const *overrides, int count) {
+    struct session *session = calloc(1, sizeof *session);
+    assert_non_null(session);
+    expect_ok(session_read(session, "heather.skep", overrides, count, &fault));
+    return session;
+}
+
+static void finish_session(struct session *session) {
+    session_finish(session);
+    free(session);
+}
+
+static void a_plan_of_a_manifest_has_a_line_for_all_that_a_member_keeps(void **state) {
+    (void)state;
+    static const char *const OVERRIDES[] = {"target=cpu", "batch.microbatch=3"};
+    struct session *session = read_session(OVERRIDES, 2);
+    const struct replica_memory memory = replica_memory_of(&session->swarm.shape);
+    uint64_t kept = 0;
+    uint64_t planned = 0;
+    expect_ok(session_compile(session, PURPOSE_TRAIN, &fault));
+    const struct schedule *schedule = &session->program.schedule;
+    assert_int_equal(session->kept_count, SWARM_LINES);
+    for (int i = 0; i < SWARM_LINES; i++) {
+        kept += session->kept[i].bytes;
+        planned +=
+            schedule->kept[i] == EXTENT_NONE ? 0 : schedule->extents[schedule->kept[i]].bytes;
+    }
+    assert_int_equal(kept, memory.params + memory.momentum + memory.feedback + memory.residual +
+                               memory.contribution + memory.results + memory.slots + memory.marks +
+                               memory.leaves + memory.scratch);
+    assert_true(planned >= kept && memory.feedback > 0);
+    assert_int_equal(session->swarm.commits_max, offer.terms.commits_max);
+    assert_int_equal(session->swarm.shape.slices.count, offer.terms.shape.slices.count);
+    finish_session(session);
+}
+
+/* What a member computes its first root over: the inner weights, in blueprint order. */
+static struct hash root_of_weights(struct session *session) {
+    struct tensor_set set = parts_of_copy(session, VIEW_MASTER, PART_HELD);
+    int64_t elements = blueprint_elements(&session->blueprint);
+    float *values = region_alloc(&session->region, (size_t)elements, sizeof *values);
+    static const float ZEROS[LEAF_ELEMENTS];
+    static struct merkle_stream stream;
+    int64_t at = 0;
+    for (int i = 0; i < set.piece_count; i++) {
+        assert_string_equal(set.pieces[i].name, session->blueprint.params[i].name);
+        memcpy(values + at, set.pieces[i].memory,
+               (size_t)piece_count(&set.pieces[i]) * sizeof(float));
+        at += piece_count(&set.pieces[i]);
+    }
+    assert_int_equal(at, elements);
+    merkle_begin(&stream);
+    for (int64_t first = 0; first < elements; first += LEAF_ELEMENTS) {
+        int64_t left = elements - first;
+        size_t bytes = sizeof(float) * (size_t)(left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS);
+        merkle_add(&stream, values + first, bytes);
+        merkle_add(&stream, ZEROS, bytes);
+    }
+    return merkle_end(&stream);
+}
+
+static void a_members_first_weights_have_the_genesis_root(void **state) {
+    (void)state;
+    static const char *const OVERRIDES[] = {"threads=1"};
+    struct session *session = read_session(OVERRIDES, 1);
+    expect_ok(session_compile(session, PURPOSE_TRAIN, &fault));
+    expect_ok(session_bind(session, &fault));
+    expect_ok(session_weights(session, &fault));
+    struct hash root = root_of_weights(session);
+    assert_true(hash_equal(&root, &session->swarm.manifest->genesis));
+    finish_session(session);
+}
+
+static void a_folder_of_another_model_is_refused(void **state) {
+    (void)state;
+    static const char *const OVERRIDES[] = {"model=other"};
+    struct session *session = calloc(1, sizeof *session);
+    char config[sizeof CONFIG];
+    memcpy(config, CONFIG, sizeof config);
+    memcpy(strstr(config, "4099"), "4101", 4);
+    scratch_write_text("other/config.json", config);
+    assert_non_null(session);
+    assert_int_equal(session_read(session, "heather.skep", OVERRIDES, 1, &fault), STATUS_INPUT);
+    assert_string_equal(fault.place, "command line");
+    assert_non_null(strstr(fault.reason, "model other has "));
+    finish_session(session);
+}
+
+static void a_tracker_goes_on_with_the_same_run_only(void **state) {
+    (void)state;
+    static const struct {
+        const char *override, *reason;
+    } ROWS[] = {
+        {"optimizer.lr=2e-3",
+         "now \"optimizer.lr: 0.002\", when the swarm was made \"optimizer.lr: 0.001\""},
+        {"steps=251", "now \"steps: 251\", when the swarm was made \"steps: 250\""},
+    };
+    struct join_string tracker = manifest.tracker;
+    struct swarm_offer again;
+    const char *local = "batch.microbatch=6";
+    expect_ok(swarm_offer_read("tracker/run.yaml", &local, 1, &region, &again, &fault));
+    expect_ok(swarm_offer_same(&again, &manifest, "heather.skep", &tracker, &fault));
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        expect_ok(
+            swarm_offer_read("tracker/run.yaml", &ROWS[i].override, 1, &region, &again, &fault));
+        assert_int_equal(swarm_offer_same(&again, &manifest, "heather.skep", &tracker, &fault),
+                         STATUS_INPUT);
+        assert_string_equal(fault.reason, ROWS[i].reason);
+        assert_string_equal(fault.place, "heather.skep");
+    }
+    tracker.address[sizeof "tcp://127.0.0.1:77" - 2] = '8';
+    assert_int_equal(swarm_offer_same(&offer, &manifest, "heather.skep", &tracker, &fault),
+                     STATUS_INPUT);
+    assert_string_equal(fault.reason,
+                        "the tracker's address is another than when the swarm was made");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_member_has_the_mathematics_of_the_tracker_and_nothing_else),
+        cmocka_unit_test(what_the_model_settles_is_in_the_manifest),
+        cmocka_unit_test(terms_follow_from_settings_and_model),
+        cmocka_unit_test(every_shared_key_is_refused_on_the_command_line),
+        cmocka_unit_test(local_keys_are_each_members_own),
+        cmocka_unit_test(a_manifest_that_would_say_where_to_write_is_refused),
+        cmocka_unit_test(a_run_that_cannot_be_a_swarm_is_refused),
+        cmocka_unit_test(state_goes_where_the_environment_says),
+        cmocka_unit_test(a_plan_of_a_manifest_has_a_line_for_all_that_a_member_keeps),
+        cmocka_unit_test(a_members_first_weights_have_the_genesis_root),
+        cmocka_unit_test(a_folder_of_another_model_is_refused),
+        cmocka_unit_test(a_tracker_goes_on_with_the_same_run_only),
+    };
+    return cmocka_run_group_tests(tests, make_swarm, forget_swarm);
+}
