@@ -1,0 +1,176 @@
+/* test_wire_host: introductions and rosters read back, are signed, and have one spelling. */
+#include "wire_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct wire_fixture fixture;
+static struct wire_introduction introduction;
+static struct wire_roster roster;
+static uint8_t payload[WIRE_ROSTER_MAX + 1], again[WIRE_ROSTER_MAX];
+
+static void introductions_and_rosters_read_back(void **state) {
+    (void)state;
+    static const uint32_t MEMBERS[] = {1, 3, SWARM_MEMBERS_MAX};
+    for (uint32_t turn = 0; turn < 60; turn++) {
+        wire_fixture_init(&fixture, MEMBERS[turn % 3], 1);
+        wire_fixture_hosts(&fixture, turn / 3 % WIRE_FILLS, turn);
+        size_t count = wire_write_introduction(&fixture.introduction, payload);
+        assert_true(count <= WIRE_INTRODUCTION_MAX);
+        memset(&introduction, 0xa5, sizeof introduction);
+        assert_null(wire_read_introduction(payload, count, &introduction));
+        assert_memory_equal(&introduction, &fixture.introduction, sizeof introduction);
+        assert_true(wire_introduction_verified(&introduction));
+        count = wire_write_roster(&fixture.roster, payload);
+        assert_true(count <= WIRE_ROSTER_MAX);
+        memset(&roster, 0xa5, sizeof roster);
+        assert_null(wire_read_roster(payload, count, &roster));
+        assert_memory_equal(&roster, &fixture.roster, sizeof roster);
+    }
+}
+
+/* Gives whether the bytes were taken; then they are what a sender writes. */
+static bool takes_introduction(size_t count) {
+    const struct wire_introduction before = introduction;
+    if (wire_read_introduction(payload, count, &introduction) != NULL) {
+        assert_memory_equal(&introduction, &before, sizeof before);
+        return false;
+    }
+    assert_int_equal(wire_write_introduction(&introduction, again), count);
+    assert_memory_equal(again, payload, count);
+    return true;
+}
+
+static bool takes_roster(size_t count) {
+    if (wire_read_roster(payload, count, &roster) != NULL) {
+        return false;
+    }
+    assert_int_equal(wire_write_roster(&roster, again), count);
+    assert_memory_equal(again, payload, count);
+    return true;
+}
+
+static void what_is_cut_or_flipped_has_one_spelling_or_none(void **state) {
+    (void)state;
+    wire_fixture_init(&fixture, 3, 1);
+    for (uint32_t fill = 0; fill < WIRE_FILLS; fill++) {
+        wire_fixture_hosts(&fixture, fill, 3);
+        size_t count = wire_write_introduction(&fixture.introduction, payload);
+        for (size_t cut = 0; cut < count; cut++) {
+            assert_false(takes_introduction(cut));
+        }
+        assert_false(takes_introduction(count + 1));
+        for (size_t bit = 0; bit < 8 * count; bit++) {
+            payload[bit / 8] ^= (uint8_t)(1 << bit % 8);
+            assert_false(takes_introduction(count) && wire_introduction_verified(&introduction));
+            payload[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        }
+        count = wire_write_roster(&fixture.roster, payload);
+        for (size_t cut = 0; cut < count; cut++) {
+            assert_false(takes_roster(cut));
+        }
+        assert_false(takes_roster(count + 1));
+        for (size_t bit = 0; bit < 8 * count; bit++) {
+            payload[bit / 8] ^= (uint8_t)(1 << bit % 8);
+            (void)takes_roster(count);
+            payload[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        }
+    }
+}
+
+static void an_introduction_of_anybody_else_is_not_verified(void **state) {
+    (void)state;
+    wire_fixture_init(&fixture, 2, 1);
+    wire_fixture_hosts(&fixture, WIRE_FULL, 4);
+    introduction = fixture.introduction;
+    wire_sign_introduction(&fixture.swarm.members[1], &introduction);
+    assert_false(wire_introduction_verified(&introduction));
+    introduction.keys = fixture.swarm.members[1].public_keys;
+    wire_sign_introduction(&fixture.swarm.members[1], &introduction);
+    assert_true(wire_introduction_verified(&introduction));
+}
+
+/* A text in place of another one of the same length. */
+static void replace(size_t count, const char *old, const char *new) {
+    size_t length = strlen(old);
+    for (size_t at = 0; at + length <= count; at++) {
+        if (memcmp(payload + at, old, length) == 0) {
+            memcpy(payload + at, new, length);
+            return;
+        }
+    }
+    fail_msg("%s is not there", old);
+}
+
+static void names_and_addresses_that_are_none_are_refused(void **state) {
+    (void)state;
+    static const char *const NAMES[] = {"a b", "a/b", "a\nb", "a\"b", "a\x80z", "a\0b"};
+    static const char *const ADDRESSES[] = {"tcp://a.b:0", "tcp:/:a.b:1", "udp://a.b:1",
+                                            "tcp://a b:1", "tcp://[a.b]", "tcp://:7770a"};
+    wire_fixture_init(&fixture, 1, 1);
+    for (size_t i = 0; i < ARRAY_COUNT(NAMES); i++) {
+        wire_fixture_hosts(&fixture, WIRE_EMPTY, 5);
+        strcpy(fixture.introduction.name, "a-b");
+        size_t count = wire_write_introduction(&fixture.introduction, payload);
+        assert_true(takes_introduction(count));
+        replace(count, "a-b", NAMES[i]);
+        assert_false(takes_introduction(count));
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(ADDRESSES); i++) {
+        bool open = strncmp(ADDRESSES[i], "tcp://:", 7) == 0;
+        const char *right = open ? "tcp://:07770" : "tcp://a.b:1";
+        wire_fixture_hosts(&fixture, WIRE_EMPTY, 6);
+        strcpy(fixture.introduction.address, right);
+        size_t count = wire_write_introduction(&fixture.introduction, payload);
+        assert_true(takes_introduction(count));
+        replace(count, right, ADDRESSES[i]);
+        assert_false(takes_introduction(count));
+    }
+}
+
+static void a_roster_with_a_key_twice_or_no_deadline_is_refused(void **state) {
+    (void)state;
+    const size_t keys = 2 * KEY_BYTES + 1;
+    wire_fixture_init(&fixture, 3, 1);
+    wire_fixture_hosts(&fixture, WIRE_SOME, 7);
+    for (uint32_t i = 0; i < 3; i++) {
+        memset(fixture.roster.members[i].address, 0, MESSAGE_ADDRESS_BYTES);
+    }
+    size_t count = wire_write_roster(&fixture.roster, payload);
+    assert_true(takes_roster(count));
+    for (size_t half = 0; half < 2; half++) {
+        uint8_t *third = payload + count - keys + half * KEY_BYTES;
+        uint8_t kept[KEY_BYTES];
+        memcpy(kept, third, KEY_BYTES);
+        memcpy(third, third - 2 * keys, KEY_BYTES);
+        assert_false(takes_roster(count));
+        memcpy(third, kept, KEY_BYTES);
+    }
+    for (size_t deadline = 0; deadline < 5; deadline++) {
+        uint8_t kept[4];
+        memcpy(kept, payload + 4 + 4 * deadline, 4);
+        memset(payload + 4 + 4 * deadline, 0, 4);
+        assert_false(takes_roster(count));
+        memset(payload + 4 + 4 * deadline, 0xff, 4);
+        assert_false(takes_roster(count));
+        memcpy(payload + 4 + 4 * deadline, kept, 4);
+    }
+    assert_true(takes_roster(count));
+    payload[24] = SWARM_MEMBERS_MAX + 1; /* the count */
+    assert_false(takes_roster(count));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(introductions_and_rosters_read_back),
+        cmocka_unit_test(what_is_cut_or_flipped_has_one_spelling_or_none),
+        cmocka_unit_test(an_introduction_of_anybody_else_is_not_verified),
+        cmocka_unit_test(names_and_addresses_that_are_none_are_refused),
+        cmocka_unit_test(a_roster_with_a_key_twice_or_no_deadline_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

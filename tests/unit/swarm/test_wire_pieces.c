@@ -1,0 +1,200 @@
+/* test_wire_pieces: what is cut into pieces comes together as it was, and nothing else does. */
+#include "wire_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { CAPACITY = 3 * FRAME_PAYLOAD_MAX, PIECES_MAX = 4 };
+
+static uint8_t whole[CAPACITY], gathered[CAPACITY];
+static struct wire_pieces pieces;
+static const struct frame HEADER = {.kind = MESSAGE_TABLE, .round = 7, .session = 9};
+
+/* A payload of so many bytes, its length before it. */
+static struct frame make(size_t count) {
+    struct frame frame = HEADER;
+    frame.length = (uint32_t)count;
+    for (size_t i = 0; i < count; i++) {
+        whole[i] = (uint8_t)(i * 2654435761u >> 13);
+    }
+    wire_put_length(whole, count);
+    memset(gathered, 0, sizeof gathered);
+    pieces = (struct wire_pieces){.bytes = gathered, .capacity = CAPACITY};
+    return frame;
+}
+
+/* The cut pieces of `frame`; gives how many. */
+static uint32_t cut(const struct frame *frame, struct frame *cuts) {
+    uint32_t made = 0;
+    for (size_t at = 0; at < frame->length; at += cuts[made - 1].length) {
+        cuts[made++] = wire_piece(frame, frame->length, at);
+    }
+    return made;
+}
+
+static enum wire_part add(const struct frame *piece, const uint8_t **payload) {
+    return wire_pieces_add(&pieces, piece, whole + piece->offset, payload);
+}
+
+static void wholes_of_every_length_come_together(void **state) {
+    (void)state;
+    static const size_t COUNTS[] = {WIRE_LENGTH_BYTES,     100,
+                                    FRAME_PAYLOAD_MAX - 1, FRAME_PAYLOAD_MAX,
+                                    FRAME_PAYLOAD_MAX + 1, 2 * FRAME_PAYLOAD_MAX,
+                                    CAPACITY - 5,          CAPACITY};
+    for (size_t i = 0; i < ARRAY_COUNT(COUNTS); i++) {
+        struct frame cuts[PIECES_MAX];
+        const uint8_t *payload = NULL;
+        struct frame frame = make(COUNTS[i]);
+        uint32_t count = cut(&frame, cuts);
+        assert_int_equal(count, (COUNTS[i] + FRAME_PAYLOAD_MAX - 1) / FRAME_PAYLOAD_MAX);
+        for (int again = 0; again < 2; again++) {
+            for (uint32_t p = 0; p + 1 < count; p++) {
+                assert_int_equal(add(&cuts[p], &payload), WIRE_PART);
+            }
+            assert_int_equal(add(&cuts[count - 1], &payload), WIRE_WHOLE);
+            assert_int_equal(pieces.count, COUNTS[i]);
+            assert_memory_equal(payload, whole, COUNTS[i]);
+            assert_int_equal(pieces.frame.kind, frame.kind);
+            assert_int_equal(pieces.frame.round, frame.round);
+            assert_int_equal(pieces.frame.session, frame.session);
+            assert_int_equal(pieces.frame.length, frame.length);
+            assert_int_equal(pieces.frame.offset, 0);
+            assert_true(count > 1 || payload == whole);
+        }
+    }
+}
+
+static void a_gap_an_overlap_or_another_message_is_refused(void **state) {
+    (void)state;
+    struct frame cuts[PIECES_MAX];
+    const uint8_t *payload = NULL;
+    struct frame frame = make(CAPACITY - 5);
+    assert_int_equal(cut(&frame, cuts), 3);
+    struct frame wrong[10];
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
+        wrong[i] = cuts[1];
+    }
+    wrong[0] = cuts[2]; /* a gap */
+    wrong[1].offset -= 1;
+    wrong[2].offset += 1;
+    wrong[3].length -= 1;
+    wrong[4].kind = MESSAGE_ENTRY;
+    wrong[5].kind = MESSAGE_ASK;
+    wrong[6].round++;
+    wrong[7].session++;
+    wrong[8].epoch++;
+    wrong[9].slice++;
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
+        assert_int_equal(add(&cuts[0], &payload), WIRE_PART);
+        assert_int_equal(add(&wrong[i], &payload), WIRE_WRONG);
+        assert_int_equal(add(&cuts[1], &payload), WIRE_WRONG); /* nothing is begun any more */
+    }
+    assert_int_equal(add(&cuts[0], &payload), WIRE_PART);
+    assert_int_equal(add(&cuts[1], &payload), WIRE_PART);
+    assert_int_equal(add(&cuts[1], &payload), WIRE_WRONG); /* an overlap */
+    assert_int_equal(add(&cuts[2], &payload), WIRE_WRONG);
+}
+
+static void a_new_whole_drops_one_that_was_cut_off(void **state) {
+    (void)state;
+    struct frame cuts[PIECES_MAX];
+    const uint8_t *payload = NULL;
+    struct frame frame = make(CAPACITY);
+    assert_int_equal(cut(&frame, cuts), 3);
+    assert_int_equal(add(&cuts[0], &payload), WIRE_PART);
+    assert_int_equal(add(&cuts[1], &payload), WIRE_PART);
+    assert_int_equal(add(&cuts[0], &payload), WIRE_PART);
+    assert_int_equal(add(&cuts[2], &payload), WIRE_WRONG);
+    assert_int_equal(add(&cuts[0], &payload), WIRE_PART);
+    assert_int_equal(add(&cuts[1], &payload), WIRE_PART);
+    assert_int_equal(add(&cuts[2], &payload), WIRE_WHOLE);
+    assert_memory_equal(payload, whole, CAPACITY);
+}
+
+static void a_length_beyond_the_capacity_or_of_nothing_is_refused(void **state) {
+    (void)state;
+    static const uint32_t LENGTHS[] = {0, 3, CAPACITY + 1, UINT32_MAX};
+    const uint8_t *payload = NULL;
+    for (size_t i = 0; i < ARRAY_COUNT(LENGTHS); i++) {
+        struct frame frame = make(FRAME_PAYLOAD_MAX);
+        for (size_t k = 0; k < WIRE_LENGTH_BYTES; k++) {
+            whole[k] = (uint8_t)(LENGTHS[i] >> (8 * k));
+        }
+        assert_int_equal(add(&frame, &payload), WIRE_WRONG);
+        frame.length = LENGTHS[i] < FRAME_PAYLOAD_MAX ? LENGTHS[i] : FRAME_PAYLOAD_MAX;
+        assert_int_equal(add(&frame, &payload), WIRE_WRONG);
+    }
+    struct frame frame = make(100);
+    frame.length = 99;
+    assert_int_equal(add(&frame, &payload), WIRE_WRONG);
+    frame.length = 101;
+    assert_int_equal(add(&frame, &payload), WIRE_WRONG);
+    frame.length = 100;
+    frame.offset = 100;
+    assert_int_equal(wire_pieces_add(&pieces, &frame, whole, &payload), WIRE_WRONG);
+    frame.offset = 0;
+    assert_int_equal(add(&frame, &payload), WIRE_WHOLE);
+}
+
+/* The longest message that there is: a full table of the largest swarm. */
+static void the_longest_table_goes_in_pieces(void **state) {
+    (void)state;
+    struct wire_shape shape = {.slice_count = SWARM_SLICES_MAX, .members_max = SWARM_MEMBERS_MAX};
+    size_t most = wire_payload_max(&shape);
+    uint8_t *payload = malloc(most);
+    uint8_t *together = malloc(most);
+    void *memory = aligned_alloc(64, wire_arrays_bytes(&shape));
+    void *memory_read = aligned_alloc(64, wire_arrays_bytes(&shape));
+    struct wire_arrays *arrays = calloc(2, sizeof *arrays);
+    assert_true(payload && together && memory && memory_read && arrays);
+    memset(memory, 0x11, wire_arrays_bytes(&shape));
+    wire_arrays_bind(&shape, memory, &arrays[0]);
+    wire_arrays_bind(&shape, memory_read, &arrays[1]);
+    struct message message = {.kind = MESSAGE_TABLE, .round = 3, .table = &arrays[0].table};
+    struct message read;
+    struct frame frame;
+    const uint8_t *bulk = NULL;
+    size_t bulk_bytes = 0;
+    arrays[0].table.round = 3;
+    arrays[0].table.version = 1;
+    arrays[0].table.declared = UINT64_MAX;
+    for (uint32_t i = 0; i < SWARM_SLICES_MAX; i++) {
+        arrays[0].table.slices[i] = (struct slice_plan){.owner = i % 64, .expected = UINT64_MAX};
+    }
+    size_t count = wire_write(&shape, &message, 0, &frame, payload, most);
+    assert_true(count <= most && count > most - 256);
+    struct wire_pieces joined = {.bytes = together, .capacity = most};
+    const uint8_t *came = NULL;
+    enum wire_part part = WIRE_PART;
+    for (size_t at = 0; at < count && part == WIRE_PART;) {
+        struct frame piece = wire_piece(&frame, count, at);
+        part = wire_pieces_add(&joined, &piece, payload + at, &came);
+        at += piece.length;
+    }
+    assert_int_equal(part, WIRE_WHOLE);
+    assert_null(wire_read(&shape, &joined.frame, came, joined.count, &arrays[1], &read, &bulk,
+                          &bulk_bytes));
+    assert_memory_equal(arrays[1].table.hashes, arrays[0].table.hashes,
+                        (size_t)SWARM_MEMBERS_MAX * SWARM_SLICES_MAX * sizeof(struct hash));
+    free(payload);
+    free(together);
+    free(memory);
+    free(memory_read);
+    free(arrays);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wholes_of_every_length_come_together),
+        cmocka_unit_test(a_gap_an_overlap_or_another_message_is_refused),
+        cmocka_unit_test(a_new_whole_drops_one_that_was_cut_off),
+        cmocka_unit_test(a_length_beyond_the_capacity_or_of_nothing_is_refused),
+        cmocka_unit_test(the_longest_table_goes_in_pieces),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
