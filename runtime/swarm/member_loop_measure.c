@@ -1,0 +1,113 @@
+/* member_loop_measure: what the tracker derives deadlines and owners from: round trips, the rate at
+ * which bytes leave while some wait, and how long the own part of an exchange takes. */
+#include "runtime/swarm/member_loop_state.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+static const int64_t MS = 1000000;
+
+enum {
+    BUSY_LEAST_MS = 20, /* a shorter time says nothing about a rate */
+    KIB = 1024,
+};
+
+void member_loop_ping(struct member_loop *loop, int64_t now_ns) {
+    struct frame frame = {.kind = WIRE_PING, .length = sizeof now_ns};
+    (void)member_loop_say(loop, loop->options.tracker.curve, CHANNEL_CONTROL, &frame, &now_ns);
+}
+
+void member_loop_hear_pong(struct member_loop *loop, const uint8_t *payload, size_t count) {
+    struct loop_measures *measures = &loop->measures;
+    int64_t sent_ns;
+    if (count != sizeof sent_ns) {
+        return;
+    }
+    memcpy(&sent_ns, payload, sizeof sent_ns);
+    int64_t trip_ns = clock_monotonic_ns() - sent_ns;
+    if (sent_ns > 0 && trip_ns >= 0) {
+        measures->trips_ns[measures->trip_count++ % LOOP_TRIPS] = trip_ns;
+    }
+}
+
+static uint32_t whole_ms(int64_t ns) {
+    int64_t ms = (ns + MS - 1) / MS;
+    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
+static uint32_t median_trip_ms(const struct loop_measures *measures) {
+    int64_t sorted[LOOP_TRIPS];
+    uint32_t count = measures->trip_count < LOOP_TRIPS ? measures->trip_count : LOOP_TRIPS;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = i;
+        for (; at > 0 && sorted[at - 1] > measures->trips_ns[i]; at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = measures->trips_ns[i];
+    }
+    return count > 0 ? whole_ms(sorted[count / 2]) : 0;
+}
+
+void member_loop_measure_table(struct member_loop *loop, uint32_t round) {
+    struct loop_measures *measures = &loop->measures;
+    if (measures->round != round) {
+        measures->round = round;
+        measures->table_ns = clock_monotonic_ns();
+        measures->progress_ns = measures->table_ns;
+        measures->busy_ns = 0;
+        measures->busy_bytes = 0;
+    }
+}
+
+void member_loop_measure_progress(struct member_loop *loop) {
+    loop->measures.progress_ns = clock_monotonic_ns();
+}
+
+void member_loop_measure_commit(struct member_loop *loop, const struct entry *entry) {
+    struct loop_measures *measures = &loop->measures;
+    uint64_t contributors = 0;
+    for (uint32_t s = 0; s < entry->slice_count; s++) {
+        contributors |= entry->slices[s].contributors;
+    }
+    loop->view.contributors = (uint32_t)__builtin_popcountll(contributors);
+    if (measures->round != entry->round) {
+        return; /* of an exchange that it had no part in, or the same again */
+    }
+    measures->round = 0;
+    measures->exchange_ms = whole_ms(clock_monotonic_ns() - measures->table_ns);
+    measures->transfer_ms = whole_ms(measures->progress_ns - measures->table_ns);
+    if (measures->busy_ns > BUSY_LEAST_MS * MS) {
+        double kib_s = (double)measures->busy_bytes / KIB / ((double)measures->busy_ns / 1e9);
+        measures->up_kib_s = kib_s < 1 ? 1 : kib_s < UINT32_MAX ? (uint32_t)kib_s : UINT32_MAX;
+    }
+}
+
+/* Only bytes for which others had to wait tell how fast the line is. */
+void member_loop_measure_flush(struct member_loop *loop, int64_t now_ns, uint64_t bytes,
+                               bool is_waiting) {
+    struct loop_measures *measures = &loop->measures;
+    if (measures->was_waiting) {
+        measures->busy_ns += now_ns - measures->flushed_ns;
+        measures->busy_bytes += bytes;
+    }
+    measures->was_waiting = is_waiting;
+    measures->flushed_ns = now_ns;
+}
+
+/* Who cannot be reached can own no slice. */
+static uint32_t up_kib_s(const struct member_loop *loop) {
+    uint64_t limit = (loop->options.limit_up + KIB - 1) / KIB;
+    uint32_t measured = loop->measures.up_kib_s > 0 ? loop->measures.up_kib_s : LOOP_UP_KIB_S;
+    if (!loop->is_reachable) {
+        return 0;
+    }
+    return limit > 0 && limit < measured ? (uint32_t)limit : measured;
+}
+
+struct timing_measured member_loop_measured_now(const struct member_loop *loop) {
+    return (struct timing_measured){.step_ms = loop->measured.step_ms,
+                                    .transfer_ms = loop->measures.transfer_ms,
+                                    .round_trip_ms = median_trip_ms(&loop->measures),
+                                    .up_kib_s = up_kib_s(loop)};
+}

@@ -1,0 +1,117 @@
+/* member_loop_say: messages and items of the outboxes as frames. */
+#include "runtime/swarm/member_loop_state.h"
+
+#include <string.h>
+
+enum sent member_loop_say(struct member_loop *loop, const uint8_t curve[static KEY_BYTES],
+                          enum channel channel, const struct frame *frame, const void *payload) {
+    return messenger_send(loop->messenger, curve, channel, frame, payload);
+}
+
+enum sent member_loop_say_message(struct member_loop *loop, const uint8_t curve[static KEY_BYTES],
+                                  enum channel channel, const struct message *message,
+                                  const uint8_t *bulk, uint64_t bulk_bytes) {
+    struct frame frame;
+    size_t count = wire_write(&loop->shape, message, bulk_bytes, &frame, loop->payload,
+                              loop->payload_capacity);
+    ASSERT(frame.length <= FRAME_PAYLOAD_MAX);
+    if (bulk_bytes > 0) {
+        memcpy(loop->payload + count, bulk, bulk_bytes);
+    }
+    return messenger_send(loop->messenger, curve, channel, &frame, loop->payload);
+}
+
+/* NULL: its bytes are not at hand any more. */
+static const uint8_t *find_bytes(const struct member_loop *loop, const struct outbox_item *item,
+                                 struct message *message) {
+    const struct replica *replica = loop->options.replica;
+    if (item->kind == MESSAGE_CONTRIBUTION) {
+        return loop->own_round == item->round ? replica_own(replica, item->slice) : NULL;
+    }
+    const struct held_result *held =
+        result_rows_find(&loop->rows, item->round, item->slice, &item->hash);
+    if (held == NULL) {
+        return NULL;
+    }
+    message->epoch = held->epoch;
+    message->contributors = held->contributors;
+    message->owner = held->owner;
+    message->signature = held->signature;
+    return replica_result(replica, item->round, item->slice);
+}
+
+static struct message message_of(const struct member_loop *loop, const struct outbox_item *item) {
+    return (struct message){.kind = (enum message_kind)item->kind,
+                            .from = loop->id,
+                            .session = item->session,
+                            .round = item->round,
+                            .slice = item->slice,
+                            .epoch = item->epoch,
+                            .hash = item->hash};
+}
+
+static enum sent say_slice(void *context, uint32_t peer, const struct outbox_item *item,
+                           uint64_t *bytes) {
+    struct member_loop *loop = context;
+    struct message message = message_of(loop, item);
+    const uint8_t *bulk = find_bytes(loop, item, &message);
+    if (bulk == NULL) {
+        return SENT_NOWHERE;
+    }
+    *bytes = slices_range(&loop->options.replica->shape.slices, item->slice).bytes;
+    return member_loop_say_message(loop, loop->peers[peer].as.keys.curve, CHANNEL_BULK, &message,
+                                   bulk, *bytes);
+}
+
+/* What is asked for is charged as if it had come. */
+static enum sent say_ask(void *context, uint32_t peer, const struct outbox_item *item,
+                         uint64_t *bytes) {
+    struct member_loop *loop = context;
+    if (item->kind == WIRE_LEAF_ASK) {
+        *bytes = LEAF_BYTES;
+        return member_loop_ask_leaf(loop, peer, item);
+    }
+    struct message message = message_of(loop, item);
+    *bytes = slices_range(&loop->options.replica->shape.slices, item->slice).bytes;
+    return member_loop_say_message(loop, loop->peers[peer].as.keys.curve, CHANNEL_CONTROL, &message,
+                                   NULL, 0);
+}
+
+static enum sent say_leaves(void *context, uint32_t peer, const struct outbox_item *item,
+                            uint64_t *bytes) {
+    struct member_loop *loop = context;
+    enum sent sent = member_loop_say_leaves(loop, peer, item, bytes);
+    if (sent == SENT_TAKEN) {
+        outbox_charge(&loop->outgoing, *bytes);
+    }
+    return sent;
+}
+
+static int64_t back_at(const struct outbox *outbox, enum outbox_state state, int64_t now_ns) {
+    if (state == OUTBOX_MORE) {
+        return now_ns;
+    }
+    return state == OUTBOX_CREDIT ? outbox_ready_ns(outbox) : INT64_MAX;
+}
+
+static int64_t sooner(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+int64_t member_loop_flush(struct member_loop *loop, int64_t now_ns) {
+    struct messenger_counts before = messenger_counts(loop->messenger);
+    enum outbox_state state =
+        outbox_flush(&loop->outgoing, now_ns, (struct outbox_way){loop, say_slice});
+    struct messenger_counts after = messenger_counts(loop->messenger);
+    bool is_waiting = state == OUTBOX_FULL || state == OUTBOX_CREDIT;
+    member_loop_measure_flush(loop, now_ns, after.sent_bytes - before.sent_bytes, is_waiting);
+    int64_t back_ns = back_at(&loop->outgoing, state, now_ns);
+
+    state = outbox_flush(&loop->asks, now_ns, (struct outbox_way){loop, say_ask});
+    back_ns = sooner(back_ns, back_at(&loop->asks, state, now_ns));
+    if (loop->outgoing.waiting == 0) {
+        state = outbox_flush(&loop->leaves, now_ns, (struct outbox_way){loop, say_leaves});
+        back_ns = sooner(back_ns, back_at(&loop->leaves, state, now_ns));
+    }
+    return back_ns;
+}

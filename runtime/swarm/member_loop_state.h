@@ -1,0 +1,178 @@
+/* member_loop_state: the memory of a member's talking thread, for the files of its loop only. */
+#ifndef SKEP_SWARM_MEMBER_LOOP_STATE_H
+#define SKEP_SWARM_MEMBER_LOOP_STATE_H
+
+#include "runtime/swarm/leaf_fetch.h"
+#include "runtime/swarm/ledger.h"
+#include "runtime/swarm/member_loop.h"
+#include "runtime/swarm/outbox.h"
+#include "runtime/swarm/result_rows.h"
+#include "runtime/swarm/work_post.h"
+
+enum {
+    LOOP_HEARTBEAT_MS = 200, /* until the tracker's roster says what it is */
+    LOOP_TRIPS = 16,         /* round trips that the median is of */
+    LOOP_AGAIN_MS = 1000,    /* until the tracker is asked the same again */
+    LOOP_UP_KIB_S = 12800,   /* what it can send, until measured: 100 Mbit/s */
+    LOOP_NOBODY = SWARM_MEMBERS_MAX,
+};
+
+/* A member that the roster names; its place in the table is its number here. */
+struct loop_peer {
+    bool is_known;  /* the row is in use */
+    bool is_listed; /* while a roster is read: it is on the new one too */
+    bool is_open;   /* a connection stands */
+    bool is_dialled;
+    int64_t closed_ns; /* since when none stands */
+    struct wire_member as;
+};
+
+/* What the computing thread has been given, besides training, and has not answered. */
+struct loop_job {
+    bool is_out;
+    enum action_kind kind;
+    uint32_t number, round, slice, epoch;
+    uint64_t contributors;
+};
+
+/* What is verified of the tracker's ledger. */
+struct loop_chain {
+    struct ledger_chain chain;
+    struct hash commit; /* the newest commit's hash, or the genesis' */
+    struct hash base;   /* the root that it starts from */
+    bool is_wanted;     /* more entries */
+    int64_t asked_ns;
+    bool lacks; /* an entry was said that does not follow the chain: this one */
+    struct hash lacked;
+    bool is_broken;     /* what the tracker said does not continue it */
+    struct entry entry; /* being read */
+};
+
+/* The state that ACTION_ADOPT asks for. */
+struct loop_adoption {
+    bool is_wanted; /* and not begun: the computing thread still has the replica */
+    bool is_begun;  /* its leaves are coming: the outer state is none */
+    uint32_t job;
+    struct entry entry;
+    struct leaf_fetch fetch;
+};
+
+struct loop_measures {
+    int64_t trips_ns[LOOP_TRIPS];
+    uint32_t trip_count;
+    uint32_t round; /* whose exchange is measured */
+    int64_t table_ns, progress_ns;
+    bool was_waiting; /* for room or credit, at the last flush */
+    int64_t flushed_ns;
+    int64_t busy_ns; /* of this exchange: time that bytes waited */
+    uint64_t busy_bytes;
+    uint32_t up_kib_s, transfer_ms, exchange_ms;
+};
+
+struct member_loop {
+    struct member_loop_options options;
+    struct wire_shape shape;
+    struct identity id, tracker_id;
+    struct messenger *messenger;
+    struct work_post post;
+    pthread_t thread;
+    atomic_bool is_over;
+
+    struct member *machine;
+    struct actions actions;
+    struct wire_arrays arrays; /* of what is heard */
+    struct wire_pieces pieces;
+    uint8_t *payload; /* of what is said, payload_capacity */
+    size_t payload_capacity;
+    uint8_t *landing;            /* [slices.bytes_max]: bytes of a slice until they are kept */
+    const struct message *heard; /* the message being handled, and how many bytes landed */
+    size_t landed;
+
+    struct loop_peer peers[SWARM_MEMBERS_MAX];
+    uint32_t roster_version, roster_count;
+    struct swarm_timing timing;
+    bool tracker_is_there, is_admitted;
+    bool is_reachable; /* as the tracker found */
+    int64_t introduced_ns;
+    char reason[WIRE_REASON_BYTES];
+
+    struct loop_chain ledger;
+    struct entry open;  /* the newest OPEN that was heard, without slices */
+    uint32_t own_round; /* whose contribution the replica has for serving; 0: none */
+    struct loop_job job;
+    struct result_rows rows;
+    struct loop_adoption adoption;
+
+    struct outbox outgoing; /* bytes of slices */
+    struct outbox asks;     /* where limit_down holds them back */
+    struct outbox leaves;   /* names and leaves for others, when nothing else goes out */
+
+    struct loop_measures measures;
+    struct timing_measured measured; /* what the computing thread says */
+    int64_t turned_ns, ticked_ns;
+    int64_t back_ns; /* when there is more to send without any news */
+    struct member_loop_view view;
+};
+
+/* member_loop_turn: sleep until something is to be done, then do all of it. */
+void member_loop_turn(struct member_loop *loop);
+
+/* Between the machine and the rest (member_loop_act.c). member_loop_step: give it an event and do
+ * what it says. member_loop_answered: note what the computing thread did, then give that. */
+void member_loop_step(struct member_loop *loop, const struct event *event);
+void member_loop_answered(struct member_loop *loop, const struct event *event);
+
+/* member_loop_hear: one event of the messenger (member_loop_hear.c). */
+void member_loop_hear(struct member_loop *loop, const struct messenger_event *event);
+
+/* What is said (member_loop_say.c). member_loop_say: a frame of a host. member_loop_say_message:
+ * one of the machine, with the bytes of its slice behind it. Neither waits for room. */
+enum sent member_loop_say(struct member_loop *loop, const uint8_t curve[static KEY_BYTES],
+                          enum channel channel, const struct frame *frame, const void *payload);
+enum sent member_loop_say_message(struct member_loop *loop, const uint8_t curve[static KEY_BYTES],
+                                  enum channel channel, const struct message *message,
+                                  const uint8_t *bulk, uint64_t bulk_bytes);
+/* member_loop_flush: what waits in the outboxes; when to come back: now_ns, later, or INT64_MAX
+ * when only room or news can help. */
+int64_t member_loop_flush(struct member_loop *loop, int64_t now_ns);
+
+/* Leaves, for others and for ACTION_ADOPT (member_loop_leaves.c). */
+void member_loop_leaves_init(struct member_loop *loop, struct entry_slice *slices);
+void member_loop_hear_leaves(struct member_loop *loop, uint32_t peer, const struct frame *frame,
+                             const uint8_t *payload, int64_t now_ns);
+enum sent member_loop_ask_leaf(struct member_loop *loop, uint32_t peer,
+                               const struct outbox_item *item);
+enum sent member_loop_say_leaves(struct member_loop *loop, uint32_t peer,
+                                 const struct outbox_item *item, uint64_t *bytes);
+void member_loop_adopt(struct member_loop *loop, const struct action *action);
+void member_loop_adopt_step(struct member_loop *loop, int64_t now_ns);
+
+/* Who is who, and being let in (member_loop_roster.c). The first two give LOOP_NOBODY for none. */
+uint32_t member_loop_peer_of_curve(const struct member_loop *loop, const uint8_t *curve);
+uint32_t member_loop_peer_of_id(const struct member_loop *loop, const struct identity *id);
+void member_loop_introduce(struct member_loop *loop, int64_t now_ns);
+void member_loop_hear_refusal(struct member_loop *loop, const uint8_t *text, size_t count);
+void member_loop_hear_roster(struct member_loop *loop, const uint8_t *payload, size_t count);
+void member_loop_opened(struct member_loop *loop, uint32_t peer);
+void member_loop_closed(struct member_loop *loop, uint32_t peer);
+void member_loop_dial(struct member_loop *loop, int64_t now_ns);
+
+/* The ledger (member_loop_chain.c). member_loop_chain_lets: whether the machine may hear an ENTRY:
+ * it is the verified chain's; message->root is set to the one it starts from. */
+void member_loop_chain_init(struct member_loop *loop, struct entry_slice *slices);
+bool member_loop_chain_lets(struct member_loop *loop, struct message *message);
+void member_loop_chain_hear(struct member_loop *loop, const struct frame *frame,
+                            const uint8_t *payload);
+void member_loop_chain_ask(struct member_loop *loop, int64_t now_ns);
+
+/* What is measured (member_loop_measure.c). */
+void member_loop_ping(struct member_loop *loop, int64_t now_ns);
+void member_loop_hear_pong(struct member_loop *loop, const uint8_t *payload, size_t count);
+void member_loop_measure_table(struct member_loop *loop, uint32_t round);
+void member_loop_measure_progress(struct member_loop *loop);
+void member_loop_measure_commit(struct member_loop *loop, const struct entry *entry);
+void member_loop_measure_flush(struct member_loop *loop, int64_t now_ns, uint64_t bytes,
+                               bool is_waiting);
+struct timing_measured member_loop_measured_now(const struct member_loop *loop);
+
+#endif
