@@ -154,7 +154,7 @@ static enum status find_weights(struct session *session, struct fault *fault) {
 
 static void keep_swarm(struct session *session) {
     struct kept_extent *lines = region_alloc(&session->region, SWARM_LINES, sizeof *lines);
-    swarm_memory_lines(&session->swarm, session->target, lines);
+    swarm_memory_lines(&session->swarm, session->target, session->run.swarm_record != NULL, lines);
     session->kept = lines;
     session->kept_count = SWARM_LINES;
 }

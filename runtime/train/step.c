@@ -6,27 +6,43 @@
 #include <math.h>
 #include <string.h>
 
-int64_t step_begin(struct session *session, int64_t step, int64_t own_valid) {
+static struct step_pace pace_of(const struct session *session, int64_t step) {
+    return (struct step_pace){.learning_rate = run_rate(&session->run, step), .updates = step};
+}
+
+int64_t step_begin_at(struct session *session, const struct step_pace *pace, int64_t own_valid) {
     const struct run *run = &session->run;
     struct step_scalars *scalars = program_scalars(&session->bound);
+    double count = (double)(pace->updates + 1);
     memset(scalars, 0, sizeof *scalars);
-    scalars->learning_rate = (float)run_rate(run, step);
-    scalars->bias_correction_1 = (float)(1 - pow(run->betas.first, (double)(step + 1)));
-    scalars->bias_correction_2 = (float)(1 - pow(run->betas.second, (double)(step + 1)));
+    scalars->learning_rate = (float)pace->learning_rate;
+    scalars->bias_correction_1 = (float)(1 - pow(run->betas.first, count));
+    scalars->bias_correction_2 = (float)(1 - pow(run->betas.second, count));
     scalars->valid_tokens = own_valid;
     scalars->loss_scale = own_valid > 0 ? (float)(1.0 / (double)own_valid) : 0;
     program_run(&session->bound, SEGMENT_BEGIN);
     return scalars->valid_tokens; /* summed over the ranks, if there are several */
 }
 
-struct step_result step_finish(struct session *session, int64_t step, int64_t valid_tokens) {
+struct step_result step_finish_at(struct session *session, const struct step_pace *pace,
+                                  int64_t valid_tokens) {
     program_run(&session->bound, SEGMENT_FINISH);
     const struct step_scalars *scalars = program_scalars(&session->bound);
     return (struct step_result){.loss = scalars->loss_sum / (double)valid_tokens,
                                 .gradient_norm = scalars->gradient_norm,
-                                .learning_rate = run_rate(&session->run, step),
+                                .learning_rate = pace->learning_rate,
                                 .tokens = valid_tokens,
                                 .skipped = scalars->skip != 0};
+}
+
+int64_t step_begin(struct session *session, int64_t step, int64_t own_valid) {
+    struct step_pace pace = pace_of(session, step);
+    return step_begin_at(session, &pace, own_valid);
+}
+
+struct step_result step_finish(struct session *session, int64_t step, int64_t valid_tokens) {
+    struct step_pace pace = pace_of(session, step);
+    return step_finish_at(session, &pace, valid_tokens);
 }
 
 static bool kept_on(const struct step_source *source) {

@@ -14,6 +14,17 @@ struct step_result {
     bool skipped;            /* gradients were not finite: nothing was updated */
 };
 
+/* How far a step goes: what follows from its number, unless a swarm's ledger says otherwise. */
+struct step_pace {
+    double learning_rate;
+    int64_t updates; /* that the moments have seen before, for their bias correction */
+};
+
+/* step_begin_at, step_finish_at: step_begin and step_finish at a pace of the caller's. */
+int64_t step_begin_at(struct session *session, const struct step_pace *pace, int64_t own_valid);
+struct step_result step_finish_at(struct session *session, const struct step_pace *pace,
+                                  int64_t valid_tokens);
+
 /* step_begin: scalars for optimizer step `step` (counted from 0) in which this rank has `own_valid`
  * labels, then the begin segment. Gives all ranks' labels; microbatches follow unless that is 0. */
 int64_t step_begin(struct session *session, int64_t step, int64_t own_valid);

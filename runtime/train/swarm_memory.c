@@ -1,6 +1,6 @@
 #include "runtime/train/swarm_memory.h"
 
-void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target,
+void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target, bool records,
                         struct kept_extent lines[static SWARM_LINES]) {
     const struct replica_memory memory = replica_memory_of(&terms->shape);
     const struct kept_extent made[] = {
@@ -15,7 +15,9 @@ void swarm_memory_lines(const struct swarm_terms *terms, const struct target *ta
         [SWARM_LINE_RESULTS] = {"results", ROLE_EXCHANGE, SPACE_HOST, memory.results},
         [SWARM_LINE_SLOTS] = {"contributions to own slices", ROLE_EXCHANGE, SPACE_HOST,
                               memory.slots},
-        [SWARM_LINE_SCRATCH] = {"outer scratch", ROLE_EXCHANGE, SPACE_HOST, memory.scratch}};
+        [SWARM_LINE_SCRATCH] = {"outer scratch", ROLE_EXCHANGE, SPACE_HOST, memory.scratch},
+        [SWARM_LINE_RECORD] = {"recorded contribution", ROLE_EXCHANGE, SPACE_HOST,
+                               records ? memory.params : 0}};
     _Static_assert(ARRAY_COUNT(made) == SWARM_LINES, "a row for each line");
     for (int i = 0; i < SWARM_LINES; i++) {
         lines[i] = made[i];

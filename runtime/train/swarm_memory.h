@@ -18,12 +18,13 @@ enum swarm_line {
     SWARM_LINE_RESULTS,
     SWARM_LINE_SLOTS,
     SWARM_LINE_SCRATCH,
+    SWARM_LINE_RECORD, /* a contribution decoded, where rounds are recorded */
     SWARM_LINES
 };
 
-/* swarm_memory_lines: replica_memory_of as extents of this target: a line that is not needed has 0
- * bytes. All of it is host memory. */
-void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target,
+/* swarm_memory_lines: replica_memory_of as extents of this target: a line that is not needed has 0 bytes. All of it is host memory.
+ * records  swarm.record is set */
+void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target, bool records,
                         struct kept_extent lines[static SWARM_LINES]);
 
 #endif

@@ -1,0 +1,53 @@
+/* sample_share: a member's samples of a round, and which of them its inner weights have seen.
+ *
+ * Sample k is position k of data_next's stream; some positions hold no window. Positions go in the
+ * order of the ranges:
+ *
+ *     given      |--------- range ---------|      |------ range ------|
+ *     trained    |#######|                                                ► next
+ *
+ * After a round that was aborted the ranges come again, with new ones; what was trained counts. */
+#ifndef SKEP_TRAIN_SAMPLE_SHARE_H
+#define SKEP_TRAIN_SAMPLE_SHARE_H
+
+#include "runtime/swarm/entry.h"
+#include "runtime/train/data.h"
+
+#include <stdbool.h>
+
+enum { SHARE_TRAINED_MAX = 2 * SWARM_SEAT_RANGES_MAX };
+
+/* Zero-initialised: nothing is given, nothing trained. */
+struct sample_share {
+    struct sample_range given[SWARM_SEAT_RANGES_MAX];
+    uint32_t given_count;
+    struct sample_range trained[SHARE_TRAINED_MAX]; /* ascending, apart */
+    uint32_t trained_count;
+    int64_t tokens; /* valid labels in `trained` */
+};
+
+/* Where a walk over a share is. Zero-initialised: before the first position. */
+struct share_place {
+    uint32_t range;
+    uint64_t position; /* at or behind the range's beginning, or 0 for it */
+};
+
+/* share_take: what is given now.
+ * returns false when something was trained that is not given any more: whoever trained it must
+ *         forget it (share_forget), and the weights with it */
+MUST_CHECK bool share_take(struct sample_share *share, const struct sample_range *ranges,
+                           uint32_t count);
+
+/* share_forget: nothing is trained; what is given stays. */
+void share_forget(struct sample_share *share);
+
+/* share_next: the next window that was not trained, behind *place, which moves on behind it. False
+ * when there is none left. */
+MUST_CHECK bool share_next(const struct sample_share *share, const struct token_data *data,
+                           uint64_t seed, struct share_place *place, int64_t *window);
+
+/* share_mark: all that is given between two places was trained, `tokens` labels of it. */
+void share_mark(struct sample_share *share, const struct share_place *from,
+                const struct share_place *to, int64_t tokens);
+
+#endif

@@ -1,0 +1,44 @@
+#include "runtime/train/swarm_replica.h"
+
+void *swarm_line_at(const struct session *session, enum swarm_line line) {
+    int extent = session->program.schedule.kept[line];
+    return extent == EXTENT_NONE ? NULL : program_extent(&session->bound, extent);
+}
+
+/* Masters in blueprint order: the flat space. */
+static struct flat_part *parts_of_masters(struct session *session) {
+    int count = session->blueprint.param_count;
+    struct flat_part *parts = region_alloc(&session->region, (size_t)count, sizeof *parts);
+    int64_t begin = 0;
+    for (int i = 0; i < count; i++) {
+        struct param_part master = program_part(&session->bound, i, VIEW_MASTER);
+        int64_t elements = param_elements(&session->blueprint.params[i]);
+        ASSERT(master.dtype == DTYPE_F32 && master.first == 0 && master.count == elements);
+        parts[i] = (struct flat_part){begin, elements, master.address};
+        begin += elements;
+    }
+    return parts;
+}
+
+void swarm_replica_bind(struct session *session, struct replica *replica) {
+    ASSERT(session->kept_count == SWARM_LINES);
+    const struct replica_shape *shape = &session->swarm.shape;
+    struct hash *names = swarm_line_at(session, SWARM_LINE_NAMES);
+    *replica = (struct replica){
+        .shape = *shape,
+        .compute = &session->bound.compute,
+        .params = swarm_line_at(session, SWARM_LINE_PARAMS),
+        .momentum = swarm_line_at(session, SWARM_LINE_MOMENTUM),
+        .feedback = swarm_line_at(session, SWARM_LINE_FEEDBACK),
+        .residual = swarm_line_at(session, SWARM_LINE_RESIDUAL),
+        .contribution = swarm_line_at(session, SWARM_LINE_CONTRIBUTION),
+        .results = swarm_line_at(session, SWARM_LINE_RESULTS),
+        .slots = swarm_line_at(session, SWARM_LINE_SLOTS),
+        .marks = swarm_line_at(session, SWARM_LINE_MARKS),
+        .leaves = names,
+        .voted = names + replica_leaf_count(shape->slices.parameter_count),
+        .scratch = swarm_line_at(session, SWARM_LINE_SCRATCH),
+        .parts = parts_of_masters(session),
+        .part_count = session->blueprint.param_count,
+    };
+}

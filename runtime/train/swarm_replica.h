@@ -1,0 +1,19 @@
+/* swarm_replica: a member's outer state in its lines of the plan, over the masters that its program
+ * trains. */
+#ifndef SKEP_TRAIN_SWARM_REPLICA_H
+#define SKEP_TRAIN_SWARM_REPLICA_H
+
+#include "runtime/train/session.h"
+#include "runtime/train/swarm_memory.h"
+
+/* swarm_line_at: where a line of the plan lies, once the session is bound; NULL for one of no
+ * bytes. */
+void *swarm_line_at(const struct session *session, enum swarm_line line);
+
+/* swarm_replica_bind: the replica in its lines, its inner weights the session's masters in
+ * blueprint order. Not filled.
+ * limits  a member's session of one rank, bound; masters in f32
+ * memory  the table of parts in the session's region */
+void swarm_replica_bind(struct session *session, struct replica *replica);
+
+#endif
