@@ -47,6 +47,7 @@ struct member *member_init(void *memory, const struct member_start *start) {
     member->slice_count = start->slice_count;
     member->root = start->root;
     member->seat = NO_SEAT;
+    member->measured.up_kib_s = TIMING_UNKNOWN;
     member_ask_none(member);
     member->reports_round = start->stored_round;
     if (start->stored_round > 0) {

@@ -98,8 +98,8 @@ struct tracker_record {
         uint32_t session;
     } members[SWARM_MEMBERS_MAX];
     struct entry head;   /* the newest entry of any kind */
-    struct entry commit; /* the newest commit or genesis */
-    struct hash base;    /* the root that `commit` started from */
+    struct entry commit; /* the newest genesis, commit or rollback: whose root stands */
+    struct hash base;    /* the root that stood before it */
     struct round_table table;
 };
 

@@ -6,12 +6,16 @@
 
 #include <stdint.h>
 
-/* A member's own medians. */
+/* Of an upload that is not measured yet: taken for the median of those that are. */
+enum { TIMING_UNKNOWN = UINT32_MAX };
+
+/* A member's own medians. 0: not measured yet. */
 struct timing_measured {
     uint32_t step_ms;       /* one inner step */
     uint32_t transfer_ms;   /* its part of an exchange, the last one's */
     uint32_t round_trip_ms; /* to the tracker */
-    uint32_t up_kib_s;      /* what it can send; slices are dealt to owners by it. 0: owns none */
+    uint32_t up_kib_s;      /* what it can send; slices are dealt to owners by it. 0: owns none
+                               while anybody else can; TIMING_UNKNOWN */
 };
 
 struct swarm_timing {

@@ -1,143 +1,153 @@
-/* tracker_exchange: who owns which slice, what a death or a stall changes, when all is there. */
+/* tracker_exchange: who holds which result, what a death or a stall changes, when all is there. */
 #include "runtime/swarm/tracker_state.h"
-
-#include "base/check.h"
 
 #include <string.h>
 
-/* Live seats that hold a result of the slice's present epoch. */
-static uint64_t holders_of(const struct tracker *tracker, uint64_t live, uint32_t slice) {
-    const struct slice_plan *plan = &tracker->record.table.slices[slice];
-    uint64_t holders = 0;
-    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
-        int row = tracker_row_of_seat(tracker, seat);
-        if ((live >> seat & 1) == 0 || tracker->members[row].round != tracker->record.head.round) {
-            continue;
-        }
-        const struct slice_report *report = &tracker->members[row].reports[slice];
-        holders |= report->held && report->epoch == plan->epoch ? UINT64_C(1) << seat : 0;
-    }
-    return holders;
+static uint64_t seat_bit(uint32_t seat) {
+    return UINT64_C(1) << seat;
 }
 
-static uint64_t weighted_seats(const struct round_table *table, uint64_t seats) {
-    uint64_t weighted = 0;
-    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        if ((seats >> seat & 1) != 0 && table->members[seat].weight > 0) {
-            weighted |= UINT64_C(1) << seat;
-        }
-    }
-    return weighted;
+/* A seat's report of one slice, if it is about the open round; else NULL. */
+static const struct slice_report *report_of(const struct tracker *tracker, uint32_t seat,
+                                            uint32_t slice) {
+    int row = tracker->row_of_seat[seat];
+    int is_present = row != NO_SEAT && tracker->members[row].round == tracker->record.head.round;
+    return is_present ? &tracker->members[row].reports[slice] : NULL;
 }
 
-/* The live seat that owns the fewest slices of the table, not `besides` while there is another. */
-static uint32_t least_loaded(const struct round_table *table, uint32_t slice_count, uint64_t live,
-                             uint32_t besides) {
-    uint32_t load[SWARM_MEMBERS_MAX] = {0};
-    uint64_t others = live & ~(UINT64_C(1) << besides);
-    uint64_t choice = others != 0 ? others : live;
-    for (uint32_t s = 0; s < slice_count; s++) {
-        load[table->slices[s].owner] += 1;
-    }
-    uint32_t best = (uint32_t)__builtin_ctzll(choice);
-    for (uint32_t seat = best; seat < SWARM_MEMBERS_MAX; seat++) {
-        if ((choice >> seat & 1) != 0 && load[seat] < load[best]) {
-            best = seat;
-        }
-    }
-    return best;
+static uint64_t held_bit(const struct tracker *tracker, uint32_t seat, uint32_t slice) {
+    const struct slice_report *report = report_of(tracker, seat, slice);
+    uint32_t epoch = tracker->record.table.slices[slice].epoch;
+    return report != NULL && report->held && report->epoch == epoch ? seat_bit(seat) : 0;
 }
 
-void tracker_table(struct tracker *tracker, struct actions *actions) {
-    const struct tracker_settings *settings = &tracker->settings;
-    tracker_copy_record(&tracker->next, &tracker->record, settings->slice_count);
-    struct round_table *table = &tracker->next.table;
-    const struct entry *open = &tracker->record.head;
-    table->round = open->round;
-    table->version = 1;
-    table->declared = 0;
-    memset(table->members, 0, sizeof(table->members));
-    uint64_t live = tracker_live_seats(tracker);
-    for (uint32_t seat = 0; seat < open->seat_count; seat++) {
-        int row = tracker_row_of_seat(tracker, seat);
-        if ((live >> seat & 1) == 0 || !tracker->members[row].has_declared) {
-            continue;
-        }
-        uint64_t samples = 0;
-        for (uint32_t r = 0; r < open->seats[seat].range_count; r++) {
-            samples += open->seats[seat].ranges[r].end - open->seats[seat].ranges[r].begin;
-        }
-        uint64_t assigned = samples * settings->sample_tokens;
-        uint64_t tokens = tracker->members[row].tokens;
-        table->declared |= UINT64_C(1) << seat;
-        table->members[seat].tokens = tokens;
-        table->members[seat].weight = tokens < assigned ? tokens : assigned;
-    }
-    memcpy(table->hashes, tracker->declared,
-           (size_t)SWARM_MEMBERS_MAX * settings->slice_count * sizeof(struct hash));
-    memcpy(table->signatures, tracker->signatures, sizeof(table->signatures));
-    uint64_t expected = weighted_seats(table, table->declared);
-    uint32_t turn = 0;
-    for (uint32_t s = 0; s < settings->slice_count; s++) {
-        while ((table->declared >> turn % SWARM_MEMBERS_MAX & 1) == 0) {
-            turn++;
-        }
-        table->slices[s] =
-            (struct slice_plan){.owner = turn % SWARM_MEMBERS_MAX, .expected = expected};
-        turn++;
-    }
-    tracker_write(tracker, RECORD_PLANS | RECORD_DECLARED, actions);
-}
-
-/* What is known of the exchange; grows while it goes on. */
-static uint64_t progress_of(const struct tracker *tracker) {
+void tracker_note_report(struct tracker *tracker, uint32_t row, int64_t now_ms) {
+    struct tracker_member *member = &tracker->members[row];
     uint64_t known = 0;
-    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
-        int row = tracker_row_of_seat(tracker, seat);
-        if (row == NO_SEAT || tracker->members[row].round != tracker->record.head.round) {
+    if (tracker->seat_of_row[row] == NO_SEAT || tracker->stage < STAGE_EXCHANGE) {
+        return;
+    }
+    uint32_t seat = (uint32_t)tracker->seat_of_row[row];
+    for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
+        tracker->holders[s] &= ~seat_bit(seat);
+        tracker->holders[s] |= held_bit(tracker, seat, s);
+        known += (uint64_t)__builtin_popcountll(member->reports[s].received);
+        known += member->reports[s].held;
+    }
+    if (known != member->known) {
+        member->known = known;
+        member->progress_ms = now_ms;
+    }
+}
+
+void tracker_note_plans(struct tracker *tracker) {
+    const struct slice_plan *before = tracker->next.table.slices;
+    int is_first = tracker->record.table.version == 1;
+    for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
+        if (!is_first && before[s].epoch == tracker->record.table.slices[s].epoch) {
             continue;
         }
-        for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
-            const struct slice_report *report = &tracker->members[row].reports[s];
-            known += (uint64_t)__builtin_popcountll(report->received) + report->held;
+        tracker->holders[s] = 0;
+        for (uint32_t seat = 0; !is_first && seat < tracker->record.head.seat_count; seat++) {
+            tracker->holders[s] |= held_bit(tracker, seat, s);
         }
     }
-    return known;
 }
 
 static int has_answers(const struct tracker *tracker, uint64_t live) {
     int answered = 1;
-    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
-        int row = tracker_row_of_seat(tracker, seat);
-        answered &= (live >> seat & 1) == 0 || tracker->members[row].ask == tracker->ask;
+    for (; live != 0; live &= live - 1) {
+        int row = tracker->row_of_seat[__builtin_ctzll(live)];
+        answered &= tracker->members[row].ask == tracker->ask;
     }
     return answered;
 }
 
+/* One look at all slices that have no result. */
+struct salvage {
+    uint64_t live;
+    int has_answers;                     /* to the newest ask: nobody holds what is missing */
+    uint64_t seen;                       /* owners that a decision was made about */
+    uint64_t replaced;                   /* of these, whose slices go to others */
+    uint64_t blocked[SWARM_MEMBERS_MAX]; /* by owner: whom it waits for in vain */
+    int has_loads;
+    uint32_t loads[SWARM_MEMBERS_MAX]; /* slices without a result, by owner */
+    uint64_t shares[SWARM_MEMBERS_MAX];
+};
+
+static uint64_t received_by(const struct tracker *tracker, uint32_t owner, uint32_t slice) {
+    const struct slice_report *report = report_of(tracker, owner, slice);
+    uint32_t epoch = tracker->record.table.slices[slice].epoch;
+    return report != NULL && report->epoch == epoch ? report->received : 0;
+}
+
+/* About a live owner, at the lowest slice that it has not summed: nothing of its exchange went on
+ * for too long. Whoever did not send that slice is not waited for in any of its slices. If it has
+ * nothing or everything, others are to try. */
+static void decide(const struct tracker *tracker, struct salvage *salvage, uint32_t slice,
+                   int64_t now_ms) {
+    const struct slice_plan *plan = &tracker->record.table.slices[slice];
+    const struct tracker_member *owner = &tracker->members[tracker->row_of_seat[plan->owner]];
+    int64_t since_ms =
+        owner->progress_ms > tracker->stage_ms ? owner->progress_ms : tracker->stage_ms;
+    salvage->seen |= seat_bit(plan->owner);
+    if (now_ms - since_ms < tracker->timing.exchange_ms) {
+        return;
+    }
+    uint64_t received = received_by(tracker, plan->owner, slice);
+    uint64_t missing = plan->expected & salvage->live & ~received;
+    if (received == 0 || missing == 0) {
+        salvage->replaced |= seat_bit(plan->owner);
+    } else {
+        salvage->blocked[plan->owner] = missing;
+    }
+}
+
+static void count_loads(const struct tracker *tracker, struct salvage *salvage) {
+    tracker_shares(tracker, salvage->live, salvage->shares);
+    for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
+        int is_missing = (tracker->holders[s] & salvage->live) == 0;
+        salvage->loads[tracker->record.table.slices[s].owner] += (uint32_t)is_missing;
+    }
+    salvage->has_loads = 1;
+}
+
+/* The live seat that is done soonest with one slice more, not `besides` while there is another. */
+static uint32_t choose_owner(const struct tracker *tracker, struct salvage *salvage,
+                             uint32_t besides) {
+    if (!salvage->has_loads) {
+        count_loads(tracker, salvage);
+    }
+    uint32_t best = besides;
+    for (uint64_t left = salvage->live & ~seat_bit(besides); left != 0; left &= left - 1) {
+        uint32_t seat = (uint32_t)__builtin_ctzll(left);
+        uint64_t cost = salvage->shares[best] * (salvage->loads[seat] + UINT64_C(1));
+        uint64_t least = salvage->shares[seat] * (salvage->loads[best] + UINT64_C(1));
+        best = best == besides || cost < least ? seat : best;
+    }
+    salvage->loads[best] += 1;
+    return best;
+}
+
 /* One slice without a result: the plan that it needs now. A dead contributor is no longer waited
  * for; a dead owner's slice goes to another, with a new epoch, once everybody has said that nobody
- * holds its result; in a stall its owner does with what it has, or another one tries. */
-static struct slice_plan plan_again(struct tracker *tracker, uint64_t live, uint32_t slice,
-                                    int is_stalled) {
-    const struct round_table *table = &tracker->next.table;
+ * holds its result. */
+static struct slice_plan plan_again(struct tracker *tracker, struct salvage *salvage,
+                                    uint32_t slice, int64_t now_ms) {
+    const struct round_table *table = &tracker->record.table;
     struct slice_plan plan = table->slices[slice];
-    int owner_row = tracker_row_of_seat(tracker, plan.owner);
-    int is_owned = (live >> plan.owner & 1) != 0;
-    uint64_t received = 0;
-    if (is_owned && tracker->members[owner_row].round == table->round &&
-        tracker->members[owner_row].reports[slice].epoch == plan.epoch) {
-        received = tracker->members[owner_row].reports[slice].received;
+    int is_owned = (salvage->live & seat_bit(plan.owner)) != 0;
+    if (is_owned && (salvage->seen & seat_bit(plan.owner)) == 0) {
+        decide(tracker, salvage, slice, now_ms);
     }
-    int is_lost =
-        is_owned ? is_stalled && received == 0 : tracker->is_asking && has_answers(tracker, live);
+    int is_lost = is_owned ? (salvage->replaced & seat_bit(plan.owner)) != 0 : salvage->has_answers;
     if (is_lost && plan.epoch < SWARM_EPOCH_MAX) { /* beyond it the round ends by its age */
-        plan.owner =
-            least_loaded(table, tracker->settings.slice_count, live, table->slices[slice].owner);
+        plan.owner = choose_owner(tracker, salvage, plan.owner);
         plan.epoch += 1;
-        plan.expected = weighted_seats(table, table->declared & live);
+        plan.expected = tracker_weighted(table, table->declared & salvage->live);
     } else if (is_owned) {
-        plan.expected &= live | received;
-        plan.expected &= is_stalled ? received : UINT64_MAX;
+        uint64_t received = received_by(tracker, plan.owner, slice);
+        plan.expected &= received | (salvage->live & ~salvage->blocked[plan.owner]);
     }
     return plan;
 }
@@ -145,28 +155,11 @@ static struct slice_plan plan_again(struct tracker *tracker, uint64_t live, uint
 static void say_ask(struct tracker *tracker, uint64_t live, struct actions *actions) {
     tracker->is_asking = 1;
     tracker->ask += 1;
-    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
-        if ((live >> seat & 1) != 0) {
-            struct message message = {
-                .kind = MESSAGE_ASK, .round = tracker->record.head.round, .ask = tracker->ask};
-            tracker_say(tracker, (uint32_t)tracker_row_of_seat(tracker, seat), message, actions);
-        }
-    }
-}
-
-static void say_proposal(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
-    tracker_propose(tracker);
-    tracker_enter(tracker, STAGE_VOTE, now_ms);
-    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
-        int row = tracker_row_of_seat(tracker, seat);
-        if (row != NO_SEAT && !tracker->members[row].silent) {
-            struct message message = {.kind = MESSAGE_PROPOSE,
-                                      .round = tracker->record.head.round,
-                                      .number = tracker->proposal_number,
-                                      .entry = &tracker->proposal,
-                                      .holders = tracker->holders};
-            tracker_say(tracker, (uint32_t)row, message, actions);
-        }
+    for (; live != 0; live &= live - 1) {
+        struct message message = {
+            .kind = MESSAGE_ASK, .round = tracker->record.head.round, .ask = tracker->ask};
+        int row = tracker->row_of_seat[__builtin_ctzll(live)];
+        tracker_say(tracker, (uint32_t)row, message, actions);
     }
 }
 
@@ -175,63 +168,67 @@ static void propose_slice(struct tracker *tracker, uint32_t slice, uint64_t hold
     const struct tracker_settings *settings = &tracker->settings;
     const struct round_table *table = &tracker->record.table;
     uint32_t owner = table->slices[slice].owner;
-    uint32_t seat_told = (holders >> owner & 1) != 0 ? owner : (uint32_t)__builtin_ctzll(holders);
-    const struct slice_report *report =
-        &tracker->members[tracker_row_of_seat(tracker, seat_told)].reports[slice];
-    tracker->holders[slice] = holders;
-    struct entry_slice *line = &tracker->proposal.slices[slice];
+    uint32_t teller = (holders & seat_bit(owner)) != 0 ? owner : (uint32_t)__builtin_ctzll(holders);
+    const struct slice_report *report = report_of(tracker, teller, slice);
     uint64_t end = (slice + 1) * settings->slice_elements;
-    line->begin = slice * settings->slice_elements;
+    struct entry_slice *line = &tracker->proposal.slices[slice];
+    *line = (struct entry_slice){.begin = slice * settings->slice_elements,
+                                 .end = end,
+                                 .owner = owner,
+                                 .epoch = report->epoch,
+                                 .contributors = report->contributors & table->declared,
+                                 .hash = report->hash};
     line->end = end < settings->parameter_count ? end : settings->parameter_count;
-    line->owner = owner;
-    line->epoch = report->epoch;
-    line->contributors = report->contributors;
-    line->hash = report->hash;
-    line->weight = 0;
-    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        if ((report->contributors >> seat & 1) != 0) {
-            line->weight += table->members[seat].weight;
-        }
+    for (uint64_t left = line->contributors; left != 0; left &= left - 1) {
+        line->weight += table->members[__builtin_ctzll(left)].weight;
+    }
+}
+
+static void say_proposal(struct tracker *tracker, uint64_t live, int64_t now_ms,
+                         struct actions *actions) {
+    for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
+        propose_slice(tracker, s, tracker->holders[s] & live);
+    }
+    tracker->proposal.slice_count = tracker->settings.slice_count;
+    tracker_propose(tracker);
+    tracker_enter(tracker, STAGE_VOTE, now_ms);
+    for (; live != 0; live &= live - 1) {
+        uint32_t row = (uint32_t)tracker->row_of_seat[__builtin_ctzll(live)];
+        tracker_answer(tracker, row, now_ms, actions);
     }
 }
 
 void tracker_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+    struct salvage salvage = {.live = tracker_live_seats(tracker)};
+    salvage.has_answers = tracker->is_asking && has_answers(tracker, salvage.live);
+    const struct slice_plan *plans = tracker->record.table.slices;
     uint32_t slice_count = tracker->settings.slice_count;
-    uint64_t live = tracker_live_seats(tracker);
-    if (live == 0) {
-        return;
-    }
-    uint64_t progress = progress_of(tracker);
-    if (progress != tracker->progress) {
-        tracker->progress = progress;
-        tracker->progress_ms = now_ms;
-    }
-    int is_stalled = now_ms - tracker->progress_ms >= tracker->settings.timing.exchange_ms;
     int is_changed = 0;
     int needs_answers = 0;
     uint32_t missing = 0;
-    tracker_copy_record(&tracker->next, &tracker->record, slice_count);
-    for (uint32_t s = 0; s < slice_count; s++) {
-        uint64_t holders = holders_of(tracker, live, s);
-        if (holders != 0) {
-            if (tracker->stage == STAGE_EXCHANGE) {
-                propose_slice(tracker, s, holders);
-            }
+    for (uint32_t s = 0; salvage.live != 0 && s < slice_count; s++) {
+        if ((tracker->holders[s] & salvage.live) != 0) {
             continue;
         }
         missing++;
-        struct slice_plan *plan = &tracker->next.table.slices[s];
-        needs_answers |= (live >> plan->owner & 1) == 0;
-        *plan = plan_again(tracker, live, s, is_stalled);
-        is_changed |= memcmp(plan, &tracker->record.table.slices[s], sizeof(*plan)) != 0;
+        needs_answers |= (salvage.live & seat_bit(plans[s].owner)) == 0;
+        struct slice_plan plan = plan_again(tracker, &salvage, s, now_ms);
+        if (memcmp(&plan, &plans[s], sizeof(plan)) == 0) {
+            continue;
+        }
+        if (!is_changed) {
+            tracker_draft(tracker);
+            memcpy(tracker->next.table.slices, plans, slice_count * sizeof(*plans));
+        }
+        is_changed = 1;
+        tracker->next.table.slices[s] = plan;
     }
     if (is_changed) {
         tracker->next.table.version += 1;
         tracker_write(tracker, RECORD_PLANS, actions);
     } else if (needs_answers && !tracker->is_asking) {
-        say_ask(tracker, live, actions);
-    } else if (missing == 0 && tracker->stage == STAGE_EXCHANGE) {
-        tracker->proposal.slice_count = slice_count;
-        say_proposal(tracker, now_ms, actions);
+        say_ask(tracker, salvage.live, actions);
+    } else if (missing == 0 && salvage.live != 0 && tracker->stage == STAGE_EXCHANGE) {
+        say_proposal(tracker, salvage.live, now_ms, actions);
     }
 }

@@ -8,9 +8,8 @@ static uint32_t count_of(uint64_t seats) {
     return (uint32_t)__builtin_popcountll(seats);
 }
 
-/* The next entry, with what every kind carries on from the head. */
-static struct entry *begin_entry(struct tracker *tracker, enum entry_kind kind) {
-    tracker_copy_record(&tracker->next, &tracker->record, tracker->settings.slice_count);
+struct entry *tracker_begin_entry(struct tracker *tracker, enum entry_kind kind) {
+    tracker_draft(tracker);
     struct entry *entry = &tracker->next.head;
     entry->kind = kind;
     entry->incarnation = tracker->record.incarnation;
@@ -33,6 +32,12 @@ static int is_ready(const struct tracker *tracker, uint32_t row) {
            hash_equal(&member->root, &tracker->record.commit.root);
 }
 
+/* It has not begun, or brings a state over. */
+static int has_no_state(const struct tracker_member *member) {
+    static const struct hash zero;
+    return hash_equal(&member->root, &zero);
+}
+
 /* After ABORT a seat gets its ranges of then again, for the work on them is kept. */
 static void give_ranges(const struct tracker *tracker, struct entry_seat *seat,
                         struct data_cursor *cursor) {
@@ -51,10 +56,11 @@ static void give_ranges(const struct tracker *tracker, struct entry_seat *seat,
 }
 
 static void open_round(struct tracker *tracker, struct actions *actions) {
-    struct entry *entry = begin_entry(tracker, ENTRY_OPEN);
+    struct entry *entry = tracker_begin_entry(tracker, ENTRY_OPEN);
+    tracker_derive(tracker);
     const struct tracker_record *record = &tracker->record;
     entry->round = record->head.round + 1;
-    entry->deadline_ms = tracker->settings.timing.train_ms;
+    entry->deadline_ms = tracker->timing.train_ms;
     entry->seat_count = 0;
     memset(entry->seats, 0, sizeof(entry->seats));
     for (uint32_t row = 0; row < record->member_count; row++) {
@@ -86,19 +92,23 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
     const struct tracker_settings *settings = &tracker->settings;
     const struct entry *head = &tracker->record.head;
     uint32_t ready = 0;
-    uint32_t awaited = 0;
+    uint32_t awaited = 0; /* who votes and applies; not who is still fetching the state */
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         ready += (uint32_t)is_ready(tracker, row);
-        awaited += !member->silent && !member->leaving && !is_ready(tracker, row);
+        awaited += !member->silent && !member->leaving && !is_ready(tracker, row) &&
+                   !has_no_state(member) && tracker->seat_of_row[row] != NO_SEAT;
     }
+    tracker->reached_ms = ready > 0 ? now_ms : tracker->reached_ms;
     int64_t waited_ms = now_ms - tracker->stage_ms;
     int is_shrunk = settings->shrink_after_ms > 0 && waited_ms >= settings->shrink_after_ms;
     int has_quorum = head->seat_count == 0 || ready >= entry_quorum(head->seat_count);
-    int is_settled = waited_ms >= settings->timing.heartbeat_ms &&
-                     (awaited == 0 || waited_ms >= settings->timing.exchange_ms);
-    if (!tracker_is_over(tracker) && ready > 0 && ready >= settings->members_min && is_settled &&
-        (has_quorum || is_shrunk)) {
+    int is_settled = waited_ms >= tracker->timing.heartbeat_ms &&
+                     (awaited == 0 || waited_ms >= tracker->timing.exchange_ms);
+    if (ready == 0) {
+        tracker_roll_back(tracker, now_ms, actions);
+    } else if (!tracker_is_over(tracker) && ready >= settings->members_min && is_settled &&
+               (has_quorum || is_shrunk)) {
         open_round(tracker, actions);
     }
 }
@@ -113,7 +123,7 @@ static void return_ranges(struct entry *entry, uint64_t used) {
 }
 
 static void abort_round(struct tracker *tracker, struct actions *actions) {
-    return_ranges(begin_entry(tracker, ENTRY_ABORT), 0);
+    return_ranges(tracker_begin_entry(tracker, ENTRY_ABORT), 0);
     tracker_write(tracker, RECORD_HEAD, actions);
 }
 
@@ -122,7 +132,7 @@ static uint64_t equal_votes(const struct tracker *tracker, int row) {
     uint64_t equal = 0;
     const struct tracker_member *model = &tracker->members[row];
     for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
-        int other = tracker_row_of_seat(tracker, seat);
+        int other = tracker->row_of_seat[seat];
         if (other != NO_SEAT && tracker->members[other].has_voted &&
             hash_equal(&tracker->members[other].vote_hash, &model->vote_hash) &&
             hash_equal(&tracker->members[other].vote_root, &model->vote_root)) {
@@ -134,16 +144,15 @@ static uint64_t equal_votes(const struct tracker *tracker, int row) {
 
 static void commit_round(struct tracker *tracker, int row, uint64_t votes,
                          struct actions *actions) {
-    struct entry *entry = begin_entry(tracker, ENTRY_COMMIT);
-    entry_copy(entry, &tracker->proposal);
+    struct entry *entry = tracker_begin_entry(tracker, ENTRY_COMMIT);
+    *entry = tracker->proposal; /* with its slices, which are read until they are the commit's */
     entry->root = tracker->members[row].vote_root;
     entry->hash = tracker->members[row].vote_hash;
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         if ((votes >> seat & 1) != 0) {
             struct entry_signature *signature = &entry->signatures[entry->signature_count++];
             signature->seat = seat;
-            signature->signature =
-                tracker->members[tracker_row_of_seat(tracker, seat)].vote_signature;
+            signature->signature = tracker->members[tracker->row_of_seat[seat]].vote_signature;
         }
     }
     tracker_write(tracker, RECORD_HEAD, actions);
@@ -152,7 +161,7 @@ static void commit_round(struct tracker *tracker, int row, uint64_t votes,
 static void advance_vote(struct tracker *tracker, struct actions *actions) {
     uint32_t seat_count = tracker->record.head.seat_count;
     for (uint32_t seat = 0; seat < seat_count; seat++) {
-        int row = tracker_row_of_seat(tracker, seat);
+        int row = tracker->row_of_seat[seat];
         if (row == NO_SEAT || !tracker->members[row].has_voted) {
             continue;
         }
@@ -188,12 +197,12 @@ void tracker_propose(struct tracker *tracker) {
 }
 
 static void advance_train(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
-    const struct swarm_timing *timing = &tracker->settings.timing;
+    const struct swarm_timing *timing = &tracker->timing;
     uint64_t live = tracker_live_seats(tracker);
     uint64_t declared = 0;
     uint32_t seat_count = tracker->record.head.seat_count;
     for (uint32_t seat = 0; seat < seat_count; seat++) {
-        int row = tracker_row_of_seat(tracker, seat);
+        int row = tracker->row_of_seat[seat];
         if ((live >> seat & 1) != 0 && tracker->members[row].has_declared) {
             declared |= UINT64_C(1) << seat;
         }
@@ -210,7 +219,7 @@ static int is_hopeless(struct tracker *tracker, int64_t now_ms) {
     uint32_t live = count_of(tracker_live_seats(tracker));
     if (live >= entry_quorum(tracker->record.head.seat_count)) {
         tracker->quorum_ms = now_ms;
-        return now_ms - tracker->round_ms >= settings->timing.round_ms;
+        return now_ms - tracker->round_ms >= tracker->timing.round_ms;
     }
     return settings->shrink_after_ms > 0 &&
            now_ms - tracker->quorum_ms >= settings->shrink_after_ms;
@@ -232,7 +241,7 @@ void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *ac
     if (tracker->stage == STAGE_VOTE) {
         advance_vote(tracker, actions);
     }
-    if (!tracker->is_writing) {
+    if (tracker->writing == 0) {
         tracker_exchange(tracker, now_ms, actions);
     }
 }

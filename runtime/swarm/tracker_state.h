@@ -4,7 +4,7 @@
 
 #include "runtime/swarm/tracker.h"
 
-enum { NO_SEAT = -1 };
+enum { NO_SEAT = -1, ROW_NONE = SWARM_MEMBERS_MAX };
 
 enum tracker_stage {
     STAGE_READY,    /* between rounds */
@@ -13,15 +13,25 @@ enum tracker_stage {
     STAGE_VOTE,     /* PROPOSE is out, votes come in */
 };
 
+/* What was last said to a member: the same again waits for twice as long each time. */
+struct tracker_said {
+    enum message_kind kind;
+    uint64_t number; /* of the entry's round, the table's version, the ask or the proposal */
+    int64_t at_ms;
+    uint32_t wait_ms; /* 0: nothing was said */
+};
+
 /* What the tracker knows of a registered member; row r is record.members[r]. */
 struct tracker_member {
     int64_t heard_ms;
     int silent; /* not heard for timing.silence_ms, or gone */
     int leaving;
     uint64_t report_number;
-    uint32_t ask;     /* the newest that it answered */
-    uint32_t round;   /* of `reports` */
-    uint32_t version; /* of the table that it knows */
+    uint32_t ask;        /* the newest that it answered */
+    uint32_t round;      /* of `reports` */
+    uint32_t version;    /* of the table that it knows */
+    uint64_t known;      /* results and contributions in its reports of the open round */
+    int64_t progress_ms; /* when there were more of them, or less */
     struct hash root;
     uint64_t welcome; /* its start's number */
     uint64_t tokens;  /* as declared for the open round */
@@ -31,52 +41,79 @@ struct tracker_member {
     struct hash vote_hash;
     struct signature vote_signature;
     struct timing_measured measured;
+    struct tracker_said said;
     struct slice_report *reports; /* [slice_count] */
+};
+
+/* A state that the ledger came by, to go back to. */
+struct tracker_past {
+    struct hash root;
+    struct data_cursor cursor;
 };
 
 struct tracker {
     struct tracker_settings settings;
-    struct tracker_record record; /* durable, but for a write under way */
-    struct tracker_record next;   /* what is being written; shares no array with record */
-    struct entry proposal;
-    struct tracker_member members[SWARM_MEMBERS_MAX];
-    struct hash *declared; /* [SWARM_MEMBERS_MAX * slice_count]: by seat, of the open round */
-    struct signature signatures[SWARM_MEMBERS_MAX]; /* of these */
-    uint64_t *holders; /* [slice_count]: seats that hold the result that is proposed */
-    enum tracker_stage stage;
-    int is_writing;
+    struct swarm_timing timing;
+    struct timing_measured measured[SWARM_MEMBERS_MAX]; /* what `timing` was derived from */
+    uint32_t measured_count;
+
+    /* Durable, but for a write under way, which makes `next` of it. Big arrays are not copied: the
+     * two share the declared hashes; a proposal lends its slices to next.head, and once that is
+     * durable takes those of the commit before; only plans are there twice. */
+    struct tracker_record record;
+    struct tracker_record next;
+    uint32_t writing;     /* enum record_part of the write under way; 0: none */
+    uint32_t pending_row; /* 1 + the row whose session is being written */
     int is_fenced;
-    int is_appending; /* the write under way appends next.head */
+    struct entry proposal;
+    uint64_t *holders; /* [slice_count]: seats that hold a result of the present epoch */
+    struct tracker_past past[SWARM_PAST_MAX]; /* ascending; the last is the state that stands */
+    uint32_t past_count;
+
+    struct tracker_member members[SWARM_MEMBERS_MAX];
+    struct signature signatures[SWARM_MEMBERS_MAX]; /* of the declarations, by seat */
+    int row_of_seat[SWARM_MEMBERS_MAX]; /* of the head's roster; NO_SEAT: its session is gone */
+    int seat_of_row[SWARM_MEMBERS_MAX];
+    enum tracker_stage stage;
     uint64_t proposal_number;
     uint32_t ask;
-    int is_asking;        /* salvage waits for everyone's answer to `ask` */
-    uint64_t progress;    /* results and contributions known of */
-    uint32_t pending_row; /* whose session is being written */
+    int is_asking; /* salvage waits for everyone's answer to `ask` */
     int64_t ticked_ms;
-    int64_t stage_ms;    /* when the stage began */
-    int64_t round_ms;    /* when the round was opened */
-    int64_t progress_ms; /* when the exchange last went on */
-    int64_t quorum_ms;   /* when a quorum was last seen */
+    int64_t stage_ms;   /* when the stage began */
+    int64_t round_ms;   /* when the round was opened */
+    int64_t quorum_ms;  /* when a quorum was last seen */
+    int64_t reached_ms; /* when somebody was last seen on the state that stands */
 };
 
-/* tracker_copy_record: everything, into the arrays that `to` owns. */
-void tracker_copy_record(struct tracker_record *to, const struct tracker_record *from,
-                         uint32_t slice_count);
+/* tracker_draft: tracker->next is as tracker->record, to be changed and written. */
+void tracker_draft(struct tracker *tracker);
 
 /* tracker_write: begin to make tracker->next durable, of which `parts` (enum record_part) changed;
  * next.head is appended if it is among them. */
 void tracker_write(struct tracker *tracker, uint32_t parts, struct actions *actions);
 
-/* tracker_say: one message to a member row; incarnation and session are filled in. */
+/* tracker_say: one message to a member row; incarnation and session are filled in.
+ * tracker_say_to: one as it is. */
+void tracker_say_to(const struct identity *to, struct message message, struct actions *actions);
 void tracker_say(struct tracker *tracker, uint32_t row, struct message message,
                  struct actions *actions);
 
-/* tracker_row_of_seat: the row whose session sits there, or NO_SEAT if it is gone. */
-int tracker_row_of_seat(const struct tracker *tracker, uint32_t seat);
-int tracker_seat_of_row(const struct tracker *tracker, uint32_t row);
+/* tracker_row: the row of an identity, or ROW_NONE. */
+uint32_t tracker_row(const struct tracker *tracker, const struct identity *id);
 
 /* tracker_live_seats: seats of the open round whose session is neither silent nor gone. */
 uint64_t tracker_live_seats(const struct tracker *tracker);
+
+/* tracker_hear: one message from a member (tracker_hear.c). */
+void tracker_hear(struct tracker *tracker, const struct message *message, int64_t now_ms,
+                  struct actions *actions);
+
+/* tracker_answer: what a member still lacks of what the tracker stands for, one thing at a time,
+ * and the same thing not again too soon. */
+void tracker_answer(struct tracker *tracker, uint32_t row, int64_t now_ms, struct actions *actions);
+
+/* tracker_end: tell those who may go that the run has ended. */
+void tracker_end(struct tracker *tracker, int64_t now_ms, struct actions *actions);
 
 /* tracker_is_over: the run has all its commits, and no round opens any more. */
 int tracker_is_over(const struct tracker *tracker);
@@ -84,11 +121,36 @@ int tracker_is_over(const struct tracker *tracker);
 /* tracker_advance: whatever the state now allows: open, table, salvage, propose, commit, abort. */
 void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *actions);
 
-/* tracker_exchange: salvage and the proposal (tracker_exchange.c). */
-void tracker_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions);
+/* tracker_begin_entry: the next entry, with what every kind carries on from the head, as the head
+ * of a draft. */
+struct entry *tracker_begin_entry(struct tracker *tracker, enum entry_kind kind);
 
-/* tracker_table: weights, owners and hashes of the declarations, written. */
+/* tracker_roll_back: if nobody has stood on the newest state, or come to it, for too long: back to
+ * the newest state that a member stands on (tracker_back.c). */
+void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *actions);
+
+/* tracker_remember: a commit's state, or a rollback to one, in `past`. */
+void tracker_remember(struct tracker *tracker, const struct entry *entry);
+
+/* tracker_derive: deadlines from what the members have measured, if any have. */
+void tracker_derive(struct tracker *tracker);
+
+/* tracker_shares: what each of `seats` can send, for dealing slices; not zero for at least one of
+ * them, zero for all others.
+ * tracker_table: weights, owners and hashes of the declarations, written. */
+void tracker_shares(const struct tracker *tracker, uint64_t seats,
+                    uint64_t shares[static SWARM_MEMBERS_MAX]);
 void tracker_table(struct tracker *tracker, struct actions *actions);
+
+/* tracker_weighted: those of `seats` that have a weight in the table. */
+uint64_t tracker_weighted(const struct round_table *table, uint64_t seats);
+
+/* tracker_exchange: salvage and the proposal (tracker_exchange.c).
+ * tracker_note_report: a row's report was taken.
+ * tracker_note_plans: slices of risen epochs are held by nobody yet. */
+void tracker_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions);
+void tracker_note_report(struct tracker *tracker, uint32_t row, int64_t now_ms);
+void tracker_note_plans(struct tracker *tracker);
 
 /* tracker_propose: complete the proposal, whose slices are filled, under a number of its own. */
 void tracker_propose(struct tracker *tracker);

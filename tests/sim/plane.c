@@ -124,12 +124,14 @@ static struct parcel *copy_message(const struct world *world, const struct messa
     return parcel;
 }
 
-static const struct stored *find_result(const struct node *node, uint32_t slice,
-                                        const struct hash *hash) {
+/* Of its own round: results of two rounds may be the same bytes. */
+static struct stored *find_result(struct node *node, uint32_t round, uint32_t slice,
+                                  const struct hash *hash) {
     for (int i = 0; i < STORE_ROWS; i++) {
-        struct hash have = hash_of(&node->store[i].coded, sizeof(struct coded));
-        if (node->store[i].round > 0 && node->store[i].slice == slice && hash_equal(&have, hash)) {
-            return &node->store[i];
+        struct stored *stored = &node->store[i];
+        struct hash have = hash_of(&stored->coded, sizeof(stored->coded));
+        if (stored->round == round && stored->slice == slice && hash_equal(&have, hash)) {
+            return stored;
         }
     }
     return NULL;
@@ -148,12 +150,13 @@ static struct hash result_hash(const struct message *message) {
 }
 
 /* The bytes that follow, and what was kept with them; 0 if they are not at hand. */
-static int attach(const struct node *node, struct parcel *parcel) {
+static int attach(struct node *node, struct parcel *parcel) {
     struct message *message = &parcel->message;
     if (message->kind == MESSAGE_CONTRIBUTION) {
         parcel->coded = node->own.slices[message->slice];
     } else if (message->kind == MESSAGE_RESULT) {
-        const struct stored *stored = find_result(node, message->slice, &message->hash);
+        const struct stored *stored =
+            find_result(node, message->round, message->slice, &message->hash);
         if (stored == NULL) {
             return 0;
         }
@@ -301,11 +304,11 @@ static void sum(struct world *world, uint32_t index, const struct action *action
 }
 
 /* The outer state after an entry's results; 0 if one of them is not there. */
-static int outer_after(const struct world *world, const struct node *node,
-                       const struct entry *entry, struct outer *outer) {
+static int outer_after(const struct world *world, struct node *node, const struct entry *entry,
+                       struct outer *outer) {
     *outer = node->outer;
     for (uint32_t s = 0; s < world->slice_count; s++) {
-        const struct stored *stored = find_result(node, s, &entry->slices[s].hash);
+        const struct stored *stored = find_result(node, entry->round, s, &entry->slices[s].hash);
         if (stored == NULL) {
             return 0;
         }
@@ -345,7 +348,7 @@ static void store(struct world *world, uint32_t index, const struct action *acti
     struct node *node = &world->nodes[index];
     for (uint32_t s = 0; s < world->slice_count; s++) {
         struct stored *stored =
-            (struct stored *)find_result(node, s, &action->entry->slices[s].hash);
+            find_result(node, action->entry->round, s, &action->entry->slices[s].hash);
         ASSERT(stored != NULL);
         stored->is_durable = 1;
     }

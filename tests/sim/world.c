@@ -389,6 +389,7 @@ static void begin(struct world *world, uint64_t seed, enum mistake mistake) {
         (struct tracker_settings){.slice_count = world->slice_count,
                                   .slice_elements = SLICE_ELEMENTS,
                                   .parameter_count = (uint64_t)world->slice_count * SLICE_ELEMENTS,
+                                  .inner_steps = 20,
                                   .seat_samples = 8,
                                   .sample_tokens = 1,
                                   .members_min = 1,
