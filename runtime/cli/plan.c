@@ -92,9 +92,14 @@ static void print_disk(const struct disk_plan *disk) {
     char a[24];
     char b[24];
     char c[24];
-    printf("disk     snapshots %s, export %s, %s available\n",
+    printf("disk     snapshots %s, export %s",
            text_bytes(disk->snapshot_bytes * disk->snapshot_count, a),
-           text_bytes(disk->export_bytes, b), text_bytes(disk->capacity_bytes, c));
+           text_bytes(disk->export_bytes, b));
+    if (disk->results_bytes > 0) {
+        printf(", results %s, ledger %s", text_bytes(disk->results_bytes, a),
+               text_bytes(disk->ledger_bytes, b));
+    }
+    printf(", %s available\n", text_bytes(disk->capacity_bytes, c));
 }
 
 static void print_table(struct request *request) {

@@ -57,7 +57,15 @@ static void put_spaces(const struct session *session) {
     put_number("bytes", disk.export_bytes);
     printf("}, {\"name\": \"snapshots\"");
     put_number("bytes", disk.snapshot_bytes * disk.snapshot_count);
-    printf("}]");
+    printf("}");
+    if (disk.results_bytes > 0) {
+        printf(", {\"name\": \"results\"");
+        put_number("bytes", disk.results_bytes);
+        printf("}, {\"name\": \"ledger\"");
+        put_number("bytes", disk.ledger_bytes);
+        printf("}");
+    }
+    printf("]");
     put_number("peak_bytes", disk.peak_bytes);
     put_number("bound_bytes", disk.peak_bytes);
     printf("}]");

@@ -1,6 +1,7 @@
 #include "runtime/train/disk.h"
 
 #include "base/file.h"
+#include "runtime/swarm/entry_code.h"
 
 #include <string.h>
 #include <sys/statvfs.h>
@@ -23,6 +24,24 @@ static uint64_t free_bytes_at(const char *wanted) {
     return (uint64_t)info.f_bavail * info.f_frsize;
 }
 
+/* An OPEN and a COMMIT with every seat taken and nothing returned. */
+static uint64_t round_ledger_bytes(const struct swarm_terms *terms) {
+    enum { FIXED = 24 + 3 * HASH_BYTES + 12 + 4 + 4 + HASH_BYTES + 4 };
+    uint64_t seats = terms->shape.members_max;
+    uint64_t open = FIXED + seats * ENTRY_SEAT_BYTES + ENTRY_SIGNATURE_BYTES;
+    return open + FIXED + seats * (ENTRY_SEAT_BYTES + 16 + ENTRY_SIGNATURE_BYTES) +
+           (uint64_t)terms->shape.slices.count * ENTRY_SLICE_BYTES;
+}
+
+static void add_swarm(const struct session *session, struct disk_plan *disk) {
+    const struct swarm_terms *terms = &session->swarm;
+    const struct replica_memory memory = replica_memory_of(&terms->shape);
+    uint64_t rounds = (uint64_t)swarm_snapshot_rounds(&session->run) + 1; /* and the open one */
+    disk->snapshot_bytes += memory.momentum + memory.feedback;
+    disk->results_bytes = rounds * memory.contribution; /* results of all slices, encoded alike */
+    disk->ledger_bytes = terms->commits_max * round_ledger_bytes(terms);
+}
+
 struct disk_plan disk_plan_of(const struct session *session) {
     const struct run *run = &session->run;
     uint64_t elements = (uint64_t)blueprint_elements(&session->blueprint);
@@ -33,7 +52,11 @@ struct disk_plan disk_plan_of(const struct session *session) {
         .export_bytes = elements * (uint64_t)dtype_bytes((enum dtype)run->params) + FIXED_BYTES,
         .capacity_bytes = free_bytes_at(run->snapshot_folder),
         .capacity_known = run->target == NULL || run->limit_disk > 0};
-    disk.peak_bytes = disk.snapshot_bytes * disk.snapshot_count + disk.export_bytes;
+    if (session->swarm.manifest != NULL) {
+        add_swarm(session, &disk);
+    }
+    disk.peak_bytes = disk.snapshot_bytes * disk.snapshot_count + disk.export_bytes +
+                      disk.results_bytes + disk.ledger_bytes;
     if (run->limit_disk > 0 && run->limit_disk < disk.capacity_bytes) {
         disk.capacity_bytes = run->limit_disk;
     }

@@ -5,9 +5,12 @@
 #include "runtime/train/session.h"
 
 struct disk_plan {
-    uint64_t snapshot_bytes; /* one snapshot: master weights, two moments */
+    uint64_t snapshot_bytes; /* one snapshot: master weights, two moments; in a swarm momentum and
+                                error feedback too */
     uint64_t snapshot_count; /* snapshot.keep, and one being written */
     uint64_t export_bytes;   /* a Hugging Face folder in f32, or bf16 when that computes */
+    uint64_t results_bytes;  /* of a swarm's member: rounds since the newest snapshot */
+    uint64_t ledger_bytes;   /* of a swarm's member: every round of the run */
     uint64_t peak_bytes;
     uint64_t capacity_bytes; /* free where snapshots go, or limits.disk when that is less */
     bool capacity_known;     /* false when planning for a named target, whose disk is elsewhere */

@@ -201,3 +201,8 @@ enum status swarm_terms_of(const struct manifest *manifest, const struct run *ru
     }
     return status;
 }
+
+uint32_t swarm_snapshot_rounds(const struct run *run) {
+    int64_t rounds = (run->snapshot_every + run->swarm_inner_steps - 1) / run->swarm_inner_steps;
+    return rounds == 0 ? SWARM_SNAPSHOT_ROUNDS : (uint32_t)rounds;
+}

@@ -55,6 +55,12 @@ MUST_CHECK enum status swarm_terms_of(const struct manifest *manifest, const str
                                       const struct blueprint *blueprint, struct swarm_terms *terms,
                                       struct fault *fault);
 
+enum { SWARM_SNAPSHOT_ROUNDS = 8 }; /* of a run that does not set snapshot.every */
+
+/* swarm_snapshot_rounds: committed rounds from one snapshot of a member to the next, whose results
+ * it keeps until then: snapshot.every, which counts inner steps, in whole rounds. */
+uint32_t swarm_snapshot_rounds(const struct run *run);
+
 /* swarm_state_folder: as above, for a swarm of that name.
  * errors  STATUS_INPUT when neither variable names a folder; `folder` is then untouched */
 MUST_CHECK enum status swarm_state_folder(const char *name, char folder[static PATH_BYTES],

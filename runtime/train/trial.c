@@ -10,6 +10,9 @@ void trial_init(struct trial *trial, const struct session *session, enum purpose
     trial->session.misfit = session->misfit;
     trial->session.ranks = session->ranks;
     trial->session.spread = session->spread;
+    trial->session.swarm = session->swarm;
+    trial->session.kept = session->kept;
+    trial->session.kept_count = session->kept_count;
     trial->purpose = purpose;
     size_t layers = (size_t)session->blueprint.layers;
     enum recompute *kinds = region_alloc(&trial->session.region, layers, sizeof *kinds);

@@ -6,6 +6,7 @@
 #include "runtime/train/swarm_memory.h"
 #include "runtime/train/swarm_offer.h"
 #include "scratch.h"
+#include "swarm_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,27 +18,8 @@
 
 enum { LINE_BYTES = 256 };
 
-static const char CONFIG[] =
-    "{\n \"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"hidden_act\": "
-    "\"silu\",\n \"hidden_size\": 64, \"intermediate_size\": 96, \"num_hidden_layers\": 2, "
-    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"vocab_size\": 4099, "
-    "\"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-05, \"initializer_range\": 0.3, "
-    "\"tie_word_embeddings\": true, \"rope_theta\": 10000.0\n}\n";
-static const char RUN[] = "model: model\n"
-                          "init: random\n"
-                          "seed: 5\n"
-                          "steps: 250\n"
-                          "data: {train: [a.txt, b.txt], validation: c.txt}\n"
-                          "batch: {sequence: 32, microbatch: 3, tokens: 192}\n"
-                          "optimizer.lr: 1e-3\n"
-                          "threads: 1\n"
-                          "limits.device: 3GiB\n"
-                          "swarm: {name: heather, inner_steps: 40, codec: int4, members_max: 5}\n";
-static const char ADDRESS[] = "tcp://127.0.0.1:7700";
-
 static struct fault fault;
 static struct region region;
-static struct key_pairs keys;
 static struct swarm_offer offer;
 static struct manifest manifest;
 static const char *manifest_text;
@@ -50,24 +32,10 @@ static void expect_ok(enum status status) {
 
 static int make_swarm(void **state) {
     int failed = scratch_open(state);
-    if (failed != 0) {
-        return failed;
+    if (failed == 0) {
+        manifest_text = swarm_fixture_make(&region, &offer, &manifest);
     }
-    scratch_write_text("tracker/model/config.json", CONFIG);
-    scratch_write_text("tracker/run.yaml", RUN);
-    scratch_write_text("tracker/a.txt", "What is written here is the first file of two, and it is "
-                                        "longer than a row of thirty-two tokens and one.");
-    scratch_write_text("tracker/b.txt", "The second file is as long as it needs to be, which is "
-                                        "more than thirty-three bytes.");
-    scratch_write_text("tracker/c.txt", "Held out: neither of the other two has these words in it, "
-                                        "and nobody trains on them.");
-    keys_make(&keys);
-    expect_ok(swarm_offer_read("tracker/run.yaml", NULL, 0, &region, &offer, &fault));
-    expect_ok(swarm_offer_sign(&offer, ADDRESS, &keys, &region, &manifest, &manifest_text, &fault));
-    scratch_write_text("heather.skep", manifest_text);
-    assert_int_equal(setenv("XDG_STATE_HOME", "/state", 1), 0);
-    assert_int_equal(unsetenv("STATE_DIRECTORY"), 0);
-    return 0;
+    return failed;
 }
 
 static int forget_swarm(void **state) {
@@ -333,8 +301,9 @@ static void a_folder_of_another_model_is_refused(void **state) {
     (void)state;
     static const char *const OVERRIDES[] = {"model=other"};
     struct session *session = calloc(1, sizeof *session);
-    char config[sizeof CONFIG];
-    memcpy(config, CONFIG, sizeof config);
+    char config[1024];
+    assert_true(strlen(offer.config_text) < sizeof config);
+    strcpy(config, offer.config_text);
     memcpy(strstr(config, "4099"), "4101", 4);
     scratch_write_text("other/config.json", config);
     assert_non_null(session);

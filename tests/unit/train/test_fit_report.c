@@ -1,0 +1,193 @@
+/* Tests of train/fit_report: each figure against what the swarm's own numbers make of it by hand,
+ * and what is said when it does not fit. */
+#include "base/json.h"
+#include "runtime/schedule/estimate.h"
+#include "runtime/train/fit_report.h"
+#include "scratch.h"
+#include "swarm_fixture.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { OVERRIDES_MAX = 4 };
+
+static struct fault fault;
+static struct region region;
+static struct swarm_offer offer;
+static struct manifest manifest;
+static struct session session;
+static char buffer[FIT_REPORT_BYTES];
+
+static int make_swarm(void **state) {
+    int failed = scratch_open(state);
+    if (failed == 0) {
+        (void)swarm_fixture_make(&region, &offer, &manifest);
+    }
+    return failed;
+}
+
+static int forget_swarm(void **state) {
+    region_finish(&region);
+    return scratch_close(state);
+}
+
+static void expect_ok(enum status status) {
+    if (status != OK) {
+        fail_msg("%s: %s", fault.place, fault.reason);
+    }
+}
+
+/* On a machine that is described, not this one. */
+static void read_session(const char *first, const char *second) {
+    const char *overrides[OVERRIDES_MAX] = {"target=cpu-zen5-2c-24g", first, second};
+    int count = second != NULL ? 3 : first != NULL ? 2 : 1;
+    session = (struct session){.ranks = 0};
+    expect_ok(session_read(&session, "heather.skep", overrides, count, &fault));
+}
+
+static void assert_near(double found, double wanted) {
+    if (fabs(found - wanted) > 1e-9 * fabs(wanted)) {
+        fail_msg("%.17g, not %.17g", found, wanted);
+    }
+}
+
+static void figures_are_those_of_the_formulas(void **state) {
+    (void)state;
+    const struct fit_link link = {
+        .round_trip_s = 0.02, .up_bytes_per_s = 1e6, .down_bytes_per_s = 5e6};
+    struct fit_report *report = calloc(1, sizeof *report);
+    assert_non_null(report);
+    read_session(NULL, NULL);
+    expect_ok(fit_report_make(&session, &link, 4, report, &fault));
+    int64_t count = blueprint_elements(&offer.blueprint);
+    /* int4: 4 bits each and a scale of 2 bytes for 64 */
+    uint64_t encoded = (uint64_t)(count / 2 + (count + 63) / 64 * 2);
+    assert_int_equal(count % 64, 0);
+    assert_int_equal(report->exchange.up_bytes, encoded * 6 / 4);
+    assert_int_equal(report->exchange.down_bytes, encoded * 6 / 4);
+    struct segment_estimate step = estimate_step(&session.program.schedule, session.target);
+    assert_near(report->train_s, 40 * step.seconds);
+    assert_near(report->exchange_s, (double)(encoded * 6 / 4) / 1e6);
+    assert_near(report->round_s, report->train_s + report->exchange_s);
+    assert_near(report->up_bytes_a_day, (double)(encoded * 6 / 4) * 86400 / report->round_s);
+    assert_int_equal(report->join_bytes, 8 * count);
+    assert_int_equal(report->misfit.status, OK);
+    /* weights, momentum, feedback and two moments in fp32, and 1 MiB beside them */
+    assert_int_equal(report->disk.snapshot_bytes, 20 * count + (1 << 20));
+    assert_int_equal(report->disk.results_bytes, 9 * encoded);
+    assert_int_equal(report->space_count, 1);
+    assert_int_equal(report->spaces[0].planned_bytes,
+                     session.program.plan.peak_bytes[SPACE_DEVICE] +
+                         session.program.plan.peak_bytes[SPACE_PINNED] +
+                         session.program.plan.peak_bytes[SPACE_HOST]);
+    session_finish(&session);
+    free(report);
+}
+
+static void limits_slow_the_exchange_and_nobody_alone_exchanges(void **state) {
+    (void)state;
+    const struct fit_link fast = {
+        .round_trip_s = 0.02, .up_bytes_per_s = 1e9, .down_bytes_per_s = 1e9};
+    const struct fit_link unknown = {.round_trip_s = 0};
+    struct fit_report *report = calloc(1, sizeof *report);
+    assert_non_null(report);
+    read_session("limits.up=100kB/s", "limits.down=1kB/s");
+    expect_ok(fit_report_make(&session, &fast, 2, report, &fault));
+    assert_near(report->exchange_s, (double)report->exchange.down_bytes / 1e3);
+    session_finish(&session);
+    read_session(NULL, NULL);
+    expect_ok(fit_report_make(&session, &unknown, 0, report, &fault));
+    assert_int_equal(report->exchange.members, 5);
+    assert_true(report->exchange_s == 0 && report->exchange.up_bytes > 0);
+    session_finish(&session);
+    read_session(NULL, NULL);
+    expect_ok(fit_report_make(&session, &fast, 1, report, &fault));
+    assert_int_equal(report->exchange.up_bytes, 0);
+    session_finish(&session);
+    free(report);
+}
+
+static int64_t number_at(const struct json_node *root, const char *key) {
+    int64_t value = -1;
+    bool present = false;
+    expect_ok(json_get_i64(root, key, &value, &present, &fault));
+    assert_true(present);
+    return value;
+}
+
+static void json_is_one_document_with_the_same_figures(void **state) {
+    (void)state;
+    struct json_document document;
+    struct text text = text_over(buffer, sizeof buffer);
+    const struct fit_report_request request = {.members = 4, .json = true};
+    read_session(NULL, NULL);
+    expect_ok(fit_report_write(&session, &request, &text, &fault));
+    assert_false(text.cut);
+    expect_ok(json_parse(buffer, text.length, sizeof buffer, "report", &document, &fault));
+    assert_int_equal(number_at(&document.root, "format"), 1);
+    assert_int_equal(number_at(&document.root, "parameters"), blueprint_elements(&offer.blueprint));
+    assert_int_equal(number_at(&document.root, "rounds"), 7);
+    assert_int_equal(number_at(&document.root, "join_bytes"),
+                     8 * blueprint_elements(&offer.blueprint));
+    assert_non_null(strstr(buffer, "\"fits\": true"));
+    assert_non_null(strstr(buffer, "\"exchange_seconds\": null"));
+    assert_non_null(strstr(buffer, "\"link\": null"));
+    json_finish(&document);
+    session_finish(&session);
+}
+
+static void a_machine_that_is_too_small_is_told_what_would_fit(void **state) {
+    (void)state;
+    struct text text = text_over(buffer, sizeof buffer);
+    struct fit_report_request request = {.members = 4};
+    uint64_t peak;
+    char limit[64];
+    read_session("batch.microbatch=6", NULL);
+    expect_ok(session_compile(&session, PURPOSE_TRAIN, &fault));
+    peak = session.program.plan.peak_bytes[SPACE_DEVICE] +
+           target_declared_bytes(session.target, SPACE_DEVICE);
+    session_finish(&session);
+    snprintf(limit, sizeof limit, "limits.device=%llu", (unsigned long long)(peak - 4096));
+    read_session("batch.microbatch=6", limit);
+    assert_int_equal(fit_report_write(&session, &request, &text, &fault), STATUS_FIT);
+    assert_int_equal(fault_exit_code(fault.status), 3);
+    assert_non_null(strstr(buffer, "does not fit: the device arena needs "));
+    assert_non_null(strstr(buffer, "would fit, each planned:\n  batch.microbatch=3 "));
+    /* What all members share is no remedy of one. */
+    assert_null(strstr(buffer, "precision.moments"));
+    assert_null(strstr(buffer, "batch.sequence"));
+    text = text_over(buffer, sizeof buffer);
+    request.json = true;
+    assert_int_equal(fit_report_write(&session, &request, &text, &fault), STATUS_FIT);
+    assert_non_null(strstr(buffer, "\"fits\": false"));
+    assert_non_null(strstr(buffer, "{\"change\": {\"batch.microbatch\": \"3\"}, \"peak_bytes\": "));
+    session_finish(&session);
+}
+
+static void a_disk_that_is_too_small_is_said_too(void **state) {
+    (void)state;
+    struct text text = text_over(buffer, sizeof buffer);
+    const struct fit_report_request request = {.members = 4};
+    read_session("limits.disk=1MB", NULL);
+    assert_int_equal(fit_report_write(&session, &request, &text, &fault), STATUS_FIT);
+    assert_non_null(strstr(buffer, "does not fit: snapshots and export need "));
+    assert_null(strstr(buffer, "each planned"));
+    session_finish(&session);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(figures_are_those_of_the_formulas),
+        cmocka_unit_test(limits_slow_the_exchange_and_nobody_alone_exchanges),
+        cmocka_unit_test(json_is_one_document_with_the_same_figures),
+        cmocka_unit_test(a_machine_that_is_too_small_is_told_what_would_fit),
+        cmocka_unit_test(a_disk_that_is_too_small_is_said_too),
+    };
+    return cmocka_run_group_tests(tests, make_swarm, forget_swarm);
+}
