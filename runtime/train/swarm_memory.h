@@ -22,7 +22,8 @@ enum swarm_line {
     SWARM_LINES
 };
 
-/* swarm_memory_lines: replica_memory_of as extents of this target: a line that is not needed has 0 bytes. All of it is host memory.
+/* swarm_memory_lines: replica_memory_of as extents of this target: a line that is not needed has 0
+ * bytes. All of it is host memory.
  * records  swarm.record is set */
 void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target, bool records,
                         struct kept_extent lines[static SWARM_LINES]);
