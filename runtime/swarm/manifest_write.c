@@ -115,8 +115,11 @@ static enum status read_back(const struct manifest *manifest, const struct text 
     struct manifest again;
     enum status status = manifest_read(text->bytes, text->length, "manifest",
                                        &manifest->tracker.keys, &scratch, &again, fault);
-    ASSERT(status != OK || (strcmp(again.config_text, manifest->config_text) == 0 &&
-                            strcmp(again.run_text, manifest->run_text) == 0));
+    if (status == OK && (strcmp(again.config_text, manifest->config_text) != 0 ||
+                         strcmp(again.run_text, manifest->run_text) != 0)) {
+        status = fault_set(fault, STATUS_INPUT, "config.json", "write such characters as \\uXXXX",
+                           "has characters that a manifest does not keep");
+    }
     region_finish(&scratch);
     return status;
 }
