@@ -172,121 +172,7 @@ static void tick(struct member *member, struct actions *actions) {
     }
     member_report(member, actions);
     member_ask_tick(member);
-}
-
-/* No round is open any more; what was trained stays with the data plane. */
-static void end_round(struct member *member) {
-    member->round = 0;
-    member->seat = NO_SEAT;
-    member->has_trained = 0;
-    member->table.version = 0;
-    member->has_proposal = 0;
-    member->has_vote = 0;
-    member_drop_job(member);
-}
-
-static void forget_results(struct member *member, uint32_t round) {
-    member->reports_round = round;
-    memset(member->reports, 0, member->slice_count * sizeof(*member->reports));
-}
-
-static void take_open(struct member *member, const struct entry *entry, struct actions *actions) {
-    if (entry->round <= member->round_seen || !hash_equal(&entry->root, &member->root)) {
-        return;
-    }
-    end_round(member);
-    member->has_commit = 0;
-    member->round_seen = entry->round;
-    member->round = entry->round;
-    entry_copy(&member->open, entry);
-    forget_results(member, entry->round);
-    member_ask_none(member);
-    memset(member->wanting, 0, member->slice_count * sizeof(*member->wanting));
-    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        const struct entry_seat *at = &member->open.seats[seat];
-        if (at->session == member->session && member_is_self(member, &at->id)) {
-            member->seat = (int)seat;
-            struct action *train = member_act(actions, ACTION_TRAIN);
-            train->round = entry->round;
-            train->commits = entry->commits;
-            train->deadline_ms = entry->deadline_ms;
-            train->range_count = at->range_count;
-            train->ranges = at->ranges;
-        }
-    }
-}
-
-/* A quorum of distinct seats; the caller has checked each signature. */
-static int has_quorum(const struct entry *entry) {
-    for (uint32_t i = 0; i < entry->signature_count; i++) {
-        uint32_t least = i == 0 ? 0 : entry->signatures[i - 1].seat + 1;
-        if (entry->signatures[i].seat < least || entry->signatures[i].seat >= entry->seat_count) {
-            return 0;
-        }
-    }
-    return entry->signature_count >= entry_quorum(entry->seat_count);
-}
-
-/* Results that are not the entry's are dropped, so that the entry's are asked for; what was asked
- * of the seats of another entry no longer is. */
-static void want_results(struct member *member, const struct entry *entry, int is_same_roster) {
-    if (member->reports_round != entry->round) {
-        forget_results(member, entry->round);
-    }
-    if (!is_same_roster) {
-        member_ask_none(member);
-    }
-    for (uint32_t s = 0; s < member->slice_count; s++) {
-        struct slice_report *report = &member->reports[s];
-        report->held = report->held && hash_equal(&report->hash, &entry->slices[s].hash);
-    }
-}
-
-static void take_commit(struct member *member, const struct message *message) {
-    const struct entry *entry = message->entry;
-    int is_present = member->round == entry->round;
-    if (entry->kind != ENTRY_COMMIT || entry->slice_count != member->slice_count ||
-        entry->round <= member->committed_round || !has_quorum(entry) ||
-        hash_equal(&entry->root, &member->root) ||
-        (is_present && !hash_equal(&entry->prev, &member->open.hash)) ||
-        (member->has_commit && entry->round <= member->commit.round)) {
-        return;
-    }
-    member_drop_job(member);
-    member->has_commit = 1;
-    member->commit_base = message->root;
-    member->is_astray = !hash_equal(&member->commit_base, &member->root);
-    entry_copy(&member->commit, entry);
-    want_results(member, &member->commit, is_present);
-}
-
-static void take_entry(struct member *member, const struct message *message,
-                       struct actions *actions) {
-    const struct entry *entry = message->entry;
-    if (entry->kind == ENTRY_OPEN) {
-        take_open(member, entry, actions);
-    } else if (entry->kind == ENTRY_COMMIT) {
-        take_commit(member, message);
-    } else if (entry->kind == ENTRY_ABORT && entry->round == member->round &&
-               hash_equal(&entry->prev, &member->open.hash)) {
-        end_round(member);
-    }
-}
-
-static void take_proposal(struct member *member, const struct message *message) {
-    const struct entry *entry = message->entry;
-    if (message->round != member->round || member->table.version == 0 || member->has_commit ||
-        message->number <= member->proposal_number || entry->slice_count != member->slice_count ||
-        !hash_equal(&entry->prev, &member->open.hash)) {
-        return;
-    }
-    member_drop_job(member);
-    member->has_vote = 0;
-    member->has_proposal = 1;
-    member->proposal_number = message->number;
-    entry_copy(&member->proposal, entry);
-    want_results(member, &member->proposal, 1);
-    member_ask_holders(member, message->holders);
+    member->is_held_back = 0;
 }
 
 /* Sessions rise, so an older welcome is one that came late. */
@@ -295,7 +181,7 @@ static void take_welcome(struct member *member, const struct message *message) {
         return;
     }
     if (member->session > 0) {
-        end_round(member);
+        member_end_round(member);
     }
     member->session = message->number == member->number ? message->session : 0;
 }
@@ -315,9 +201,9 @@ static void hear_tracker(struct member *member, const struct message *message,
         return;
     }
     if (message->kind == MESSAGE_ENTRY) {
-        take_entry(member, message, actions);
+        member_take_entry(member, message, actions);
     } else if (message->kind == MESSAGE_PROPOSE) {
-        take_proposal(member, message);
+        member_take_proposal(member, message);
     } else if (message->kind == MESSAGE_TABLE) {
         if (message->round == member->round && message->table->version > member->table.version &&
             !member->has_commit) {
@@ -380,7 +266,7 @@ static void take_applied(struct member *member, const struct hash *root, struct 
     member->root = *root;
     member->committed_round = member->commit.round;
     member->has_commit = 0;
-    end_round(member);
+    member_end_round(member);
     member_report(member, actions);
 }
 
@@ -389,11 +275,15 @@ static void end_job(struct member *member, const struct event *event, struct act
         return; /* of an adoption that no longer matters */
     }
     member->job = 0;
+    member->is_held_back = event->written != WRITTEN;
     if (member->job_is_void) {
         if (event->kind == EVENT_SUMMED) {
             member_sum_dropped(member);
         }
         return;
+    }
+    if (member->is_held_back) {
+        return; /* the disk is full: tried again at the next heartbeat */
     }
     switch (event->kind) {
     case EVENT_SUMMED:
@@ -423,14 +313,14 @@ static int holds_all(const struct member *member) {
 
 /* While it is adopted, no state stands here. */
 static void adopt(struct member *member, struct actions *actions) {
-    end_round(member);
+    member_end_round(member);
     memset(&member->root, 0, sizeof(member->root));
     member_begin(member, ACTION_ADOPT, actions)->entry = &member->commit;
 }
 
 static void advance(struct member *member, struct actions *actions) {
     const struct entry *wanted = member_wanted(member);
-    if (member->job != 0) {
+    if (member->job != 0 || member->is_held_back) {
         return;
     }
     if (member->has_commit && member->is_astray) {

@@ -101,7 +101,7 @@ static void say_result(struct member *member, const struct identity *to, uint32_
                               .epoch = report->epoch,
                               .contributors = report->contributors,
                               .hash = report->hash};
-    if (wanted != NULL && wanted->round == message.round) {
+    if (wanted != NULL && wanted->round == message.round && slice < wanted->slice_count) {
         message.owner = wanted->seats[wanted->slices[slice].owner].id;
     } else if (member->table.round == message.round) {
         message.owner = member->open.seats[member->table.slices[slice].owner].id;
@@ -128,6 +128,9 @@ static int is_result(const struct member *member, const struct message *message,
         member->job != 0 && (member->job_kind != ACTION_SUM || member->job_slice == slice);
     if (member->reports[slice].held || is_read) {
         return 0;
+    }
+    if (wanted != NULL && slice >= wanted->slice_count) {
+        return 0; /* a rollback has none */
     }
     if (wanted != NULL) {
         const struct entry_slice *line = &wanted->slices[slice];

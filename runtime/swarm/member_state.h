@@ -67,7 +67,8 @@ struct member {
     uint32_t job; /* its number; 0: none */
     uint32_t job_newest;
     enum action_kind job_kind;
-    int job_is_void; /* it is waited for, and its end is of no use */
+    int is_held_back; /* no new one before the next heartbeat: a write has failed */
+    int job_is_void;  /* it is waited for, and its end is of no use */
     uint32_t job_slice;
     uint64_t job_contributors;
     uint8_t job_slots[SWARM_MEMBERS_MAX];
@@ -99,6 +100,13 @@ int member_is_self(const struct member *member, const struct identity *id);
 
 /* member_seat_of: where an identity sits in a roster, or NO_SEAT. */
 int member_seat_of(const struct entry *roster, const struct identity *id);
+
+/* What the tracker's entries do (member_entry.c).
+ * member_end_round    no round is open any more; what was trained stays with the data plane */
+void member_end_round(struct member *member);
+void member_take_entry(struct member *member, const struct message *message,
+                       struct actions *actions);
+void member_take_proposal(struct member *member, const struct message *message);
 
 /* What the exchange's messages and the table do (member_exchange.c). */
 void member_take_table(struct member *member, const struct round_table *table);

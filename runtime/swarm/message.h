@@ -116,8 +116,9 @@ enum event_kind {
     EVENT_TRAINED, /* member, ends ACTION_TRAIN: round, tokens, hashes [slice_count] */
     EVENT_SUMMED,  /* member, ends ACTION_SUM: job, hash of the encoded result */
     EVENT_ROOTED,  /* member, ends ACTION_ROOT: job, root, hash and signature of the entry */
-    EVENT_STORED,  /* member, ends ACTION_STORE: job */
-    EVENT_APPLIED, /* member, ends ACTION_APPLY or ACTION_ADOPT: job, root that now stands */
+    EVENT_STORED,  /* member, ends ACTION_STORE: job, written */
+    EVENT_APPLIED, /* member, ends ACTION_APPLY or ACTION_ADOPT: job, written, root that now stands.
+                      Of one that failed nothing has happened, and it is tried again */
     EVENT_LEAVE,   /* member: the owner wants the machine back */
     EVENT_CLOSED,  /* the last channel to `peer` broke: what was on its way there is lost */
 };

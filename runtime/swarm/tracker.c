@@ -225,6 +225,7 @@ static void say_to_all(struct tracker *tracker, int64_t now_ms, struct actions *
 
 static void write_failed(struct tracker *tracker, enum written written) {
     tracker->is_fenced = written == WRITE_FENCED;
+    tracker->is_held_back = 1;
     if (tracker->pending_row > 0) {
         tracker->members[tracker->pending_row - 1].welcome = 0;
         tracker->pending_row = 0;
@@ -281,6 +282,7 @@ static void tick(struct tracker *tracker, int64_t now_ms) {
         member->progress_ms += gap_ms;
         member->silent |= now_ms - member->heard_ms > timing->silence_ms;
     }
+    tracker->is_held_back = 0;
     if (tracker->measured_count == 0) {
         tracker_derive(tracker);
     }
@@ -311,7 +313,7 @@ void tracker_step(struct tracker *tracker, const struct event *event, int64_t no
         ASSERT(event->kind == EVENT_WRITTEN);
         written(tracker, event, now_ms, actions);
     }
-    if (tracker->writing == 0 && !tracker->is_fenced) {
+    if (tracker->writing == 0 && !tracker->is_fenced && !tracker->is_held_back) {
         tracker_advance(tracker, now_ms, actions);
     }
 }

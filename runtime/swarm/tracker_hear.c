@@ -44,7 +44,7 @@ static void hear_hello(struct tracker *tracker, const struct message *message, i
         return;
     }
     row = row == ROW_NONE ? free_row(tracker) : row;
-    if (tracker->writing != 0 || row == ROW_NONE) {
+    if (tracker->writing != 0 || tracker->is_held_back || row == ROW_NONE) {
         return; /* it asks again */
     }
     struct tracker_member *member = &tracker->members[row];

@@ -65,6 +65,7 @@ struct tracker {
     uint32_t writing;     /* enum record_part of the write under way; 0: none */
     uint32_t pending_row; /* 1 + the row whose session is being written */
     int is_fenced;
+    int is_held_back; /* nothing is written before the next heartbeat: a write has failed */
     struct entry proposal;
     uint64_t *holders; /* [slice_count]: seats that hold a result of the present epoch */
     struct tracker_past past[SWARM_PAST_MAX]; /* ascending; the last is the state that stands */
