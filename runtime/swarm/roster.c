@@ -34,6 +34,15 @@ const struct roster_row *roster_find(const struct roster *roster, const struct p
     return NULL;
 }
 
+bool roster_has_curve(const struct roster *roster, const uint8_t curve[static KEY_BYTES]) {
+    for (uint32_t i = 0; i < roster->count; i++) {
+        if (memcmp(roster->rows[i].keys.curve, curve, KEY_BYTES) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool roster_lets_in(const struct roster *roster, const struct public_keys *keys) {
     return roster->open || roster_find(roster, keys) != NULL;
 }

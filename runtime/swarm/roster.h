@@ -51,6 +51,10 @@ bool roster_is_stale(const char *path, const struct roster *roster);
 /* roster_find: the row with both keys, or NULL. */
 const struct roster_row *roster_find(const struct roster *roster, const struct public_keys *keys);
 
+/* roster_has_curve: whether a row has this channel key: all that is known of who has not introduced
+ * itself. */
+bool roster_has_curve(const struct roster *roster, const uint8_t curve[static KEY_BYTES]);
+
 /* roster_lets_in: the roster is open, or has both keys. */
 bool roster_lets_in(const struct roster *roster, const struct public_keys *keys);
 

@@ -11,7 +11,7 @@ enum {
 };
 
 /* The value of rank ceil(0.9 n), by insertion: at most 64 of them. */
-static uint64_t quantile(const struct timing_measured *members, uint32_t count, size_t offset) {
+static uint32_t quantile(const struct timing_measured *members, uint32_t count, size_t offset) {
     uint32_t sorted[SWARM_MEMBERS_MAX];
     for (uint32_t i = 0; i < count; i++) {
         uint32_t value = *(const uint32_t *)((const char *)&members[i] + offset);
@@ -29,12 +29,21 @@ static uint32_t within(uint64_t value, uint32_t floor_ms, uint32_t ceiling_ms) {
     return value < floor_ms ? floor_ms : value > ceiling_ms ? ceiling_ms : (uint32_t)value;
 }
 
+struct timing_measured timing_quantiles(const struct timing_measured *members, uint32_t count) {
+    ASSERT(count > 0 && count <= SWARM_MEMBERS_MAX);
+    return (struct timing_measured){
+        .step_ms = quantile(members, count, offsetof(struct timing_measured, step_ms)),
+        .transfer_ms = quantile(members, count, offsetof(struct timing_measured, transfer_ms)),
+        .round_trip_ms = quantile(members, count, offsetof(struct timing_measured, round_trip_ms)),
+    };
+}
+
 struct swarm_timing timing_derive(const struct timing_measured *members, uint32_t count,
                                   uint32_t steps) {
-    ASSERT(count > 0 && count <= SWARM_MEMBERS_MAX);
-    uint64_t step = quantile(members, count, offsetof(struct timing_measured, step_ms));
-    uint64_t transfer = quantile(members, count, offsetof(struct timing_measured, transfer_ms));
-    uint64_t trip = quantile(members, count, offsetof(struct timing_measured, round_trip_ms));
+    const struct timing_measured slow = timing_quantiles(members, count);
+    const uint64_t step = slow.step_ms;
+    const uint64_t transfer = slow.transfer_ms;
+    const uint64_t trip = slow.round_trip_ms;
     struct swarm_timing timing;
     timing.heartbeat_ms = within(trip, 100, 2000);
     timing.silence_ms = within(4 * trip + 4 * (uint64_t)timing.heartbeat_ms, 500, 10000);

@@ -37,4 +37,8 @@ struct swarm_timing {
 struct swarm_timing timing_derive(const struct timing_measured *members, uint32_t count,
                                   uint32_t steps);
 
+/* timing_quantiles: those quantiles of step, transfer and round trip, to be told with what was
+ * derived from them; up_kib_s is 0. */
+struct timing_measured timing_quantiles(const struct timing_measured *members, uint32_t count);
+
 #endif

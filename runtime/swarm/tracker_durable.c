@@ -90,7 +90,13 @@ static enum status recall_table(struct tracker_durable *durable, struct tracker_
     return record->table.version > 0 ? recall_hashes(durable, record, fault) : OK;
 }
 
-/* The newest commit, or the genesis, stands before the entries of rounds that had no result. */
+/* Whether an entry says which state stands from there on. */
+static bool is_standing(const struct entry *entry) {
+    return entry->kind == ENTRY_GENESIS || entry->kind == ENTRY_COMMIT ||
+           entry->kind == ENTRY_ROLLBACK;
+}
+
+/* The newest state stands before the entries of rounds that had no result. */
 static enum status recall_commit(struct tracker_durable *durable, struct tracker_record *record,
                                  struct fault *fault) {
     struct ledger_store *store = &durable->store;
@@ -103,15 +109,35 @@ static enum status recall_commit(struct tracker_durable *durable, struct tracker
         if (status == OK && number == store->count - 1) {
             entry_copy(&record->head, commit);
         }
-        if (status == OK && commit->kind == ENTRY_ROLLBACK) {
-            status = fault_set(fault, STATUS_INPUT, store->path, NULL,
-                               "ends in a rollback, which this version does not go on from");
-        }
-    } while (status == OK && number > 0 && commit->kind != ENTRY_COMMIT);
+    } while (status == OK && number > 0 && !is_standing(commit));
     if (status == OK && number > 0) {
         status = ledger_store_read(store, number - 1, durable->entry.slices, durable->slice_count,
                                    &durable->entry, fault);
         record->base = durable->entry.root;
+    }
+    return status;
+}
+
+enum status tracker_durable_past(struct tracker_durable *durable, struct tracker *tracker,
+                                 struct fault *fault) {
+    struct ledger_store *store = &durable->store;
+    struct entry *entry = &durable->entry;
+    uint64_t numbers[SWARM_PAST_MAX];
+    uint32_t count = 0;
+    enum status status = OK;
+    for (uint64_t number = store->count; number > 0 && count < SWARM_PAST_MAX && status == OK;) {
+        status =
+            ledger_store_read(store, --number, entry->slices, durable->slice_count, entry, fault);
+        if (status == OK && is_standing(entry)) {
+            numbers[count++] = number;
+        }
+    }
+    while (count > 0 && status == OK) {
+        status = ledger_store_read(store, numbers[--count], entry->slices, durable->slice_count,
+                                   entry, fault);
+        if (status == OK) {
+            tracker_recall(tracker, entry);
+        }
     }
     return status;
 }

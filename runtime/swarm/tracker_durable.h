@@ -6,7 +6,7 @@
 #include "base/fault.h"
 #include "base/region.h"
 #include "runtime/swarm/ledger_store.h"
-#include "runtime/swarm/message.h"
+#include "runtime/swarm/tracker.h"
 #include "transport/keys.h"
 
 #include <stddef.h>
@@ -40,12 +40,17 @@ struct durable_options {
  * what an earlier one promised.
  * record  its arrays, of slice_count, are the caller's; filled
  * memory  some 2 MiB in `region`
- * errors  those of ledger_store_open; STATUS_INPUT for the ledger of another swarm, for one that
- *         ends in a rollback, or when what was promised is damaged */
+ * errors  those of ledger_store_open; STATUS_INPUT for the ledger of another swarm, or when what
+ *         was promised is damaged */
 MUST_CHECK enum status tracker_durable_open(const struct durable_options *options,
                                             struct region *region, struct tracker_durable *durable,
                                             struct tracker_record *record, struct fault *fault);
 void tracker_durable_close(struct tracker_durable *durable);
+
+/* tracker_durable_past: tell the machine of the newest states that the ledger came by.
+ * errors  STATUS_INPUT, STATUS_FAILED: an entry cannot be read */
+MUST_CHECK enum status tracker_durable_past(struct tracker_durable *durable,
+                                            struct tracker *tracker, struct fault *fault);
 
 /* tracker_durable_write: do an ACTION_WRITE: sign the entry where the tracker does (a commit has
  * its voters' signatures), and make it and the record durable in one transaction. *event is the

@@ -1,0 +1,118 @@
+/* roster: `skep roster add, remove, list`: whose processes a tracker lets in. */
+#include "runtime/swarm/roster.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "runtime/cli/arguments.h"
+#include "runtime/cli/command.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct roster_request {
+    const char *action, *subject, *path, *name;
+    bool json;
+};
+
+static void print_rows(const struct roster *roster) {
+    char key[KEYS_TEXT_BYTES];
+    for (uint32_t i = 0; i < roster->count; i++) {
+        const struct roster_row *row = &roster->rows[i];
+        printf("%s  %s\n", public_keys_write(&row->keys, key),
+               row->name[0] != '\0' ? row->name : "-");
+    }
+    if (roster->open) {
+        printf("open: everybody else is let in too\n");
+    }
+}
+
+static void print_document(const char *path, const struct roster *roster) {
+    static char buffer[6 * PATH_BYTES + ROSTER_MAX * (KEYS_TEXT_BYTES + ROSTER_NAME_BYTES + 32)];
+    char key[KEYS_TEXT_BYTES];
+    struct text text = text_over(buffer, sizeof buffer);
+    text_add(&text, "{\"format\": 1, \"file\": ");
+    text_add_json(&text, path);
+    text_add(&text, ", \"open\": %s, \"members\": [", roster->open ? "true" : "false");
+    for (uint32_t i = 0; i < roster->count; i++) {
+        text_add(&text, "%s{\"key\": \"%s\", \"name\": \"%s\"}", i == 0 ? "" : ", ",
+                 public_keys_write(&roster->rows[i].keys, key), roster->rows[i].name);
+    }
+    text_add(&text, "]}");
+    ASSERT(!text.cut);
+    puts(buffer);
+}
+
+static enum status list(const struct roster_request *request, struct fault *fault) {
+    static struct roster roster;
+    enum status status = roster_read(request->path, &roster, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (request->json) {
+        print_document(request->path, &roster);
+    } else {
+        print_rows(&roster);
+    }
+    return OK;
+}
+
+static enum status run(const struct roster_request *request, struct fault *fault) {
+    if (request->path == NULL) {
+        return fault_set(fault, STATUS_USAGE, "roster",
+                         "add --roster FILE; `skep track` says where its own is",
+                         "there is no roster named");
+    }
+    if (strlen(request->path) >= PATH_BYTES / 2) {
+        return fault_set(fault, STATUS_USAGE, "--roster", NULL, "the path is too long");
+    }
+    if (strcmp(request->action, "list") == 0) {
+        return list(request, fault);
+    }
+    return strcmp(request->action, "add") == 0
+               ? roster_add(request->path, request->subject, request->name, fault)
+               : roster_remove(request->path, request->subject, fault);
+}
+
+/* How many words the action takes with it, or -1. */
+static int words_of(const char *action) {
+    if (strcmp(action, "list") == 0) {
+        return 1;
+    }
+    return strcmp(action, "add") == 0 || strcmp(action, "remove") == 0 ? 2 : -1;
+}
+
+static enum status read_request(int argc, char **argv, struct roster_request *request,
+                                struct fault *fault) {
+    struct arguments arguments;
+    const struct flag flags[] = {{"--roster", &request->path, NULL},
+                                 {"--name", &request->name, NULL},
+                                 {"--json", NULL, &request->json}};
+    int words = argc < 2 ? -1 : words_of(argv[1]);
+    if (words < 0) {
+        return fault_set(fault, STATUS_USAGE, "roster", "add, remove or list", "cannot \"%s\"",
+                         argc < 2 ? "" : argv[1]);
+    }
+    enum status status =
+        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), words, &arguments, fault);
+    if (status == OK) {
+        status = arguments_only(&arguments, argv[0], fault);
+    }
+    if (status == OK) {
+        request->action = arguments.positionals[0];
+        request->subject = words > 1 ? arguments.positionals[1] : NULL;
+    }
+    return status;
+}
+
+int command_roster(int argc, char **argv) {
+    struct roster_request request = {0};
+    struct fault fault;
+    enum status status = read_request(argc, argv, &request, &fault);
+    if (status == OK) {
+        status = run(&request, &fault);
+    }
+    if (status != OK) {
+        fault_print(&fault, STDERR_FILENO);
+    }
+    return fault_exit_code(status);
+}

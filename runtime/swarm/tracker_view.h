@@ -1,0 +1,29 @@
+/* tracker_view: what a person may want to know of the tracker's machine. */
+#ifndef SKEP_SWARM_TRACKER_VIEW_H
+#define SKEP_SWARM_TRACKER_VIEW_H
+
+#include "runtime/swarm/tracker.h"
+
+enum { VIEW_DERIVATION_BYTES = 512 };
+
+struct tracker_view_member {
+    struct identity id;
+    uint32_t session;
+    int silent, leaving, has_declared, has_voted;
+    int is_current; /* it stands on the newest root */
+    int seat;       /* in the open round; -1: none */
+};
+
+struct tracker_view {
+    const struct tracker_record *record; /* lives until the next step */
+    const char *stage;                   /* "ready", "train", "exchange", "vote" */
+    int64_t stage_ms, round_ms;          /* when they began */
+    struct swarm_timing timing;
+    char derivation[VIEW_DERIVATION_BYTES]; /* of the deadlines, from what was measured */
+    uint32_t member_count;
+    struct tracker_view_member members[SWARM_MEMBERS_MAX];
+};
+
+void tracker_look(const struct tracker *tracker, struct tracker_view *view);
+
+#endif
