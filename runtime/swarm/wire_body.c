@@ -242,7 +242,7 @@ void wire_body_reports(struct pack *pack, const struct wire_shape *shape,
         find_run(reports, at, count, &silent, &rows);
         pack_small(pack, &silent, 2);
         pack_small(pack, &rows, 2);
-        if (silent + rows > count - at || (silent == 0 && (rows == 0 || at > 0)) ||
+        if (silent + rows > count - at || (silent == 0 && at > 0) ||
             (rows == 0 && silent < count - at)) {
             pack_refuse(pack, "has rows that do not follow each other");
             return;

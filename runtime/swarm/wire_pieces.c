@@ -40,10 +40,9 @@ static bool begin(struct wire_pieces *pieces, const struct frame *frame, const u
 enum wire_part wire_pieces_add(struct wire_pieces *pieces, const struct frame *frame,
                                const uint8_t *bytes, const uint8_t **payload) {
     bool begins = frame->offset == 0;
-    bool right =
-        wire_in_pieces(frame->kind) &&
-        (begins ? begin(pieces, frame, bytes)
-                : pieces->at > 0 && frame->offset == pieces->at && belongs(frame, &pieces->frame));
+    bool right = wire_in_pieces(frame->kind) &&
+                 (begins ? begin(pieces, frame, bytes)
+                         : frame->offset == pieces->at && belongs(frame, &pieces->frame));
     if (!right || frame->length != wire_piece(&pieces->frame, pieces->count, pieces->at).length) {
         pieces->at = 0;
         return WIRE_WRONG;
