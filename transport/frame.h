@@ -5,8 +5,8 @@
  *     magic 4  ver 1  kind epoch round  slice  offset  length  session  payload: `length` bytes
  *                     1    2     4      4      8       4       4
  *
- * A message is one part: the header and its payload, msgpack for control or raw codec bytes for
- * bulk. */
+ * A message is one part: the header and its payload, a fixed form of its kind, behind it raw codec
+ * bytes for bulk. */
 #ifndef SKEP_TRANSPORT_FRAME_H
 #define SKEP_TRANSPORT_FRAME_H
 

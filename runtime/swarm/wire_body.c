@@ -239,7 +239,9 @@ void wire_body_reports(struct pack *pack, const struct wire_shape *shape,
     while (at < count && pack->wrong == NULL) {
         uint32_t silent = 0;
         uint32_t rows = 0;
-        find_run(reports, at, count, &silent, &rows);
+        if (pack->direction != PACK_READ) {
+            find_run(reports, at, count, &silent, &rows);
+        }
         pack_small(pack, &silent, 2);
         pack_small(pack, &rows, 2);
         if (silent + rows > count - at || (silent == 0 && at > 0) ||
