@@ -6,7 +6,7 @@
 typedef int command(int argc, char **argv);
 
 command command_inspect, command_plan, command_pack, command_train, command_eval, command_generate,
-    command_mesh, command_comm, command_dump, command_keys, command_ledger, command_probe,
-    command_roster, command_snapshot, command_status, command_track;
+    command_mesh, command_comm, command_dump, command_join, command_keys, command_ledger,
+    command_probe, command_roster, command_snapshot, command_status, command_track;
 
 #endif

@@ -42,6 +42,10 @@ static const struct command_row COMMANDS[] = {
      "dump MODEL BATCH.safetensors -o OUT.safetensors [--gradients] [--steps N] [--ranks N] "
      "[key=value...]",
      "logits, losses, gradients and weights, for comparing"},
+    {"join", command_join,
+     "join SWARM [--check] [--target T] [--identity FILE] [--listen ADDR] [--public ADDR] "
+     "[--name NAME] [key=value...]",
+     "train as a member of a swarm: NAME.skep or tcp://HOST:PORT#KEY"},
     {"snapshot", command_snapshot,
      "snapshot list, verify, inspect, export FOLDER [-o OUT] [--dtype T] [--json]",
      "look into snapshots; write one as a model folder"},

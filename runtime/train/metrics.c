@@ -164,6 +164,22 @@ void metrics_eval(struct metrics *metrics, int64_t step, double loss) {
     end(metrics, &line);
 }
 
+void metrics_round(struct metrics *metrics, const struct metrics_round *round) {
+    if (metrics->fd < 0) {
+        return;
+    }
+    char root[HASH_HEX_BYTES];
+    struct text line = begin(metrics, "round");
+    text_add(&line, ", \"round\": %u, \"step\": %lld, \"members\": %u, \"contributors\": %u",
+             round->round, (long long)round->step, round->members, round->contributors);
+    text_add(&line, ", \"sent_bytes\": %llu, \"received_bytes\": %llu, \"exchange_ms\": %u",
+             (unsigned long long)round->sent_bytes, (unsigned long long)round->received_bytes,
+             round->exchange_ms);
+    add_number(&line, "loss", round->loss);
+    text_add(&line, ", \"root\": \"%s\"", hash_hex(&round->root, root));
+    end(metrics, &line);
+}
+
 struct rank_memory metrics_own_memory(const struct session *session) {
     struct rank_memory own = {.process_bytes = 0};
     struct process_memory memory = {0};

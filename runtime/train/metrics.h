@@ -31,11 +31,22 @@ MUST_CHECK enum status metrics_open(struct session *session, struct metrics *met
 /* metrics_own_memory: what this rank has to say. */
 struct rank_memory metrics_own_memory(const struct session *session);
 
+/* A committed round of a swarm, as one of its members saw it. */
+struct metrics_round {
+    uint32_t round, members, contributors;
+    int64_t step;                        /* inner steps behind it: the ledger's position */
+    uint64_t sent_bytes, received_bytes; /* since the last such line */
+    uint32_t exchange_ms;
+    struct hash root;
+    double loss; /* of the own steps; not finite: null */
+};
+
 /* Each writes one line. A full disk is reported once and then ignored: metrics never end a run. */
 void metrics_start(struct metrics *metrics, const struct session *session, const char *version);
 void metrics_step(struct metrics *metrics, int64_t step, const struct step_result *result,
                   double seconds);
 void metrics_eval(struct metrics *metrics, int64_t step, double loss);
+void metrics_round(struct metrics *metrics, const struct metrics_round *round);
 void metrics_memory(struct metrics *metrics, const struct session *session,
                     const struct rank_memory *memories); /* [ranks] */
 void metrics_end(struct metrics *metrics, bool finished);

@@ -1,0 +1,205 @@
+#include "runtime/train/join.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "build_config.h"
+#include "runtime/train/data_roots.h"
+#include "runtime/train/join_parts.h"
+#include "runtime/train/stop.h"
+
+#include <string.h>
+
+enum { LOOK_MS = 200 }; /* between two looks for a wish to stop */
+
+static const char LISTEN_ANYWHERE[] = "tcp://0.0.0.0:*";
+
+/* ---- prepare ---- */
+
+static enum status open_data(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    const struct run *run = &session->run;
+    int64_t vocab = session->blueprint.vocab;
+    enum status status = data_roots_check(run, &joining->manifest, fault);
+    if (status == OK) {
+        status = data_open_run(run, &run->train, vocab, &session->region, &joining->train, fault);
+    }
+    if (status == OK && run->validation.count > 0) {
+        status = data_open_run(run, &run->validation, vocab, &session->region, &joining->validation,
+                               fault);
+    }
+    return status;
+}
+
+static enum status bind(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    enum status status = session_bind(session, fault);
+    if (status == OK) {
+        swarm_replica_bind(session, &joining->replica);
+        compute_copies_of(session, &joining->copies);
+    }
+    return status;
+}
+
+static void make_scratch(struct joining *joining) {
+    struct region *region = &joining->session.region;
+    const struct run *run = &joining->session.run;
+    uint32_t slices = joining->session.swarm.shape.slices.count;
+    joining->hashes = region_alloc(region, slices, sizeof *joining->hashes);
+    joining->reports = region_alloc(region, slices, sizeof *joining->reports);
+    joining->entry = region_alloc(region, 1, sizeof *joining->entry);
+    joining->entry->slices = region_alloc(region, slices, sizeof *joining->entry->slices);
+    joining->windows =
+        region_alloc(region, (size_t)(run->batch_tokens / run->sequence), sizeof *joining->windows);
+}
+
+static enum status open_store(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    char path[2 * PATH_BYTES];
+    make_scratch(joining);
+    enum status status = member_store_open(session->run.stem, &session->swarm.shape.slices,
+                                           &session->region, &joining->store, fault);
+    if (status != OK) {
+        return status;
+    }
+    joining->store_is_open = true;
+    file_join(session->run.stem, "ledger.jsonl", path, sizeof path);
+    return join_ledger_open(region_text(&session->region, path), session->swarm.shape.slices.count,
+                            &session->region, &joining->ledger, fault);
+}
+
+static enum status open_metrics(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    round_record_plan(session, &joining->replica, &joining->record);
+    enum status status = metrics_check(session->run.metrics, "metrics", fault);
+    return status == OK ? metrics_open(session, &joining->metrics, fault) : status;
+}
+
+static enum status start_loop(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    const struct run *run = &session->run;
+    const char *listen = joining->request.listen;
+    struct member_loop_options options = {
+        .keys = &joining->keys,
+        .tracker = joining->manifest.tracker.keys,
+        .tracker_address = joining->manifest.tracker.address,
+        .listen = listen != NULL ? listen : LISTEN_ANYWHERE,
+        .public_address = joining->request.public_address,
+        .name = joining->request.name,
+        .manifest = joining->manifest.hash,
+        .members_max = session->swarm.shape.members_max,
+        .bulk_connections = SWARM_BULK_CONNECTIONS,
+        .queued_frames = SWARM_QUEUED_FRAMES,
+        .limit_up = run->limit_up,
+        .limit_down = run->limit_down,
+        .replica = &joining->replica,
+        .start = {.root = joining->replica.root,
+                  .stored_round = joining->stored_round,
+                  .stored = joining->reports},
+        .ledger_context = &joining->ledger,
+        .ledger_entry = join_ledger_entry,
+    };
+    return member_loop_start(&options, swarm_line_at(session, SWARM_LINE_TABLES), &session->region,
+                             &joining->loop, fault);
+}
+
+enum status join_prepare(struct joining *joining, struct fault *fault) {
+    static enum status (*const STAGES[])(struct joining *, struct fault *) = {
+        open_data, bind, open_store, join_state_plan, join_state_begin, open_metrics, start_loop};
+    enum status status = OK;
+    for (size_t i = 0; i < ARRAY_COUNT(STAGES) && status == OK; i++) {
+        status = STAGES[i](joining, fault);
+        if (status == OK && stop_asked()) {
+            status = fault_set(fault, STATUS_STOPPED, "join", NULL, "asked to stop");
+        }
+    }
+    return status;
+}
+
+/* ---- run ---- */
+
+/* A member that wants to go waits for its round to end, but not for a swarm that does nothing. */
+static bool has_waited(const struct joining *joining) {
+    struct member_loop_view view;
+    member_loop_look(joining->loop, &view);
+    bool is_idle = !view.tracker_is_there || view.round == 0;
+    double patience =
+        joining->session.run.stop_within_s + (is_idle ? 0 : (double)view.timing.round_ms * 1e-3);
+    return (double)(clock_monotonic_ns() - stop_asked_ns()) * 1e-9 > patience;
+}
+
+static void note_stop(struct joining *joining) {
+    if (stop_asked() && !joining->is_leaving) {
+        log_line(LOG_INFO, "leaving the swarm; once more to end at once");
+        member_loop_leave(joining->loop);
+        joining->is_leaving = true;
+    }
+}
+
+static enum status work_on(struct joining *joining, struct fault *fault) {
+    struct member_work work;
+    enum status status = OK;
+    while (status == OK && !joining->has_left && !(joining->is_leaving && has_waited(joining))) {
+        note_stop(joining);
+        bool is_new = member_loop_next(joining->loop, LOOK_MS, &work);
+        join_note_swarm(joining);
+        if (is_new) {
+            status = join_work(joining, &work, fault);
+        }
+    }
+    return status;
+}
+
+static enum status export_model(struct joining *joining, struct fault *fault) {
+    struct staging staging = session_staging(&joining->session);
+    enum status status = weights_save_run(&joining->export, &staging, fault);
+    if (status == OK) {
+        progress_line(&joining->progress, "model written to %s", joining->export.folder);
+    }
+    return status;
+}
+
+static enum status conclude(struct joining *joining, bool finished, struct fault *fault) {
+    enum status status = join_state_save(joining, fault);
+    if (status == OK && finished) {
+        status = join_evaluate(joining, fault);
+    }
+    if (status == OK && finished) {
+        status = export_model(joining, fault);
+    }
+    return status;
+}
+
+enum status join_run(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    metrics_start(&joining->metrics, session, SKEP_VERSION);
+    progress_init(&joining->progress, session);
+    program_seal(&session->bound);
+    enum status status = work_on(joining, fault);
+    if (status != OK) {
+        return status;
+    }
+    bool finished = joining->at.commits >= session->swarm.commits_max;
+    status = conclude(joining, finished, fault);
+    if (status != OK) {
+        return status;
+    }
+    join_note_memory(joining);
+    metrics_end(&joining->metrics, finished);
+    return finished ? OK : fault_set(fault, STATUS_STOPPED, "join", NULL, "asked to stop");
+}
+
+void join_finish(struct joining *joining) {
+    if (joining->loop != NULL) {
+        member_loop_stop(joining->loop);
+    }
+    metrics_close(&joining->metrics);
+    join_ledger_close(&joining->ledger);
+    data_close(&joining->train);
+    data_close(&joining->validation);
+    if (joining->store_is_open) {
+        member_store_close(&joining->store);
+    }
+    keys_forget(&joining->keys);
+    session_finish(&joining->session);
+}

@@ -1,0 +1,117 @@
+/* join: a member of a swarm: from a join string to a trained model. This thread computes: it
+ * trains, sums, votes, stores and applies as member_loop's thread, which talks, is told by the
+ * swarm.
+ *
+ *     join_read     identity, manifest, settings
+ *     join_prepare  data, program, arena, first state, sockets                          then: seal
+ *     join_run      round after round, until the run's end or a wish to stop
+ *
+ * The state folder keeps what a restart needs (member_store.h), snapshots and the model at the end.
+ */
+#ifndef SKEP_TRAIN_JOIN_H
+#define SKEP_TRAIN_JOIN_H
+
+#include "runtime/checkpoint/snapshot.h"
+#include "runtime/checkpoint/weights.h"
+#include "runtime/swarm/member_loop.h"
+#include "runtime/swarm/member_store.h"
+#include "runtime/train/compute_copies.h"
+#include "runtime/train/join_ledger.h"
+#include "runtime/train/metrics.h"
+#include "runtime/train/progress.h"
+#include "runtime/train/round_record.h"
+#include "runtime/train/sample_share.h"
+#include "runtime/train/session.h"
+
+enum {
+    JOIN_GROUPS_MAX = 5, /* weights, momentum, feedback, two moments */
+    JOIN_STEP_TIMES = 15 /* steps that the median is of */
+};
+
+/* What the command line says. */
+struct join_request {
+    const char *swarm; /* NAME.skep or a join string */
+    const char *identity;
+    const char *listen, *public_address, *name; /* NULL: as member_loop_options has it */
+    const char *const *overrides;
+    int override_count;
+};
+
+/* Where a member stands: the outer state, and what it has trained from there. */
+struct join_position {
+    uint32_t round;       /* whose results were applied last; 0: the genesis */
+    uint32_t commits;     /* up to there */
+    int64_t updates;      /* that the inner moments have seen */
+    uint32_t saved_round; /* of the newest snapshot, and its commits; 0: none is needed */
+    uint32_t saved_commits;
+    uint32_t encoded_round; /* whose contribution stands as the inner weights do; 0: none */
+    int64_t inner_steps;    /* since the inner weights were the outer ones */
+    double loss_sum;        /* of these, over `loss_tokens` */
+    int64_t loss_tokens;
+};
+
+/* What was told last, so that only changes are. */
+struct join_told {
+    uint64_t sent_bytes, received_bytes; /* of all rounds up to the last line */
+    bool tracker_was_there, was_admitted, was_behind, disk_was_full;
+    uint32_t evaluated_round;
+    char reason[WIRE_REASON_BYTES];
+};
+
+struct joining {
+    struct join_request request;
+    struct key_pairs keys;
+    struct manifest manifest;
+    const char *place; /* of the manifest, for messages */
+    struct session session;
+    struct token_data train, validation; /* validation.file_count 0: none */
+    struct replica replica;
+    struct compute_copies copies;
+    struct sample_share share;
+    struct member_store store;
+    bool store_is_open;
+    struct member_loop *loop; /* NULL: not started */
+    struct join_ledger ledger;
+    struct metrics metrics;
+    struct progress progress;
+    struct round_record record;
+    struct snapshot_writer writer;
+    struct snapshot_group groups[JOIN_GROUPS_MAX];
+    int group_count;
+    struct weights_save export;
+    const char *config_text;
+    size_t config_length;
+    const char *keys_text; /* of the run, as snapshots carry them */
+    struct join_position at;
+    struct join_told told;
+    struct hash *hashes;          /* [slices]: of the own contribution */
+    struct slice_report *reports; /* [slices]: of results found on the disk */
+    uint32_t stored_round;        /* whose results those are; 0: none */
+    struct hash stored;           /* what names the results that were stored last */
+    struct entry *entry;          /* scratch, with its slices */
+    int64_t *windows;             /* [rows of a step] */
+    double step_seconds[JOIN_STEP_TIMES];
+    int64_t step_count;    /* of these, all told */
+    double encode_seconds; /* the last contribution's */
+    bool is_leaving, has_left;
+};
+
+/* join_read: identity, manifest (asked for until it comes, telling why it does not), settings.
+ * Zero-initialise *joining first; after any outcome join_finish frees what was taken.
+ * errors  STATUS_INPUT from whichever is at fault; STATUS_STOPPED */
+MUST_CHECK enum status join_read(struct joining *joining, const struct join_request *request,
+                                 struct fault *fault);
+
+/* join_prepare: everything up to seal. The session's program has been compiled (fit_report.h).
+ * errors  whatever stands in the way; in the state folder are then at most files of our own */
+MUST_CHECK enum status join_prepare(struct joining *joining, struct fault *fault);
+
+/* join_run: seal, then work until the run ends, or until the swarm lets go of a member that wants
+ * to stop; then save, and at the run's end evaluate and export.
+ * errors  STATUS_STOPPED when asked to stop, and saved; those of data and disk: what was durable
+ *         before stays good */
+MUST_CHECK enum status join_run(struct joining *joining, struct fault *fault);
+
+void join_finish(struct joining *joining);
+
+#endif

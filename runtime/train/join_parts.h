@@ -1,0 +1,48 @@
+/* join_parts: what the files of a member's computing thread do for each other. */
+#ifndef SKEP_TRAIN_JOIN_PARTS_H
+#define SKEP_TRAIN_JOIN_PARTS_H
+
+#include "runtime/train/join.h"
+
+/* The durable state (join_state.c). join_state_plan: what snapshots and the export hold.
+ * join_state_begin: the outer state: newest snapshot and what was applied after it, else the first
+ * weights; fills the replica, joining->at and what is known of stored results. */
+MUST_CHECK enum status join_state_plan(struct joining *joining, struct fault *fault);
+MUST_CHECK enum status join_state_begin(struct joining *joining, struct fault *fault);
+
+/* join_state_save: a snapshot of where the member stands, unless there is one; then what it makes
+ * superfluous goes. */
+MUST_CHECK enum status join_state_save(struct joining *joining, struct fault *fault);
+
+/* join_follow: inner weights and what computes with them are the outer ones; nothing is trained.
+ * join_followed: the same when the replica has made the inner weights follow already. */
+void join_follow(struct joining *joining);
+void join_followed(struct joining *joining);
+
+/* join_work: one piece of work, and its answer (join_work.c). What a full disk refuses is told, and
+ * answered as refused. join_train: the windows given, until they or the time are over; then the
+ * contribution (join_train.c).
+ * errors  of data: training cannot go on */
+MUST_CHECK enum status join_work(struct joining *joining, const struct member_work *work,
+                                 struct fault *fault);
+MUST_CHECK enum status join_train(struct joining *joining, const struct member_work *work,
+                                  struct fault *fault);
+
+/* A round that was just applied. */
+struct join_round {
+    uint32_t round, members, contributors;
+    struct hash root;
+    double loss; /* of the own steps; NaN without any */
+};
+
+/* What is told (join_tell.c). join_note_round: the metrics' line of a round and a person's.
+ * join_note_swarm: what of the swarm has changed. join_note_disk: what the disk refuses, once; NULL
+ * when it took something again. join_evaluate: the loss on held-out text, if there is any, of the
+ * outer weights. */
+void join_note_round(struct joining *joining, const struct join_round *round);
+void join_note_swarm(struct joining *joining);
+void join_note_disk(struct joining *joining, const struct fault *fault);
+void join_note_memory(struct joining *joining);
+MUST_CHECK enum status join_evaluate(struct joining *joining, struct fault *fault);
+
+#endif

@@ -1,0 +1,90 @@
+/* join_read: who a member is, which swarm it joins, and with which settings. */
+#include "base/log.h"
+#include "runtime/swarm/document_fetch.h"
+#include "runtime/train/join_parts.h"
+#include "runtime/train/stop.h"
+#include "transport/identity_file.h"
+
+static const int FIRST_WAIT_MS = 5000;
+static const int LONGEST_WAIT_MS = 60000; /* cli.md: tries again at most every 60 s */
+
+static enum status read_identity(struct joining *joining, struct fault *fault) {
+    char path[PATH_BYTES];
+    bool made = false;
+    enum status status = identity_path(joining->request.identity, path, fault);
+    if (status == OK) {
+        status = identity_load_or_make(path, &joining->keys, &made, fault);
+    }
+    if (status == OK && made) {
+        log_line(LOG_INFO, "made an identity, and kept it secret, in %s", path);
+    }
+    return status;
+}
+
+static bool keep_on(void *context) {
+    (void)context;
+    return !stop_asked();
+}
+
+/* The tracker may not run yet. The connection is tried every few seconds; a line says so less and
+ * less often. */
+static enum status fetch(struct joining *joining, const struct join_string *tracker,
+                         const char **text, size_t *length, struct fault *fault) {
+    struct document_wish wish = {.tracker = tracker,
+                                 .keys = &joining->keys,
+                                 .ask = WIRE_MANIFEST_ASK,
+                                 .answer = WIRE_MANIFEST,
+                                 .bytes_max = MANIFEST_BYTES_MAX,
+                                 .timeout_ms = FIRST_WAIT_MS,
+                                 .keep_on = keep_on};
+    enum status status = document_fetch(&wish, &joining->session.region, text, length, fault);
+    while (status == STATUS_FAILED) {
+        log_line(LOG_WARNING, "%s: %s; %s trying again", fault->place, fault->reason,
+                 fault->remedy);
+        wish.timeout_ms =
+            wish.timeout_ms * 2 < LONGEST_WAIT_MS ? wish.timeout_ms * 2 : LONGEST_WAIT_MS;
+        status = document_fetch(&wish, &joining->session.region, text, length, fault);
+    }
+    return status;
+}
+
+static enum status read_manifest(struct joining *joining, struct fault *fault) {
+    struct region *region = &joining->session.region;
+    struct join_string tracker;
+    const char *text;
+    size_t length;
+    if (!join_string_is(joining->request.swarm)) {
+        joining->place = joining->request.swarm;
+        return manifest_read_file(joining->place, region, &joining->manifest, fault);
+    }
+    enum status status = join_string_read(joining->request.swarm, &tracker, fault);
+    if (status == OK) {
+        status = fetch(joining, &tracker, &text, &length, fault);
+    }
+    if (status == OK) {
+        joining->place = region_text(region, tracker.address);
+        status = manifest_read(text, length, joining->place, &tracker.keys, region,
+                               &joining->manifest, fault);
+    }
+    return status;
+}
+
+enum status join_read(struct joining *joining, const struct join_request *request,
+                      struct fault *fault) {
+    joining->request = *request;
+    joining->metrics.fd = -1;
+    joining->ledger.fd = -1;
+    stop_watch();
+    enum status status = read_identity(joining, fault);
+    if (status == OK) {
+        status = read_manifest(joining, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    struct swarm_member_source source = {.manifest = &joining->manifest,
+                                         .place = joining->place,
+                                         .overrides = request->overrides,
+                                         .override_count = request->override_count};
+    return session_read_swarm(&joining->session, &source, fault);
+}

@@ -1,0 +1,311 @@
+/* join_state: what a member finds when it starts, and what it leaves behind: snapshots of the outer
+ * state with what is the member's own beside it. */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/train/genesis.h"
+#include "runtime/train/join_parts.h"
+#include "runtime/train/parts.h"
+#include "runtime/train/resume.h"
+
+#include <string.h>
+
+/* ---- what snapshots hold ---- */
+
+/* The flat space as tensors under the parameters' names. */
+static struct tensor_set flat_set(struct session *session, float *flat) {
+    size_t count = (size_t)session->blueprint.param_count;
+    struct tensor_spec *tensors = region_alloc(&session->region, count, sizeof *tensors);
+    struct tensor_piece *pieces = region_alloc(&session->region, count, sizeof *pieces);
+    for (size_t i = 0; i < count; i++) {
+        const struct param *param = &session->blueprint.params[i];
+        tensors[i] = (struct tensor_spec){.name = param->name,
+                                          .dtype = DTYPE_F32,
+                                          .rank = param->rank,
+                                          .shape = {param->shape[0], param->shape[1]}};
+        pieces[i] = piece_of_spec(&tensors[i], flat);
+        flat += param_elements(param);
+    }
+    return (struct tensor_set){.tensors = tensors,
+                               .tensor_count = (int)count,
+                               .pieces = pieces,
+                               .piece_count = (int)count};
+}
+
+static void add_group(struct joining *joining, const char *file, const char *prefix,
+                      struct tensor_set set) {
+    ASSERT(joining->group_count < JOIN_GROUPS_MAX);
+    joining->groups[joining->group_count++] =
+        (struct snapshot_group){.file = file, .prefix = prefix, .set = set};
+}
+
+static void make_groups(struct joining *joining) {
+    struct session *session = &joining->session;
+    const struct replica *replica = &joining->replica;
+    add_group(joining, "weights.safetensors", "", flat_set(session, replica->params));
+    add_group(joining, "outer.safetensors", "momentum.", flat_set(session, replica->momentum));
+    if (replica->feedback != NULL) {
+        add_group(joining, "outer.safetensors", "feedback.", flat_set(session, replica->feedback));
+    }
+    add_group(joining, "optimizer.safetensors", "exp_avg.",
+              parts_of_copy(session, VIEW_MOMENT1, PART_OWN));
+    add_group(joining, "optimizer.safetensors", "exp_avg_sq.",
+              parts_of_copy(session, VIEW_MOMENT2, PART_OWN));
+}
+
+static enum status describe_keys(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    size_t room = run_describe_room(&session->run);
+    struct text text = text_over(region_alloc(&session->region, room, 1), room);
+    run_describe(&session->run, false, &text);
+    ASSERT(!text.cut);
+    if (text.length >= SNAPSHOT_KEYS_BYTES_MAX) {
+        return fault_set(fault, STATUS_INPUT, session->run.place,
+                         "name the files of data.train by a pattern",
+                         "the settings take %zu bytes, a snapshot has room for %d", text.length,
+                         SNAPSHOT_KEYS_BYTES_MAX);
+    }
+    joining->keys_text = text.bytes;
+    return OK;
+}
+
+static enum status plan_export(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    struct weights_save_args save = {.folder = session->run.export,
+                                     .model_folder = session->model_folder,
+                                     .config_text = joining->config_text,
+                                     .config_length = joining->config_length,
+                                     .set = joining->groups[0].set,
+                                     .dtype = (enum dtype)session->run.params,
+                                     .site = session_checkpoint_site(session)};
+    return weights_save_plan(&save, &session->region, &joining->export, fault);
+}
+
+enum status join_state_plan(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    make_groups(joining);
+    enum status status =
+        session_config(session, &joining->config_text, &joining->config_length, fault);
+    if (status == OK) {
+        status = describe_keys(joining, fault);
+    }
+    if (status == OK) {
+        status = plan_export(joining, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    struct snapshot_args args = {.folder = session->run.snapshot_folder,
+                                 .keep = (int)session->run.snapshot_keep,
+                                 .groups = joining->groups,
+                                 .group_count = joining->group_count,
+                                 .site = session_checkpoint_site(session),
+                                 .config_text = joining->config_text,
+                                 .config_length = joining->config_length,
+                                 .model_folder = session->model_folder,
+                                 .keys = joining->keys_text,
+                                 .plan_hash = session->program.hash};
+    return snapshot_writer_init(&args, &session->region, &joining->writer, fault);
+}
+
+/* ---- save ---- */
+
+/* A snapshot's numbers are 64 bits wide: the first eight bytes of a hash name a swarm well enough.
+ */
+static uint64_t swarm_value(const struct joining *joining) {
+    uint64_t value;
+    memcpy(&value, joining->manifest.hash.bytes, sizeof value);
+    return value;
+}
+
+enum status join_state_save(struct joining *joining, struct fault *fault) {
+    struct join_position *at = &joining->at;
+    const struct run *run = &joining->session.run;
+    if (at->saved_round == at->round) {
+        return OK;
+    }
+    const struct snapshot_value values[] = {
+        {.name = "swarm", .value = swarm_value(joining)},
+        {.name = "round", .value = at->round},
+        {.name = "commits", .value = at->commits},
+        {.name = "updates", .value = (uint64_t)at->updates},
+    };
+    struct snapshot_state state = {.step = (int64_t)at->commits * run->swarm_inner_steps,
+                                   .seed = (uint64_t)run->seed,
+                                   .values = values,
+                                   .value_count = ARRAY_COUNT(values)};
+    struct staging staging = session_staging(&joining->session);
+    int64_t begin_ns = clock_monotonic_ns();
+    program_run(&joining->session.bound, SEGMENT_SNAPSHOT);
+    enum status status = snapshot_save(&joining->writer, &state, &staging, fault);
+    if (status == OK) {
+        at->saved_round = at->round;
+        at->saved_commits = at->commits;
+        progress_line(&joining->progress, "round %u  snapshot in %s, %.2f s", at->round,
+                      run->snapshot_folder, (double)(clock_monotonic_ns() - begin_ns) * 1e-9);
+        status = member_store_settle(&joining->store, at->round, fault);
+    }
+    return status;
+}
+
+/* ---- begin ---- */
+
+void join_follow(struct joining *joining) {
+    replica_follow(&joining->replica);
+    join_followed(joining);
+}
+
+void join_followed(struct joining *joining) {
+    compute_copies_refresh(&joining->session, &joining->copies);
+    share_forget(&joining->share);
+    joining->at.encoded_round = 0;
+    joining->at.inner_steps = 0;
+    joining->at.loss_sum = 0;
+    joining->at.loss_tokens = 0;
+}
+
+static enum status refuse_genesis(const struct joining *joining, struct fault *fault) {
+    char here[HASH_HEX_BYTES];
+    char there[HASH_HEX_BYTES];
+    hash_hex(&joining->replica.root, here);
+    hash_hex(&joining->manifest.genesis, there);
+    return fault_set(fault, STATUS_INPUT, joining->session.run.model,
+                     "name the folder of the weights that the swarm began with, or none",
+                     "its weights have the root %.16s, the swarm began from %.16s", here, there);
+}
+
+/* Weights that this member does not have come from the others, as soon as there is a round. */
+static enum status first_weights(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    bool absent = session->run.init == INIT_FROM_WEIGHTS && session->model_folder[0] == '\0';
+    enum status status = absent ? OK : session_weights(session, fault);
+    if (status != OK) {
+        return status;
+    }
+    replica_begin(&joining->replica);
+    if (absent) {
+        log_line(LOG_INFO, "the first weights are a folder's that was not named (model=FOLDER): "
+                           "they come from other members");
+        return OK;
+    }
+    return hash_equal(&joining->replica.root, &joining->manifest.genesis)
+               ? OK
+               : refuse_genesis(joining, fault);
+}
+
+static bool find_values(const struct joining *joining, const struct snapshot *snapshot,
+                        struct join_position *at) {
+    uint64_t swarm;
+    uint64_t round;
+    uint64_t commits;
+    uint64_t updates;
+    if (!snapshot_find_value(snapshot, "swarm", &swarm) || swarm != swarm_value(joining) ||
+        !snapshot_find_value(snapshot, "round", &round) || round > UINT32_MAX ||
+        !snapshot_find_value(snapshot, "commits", &commits) || commits > UINT32_MAX ||
+        !snapshot_find_value(snapshot, "updates", &updates) || updates > INT64_MAX) {
+        return false;
+    }
+    *at = (struct join_position){.round = (uint32_t)round,
+                                 .commits = (uint32_t)commits,
+                                 .updates = (int64_t)updates,
+                                 .saved_round = (uint32_t)round,
+                                 .saved_commits = (uint32_t)commits};
+    return true;
+}
+
+static enum status take_up(struct joining *joining, const struct snapshot *snapshot,
+                           struct fault *fault) {
+    if (!find_values(joining, snapshot, &joining->at)) {
+        return fault_set(fault, STATUS_INPUT, snapshot->path,
+                         "set XDG_STATE_HOME to another folder, or remove this one",
+                         "the snapshot is of another swarm than %s", joining->manifest.name);
+    }
+    enum status status = snapshot_load(snapshot, joining->groups, joining->group_count, fault);
+    if (status == OK) {
+        replica_refresh(&joining->replica);
+        log_line(LOG_INFO, "going on from %s, round %u", snapshot->path, joining->at.round);
+    }
+    return status;
+}
+
+static bool names(const struct entry *entry, const struct key_pairs *keys) {
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        if (memcmp(entry->seats[seat].id.bytes, keys->public_keys.sign, KEY_BYTES) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Nothing is applied that does not lead to the entry's root: a file of another history ends the
+ * replay, and the rest comes from other members. Feedback of a round in which this member had a
+ * part is lost with the contribution that it belongs to. */
+static bool replay_one(struct joining *joining, const struct entry *entry) {
+    struct replica *replica = &joining->replica;
+    struct fault fault;
+    if (member_store_fetch(&joining->store, entry->round, replica, joining->reports, &fault) !=
+        OK) {
+        log_line(LOG_WARNING, "%s: %s; later rounds come from other members", fault.place,
+                 fault.reason);
+        return false;
+    }
+    struct hash root = replica_root_after(replica, entry->round);
+    if (!hash_equal(&root, &entry->root)) {
+        log_line(LOG_WARNING,
+                 "round %u: the results at hand do not lead to its root; it comes "
+                 "from other members",
+                 entry->round);
+        return false;
+    }
+    (void)replica_apply(replica, entry, -1);
+    if (names(entry, &joining->keys)) {
+        replica_forget(replica);
+    }
+    joining->at.round = entry->round;
+    joining->at.commits = entry->commits;
+    return true;
+}
+
+static enum status replay(struct joining *joining, struct fault *fault) {
+    int64_t offset = 0;
+    bool found = true;
+    bool follows = true;
+    enum status status = OK;
+    while (status == OK && found && follows) {
+        status =
+            entry_journal_next(&joining->store.journal, &offset, joining->entry, &found, fault);
+        if (status == OK && found && joining->entry->round > joining->at.round) {
+            follows = joining->entry->kind == ENTRY_COMMIT && replay_one(joining, joining->entry);
+        }
+    }
+    return status;
+}
+
+/* The last results that were stored and not committed, as far as this member knows. */
+static void find_stored(struct joining *joining) {
+    struct fault fault;
+    uint32_t round = joining->store.newest;
+    if (round > joining->at.round && member_store_fetch(&joining->store, round, &joining->replica,
+                                                        joining->reports, &fault) == OK) {
+        joining->stored_round = round;
+    }
+}
+
+enum status join_state_begin(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    struct snapshot snapshot;
+    bool found = false;
+    enum status status = snapshot_find_newest(session->run.snapshot_folder, &session->region,
+                                              &snapshot, &found, fault);
+    if (status == OK) {
+        status = found ? take_up(joining, &snapshot, fault) : first_weights(joining, fault);
+    }
+    if (status == OK) {
+        status = replay(joining, fault);
+    }
+    if (status == OK) {
+        find_stored(joining);
+        join_follow(joining);
+    }
+    return status;
+}

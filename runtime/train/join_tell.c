@@ -1,0 +1,145 @@
+/* join_tell: what a member tells the metrics and a person. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "runtime/train/join_parts.h"
+#include "runtime/train/stop.h"
+
+#include <math.h>
+#include <string.h>
+
+static const int64_t PLAIN_NS = 10000000000; /* cli.md: a plain line at most every 10 s */
+
+static bool is_due(struct joining *joining) {
+    struct progress *progress = &joining->progress;
+    int64_t now = clock_monotonic_ns();
+    if (!progress->terminal && progress->shown_ns != 0 && now - progress->shown_ns < PLAIN_NS) {
+        return false;
+    }
+    progress->shown_ns = now;
+    return true;
+}
+
+static void tell_round(struct joining *joining, const struct metrics_round *line) {
+    char up[24];
+    char down[24];
+    char root[HASH_HEX_BYTES];
+    progress_line(&joining->progress,
+                  "round %u  step %lld/%lld  loss %.4f  %u of %u members  %s up, %s down, "
+                  "exchange %.2f s  root %.12s",
+                  line->round, (long long)line->step, (long long)joining->session.run.steps,
+                  plain_nan(line->loss), line->contributors, line->members,
+                  text_bytes(line->sent_bytes, up), text_bytes(line->received_bytes, down),
+                  line->exchange_ms * 1e-3, hash_hex(&line->root, root));
+}
+
+void join_note_round(struct joining *joining, const struct join_round *round) {
+    struct member_loop_view view;
+    struct join_told *told = &joining->told;
+    member_loop_look(joining->loop, &view);
+    struct metrics_round line = {.round = round->round,
+                                 .members = round->members,
+                                 .contributors = round->contributors,
+                                 .step = (int64_t)joining->at.commits *
+                                         joining->session.run.swarm_inner_steps,
+                                 .sent_bytes = view.sent_bytes - told->sent_bytes,
+                                 .received_bytes = view.received_bytes - told->received_bytes,
+                                 .exchange_ms = view.exchange_ms,
+                                 .root = round->root,
+                                 .loss = round->loss};
+    told->sent_bytes = view.sent_bytes;
+    told->received_bytes = view.received_bytes;
+    metrics_round(&joining->metrics, &line);
+    if (is_due(joining)) {
+        tell_round(joining, &line);
+    }
+}
+
+void join_note_memory(struct joining *joining) {
+    struct rank_memory memory = metrics_own_memory(&joining->session);
+    metrics_memory(&joining->metrics, &joining->session, &memory);
+}
+
+void join_note_disk(struct joining *joining, const struct fault *fault) {
+    struct join_told *told = &joining->told;
+    if (fault != NULL && !told->disk_was_full) {
+        log_line(LOG_ERROR, "%s: %s%s%s; trying again", fault->place, fault->reason,
+                 fault->remedy[0] == '\0' ? "" : "; ", fault->remedy);
+    } else if (fault == NULL && told->disk_was_full) {
+        log_line(LOG_INFO, "%s: can be written again", joining->store.folder);
+    }
+    told->disk_was_full = fault != NULL;
+}
+
+/* ---- the swarm ---- */
+
+static void tell_admission(struct joining *joining, const struct member_loop_view *view) {
+    struct join_told *told = &joining->told;
+    if (view->is_admitted && !told->was_admitted) {
+        log_line(LOG_INFO, "a member of %s", joining->manifest.name);
+    }
+    if (view->reason[0] != '\0' && strcmp(view->reason, told->reason) != 0) {
+        log_line(LOG_WARNING, "%s", view->reason);
+    }
+    memcpy(told->reason, view->reason, sizeof told->reason);
+    told->was_admitted = view->is_admitted;
+}
+
+static void tell_tracker(struct joining *joining, const struct member_loop_view *view) {
+    struct join_told *told = &joining->told;
+    if (told->tracker_was_there && !view->tracker_is_there) {
+        log_line(LOG_WARNING,
+                 "the tracker at %s is gone; what is under way goes on, and it is "
+                 "tried again",
+                 joining->manifest.tracker.address);
+    } else if (!told->tracker_was_there && view->tracker_is_there && told->was_admitted) {
+        log_line(LOG_INFO, "the tracker is there again");
+    }
+    told->tracker_was_there = view->tracker_is_there;
+}
+
+static void tell_adoption(struct joining *joining, const struct member_loop_view *view) {
+    struct join_told *told = &joining->told;
+    bool is_behind = view->behind > 0;
+    if (is_behind && (!told->was_behind || (joining->progress.terminal && is_due(joining)))) {
+        log_line(LOG_INFO, "taking the state from other members: %u leaves to come", view->behind);
+    } else if (!is_behind && told->was_behind) {
+        log_line(LOG_INFO, "the state is here");
+    }
+    told->was_behind = is_behind;
+}
+
+void join_note_swarm(struct joining *joining) {
+    struct member_loop_view view;
+    member_loop_look(joining->loop, &view);
+    tell_tracker(joining, &view);
+    tell_admission(joining, &view);
+    tell_adoption(joining, &view);
+}
+
+/* ---- evaluation ---- */
+
+static bool never_mind(void *context) {
+    (void)context;
+    return !stop_asked();
+}
+
+enum status join_evaluate(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    const struct run *run = &session->run;
+    if (joining->validation.file_count == 0 || joining->told.evaluated_round == joining->at.round) {
+        return OK;
+    }
+    struct step_source source = {.data = &joining->validation, .keep_on = never_mind};
+    struct evaluation_result result;
+    enum status status = evaluate_data(session, &source, run_eval_rows(run), &result, fault);
+    if (status != OK) {
+        return status == STATUS_STOPPED ? OK : status;
+    }
+    int64_t step = (int64_t)joining->at.commits * run->swarm_inner_steps;
+    joining->told.evaluated_round = joining->at.round;
+    metrics_eval(&joining->metrics, step, result.loss);
+    join_note_memory(joining);
+    progress_line(&joining->progress, "step %lld  validation loss %.4f  perplexity %.2f",
+                  (long long)step, plain_nan(result.loss), plain_nan(exp(result.loss)));
+    return OK;
+}

@@ -1,0 +1,180 @@
+/* join_train: a member's own steps of a round, from the ranges it was given to an encoded
+ * contribution. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "runtime/train/join_parts.h"
+#include "runtime/train/step_windows.h"
+#include "runtime/train/stop.h"
+
+#include <string.h>
+
+/* A round's training: how long it may go on. */
+struct season {
+    const struct joining *joining;
+    const struct member_work *work;
+    int64_t deadline_ns;
+};
+
+static bool is_over(const struct season *season) {
+    return stop_asked() || clock_monotonic_ns() >= season->deadline_ns ||
+           member_loop_is_stale(season->joining->loop, season->work);
+}
+
+static bool keep_on(void *context) {
+    return !is_over(context);
+}
+
+/* ---- time ---- */
+
+static double median_step(const struct joining *joining) {
+    double sorted[JOIN_STEP_TIMES];
+    int count = joining->step_count < JOIN_STEP_TIMES ? (int)joining->step_count : JOIN_STEP_TIMES;
+    for (int i = 0; i < count; i++) {
+        double value = joining->step_seconds[i];
+        int at = i;
+        for (; at > 0 && sorted[at - 1] > value; at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = value;
+    }
+    return count == 0 ? 0 : sorted[count / 2];
+}
+
+static void note_time(struct joining *joining, double seconds) {
+    joining->step_seconds[joining->step_count++ % JOIN_STEP_TIMES] = seconds;
+    double ms = 1e3 * median_step(joining);
+    struct timing_measured measured = {.step_ms = ms < 1 ? 1 : (uint32_t)ms};
+    member_loop_measured(joining->loop, &measured);
+}
+
+/* Whether one more step can be done and encoded in time; the first one is always tried. */
+static bool has_time(const struct season *season) {
+    const struct joining *joining = season->joining;
+    double left = (double)(season->deadline_ns - clock_monotonic_ns()) * 1e-9;
+    return left > median_step(joining) + joining->encode_seconds;
+}
+
+/* ---- steps ---- */
+
+/* The ledger says how far the run is; the moments have seen the own steps only. */
+static struct step_pace pace_of(const struct joining *joining, const struct member_work *work) {
+    const struct run *run = &joining->session.run;
+    int64_t inner = joining->at.inner_steps;
+    int64_t last = run->swarm_inner_steps - 1; /* after an aborted round there may be more */
+    int64_t step = (int64_t)work->commits * run->swarm_inner_steps + (inner < last ? inner : last);
+    return (struct step_pace){.learning_rate =
+                                  run_rate(run, step < run->steps ? step : run->steps - 1),
+                              .updates = joining->at.updates};
+}
+
+static int64_t next_windows(struct joining *joining, struct share_place *place) {
+    const struct run *run = &joining->session.run;
+    int64_t rows = run->batch_tokens / run->sequence;
+    int64_t count = 0;
+    while (count < rows && share_next(&joining->share, &joining->train, (uint64_t)run->seed, place,
+                                      &joining->windows[count])) {
+        count++;
+    }
+    return count;
+}
+
+/* One step behind *place. *went_on is false when there was nothing left, or no time. */
+static enum status take_step(struct season *season, struct joining *joining,
+                             struct share_place *place, bool *went_on, struct fault *fault) {
+    struct share_place from = *place;
+    struct share_place to = *place;
+    struct step_windows step = {.data = &joining->train,
+                                .windows = joining->windows,
+                                .count = next_windows(joining, &to),
+                                .pace = pace_of(joining, season->work),
+                                .keep_on = keep_on,
+                                .context = season};
+    struct step_result result;
+    *went_on = false;
+    if (step.count == 0) {
+        return OK;
+    }
+    int64_t begin_ns = clock_monotonic_ns();
+    enum status status = step_on_windows(&joining->session, &step, &result, fault);
+    if (status != OK) {
+        return status == STATUS_STOPPED ? OK : status;
+    }
+    note_time(joining, (double)(clock_monotonic_ns() - begin_ns) * 1e-9);
+    share_mark(&joining->share, &from, &to, result.skipped ? 0 : result.tokens);
+    joining->at.inner_steps++;
+    joining->at.updates += !result.skipped;
+    joining->at.loss_sum += result.loss * (double)result.tokens;
+    joining->at.loss_tokens += result.tokens;
+    *place = to;
+    *went_on = true;
+    return OK;
+}
+
+/* ---- the contribution ---- */
+
+static void forget_moments(struct joining *joining) {
+    for (int g = 0; g < joining->group_count; g++) {
+        const struct snapshot_group *group = &joining->groups[g];
+        if (strcmp(group->file, "optimizer.safetensors") != 0) {
+            continue;
+        }
+        for (int i = 0; i < group->set.piece_count; i++) {
+            const struct tensor_piece *piece = &group->set.pieces[i];
+            memset(piece->memory, 0,
+                   (size_t)(piece_count(piece) * (int64_t)dtype_bytes(piece->dtype)));
+        }
+    }
+    joining->at.updates = 0;
+}
+
+/* Weights that are not finite contribute nothing, and are given up with what made them so. */
+static uint64_t encode(struct joining *joining, uint32_t round) {
+    int64_t begin_ns = clock_monotonic_ns();
+    bool finite = replica_encode(&joining->replica, joining->hashes);
+    joining->encode_seconds = (double)(clock_monotonic_ns() - begin_ns) * 1e-9;
+    joining->at.encoded_round = round;
+    if (finite) {
+        return (uint64_t)joining->share.tokens;
+    }
+    log_line(LOG_WARNING,
+             "round %u: weights are not finite; they are dropped, and nothing is contributed",
+             round);
+    join_follow(joining);
+    forget_moments(joining);
+    return 0;
+}
+
+static void declare(struct joining *joining, const struct member_work *work) {
+    struct staging staging = session_staging(&joining->session);
+    struct fault fault;
+    struct event event = {.kind = EVENT_TRAINED,
+                          .round = work->round,
+                          .tokens = encode(joining, work->round),
+                          .hashes = joining->hashes};
+    if (round_record_declared(&joining->record, work->round, &staging, &fault) != OK) {
+        join_note_disk(joining, &fault);
+    }
+    member_loop_answer(joining->loop, &event);
+}
+
+enum status join_train(struct joining *joining, const struct member_work *work,
+                       struct fault *fault) {
+    struct season season = {.joining = joining,
+                            .work = work,
+                            .deadline_ns =
+                                clock_monotonic_ns() + (int64_t)work->deadline_ms * 1000000};
+    struct share_place place = {0};
+    bool went_on = true;
+    enum status status = OK;
+    joining->at.encoded_round = 0;
+    if (!share_take(&joining->share, work->ranges, work->range_count)) {
+        join_follow(joining); /* what was trained is somebody else's now */
+    }
+    while (status == OK && went_on && !is_over(&season) && has_time(&season)) {
+        status = take_step(&season, joining, &place, &went_on, fault);
+    }
+    if (status == OK && !member_loop_is_stale(joining->loop, work)) {
+        declare(joining, work);
+    }
+    return status;
+}
