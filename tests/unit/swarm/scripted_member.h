@@ -1,0 +1,57 @@
+/* scripted_member: a member that trains and sums nothing: it says what a tracker wants to hear, over
+ * a real messenger, so that a tracker can be led through rounds. */
+#ifndef SKEP_TESTS_UNIT_SWARM_SCRIPTED_MEMBER_H
+#define SKEP_TESTS_UNIT_SWARM_SCRIPTED_MEMBER_H
+
+#include "runtime/swarm/wire.h"
+#include "transport/messages.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SCRIPTED_SLICES = 3 };
+
+struct scripted_member {
+    struct key_pairs keys;
+    struct public_keys tracker;
+    const char *address;
+    struct hash manifest;
+    struct wire_shape shape;
+    struct messenger *messenger;
+    struct region region;
+    struct wire_arrays arrays;
+    struct wire_pieces pieces;
+    uint8_t *payload;
+
+    bool is_connected, is_admitted, has_left;
+    char reason[WIRE_REASON_BYTES]; /* of a refusal; "" for none */
+    uint32_t roster_version, roster_count;
+    struct swarm_timing timing;
+    uint64_t start_number, report_number;
+    uint32_t incarnation, session;
+    int64_t due_ms; /* the next heartbeat */
+
+    struct hash root; /* of the state it stands on */
+    uint32_t commits, aborts;
+    struct entry open; /* the newest OPEN */
+    bool has_table;
+    uint32_t version, ask;
+    struct slice_report reports[SCRIPTED_SLICES];
+    struct hash hashes[SCRIPTED_SLICES];
+    const char *wrong; /* what no tracker may send, or NULL */
+};
+
+/* scripted_open: a member with keys that follow from `number`, which dials the tracker. */
+void scripted_open(struct scripted_member *member, uint8_t number,
+                   const struct public_keys *tracker, const char *address,
+                   const struct hash *manifest, const struct hash *root);
+
+/* scripted_run: hear and say what is due, for at most `timeout_ms`. */
+void scripted_run(struct scripted_member *member, int timeout_ms);
+
+void scripted_close(struct scripted_member *member);
+
+/* scripted_keys: the keys of member `number`; 0 is the tracker. */
+void scripted_keys(uint8_t number, struct key_pairs *keys);
+
+#endif
