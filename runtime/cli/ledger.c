@@ -1,11 +1,14 @@
-/* ledger: `skep ledger FILE [--verify] [--tracker KEY] [--json]`: what a ledger of JSON lines
- * records; with --verify, whether its chain, signatures and quorums hold. */
+/* ledger: `skep ledger FILE-or-SWARM [--verify] [--tracker KEY] [--export OUT] [--json]`: what a
+ * ledger of JSON lines, a tracker's store or a running tracker records; with --verify, whether its
+ * chain, signatures and quorums hold; with --export, the same as JSON lines. */
 #include "runtime/swarm/ledger.h"
 #include "base/region.h"
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/swarm/ledger_file.h"
+#include "runtime/cli/ledger_export.h"
+#include "runtime/cli/swarm_place.h"
+#include "runtime/swarm/ledger_source.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,11 +21,13 @@ static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollb
 struct ledger_request {
     const char *path;
     const char *tracker; /* NULL: its signatures are not looked at */
+    const char *identity, *export;
     bool verify, json;
 };
 
 struct ledger_report {
     struct ledger_chain chain;
+    struct ledger_export export;
     uint64_t kinds[ARRAY_COUNT(KINDS)];
     uint64_t lines, tokens; /* tokens of committed rounds */
     struct hash head, root;
@@ -53,29 +58,29 @@ static void count(struct ledger_report *report, const struct entry *entry) {
     report->round = entry->round;
 }
 
-static enum status take(const struct ledger_request *request, const struct ledger_file *file,
+static enum status take(const struct ledger_request *request, const struct ledger_source *source,
                         struct ledger_report *report, struct fault *fault) {
-    const char *wrong = request->verify ? ledger_append(&report->chain, &file->entry) : NULL;
+    const char *wrong = request->verify ? ledger_append(&report->chain, source->entry) : NULL;
     if (wrong != NULL) {
-        return fault_set(fault, STATUS_INPUT, file->place,
+        return fault_set(fault, STATUS_INPUT, source->place,
                          "take a ledger of another member, and trust nothing from this line on",
                          "the entry %s", wrong);
     }
     if (!request->json && !request->verify) {
-        print_row(&file->entry);
+        print_row(source->entry);
     }
-    count(report, &file->entry);
-    return OK;
+    count(report, source->entry);
+    return ledger_export_add(&report->export, source->entry, fault);
 }
 
-static enum status read_all(const struct ledger_request *request, struct ledger_file *file,
+static enum status read_all(const struct ledger_request *request, struct ledger_source *source,
                             struct ledger_report *report, struct fault *fault) {
     bool more = true;
     enum status status = OK;
     while (status == OK && more) {
-        status = ledger_file_next(file, &more, fault);
+        status = ledger_source_next(source, &more, fault);
         if (status == OK && more) {
-            status = take(request, file, report, fault);
+            status = take(request, source, report, fault);
         }
     }
     if (status == OK && report->lines == 0) {
@@ -89,7 +94,7 @@ static void print_document(const struct ledger_request *request,
     char head[HASH_HEX_BYTES], root[HASH_HEX_BYTES];
     printf("{\"format\": 1, \"verified\": %s, \"tracker_verified\": %s, \"entries\": %llu",
            request->verify ? "true" : "false",
-           request->verify && request->tracker != NULL ? "true" : "false",
+           request->verify && report->chain.has_tracker ? "true" : "false",
            (unsigned long long)report->lines);
     for (size_t i = 0; i < ARRAY_COUNT(KINDS); i++) {
         printf(", \"%s\": %llu", KINDS[i], (unsigned long long)report->kinds[i]);
@@ -99,16 +104,20 @@ static void print_document(const struct ledger_request *request,
            hash_hex(&report->root, root));
 }
 
-static void print_verified(const struct ledger_request *request,
-                           const struct ledger_report *report) {
+static void print_verified(const struct ledger_report *report) {
     char head[HASH_HEX_BYTES], root[HASH_HEX_BYTES];
     printf("%llu entries, %llu commits, %llu aborts: chain, signatures and quorums hold\n",
            (unsigned long long)report->lines, (unsigned long long)report->kinds[ENTRY_COMMIT],
            (unsigned long long)report->kinds[ENTRY_ABORT]);
     printf("head  %s\nroot  %s\n", hash_hex(&report->head, head), hash_hex(&report->root, root));
-    if (request->tracker == NULL) {
+    if (!report->chain.has_tracker) {
         printf("the tracker's own signatures were not looked at: give its key by --tracker\n");
     }
+}
+
+static void know_tracker(struct ledger_chain *chain, const struct public_keys *keys) {
+    chain->has_tracker = true;
+    memcpy(chain->tracker_key, keys->sign, KEY_BYTES);
 }
 
 static enum status read_key(const char *text, struct ledger_chain *chain, struct fault *fault) {
@@ -121,19 +130,33 @@ static enum status read_key(const char *text, struct ledger_chain *chain, struct
         return fault_set(fault, STATUS_USAGE, "--tracker",
                          "it stands behind the # of the join string", "the key %s", wrong);
     }
-    chain->has_tracker = true;
-    memcpy(chain->tracker_key, keys.sign, KEY_BYTES);
+    know_tracker(chain, &keys);
     return OK;
 }
 
-static enum status run(const struct ledger_request *request, struct region *region,
-                       struct fault *fault) {
-    struct ledger_report report = {0};
-    struct ledger_file *file = NULL;
-    enum status status = read_key(request->tracker, &report.chain, fault);
-    if (status == OK) {
-        status = ledger_file_open(request->path, region, &file, fault);
+static enum status open_source(const struct ledger_request *request, struct region *region,
+                               struct ledger_chain *chain, struct ledger_source **source,
+                               struct fault *fault) {
+    if (!swarm_is_place(request->path)) {
+        return ledger_source_open(request->path, region, source, fault);
     }
+    struct join_string *tracker = region_alloc(region, 1, sizeof *tracker);
+    struct key_pairs *keys = region_alloc(region, 1, sizeof *keys);
+    enum status status = swarm_place_read(request->path, region, tracker, fault);
+    if (status == OK) {
+        status = swarm_identity(request->identity, keys, fault);
+    }
+    if (status == OK) {
+        know_tracker(chain, &tracker->keys);
+        status = ledger_source_ask(keys, tracker, region, source, fault);
+    }
+    return status;
+}
+
+static enum status read_source(const struct ledger_request *request, struct region *region,
+                               struct ledger_source *source, struct ledger_report *report,
+                               struct fault *fault) {
+    enum status status = ledger_export_begin(request->export, region, &report->export, fault);
     if (status != OK) {
         return status;
     }
@@ -141,12 +164,27 @@ static enum status run(const struct ledger_request *request, struct region *regi
         printf("%8s  %-8s %7s %10s %14s  %-*s  %s\n", "round", "kind", "members", "signatures",
                "tokens", SHOWN_DIGITS, "root", "hash");
     }
-    status = read_all(request, file, &report, fault);
-    ledger_file_close(file);
+    status = read_all(request, source, report, fault);
+    return ledger_export_end(&report->export, status, fault);
+}
+
+static enum status run(const struct ledger_request *request, struct region *region,
+                       struct fault *fault) {
+    struct ledger_report *report = region_alloc(region, 1, sizeof *report);
+    struct ledger_source *source = NULL;
+    enum status status = read_key(request->tracker, &report->chain, fault);
+    if (status == OK) {
+        status = open_source(request, region, &report->chain, &source, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    status = read_source(request, region, source, report, fault);
+    ledger_source_close(source);
     if (status == OK && request->json) {
-        print_document(request, &report);
+        print_document(request, report);
     } else if (status == OK && request->verify) {
-        print_verified(request, &report);
+        print_verified(report);
     }
     return status;
 }
@@ -158,6 +196,8 @@ int command_ledger(int argc, char **argv) {
     struct fault fault;
     const struct flag flags[] = {{"--verify", NULL, &request.verify},
                                  {"--tracker", &request.tracker, NULL},
+                                 {"--identity", &request.identity, NULL},
+                                 {"--export", &request.export, NULL},
                                  {"--json", NULL, &request.json}};
     enum status status =
         arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);

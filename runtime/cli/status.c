@@ -1,13 +1,11 @@
 /* status: `skep status SWARM [--identity FILE] [--json]`: what a swarm is doing now, as its tracker
  * says. SWARM is a NAME.skep or a join string. */
 #include "base/json.h"
-#include "base/limits.h"
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/swarm/manifest.h"
+#include "runtime/cli/swarm_place.h"
 #include "runtime/swarm/tracker_ask.h"
-#include "transport/identity_file.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,19 +17,6 @@ struct status_request {
     const char *swarm, *identity;
     bool json;
 };
-
-static enum status find_tracker(const char *swarm, struct region *region,
-                                struct join_string *tracker, struct fault *fault) {
-    struct manifest manifest;
-    if (join_string_is(swarm)) {
-        return join_string_read(swarm, tracker, fault);
-    }
-    enum status status = manifest_read_file(swarm, region, &manifest, fault);
-    if (status == OK) {
-        *tracker = manifest.tracker;
-    }
-    return status;
-}
 
 static enum status read_number(const struct json_node *node, const char *key, double *value,
                                struct fault *fault) {
@@ -197,7 +182,7 @@ static enum status ask(const struct status_request *request, const struct key_pa
     struct tracker_asker *asker = NULL;
     struct tracker_answer answer;
     struct join_string tracker;
-    enum status status = find_tracker(request->swarm, region, &tracker, fault);
+    enum status status = swarm_place_read(request->swarm, region, &tracker, fault);
     if (status == OK) {
         status = tracker_asker_open(keys, &tracker, region, &asker, fault);
     }
@@ -220,8 +205,6 @@ int command_status(int argc, char **argv) {
     struct key_pairs keys = {0};
     struct region region = {0};
     struct fault fault;
-    char path[PATH_BYTES];
-    bool made = false;
     const struct flag flags[] = {{"--identity", &request.identity, NULL},
                                  {"--json", NULL, &request.json}};
     enum status status =
@@ -230,10 +213,7 @@ int command_status(int argc, char **argv) {
         status = arguments_only(&arguments, argv[0], &fault);
     }
     if (status == OK) {
-        status = identity_path(request.identity, path, &fault);
-    }
-    if (status == OK) {
-        status = identity_load_or_make(path, &keys, &made, &fault);
+        status = swarm_identity(request.identity, &keys, &fault);
     }
     if (status == OK) {
         request.swarm = arguments.positionals[0];

@@ -1,5 +1,5 @@
-/* scripted_member: a member that trains and sums nothing: it says what a tracker wants to hear, over
- * a real messenger, so that a tracker can be led through rounds. */
+/* scripted_member: a member that trains and sums nothing: it says what a tracker wants to hear,
+ * over a real messenger, so that a tracker can be led through rounds. */
 #ifndef SKEP_TESTS_UNIT_SWARM_SCRIPTED_MEMBER_H
 #define SKEP_TESTS_UNIT_SWARM_SCRIPTED_MEMBER_H
 

@@ -1,5 +1,5 @@
-/* test_tracker_loop: the tracker's process with scripted members: lets in, runs rounds, answers, and
- * loses nothing when it is killed at any of its places. */
+/* test_tracker_loop: the tracker's process with scripted members: lets in, runs rounds, answers,
+ * and loses nothing when it is killed at any of its places. */
 #include "runtime/swarm/tracker_loop.h"
 
 #include "base/clock.h"
