@@ -79,26 +79,21 @@ static enum status start_loop(struct joining *joining, struct fault *fault) {
     struct session *session = &joining->session;
     const struct run *run = &session->run;
     const char *listen = joining->request.listen;
-    struct member_loop_options options = {
-        .keys = &joining->keys,
-        .tracker = joining->manifest.tracker.keys,
-        .tracker_address = joining->manifest.tracker.address,
-        .listen = listen != NULL ? listen : LISTEN_ANYWHERE,
-        .public_address = joining->request.public_address,
-        .name = joining->request.name,
-        .manifest = joining->manifest.hash,
-        .members_max = session->swarm.shape.members_max,
-        .bulk_connections = SWARM_BULK_CONNECTIONS,
-        .queued_frames = SWARM_QUEUED_FRAMES,
-        .limit_up = run->limit_up,
-        .limit_down = run->limit_down,
-        .replica = &joining->replica,
-        .start = {.root = joining->replica.root,
-                  .stored_round = joining->stored_round,
-                  .stored = joining->reports},
-        .ledger_context = &joining->ledger,
-        .ledger_entry = join_ledger_entry,
-    };
+    struct member_loop_options options = swarm_loop_options(&session->swarm, &joining->replica);
+    options.keys = &joining->keys;
+    options.tracker = joining->manifest.tracker.keys;
+    options.tracker_address = joining->manifest.tracker.address;
+    options.listen = listen != NULL ? listen : LISTEN_ANYWHERE;
+    options.public_address = joining->request.public_address;
+    options.name = joining->request.name;
+    options.manifest = joining->manifest.hash;
+    options.limit_up = run->limit_up;
+    options.limit_down = run->limit_down;
+    options.start = (struct member_start){.root = joining->replica.root,
+                                          .stored_round = joining->stored_round,
+                                          .stored = joining->reports};
+    options.ledger_context = &joining->ledger;
+    options.ledger_entry = join_ledger_entry;
     return member_loop_start(&options, swarm_line_at(session, SWARM_LINE_TABLES), &session->region,
                              &joining->loop, fault);
 }

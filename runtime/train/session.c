@@ -155,7 +155,7 @@ static enum status find_weights(struct session *session, struct fault *fault) {
 static void keep_swarm(struct session *session) {
     struct kept_extent *lines = region_alloc(&session->region, SWARM_LINES, sizeof *lines);
     swarm_memory_lines(&session->swarm, session->target, session->run.swarm_record != NULL, lines);
-    session->target = swarm_memory_declare(&session->swarm, session->target, &session->region);
+    session->target = swarm_memory_declared(&session->swarm, session->target, &session->region);
     session->kept = lines;
     session->kept_count = SWARM_LINES;
 }

@@ -1,17 +1,29 @@
 #include "runtime/train/swarm_memory.h"
 
-#include "runtime/swarm/member_loop.h"
+struct member_loop_options swarm_loop_options(const struct swarm_terms *terms,
+                                              struct replica *replica) {
+    return (struct member_loop_options){.members_max = terms->shape.members_max,
+                                        .bulk_connections = SWARM_BULK_CONNECTIONS,
+                                        .queued_frames = SWARM_QUEUED_FRAMES,
+                                        .replica = replica};
+}
 
-static uint64_t tables_bytes(const struct swarm_terms *terms) {
+const struct target *swarm_memory_declared(const struct swarm_terms *terms,
+                                           const struct target *target, struct region *region) {
     struct replica replica = {.shape = terms->shape};
-    struct member_loop_options options = {.members_max = terms->shape.members_max,
-                                          .replica = &replica};
-    return member_loop_bytes(&options);
+    const struct member_loop_options options = swarm_loop_options(terms, &replica);
+    const struct target_declared line = {
+        .name = "ZeroMQ",
+        .bytes = member_loop_declared(&options),
+        .source = "queues of all connections full, and one message of the greatest length"};
+    return target_with_declared(target, SPACE_HOST, &line, region);
 }
 
 void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target, bool records,
                         struct kept_extent lines[static SWARM_LINES]) {
     const struct replica_memory memory = replica_memory_of(&terms->shape);
+    struct replica replica = {.shape = terms->shape};
+    const struct member_loop_options options = swarm_loop_options(terms, &replica);
     const struct kept_extent made[] = {
         [SWARM_LINE_PARAMS] = {"outer params", ROLE_OUTER, SPACE_HOST, memory.params},
         [SWARM_LINE_MOMENTUM] = {"outer momentum", ROLE_OUTER, SPACE_HOST, memory.momentum},
@@ -25,23 +37,13 @@ void swarm_memory_lines(const struct swarm_terms *terms, const struct target *ta
         [SWARM_LINE_SLOTS] = {"contributions to own slices", ROLE_EXCHANGE, SPACE_HOST,
                               memory.slots},
         [SWARM_LINE_SCRATCH] = {"outer scratch", ROLE_EXCHANGE, SPACE_HOST, memory.scratch},
-        [SWARM_LINE_TABLES] = {"swarm tables", ROLE_EXCHANGE, SPACE_HOST, tables_bytes(terms)},
         [SWARM_LINE_RECORD] = {"recorded contribution", ROLE_EXCHANGE, SPACE_HOST,
-                               records ? memory.params : 0}};
+                               records ? memory.params : 0},
+        [SWARM_LINE_TABLES] = {"members and messages", ROLE_EXCHANGE, SPACE_HOST,
+                               member_loop_bytes(&options)}};
     _Static_assert(ARRAY_COUNT(made) == SWARM_LINES, "a row for each line");
     for (int i = 0; i < SWARM_LINES; i++) {
         lines[i] = made[i];
         lines[i].space = target->unified ? SPACE_DEVICE : SPACE_HOST;
     }
-}
-
-const struct target *swarm_memory_declare(const struct swarm_terms *terms,
-                                          const struct target *target, struct region *region) {
-    struct member_loop_options options = {.members_max = terms->shape.members_max,
-                                          .bulk_connections = SWARM_BULK_CONNECTIONS,
-                                          .queued_frames = SWARM_QUEUED_FRAMES};
-    struct target_declared line = {.name = "ZeroMQ",
-                                   .bytes = member_loop_declared(&options),
-                                   .source = "queued frames of every connection"};
-    return target_with_declared(target, SPACE_HOST, &line, region);
 }

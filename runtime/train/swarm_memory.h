@@ -3,8 +3,12 @@
 #define SKEP_TRAIN_SWARM_MEMORY_H
 
 #include "runtime/schedule/schedule.h"
+#include "runtime/swarm/member_loop.h"
 #include "runtime/train/swarm_run.h"
 #include "targets/target.h"
+
+/* A member's sockets to each other process; ZeroMQ's memory follows from them. */
+enum { SWARM_BULK_CONNECTIONS = 2, SWARM_QUEUED_FRAMES = 4 };
 
 /* The lines, in the order in which the schedule's `kept` has their extents. */
 enum swarm_line {
@@ -18,23 +22,26 @@ enum swarm_line {
     SWARM_LINE_RESULTS,
     SWARM_LINE_SLOTS,
     SWARM_LINE_SCRATCH,
-    SWARM_LINE_TABLES, /* of the thread that talks */
     SWARM_LINE_RECORD, /* a contribution decoded, where rounds are recorded */
+    SWARM_LINE_TABLES, /* of the thread that talks */
     SWARM_LINES
 };
 
-/* Of a member's sockets: what ZeroMQ may hold follows from them. */
-enum { SWARM_BULK_CONNECTIONS = 2, SWARM_QUEUED_FRAMES = 4 };
-
-/* swarm_memory_lines: replica_memory_of as extents of this target, and the tables of the thread
- * that talks: a line that is not needed has 0 bytes. All of it is host memory.
+/* swarm_memory_lines: replica_memory_of as extents of this target: a line that is not needed has 0
+ * bytes. All of it is host memory.
  * records  swarm.record is set */
 void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target, bool records,
                         struct kept_extent lines[static SWARM_LINES]);
 
-/* swarm_memory_declare: the target with a declared line for what ZeroMQ may hold.
- * memory  in `region` */
-const struct target *swarm_memory_declare(const struct swarm_terms *terms,
-                                          const struct target *target, struct region *region);
+/* swarm_memory_declared: the target with a line for what ZeroMQ may hold, in host memory.
+ * memory  the copy in `region` */
+const struct target *swarm_memory_declared(const struct swarm_terms *terms,
+                                           const struct target *target, struct region *region);
+
+/* swarm_loop_options: of member_loop's options those that its memory follows from: members_max,
+ * bulk_connections, queued_frames, replica. The rest is zero, for the caller to fill in.
+ * replica  kept; of these terms */
+struct member_loop_options swarm_loop_options(const struct swarm_terms *terms,
+                                              struct replica *replica);
 
 #endif

@@ -241,6 +241,10 @@ static void a_plan_of_a_manifest_has_a_line_for_all_that_a_member_keeps(void **s
     static const char *const OVERRIDES[] = {"target=cpu", "batch.microbatch=3"};
     struct session *session = read_session(OVERRIDES, 2);
     const struct replica_memory memory = replica_memory_of(&session->swarm.shape);
+    struct replica replica = {.shape = session->swarm.shape};
+    const struct member_loop_options loop = swarm_loop_options(&session->swarm, &replica);
+    const struct target_space *device = &session->target->spaces[SPACE_DEVICE];
+    const struct target_declared *last = &device->declared[device->declared_count - 1];
     uint64_t kept = 0;
     uint64_t planned = 0;
     expect_ok(session_compile(session, PURPOSE_TRAIN, &fault));
@@ -253,9 +257,9 @@ static void a_plan_of_a_manifest_has_a_line_for_all_that_a_member_keeps(void **s
     }
     assert_int_equal(kept, memory.params + memory.momentum + memory.feedback + memory.residual +
                                memory.contribution + memory.results + memory.slots + memory.marks +
-                               memory.leaves + memory.scratch +
-                               session->kept[SWARM_LINE_TABLES].bytes);
-    assert_true(session->kept[SWARM_LINE_TABLES].bytes > 2 << 20); /* two whole payloads */
+                               memory.leaves + memory.scratch + member_loop_bytes(&loop));
+    assert_string_equal(last->name, "ZeroMQ");
+    assert_int_equal(last->bytes, member_loop_declared(&loop));
     assert_true(planned >= kept && memory.feedback > 0);
     assert_int_equal(session->swarm.commits_max, offer.terms.commits_max);
     assert_int_equal(session->swarm.shape.slices.count, offer.terms.shape.slices.count);
