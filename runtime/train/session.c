@@ -2,6 +2,7 @@
 
 #include "runtime/train/batch.h"
 #include "runtime/train/model_config.h"
+#include "runtime/train/swarm_fetch.h"
 #include "runtime/train/swarm_memory.h"
 
 #include <stdio.h>
@@ -94,15 +95,18 @@ static enum status settle(struct session *session, struct fault *fault) {
     return status == OK ? read_target(session, fault) : status;
 }
 
-static enum status read_manifest(struct session *session, const char *path,
+static enum status read_manifest(struct session *session, const char *what,
                                  const char *const *overrides, int override_count,
                                  struct fault *fault) {
-    struct manifest *manifest = region_alloc(&session->region, 1, sizeof *manifest);
+    struct region *region = &session->region;
+    struct manifest *manifest = region_alloc(region, 1, sizeof *manifest);
     struct swarm_member_source source = {.manifest = manifest,
-                                         .place = path,
+                                         .place = what,
                                          .overrides = overrides,
                                          .override_count = override_count};
-    enum status status = manifest_read_file(path, &session->region, manifest, fault);
+    enum status status = join_string_is(what)
+                             ? swarm_fetch(what, region, manifest, &source.place, fault)
+                             : manifest_read_file(what, region, manifest, fault);
     return status == OK ? session_read_swarm(session, &source, fault) : status;
 }
 
@@ -111,7 +115,7 @@ enum status session_read(struct session *session, const char *what, const char *
     struct region *region = &session->region;
     struct run *run = &session->run;
     bool file = ends_in(what, ".yaml") || ends_in(what, ".yml");
-    if (ends_in(what, ".skep")) {
+    if (ends_in(what, ".skep") || join_string_is(what)) {
         return read_manifest(session, what, overrides, override_count, fault);
     }
     enum status status =

@@ -42,9 +42,9 @@ struct session {
     struct bound_program bound;
 };
 
-/* session_read: `what` is a run file (*.yaml, *.yml), a swarm's manifest (*.skep) or a model; then
- * overrides, the model's config, checks of one against the other, the target. Zero-initialise
- * *session first; after any outcome session_finish frees what was taken.
+/* session_read: `what` is a run file (*.yaml, *.yml), a swarm's manifest (*.skep) or join string,
+ * or a model; then overrides, the model's config, checks of one against the other, the target.
+ * Zero-initialise *session first; after any outcome session_finish frees what was taken.
  * errors  STATUS_INPUT, STATUS_USAGE from whichever is at fault; a target without room for any
  *         arena is left to session_bind, so that plan can lay out what lacks it */
 MUST_CHECK enum status session_read(struct session *session, const char *what,
