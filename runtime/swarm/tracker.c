@@ -70,7 +70,7 @@ static void bind(struct tracker *tracker, char *memory) {
     tracker->record.commit.slices = cut(&memory, slices, sizeof(struct entry_slice));
     tracker->proposal.slices = cut(&memory, slices, sizeof(struct entry_slice));
     tracker->record.table.slices = cut(&memory, slices, sizeof(struct slice_plan));
-    tracker->next.table.slices = cut(&memory, slices, sizeof(struct slice_plan));
+    tracker->spare_plans = cut(&memory, slices, sizeof(struct slice_plan));
     tracker->record.table.hashes = cut(&memory, SWARM_MEMBERS_MAX * slices, sizeof(struct hash));
     tracker->holders = cut(&memory, slices, sizeof(uint64_t));
     for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
@@ -138,9 +138,14 @@ void tracker_say(struct tracker *tracker, uint32_t row, struct message message,
 }
 
 void tracker_draft(struct tracker *tracker) {
-    struct slice_plan *plans = tracker->next.table.slices;
     tracker->next = tracker->record;
-    tracker->next.table.slices = plans;
+}
+
+void tracker_draft_plans(struct tracker *tracker) {
+    tracker_draft(tracker);
+    tracker->next.table.slices = tracker->spare_plans;
+    memcpy(tracker->spare_plans, tracker->record.table.slices,
+           tracker->settings.slice_count * sizeof(*tracker->spare_plans));
 }
 
 void tracker_write(struct tracker *tracker, uint32_t parts, struct actions *actions) {
@@ -190,13 +195,10 @@ static void take_appended(struct tracker *tracker, const struct event *event) {
 }
 
 /* What was written is what the tracker stands for now. */
-static void take_next(struct tracker *tracker, uint32_t parts) {
+static void take_next(struct tracker *tracker) {
     struct slice_plan *plans = tracker->record.table.slices;
-    struct slice_plan *plans_next = tracker->next.table.slices;
-    int has_plans = (parts & RECORD_PLANS) != 0;
     tracker->record = tracker->next;
-    tracker->record.table.slices = has_plans ? plans_next : plans;
-    tracker->next.table.slices = has_plans ? plans : plans_next;
+    tracker->spare_plans = tracker->record.table.slices == plans ? tracker->spare_plans : plans;
 }
 
 /* The appended entry begins what it names. */
@@ -244,7 +246,7 @@ static void written(struct tracker *tracker, const struct event *event, int64_t 
     if ((parts & RECORD_HEAD) != 0) {
         take_appended(tracker, event);
     }
-    take_next(tracker, parts);
+    take_next(tracker);
     place_seats(tracker);
     if ((parts & RECORD_SESSIONS) != 0) {
         uint32_t row = tracker->pending_row - 1;

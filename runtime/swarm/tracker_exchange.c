@@ -41,7 +41,7 @@ void tracker_note_report(struct tracker *tracker, uint32_t row, int64_t now_ms) 
 }
 
 void tracker_note_plans(struct tracker *tracker) {
-    const struct slice_plan *before = tracker->next.table.slices;
+    const struct slice_plan *before = tracker->spare_plans;
     int is_first = tracker->record.table.version == 1;
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
         if (!is_first && before[s].epoch == tracker->record.table.slices[s].epoch) {
@@ -217,8 +217,7 @@ void tracker_exchange(struct tracker *tracker, int64_t now_ms, struct actions *a
             continue;
         }
         if (!is_changed) {
-            tracker_draft(tracker);
-            memcpy(tracker->next.table.slices, plans, slice_count * sizeof(*plans));
+            tracker_draft_plans(tracker);
         }
         is_changed = 1;
         tracker->next.table.slices[s] = plan;

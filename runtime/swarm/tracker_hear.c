@@ -178,19 +178,18 @@ static void hear_leave(struct tracker *tracker, uint32_t row, struct actions *ac
 }
 
 void tracker_end(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
-    if (!tracker_is_over(tracker)) {
-        return;
-    }
-    int has_waited = now_ms - tracker->stage_ms >= tracker->timing.exchange_ms;
-    uint32_t behind = 0; /* who still needs the state of the others */
+    int64_t patience_ms = tracker->timing.exchange_ms;
+    int has_waited = now_ms - tracker->stage_ms >= patience_ms;
+    int is_alone = now_ms - tracker->reached_ms >= patience_ms; /* the state has gone with others */
+    uint32_t behind = 0;                                        /* who still needs it */
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         behind += !member->silent && !hash_equal(&member->root, &tracker->record.commit.root);
     }
-    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+    for (uint32_t row = 0; tracker_is_over(tracker) && row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
-        if ((behind == 0 || has_waited) && !member->silent &&
-            hash_equal(&member->root, &tracker->record.commit.root)) {
+        int is_last = hash_equal(&member->root, &tracker->record.commit.root);
+        if (!member->silent && (is_last ? behind == 0 || has_waited : is_alone)) {
             tracker_say(tracker, row, (struct message){.kind = MESSAGE_GOODBYE}, actions);
         }
     }

@@ -105,10 +105,12 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
     int has_quorum = head->seat_count == 0 || ready >= entry_quorum(head->seat_count);
     int is_settled = waited_ms >= tracker->timing.heartbeat_ms &&
                      (awaited == 0 || waited_ms >= tracker->timing.exchange_ms);
+    if (tracker_is_over(tracker)) {
+        return;
+    }
     if (ready == 0) {
         tracker_roll_back(tracker, now_ms, actions);
-    } else if (!tracker_is_over(tracker) && ready >= settings->members_min && is_settled &&
-               (has_quorum || is_shrunk)) {
+    } else if (ready >= settings->members_min && is_settled && (has_quorum || is_shrunk)) {
         open_round(tracker, actions);
     }
 }

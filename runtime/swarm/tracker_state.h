@@ -58,12 +58,13 @@ struct tracker {
     uint32_t measured_count;
 
     /* Durable, but for a write under way, which makes `next` of it. Big arrays are not copied: the
-     * two share the declared hashes; a proposal lends its slices to next.head, and once that is
-     * durable takes those of the commit before; only plans are there twice. */
+     * two share the declared hashes, and the plans unless these change; a proposal lends its slices
+     * to next.head, and once that is durable takes those of the commit before. */
     struct tracker_record record;
     struct tracker_record next;
-    uint32_t writing;     /* enum record_part of the write under way; 0: none */
-    uint32_t pending_row; /* 1 + the row whose session is being written */
+    struct slice_plan *spare_plans; /* [slice_count]: before a change, once it is durable */
+    uint32_t writing;               /* enum record_part of the write under way; 0: none */
+    uint32_t pending_row;           /* 1 + the row whose session is being written */
     int is_fenced;
     int is_held_back; /* nothing is written before the next heartbeat: a write has failed */
     struct entry proposal;
@@ -86,8 +87,10 @@ struct tracker {
     int64_t reached_ms; /* when somebody was last seen on the state that stands */
 };
 
-/* tracker_draft: tracker->next is as tracker->record, to be changed and written. */
+/* tracker_draft: tracker->next is as tracker->record, to be changed and written.
+ * tracker_draft_plans: the same, and its plans may be changed too. */
 void tracker_draft(struct tracker *tracker);
+void tracker_draft_plans(struct tracker *tracker);
 
 /* tracker_write: begin to make tracker->next durable, of which `parts` (enum record_part) changed;
  * next.head is appended if it is among them. */

@@ -108,7 +108,7 @@ static struct entry_member weigh(const struct tracker *tracker, uint32_t seat) {
 }
 
 void tracker_table(struct tracker *tracker, struct actions *actions) {
-    tracker_draft(tracker);
+    tracker_draft_plans(tracker);
     struct round_table *table = &tracker->next.table;
     const struct entry *open = &tracker->record.head;
     uint64_t shares[SWARM_MEMBERS_MAX];
