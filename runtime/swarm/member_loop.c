@@ -41,7 +41,7 @@ uint64_t member_loop_bytes(const struct member_loop_options *options) {
            aligned(ACTIONS_MAX * sizeof(struct action)) + aligned(wire_arrays_bytes(&shape)) +
            2 * aligned(payload_bytes(&shape)) + aligned(options->replica->shape.slices.bytes_max) +
            aligned(work_post_bytes(shape.slice_count)) +
-           aligned(result_rows_bytes(shape.slice_count)) + 2 * aligned(lines) +
+           aligned(result_rows_bytes(shape.slice_count)) + 3 * aligned(lines) +
            3 * aligned(outbox_bytes(SWARM_MEMBERS_MAX));
 }
 
@@ -106,7 +106,8 @@ static enum status bind(struct member_loop *loop, char *memory, struct fault *fa
     void *post = cut(&memory, work_post_bytes(slice_count));
     result_rows_bind(&loop->rows, cut(&memory, result_rows_bytes(slice_count)), slice_count);
     member_loop_leaves_init(loop, cut(&memory, lines));
-    member_loop_chain_init(loop, cut(&memory, lines));
+    struct entry_slice *slices = cut(&memory, lines);
+    member_loop_chain_init(loop, slices, cut(&memory, lines));
     bind_outboxes(loop, &memory);
     return work_post_open(&loop->post, post, slice_count, fault);
 }

@@ -11,8 +11,10 @@
 
 static const int64_t MS = 1000000;
 
-void member_loop_chain_init(struct member_loop *loop, struct entry_slice *slices) {
+void member_loop_chain_init(struct member_loop *loop, struct entry_slice *slices,
+                            struct entry_slice *held_slices) {
     struct loop_chain *ledger = &loop->ledger;
+    ledger->held_entry.slices = held_slices;
     ledger->chain.has_tracker = true;
     memcpy(ledger->chain.tracker_key, loop->options.tracker.sign, KEY_BYTES);
     ledger->entry.slices = slices;
@@ -56,6 +58,18 @@ static bool append(struct member_loop *loop, const struct entry *entry) {
     return true;
 }
 
+/* Heard again when the gap is filled: the tracker repeats itself only after a silence, and may have
+ * something newer to say by then. */
+static void hold(struct loop_chain *ledger, const struct message *message) {
+    if (message == &ledger->held) {
+        return;
+    }
+    ledger->held = *message;
+    entry_copy(&ledger->held_entry, message->entry);
+    ledger->held.entry = &ledger->held_entry;
+    ledger->is_held = true;
+}
+
 bool member_loop_chain_lets(struct member_loop *loop, struct message *message) {
     struct loop_chain *ledger = &loop->ledger;
     const struct entry *entry = message->entry;
@@ -70,9 +84,10 @@ bool member_loop_chain_lets(struct member_loop *loop, struct message *message) {
     if (hash_equal(&entry->hash, &ledger->chain.head)) {
         return true;
     }
-    ledger->is_wanted = true; /* the tracker says it again when the gap is filled */
+    ledger->is_wanted = true;
     ledger->lacks = true;
     ledger->lacked = entry->hash;
+    hold(ledger, message);
     return false;
 }
 
@@ -112,6 +127,10 @@ void member_loop_chain_hear(struct member_loop *loop, const struct frame *frame,
     if (frame->length == 0 && ledger->lacks) {
         ledger->lacks = false;
         doubt(loop, "is not in it, though the tracker has said what comes behind");
+    }
+    if (ledger->is_held) {
+        ledger->is_held = false;
+        member_loop_hear_entry(loop, &ledger->held);
     }
 }
 

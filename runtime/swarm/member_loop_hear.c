@@ -65,6 +65,12 @@ static bool is_fit(struct member_loop *loop, struct message *message) {
     }
 }
 
+static void give_machine(struct member_loop *loop, const struct message *message) {
+    loop->heard = message;
+    member_loop_step(loop, &(struct event){.kind = EVENT_MESSAGE, .message = message});
+    loop->heard = NULL;
+}
+
 static void hear_machine(struct member_loop *loop, const struct frame *frame,
                          const uint8_t *payload, size_t count, const struct identity *from) {
     struct message message;
@@ -85,9 +91,13 @@ static void hear_machine(struct member_loop *loop, const struct frame *frame,
         !is_fit(loop, &message)) {
         return;
     }
-    loop->heard = &message;
-    member_loop_step(loop, &(struct event){.kind = EVENT_MESSAGE, .message = &message});
-    loop->heard = NULL;
+    give_machine(loop, &message);
+}
+
+void member_loop_hear_entry(struct member_loop *loop, struct message *message) {
+    if (is_fit(loop, message)) {
+        give_machine(loop, message);
+    }
 }
 
 static void answer_ping(struct member_loop *loop, const struct messenger_event *event) {

@@ -44,7 +44,10 @@ struct loop_chain {
     int64_t asked_ns;
     bool lacks; /* an entry was said that does not follow the chain: this one */
     struct hash lacked;
-    bool is_broken;     /* what the tracker said does not continue it */
+    bool is_broken; /* what the tracker said does not continue it */
+    bool is_held;   /* an ENTRY that waits for those before it */
+    struct message held;
+    struct entry held_entry;
     struct entry entry; /* being read */
 };
 
@@ -122,8 +125,10 @@ void member_loop_turn(struct member_loop *loop);
 void member_loop_step(struct member_loop *loop, const struct event *event);
 void member_loop_answered(struct member_loop *loop, const struct event *event);
 
-/* member_loop_hear: one event of the messenger (member_loop_hear.c). */
+/* member_loop_hear: one event of the messenger (member_loop_hear.c). member_loop_hear_entry: a
+ * verified ENTRY, which goes to the machine if the chain lets it. */
 void member_loop_hear(struct member_loop *loop, const struct messenger_event *event);
+void member_loop_hear_entry(struct member_loop *loop, struct message *message);
 
 /* What is said (member_loop_say.c). member_loop_say: a frame of a host. member_loop_say_message:
  * one of the machine, with the bytes of its slice behind it. Neither waits for room. */
@@ -159,7 +164,8 @@ void member_loop_dial(struct member_loop *loop, int64_t now_ns);
 
 /* The ledger (member_loop_chain.c). member_loop_chain_lets: whether the machine may hear an ENTRY:
  * it is the verified chain's; message->root is set to the one it starts from. */
-void member_loop_chain_init(struct member_loop *loop, struct entry_slice *slices);
+void member_loop_chain_init(struct member_loop *loop, struct entry_slice *slices,
+                            struct entry_slice *held_slices);
 bool member_loop_chain_lets(struct member_loop *loop, struct message *message);
 void member_loop_chain_hear(struct member_loop *loop, const struct frame *frame,
                             const uint8_t *payload);
