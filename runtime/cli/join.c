@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/swarm/link_probe.h"
 #include "runtime/train/fit_report.h"
 
 #include <stdio.h>
@@ -49,6 +50,10 @@ static enum status report(struct joining *joining, struct fault *fault) {
     static char buffer[FIT_REPORT_BYTES];
     struct fit_report_request wanted = {.json = false};
     struct text text = text_over(buffer, sizeof buffer);
+    if (!link_probe(&joining->manifest.tracker, &wanted.link.round_trip_s)) {
+        log_line(LOG_INFO, "%s did not answer in time: the report is without its link",
+                 joining->manifest.tracker.address);
+    }
     enum status status = fit_report_write(&joining->session, &wanted, &text, fault);
     fputs(buffer, stdout);
     fflush(stdout);

@@ -37,6 +37,7 @@ static void fill_times(struct fit_report *report) {
     double down_s = down > 0 ? (double)exchange->down_bytes / down : 0;
     report->exchange_s = fmax(up_s, down_s);
     report->round_s = report->train_s + report->exchange_s;
+    report->tenth_bytes_per_s = (double)exchange->up_bytes / (report->train_s / 9);
     report->up_bytes_a_day = (double)exchange->up_bytes * DAY_S / report->round_s;
     report->down_bytes_a_day = (double)exchange->down_bytes * DAY_S / report->round_s;
 }

@@ -45,6 +45,7 @@ struct fit_report {
     double exchange_s;   /* on the link or within limits.up and limits.down; 0: neither is known */
     double round_s;      /* both together: they do not overlap */
     uint64_t join_bytes; /* the outer state, fetched once */
+    double tenth_bytes_per_s; /* each way: at this rate the exchange is a tenth of a round */
     double up_bytes_a_day, down_bytes_a_day; /* rounds one after the other */
     struct fault misfit;                     /* status OK: it fits */
     struct remedy remedies[REMEDIES_MAX];    /* when memory is short */

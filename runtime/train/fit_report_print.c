@@ -43,7 +43,7 @@ static void add_time(const struct fit_report *report, struct text *text) {
         text_add(text, ", %.3g s for its exchange: %.3g s a round\n", report->exchange_s,
                  report->round_s);
     } else {
-        text_add(text, "; the exchange comes on top, on a link that was not measured\n");
+        text_add(text, "; its exchange comes on top\n");
     }
 }
 
@@ -75,6 +75,8 @@ static void add_network(const struct fit_report *report, struct text *text) {
     text_add(text, " among %d member%s; joining ", exchange->members,
              exchange->members == 1 ? "" : "s");
     add_bytes(text, "", report->join_bytes, " down, once\n");
+    add_bytes(text, "         ", (uint64_t)report->tenth_bytes_per_s,
+              "/s each way make the exchange a tenth of a round\n");
     text_add(text, "         %s%.3g GB up, %.3g GB down a day\n",
              report->exchange_s > 0 ? "" : "at most ", report->up_bytes_a_day / GB,
              report->down_bytes_a_day / GB);
@@ -184,6 +186,7 @@ static void put_round(const struct fit_report *report, struct text *text) {
         text_add(text, ", \"exchange_seconds\": null");
     }
     put_number(text, "seconds", report->round_s);
+    put_number(text, "tenth_bytes_per_second", report->tenth_bytes_per_s);
     put_bytes(text, "members", (uint64_t)report->exchange.members);
     put_bytes(text, "up_bytes", report->exchange.up_bytes);
     put_bytes(text, "down_bytes", report->exchange.down_bytes);
