@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 10000, SHOWN_DIGITS = 16 };
+enum { TIMEOUT_MS = 5000, SHOWN_DIGITS = 16 };
 
 struct status_request {
     const char *swarm, *identity;
@@ -151,8 +151,10 @@ static enum status print_head(const struct json_node *root, struct fault *fault)
     if (status == OK) {
         printf("swarm      %s, up %.0f s\nround      %.0f, %s for %.1f s\n", texts[0], numbers[5],
                numbers[0], texts[1], numbers[1]);
-        printf("committed  %.0f of %.0f rounds, %.0f entries, root %.*s\ndeadlines  %s\n",
-               numbers[2], numbers[3], numbers[4], SHOWN_DIGITS, texts[2], derivation);
+        bool is_over = numbers[3] > 0 && numbers[2] >= numbers[3];
+        printf("committed  %.0f of %.0f rounds%s, %.0f entries, root %.*s\ndeadlines  %s\n",
+               numbers[2], numbers[3], is_over ? " (the run has ended)" : "", numbers[4],
+               SHOWN_DIGITS, texts[2], derivation);
     }
     return status;
 }

@@ -33,7 +33,8 @@ static enum status failed(const struct ledger_store *store, const char *action,
                          "cannot %s: the disk is full", action);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        return fault_set(fault, STATUS_INPUT, store->path, "end the other tracker first",
+        return fault_set(fault, STATUS_INPUT, store->path,
+                         "end the other tracker first, or ask it by the swarm's join string",
                          "cannot %s: another process has the ledger open", action);
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:

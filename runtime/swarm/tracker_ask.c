@@ -103,6 +103,9 @@ enum status tracker_ask(struct tracker_asker *asker, const struct tracker_questi
     asker->has_answer = false;
     asker->refusal[0] = '\0';
     while (status == OK && !asker->has_answer && now_ms() < until_ms) {
+        if (question->keep_on != NULL && !question->keep_on(question->context)) {
+            return fault_set(fault, STATUS_STOPPED, asker->tracker->address, NULL, "asked to stop");
+        }
         bool is_due = asked_ms == 0 || now_ms() - asked_ms >= AGAIN_MS;
         if (is_due && messenger_send(asker->messenger, asker->tracker->keys.curve, CHANNEL_CONTROL,
                                      &frame, NULL) == SENT_TAKEN) {

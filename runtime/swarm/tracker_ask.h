@@ -8,6 +8,7 @@
 #include "runtime/swarm/wire.h"
 #include "transport/join_string.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,8 @@ struct tracker_question {
     enum wire_kind ask; /* WIRE_MANIFEST_ASK, WIRE_STATUS_ASK, WIRE_LEDGER_ASK */
     uint64_t offset;    /* of the ledger: number of the first entry wanted */
     int timeout_ms;
+    bool (*keep_on)(void *context); /* asked several times a second; NULL: always */
+    void *context;
 };
 
 /* What came back; it lies in the asker until its next call. */
@@ -34,7 +37,7 @@ struct tracker_answer {
 
 /* tracker_ask: ask, again and again, until the answer has come whole.
  * errors  STATUS_FAILED: nobody answers in time; STATUS_INPUT: who is at this address has another
- *         key, or refuses, in its own words */
+ *         key, or refuses, in its own words; STATUS_STOPPED when keep_on says no */
 MUST_CHECK enum status tracker_ask(struct tracker_asker *asker,
                                    const struct tracker_question *question,
                                    struct tracker_answer *answer, struct fault *fault);

@@ -112,9 +112,11 @@ static void refuse_stranger(struct tracker_loop *loop, struct host_peer *peer) {
     public_keys_write(&who->keys, key);
     text_add(&text, "its key is not on the roster: `skep roster add %s%s%s --roster %s`", key,
              who->name[0] != '\0' ? " --name " : "", who->name, loop->options.roster_path);
-    log_line(LOG_INFO, "%s (%s) wants to join: skep roster add %s%s%s --roster %s",
-             who->name[0] != '\0' ? who->name : "somebody", peer->seen_ip, key,
-             who->name[0] != '\0' ? " --name " : "", who->name, loop->options.roster_path);
+    if (!peer->was_refused) {
+        log_line(LOG_INFO, "%s (%s) wants to join: skep roster add %s%s%s --roster %s",
+                 who->name[0] != '\0' ? who->name : "somebody", peer->seen_ip, key,
+                 who->name[0] != '\0' ? " --name " : "", who->name, loop->options.roster_path);
+    }
     host_refuse(loop, peer, reason);
 }
 
