@@ -33,17 +33,18 @@ int log_enabled(enum log_level level) {
     return (int)level <= level_now;
 }
 
+const char *log_priority(enum log_level level) {
+    static const char *const PRIORITIES[] = {"<3>", "<4>", "<6>", "<7>"};
+    return journal ? PRIORITIES[level] : "";
+}
+
 void log_line(enum log_level level, const char *format, ...) {
-    static const int PRIORITY[] = {3, 4, 6, 7};
     if (!log_enabled(level)) {
         return;
     }
     char buffer[1024];
     struct text line = text_over(buffer, sizeof buffer - 1);
-    if (journal) {
-        text_add(&line, "<%d>", PRIORITY[level]);
-    }
-    text_add(&line, "%s", speaker);
+    text_add(&line, "%s%s", log_priority(level), speaker);
     va_list arguments;
     va_start(arguments, format);
     int wanted = vsnprintf(buffer + line.length, line.capacity - line.length, format, arguments);

@@ -12,6 +12,8 @@ void log_init(int verbosity);
 /* log_as: lines begin with `who` ("rank 3: "), which is kept by reference; only errors and warnings
  * are written from now on. */
 void log_as(const char *who);
+/* log_priority: what lines of this level begin with: "<6>" under JOURNAL_STREAM, else "". */
+const char *log_priority(enum log_level level);
 void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 int log_enabled(enum log_level level);
 

@@ -30,6 +30,11 @@ void progress_init(struct progress *progress, const struct session *session) {
     }
 }
 
+/* What a line begins with: on a terminal it takes the place of the live one. */
+static const char *line_start(const struct progress *progress) {
+    return progress->terminal ? "\r\033[K" : log_priority(LOG_INFO);
+}
+
 static void put(const struct text *line) {
     ssize_t ignored = write(STDERR_FILENO, line->bytes, line->length);
     (void)ignored;
@@ -70,7 +75,7 @@ void progress_step(struct progress *progress, const struct progress_at *at,
     const char *bold = progress->colour ? "\033[1m" : "";
     const char *plain = progress->colour ? "\033[0m" : "";
     text_add(&line, "%sstep %lld/%lld  loss %s%.4f%s  %.0f tokens/s  %.0f %% of peak  left ",
-             progress->terminal ? "\r\033[K" : "", (long long)at->step, (long long)at->steps, bold,
+             line_start(progress), (long long)at->step, (long long)at->steps, bold,
              plain_nan(result->loss), plain, (double)result->tokens / progress->smooth_s,
              100 * progress->flops / progress->smooth_s / progress->peak_flops);
     add_eta(&line, (double)(at->until - at->step) * progress->smooth_s);
@@ -90,6 +95,6 @@ void progress_line(struct progress *progress, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(words, sizeof words, format, arguments);
     va_end(arguments);
-    text_add(&line, "%s%s\n", progress->terminal ? "\r\033[K" : "", words);
+    text_add(&line, "%s%s\n", line_start(progress), words);
     put(&line);
 }

@@ -146,6 +146,16 @@ class Signals(RunTest):
         folder.forget()
         self.assertEqual(folder.train("-q").stderr, "")
 
+    def test_every_line_carries_a_priority_in_the_journal(self):
+        folder = self.folder(steps=3)
+        result = folder.train(env={"JOURNAL_STREAM": "8:1"})
+        self.assert_exit(result, 0)
+        lines = result.stderr.splitlines()
+        self.assertTrue(any(" loss " in line for line in lines), result.stderr)
+        self.assertTrue(any("snapshot in" in line for line in lines), result.stderr)
+        for line in lines:
+            self.assertRegex(line, "^<6>")
+
 
 if __name__ == "__main__":
     main()
