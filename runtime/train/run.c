@@ -25,6 +25,16 @@ const char *run_place(const struct run *run, const char *name) {
     return place != NULL ? place : file;
 }
 
+const char *run_key_place(const struct run *run, const char *name, struct region *region) {
+    char named[sizeof COMMAND_LINE + 2 + NAME_BYTES];
+    const char *place = run_place(run, name);
+    if (strcmp(place, COMMAND_LINE) != 0) {
+        return place;
+    }
+    snprintf(named, sizeof named, "%s: %s", COMMAND_LINE, name);
+    return region_text(region, named);
+}
+
 /* A value with the place it came from. */
 static enum status read_placed(const struct setting *setting, struct run *run,
                                struct fault *fault) {

@@ -102,6 +102,10 @@ MUST_CHECK enum status run_check_model(struct run *run, const struct blueprint *
  * limits  `name` is a key's */
 const char *run_place(const struct run *run, const char *name);
 
+/* run_key_place: the same for reasons that do not name the key: "command line: frozen".
+ * memory  in `region`, or where run_place has it */
+const char *run_key_place(const struct run *run, const char *name, struct region *region);
+
 /* run_rate: learning rate of step `step` (counted from 0) of run->steps. Warm-up is linear from
  * lr / warmup_steps, reached in step 0, to lr. Cosine then falls to a tenth of lr, WSD holds lr and
  * falls linearly to zero over the last fifth of all steps; both would arrive at step run->steps. */

@@ -38,8 +38,8 @@ static enum status read_units(const struct run *run, const struct blueprint *blu
     const struct unit_options options = {.world = ranks_of(run),
                                          .wrap = run->units,
                                          .frozen = run->frozen,
-                                         .wrap_place = run_place(run, "strategy.units"),
-                                         .frozen_place = run_place(run, "frozen")};
+                                         .wrap_place = run_key_place(run, "strategy.units", region),
+                                         .frozen_place = run_key_place(run, "frozen", region)};
     return unit_table_init(blueprint, &options, region, units, fault);
 }
 
@@ -49,11 +49,11 @@ static enum status read_strategies(const struct run *run, const struct unit_tabl
     const struct strategy_keys keys = {.zero = (int)run->zero,
                                        .keep_gathered = run->keep_gathered != 0,
                                        .overrides = run->overrides,
-                                       .place = run_place(run, "strategy.overrides")};
+                                       .place = run_key_place(run, "strategy.overrides", region)};
     enum status status = strategy_read(&keys, units, region, strategies, fault);
     if (status == OK && ranks_of(run) / run->replicate > 1) {
         status = strategy_check_reduction(*strategies, units, (enum reduce_at)run->reduce_at,
-                                          run_place(run, "strategy.reduce_at"), fault);
+                                          run_key_place(run, "strategy.reduce_at", region), fault);
     }
     return status;
 }
