@@ -27,6 +27,14 @@ int arguments_skip(char *const *argv, int index) {
     return index + (two ? 2 : 1);
 }
 
+int arguments_flags_end(int argc, char *const *argv) {
+    int index = 0;
+    while (index < argc && strcmp(argv[index], "--") != 0) {
+        index = arguments_skip(argv, index);
+    }
+    return index;
+}
+
 static enum status unknown_flag(const char *given, const struct flag *flags, int flag_count,
                                 const char *command, struct fault *fault) {
     const char *names[FLAGS_MAX];
@@ -89,12 +97,16 @@ enum status arguments_read(int argc, char **argv, const struct flag *flags, int 
                            int wanted, struct arguments *arguments, struct fault *fault) {
     struct arguments read = {.positional_count = 0};
     enum status status = OK;
+    const int flags_end = arguments_flags_end(argc, argv);
     ASSERT(wanted <= POSITIONALS_MAX);
     for (int i = 0; i < flag_count; i++) {
         ASSERT(takes_value(flags[i].name) == (flags[i].value != NULL));
     }
     for (int i = 1; i < argc && status == OK; i++) {
-        bool flag = argv[i][0] == '-' && argv[i][1] != '\0';
+        if (i == flags_end) {
+            continue;
+        }
+        bool flag = i < flags_end && argv[i][0] == '-' && argv[i][1] != '\0';
         status = flag ? read_flag(argc, argv, &i, flags, flag_count, fault)
                       : read_plain(&read, argv[0], argv[i], wanted, fault);
     }

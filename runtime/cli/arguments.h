@@ -12,6 +12,9 @@ enum { POSITIONALS_MAX = 8, OVERRIDES_MAX = 256 };
  * one. For those who look through a command's arguments before the command does. */
 int arguments_skip(char *const *argv, int index);
 
+/* arguments_flags_end: where "--" stands, behind which nothing is a flag; `argc` without it. */
+int arguments_flags_end(int argc, char *const *argv);
+
 /* One flag. Exactly one of `value` (takes the next argument) and `present` is set. A name means the
  * same in all commands: arguments.c lists those that take values. */
 struct flag {
@@ -27,7 +30,7 @@ struct arguments {
     int override_count;
 };
 
-/* arguments_read: sort argv[1 ..] (argv[0] is the command's name).
+/* arguments_read: sort argv[1 ..] (argv[0] is the command's name). Behind "--" nothing is a flag.
  * wanted  how many positionals there must be
  * errors  STATUS_USAGE naming the argument and, for an unknown flag, the nearest known one */
 MUST_CHECK enum status arguments_read(int argc, char **argv, const struct flag *flags,

@@ -77,8 +77,8 @@ static int help_all(void) {
     for (size_t i = 0; i < ARRAY_COUNT(COMMANDS); i++) {
         printf("  %-9s %s\n", COMMANDS[i].name, COMMANDS[i].summary);
     }
-    print(
-        "\n`skep help COMMAND` for one of them, `skep help keys` for the settings of run.yaml.\n");
+    print("\n`skep help COMMAND` for one of them, `skep help keys` for the settings of run.yaml.\n"
+          "-q and -v say less and more than usual; behind -- nothing is a flag.\n");
     return 0;
 }
 
@@ -129,13 +129,14 @@ static int help(const char *name) {
     return row != NULL ? help_command(row) : unknown(name);
 }
 
-/* -q and -v may stand anywhere but as a flag's value; they are taken out before the command sees
+/* -q and -v may stand anywhere but as a flag's value and behind "--"; they are taken out before the command sees
  * its arguments. */
 static int take_verbosity(int argc, char **argv, int *verbosity) {
+    const int end = arguments_flags_end(argc, argv);
     int kept = 1;
     int next;
     *verbosity = 0;
-    for (int i = 1; i < argc; i = next) {
+    for (int i = 1; i < end; i = next) {
         next = arguments_skip(argv, i);
         if (strcmp(argv[i], "-q") == 0) {
             *verbosity = -1;
@@ -146,8 +147,8 @@ static int take_verbosity(int argc, char **argv, int *verbosity) {
             kept += next - i;
         }
     }
-    argv[kept] = NULL;
-    return kept;
+    memmove(&argv[kept], &argv[end], (size_t)(argc - end + 1) * sizeof *argv);
+    return kept + argc - end;
 }
 
 static int asks_for_help(const char *word) {
@@ -169,7 +170,7 @@ static int dispatch(int argc, char **argv) {
     if (row == NULL) {
         return unknown(argv[1]);
     }
-    for (int i = 2; i < argc; i = arguments_skip(argv, i)) {
+    for (int i = 2; i < arguments_flags_end(argc, argv); i = arguments_skip(argv, i)) {
         if (asks_for_help(argv[i])) {
             return help_command(row);
         }

@@ -11,7 +11,8 @@
 
 enum { ARGUMENTS_MAX = 512 };
 
-/* The command's arguments as the program had them: main has taken out the verbosity. */
+/* The command's arguments as the program had them: main has taken out the verbosity, which must
+ * come before a "--". */
 static enum status start_ranks(const struct ranks_request *request, int count, int *exit_code,
                                struct fault *fault) {
     char *arguments[ARGUMENTS_MAX];
@@ -21,11 +22,11 @@ static enum status start_ranks(const struct ranks_request *request, int count, i
                          ARGUMENTS_MAX - 3);
     }
     arguments[next++] = "skep";
-    for (int i = 0; i < request->argc; i++) {
-        arguments[next++] = request->argv[i];
-    }
     if (!log_enabled(LOG_INFO) || log_enabled(LOG_DEBUG)) {
         arguments[next++] = log_enabled(LOG_DEBUG) ? "-v" : "-q";
+    }
+    for (int i = 0; i < request->argc; i++) {
+        arguments[next++] = request->argv[i];
     }
     arguments[next] = NULL;
     return launch_children(count, arguments, exit_code, fault);

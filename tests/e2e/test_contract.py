@@ -41,6 +41,19 @@ class Contract(RunTest):
         self.assert_exit(folder.run("probe", "a=b"), 2)
         self.assert_exit(folder.run("pack", "x.csv", "--seconds", "nan"), 2)
 
+    def test_behind_two_dashes_nothing_is_a_flag(self):
+        folder = self.folder(steps=1)
+        (folder.path / "model").rename(folder.path / "-v")
+        (folder.path / "run.yaml").rename(folder.path / "-h.yaml")
+        result = folder.run("plan", "--json", "--", "-v", "batch.sequence=8")
+        self.assertEqual(self.document(result)["model"], "-v")
+        self.assert_exit(folder.run("plan", "-v"), 2)
+        self.assert_exit(folder.run("plan", "--", "-v", "--json"), 2)
+        result = folder.run("train", "-q", "--ranks", 2, "--", "-h.yaml", "model=-v")
+        self.assert_exit(result, 0)
+        self.assertEqual(result.stderr, "")
+        self.assert_exit(folder.run("train", "--"), 2)
+
     @unittest.skipIf(SANITIZED, "loops of a probe measure nothing here")
     def test_probe_prints_one_document(self):
         self.document(skep("probe", "--json"))
