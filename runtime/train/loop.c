@@ -67,6 +67,48 @@ static enum status note_skipped(struct training *training, bool skipped, struct 
     return session_agree(&training->session, STATUS_FAILED, fault); /* all have counted them */
 }
 
+static enum status save(struct training *training, struct fault *fault) {
+    if (training->saved_step == training->step) {
+        return OK;
+    }
+    struct snapshot_value values[1 + FINGERPRINT_VALUES] = {
+        {.name = "cursor", .value = (uint64_t)training->cursor}};
+    fingerprint_values(&training->fingerprint, values + 1);
+    struct snapshot_state state = {.step = training->step,
+                                   .seed = (uint64_t)training->session.run.seed,
+                                   .values = values,
+                                   .value_count = ARRAY_COUNT(values)};
+    struct staging staging = session_staging(&training->session);
+    int64_t begin_ns = clock_monotonic_ns();
+    program_run(&training->session.bound, SEGMENT_SNAPSHOT);
+    enum status status = snapshot_save(&training->writer, &state, &staging, fault);
+    if (status == OK) {
+        training->saved_step = training->step;
+        training->save_seconds = seconds_since(begin_ns);
+        progress_line(&training->progress, "step %lld  snapshot in %s, %.2f s",
+                      (long long)training->step, training->session.run.snapshot_folder,
+                      training->save_seconds);
+    }
+    return status;
+}
+
+/* Data that were good when the run began and are not any more, once steps are done: no matter of
+ * bad input, which changes nothing, but a failure. What was reached is saved. */
+static enum status fail_of_data(struct training *training, enum status status,
+                                struct fault *fault) {
+    struct session *session = &training->session;
+    struct fault unsaved;
+    bool of_data = status == STATUS_INPUT || status == STATUS_FAILED;
+    if (!of_data || training->step == training->first_step) {
+        return status;
+    }
+    if (save(training, &unsaved) != OK && session_leads(session)) {
+        log_line(LOG_ERROR, "%s: %s", unsaved.place, unsaved.reason);
+    }
+    fault->status = STATUS_FAILED;
+    return session_agree(session, STATUS_FAILED, fault); /* as all know it already */
+}
+
 static enum status take_step(struct training *training, struct fault *fault) {
     struct session *session = &training->session;
     int64_t microbatches = session->program.schedule.options.accumulation;
@@ -81,7 +123,7 @@ static enum status take_step(struct training *training, struct fault *fault) {
     enum status status =
         step_from_data(session, &source, training->step, &training->cursor, &result, fault);
     if (status != OK) {
-        return status;
+        return fail_of_data(training, status, fault);
     }
     double seconds = seconds_since(begin_ns);
     training->microbatch_seconds = seconds / (double)microbatches;
@@ -118,40 +160,14 @@ static enum status evaluate(struct training *training, struct fault *fault) {
     int64_t rows = run_eval_rows(&session->run);
     struct evaluation_result result;
     enum status status = evaluate_data(session, &source, rows, &result, fault);
-    if (status == OK) {
-        training->evaluated_step = training->step;
-        metrics_eval(&training->metrics, training->step, result.loss);
-        status = note_memory(training, fault);
-        progress_line(&training->progress, "step %lld  validation loss %.4f  perplexity %.2f",
-                      (long long)training->step, plain_nan(result.loss),
-                      plain_nan(exp(result.loss)));
+    if (status != OK) {
+        return fail_of_data(training, status, fault);
     }
-    return status;
-}
-
-static enum status save(struct training *training, struct fault *fault) {
-    if (training->saved_step == training->step) {
-        return OK;
-    }
-    struct snapshot_value values[1 + FINGERPRINT_VALUES] = {
-        {.name = "cursor", .value = (uint64_t)training->cursor}};
-    fingerprint_values(&training->fingerprint, values + 1);
-    struct snapshot_state state = {.step = training->step,
-                                   .seed = (uint64_t)training->session.run.seed,
-                                   .values = values,
-                                   .value_count = ARRAY_COUNT(values)};
-    struct staging staging = session_staging(&training->session);
-    int64_t begin_ns = clock_monotonic_ns();
-    program_run(&training->session.bound, SEGMENT_SNAPSHOT);
-    enum status status = snapshot_save(&training->writer, &state, &staging, fault);
-    if (status == OK) {
-        training->saved_step = training->step;
-        training->save_seconds = seconds_since(begin_ns);
-        progress_line(&training->progress, "step %lld  snapshot in %s, %.2f s",
-                      (long long)training->step, training->session.run.snapshot_folder,
-                      training->save_seconds);
-    }
-    return status;
+    training->evaluated_step = training->step;
+    metrics_eval(&training->metrics, training->step, result.loss);
+    progress_line(&training->progress, "step %lld  validation loss %.4f  perplexity %.2f",
+                  (long long)training->step, plain_nan(result.loss), plain_nan(exp(result.loss)));
+    return note_memory(training, fault);
 }
 
 static bool every(int64_t period, int64_t step) {
@@ -212,6 +228,7 @@ enum status training_run(struct training *training, struct fault *fault) {
     const struct run *run = &training->session.run;
     bool pauses = run->pause_at > 0 && run->pause_at < run->steps;
     training->until = pauses ? run->pause_at : run->steps;
+    training->first_step = training->step;
     metrics_start(&training->metrics, &training->session, SKEP_VERSION);
     progress_init(&training->progress, &training->session);
     program_seal(&training->session.bound);

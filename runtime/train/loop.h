@@ -30,6 +30,7 @@ struct training {
     bool fresh;       /* an earlier run is set aside */
     int lock_fd;
     int64_t step;              /* completed */
+    int64_t first_step;        /* completed when this start began */
     int64_t saved_step;        /* of the newest snapshot; -1: none */
     int64_t evaluated_step;    /* the last one evaluated; -1: none */
     int64_t cursor;            /* of the sample stream */
@@ -49,9 +50,10 @@ MUST_CHECK enum status training_prepare(struct training *training, bool fresh, s
 
 /* training_run: seal, then steps until the end, a pause or a wish to stop; saves and, at the end,
  * exports. After STATUS_STOPPED the state is saved too.
- * errors  of data, disk and export; STATUS_FAILED when the gradients of SKIPPED_IN_ROW_MAX steps in
- *         a row were not finite. What was saved before stays good, and snapshots that fall due
- *         while steps are skipped are left out */
+ * errors  of data: as they are before this start's first step, STATUS_FAILED with the last step
+ *         saved after it; of disk and export; STATUS_FAILED when the gradients of
+ *         SKIPPED_IN_ROW_MAX steps in a row were not finite. What was saved before stays good, and
+ *         snapshots that fall due while steps are skipped are left out */
 MUST_CHECK enum status training_run(struct training *training, struct fault *fault);
 
 void training_finish(struct training *training);

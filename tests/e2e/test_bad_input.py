@@ -149,6 +149,11 @@ class BadInput(RunTest):
         data.write_bytes(good)
         self.assertTrue(folder.state() == state)
 
+    def assert_saved_its_last_step(self, folder):
+        last = folder.metrics("step")[-1]["step"]
+        self.assertEqual(folder.snapshots()[-1].name, f"step-{last:09d}")
+        self.assertEqual(folder.metrics("end"), [])
+
     def test_ids_beyond_the_vocabulary_end_a_run_and_keep_its_snapshots(self):
         """One bad id of 6000: none of the 8 rows before the pause has it."""
         folder = self.folder(steps=400)
@@ -157,15 +162,38 @@ class BadInput(RunTest):
         (folder.path / "train.u16").write_bytes(tokens)
         self.assert_exit(folder.train("pause_at=2"), 0)
         state = folder.state()
+        (folder.path / "run" / "metrics.jsonl").unlink()
         result = folder.train()
-        self.assert_exit(result, 2)
+        self.assert_exit(result, 1)
         self.assertIn("train.u16", result.stderr)
         self.assertIn("97", result.stderr)
+        self.assertGreater(len(folder.metrics("step")), 1)
+        self.assert_saved_its_last_step(folder)
         kept = {name: (folder.path / "run/snapshots/step-000000002" / name).read_bytes()
                 for name in state}
         self.assertTrue(kept == state)
+        again = folder.train()
+        self.assert_exit(again, 2)
+        self.assertIn("97", again.stderr)
         result = folder.run("eval", "run.yaml", "--data", "train.u16")
         self.assert_exit(result, 2)
+
+    def test_data_that_are_cut_off_in_mid_run_cost_no_step(self):
+        for ranks in (1, 2):
+            folder = self.folder(steps=100000)
+            data = folder.path / "train.u16"
+            good = data.read_bytes()
+            process = folder.start("--ranks", str(ranks))
+            self.addCleanup(process.kill)
+            self.assertTrue(wait_until(lambda f=folder: len(f.metrics("step")) > 2), folder.log())
+            os.truncate(data, 100)
+            self.assertEqual(process.wait(timeout=60), 1, folder.log())
+            self.assertRegex(folder.log().splitlines()[-1], "^skep: .*train.u16: ends .*truncated")
+            self.assert_saved_its_last_step(folder)
+            self.assert_exit(folder.train(), 2)
+            data.write_bytes(good)
+            last = folder.metrics("step")[-1]["step"]
+            self.assert_exit(folder.train(f"pause_at={last + 1}"), 0)
 
     def test_what_is_refused_with_fresh_leaves_the_old_run_in_place(self):
         folder = self.folder(steps=2)
