@@ -98,6 +98,8 @@ struct tracker_loop {
     int64_t tick_ms, roster_ms; /* when they are due */
     int64_t started_ms;
     double started_unix_s;
+    const char *stage; /* as it was said last, and since when */
+    int64_t stage_ms;
     bool is_fenced;
     uint64_t refused_messages;
     struct fault fault; /* of the last failed write */

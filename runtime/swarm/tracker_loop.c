@@ -262,6 +262,21 @@ static bool write_down(struct tracker_loop *loop, const struct action *action,
     return true;
 }
 
+/* How long each stage of a round took, for who wants to know where the time goes. */
+static void say_stage(struct tracker_loop *loop) {
+    const char *stage = tracker_stage_name(loop->machine);
+    if (stage == loop->stage) {
+        return;
+    }
+    int64_t now_ms = host_now_ms();
+    if (loop->stage != NULL) {
+        log_line(LOG_DEBUG, "round %u: %s took %lld ms, now %s", loop->open.round, loop->stage,
+                 (long long)(now_ms - loop->stage_ms), stage);
+    }
+    loop->stage = stage;
+    loop->stage_ms = now_ms;
+}
+
 void host_step(struct tracker_loop *loop, const struct event *event) {
     struct event written;
     while (event != NULL && !loop->is_fenced) {
@@ -278,6 +293,7 @@ void host_step(struct tracker_loop *loop, const struct event *event) {
             }
         }
         event = write != NULL && write_down(loop, write, &written) ? &written : NULL;
+        say_stage(loop);
     }
 }
 

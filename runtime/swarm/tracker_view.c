@@ -27,14 +27,18 @@ static void derive(const struct tracker *tracker, const struct swarm_timing *tim
              slow.round_trip_ms, slow.step_ms, slow.transfer_ms);
 }
 
-void tracker_look(const struct tracker *tracker, struct tracker_view *view) {
+const char *tracker_stage_name(const struct tracker *tracker) {
     static const char *const STAGES[] = {[STAGE_READY] = "ready",
                                          [STAGE_TRAIN] = "train",
                                          [STAGE_EXCHANGE] = "exchange",
                                          [STAGE_VOTE] = "vote"};
+    return STAGES[tracker->stage];
+}
+
+void tracker_look(const struct tracker *tracker, struct tracker_view *view) {
     const struct tracker_record *record = &tracker->record;
     view->record = record;
-    view->stage = STAGES[tracker->stage];
+    view->stage = tracker_stage_name(tracker);
     view->stage_ms = tracker->stage_ms;
     view->round_ms = tracker->round_ms;
     view->timing = *tracker_timing(tracker);

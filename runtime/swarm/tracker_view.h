@@ -16,7 +16,7 @@ struct tracker_view_member {
 
 struct tracker_view {
     const struct tracker_record *record; /* lives until the next step */
-    const char *stage;                   /* "ready", "train", "exchange", "vote" */
+    const char *stage;                   /* tracker_stage_name */
     int64_t stage_ms, round_ms;          /* when they began */
     struct swarm_timing timing;
     char derivation[VIEW_DERIVATION_BYTES]; /* of the deadlines, from what was measured */
@@ -24,6 +24,10 @@ struct tracker_view {
     struct tracker_view_member members[SWARM_MEMBERS_MAX];
 };
 
+/* tracker_stage_name: what it does now: "ready", "train", "exchange" or "vote". */
+const char *tracker_stage_name(const struct tracker *tracker);
+
+/* tracker_look: a copy of what is true now. */
 void tracker_look(const struct tracker *tracker, struct tracker_view *view);
 
 #endif
