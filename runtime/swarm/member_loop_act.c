@@ -41,11 +41,7 @@ static void send(struct member_loop *loop, const struct action *action) {
         break;
     case MESSAGE_FETCH_CONTRIBUTION:
     case MESSAGE_FETCH_RESULT:
-        if (loop->options.limit_down > 0) {
-            put(loop, &loop->asks, action);
-            break;
-        }
-        say_control(loop, action);
+        put(loop, &loop->asks, action); /* more at once than a control queue may have room for */
         break;
     default:
         say_control(loop, action);
