@@ -129,8 +129,8 @@ static int help(const char *name) {
     return row != NULL ? help_command(row) : unknown(name);
 }
 
-/* -q and -v may stand anywhere but as a flag's value and behind "--"; they are taken out before the command sees
- * its arguments. */
+/* -q and -v may stand anywhere but as a flag's value and behind "--"; they are taken out before the
+ * command sees its arguments. */
 static int take_verbosity(int argc, char **argv, int *verbosity) {
     const int end = arguments_flags_end(argc, argv);
     int kept = 1;
