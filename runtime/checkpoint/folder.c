@@ -23,8 +23,9 @@ struct entry_record {
     char name[];
 };
 
-enum status folder_walk_begin(const char *path, struct folder_walk *walk, struct fault *fault) {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+static enum status walk_begin(const char *path, int flags, struct folder_walk *walk,
+                              struct fault *fault) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
     if (fd < 0) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot open the folder", errno);
     }
@@ -32,6 +33,10 @@ enum status folder_walk_begin(const char *path, struct folder_walk *walk, struct
     walk->filled = 0;
     walk->at = 0;
     return OK;
+}
+
+enum status folder_walk_begin(const char *path, struct folder_walk *walk, struct fault *fault) {
+    return walk_begin(path, 0, walk, fault);
 }
 
 static bool is_folder_at(int fd, const char *name) {
@@ -73,11 +78,11 @@ void folder_sibling(const char *path, const char *prefix, char *out, size_t capa
     ASSERT(!text.cut);
 }
 
-/* Removes the files in a folder. Removing while walking may skip names, so walk until none is. */
+/* Removes the files in a folder, not in one that a link leads to. Removing while walking may skip names, so walk until none is. */
 static enum status empty(const char *path, struct fault *fault) {
     for (bool removed = true; removed;) {
         struct folder_walk walk;
-        enum status status = folder_walk_begin(path, &walk, fault);
+        enum status status = walk_begin(path, O_NOFOLLOW, &walk, fault);
         if (status != OK) {
             return status;
         }
@@ -98,19 +103,34 @@ static enum status empty(const char *path, struct fault *fault) {
     return OK;
 }
 
+static enum status remove_fault(const char *path, struct fault *fault) {
+    return fault_set_errno(fault, STATUS_FAILED, path, "cannot remove", errno);
+}
+
+static bool is_link(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+}
+
 enum status folder_remove(const char *path, struct fault *fault) {
     struct stat info;
     if (lstat(path, &info) != 0 && errno == ENOENT) {
         return OK;
     }
+    if (is_link(path)) {
+        return unlinkat(AT_FDCWD, path, 0) == 0 ? OK : remove_fault(path, fault);
+    }
     enum status status = empty(path, fault);
     if (status == OK && rmdir(path) != 0) {
-        return fault_set_errno(fault, STATUS_FAILED, path, "cannot remove the folder", errno);
+        return remove_fault(path, fault);
     }
     return status;
 }
 
 enum status folder_make_empty(const char *path, struct fault *fault) {
+    if (is_link(path) && unlinkat(AT_FDCWD, path, 0) != 0) {
+        return remove_fault(path, fault);
+    }
     if (mkdir(path, FOLDER_MODE) == 0) {
         return OK;
     }

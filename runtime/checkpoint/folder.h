@@ -32,11 +32,12 @@ void folder_walk_end(struct folder_walk *walk);
 /* folder_sibling: "/a/b" with the prefix ".tmp-" is "/a/.tmp-b". */
 void folder_sibling(const char *path, const char *prefix, char *out, size_t capacity);
 
-/* folder_make_empty: `path` exists and is empty; what an interrupted run left in it is removed. */
+/* folder_make_empty: `path` exists and is empty; what an interrupted run left in it is removed. A
+ * link in its place is removed, and what it leads to stays. */
 MUST_CHECK enum status folder_make_empty(const char *path, struct fault *fault);
 
-/* folder_remove: its plain files and links, then itself; OK when it is not there. A folder in it
- * is an error. */
+/* folder_remove: its plain files and links, then itself; of a link the link alone; OK when it is
+ * not there. A folder in it is an error. */
 MUST_CHECK enum status folder_remove(const char *path, struct fault *fault);
 
 /* folder_replace: put the folder `from` in the place of `to`, which may exist: at every instant

@@ -67,7 +67,7 @@ struct snapshot_group {
  * Kept by reference. */
 struct snapshot_args {
     const char *folder; /* made when it is not there */
-    int keep;           /* at least 1: older ones are removed in the order of saving */
+    int keep;           /* 1 to SNAPSHOTS_MAX - 1: older ones are removed in the order of saving */
     /* Those of one file side by side. The pieces are what this rank writes: those of all ranks
      * together are every element once, so of state that several ranks hold only one has a piece
      * here, and a rank may have none. What is loaded is told to snapshot_load. */

@@ -100,7 +100,8 @@ static enum status take_over(struct snapshot_writer *writer, struct fault *fault
 enum status snapshot_writer_init(const struct snapshot_args *args, struct region *region,
                                  struct snapshot_writer *writer, struct fault *fault) {
     struct snapshot_writer made = {.args = *args};
-    ASSERT(args->keep >= 1 && strlen(args->keys) < SNAPSHOT_KEYS_BYTES_MAX);
+    ASSERT(args->keep >= 1 && args->keep < SNAPSHOTS_MAX &&
+           strlen(args->keys) < SNAPSHOT_KEYS_BYTES_MAX);
     made.files = region_alloc(region, SNAPSHOT_FILES_MAX, sizeof *made.files);
     made.file_count = snapshot_plan_files(args->groups, args->group_count, region, made.files);
     made.json_capacity = snapshot_json_bytes(args->keys, args->model_folder);
@@ -108,7 +109,7 @@ enum status snapshot_writer_init(const struct snapshot_args *args, struct region
     made.begun = region_alloc(region, PATH_BYTES, 1);
     made.done = region_alloc(region, PATH_BYTES, 1);
     made.aside = region_alloc(region, PATH_BYTES, 1);
-    made.kept = region_alloc(region, SNAPSHOTS_MAX + 1, sizeof *made.kept);
+    made.kept = region_alloc(region, SNAPSHOTS_MAX, sizeof *made.kept);
     made.bytes = (int64_t)(made.json_capacity + args->config_length);
     for (int i = 0; i < made.file_count; i++) {
         made.bytes += made.files[i].bytes;
@@ -143,6 +144,21 @@ static enum status note_files(const struct snapshot_writer *writer, const struct
     }
     return status == OK ? note_file(writer->begun, SNAPSHOT_CONFIG_NAME, staging, snapshot, fault)
                         : status;
+}
+
+/* A reader takes SNAPSHOTS_MAX; so many are there when older ones could not be removed. */
+static enum status check_room(const struct snapshot_writer *writer, int64_t step,
+                              struct fault *fault) {
+    bool again = false;
+    for (int i = 0; i < writer->kept_count; i++) {
+        again = again || writer->kept[i].step == step;
+    }
+    if (again || writer->kept_count < SNAPSHOTS_MAX) {
+        return OK;
+    }
+    return fault_set(fault, STATUS_FAILED, writer->args.folder,
+                     "make the folder writable, or move older snapshots elsewhere",
+                     "holds %d snapshots, of which none could be removed", writer->kept_count);
 }
 
 static uint64_t next_sequence(const struct snapshot_writer *writer) {
@@ -204,7 +220,7 @@ static void note_saved(struct snapshot_writer *writer, const struct snapshot *sn
             writer->kept[left++] = writer->kept[i];
         }
     }
-    ASSERT(left <= SNAPSHOTS_MAX);
+    ASSERT(left < SNAPSHOTS_MAX);
     writer->kept[left++] = (struct snapshot_kept){snapshot->step, snapshot->sequence};
     writer->kept_count = left;
 }
@@ -253,7 +269,10 @@ static enum status put_in_place(const void *context, const struct staging *stagi
     struct snapshot_writer *writer = saving->writer;
     struct snapshot snapshot = describe(writer, saving->state);
     size_t json_length = 0;
-    enum status status = conclude(writer, staging, &snapshot, &json_length, fault);
+    enum status status = check_room(writer, snapshot.step, fault);
+    if (status == OK) {
+        status = conclude(writer, staging, &snapshot, &json_length, fault);
+    }
     if (status == OK) {
         status = folder_replace(writer->begun, writer->done, writer->aside, replaced, fault);
     }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "runtime/checkpoint/snapshot.h"
 #include "runtime/train/run.h"
 
 #include <string.h>
@@ -98,8 +99,8 @@ static const struct key KEYS[] = {
      "where snapshots go; unset: STEM/snapshots"},
     {"snapshot.every", KEY_LOCAL, KEY_INTEGER, AT(snapshot_every), "0", "steps", 0, 1e9, NULL,
      "0: only at the end and when stopped"},
-    {"snapshot.keep", KEY_LOCAL, KEY_INTEGER, AT(snapshot_keep), "2", "", 1, 1e6, NULL,
-     "how many of the newest stay"},
+    {"snapshot.keep", KEY_LOCAL, KEY_INTEGER, AT(snapshot_keep), "2", "", 1, SNAPSHOTS_MAX - 1,
+     NULL, "how many of the newest stay"},
     {"export", KEY_LOCAL, KEY_PATH, AT(export), NULL, "", 0, 0, NULL,
      "Hugging Face folder written at the end; unset: STEM/model"},
     {"metrics", KEY_LOCAL, KEY_PATH, AT(metrics), NULL, "", 0, 0, NULL,

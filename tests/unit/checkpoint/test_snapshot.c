@@ -183,6 +183,53 @@ static void leftovers_are_cleared_and_what_stood_aside_returns(void **state) {
     run_finish(run);
 }
 
+static void a_link_in_the_place_of_a_save_is_removed_not_followed(void **state) {
+    (void)state;
+    struct run_fixture *run = run_start(1);
+    struct snapshot_writer writer;
+    static char thesis[PATH_BYTES];
+    static char text[PATH_BYTES];
+    static char link[PATH_BYTES];
+    run_open(run, &writer);
+    file_join(run->folder, "thesis", thesis, sizeof thesis);
+    file_join(thesis, "text", text, sizeof text);
+    assert_int_equal(mkdir(thesis, 0755), 0);
+    assert_int_equal(folder_write_file(thesis, "text", "of years", 8, &run->fault), OK);
+    snapshot_path(run->folder, SNAPSHOT_BEGUN, 1, link);
+    assert_int_equal(symlink("thesis", link), 0);
+    assert_int_equal(run_save(run, &writer, 1), OK);
+    snapshot_path(run->folder, SNAPSHOT_ASIDE, 1, link);
+    assert_int_equal(symlink("thesis", link), 0);
+    assert_int_equal(run_save(run, &writer, 2), OK); /* removes 1, and what is called so */
+    assert_string_equal(run_steps(run), "2");
+    assert_true(file_exists(text));
+    assert_int_equal(folder_remove(thesis, &run->fault), OK);
+    run_finish(run);
+}
+
+static void a_folder_full_of_snapshots_is_a_fault_that_names_it(void **state) {
+    (void)state;
+    struct run_fixture *run = run_start(1);
+    struct snapshot_writer writer;
+    run_open(run, &writer);
+    assert_int_equal(run_save(run, &writer, 1), OK);
+    struct snapshot_kept first = writer.kept[0];
+    for (int i = 0; i < SNAPSHOTS_MAX; i++) { /* as if none could have been removed */
+        writer.kept[i] = (struct snapshot_kept){i + 1, (uint64_t)i + 1};
+    }
+    writer.kept_count = SNAPSHOTS_MAX;
+    assert_int_equal(run_save(run, &writer, SNAPSHOTS_MAX + 1), STATUS_FAILED);
+    assert_string_equal(run->fault.place, run->folder);
+    assert_non_null(strstr(run->fault.reason, "4096"));
+    assert_non_null(strstr(run->fault.remedy, "move older snapshots"));
+    assert_string_equal(run_steps(run), "1");
+    writer.kept[0] = first;
+    writer.kept_count = 1;
+    assert_int_equal(run_save(run, &writer, 2), OK);
+    assert_string_equal(run_steps(run), "2");
+    run_finish(run);
+}
+
 static void load_names_what_the_run_does_not_share(void **state) {
     (void)state;
     struct run_fixture *run = run_start(2);
@@ -272,6 +319,8 @@ int main(void) {
         cmocka_unit_test(short_and_missing_files_are_damage),
         cmocka_unit_test(verify_names_the_damaged_file),
         cmocka_unit_test(leftovers_are_cleared_and_what_stood_aside_returns),
+        cmocka_unit_test(a_link_in_the_place_of_a_save_is_removed_not_followed),
+        cmocka_unit_test(a_folder_full_of_snapshots_is_a_fault_that_names_it),
         cmocka_unit_test(load_names_what_the_run_does_not_share),
         cmocka_unit_test(texts_that_could_not_be_read_back_are_refused_before_anything_is_saved),
         cmocka_unit_test(export_is_a_model_folder),
