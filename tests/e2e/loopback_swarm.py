@@ -1,0 +1,154 @@
+"""A swarm of processes on loopback: a tracker and members, each with folders of its own."""
+import json
+import os
+import signal
+import subprocess
+
+from small_run import TIMEOUT_S, RunTest, wait_until, write_tokens
+
+SWARM = {"swarm__name": "heather", "swarm__inner_steps": 10, "swarm__members_max": 4,
+         "swarm__codec": "int8", "swarm__shrink_after": 2, "batch__tokens": 256,
+         "batch__microbatch": 4}
+
+
+def json_lines(path):
+    """The whole lines of a file; one cut off by a kill is left out."""
+    text = path.read_text() if path.exists() else ""
+    return [json.loads(line) for line in text.split("\n")[:-1] if line.startswith("{")]
+
+
+class Process:
+    """One `skep` in a folder of its own, which it finds again when it is started again."""
+
+    def __init__(self, site, name, command):
+        self.site, self.name, self.command = site, name, command
+        self.folder = site.path / name
+        self.folder.mkdir(exist_ok=True)
+        self.process = None
+
+    def start(self, *more, **environment):
+        own = {"STATE_DIRECTORY": str(self.folder / "state"),
+               "XDG_CONFIG_HOME": str(self.folder / "config"),
+               "XDG_CACHE_HOME": str(self.folder / "cache")}
+        with open(self.folder / "output", "ab") as output, open(self.folder / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                [*self.command, *more], cwd=self.site.path, stdout=output, stderr=log,
+                stdin=subprocess.DEVNULL, env={**os.environ, **own, **environment})
+        return self
+
+    def log(self):
+        return (self.folder / "log").read_text()
+
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self):
+        if self.is_running():
+            self.process.kill()
+            self.process.wait()
+
+    def ask_to_stop(self):
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self, seconds=TIMEOUT_S):
+        return self.process.wait(timeout=seconds)
+
+
+class Member(Process):
+    def lines(self, kind):
+        return [line for line in json_lines(self.folder / "state" / "metrics.jsonl")
+                if line["kind"] == kind]
+
+    def rounds(self):
+        """Number of the round -> its line."""
+        return {line["round"]: line for line in self.lines("round")}
+
+    def last(self):
+        return max(self.rounds(), default=0)
+
+    def ledger(self):
+        return self.folder / "state" / "ledger.jsonl"
+
+
+class SwarmTest(RunTest):
+    """A test with one swarm: self.site is the tracker's folder."""
+
+    def swarm(self, **settings):
+        self.site = self.folder(**{**SWARM, **settings})
+        write_tokens(self.site.path / "train.u16", 200000, 97, 1)  # more than any test trains on
+        (self.site.path / "roster.yaml").write_text("open: true\n")
+        self.tracker = Process(self.site, "tracker", self.site.command(
+            "track", "run.yaml", "--state", "tracker", "--roster", "roster.yaml", "--json"))
+        self.addCleanup(self.tracker.kill)
+        self.members = {}
+        self.start_tracker("tcp://127.0.0.1:0")
+
+    def start_tracker(self, listen):
+        output = self.tracker.folder / "output"
+        output.unlink(missing_ok=True)
+        self.tracker.start("--listen", listen)
+        self.assertTrue(wait_until(lambda: output.exists() and output.read_text().endswith("\n") or
+                                   not self.tracker.is_running()))
+        self.assertTrue(self.tracker.is_running(), self.tracker.log())
+        self.told = json.loads(output.read_text())
+        self.join_string = self.told["join"]
+
+    def restart_tracker(self):
+        self.tracker.kill()
+        before = self.join_string
+        self.start_tracker(before.partition("#")[0])
+        self.assertEqual(self.join_string, before)
+
+    def member(self, name, *settings):
+        """A member that is not started yet."""
+        member = Member(self.site, name, self.site.command(
+            "join", self.join_string, "--listen", "tcp://127.0.0.1:*", "threads=1",
+            "data.train=train.u16", "data.validation=valid.u16", *settings))
+        self.members[name] = member
+        self.addCleanup(member.kill)
+        return member
+
+    def logs(self):
+        return "\n".join(f"--- {process.name}\n{process.log()[-3000:]}"
+                         for process in [self.tracker, *self.members.values()])
+
+    def wait_for(self, condition, what, seconds=60):
+        value = wait_until(condition, seconds)
+        self.assertTrue(value, f"no {what} within {seconds} s\n{self.logs()}")
+        return value
+
+    def wait_for_end(self, *members, seconds=TIMEOUT_S):
+        for member in members:
+            try:
+                code = member.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self.fail(f"{member.name} does not end\n{self.logs()}")
+            self.assertEqual(code, 0, self.logs())
+
+    # ---- what must hold ----
+
+    def assert_one_root_a_round(self):
+        """Whoever applied a round has the same root after it; gives all rounds."""
+        roots = {}
+        for member in self.members.values():
+            for number, line in member.rounds().items():
+                roots.setdefault(number, {})[member.name] = line["root"]
+        for number, found in roots.items():
+            self.assertEqual(len(set(found.values())), 1, f"round {number}: {found}")
+        return roots
+
+    def assert_one_history(self):
+        """Every ledger verifies with the tracker's key, and none contradicts another."""
+        key = self.join_string.partition("#")[2]
+        longest = []
+        for member in self.members.values():
+            result = self.site.run("ledger", member.ledger(), "--verify", "--tracker", key)
+            self.assert_exit(result, 0)
+            lines = member.ledger().read_text().splitlines()
+            common = min(len(lines), len(longest))
+            self.assertEqual(lines[:common], longest[:common], member.name)
+            longest = max(lines, longest, key=len)
+        return [json.loads(line) for line in longest]
+
+    def exported(self, member):
+        return (member.folder / "state" / "model" / "model.safetensors").read_bytes()

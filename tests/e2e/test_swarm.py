@@ -1,0 +1,185 @@
+"""A swarm as people use it: members that are started with the join string only, come, go, die and
+come back, and the one model that all of them end with."""
+import math
+import time
+
+from loopback_swarm import SwarmTest
+from small_run import main, tensors_of
+
+ROUNDS = 24
+# In write_tokens' text: the token that follows has 0.8 + 0.2 / 97, each of the others 0.2 / 97.
+LOSS_OF_PAIRS = -(0.8 + 0.2 / 97) * math.log(0.8 + 0.2 / 97) - 96 * 0.2 / 97 * math.log(0.2 / 97)
+
+
+class Swarm(SwarmTest):
+    def test_one_model_comes_of_members_that_die_and_come(self):
+        self.swarm(steps=10 * ROUNDS)
+        first, second, third = (self.member(name, "eval.every=20").start()
+                                for name in ("first", "second", "third"))
+        self.wait_for(lambda: any(line["contributors"] == 3
+                                  for line in first.rounds().values()), "round of three")
+        third.kill()
+        after = first.last()
+        self.wait_for(lambda: first.last() >= after + 2, "round without the killed one")
+        late = self.member("late").start()
+        self.wait_for(lambda: any(line["contributors"] == 3 and number > after + 1
+                                  for number, line in first.rounds().items()),
+                      "round with the late one")
+        self.wait_for_end(first, second, late)
+        roots = self.assert_one_root_a_round()
+        self.assertEqual(max(roots), max(entry["round"] for entry in self.assert_one_history()
+                                         if entry["kind"] == "commit"))
+        self.assertIn("late", roots[max(roots)])
+        self.assertEqual(self.exported(first), self.exported(second))
+        self.assertEqual(self.exported(first), self.exported(late))
+        self.assert_learned(first)
+
+    def assert_learned(self, member):
+        """The model that was written is the one that was evaluated last; who knows which token
+        follows which, four times of five, and nothing else, has LOSS_OF_PAIRS."""
+        losses = [line["loss"] for line in member.lines("eval")]
+        self.assertLess(losses[-1], losses[0])
+        self.assertLess(losses[-1], 1.1 * LOSS_OF_PAIRS)
+        result = self.site.run("eval", member.folder / "state" / "model", "--data", "valid.u16",
+                               "--json", "batch.sequence=16", "eval.tokens=64")
+        document = self.document(result)
+        self.assertAlmostEqual(document["loss"], losses[-1], places=5)
+
+    def test_a_round_is_in_every_members_ledger_as_in_its_metrics(self):
+        self.swarm(steps=60)
+        members = [self.member(name).start() for name in ("first", "second")]
+        self.wait_for_end(*members)
+        commits = {entry["round"]: entry for entry in self.assert_one_history()
+                   if entry["kind"] == "commit"}
+        self.assertEqual(len(commits), 6)
+        for member in members:
+            for number, line in member.rounds().items():
+                commit = commits[number]
+                named = {seat for part in commit["slices"] for seat in part["contributors"]}
+                self.assertEqual(line["root"], commit["root"])
+                self.assertEqual(line["members"], len(commit["members"]))
+                self.assertEqual(line["contributors"], len(named))
+                self.assertEqual(line["step"], 10 * commit["commits"])
+                self.assertGreater(line["sent_bytes"], 0)
+        for commit in commits.values():
+            for seat in commit["members"]:
+                self.assertLessEqual(seat["tokens"], 10 * 256)
+
+    def test_one_that_leaves_is_saved_and_comes_back(self):
+        self.swarm(steps=100000)
+        stays, leaves = (self.member(name).start() for name in ("stays", "leaves"))
+        self.wait_for(lambda: leaves.last() >= 3, "rounds")
+        leaves.ask_to_stop()
+        asked = time.monotonic()
+        self.wait_for_end(leaves, seconds=30)
+        self.assertLess(time.monotonic() - asked, 20)
+        self.assertEqual(leaves.lines("end")[-1]["reason"], "stopped")
+        left = leaves.last()
+        self.wait_for(lambda: stays.last() >= left + 2, "round without it")
+        leaves.start()
+        self.wait_for(lambda: leaves.last() >= left + 4, "round with it again")
+        self.assertIn(f"round {left}", leaves.log().partition("going on from")[2])
+        self.assertGreater(leaves.lines("round")[-1]["contributors"], 1)
+        for member in (stays, leaves):
+            member.ask_to_stop()
+        self.wait_for_end(stays, leaves, seconds=30)
+        self.assert_one_root_a_round()
+        self.assert_one_history()
+
+    def test_one_that_was_killed_replays_what_it_had(self):
+        self.swarm(steps=100000, swarm__codec="int4")
+        stays, dies = (self.member(name, "snapshot.every=1000000").start()
+                       for name in ("stays", "dies"))
+        self.wait_for(lambda: stays.last() >= 3 and dies.last() >= 3, "rounds")
+        for member in (stays, dies):
+            member.kill()
+        had = dies.last()
+        for member in (stays, dies):
+            member.start()
+        self.wait_for(lambda: min(stays.last(), dies.last()) > had + 2, "rounds after the restart")
+        for member in (stays, dies):
+            member.ask_to_stop()
+        self.wait_for_end(stays, dies, seconds=30)
+        self.assert_one_root_a_round()
+        history = self.assert_one_history()
+        rounds = [entry["round"] for entry in history if entry["kind"] == "commit"]
+        self.assertEqual(rounds, sorted(set(rounds)))
+        self.assertEqual([entry["commits"] for entry in history if entry["kind"] == "commit"],
+                         list(range(1, len(rounds) + 1)))
+        self.assertFalse([entry for entry in history if entry["kind"] == "rollback"])
+
+    def test_members_outlive_the_tracker(self):
+        self.swarm(steps=100000)
+        members = [self.member(name).start() for name in ("first", "second")]
+        self.wait_for(lambda: all(member.last() >= 2 for member in members), "rounds")
+        self.tracker.kill()
+        time.sleep(1)
+        self.assertTrue(all(member.is_running() for member in members), self.logs())
+        before = max(member.last() for member in members)
+        self.restart_tracker()
+        self.wait_for(lambda: all(member.last() >= before + 2 for member in members),
+                      "rounds with the new tracker")
+        for member in members:
+            member.ask_to_stop()
+        self.wait_for_end(*members, seconds=30)
+        self.assert_one_root_a_round()
+        self.assert_one_history()
+
+    def test_a_recorded_round_is_what_the_exported_model_has(self):
+        self.swarm(steps=20, swarm__codec="fp32", swarm__outer_lr=1, swarm__outer_momentum=0)
+        alone = self.member("alone", "swarm.record=record").start()
+        self.wait_for_end(alone)
+        last = self.site.path / "record" / "round-2"
+        _, shape, outer = tensors_of(last / "outer.safetensors")["params"]
+        model = tensors_of(alone.folder / "state" / "model" / "model.safetensors")
+        self.assertEqual(shape, [sum(len(data) for _, _, data in model.values()) // 4])
+        self.assertEqual(sorted(data for _, _, data in model.values() if len(data) > 200),
+                         sorted(data for _, _, data in model.values()
+                                if len(data) > 200 and data in outer))
+        _, _, declared = tensors_of(last / "declared.safetensors")["contribution"]
+        self.assertEqual(len(declared), len(outer))
+
+
+class Refused(SwarmTest):
+    def refused(self, member, code, *words):
+        self.assertEqual(member.start().wait(), code, member.log())
+        self.assertRegex(member.log(), r"(?s)skep: [^\n]+: [^\n]+\n$")
+        for word in words:
+            self.assertIn(word, member.log())
+
+    def test_the_report_alone_changes_nothing(self):
+        self.swarm()
+        member = self.member("curious", "--check")
+        self.assertEqual(member.start().wait(), 0, member.log())
+        report = (member.folder / "output").read_text()
+        for word in ("heather", "arena", "disk", "network"):
+            self.assertIn(word, report)
+        self.assertFalse((member.folder / "state").exists())
+
+    def test_what_cannot_be_is_refused_with_a_reason(self):
+        self.swarm()
+        self.refused(self.member("shared", "optimizer.lr=1"), 2, "optimizer.lr")
+        self.refused(self.member("many", "--ranks", "2"), 2, "--ranks", "one rank")
+        self.refused(self.member("tight", "limits.device=1MiB"), 3)
+        self.refused(self.member("other", "data.train=valid.u16"), 2, "valid.u16")
+        joined = self.member("twice").start()
+        self.wait_for(lambda: joined.last() >= 1, "round")
+        again = self.member("again")
+        again.folder = joined.folder
+        self.refused(again, 2, f"process {joined.process.pid}")
+
+    def test_who_is_not_on_the_roster_is_told_what_to_ask_for(self):
+        self.swarm(steps=100000)
+        (self.site.path / "roster.yaml").write_text("open: false\n")
+        stranger = self.member("stranger").start()
+        self.wait_for(lambda: "roster add p" in stranger.log(), "word of the roster")
+        key = stranger.log().partition("roster add ")[2].split()[0]
+        result = self.site.run("roster", "add", key, "--roster", "roster.yaml")
+        self.assert_exit(result, 0)
+        self.wait_for(lambda: stranger.last() >= 1, "round")
+        stranger.ask_to_stop()
+        self.wait_for_end(stranger, seconds=30)
+
+
+if __name__ == "__main__":
+    main()
