@@ -131,6 +131,8 @@ static const struct key KEYS[] = {
      "fp32|bf16|int8|int4|sparse", "encoding of pseudo-gradients"},
     {"swarm.members_max", KEY_SHARED, KEY_INTEGER, AT(swarm_members_max), "16", "", 1, 4096, NULL,
      "most members at a time"},
+    {"swarm.members_min", KEY_SHARED, KEY_INTEGER, AT(swarm_members_min), "1", "", 1, 4096, NULL,
+     "ready members without whom no round opens"},
     {"swarm.quorum", KEY_SHARED, KEY_REAL, AT(swarm_quorum), "0.5", "", 0.5, 1, NULL,
      "share of the roster that must be exceeded"},
     {"swarm.shrink_after", KEY_SHARED, KEY_SECONDS, AT(swarm_shrink_after_s), "60", "s", 0, 1e6,

@@ -55,7 +55,7 @@ struct run {
     uint64_t limit_device, limit_disk, limit_up, limit_down; /* 0: none */
     double stop_within_s;
     const char *swarm_name, *swarm_record;
-    int64_t swarm_inner_steps, swarm_members_max, swarm_codec;
+    int64_t swarm_inner_steps, swarm_members_max, swarm_members_min, swarm_codec;
     double swarm_outer_lr, swarm_outer_momentum, swarm_quorum, swarm_shrink_after_s;
     int64_t ranks;                   /* of the site; 0: alone, whatever the strategy says */
     int64_t longest_document;        /* tokens, when rows hold several; 0: a row is one document */

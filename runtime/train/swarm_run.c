@@ -50,6 +50,10 @@ enum status swarm_run_check(const struct run *run, struct fault *fault) {
         return refuse_key(run, fault, "swarm.members_max", NULL,
                           "is more than 64: a round's roster has 64 seats");
     }
+    if (run->swarm_members_min > run->swarm_members_max) {
+        return refuse_key(run, fault, "swarm.members_min", NULL,
+                          "is more than swarm.members_max: no round would ever open");
+    }
     if (run->swarm_codec >= CODEC_COUNT) {
         return refuse_key(run, fault, "swarm.codec", "choose fp32, bf16, int8 or int4",
                           "is sparse, which no member can encode yet");

@@ -262,7 +262,7 @@ struct tracker_loop_options swarm_track_options(const struct swarm_track *track)
                      .parameter_count = (uint64_t)terms->shape.slices.parameter_count,
                      .seat_samples = terms->seat_samples,
                      .sample_tokens = terms->sample_tokens,
-                     .members_min = 1,
+                     .members_min = (uint32_t)run->swarm_members_min,
                      .shrink_after_ms = (uint32_t)(run->swarm_shrink_after_s * 1000),
                      .rollback_after_ms = ROLLBACK_AFTER_MS,
                      .commits_max = terms->commits_max,

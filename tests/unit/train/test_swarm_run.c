@@ -120,7 +120,7 @@ static void every_shared_key_is_refused_on_the_command_line(void **state) {
         assert_int_equal(run.steps, 77);
         refused++;
     }
-    assert_int_equal(refused, 29); /* as many as the table has but for places */
+    assert_int_equal(refused, 30); /* as many as the table has but for places */
     struct run run;
     assert_int_equal(read_with(&manifest, "swarm.codec=int8", &run), STATUS_INPUT);
     assert_string_equal(fault.reason, "swarm.codec is shared by all members: int4 in the swarm "
@@ -189,6 +189,8 @@ static void a_run_that_cannot_be_a_swarm_is_refused(void **state) {
         {"swarm.name=a/b", "swarm.name has a character that is no letter, digit, '-', '_' or '.'"},
         {"swarm.members_max=65",
          "swarm.members_max is more than 64: a round's roster has 64 seats"},
+        {"swarm.members_min=17",
+         "swarm.members_min is more than swarm.members_max: no round would ever open"},
         {"swarm.codec=sparse", "swarm.codec is sparse, which no member can encode yet"},
         {"swarm.quorum=0.75",
          "swarm.quorum is not 0.5: a round is committed by more than half of its roster"},
