@@ -70,6 +70,7 @@ static struct messenger *make_tables(const struct messenger_options *options,
     memcpy(messenger->known, options->known, sizeof messenger->known);
     messenger->known[MESSENGER_KIND / 64] |= UINT64_C(1) << MESSENGER_KIND % 64;
     messenger->stale = true;
+    messenger->tick_ns = clock_monotonic_ns();
     return messenger;
 }
 
@@ -225,6 +226,11 @@ static void tick(struct messenger *messenger) {
     const int64_t now_ns = clock_monotonic_ns();
     if (now_ns < messenger->tick_ns) {
         return;
+    }
+    const int64_t late_ns = now_ns - messenger->tick_ns;
+    if (late_ns > MESSENGER_LATE * MESSENGER_MS) {
+        dial_late(messenger, late_ns);
+        accept_late(messenger, late_ns);
     }
     messenger->tick_ns = now_ns + MESSENGER_TICK * MESSENGER_MS;
     dial_due(messenger, now_ns);

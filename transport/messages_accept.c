@@ -108,7 +108,7 @@ void accept_events(struct messenger *messenger) {
 static void adopt(struct messenger *messenger, struct accepted *accepted, struct peer *peer,
                   uint32_t link_index) {
     struct link *link = &peer->links[link_index];
-    link_end(messenger, link, MESSENGER_SPARE);
+    link_end(messenger, link, 0);
     *link = (struct link){.state = LINK_ACCEPTED,
                           .fd = -1,
                           .accepted = (int)(accepted - messenger->accepted),
@@ -207,6 +207,13 @@ static void spare_due(struct messenger *messenger, struct accepted *accepted) {
     struct peer *peer = accepted->peer;
     if (peer != NULL) {
         adopt_control(messenger, accepted, peer);
+    }
+}
+
+void accept_late(struct messenger *messenger, int64_t late_ns) {
+    for (uint32_t i = 0; i < messenger->accepted_max; i++) {
+        struct accepted *accepted = &messenger->accepted[i];
+        accepted->due_ns += accepted->due_ns == INT64_MAX ? 0 : late_ns;
     }
 }
 

@@ -74,6 +74,15 @@ static void link_failed(struct messenger *messenger, struct peer *peer, struct l
     link_again(messenger, peer, link);
 }
 
+void dial_late(struct messenger *messenger, int64_t late_ns) {
+    for (uint32_t i = 0; i < messenger->watched_count; i++) {
+        struct link *link = messenger->watched[i].link;
+        if (link->state == LINK_DIALING || link->state == LINK_SHAKEN) {
+            link->due_ns += late_ns;
+        }
+    }
+}
+
 void dial_due(struct messenger *messenger, int64_t now_ns) {
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         struct peer *peer = &messenger->peers[i];

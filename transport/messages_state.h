@@ -35,6 +35,7 @@ enum {
     MESSENGER_BAN = 60000,       /* ms that a peer stays cut off for bad frames */
     MESSENGER_BANS_MAX = 256,    /* keys remembered as cut off; beyond it the oldest is forgotten */
     MESSENGER_TICK = 100,        /* ms between two looks at what no socket tells */
+    MESSENGER_LATE = 1000,       /* ms: a tick so much too late is a gap in this process's life */
     MESSENGER_ROOM = 5,          /* ms: a full connection of the listener's is tried again */
     MESSENGER_AHEAD_MAX = 64,    /* bulk frames read ahead of control frames behind them */
     MESSENGER_STRANGERS = 256,   /* connections at once that have not said who they are */
@@ -185,6 +186,9 @@ void peer_seen_at(struct peer *peer, zmq_msg_t *message); /* keep the IP that it
 bool peer_news(struct messenger *messenger, struct messenger_event *event);
 
 /* messages_dial */
+/* This process slept so long, or was busy: what is awaited from others may have come meanwhile. */
+void dial_late(struct messenger *messenger, int64_t late_ns);
+void accept_late(struct messenger *messenger, int64_t late_ns);
 void dial_due(struct messenger *messenger, int64_t now_ns); /* whatever is to be dialed by now */
 void dial_events(struct messenger *messenger, struct peer *peer, struct link *link);
 /* Nothing is left in it to be read: ends one that broke. */
