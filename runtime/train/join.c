@@ -175,6 +175,12 @@ enum status join_run(struct joining *joining, struct fault *fault) {
         return status;
     }
     bool finished = joining->at.commits >= session->swarm.commits_max;
+    if (joining->has_left && !finished && !stop_asked()) {
+        log_line(LOG_WARNING,
+                 "the run has ended, and this member stands at round %u only: take "
+                 "the model from another member",
+                 joining->at.round);
+    }
     status = conclude(joining, finished, fault);
     if (status != OK) {
         return status;

@@ -1,11 +1,14 @@
 """A swarm as people use it: members that are started with the join string only, come, go, die and
 come back, and the one model that all of them end with."""
 import math
+import os
 import time
+import unittest
 
 from loopback_swarm import SwarmTest
 from small_run import main, tensors_of
 
+COUNTER = os.environ.get("COUNT_ALLOC", "")
 ROUNDS = 24
 # In write_tokens' text: the token that follows has 0.8 + 0.2 / 97, each of the others 0.2 / 97.
 LOSS_OF_PAIRS = -(0.8 + 0.2 / 97) * math.log(0.8 + 0.2 / 97) - 96 * 0.2 / 97 * math.log(0.2 / 97)
@@ -138,6 +141,26 @@ class Swarm(SwarmTest):
                                 if len(data) > 200 and data in outer))
         _, _, declared = tensors_of(last / "declared.safetensors")["contribution"]
         self.assertEqual(len(declared), len(outer))
+
+
+@unittest.skipIf(not COUNTER, "no counter was built")
+class Sealed(SwarmTest):
+    def test_neither_thread_of_a_member_allocates(self):
+        """All but ZeroMQ, through rounds, a snapshot, an evaluation, an adoption and the end."""
+        self.swarm(steps=200, swarm__codec="int4")
+        counted = {"LD_PRELOAD": COUNTER, "COUNT_ALLOC_ZMQ": "1"}
+        early = self.member("early", "eval.every=50", "snapshot.every=50", "swarm.record=record")
+        early.start(COUNT_ALLOC_REPORT=str(early.folder / "report"), **counted)
+        self.wait_for(lambda: early.last() >= 2, "rounds")
+        late = self.member("late")
+        late.start(COUNT_ALLOC_REPORT=str(late.folder / "report"), **counted)
+        self.wait_for_end(early, late)
+        self.assertIn("the state is here", late.log())
+        for member in (early, late):
+            first, *callers = (member.folder / "report").read_text().splitlines()
+            words = first.split()
+            self.assertGreater(int(words[3]), 20, "the seal was not seen")
+            self.assertEqual(int(words[1]), 0, "\n".join([member.name, *callers]))
 
 
 class Refused(SwarmTest):
