@@ -30,6 +30,7 @@ static enum status watch_signals(int *fd, struct fault *fault) {
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a full disk, which is waited for */
     *fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     return *fd >= 0 ? OK
                     : fault_set_errno(fault, STATUS_FAILED, "signals", "cannot be watched", errno);

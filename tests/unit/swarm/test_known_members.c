@@ -1,0 +1,107 @@
+/* test_known_members: who is announced, with which address, and what is kept of it. */
+#include "runtime/swarm/known_members.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct known_members known, again;
+static struct wire_roster roster;
+static uint8_t bytes[KNOWN_BYTES_MAX], changed[KNOWN_BYTES_MAX];
+
+static struct known_member *add(uint8_t number, const char *address, uint32_t is_reached) {
+    struct public_keys keys;
+    memset(keys.curve, number, KEY_BYTES);
+    memset(keys.sign, 100 + number, KEY_BYTES);
+    struct known_member *member = known_add(&known, &keys);
+    strcpy(member->name, "somebody");
+    strcpy(member->address, address);
+    member->is_reached = is_reached;
+    return member;
+}
+
+static int begin(void **state) {
+    (void)state;
+    memset(&known, 0, sizeof known);
+    known.version = 41;
+    add(1, "tcp://10.0.0.1:7", 1);
+    add(2, "tcp://10.0.0.2:7", 0);
+    add(3, "", 0);
+    return 0;
+}
+
+static void an_address_is_announced_once_it_was_reached(void **state) {
+    (void)state;
+    const struct swarm_timing timing = {1, 2, 3, 4, 5};
+    known_announce(&known, &timing, &roster);
+    assert_int_equal(roster.version, 41);
+    assert_int_equal(roster.count, 3);
+    assert_string_equal(roster.members[0].address, "tcp://10.0.0.1:7");
+    assert_string_equal(roster.members[1].address, "");
+    assert_string_equal(roster.members[2].address, "");
+    assert_memory_equal(&roster.timing, &timing, sizeof timing);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_memory_equal(&roster.members[i].keys, &known.rows[i].keys,
+                            sizeof known.rows[i].keys);
+    }
+}
+
+static void a_key_has_one_row_which_can_go(void **state) {
+    (void)state;
+    struct identity id;
+    assert_ptr_equal(add(2, "tcp://10.0.0.9:7", 1), &known.rows[1]);
+    assert_int_equal(known.count, 3);
+    assert_int_equal(known_of_curve(&known, known.rows[2].keys.curve), 2);
+    memcpy(id.bytes, known.rows[2].keys.sign, KEY_BYTES);
+    assert_int_equal(known_of_identity(&known, &id), 2);
+    const struct known_member last = known.rows[2];
+    const struct known_member second = known.rows[1];
+    known_remove(&known, 1);
+    assert_int_equal(known.count, 2);
+    assert_memory_equal(&known.rows[1], &last, sizeof last);
+    assert_int_equal(known_of_curve(&known, second.keys.curve), KNOWN_NOBODY);
+    assert_int_equal(known_of_identity(&known, &id), 1);
+}
+
+static void a_full_list_is_kept_and_read(void **state) {
+    (void)state;
+    char address[MESSAGE_ADDRESS_BYTES];
+    memset(address, 'a', sizeof address - 1);
+    address[sizeof address - 1] = '\0';
+    for (uint8_t number = 4; known.count < SWARM_MEMBERS_MAX; number++) {
+        memset(add(number, address, 1)->name, 'n', WIRE_NAME_BYTES - 1);
+    }
+    size_t count = known_write(&known, bytes);
+    assert_null(known_read(bytes, count, &again));
+    assert_int_equal(again.count, SWARM_MEMBERS_MAX);
+    assert_memory_equal(&again, &known, sizeof known);
+}
+
+static void any_other_bytes_are_refused_or_of_the_form(void **state) {
+    (void)state;
+    size_t count = known_write(&known, bytes);
+    for (size_t cut = 0; cut <= count + 1; cut++) {
+        const char *wrong = known_read(bytes, cut, &again);
+        assert_true((wrong == NULL) == (cut == count));
+    }
+    for (size_t at = 0; at < 8 * count; at++) {
+        memcpy(changed, bytes, count);
+        changed[at / 8] ^= (uint8_t)(1U << (at % 8));
+        if (known_read(changed, count, &again) == NULL) {
+            assert_true(again.count <= SWARM_MEMBERS_MAX);
+            assert_int_equal(known_write(&again, changed), count);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(an_address_is_announced_once_it_was_reached, begin),
+        cmocka_unit_test_setup(a_key_has_one_row_which_can_go, begin),
+        cmocka_unit_test_setup(a_full_list_is_kept_and_read, begin),
+        cmocka_unit_test_setup(any_other_bytes_are_refused_or_of_the_form, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
