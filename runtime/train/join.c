@@ -167,8 +167,8 @@ static enum status conclude(struct joining *joining, bool finished, struct fault
 
 enum status join_run(struct joining *joining, struct fault *fault) {
     struct session *session = &joining->session;
-    metrics_start(&joining->metrics, session, SKEP_VERSION);
     progress_init(&joining->progress, session);
+    metrics_start(&joining->metrics, session, SKEP_VERSION);
     program_seal(&session->bound);
     enum status status = work_on(joining, fault);
     if (status != OK) {

@@ -229,8 +229,8 @@ enum status training_run(struct training *training, struct fault *fault) {
     bool pauses = run->pause_at > 0 && run->pause_at < run->steps;
     training->until = pauses ? run->pause_at : run->steps;
     training->first_step = training->step;
-    metrics_start(&training->metrics, &training->session, SKEP_VERSION);
     progress_init(&training->progress, &training->session);
+    metrics_start(&training->metrics, &training->session, SKEP_VERSION);
     program_seal(&training->session.bound);
     if (training->step >= training->until) {
         log_line(LOG_INFO, "step %lld of %lld is reached already", (long long)training->step,

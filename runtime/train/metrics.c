@@ -57,6 +57,7 @@ enum status metrics_open(struct session *session, struct metrics *metrics, struc
     size_t room = LINE_BYTES + (size_t)ranks * RANK_BYTES;
     *metrics = (struct metrics){.fd = fd,
                                 .path = path,
+                                .region = &session->region,
                                 .line = region_alloc(&session->region, room, 1),
                                 .line_bytes = room,
                                 .ranks = ranks};
@@ -112,9 +113,8 @@ void metrics_start(struct metrics *metrics, const struct session *session, const
         return;
     }
     const struct sharding *sharding = &session->spread.sharding;
-    struct region scratch = {0};
     size_t room = LINE_BYTES + run_describe_room(&session->run);
-    char *buffer = region_alloc(&scratch, room, 1);
+    char *buffer = region_alloc(metrics->region, room, 1);
     char host[256] = "unknown";
     char hash[HASH_HEX_BYTES];
     struct text line = begin_in(buffer, room, "start");
@@ -130,7 +130,6 @@ void metrics_start(struct metrics *metrics, const struct session *session, const
     }
     text_add(&line, "}");
     end(metrics, &line);
-    region_finish(&scratch);
 }
 
 void metrics_step(struct metrics *metrics, int64_t step, const struct step_result *result,

@@ -8,7 +8,8 @@
 struct metrics {
     int fd; /* -1: nothing is written, as on every rank but 0 */
     const char *path;
-    char *line; /* [line_bytes] */
+    struct region *region; /* the session's */
+    char *line;            /* [line_bytes] */
     size_t line_bytes;
     int ranks;
 };
