@@ -78,7 +78,8 @@ void folder_sibling(const char *path, const char *prefix, char *out, size_t capa
     ASSERT(!text.cut);
 }
 
-/* Removes the files in a folder, not in one that a link leads to. Removing while walking may skip names, so walk until none is. */
+/* Removes the files in a folder, not in one that a link leads to. Removing while walking may skip
+ * names, so walk until none is. */
 static enum status empty(const char *path, struct fault *fault) {
     for (bool removed = true; removed;) {
         struct folder_walk walk;

@@ -91,15 +91,19 @@ static void print_estimate(const struct session *session) {
 static void print_disk(const struct disk_plan *disk) {
     char a[24];
     char b[24];
-    char c[24];
-    printf("disk     snapshots %s, export %s",
-           text_bytes(disk->snapshot_bytes * disk->snapshot_count, a),
-           text_bytes(disk->export_bytes, b));
+    printf("disk     snapshots %s", text_bytes(disk->snapshot_bytes * disk->snapshot_count, a));
     if (disk->results_bytes > 0) {
         printf(", results %s, ledger %s", text_bytes(disk->results_bytes, a),
                text_bytes(disk->ledger_bytes, b));
     }
-    printf(", %s available\n", text_bytes(disk->capacity_bytes, c));
+    if (!disk->export_apart) {
+        printf(", export %s, %s available\n", text_bytes(disk->export_bytes, a),
+               text_bytes(disk->capacity_bytes, b));
+        return;
+    }
+    printf(", %s available\n", text_bytes(disk->capacity_bytes, a));
+    printf("         export %s on a disk of its own, %s available\n",
+           text_bytes(disk->export_bytes, a), text_bytes(disk->export_capacity_bytes, b));
 }
 
 static void print_table(struct request *request) {

@@ -22,16 +22,55 @@ static void put_number(const char *key, uint64_t value) {
     printf(", \"%s\": %llu", key, (unsigned long long)value);
 }
 
+static void put_line(const char *before, const char *name, uint64_t bytes) {
+    printf("%s{", before);
+    put_text("name", name);
+    put_number("bytes", bytes);
+    printf("}");
+}
+
 static void put_declared(const struct target *target, enum space space) {
     printf(", \"declared\": [");
     for (int i = 0; i < target->spaces[space].declared_count; i++) {
         const struct target_declared *line = &target->spaces[space].declared[i];
-        printf("%s{", i > 0 ? ", " : "");
-        put_text("name", line->name);
-        put_number("bytes", line->bytes);
-        printf("}");
+        put_line(i > 0 ? ", " : "", line->name, line->bytes);
     }
     printf("]");
+}
+
+static void begin_disk(const char *name, bool known, uint64_t capacity_bytes) {
+    printf("{");
+    put_text("name", name);
+    put_number("capacity_bytes", known ? capacity_bytes : 0);
+    printf(", \"capacity_known\": %s, \"declared\": [", known ? "true" : "false");
+}
+
+static void end_disk(uint64_t peak_bytes) {
+    printf("]");
+    put_number("peak_bytes", peak_bytes);
+    put_number("bound_bytes", peak_bytes);
+    printf("}");
+}
+
+/* An export on a file system of its own is a space of its own. */
+static void put_disk(const struct disk_plan *disk) {
+    begin_disk("disk", disk->capacity_known, disk->capacity_bytes);
+    if (!disk->export_apart) {
+        put_line("", "export", disk->export_bytes);
+    }
+    put_line(disk->export_apart ? "" : ", ", "snapshots",
+             disk->snapshot_bytes * disk->snapshot_count);
+    if (disk->results_bytes > 0) {
+        put_line(", ", "results", disk->results_bytes);
+        put_line(", ", "ledger", disk->ledger_bytes);
+    }
+    end_disk(disk->peak_bytes);
+    if (disk->export_apart) {
+        printf(", ");
+        begin_disk("export_disk", disk->capacity_known, disk->export_capacity_bytes);
+        put_line("", "export", disk->export_bytes);
+        end_disk(disk->export_bytes);
+    }
 }
 
 static void put_spaces(const struct session *session) {
@@ -50,25 +89,8 @@ static void put_spaces(const struct session *session) {
         put_number("bound_bytes", plan->bound_bytes[space]);
         printf("}, ");
     }
-    printf("{\"name\": \"disk\"");
-    put_number("capacity_bytes", disk.capacity_known ? disk.capacity_bytes : 0);
-    printf(", \"capacity_known\": %s, \"declared\": [{\"name\": \"export\"",
-           disk.capacity_known ? "true" : "false");
-    put_number("bytes", disk.export_bytes);
-    printf("}, {\"name\": \"snapshots\"");
-    put_number("bytes", disk.snapshot_bytes * disk.snapshot_count);
-    printf("}");
-    if (disk.results_bytes > 0) {
-        printf(", {\"name\": \"results\"");
-        put_number("bytes", disk.results_bytes);
-        printf("}, {\"name\": \"ledger\"");
-        put_number("bytes", disk.ledger_bytes);
-        printf("}");
-    }
+    put_disk(&disk);
     printf("]");
-    put_number("peak_bytes", disk.peak_bytes);
-    put_number("bound_bytes", disk.peak_bytes);
-    printf("}]");
 }
 
 static void put_extents(const struct session *session) {
@@ -96,10 +118,7 @@ static void put_blame(struct session *session) {
     struct tenant_list list = report_tenant_list(plan, SPACE_DEVICE, &session->region);
     printf(",\n\"blame\": {\"step\": %u, \"tenants\": [", plan->peak_step[SPACE_DEVICE]);
     for (int i = 0; i < list.count; i++) {
-        printf("%s\n{", i > 0 ? "," : "");
-        put_text("name", list.tenants[i].name);
-        put_number("bytes", list.tenants[i].bytes);
-        printf("}");
+        put_line(i > 0 ? ",\n" : "\n", list.tenants[i].name, list.tenants[i].bytes);
     }
     printf("]}");
 }

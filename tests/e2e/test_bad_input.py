@@ -411,6 +411,35 @@ class FullDisk(RunTest):
         self.assert_exit(folder.run("plan", "run.yaml", "limits.disk=100KiB"), 3)
 
     @unittest.skipIf(os.geteuid() != 0, "only root mounts")
+    def test_an_export_on_a_disk_of_its_own_is_checked_there(self):
+        folder = self.folder(steps=2)
+        self.mounted(folder, "256k")
+        before = tree_of(folder.path)
+        result = folder.train("export=disk/deep/model")
+        self.assert_exit(result, 3)
+        self.assertRegex(result.stderr, "^skep: disk/deep/model: the export needs .* has 256 KiB;")
+        self.assertEqual(tree_of(folder.path), before)
+        plan = folder.run("plan", "run.yaml", "export=disk/deep/model", "--json")
+        spaces = {space["name"]: space for space in self.document(plan, 3)["spaces"]}
+        self.assertEqual(spaces["export_disk"]["capacity_bytes"], 256 * 1024)
+        self.assertEqual([line["name"] for line in spaces["disk"]["declared"]], ["snapshots"])
+        self.assertIn("on a disk of its own",
+                      folder.run("plan", "run.yaml", "export=disk/deep/model").stdout)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root mounts")
+    def test_snapshots_need_no_room_for_an_export_elsewhere(self):
+        folder = self.folder(steps=2)
+        plan = self.document(folder.run("plan", "run.yaml", "--json"))
+        disk = next(space for space in plan["spaces"] if space["name"] == "disk")
+        need = {line["name"]: line["bytes"] for line in disk["declared"]}
+        self.mounted(folder, need["snapshots"] + need["export"] // 2)
+        self.assert_exit(folder.train("snapshot.folder=disk/s"), 0)
+        limit = need["snapshots"] + need["export"] - 1
+        result = folder.train("--fresh", "snapshot.folder=disk/s", f"limits.disk={limit}")
+        self.assert_exit(result, 3)
+        self.assertIn("limits.disk: snapshots and export need", result.stderr)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root mounts")
     def test_a_disk_that_others_fill_costs_no_snapshot(self):
         folder = self.folder(steps=3000, snapshot__every=1)
         disk = self.mounted(folder, "6m")
