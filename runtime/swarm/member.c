@@ -46,6 +46,7 @@ struct member *member_init(void *memory, const struct member_start *start) {
     member->number = start->number;
     member->slice_count = start->slice_count;
     member->root = start->root;
+    member->durable = start->root;
     member->seat = NO_SEAT;
     member->measured.up_kib_s = TIMING_UNKNOWN;
     member_ask_none(member);
@@ -129,6 +130,7 @@ void member_report(struct member *member, struct actions *actions) {
                               .number = ++member->report_number,
                               .round = member->round,
                               .root = member->root,
+                              .hash = member->durable,
                               .version = member->table.version,
                               .ask = member->ask,
                               .measured = member->measured,
@@ -241,6 +243,8 @@ static void take_training(struct member *member, const struct event *event,
         return;
     }
     member->has_trained = 1;
+    member->trained_round = member->round;
+    member->trained_seat = member->seat;
     member->tokens = event->tokens;
     memcpy(member->hashes, event->hashes, member->slice_count * sizeof(*member->hashes));
     say_declaration(member, actions);
@@ -256,7 +260,7 @@ static void take_root(struct member *member, const struct event *event, struct a
     } else if (hash_equal(&event->root, &entry->root)) {
         struct action *apply = member_begin(member, ACTION_APPLY, actions);
         apply->entry = entry;
-        apply->seat = member->round == entry->round ? member->seat : NO_SEAT;
+        apply->seat = member->trained_round == entry->round ? member->trained_seat : NO_SEAT;
     } else {
         member->is_astray = 1;
     }
@@ -264,6 +268,7 @@ static void take_root(struct member *member, const struct event *event, struct a
 
 static void take_applied(struct member *member, const struct hash *root, struct actions *actions) {
     member->root = *root;
+    member->durable = *root;
     member->committed_round = member->commit.round;
     member->has_commit = 0;
     member_end_round(member);
@@ -303,7 +308,7 @@ static void end_job(struct member *member, const struct event *event, struct act
     }
 }
 
-static int holds_all(const struct member *member) {
+int member_holds_all(const struct member *member) {
     uint32_t held = 0;
     for (uint32_t s = 0; s < member->slice_count; s++) {
         held += member->reports[s].held;
@@ -327,7 +332,7 @@ static void advance(struct member *member, struct actions *actions) {
         adopt(member, actions);
     } else if (wanted != NULL) {
         int is_waiting = !member->has_commit && member->has_vote;
-        if (!is_waiting && holds_all(member)) {
+        if (!is_waiting && member_holds_all(member)) {
             member_begin(member, ACTION_ROOT, actions)->entry = wanted;
         }
     } else if (member->table.version > 0 && member->seat != NO_SEAT) {

@@ -5,7 +5,7 @@
 
 enum {
     PATIENCE_LEAST = 8,  /* heartbeats: what the tracker takes to suspect somebody, or a bit more */
-    PATIENCE_MOST = 512, /* asking again, twice as late each time, ends here */
+    PATIENCE_MOST = 64,  /* asking again, twice as late each time, ends here, or where that is */
     PATIENCE_FACTOR = 4, /* of the slowest that came */
     AWAY_HEARTBEATS = 8, /* a broken channel stands again by then, or is asked again in vain */
 };
@@ -54,10 +54,12 @@ void member_came(struct member *member, uint32_t seat) {
     peer->patience = more(PATIENCE_LEAST, PATIENCE_FACTOR * peer->slowest);
     peer->quiet = 0;
     peer->away = 0;
+    member->idle = 0;
 }
 
 void member_ask_none(struct member *member) {
     memset(member->peers, 0, sizeof(member->peers));
+    member->idle = 0;
     memset(member->asked, 0, member->slice_count);
     memset(member->turns, 0, member->slice_count);
     memset(member->holders, 0, member->slice_count * sizeof(*member->holders));
@@ -112,6 +114,17 @@ static void give_up(struct member *member, uint32_t seat) {
     peer->quiet = 0;
 }
 
+/* No result of a commit came for long, however long it took before: the state itself is asked for,
+ * of whoever stands on it. */
+static int is_in_vain(struct member *member, uint32_t seat_count) {
+    uint32_t slowest = 0;
+    for (uint32_t seat = 0; seat < seat_count; seat++) {
+        slowest = more(slowest, member->peers[seat].slowest);
+    }
+    return ++member->idle >= more(PATIENCE_MOST, PATIENCE_FACTOR * slowest) &&
+           !member_holds_all(member);
+}
+
 void member_ask_tick(struct member *member) {
     uint32_t seat_count = member_roster(member)->seat_count;
     for (uint32_t seat = 0; seat < seat_count; seat++) {
@@ -120,9 +133,12 @@ void member_ask_tick(struct member *member) {
         peer->quiet = is_asked_anything(member, seat) ? peer->quiet + 1 : 0;
         if (peer->quiet >= peer->patience) {
             give_up(member, seat);
-            uint32_t later = 2 * peer->patience;
-            peer->patience = later < PATIENCE_MOST ? later : PATIENCE_MOST;
+            uint32_t most = more(PATIENCE_MOST, PATIENCE_FACTOR * peer->slowest);
+            peer->patience = 2 * peer->patience < most ? 2 * peer->patience : most;
         }
+    }
+    if (member->has_commit && !member->is_astray && member->job == 0) {
+        member->is_astray = is_in_vain(member, seat_count);
     }
 }
 

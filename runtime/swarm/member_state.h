@@ -21,7 +21,8 @@ struct member {
     struct identity id;
     uint64_t number;
     uint32_t slice_count;
-    struct hash root;
+    struct hash root;     /* that stands; zero while one is adopted */
+    struct hash durable;  /* of the state on disk */
     uint32_t session;     /* 0: none yet */
     uint32_t incarnation; /* the highest heard */
     uint32_t ask;
@@ -37,6 +38,8 @@ struct member {
     struct entry open;
     int has_trained;
     uint64_t tokens;
+    uint32_t trained_round; /* whose contribution the data plane has, and the own seat in it */
+    int trained_seat;
     struct hash *hashes;      /* [slice_count]: of this member's contribution */
     struct round_table table; /* version 0: none yet */
     uint64_t *wanting;        /* [slice_count]: seats that wait for this member's result */
@@ -58,6 +61,7 @@ struct member {
 
     /* What is asked of whom; seats are those of the wanted entry, else of the open round. */
     struct member_peer peers[SWARM_MEMBERS_MAX];
+    uint32_t idle;  /* heartbeats for which nobody could be asked for a commit's results */
     uint8_t *asked; /* [slice_count]: 1 + the seat asked for its result; 0: nobody */
     uint8_t *turns; /* [slice_count]: how many were asked in vain */
     uint64_t
@@ -94,6 +98,9 @@ const struct entry *member_wanted(const struct member *member);
 
 /* member_roster: whose seats the peers are: those of the wanted entry, else of the open round. */
 const struct entry *member_roster(const struct member *member);
+
+/* member_holds_all: whether every slice's result is at hand. */
+int member_holds_all(const struct member *member);
 
 /* member_is_self: whether an identity is the member's own. */
 int member_is_self(const struct member *member, const struct identity *id);

@@ -37,8 +37,8 @@ struct slice_report {
  * repeated one changes nothing. Fields that a kind does not name are zero. */
 enum message_kind {
     MESSAGE_HELLO,   /* member: no session yet; root; number: the start's own, to match WELCOME */
-    MESSAGE_REPORT,  /* member: session, number (rising), round, root, version, ask, reports,
-                        measured */
+    MESSAGE_REPORT,  /* member: session, number (rising), round, root that stands (zero while it
+                        adopts one), hash: the root on its disk, version, ask, reports, measured */
     MESSAGE_DECLARE, /* member: session, round, tokens, hashes, signature */
     MESSAGE_VOTE,    /* member: session, round, number, root, hash, signature */
     MESSAGE_LEAVE,   /* member: session; wants no further round */

@@ -100,7 +100,7 @@ struct tracker *tracker_init(void *memory, const struct tracker_settings *settin
     tracker->round_ms = now_ms;
     tracker->quorum_ms = now_ms;
     tracker->reached_ms = now_ms;
-    tracker->ticked_ms = now_ms;
+    tracker->seen_ms = now_ms;
     /* Numbers of another incarnation's asks and proposals are never met again. */
     tracker->proposal_number = (uint64_t)record->incarnation << 32;
     tracker->ask = record->incarnation << 16;
@@ -265,24 +265,29 @@ static void written(struct tracker *tracker, const struct event *event, int64_t 
     say_to_all(tracker, now_ms, actions);
 }
 
-/* After a gap (a suspended machine) nobody is blamed for the time that the tracker slept. */
-static void tick(struct tracker *tracker, int64_t now_ms) {
-    const struct swarm_timing *timing = &tracker->timing;
-    int64_t gap_ms = now_ms - tracker->ticked_ms - timing->heartbeat_ms;
-    tracker->ticked_ms = now_ms;
-    if (gap_ms > GAP_HEARTBEATS * (int64_t)timing->heartbeat_ms) {
-        tracker->stage_ms += gap_ms;
-        tracker->round_ms += gap_ms;
-        tracker->quorum_ms += gap_ms;
-        tracker->reached_ms += gap_ms;
-    } else {
-        gap_ms = 0;
+/* Heartbeats come in between, so a longer time without any event is one that the tracker slept, or
+ * a jump of its clock: nobody is blamed for it. */
+static void bridge_gap(struct tracker *tracker, int64_t now_ms) {
+    int64_t heartbeat_ms = tracker->timing.heartbeat_ms;
+    int64_t gap_ms = now_ms - tracker->seen_ms - heartbeat_ms;
+    tracker->seen_ms = now_ms;
+    if (gap_ms <= GAP_HEARTBEATS * heartbeat_ms) {
+        return;
     }
+    tracker->stage_ms += gap_ms;
+    tracker->round_ms += gap_ms;
+    tracker->quorum_ms += gap_ms;
+    tracker->reached_ms += gap_ms;
+    for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
+        tracker->members[row].heard_ms += gap_ms;
+        tracker->members[row].progress_ms += gap_ms;
+    }
+}
+
+static void tick(struct tracker *tracker, int64_t now_ms) {
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         struct tracker_member *member = &tracker->members[row];
-        member->heard_ms = gap_ms > 0 ? now_ms : member->heard_ms;
-        member->progress_ms += gap_ms;
-        member->silent |= now_ms - member->heard_ms > timing->silence_ms;
+        member->silent |= now_ms - member->heard_ms > tracker->timing.silence_ms;
     }
     tracker->is_held_back = 0;
     if (tracker->measured_count == 0) {
@@ -304,6 +309,7 @@ void tracker_step(struct tracker *tracker, const struct event *event, int64_t no
     if (tracker->is_fenced) {
         return;
     }
+    bridge_gap(tracker, now_ms);
     if (event->kind == EVENT_TICK) {
         tick(tracker, now_ms);
         tracker_end(tracker, now_ms, actions);

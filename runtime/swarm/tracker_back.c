@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+int tracker_has_state(const struct tracker_member *member) {
+    static const struct hash zero;
+    return !hash_equal(&member->root, &zero);
+}
+
 /* The newest state with this root, or past_count. */
 static uint32_t find_past(const struct tracker *tracker, const struct hash *root) {
     uint32_t at = tracker->past_count;
@@ -29,12 +34,13 @@ void tracker_recall(struct tracker *tracker, const struct entry *entry) {
     tracker_remember(tracker, entry);
 }
 
-/* The newest state that a member stands on, or past_count. */
+/* The newest state that a member stands on, or has on its disk while it tries to get another; or
+ * past_count. */
 static uint32_t reachable(const struct tracker *tracker) {
     uint32_t best = tracker->past_count;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
-        uint32_t at = find_past(tracker, &member->root);
+        uint32_t at = find_past(tracker, &member->durable);
         if (!member->silent && at < tracker->past_count &&
             (best == tracker->past_count || at > best)) {
             best = at;

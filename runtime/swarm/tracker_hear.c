@@ -51,6 +51,7 @@ static void hear_hello(struct tracker *tracker, const struct message *message, i
     struct slice_report *reports = member->reports;
     *member = (struct tracker_member){.heard_ms = now_ms, .silent = 1, .reports = reports};
     member->welcome = message->number;
+    member->durable = message->root;
     tracker_draft(tracker);
     struct tracker_record *next = &tracker->next;
     next->members[row].id = message->from;
@@ -107,6 +108,7 @@ static void hear_report(struct tracker *tracker, uint32_t row, const struct mess
     }
     member->report_number = message->number;
     member->root = message->root;
+    member->durable = message->hash;
     member->round = message->round;
     member->ask = message->ask;
     member->version = message->version;

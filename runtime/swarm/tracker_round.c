@@ -32,12 +32,6 @@ static int is_ready(const struct tracker *tracker, uint32_t row) {
            hash_equal(&member->root, &tracker->record.commit.root);
 }
 
-/* It has not begun, or brings a state over. */
-static int has_no_state(const struct tracker_member *member) {
-    static const struct hash zero;
-    return hash_equal(&member->root, &zero);
-}
-
 /* After ABORT a seat gets its ranges of then again, for the work on them is kept. */
 static void give_ranges(const struct tracker *tracker, struct entry_seat *seat,
                         struct data_cursor *cursor) {
@@ -97,7 +91,7 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
         const struct tracker_member *member = &tracker->members[row];
         ready += (uint32_t)is_ready(tracker, row);
         awaited += !member->silent && !member->leaving && !is_ready(tracker, row) &&
-                   !has_no_state(member) && tracker->seat_of_row[row] != NO_SEAT;
+                   tracker_has_state(member) && tracker->seat_of_row[row] != NO_SEAT;
     }
     tracker->reached_ms = ready > 0 ? now_ms : tracker->reached_ms;
     int64_t waited_ms = now_ms - tracker->stage_ms;

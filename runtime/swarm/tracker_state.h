@@ -32,9 +32,10 @@ struct tracker_member {
     uint32_t version;    /* of the table that it knows */
     uint64_t known;      /* results and contributions in its reports of the open round */
     int64_t progress_ms; /* when there were more of them, or less */
-    struct hash root;
-    uint64_t welcome; /* its start's number */
-    uint64_t tokens;  /* as declared for the open round */
+    struct hash root;    /* zero: it adopts one */
+    struct hash durable; /* of the state on its disk */
+    uint64_t welcome;    /* its start's number */
+    uint64_t tokens;     /* as declared for the open round */
     int has_declared;
     int has_voted;
     struct hash vote_root;
@@ -79,8 +80,8 @@ struct tracker {
     enum tracker_stage stage;
     uint64_t proposal_number;
     uint32_t ask;
-    int is_asking; /* salvage waits for everyone's answer to `ask` */
-    int64_t ticked_ms;
+    int is_asking;      /* salvage waits for everyone's answer to `ask` */
+    int64_t seen_ms;    /* the last event */
     int64_t stage_ms;   /* when the stage began */
     int64_t round_ms;   /* when the round was opened */
     int64_t quorum_ms;  /* when a quorum was last seen */
@@ -128,6 +129,9 @@ void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *ac
 /* tracker_begin_entry: the next entry, with what every kind carries on from the head, as the head
  * of a draft. */
 struct entry *tracker_begin_entry(struct tracker *tracker, enum entry_kind kind);
+
+/* tracker_has_state: it neither has yet to report one nor is bringing one over. */
+int tracker_has_state(const struct tracker_member *member);
 
 /* tracker_roll_back: if nobody has stood on the newest state, or come to it, for too long: back to
  * the newest state that a member stands on (tracker_back.c). */

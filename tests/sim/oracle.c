@@ -1,29 +1,38 @@
 /* oracle: what must hold of every entry that is appended, every state applied, and at the end. */
 #include "tests/sim/world.h"
 
+#include "runtime/swarm/entry_code.h"
+
 #include <string.h>
 
-static const struct truth *truth_of(const struct world *world, uint32_t round, uint32_t index) {
+static const struct truth *truth_of(const struct world *world, uint32_t round, uint32_t node) {
     for (uint32_t i = 0; i < world->truth_count; i++) {
-        if (world->truths[i].round == round && world->truths[i].session == index) {
+        if (world->truths[i].round == round && world->truths[i].node == node) {
             return &world->truths[i];
         }
     }
     return NULL;
 }
 
+static uint32_t node_of(const struct entry *entry, uint32_t seat) {
+    return entry->seats[seat].id.bytes[0];
+}
+
 /* The result of a slice, made again from what its named contributors made. */
-static void check_slice(struct world *world, const struct entry *entry, uint32_t slice) {
+static void check_sum(struct world *world, const struct entry *entry, uint32_t slice) {
     const struct entry_slice *line = &entry->slices[slice];
+    enum hostility owner = world->nodes[node_of(entry, line->owner)].hostility;
+    int is_cheated = owner == HOSTILE_SUM || owner == HOSTILE_NAN; /* adds its own without a look */
     float total[SLICE_ELEMENTS] = {0};
     float weight = 0;
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         if ((line->contributors >> seat & 1) == 0) {
             continue;
         }
-        const struct truth *truth = truth_of(world, entry->round, entry->seats[seat].id.bytes[0]);
-        if (truth == NULL) {
-            world_fail(world, "round %u names seat %u, which never trained", entry->round, seat);
+        const struct truth *truth = truth_of(world, entry->round, node_of(entry, seat));
+        if (truth == NULL || (!plane_is_sound(&truth->slices[slice]) && !is_cheated)) {
+            world_fail(world, "round %u names seat %u, which has nothing sound", entry->round,
+                       seat);
             return;
         }
         float share = (float)entry->members[seat].weight;
@@ -37,19 +46,32 @@ static void check_slice(struct world *world, const struct entry *entry, uint32_t
     }
     struct coded coded = plane_encode(total);
     struct hash hash = hash_of(&coded, sizeof(coded));
-    if (!hash_equal(&hash, &line->hash) || (float)line->weight != weight) {
+    if ((!hash_equal(&hash, &line->hash) && !is_cheated) || (float)line->weight != weight) {
         world_fail(world, "round %u slice %u is not the sum of its contributors", entry->round,
                    slice);
     }
-    world->salvages += line->epoch > 0;
-    world->partial += line->contributors != entry->slices[0].contributors;
+}
+
+/* The line names who made the result, in which epoch, of whose contributions. */
+static void check_owner(struct world *world, const struct entry *entry, uint32_t slice) {
+    const struct entry_slice *line = &entry->slices[slice];
+    for (uint32_t i = 0; i < world->sum_count; i++) {
+        const struct summed *sum = &world->sums[i];
+        if (sum->round == entry->round && sum->slice == slice && sum->epoch == line->epoch &&
+            sum->owner == node_of(entry, line->owner) && sum->contributors == line->contributors &&
+            hash_equal(&sum->hash, &line->hash)) {
+            return;
+        }
+    }
+    world_fail(world, "round %u slice %u: its owner made no such result in epoch %u", entry->round,
+               slice, line->epoch);
 }
 
 static void check_signatures(struct world *world, const struct entry *entry) {
     uint64_t signers = 0;
     for (uint32_t i = 0; i < entry->signature_count; i++) {
         uint32_t seat = entry->signatures[i].seat;
-        struct signature good = plane_sign(&entry->seats[seat].id, &entry->hash);
+        struct signature good = post_sign(&entry->seats[seat].id, &entry->hash);
         if (memcmp(&good, &entry->signatures[i].signature, sizeof(good)) == 0) {
             signers |= UINT64_C(1) << seat;
         }
@@ -60,21 +82,92 @@ static void check_signatures(struct world *world, const struct entry *entry) {
     }
 }
 
-static void check_samples(struct world *world, const struct entry *entry) {
+/* Every sample of a named member counts as used, once; -1 takes that back. */
+static void use_samples(struct world *world, const struct entry *entry, int by) {
     uint64_t named = 0;
     for (uint32_t s = 0; s < entry->slice_count; s++) {
         named |= entry->slices[s].contributors;
     }
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         const struct entry_seat *at = &entry->seats[seat];
+        uint64_t samples = 0;
         for (uint32_t r = 0; (named >> seat & 1) != 0 && r < at->range_count; r++) {
+            samples += at->ranges[r].end - at->ranges[r].begin;
             for (uint64_t k = at->ranges[r].begin; k < at->ranges[r].end; k++) {
-                if (world->used[k % SAMPLES_MOST]++ > 0) {
+                uint8_t *used = &world->used[k % SAMPLES_MOST];
+                *used = (uint8_t)(*used + by);
+                if (*used > 1) {
                     world_fail(world, "sample %u is used twice", (uint32_t)k);
                     return;
                 }
             }
         }
+        if ((named >> seat & 1) != 0 && entry->members[seat].weight > samples) {
+            world_fail(world, "round %u: seat %u weighs more than it was given", entry->round,
+                       seat);
+        }
+    }
+}
+
+enum { KNOWN_MS = 1000 }; /* the tracker has heard of a state after so long */
+
+/* A node that is there, reaches the tracker and stands on the root that is given up. */
+static void check_lost(struct world *world, const struct hash *root) {
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+        const struct node *node = &world->nodes[n];
+        struct hash have = plane_root(world, &node->outer);
+        if (node->machine != NULL && world->now - node->since >= KNOWN_MS &&
+            node->paused_until <= world->now && world->cut_until[n][0] <= world->now &&
+            hash_equal(&have, root)) {
+            world_fail(world, "a committed round is lost while member %u has it", n);
+        }
+    }
+}
+
+/* What a rollback undoes: every commit after the state that it names. */
+static void undo(struct world *world, const struct entry *entry) {
+    check_lost(world, &world->record.commit.root);
+    uint32_t at = world->ledger_count;
+    while (at > 0 && (world->is_undone[at - 1] || world->ledger[at - 1].kind == ENTRY_ABORT ||
+                      !hash_equal(&world->ledger[at - 1].root, &entry->root))) {
+        at--;
+        if (!world->is_undone[at] && world->ledger[at].kind == ENTRY_COMMIT) {
+            use_samples(world, &world->ledger[at], -1);
+        }
+        world->is_undone[at] = 1;
+    }
+    if (at == 0) {
+        world_fail(world, "round %u goes back to a state that never was", entry->round);
+    }
+}
+
+static void check_commit(struct world *world, const struct entry *entry) {
+    check_signatures(world, entry);
+    use_samples(world, entry, 1);
+    for (uint32_t s = 0; s < world->slice_count; s++) {
+        check_sum(world, entry, s);
+        check_owner(world, entry, s);
+        world->salvages += entry->slices[s].epoch > 0;
+        world->partial += entry->slices[s].contributors != entry->slices[0].contributors;
+    }
+    world->commits += 1;
+}
+
+static void check_chain(struct world *world, const struct entry *entry) {
+    const struct entry *last = &world->ledger[world->ledger_count - 1];
+    int is_open = entry->kind == ENTRY_OPEN;
+    int follows_open = last->kind == ENTRY_OPEN;
+    int is_next = is_open ? entry->round == last->round + 1 : entry->round == last->round;
+    int is_turn = entry->kind == ENTRY_ROLLBACK || is_open ? !follows_open : follows_open;
+    if (!hash_equal(&entry->prev, &last->hash) || !is_next || !is_turn ||
+        entry->commits != last->commits + (entry->kind == ENTRY_COMMIT)) {
+        world_fail(world, "two histories: round %u follows round %u", entry->round, last->round);
+    }
+    struct hash hash = plane_entry_hash(entry, &entry->root);
+    const char *wrong = entry_wrong(entry);
+    if (!hash_equal(&hash, &entry->hash) || wrong != NULL) {
+        world_fail(world, "round %u: the entry %s", entry->round,
+                   wrong != NULL ? wrong : "has another's hash");
     }
 }
 
@@ -83,47 +176,73 @@ void oracle_append(struct world *world, const struct entry *entry) {
         world_fail(world, "the ledger of a schedule is full");
         return;
     }
-    const struct entry *last = &world->ledger[world->ledger_count - 1];
-    struct hash hash = plane_entry_hash(entry, &entry->root);
-    int is_next =
-        entry->kind == ENTRY_OPEN ? entry->round == last->round + 1 : entry->round == last->round;
-    if (!hash_equal(&entry->prev, &last->hash) || !is_next ||
-        (entry->kind == ENTRY_OPEN) == (last->kind == ENTRY_OPEN)) {
-        world_fail(world, "two histories: round %u follows round %u", entry->round, last->round);
-    }
-    if (!hash_equal(&hash, &entry->hash)) {
-        world_fail(world, "round %u: the entry's hash is another's", entry->round);
-    }
+    check_chain(world, entry);
     if (entry->kind == ENTRY_COMMIT) {
-        check_signatures(world, entry);
-        check_samples(world, entry);
-        for (uint32_t s = 0; s < world->slice_count; s++) {
-            check_slice(world, entry, s);
-        }
-        world->commits += 1;
+        check_commit(world, entry);
+    } else if (entry->kind == ENTRY_ROLLBACK) {
+        undo(world, entry);
+        world->rollbacks += 1;
     }
     world->aborts += entry->kind == ENTRY_ABORT;
+    world->is_undone[world->ledger_count] = 0;
     struct entry *kept = &world->ledger[world->ledger_count];
     kept->slices = world->ledger_slices[world->ledger_count++];
     entry_copy(kept, entry);
 }
 
-void oracle_applied(struct world *world, uint32_t node, const struct hash *root) {
-    for (uint32_t i = 0; i < world->ledger_count; i++) {
-        const struct entry *entry = &world->ledger[i];
-        if (entry->kind == ENTRY_COMMIT && hash_equal(&entry->root, root)) {
-            return;
+void oracle_restarted(struct world *world, uint32_t node) {
+    memset(world->feedback[node], 0, sizeof(world->feedback[node]));
+}
+
+/* What the encoding left out is carried over in the slices that the commit names the member in. */
+static void advance(struct world *world, uint32_t node, const struct entry *entry) {
+    const struct truth *truth = truth_of(world, entry->round, node);
+    int is_own = truth != NULL && truth->start == world->nodes[node].start;
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        for (uint32_t s = 0; node_of(entry, seat) == node && s < entry->slice_count; s++) {
+            for (uint32_t i = s * SLICE_ELEMENTS; i < (s + 1) * SLICE_ELEMENTS; i++) {
+                int is_named = (entry->slices[s].contributors >> seat & 1) != 0;
+                float left = is_own ? truth->residual[i] : 0;
+                world->feedback[node][i] = is_named ? left : world->feedback[node][i];
+            }
         }
+    }
+}
+
+void oracle_applied(struct world *world, uint32_t node, const struct hash *root, int is_adopted) {
+    world->nodes[node].since = world->now;
+    for (uint32_t i = world->ledger_count; i > 0; i--) {
+        const struct entry *entry = &world->ledger[i - 1];
+        if (!hash_equal(&entry->root, root)) {
+            continue;
+        }
+        if (is_adopted) {
+            oracle_restarted(world, node);
+        } else if (entry->kind == ENTRY_COMMIT) {
+            advance(world, node, entry);
+        } else {
+            continue; /* the commit that it stands on comes before */
+        }
+        return;
     }
     world_fail(world, "member %u stands on a root that no commit has", node);
 }
 
+void oracle_trained(struct world *world, uint32_t node) {
+    const struct node *at = &world->nodes[node];
+    size_t bytes = world->slice_count * SLICE_ELEMENTS * sizeof(float);
+    if (memcmp(at->feedback, world->feedback[node], bytes) != 0) {
+        world_fail(world, "member %u encodes with feedback that no commit left", node);
+    }
+}
+
 uint32_t oracle_behind(const struct world *world) {
-    const struct entry *commits[2] = {&world->ledger[0], &world->ledger[0]};
+    const struct hash *roots[2] = {&world->ledger[0].root, &world->ledger[0].root};
     for (uint32_t i = 0; i < world->ledger_count; i++) {
-        if (world->ledger[i].kind == ENTRY_COMMIT) {
-            commits[0] = commits[1];
-            commits[1] = &world->ledger[i];
+        const struct entry *entry = &world->ledger[i];
+        if (entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_ROLLBACK) {
+            roots[0] = roots[1];
+            roots[1] = &entry->root;
         }
     }
     for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
@@ -132,7 +251,7 @@ uint32_t oracle_behind(const struct world *world) {
             continue;
         }
         struct hash root = plane_root(world, &node->outer);
-        if (!hash_equal(&root, &commits[0]->root) && !hash_equal(&root, &commits[1]->root)) {
+        if (!hash_equal(&root, roots[0]) && !hash_equal(&root, roots[1])) {
             return n;
         }
     }

@@ -1,13 +1,18 @@
-/* plane: the simulated data plane: a toy codec, sums, roots, signatures and messages' copies. */
+/* plane: the simulated data plane: a toy codec, training, sums, roots, adoption, feedback. */
 #include "tests/sim/world.h"
 
-#include "base/check.h"
-#include "base/random.h"
 #include "runtime/swarm/entry_code.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+    LEAVES = 5,
+    LEAF_MS = 30,
+    SAMPLE_MS = 25, /* a sample takes up to so long */
+    HUGE_SCALE = 1 << 30,
+};
 
 struct coded plane_encode(const float *values) {
     struct coded coded = {0};
@@ -20,6 +25,10 @@ struct coded plane_encode(const float *values) {
         coded.steps[i] = (int8_t)lrintf(values[i] / coded.scale);
     }
     return coded;
+}
+
+int plane_is_sound(const struct coded *coded) {
+    return isfinite(coded->scale) && coded->scale >= 0;
 }
 
 struct hash plane_root(const struct world *world, const struct outer *outer) {
@@ -39,219 +48,110 @@ struct hash plane_entry_hash(const struct entry *entry, const struct hash *root)
     return hash;
 }
 
-struct signature plane_sign(const struct identity *id, const struct hash *hash) {
-    struct hash_state state;
-    hash_begin(&state);
-    hash_add(&state, id, sizeof(*id));
-    hash_add(&state, hash, sizeof(*hash));
-    struct hash signed_hash = hash_end(&state);
-    struct signature signature = {{0}};
-    memcpy(signature.bytes, &signed_hash, sizeof(signed_hash));
-    return signature;
-}
-
-void plane_record_init(struct tracker_record *record, uint32_t slice_count) {
-    memset(record, 0, sizeof(*record));
-    record->head.slices = calloc(slice_count, sizeof(struct entry_slice));
-    record->commit.slices = calloc(slice_count, sizeof(struct entry_slice));
-    record->table.slices = calloc(slice_count, sizeof(struct slice_plan));
-    record->table.hashes = calloc((size_t)SWARM_MEMBERS_MAX * slice_count, sizeof(struct hash));
-}
-
-void plane_record_finish(struct tracker_record *record) {
-    free(record->head.slices);
-    free(record->commit.slices);
-    free(record->table.slices);
-    free(record->table.hashes);
-}
-
-void plane_record_copy(struct tracker_record *to, const struct tracker_record *from,
-                       uint32_t slice_count) {
-    struct tracker_record arrays = *to;
-    *to = *from;
-    to->head.slices = arrays.head.slices;
-    to->commit.slices = arrays.commit.slices;
-    to->table.slices = arrays.table.slices;
-    to->table.hashes = arrays.table.hashes;
-    memcpy(to->head.slices, from->head.slices, slice_count * sizeof(struct entry_slice));
-    memcpy(to->commit.slices, from->commit.slices, slice_count * sizeof(struct entry_slice));
-    memcpy(to->table.slices, from->table.slices, slice_count * sizeof(struct slice_plan));
-    memcpy(to->table.hashes, from->table.hashes,
-           (size_t)SWARM_MEMBERS_MAX * slice_count * sizeof(struct hash));
-}
-
-void plane_free(struct parcel *parcel) {
-    free(parcel->entry);
-    free(parcel->table);
-    free(parcel->declared);
-    free(parcel);
-}
-
-/* A copy with arrays of its own. */
-static struct parcel *copy_message(const struct world *world, const struct message *message) {
-    uint32_t count = world->slice_count;
-    struct parcel *parcel = calloc(1, sizeof(*parcel));
-    parcel->message = *message;
-    if (message->entry != NULL) {
-        parcel->entry = malloc(sizeof(struct entry));
-        parcel->entry->slices = parcel->slices;
-        entry_copy(parcel->entry, message->entry);
-        parcel->message.entry = parcel->entry;
-    }
-    if (message->table != NULL) {
-        size_t bytes = (size_t)SWARM_MEMBERS_MAX * count * sizeof(struct hash);
-        parcel->table = malloc(sizeof(struct round_table));
-        *parcel->table = *message->table;
-        parcel->declared = malloc(bytes);
-        memcpy(parcel->declared, message->table->hashes, bytes);
-        memcpy(parcel->plans, message->table->slices, count * sizeof(struct slice_plan));
-        parcel->table->slices = parcel->plans;
-        parcel->table->hashes = parcel->declared;
-        parcel->message.table = parcel->table;
-    }
-    if (message->reports != NULL) {
-        memcpy(parcel->reports, message->reports, count * sizeof(struct slice_report));
-        parcel->message.reports = parcel->reports;
-    }
-    if (message->hashes != NULL) {
-        memcpy(parcel->hashes, message->hashes, count * sizeof(struct hash));
-        parcel->message.hashes = parcel->hashes;
-    }
-    if (message->holders != NULL) {
-        memcpy(parcel->holders, message->holders, count * sizeof(uint64_t));
-        parcel->message.holders = parcel->holders;
-    }
-    return parcel;
-}
-
 /* Of its own round: results of two rounds may be the same bytes. */
-static struct stored *find_result(struct node *node, uint32_t round, uint32_t slice,
-                                  const struct hash *hash) {
+struct stored *plane_find(struct node *node, uint32_t round, uint32_t slice,
+                          const struct hash *hash) {
     for (int i = 0; i < STORE_ROWS; i++) {
         struct stored *stored = &node->store[i];
+        if (stored->round != round || stored->slice != slice) {
+            continue;
+        }
         struct hash have = hash_of(&stored->coded, sizeof(stored->coded));
-        if (stored->round == round && stored->slice == slice && hash_equal(&have, hash)) {
+        if (hash_equal(&have, hash)) {
             return stored;
         }
     }
     return NULL;
 }
 
-/* What an owner signs of a result. */
-static struct hash result_hash(const struct message *message) {
-    struct hash_state state;
-    hash_begin(&state);
-    hash_add(&state, &message->round, sizeof(message->round));
-    hash_add(&state, &message->slice, sizeof(message->slice));
-    hash_add(&state, &message->epoch, sizeof(message->epoch));
-    hash_add(&state, &message->contributors, sizeof(message->contributors));
-    hash_add(&state, &message->hash, sizeof(message->hash));
-    return hash_end(&state);
-}
-
-/* The bytes that follow, and what was kept with them; 0 if they are not at hand. */
-static int attach(struct node *node, struct parcel *parcel) {
-    struct message *message = &parcel->message;
-    if (message->kind == MESSAGE_CONTRIBUTION) {
-        parcel->coded = node->own.slices[message->slice];
-    } else if (message->kind == MESSAGE_RESULT) {
-        const struct stored *stored =
-            find_result(node, message->round, message->slice, &message->hash);
-        if (stored == NULL) {
-            return 0;
+uint32_t plane_stored(const struct world *world, const struct node *node,
+                      struct slice_report *reports) {
+    uint32_t round = 0;
+    for (int i = 0; i < STORE_ROWS; i++) {
+        round = node->store[i].round > round ? node->store[i].round : round;
+    }
+    memset(reports, 0, world->slice_count * sizeof(*reports));
+    for (int i = 0; i < STORE_ROWS; i++) {
+        const struct stored *stored = &node->store[i];
+        if (round > 0 && stored->round == round) {
+            struct slice_report *report = &reports[stored->slice];
+            report->held = 1;
+            report->epoch = stored->epoch;
+            report->contributors = stored->contributors;
+            report->hash = hash_of(&stored->coded, sizeof(stored->coded));
         }
-        parcel->coded = stored->coded;
-        message->epoch = stored->epoch;
-        message->contributors = stored->contributors;
-        message->owner = stored->owner;
-        message->signature = stored->signature;
     }
-    return 1;
+    return round;
 }
 
-int plane_take(const struct world *world, struct parcel *parcel) {
-    struct message *message = &parcel->message;
-    if (message->kind != MESSAGE_CONTRIBUTION && message->kind != MESSAGE_RESULT) {
-        return 1;
-    }
-    struct hash hash = hash_of(&parcel->coded, sizeof(parcel->coded));
-    hash = world->mistake == MISTAKE_HASH_CHECK ? message->hash : hash;
-    int is_whole = hash_equal(&hash, &message->hash);
-    message->hash = hash;
-    if (message->kind == MESSAGE_CONTRIBUTION) {
-        return 1;
-    }
-    struct hash content = result_hash(message);
-    struct signature good = plane_sign(&message->owner, &content);
-    return is_whole && memcmp(&good, &message->signature, sizeof(good)) == 0;
+/* What one sample adds to an element: anything that is not zero on the whole and the same for
+ * everybody. */
+static float sample_gradient(uint64_t sample, uint32_t element) {
+    uint64_t mixed = (sample * 64 + element + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    mixed = (mixed ^ (mixed >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
+    return (float)(mixed >> 40) * 0x1p-23f - 1.0f;
 }
 
-static void post(struct world *world, uint32_t from, uint32_t to, const struct message *message) {
-    uint64_t copies = world_draw(world, 100) < 3 ? 2 : 1;
-    for (uint64_t copy = 0; copy < copies; copy++) {
-        int is_lost = (double)world_draw(world, 1000) < world->loss * 1000;
-        if (world->cut_until[from][to] > world->now || is_lost) {
-            continue;
+/* The contribution of `count` samples of the ranges, with what earlier encodings left out. */
+static void encode(struct world *world, uint32_t index, const struct action *action,
+                   uint64_t count) {
+    struct node *node = &world->nodes[index];
+    float values[ELEMENTS_MOST];
+    memcpy(values, node->feedback, sizeof(values));
+    for (uint32_t r = 0; r < action->range_count; r++) {
+        for (uint64_t k = action->ranges[r].begin; k < action->ranges[r].end && count > 0; k++) {
+            count--;
+            for (uint32_t i = 0; i < world->slice_count * SLICE_ELEMENTS; i++) {
+                values[i] += sample_gradient(k, i) + 0.01f * node->outer.values[i];
+            }
         }
-        struct parcel *parcel = copy_message(world, message);
-        parcel->message.from.bytes[0] = (uint8_t)from;
-        if (!attach(&world->nodes[from], parcel)) {
-            plane_free(parcel);
-            continue;
+    }
+    for (uint32_t s = 0; s < world->slice_count; s++) {
+        struct coded *coded = &node->own.slices[s];
+        *coded = plane_encode(&values[s * SLICE_ELEMENTS]);
+        for (uint32_t i = 0; i < SLICE_ELEMENTS; i++) {
+            uint32_t at = s * SLICE_ELEMENTS + i;
+            node->own.residual[at] = values[at] - (float)coded->steps[i] * coded->scale;
         }
-        int has_bytes = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
-        if (has_bytes && world_draw(world, 200) == 0) {
-            parcel->coded.steps[world_draw(world, SLICE_ELEMENTS)] ^= 4;
+        if (node->hostility == HOSTILE_NAN) {
+            coded->scale = NAN;
+        } else if (node->hostility == HOSTILE_HUGE) {
+            coded->scale = HUGE_SCALE;
+        } else if (node->hostility == HOSTILE_COPY) {
+            *coded = node->slots[0][s % SLOTS_PER_MEMBER];
         }
-        int64_t delay = 1 + (int64_t)world_draw(world, (uint64_t)world->delay);
-        delay += world_draw(world, 20) == 0 ? (int64_t)world_draw(world, 400) : 0;
-        world_add(world, HAPPEN_PARCEL, to, delay)->parcel = parcel;
+    }
+    if (world->mistake == MISTAKE_FEEDBACK) {
+        memcpy(node->feedback, node->own.residual, sizeof(node->feedback));
     }
 }
 
-static void send_message(struct world *world, uint32_t from, const struct action *action) {
-    struct message message = action->message;
-    if (!action->to_tracker) {
-        post(world, from, action->to.bytes[0], &message);
-        return;
-    }
-    for (uint32_t tracker = 0; tracker < TRACKERS; tracker++) {
-        post(world, from, tracker, &message);
-    }
-}
-
-static void write_record(struct world *world, uint32_t node, const struct action *action) {
-    struct happening *write = world_add(world, HAPPEN_WRITTEN, node, 1 + world_draw(world, 5));
-    write->record = malloc(sizeof(struct tracker_record));
-    plane_record_init(write->record, world->slice_count);
-    plane_record_copy(write->record, action->record, world->slice_count);
-    write->is_appending = action->entry != NULL;
-}
-
+/* A slow member stops at the deadline and declares what it did; some have nothing to declare. */
 static void train(struct world *world, uint32_t index, const struct action *action) {
     struct node *node = &world->nodes[index];
+    oracle_trained(world, index);
+    uint64_t samples = 0;
+    for (uint32_t r = 0; r < action->range_count; r++) {
+        samples += action->ranges[r].end - action->ranges[r].begin;
+    }
+    uint64_t sample_ms = (uint64_t)node->slow * (1 + world_draw(world, SAMPLE_MS));
+    uint64_t in_time = action->deadline_ms / sample_ms;
+    uint64_t tokens = samples < in_time ? samples : in_time;
+    tokens = world_draw(world, 12) == 0 ? 0 : tokens;
+    node->own.round = action->round;
+    node->own.node = index;
+    node->own.start = node->start;
+    encode(world, index, action, tokens);
     struct happening *done =
-        world_add(world, HAPPEN_EVENT, index, node->slow * (20 + world_draw(world, 80)));
+        world_add(world, HAPPEN_EVENT, index, 1 + (int64_t)(tokens * sample_ms));
     done->event.kind = EVENT_TRAINED;
     done->event.round = action->round;
-    node->own.round = action->round;
-    for (uint32_t r = 0; r < action->range_count; r++) {
-        done->event.tokens += action->ranges[r].end - action->ranges[r].begin;
-    }
-    done->event.tokens = world_draw(world, 12) == 0 ? 0 : done->event.tokens;
-    uint64_t key = random_key(world->key + index, "contribution");
+    done->event.tokens = tokens;
     for (uint32_t s = 0; s < world->slice_count; s++) {
-        float values[SLICE_ELEMENTS];
-        for (uint32_t i = 0; i < SLICE_ELEMENTS; i++) {
-            uint64_t at = ((uint64_t)action->round * SLICES_MOST + s) * SLICE_ELEMENTS + i;
-            values[i] = random_normal(key, at) + node->outer.values[s * SLICE_ELEMENTS + i];
-        }
-        node->own.slices[s] = plane_encode(values);
         done->hashes[s] = hash_of(&node->own.slices[s], sizeof(struct coded));
     }
     ASSERT(world->truth_count < TRUTHS);
-    world->truths[world->truth_count] = node->own;
-    world->truths[world->truth_count++].session = index;
+    world->truths[world->truth_count++] = node->own;
 }
 
 static void keep_result(struct node *node, const struct message *message, struct coded coded) {
@@ -266,8 +166,8 @@ static void keep_result(struct node *node, const struct message *message, struct
 }
 
 /* Ascending seats, in fp32, one weight after the other; then encoded once. */
-static void sum(struct world *world, uint32_t index, const struct action *action) {
-    struct node *node = &world->nodes[index];
+static struct coded add_up(const struct world *world, const struct node *node,
+                           const struct action *action) {
     float total[SLICE_ELEMENTS] = {0};
     float weight = 0;
     for (uint32_t turn = 0; turn < MEMBERS_MOST; turn++) {
@@ -275,9 +175,9 @@ static void sum(struct world *world, uint32_t index, const struct action *action
         if ((action->contributors >> seat & 1) == 0) {
             continue;
         }
-        int is_own = (int)seat == action->seat;
-        const struct coded *coded =
-            is_own ? &node->own.slices[action->slice] : &node->slots[seat][action->slots[seat]];
+        const struct coded *coded = (int)seat == action->seat
+                                        ? &node->own.slices[action->slice]
+                                        : &node->slots[seat][action->slots[seat]];
         float share = (float)action->table->members[seat].weight;
         weight += share;
         for (int i = 0; i < SLICE_ELEMENTS; i++) {
@@ -286,21 +186,34 @@ static void sum(struct world *world, uint32_t index, const struct action *action
     }
     for (int i = 0; i < SLICE_ELEMENTS; i++) {
         total[i] = weight > 0 ? total[i] / weight : 0;
+        total[i] += node->hostility == HOSTILE_SUM ? 1.0f : 0.0f;
     }
-    struct coded result = plane_encode(total);
+    return plane_encode(total);
+}
+
+static void sum(struct world *world, uint32_t index, const struct action *action) {
+    struct node *node = &world->nodes[index];
+    struct coded result = add_up(world, node, action);
     struct message message = {.round = action->round,
                               .slice = action->slice,
                               .epoch = action->epoch,
                               .contributors = action->contributors,
                               .owner = {{(uint8_t)index}},
                               .hash = hash_of(&result, sizeof(result))};
-    struct hash content = result_hash(&message);
-    message.signature = plane_sign(&message.owner, &content);
+    struct hash content = post_result_hash(&message);
+    message.signature = post_sign(&message.owner, &content);
     keep_result(node, &message, result);
+    ASSERT(world->sum_count < SUMS_MOST);
+    world->sums[world->sum_count++] = (struct summed){.round = action->round,
+                                                      .slice = action->slice,
+                                                      .epoch = action->epoch,
+                                                      .owner = index,
+                                                      .contributors = action->contributors,
+                                                      .hash = message.hash};
     struct happening *done = world_add(world, HAPPEN_EVENT, index, 1 + world_draw(world, 4));
     done->event.kind = EVENT_SUMMED;
     done->event.job = action->job;
-    done->event.hash = hash_of(&result, sizeof(result));
+    done->event.hash = message.hash;
 }
 
 /* The outer state after an entry's results; 0 if one of them is not there. */
@@ -308,7 +221,7 @@ static int outer_after(const struct world *world, struct node *node, const struc
                        struct outer *outer) {
     *outer = node->outer;
     for (uint32_t s = 0; s < world->slice_count; s++) {
-        const struct stored *stored = find_result(node, entry->round, s, &entry->slices[s].hash);
+        const struct stored *stored = plane_find(node, entry->round, s, &entry->slices[s].hash);
         if (stored == NULL) {
             return 0;
         }
@@ -322,6 +235,39 @@ static int outer_after(const struct world *world, struct node *node, const struc
     return 1;
 }
 
+/* Feedback advances where the entry names the own seat, and nowhere else. An entry that names an
+ * earlier start of this member leaves nothing of it. */
+static void advance_feedback(struct world *world, uint32_t index, const struct action *action) {
+    struct node *node = &world->nodes[index];
+    const struct entry *entry = action->entry;
+    int is_mine = action->seat >= 0 && node->own.round == entry->round;
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        for (uint32_t s = 0; entry->seats[seat].id.bytes[0] == index && s < entry->slice_count;
+             s++) {
+            float *feedback = &node->feedback[s * SLICE_ELEMENTS];
+            const float *residual = &node->own.residual[s * SLICE_ELEMENTS];
+            if ((entry->slices[s].contributors >> seat & 1) != 0 && is_mine) {
+                memcpy(feedback, residual, SLICE_ELEMENTS * sizeof(*feedback));
+            } else if ((entry->slices[s].contributors >> seat & 1) != 0) {
+                memset(feedback, 0, SLICE_ELEMENTS * sizeof(*feedback));
+            }
+        }
+    }
+}
+
+static struct happening *add_done(struct world *world, uint32_t index, const struct action *action,
+                                  enum event_kind kind) {
+    struct happening *done =
+        world_add(world, HAPPEN_EVENT, index, 1 + (int64_t)world_draw(world, 8));
+    done->event.kind = kind;
+    done->event.job = action->job;
+    return done;
+}
+
+static int is_full(const struct world *world, const struct node *node) {
+    return node->disk_full_until > world->now;
+}
+
 static void root_or_apply(struct world *world, uint32_t index, const struct action *action) {
     struct node *node = &world->nodes[index];
     struct outer after;
@@ -329,35 +275,39 @@ static void root_or_apply(struct world *world, uint32_t index, const struct acti
         world_fail(world, "node %u was told that it holds results that it lacks", index);
         return;
     }
-    struct happening *done = world_add(world, HAPPEN_EVENT, index, 1 + world_draw(world, 8));
-    done->event.job = action->job;
-    done->event.root = plane_root(world, &after);
+    struct hash root = plane_root(world, &after);
     if (action->kind == ACTION_APPLY) {
-        done->event.kind = EVENT_APPLIED;
-        node->outer = after;
-        oracle_applied(world, index, &done->event.root);
+        struct happening *done = add_done(world, index, action, EVENT_APPLIED);
+        done->event.root = root;
+        done->event.written = is_full(world, node) ? WRITE_FAILED : WRITTEN;
+        if (done->event.written == WRITTEN) {
+            advance_feedback(world, index, action);
+            node->outer = after;
+            node->applied += 1;
+            node->snapshot = node->applied % SNAPSHOT_COMMITS == 0 ? after : node->snapshot;
+            oracle_applied(world, index, &root, 0);
+        }
         return;
     }
+    root.bytes[0] ^= node->hostility == HOSTILE_VOTE;
     struct identity id = {{(uint8_t)index}};
-    done->event.kind = EVENT_ROOTED;
-    done->event.hash = plane_entry_hash(action->entry, &done->event.root);
-    done->event.signature = plane_sign(&id, &done->event.hash);
+    struct happening *done = add_done(world, index, action, EVENT_ROOTED);
+    done->event.root = root;
+    done->event.hash = plane_entry_hash(action->entry, &root);
+    done->event.signature = post_sign(&id, &done->event.hash);
 }
 
 static void store(struct world *world, uint32_t index, const struct action *action) {
     struct node *node = &world->nodes[index];
-    for (uint32_t s = 0; s < world->slice_count; s++) {
+    struct happening *done = add_done(world, index, action, EVENT_STORED);
+    done->event.written = is_full(world, node) ? WRITE_FAILED : WRITTEN;
+    for (uint32_t s = 0; s < world->slice_count && done->event.written == WRITTEN; s++) {
         struct stored *stored =
-            find_result(node, action->entry->round, s, &action->entry->slices[s].hash);
+            plane_find(node, action->entry->round, s, &action->entry->slices[s].hash);
         ASSERT(stored != NULL);
         stored->is_durable = 1;
     }
-    struct happening *done = world_add(world, HAPPEN_EVENT, index, 1 + world_draw(world, 8));
-    done->event.kind = EVENT_STORED;
-    done->event.job = action->job;
 }
-
-enum { LEAVES = 5, LEAF_MS = 30 };
 
 static void next_leaf(struct world *world, uint32_t index) {
     struct happening *leaf =
@@ -367,7 +317,7 @@ static void next_leaf(struct world *world, uint32_t index) {
 
 static void adopt(struct world *world, uint32_t index, const struct action *action) {
     struct node *node = &world->nodes[index];
-    if (node->adopting.job == 0 || !hash_equal(&node->adopt_root, &action->entry->root)) {
+    if (!hash_equal(&node->adopt_root, &action->entry->root)) {
         node->leaves = 0;
     }
     node->adopting = *action;
@@ -375,34 +325,46 @@ static void adopt(struct world *world, uint32_t index, const struct action *acti
     next_leaf(world, index);
 }
 
-/* From any member that can be reached and stands on the root; leaves that came stay. */
+static void end_adoption(struct world *world, uint32_t index, const struct outer *outer) {
+    struct node *node = &world->nodes[index];
+    struct happening *done = add_done(world, index, &node->adopting, EVENT_APPLIED);
+    node->adopting.job = 0;
+    node->leaves = 0;
+    done->event.root = node->adopt_root;
+    done->event.written = is_full(world, node) ? WRITE_FAILED : WRITTEN;
+    if (done->event.written == WRITTEN) {
+        node->outer = *outer;
+        node->snapshot = *outer;
+        memset(node->feedback, 0, sizeof(node->feedback));
+        oracle_applied(world, index, &done->event.root, 1);
+    }
+}
+
+/* From the own disk, or from any member that can be reached and stands on the root; leaves that
+ * came stay. */
 void plane_leaf(struct world *world, uint32_t index, uint32_t job) {
     struct node *node = &world->nodes[index];
     if (node->adopting.job != job) {
         return; /* another adoption has begun */
     }
+    struct hash root = plane_root(world, &node->outer);
+    if (hash_equal(&root, &node->adopt_root)) {
+        struct outer own = node->outer;
+        end_adoption(world, index, &own);
+        return;
+    }
     uint32_t other = TRACKERS + (uint32_t)world_draw(world, world->member_count);
     const struct node *from = &world->nodes[other];
-    struct hash root = plane_root(world, &from->outer);
     int is_reached = from->machine != NULL && from->paused_until <= world->now &&
-                     world->cut_until[other][index] <= world->now &&
-                     world->cut_until[index][other] <= world->now && other != index;
-    if (!is_reached || !hash_equal(&root, &node->adopt_root)) {
+                     from->adopting.job == 0 && world->cut_until[other][index] <= world->now &&
+                     world->cut_until[index][other] <= world->now;
+    root = plane_root(world, &from->outer);
+    node->leaves += (uint32_t)(is_reached && hash_equal(&root, &node->adopt_root));
+    if (node->leaves < LEAVES || !is_reached || !hash_equal(&root, &node->adopt_root)) {
         next_leaf(world, index);
         return;
     }
-    if (++node->leaves < LEAVES) {
-        next_leaf(world, index);
-        return;
-    }
-    node->outer = from->outer;
-    node->adopting.job = 0;
-    struct happening *done =
-        world_add(world, HAPPEN_EVENT, index, 1 + (int64_t)world_draw(world, 8));
-    done->event.kind = EVENT_APPLIED;
-    done->event.job = job;
-    done->event.root = root;
-    oracle_applied(world, index, &root);
+    end_adoption(world, index, &from->outer);
 }
 
 static void keep(struct world *world, uint32_t index, const struct action *action,
@@ -421,10 +383,10 @@ void plane_act(struct world *world, uint32_t node, const struct actions *actions
         const struct action *action = &actions->rows[i];
         switch (action->kind) {
         case ACTION_SEND:
-            send_message(world, node, action);
+            post_send(world, node, action);
             break;
         case ACTION_WRITE:
-            write_record(world, node, action);
+            store_write(world, node, action);
             break;
         case ACTION_KEEP:
             keep(world, node, action, parcel);

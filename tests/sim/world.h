@@ -1,8 +1,17 @@
-/* world: a simulated swarm: the real machines under a virtual clock and a seeded network. */
+/* world: a simulated swarm: the real machines under a virtual clock and a seeded network.
+ *
+ *     test_sim   seeds, counts, mistakes
+ *     world      clock, heap of happenings, starts and stops, the course of a schedule
+ *     faults     what goes wrong in a schedule, and its end
+ *     post       messages: copies, loss, delay, forgery, what a transport checks
+ *     plane      data: toy codec, training, sums, roots, adoption, error feedback
+ *     store      the tracker's disk
+ *     oracle     what must hold */
 #ifndef SKEP_TESTS_SIM_WORLD_H
 #define SKEP_TESTS_SIM_WORLD_H
 
 #include "base/check.h"
+#include "base/text.h"
 #include "runtime/swarm/member.h"
 #include "runtime/swarm/tracker.h"
 
@@ -13,22 +22,37 @@ enum {
     SLICES_MOST = 6,
     SLICE_ELEMENTS = 4,
     ELEMENTS_MOST = SLICES_MOST * SLICE_ELEMENTS,
-    STORE_ROWS = 64, /* results kept by a node */
-    TRUTHS = 4096,   /* contributions made in one schedule */
+    STORE_ROWS = 64,  /* results kept by a node */
+    TRUTHS = 8192,    /* contributions made in one schedule */
+    SUMS_MOST = 8192, /* results made in one schedule */
     LEDGER_MOST = 512,
     SAMPLES_MOST = 1 << 18,
+    SNAPSHOT_COMMITS = 3, /* from one snapshot to the next */
 };
 
-/* Deliberate mistakes of the data plane, the network or the settings, never of the machines. */
+/* Deliberate mistakes of the data plane and the tracker's disk. Those of the machines themselves
+ * are planted in a copy of their source: see meson.build. */
 enum mistake {
     MISTAKE_NONE,
-    MISTAKE_SUM_ORDER,  /* an owner adds in descending seats */
-    MISTAKE_HASH_CHECK, /* the transport believes a hash that was said */
-    MISTAKE_QUORUM,     /* signatures are cut from a commit before it is written */
-    MISTAKE_FENCE,      /* a tracker of a lower incarnation may still write */
-    MISTAKE_UNDURABLE,  /* a write is said to be done before it is */
-    MISTAKE_CURSOR,     /* a used range goes back to the cursor at a commit */
+    MISTAKE_SUM_ORDER, /* an owner adds in descending seats */
+    MISTAKE_FEEDBACK,  /* error feedback advances before a commit names the contribution */
+    MISTAKE_FENCE,     /* a tracker of a lower incarnation may still write */
+    MISTAKE_UNDURABLE, /* a write is said to be done before it is */
     MISTAKE_COUNT
+};
+
+/* What a member does wrong on purpose, all the time. */
+enum hostility {
+    HONEST,
+    HOSTILE_NAN,    /* contributes what is not finite */
+    HOSTILE_HUGE,   /* contributes finite bytes far beyond any other's */
+    HOSTILE_REPLAY, /* sends an earlier round's bytes */
+    HOSTILE_COPY,   /* contributes what another contributed before */
+    HOSTILE_UNLIKE, /* sends unlike bytes to unlike owners */
+    HOSTILE_SUM,    /* sums wrongly what it owns */
+    HOSTILE_VOTE,   /* votes for a root that is not the entry's */
+    HOSTILE_TOKENS, /* declares more tokens than anybody could train */
+    HOSTILITIES
 };
 
 /* An encoded slice: the toy codec's scale and steps. */
@@ -42,11 +66,23 @@ struct outer {
     float momentum[ELEMENTS_MOST];
 };
 
-/* What was contributed, for the oracle. */
+/* A contribution as it was made, for its maker and for the oracle. */
 struct truth {
     uint32_t round;
-    uint32_t session;
+    uint32_t node;
+    uint32_t start; /* of the node */
     struct coded slices[SLICES_MOST];
+    float residual[ELEMENTS_MOST]; /* what the encoding left out */
+};
+
+/* A result as its owner made it. */
+struct summed {
+    uint32_t round;
+    uint32_t slice;
+    uint32_t epoch;
+    uint32_t owner; /* node */
+    uint64_t contributors;
+    struct hash hash;
 };
 
 struct stored {
@@ -96,17 +132,24 @@ struct node {
     void *machine; /* struct tracker or struct member; NULL: down */
     uint32_t start;
     int has_left;
-    int is_up_at_end;
+    int is_lost; /* never starts again */
+    enum hostility hostility;
     int64_t paused_until;
-    int64_t slow; /* factor of its training time */
+    int64_t disk_full_until;
+    int64_t clock_ahead; /* of a tracker's clock */
+    int64_t slow;        /* factor of its training time */
     /* Volatile: */
     struct truth own;
+    float feedback[ELEMENTS_MOST];
     struct coded slots[MEMBERS_MOST][SLOTS_PER_MEMBER];
     struct action adopting; /* job 0: nothing */
     struct hash adopt_root;
     uint32_t leaves; /* of it that have come */
     /* Durable: */
     struct outer outer;
+    struct outer snapshot;
+    uint32_t applied; /* commits since the snapshot */
+    int64_t since;    /* when the outer state came to stand */
     struct stored store[STORE_ROWS];
     uint32_t store_next;
 };
@@ -118,30 +161,36 @@ struct world {
     uint32_t member_count;
     uint32_t slice_count;
     int64_t now;
+    int64_t heartbeat_ms;
     uint64_t order;
     struct tracker_settings settings;
     struct tracker_record record; /* durable */
     struct node nodes[NODES];
     int64_t cut_until[NODES][NODES];
-    int is_over; /* everybody was told that the run has ended */
     double loss;
     int64_t delay;
     struct happening **heap;
     uint32_t heap_count;
     uint32_t heap_capacity;
     struct action *actions;
-    struct truth truths[TRUTHS];
     uint32_t truth_count;
-    struct entry ledger[LEDGER_MOST];
-    struct entry_slice ledger_slices[LEDGER_MOST][SLICES_MOST];
+    uint32_t sum_count;
     uint32_t ledger_count;
-    uint8_t used[SAMPLES_MOST]; /* samples of committed rounds */
     uint32_t commits;
     uint32_t aborts;
+    uint32_t rollbacks;
     uint32_t salvages; /* committed slices of a risen epoch */
     uint32_t partial;  /* committed slices that lack a contributor of another slice */
     uint64_t happenings;
-    char failure[200]; /* what an oracle found; empty: nothing */
+    float feedback[NODES][ELEMENTS_MOST]; /* as the ledger has it advance */
+    char failure[200];                    /* what an oracle found; empty: nothing */
+    uint8_t used[SAMPLES_MOST];           /* samples of committed rounds that stand */
+    /* From here on not cleared for a schedule: its count says how much is valid. */
+    struct truth truths[TRUTHS];
+    struct summed sums[SUMS_MOST];
+    struct entry ledger[LEDGER_MOST];
+    struct entry_slice ledger_slices[LEDGER_MOST][SLICES_MOST];
+    int is_undone[LEDGER_MOST]; /* by a rollback */
 };
 
 /* world_run: one schedule; 1 if every oracle held, else world->failure says which did not. */
@@ -151,28 +200,59 @@ int world_run(struct world *world, uint64_t seed, enum mistake mistake);
 uint64_t world_draw(struct world *world, uint64_t below);
 struct happening *world_add(struct world *world, int kind, uint32_t node, int64_t delay);
 void world_fail(struct world *world, const char *format, ...) PRINTF_LIKE(2, 3);
+void world_start(struct world *world, uint32_t node);
+void world_stop(struct world *world, uint32_t node);
+void world_step(struct world *world, uint32_t node, const struct event *event,
+                const struct parcel *parcel);
 
-/* The data plane (plane.c): do a machine's actions. `parcel` is the one being handled, or NULL. */
+/* What goes wrong (faults.c). */
+enum { FAULTS_MS = 8000 /* faults happen up to here */ };
+void faults_plan(struct world *world);
+void faults_happen(struct world *world, const struct happening *happening);
+void faults_heal(struct world *world);
+
+/* Messages (post.c).
+ * post_send   what a node says, through the network
+ * post_take   what a transport does before a machine sees a message; 0: it drops it */
+void post_send(struct world *world, uint32_t from, const struct action *action);
+int post_take(struct parcel *parcel);
+void post_free(struct parcel *parcel);
+struct signature post_sign(const struct identity *id, const struct hash *hash);
+struct hash post_result_hash(const struct message *message);
+
+/* The data plane (plane.c): do a machine's actions. `parcel` is the one being handled, or NULL.
+ * plane_leaf    a leaf of the state that a node adopts comes, or does not
+ * plane_stored  the results of the newest round on disk, as reports; their round */
 void plane_act(struct world *world, uint32_t node, const struct actions *actions,
                const struct parcel *parcel);
+void plane_leaf(struct world *world, uint32_t node, uint32_t job);
+uint32_t plane_stored(const struct world *world, const struct node *node,
+                      struct slice_report *reports);
+struct stored *plane_find(struct node *node, uint32_t round, uint32_t slice,
+                          const struct hash *hash);
 struct hash plane_root(const struct world *world, const struct outer *outer);
+struct coded plane_encode(const float *values);
+int plane_is_sound(const struct coded *coded);
 /* plane_entry_hash: of an entry with this root in the place of its own. */
 struct hash plane_entry_hash(const struct entry *entry, const struct hash *root);
-struct coded plane_encode(const float *values);
-struct signature plane_sign(const struct identity *id, const struct hash *hash);
-/* plane_take: what a transport does before a machine sees a message: hash and signatures. */
-int plane_take(const struct world *world, struct parcel *parcel);
-/* plane_leaf: a leaf of the state that a node adopts comes, or does not. */
-void plane_leaf(struct world *world, uint32_t node, uint32_t job);
-void plane_free(struct parcel *parcel);
-void plane_record_init(struct tracker_record *record, uint32_t slice_count);
-void plane_record_copy(struct tracker_record *to, const struct tracker_record *from,
-                       uint32_t slice_count);
-void plane_record_finish(struct tracker_record *record);
 
-/* The oracles (oracle.c). */
+/* The tracker's disk (store.c). */
+void store_begin(struct world *world);
+void store_finish(struct world *world);
+void store_write(struct world *world, uint32_t node, const struct action *action);
+void store_written(struct world *world, struct happening *happening);
+void store_free(struct tracker_record *record);
+
+/* The oracles (oracle.c).
+ * oracle_append    an entry is durable
+ * oracle_applied   a member stands on a root, by an entry or by adopting it (0)
+ * oracle_trained   a member is about to encode with its feedback
+ * oracle_restarted a member forgets its feedback
+ * oracle_behind    a member that is on an old root, or 0 */
 void oracle_append(struct world *world, const struct entry *entry);
-void oracle_applied(struct world *world, uint32_t node, const struct hash *root);
-uint32_t oracle_behind(const struct world *world); /* a member that is on an old root, or 0 */
+void oracle_applied(struct world *world, uint32_t node, const struct hash *root, int is_adopted);
+void oracle_trained(struct world *world, uint32_t node);
+void oracle_restarted(struct world *world, uint32_t node);
+uint32_t oracle_behind(const struct world *world);
 
 #endif

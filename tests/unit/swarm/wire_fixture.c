@@ -210,6 +210,7 @@ void wire_fixture_make(struct wire_fixture *fixture, enum message_kind kind, enu
     } else if (kind == MESSAGE_TABLE) {
         make_table(fixture, fill);
     } else if (kind == MESSAGE_REPORT) {
+        fixture->message.hash = draw_hash(fixture);
         make_reports(fixture, fill);
     } else if (kind == MESSAGE_CONTRIBUTION || kind == MESSAGE_RESULT) {
         make_bulk(fixture);

@@ -1,0 +1,215 @@
+/* faults: what goes wrong in a schedule, when, and how everything is well again. */
+#include "tests/sim/world.h"
+
+#include <string.h>
+
+enum fault_kind {
+    FAULT_CRASH,
+    FAULT_PAUSE,
+    FAULT_CUT_PAIR,
+    FAULT_CUT_NODE,
+    FAULT_SLOW,
+    FAULT_LEAVE,
+    FAULT_WIPE,      /* a member starts again with an empty disk */
+    FAULT_DISK_FULL, /* a member's or the tracker's */
+    FAULT_TRACKER_CRASH,
+    FAULT_TRACKER_SECOND,
+    FAULT_TRACKER_PAUSE,
+    FAULT_TRACKER_CLOCK, /* its clock jumps ahead */
+    FAULT_ALL_CRASH,
+    FAULT_ALL_BACK, /* all members start again from their last snapshot */
+    FAULT_ALL_LOST, /* all members but one never come back */
+    FAULT_KINDS,
+    FAULT_START, /* a node begins */
+};
+
+/* How often each kind is drawn. */
+static const uint8_t SHARES[FAULT_KINDS] = {
+    [FAULT_CRASH] = 4,          [FAULT_PAUSE] = 3,         [FAULT_CUT_PAIR] = 3,
+    [FAULT_CUT_NODE] = 3,       [FAULT_SLOW] = 2,          [FAULT_LEAVE] = 2,
+    [FAULT_WIPE] = 1,           [FAULT_DISK_FULL] = 2,     [FAULT_TRACKER_CRASH] = 3,
+    [FAULT_TRACKER_SECOND] = 1, [FAULT_TRACKER_PAUSE] = 2, [FAULT_TRACKER_CLOCK] = 1,
+    [FAULT_ALL_CRASH] = 1,      [FAULT_ALL_BACK] = 1,      [FAULT_ALL_LOST] = 1,
+};
+
+enum { FAULTS_MOST = 9, SOON_MS = 100, CLOCK_MS = 3600000 };
+
+static uint32_t any_member(struct world *world) {
+    return TRACKERS + (uint32_t)world_draw(world, world->member_count);
+}
+
+static int draw_kind(struct world *world) {
+    uint32_t total = 0;
+    for (int kind = 0; kind < FAULT_KINDS; kind++) {
+        total += SHARES[kind];
+    }
+    uint64_t drawn = world_draw(world, total);
+    int kind = 0;
+    for (; drawn >= SHARES[kind]; kind++) {
+        drawn -= SHARES[kind];
+    }
+    return kind;
+}
+
+static uint32_t draw_node(struct world *world, int kind) {
+    switch (kind) {
+    case FAULT_TRACKER_SECOND:
+        return 1;
+    case FAULT_TRACKER_CRASH:
+    case FAULT_TRACKER_PAUSE:
+    case FAULT_TRACKER_CLOCK:
+        return 0;
+    case FAULT_DISK_FULL:
+        return world_draw(world, 2) == 0 ? 0 : any_member(world);
+    default:
+        return any_member(world);
+    }
+}
+
+static void plan_start(struct world *world, uint32_t node, int64_t delay) {
+    world_add(world, HAPPEN_FAULT, node, delay)->fault = FAULT_START;
+}
+
+/* Every other fault comes soon after the one before: in the same round. */
+void faults_plan(struct world *world) {
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+        int is_late = n > TRACKERS && world_draw(world, 5) == 0;
+        plan_start(world, n, is_late ? (int64_t)world_draw(world, FAULTS_MS) : 0);
+    }
+    uint64_t count = world_draw(world, FAULTS_MOST);
+    int64_t at = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        int kind = draw_kind(world);
+        at = i % 2 == 1 ? at + (int64_t)world_draw(world, SOON_MS)
+                        : 500 + (int64_t)world_draw(world, FAULTS_MS - 500);
+        struct happening *fault = world_add(world, HAPPEN_FAULT, draw_node(world, kind), at);
+        fault->fault = kind;
+        fault->other = (uint32_t)world_draw(world, TRACKERS + world->member_count);
+        fault->lasts = 50 + (int64_t)world_draw(world, 3000);
+    }
+}
+
+static void tell_closed(struct world *world, uint32_t to, uint32_t about) {
+    if (world->nodes[to].machine != NULL) {
+        struct happening *closed =
+            world_add(world, HAPPEN_EVENT, to, 1 + (int64_t)world_draw(world, 40));
+        closed->event.kind = EVENT_CLOSED;
+        closed->event.peer.bytes[0] = (uint8_t)about;
+    }
+}
+
+/* One way or both; now and then the channel breaks instead of being silent. */
+static void cut(struct world *world, uint32_t a, uint32_t b, int64_t lasts) {
+    world->cut_until[a][b] = world->now + lasts;
+    if (world_draw(world, 4) > 0) {
+        world->cut_until[b][a] = world->now + lasts;
+    }
+    if (world_draw(world, 3) == 0) {
+        tell_closed(world, a, b);
+        tell_closed(world, b, a);
+    }
+}
+
+/* Its peers see their channels break, unless it went in silence. */
+static void crash(struct world *world, uint32_t index, int64_t lasts) {
+    if (world->nodes[index].machine == NULL) {
+        return;
+    }
+    world_stop(world, index);
+    for (uint32_t other = 0; other < TRACKERS + world->member_count; other++) {
+        if (other != index && world_draw(world, 4) > 0) {
+            tell_closed(world, other, index);
+        }
+    }
+    plan_start(world, index, lasts);
+}
+
+static void wipe(struct world *world, uint32_t index) {
+    struct node *node = &world->nodes[index];
+    memset(&node->outer, 0, sizeof(node->outer));
+    memset(&node->snapshot, 0, sizeof(node->snapshot));
+    memset(node->store, 0, sizeof(node->store));
+}
+
+static void happen_to_all(struct world *world, int fault, uint32_t survivor) {
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+        struct node *node = &world->nodes[n];
+        if (fault == FAULT_ALL_LOST && n == survivor) {
+            continue;
+        }
+        crash(world, n, 100 + (int64_t)world_draw(world, 1000));
+        if (fault == FAULT_ALL_BACK) {
+            node->outer = node->snapshot;
+            memset(node->store, 0, sizeof(node->store));
+        }
+        node->is_lost |= fault == FAULT_ALL_LOST;
+    }
+}
+
+void faults_happen(struct world *world, const struct happening *happening) {
+    uint32_t index = happening->node;
+    struct node *node = &world->nodes[index];
+    int64_t lasts = happening->lasts;
+    struct event leave = {.kind = EVENT_LEAVE};
+    switch (happening->fault) {
+    case FAULT_CRASH:
+    case FAULT_TRACKER_CRASH:
+        crash(world, index, lasts);
+        break;
+    case FAULT_PAUSE:
+    case FAULT_TRACKER_PAUSE:
+        node->paused_until = world->now + lasts;
+        break;
+    case FAULT_CUT_PAIR:
+        cut(world, index, happening->other, lasts);
+        break;
+    case FAULT_CUT_NODE:
+        for (uint32_t other = 0; other < TRACKERS + world->member_count; other++) {
+            cut(world, index, other, lasts);
+        }
+        break;
+    case FAULT_SLOW:
+        node->slow = 4;
+        break;
+    case FAULT_LEAVE:
+        if (node->machine != NULL) {
+            world_step(world, index, &leave, NULL);
+        }
+        break;
+    case FAULT_WIPE:
+        crash(world, index, lasts);
+        wipe(world, index);
+        break;
+    case FAULT_DISK_FULL:
+        node->disk_full_until = world->now + lasts;
+        break;
+    case FAULT_TRACKER_CLOCK:
+        node->clock_ahead += (int64_t)world_draw(world, CLOCK_MS);
+        break;
+    case FAULT_ALL_CRASH:
+    case FAULT_ALL_BACK:
+    case FAULT_ALL_LOST:
+        happen_to_all(world, happening->fault, index);
+        break;
+    default: /* FAULT_START, FAULT_TRACKER_SECOND */
+        world_start(world, index);
+        break;
+    }
+}
+
+/* Cuts heal, disks have room, the stopped wake when they would, what is down starts, and the
+ * second tracker goes away. */
+void faults_heal(struct world *world) {
+    memset(world->cut_until, 0, sizeof(world->cut_until));
+    world->loss = 0.01;
+    if (world->nodes[1].machine != NULL) {
+        world_stop(world, 1);
+        world_stop(world, 0);
+    }
+    for (uint32_t n = 0; n < TRACKERS + world->member_count; n++) {
+        world->nodes[n].disk_full_until = 0;
+        if (n != 1) {
+            world_start(world, n);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+/* store: the tracker's disk: what is durable, who may still write, and when it is full. */
+#include "tests/sim/world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void make_arrays(struct tracker_record *record, uint32_t slice_count) {
+    memset(record, 0, sizeof(*record));
+    record->head.slices = calloc(slice_count, sizeof(struct entry_slice));
+    record->commit.slices = calloc(slice_count, sizeof(struct entry_slice));
+    record->table.slices = calloc(slice_count, sizeof(struct slice_plan));
+    record->table.hashes = calloc((size_t)SWARM_MEMBERS_MAX * slice_count, sizeof(struct hash));
+}
+
+static void free_arrays(struct tracker_record *record) {
+    free(record->head.slices);
+    free(record->commit.slices);
+    free(record->table.slices);
+    free(record->table.hashes);
+}
+
+static void copy(struct tracker_record *to, const struct tracker_record *from,
+                 uint32_t slice_count) {
+    struct tracker_record arrays = *to;
+    *to = *from;
+    to->head.slices = arrays.head.slices;
+    to->commit.slices = arrays.commit.slices;
+    to->table.slices = arrays.table.slices;
+    to->table.hashes = arrays.table.hashes;
+    memcpy(to->head.slices, from->head.slices, slice_count * sizeof(struct entry_slice));
+    memcpy(to->commit.slices, from->commit.slices, slice_count * sizeof(struct entry_slice));
+    memcpy(to->table.slices, from->table.slices, slice_count * sizeof(struct slice_plan));
+    memcpy(to->table.hashes, from->table.hashes,
+           (size_t)SWARM_MEMBERS_MAX * slice_count * sizeof(struct hash));
+}
+
+void store_begin(struct world *world) {
+    struct tracker_record *record = &world->record;
+    make_arrays(record, world->slice_count);
+    record->session_next = 1;
+    record->head.kind = ENTRY_GENESIS;
+    record->head.root = plane_root(world, &world->nodes[0].outer);
+    record->head.hash = plane_entry_hash(&record->head, &record->head.root);
+    entry_copy(&record->commit, &record->head);
+    world->ledger[0] = record->head;
+    world->is_undone[0] = 0;
+    world->ledger_count = 1;
+}
+
+void store_finish(struct world *world) {
+    free_arrays(&world->record);
+}
+
+void store_free(struct tracker_record *record) {
+    free_arrays(record);
+    free(record);
+}
+
+void store_write(struct world *world, uint32_t node, const struct action *action) {
+    struct happening *write = world_add(world, HAPPEN_WRITTEN, node, 1 + world_draw(world, 5));
+    write->record = malloc(sizeof(struct tracker_record));
+    make_arrays(write->record, world->slice_count);
+    copy(write->record, action->record, world->slice_count);
+    write->is_appending = action->entry != NULL;
+}
+
+/* How a write ends: a killed tracker's may or may not be durable. */
+static enum written ends(struct world *world, const struct happening *happening, int is_alive) {
+    const struct node *node = &world->nodes[happening->node];
+    if (happening->record->incarnation < world->record.incarnation &&
+        world->mistake != MISTAKE_FENCE) {
+        return WRITE_FENCED;
+    }
+    int is_full = node->disk_full_until > world->now || world_draw(world, 50) == 0;
+    return is_full || (!is_alive && world_draw(world, 2) == 0) ? WRITE_FAILED : WRITTEN;
+}
+
+static void keep(struct world *world, struct happening *happening, const struct hash *hash) {
+    struct tracker_record *written = happening->record;
+    struct hash base = world->record.commit.root;
+    written->head.hash = *hash;
+    int has_state = written->head.kind == ENTRY_COMMIT || written->head.kind == ENTRY_ROLLBACK;
+    if (happening->is_appending) {
+        oracle_append(world, &written->head);
+    }
+    if (happening->is_appending && has_state) {
+        entry_copy(&written->commit, &written->head);
+        written->base = base;
+    }
+    copy(&world->record, written, world->slice_count);
+}
+
+void store_written(struct world *world, struct happening *happening) {
+    struct node *node = &world->nodes[happening->node];
+    struct tracker_record *written = happening->record;
+    int is_alive = node->machine != NULL && node->start == happening->start;
+    struct event event = {.kind = EVENT_WRITTEN, .written = ends(world, happening, is_alive)};
+    event.hash = written->head.hash;
+    if (happening->is_appending && written->head.kind != ENTRY_COMMIT) {
+        struct identity id = {{(uint8_t)happening->node}};
+        event.hash = plane_entry_hash(&written->head, &written->head.root);
+        event.signature = post_sign(&id, &event.hash);
+        written->head.signature_count = 1;
+        written->head.signatures[0].signature = event.signature;
+    }
+    if (event.written == WRITTEN) {
+        keep(world, happening, &event.hash);
+    } else if (event.written == WRITE_FAILED && world->mistake == MISTAKE_UNDURABLE) {
+        event.written = WRITTEN;
+    }
+    if (is_alive) {
+        world_step(world, happening->node, &event, NULL);
+    }
+}
