@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+static const int64_t MS = 1000000;
 static const int64_t SECOND_NS = 1000000000;
 
 enum {
@@ -11,9 +12,9 @@ enum {
     LEAF_FIRST_WAIT_S = 8, /* for a leaf from a source that has sent none yet */
     LEAF_LEAST_WAIT_S = 2,
     LEAF_WAIT_FACTOR = 6, /* times what its last one took */
-    REST_S = 2,           /* after a refusal or a slow leaf, times the number of faults */
-    FAULTS_MAX = 8,
-    WRONG_REST_S = 3600, /* who sends what does not have the name is not asked again */
+    REST_MS = 50,   /* after a refusal or a slow leaf, doubled with each one after the other: */
+    FAULTS_MAX = 7, /* who has not applied the commit yet will have soon */
+    WRONG_REST_MS = 3600 * 1000, /* who sends what does not have the name is not asked again */
 };
 
 void leaf_fetch_init(struct leaf_fetch *fetch, struct replica *replica, struct leaf_way way) {
@@ -54,9 +55,9 @@ static void ask_again(struct leaf_fetch *fetch, struct leaf_ask *ask) {
     ask->state = ASK_AGAIN;
 }
 
-static void rest(struct leaf_fetch *fetch, uint32_t index, int64_t seconds, int64_t now_ns) {
+static void rest(struct leaf_fetch *fetch, uint32_t index, int64_t rest_ms, int64_t now_ns) {
     struct leaf_source *source = &fetch->sources[index];
-    source->rests_until_ns = now_ns + seconds * SECOND_NS;
+    source->rests_until_ns = now_ns + rest_ms * MS;
     for (uint32_t i = 0; i < LEAF_ASKS_MAX; i++) {
         if (fetch->asks[i].state == ASK_OUT && fetch->asks[i].source == index) {
             ask_again(fetch, &fetch->asks[i]);
@@ -67,8 +68,8 @@ static void rest(struct leaf_fetch *fetch, uint32_t index, int64_t seconds, int6
 
 static void blame(struct leaf_fetch *fetch, uint32_t index, int64_t now_ns) {
     struct leaf_source *source = &fetch->sources[index];
+    rest(fetch, index, REST_MS << source->faults, now_ns);
     source->faults += source->faults < FAULTS_MAX;
-    rest(fetch, index, REST_S * (int64_t)source->faults, now_ns);
 }
 
 void leaf_fetch_source(struct leaf_fetch *fetch, uint32_t source, bool is_there) {
@@ -114,7 +115,7 @@ void leaf_fetch_names(struct leaf_fetch *fetch, uint32_t source, const struct ha
     struct hash got = merkle_root_of(fetch->bytes, fetch->replica->voted);
     if (!hash_equal(&got, &fetch->root)) {
         begin_names(fetch);
-        rest(fetch, source, WRONG_REST_S, now_ns);
+        rest(fetch, source, WRONG_REST_MS, now_ns);
         return;
     }
     begin_leaves(fetch);
@@ -148,7 +149,7 @@ void leaf_fetch_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
     bool is_asked = ask->state == ASK_OUT && ask->source == source;
     if (count == 0 || !is_right(fetch, index, bytes, count)) {
         if (count > 0) {
-            rest(fetch, source, WRONG_REST_S, now_ns);
+            rest(fetch, source, WRONG_REST_MS, now_ns);
         } else if (is_asked) {
             blame(fetch, source, now_ns);
         }

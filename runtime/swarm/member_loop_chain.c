@@ -61,13 +61,12 @@ static bool append(struct member_loop *loop, const struct entry *entry) {
 /* Heard again when the gap is filled: the tracker repeats itself only after a silence, and may have
  * something newer to say by then. */
 static void hold(struct loop_chain *ledger, const struct message *message) {
-    if (message == &ledger->held) {
-        return;
-    }
-    ledger->held = *message;
-    entry_copy(&ledger->held_entry, message->entry);
-    ledger->held.entry = &ledger->held_entry;
     ledger->is_held = true;
+    if (message != &ledger->held) {
+        ledger->held = *message;
+        entry_copy(&ledger->held_entry, message->entry);
+        ledger->held.entry = &ledger->held_entry;
+    }
 }
 
 bool member_loop_chain_lets(struct member_loop *loop, struct message *message) {

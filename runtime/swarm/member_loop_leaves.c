@@ -113,10 +113,7 @@ static bool ask_names(void *context, uint32_t source, const struct hash *root, u
 static bool ask_leaf(void *context, uint32_t source, const struct hash *root, uint64_t index) {
     struct member_loop *loop = context;
     struct outbox_item item = {.kind = WIRE_LEAF_ASK, .index = index, .hash = *root};
-    if (loop->options.limit_down > 0) {
-        return outbox_put(&loop->asks, source, &item);
-    }
-    return member_loop_ask_leaf(loop, source, &item) == SENT_TAKEN;
+    return outbox_put(&loop->asks, source, &item);
 }
 
 enum sent member_loop_ask_leaf(struct member_loop *loop, uint32_t peer,

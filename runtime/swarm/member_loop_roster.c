@@ -10,7 +10,8 @@
 static const int64_t MS = 1000000;
 
 enum {
-    INTRODUCE_AGAIN_MS = 2000, /* while it is not let in */
+    INTRODUCE_AGAIN_MS = 1000, /* while it is not let in */
+    DIAL_FIRST_MS = 50,        /* after the roster: the other one has it too by then */
     DIAL_ANYWAY_MS = 3000,     /* when the one whose turn it is has not come by then */
 };
 
@@ -109,8 +110,8 @@ static bool is_to_dial(const struct member_loop *loop, const struct loop_peer *r
                        int64_t now_ns) {
     const uint8_t *own = loop->options.keys->public_keys.curve;
     bool is_first = !loop->is_reachable || memcmp(own, row->as.keys.curve, KEY_BYTES) < 0;
-    return row->as.address[0] != '\0' &&
-           (is_first || now_ns - row->closed_ns > DIAL_ANYWAY_MS * MS);
+    int64_t wait_ms = is_first ? DIAL_FIRST_MS : DIAL_ANYWAY_MS;
+    return row->as.address[0] != '\0' && now_ns - row->closed_ns >= wait_ms * MS;
 }
 
 static void let_in(struct member_loop *loop, struct loop_peer *row, const char *address) {

@@ -63,10 +63,13 @@ static enum sent say_slice(void *context, uint32_t peer, const struct outbox_ite
                                    bulk, *bytes);
 }
 
-/* What is asked for is charged as if it had come. */
+/* What is asked for is charged as if it had come; an ask waits for the first connection. */
 static enum sent say_ask(void *context, uint32_t peer, const struct outbox_item *item,
                          uint64_t *bytes) {
     struct member_loop *loop = context;
+    if (!loop->peers[peer].is_open) {
+        return SENT_FULL;
+    }
     if (item->kind == WIRE_LEAF_ASK) {
         *bytes = LEAF_BYTES;
         return member_loop_ask_leaf(loop, peer, item);

@@ -107,7 +107,7 @@ struct member_loop {
     struct loop_adoption adoption;
 
     struct outbox outgoing; /* bytes of slices */
-    struct outbox asks;     /* where limit_down holds them back */
+    struct outbox asks;     /* for bytes, under the limit of what comes */
     struct outbox leaves;   /* names and leaves for others, when nothing else goes out */
 
     struct loop_measures measures;

@@ -1,7 +1,7 @@
 /* outbox: bulk sends that wait for room or for the limit's next bytes: one line for each peer.
  *
- *     peer 0   | contribution 3 | contribution 9 | result 4 |      descriptors: what is sent is read
- *     peer 1   | result 4 |                                        when its turn has come
+ *     peer 0   | contribution 3 | contribution 9 | result 4 |    descriptors: what is sent is read
+ *     peer 1   | result 4 |                                      when its turn has come
  *     peer 2   |
  *                first of each line in turn ──► send, until it is told that the queue is full */
 #ifndef SKEP_SWARM_OUTBOX_H

@@ -1,0 +1,322 @@
+#include "tests/unit/swarm/tiny_tracker.h"
+
+#include "base/clock.h"
+#include "runtime/swarm/entry_code.h"
+#include "runtime/swarm/ledger.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { WAIT_MS = 5 };
+
+static int64_t now_ms(void) {
+    return clock_monotonic_ns() / 1000000;
+}
+
+static void *zeros(size_t count, size_t size) {
+    void *made = aligned_alloc(64, (count * size + 127) / 64 * 64);
+    ASSERT(made != NULL);
+    memset(made, 0, (count * size + 127) / 64 * 64);
+    return made;
+}
+
+/* ---- the ledger ---- */
+
+static void keep(struct tiny_tracker *tracker, const struct entry *entry) {
+    pthread_mutex_lock(&tracker->lock);
+    ASSERT(tracker->entry_count < TINY_ENTRIES_MAX);
+    struct entry *kept = &tracker->entries[tracker->entry_count];
+    kept->slices = zeros(entry->slice_count, sizeof(struct entry_slice));
+    entry_copy(kept, entry);
+    tracker->entry_count++;
+    pthread_mutex_unlock(&tracker->lock);
+}
+
+const struct entry *tiny_tracker_entry(struct tiny_tracker *tracker, uint32_t number) {
+    pthread_mutex_lock(&tracker->lock);
+    const struct entry *entry = number < tracker->entry_count ? &tracker->entries[number] : NULL;
+    pthread_mutex_unlock(&tracker->lock);
+    return entry;
+}
+
+static void seal_entry(const struct tiny_tracker *tracker, struct entry *entry) {
+    entry->hash = entry_hash(entry);
+    if (entry->kind != ENTRY_COMMIT) {
+        entry->signature_count = 1;
+        entry->signatures[0].seat = 0;
+        ledger_sign(&tracker->keys, &entry->hash, &entry->signatures[0].signature);
+    }
+}
+
+/* ---- what goes out ---- */
+
+static void send(struct tiny_tracker *tracker, const uint8_t *curve, const struct frame *frame,
+                 const void *payload) {
+    (void)messenger_send(tracker->messenger, curve, CHANNEL_CONTROL, frame, payload);
+}
+
+static const uint8_t *curve_of(const struct tiny_tracker *tracker, const struct identity *id) {
+    for (uint32_t i = 0; i < tracker->roster.count; i++) {
+        const struct public_keys *keys = &tracker->roster.members[i].keys;
+        if (memcmp(keys->sign, id->bytes, KEY_BYTES) == 0) {
+            return keys->curve;
+        }
+    }
+    return NULL;
+}
+
+static void say(struct tiny_tracker *tracker, const struct action *action) {
+    const uint8_t *curve = curve_of(tracker, &action->to);
+    struct frame frame;
+    if (curve != NULL) {
+        (void)wire_write(&tracker->shape, &action->message, 0, &frame, tracker->payload,
+                         tracker->payload_capacity);
+        send(tracker, curve, &frame, tracker->payload);
+    }
+}
+
+static void say_roster(struct tiny_tracker *tracker, const uint8_t *curve) {
+    static uint8_t payload[WIRE_ROSTER_MAX];
+    struct frame frame = {.kind = WIRE_ROSTER};
+    frame.length = (uint32_t)wire_write_roster(&tracker->roster, payload);
+    send(tracker, curve, &frame, payload);
+}
+
+static void say_ledger(struct tiny_tracker *tracker, const uint8_t *curve, uint64_t first) {
+    size_t at = 0;
+    for (uint64_t i = first; i < tracker->entry_count; i++) {
+        const struct entry *entry = &tracker->entries[i];
+        if (at + entry_record_bytes(entry) <= FRAME_PAYLOAD_MAX) {
+            at += entry_write(entry, tracker->payload + at, FRAME_PAYLOAD_MAX - at);
+        }
+    }
+    if (atomic_load(&tracker->lie) == TINY_OTHER_HISTORY && at > 200) {
+        tracker->payload[100] ^= 1;
+    }
+    struct frame frame = {.kind = WIRE_LEDGER, .offset = first, .length = (uint32_t)at};
+    send(tracker, curve, &frame, tracker->payload);
+}
+
+/* ---- the machine ---- */
+
+static void step(struct tiny_tracker *tracker, const struct event *event);
+
+static bool act(struct tiny_tracker *tracker, struct event *written) {
+    bool has_written = false;
+    for (uint32_t i = 0; i < tracker->actions.count; i++) {
+        const struct action *action = &tracker->actions.rows[i];
+        if (action->kind == ACTION_SEND) {
+            say(tracker, action);
+            continue;
+        }
+        ASSERT(action->kind == ACTION_WRITE && !has_written);
+        has_written = true;
+        *written = (struct event){.kind = EVENT_WRITTEN, .written = WRITTEN};
+        if (action->entry != NULL) {
+            static struct entry entry;
+            entry = *action->entry;
+            seal_entry(tracker, &entry);
+            keep(tracker, &entry);
+            written->hash = entry.hash;
+            written->signature = entry.signatures[0].signature;
+            if (entry.kind == ENTRY_OPEN) {
+                tracker->open = entry;
+            }
+        }
+    }
+    return has_written;
+}
+
+static void step(struct tiny_tracker *tracker, const struct event *event) {
+    struct event next = *event;
+    bool goes_on = true;
+    while (goes_on) {
+        tracker->actions.count = 0;
+        tracker_step(tracker->machine, &next, now_ms(), &tracker->actions);
+        goes_on = act(tracker, &next);
+    }
+}
+
+/* ---- what comes in ---- */
+
+static void introduce(struct tiny_tracker *tracker, const struct messenger_event *event) {
+    struct wire_introduction introduction;
+    const char *wrong = wire_read_introduction(event->payload, event->frame.length, &introduction);
+    ASSERT(wrong == NULL && wire_introduction_verified(&introduction));
+    if (!atomic_load(&tracker->lets_in)) {
+        const char text[] = "not on the roster; ask for: skep roster add p123";
+        struct frame frame = {.kind = WIRE_REFUSED, .length = sizeof text - 1};
+        send(tracker, event->curve, &frame, text);
+        return;
+    }
+    struct wire_roster *roster = &tracker->roster;
+    uint32_t row = 0;
+    while (row < roster->count &&
+           memcmp(roster->members[row].keys.curve, event->curve, KEY_BYTES) != 0) {
+        row++;
+    }
+    ASSERT(row < TINY_MEMBERS_MAX);
+    roster->count += row == roster->count;
+    struct wire_member *member = &roster->members[row];
+    member->keys = introduction.keys;
+    if (introduction.address[0] == '\0') {
+        member->address[0] = '\0';
+    } else { /* "tcp://:PORT", seen from 127.0.0.1 */
+        snprintf(member->address, sizeof member->address, "tcp://127.0.0.1:%.8s",
+                 introduction.address + strlen("tcp://:"));
+    }
+    roster->version++;
+    for (uint32_t i = 0; i < roster->count; i++) {
+        say_roster(tracker, roster->members[i].keys.curve);
+    }
+}
+
+static void hear_machine(struct tiny_tracker *tracker, const struct messenger_event *event) {
+    struct message message;
+    const uint8_t *bulk;
+    size_t bulk_bytes;
+    const char *wrong =
+        wire_read(&tracker->shape, &event->frame, event->payload, event->frame.length,
+                  &tracker->arrays, &message, &bulk, &bulk_bytes);
+    ASSERT(wrong == NULL);
+    for (uint32_t i = 0; i < tracker->roster.count; i++) {
+        const struct public_keys *keys = &tracker->roster.members[i].keys;
+        if (memcmp(keys->curve, event->curve, KEY_BYTES) == 0) {
+            memcpy(message.from.bytes, keys->sign, KEY_BYTES);
+        }
+    }
+    if (wire_verified(&tracker->shape, tracker->keys.public_keys.sign, &tracker->open, &message,
+                      bulk, bulk_bytes)) {
+        step(tracker, &(struct event){.kind = EVENT_MESSAGE, .message = &message});
+    }
+}
+
+static void hear_end(struct tiny_tracker *tracker, const uint8_t *curve) {
+    struct event closed = {.kind = EVENT_CLOSED};
+    for (uint32_t i = 0; i < tracker->roster.count; i++) {
+        const struct public_keys *keys = &tracker->roster.members[i].keys;
+        if (memcmp(keys->curve, curve, KEY_BYTES) == 0) {
+            memcpy(closed.peer.bytes, keys->sign, KEY_BYTES);
+            step(tracker, &closed);
+        }
+    }
+}
+
+static void hear(struct tiny_tracker *tracker, const struct messenger_event *event) {
+    if (event->kind == MESSENGER_CLOSED) {
+        hear_end(tracker, event->curve);
+    }
+    if (event->kind != MESSENGER_FRAME) {
+        return;
+    }
+    if (event->frame.kind < WIRE_MACHINE_KINDS) {
+        hear_machine(tracker, event);
+    } else if (event->frame.kind == WIRE_INTRODUCE) {
+        introduce(tracker, event);
+    } else if (event->frame.kind == WIRE_LEDGER_ASK) {
+        say_ledger(tracker, event->curve, event->frame.offset);
+    } else if (event->frame.kind == WIRE_PING) {
+        uint8_t bytes[8];
+        memcpy(bytes, event->payload, sizeof bytes);
+        struct frame frame = {.kind = WIRE_PONG, .length = sizeof bytes};
+        send(tracker, event->curve, &frame, bytes);
+    }
+}
+
+static void *run(void *argument) {
+    struct tiny_tracker *tracker = argument;
+    int64_t tick_ms = now_ms();
+    while (!atomic_load(&tracker->is_over)) {
+        struct messenger_event event;
+        (void)messenger_wait(tracker->messenger, -1, WAIT_MS);
+        while (messenger_next(tracker->messenger, &event)) {
+            hear(tracker, &event);
+        }
+        if (now_ms() - tick_ms >= tracker->settings.timing.heartbeat_ms) {
+            tick_ms = now_ms();
+            step(tracker, &(struct event){.kind = EVENT_TICK});
+        }
+    }
+    return NULL;
+}
+
+/* ---- beginning and end ---- */
+
+static void make_record(struct tiny_tracker *tracker, const struct hash *root) {
+    struct tracker_record *record = &tracker->record;
+    uint32_t count = tracker->shape.slice_count;
+    record->incarnation = 1;
+    record->session_next = 1;
+    record->head.slices = zeros(count, sizeof(struct entry_slice));
+    record->commit.slices = zeros(count, sizeof(struct entry_slice));
+    record->table.slices = zeros(count, sizeof(struct slice_plan));
+    record->table.hashes = zeros((size_t)SWARM_MEMBERS_MAX * count, sizeof(struct hash));
+    record->head.kind = ENTRY_GENESIS;
+    record->head.incarnation = 1;
+    record->head.root = *root;
+    record->head.manifest = tracker->shape.swarm;
+    seal_entry(tracker, &record->head);
+    entry_copy(&record->commit, &record->head);
+    keep(tracker, &record->head);
+}
+
+void tiny_tracker_start(struct tiny_tracker *tracker, const struct hash *root) {
+    struct fault fault;
+    keys_make(&tracker->keys);
+    pthread_mutex_init(&tracker->lock, NULL);
+    tracker->entries = zeros(TINY_ENTRIES_MAX, sizeof(struct entry));
+    make_record(tracker, root);
+    tracker->roster.timing = tracker->settings.timing;
+    tracker->actions.capacity = ACTIONS_MAX;
+    tracker->actions.rows = zeros(ACTIONS_MAX, sizeof(struct action));
+    size_t longest = wire_payload_max(&tracker->shape);
+    tracker->payload_capacity = longest > FRAME_PAYLOAD_MAX ? longest : FRAME_PAYLOAD_MAX;
+    tracker->payload = zeros(tracker->payload_capacity, 1);
+    wire_arrays_bind(&tracker->shape, zeros(wire_arrays_bytes(&tracker->shape), 1),
+                     &tracker->arrays);
+    tracker->machine = tracker_init(zeros(tracker_bytes(&tracker->settings), 1), &tracker->settings,
+                                    &tracker->record, now_ms());
+    struct messenger_options options = {.keys = &tracker->keys,
+                                        .listen = "tcp://127.0.0.1:*",
+                                        .peers_max = TINY_MEMBERS_MAX,
+                                        .queued_frames = 16,
+                                        .guests = true};
+    wire_kinds(WIRE_TRACKER, options.known);
+    if (messenger_open(&options, &tracker->region, &tracker->messenger, &fault) != OK) {
+        fail_msg("%s: %s", fault.place, fault.reason);
+    }
+    snprintf(tracker->address, sizeof tracker->address, "tcp://127.0.0.1:%u",
+             messenger_port(tracker->messenger));
+    atomic_init(&tracker->is_over, false);
+    atomic_init(&tracker->lets_in, true);
+    assert_int_equal(pthread_create(&tracker->thread, NULL, run, tracker), 0);
+}
+
+void tiny_tracker_stop(struct tiny_tracker *tracker) {
+    atomic_store(&tracker->is_over, true);
+    pthread_join(tracker->thread, NULL);
+    messenger_close(tracker->messenger, 0);
+}
+
+void tiny_tracker_free(struct tiny_tracker *tracker) {
+    for (uint32_t i = 0; i < tracker->entry_count; i++) {
+        free(tracker->entries[i].slices);
+    }
+    free(tracker->entries);
+    free(tracker->record.head.slices);
+    free(tracker->record.commit.slices);
+    free(tracker->record.table.slices);
+    free(tracker->record.table.hashes);
+    free(tracker->actions.rows);
+    free(tracker->payload);
+    free(tracker->arrays.entry.slices);
+    free(tracker->machine);
+    region_finish(&tracker->region);
+    pthread_mutex_destroy(&tracker->lock);
+}
