@@ -1,0 +1,81 @@
+/* led_tracker: `skep track`, but that it waits for members and ends where it is told.
+ *
+ *     led_tracker --places                                          all places, one a line
+ *     led_tracker [--least MEMBERS] [--die PLACE TIMES] track ...   arguments of `skep track`
+ *
+ * --least: it opens no round before so many members are ready. --die: it ends as SIGKILL ends it
+ * when it comes to the place for that time. The linker puts __wrap_tracker_loop_open between the
+ * command and the loop (--wrap), so nothing of this is in the program. */
+#include "runtime/cli/command.h"
+#include "runtime/swarm/tracker_loop.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status __real_tracker_loop_open(const struct tracker_loop_options *options,
+                                     struct region *region, struct tracker_loop **loop,
+                                     struct fault *fault);
+enum status __wrap_tracker_loop_open(const struct tracker_loop_options *options,
+                                     struct region *region, struct tracker_loop **loop,
+                                     struct fault *fault);
+
+struct leading {
+    const char *place; /* NULL: it lives */
+    int times;         /* that the place is still to be come to */
+    uint32_t least;    /* 0: as it would itself */
+};
+
+static struct leading leading;
+
+static void reached(void *context, const char *place) {
+    struct leading *own = context;
+    if (strcmp(place, own->place) == 0 && --own->times == 0) {
+        raise(SIGKILL);
+    }
+}
+
+enum status __wrap_tracker_loop_open(const struct tracker_loop_options *options,
+                                     struct region *region, struct tracker_loop **loop,
+                                     struct fault *fault) {
+    static struct tracker_loop_options led;
+    led = *options;
+    if (leading.place != NULL) {
+        led.reached = reached;
+        led.reached_context = &leading;
+    }
+    if (leading.least > 0) {
+        led.settings.members_min = leading.least;
+    }
+    return __real_tracker_loop_open(&led, region, loop, fault);
+}
+
+static void print_places(void) {
+    for (const char *const *place = tracker_loop_places(); *place != NULL; place++) {
+        puts(*place);
+    }
+}
+
+int main(int argument_count, char **arguments) {
+    int at = 1;
+    if (at < argument_count && strcmp(arguments[at], "--places") == 0) {
+        print_places();
+        return 0;
+    }
+    if (at + 1 < argument_count && strcmp(arguments[at], "--least") == 0) {
+        leading.least = (uint32_t)strtoul(arguments[at + 1], NULL, 10);
+        at += 2;
+    }
+    if (at + 2 < argument_count && strcmp(arguments[at], "--die") == 0) {
+        leading.place = arguments[at + 1];
+        leading.times = atoi(arguments[at + 2]);
+        at += 3;
+    }
+    if (at >= argument_count || strcmp(arguments[at], "track") != 0) {
+        fputs("usage: led_tracker [--least MEMBERS] [--die PLACE TIMES] track RUN.yaml ...\n",
+              stderr);
+        return 2;
+    }
+    return command_track(argument_count - at, arguments + at);
+}
