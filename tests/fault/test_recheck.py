@@ -1,5 +1,5 @@
-"""recheck_round against arithmetic of Python's own: it agrees with a right round, and sees one wrong
-bit in a contribution, a weight, a hash or the state."""
+"""recheck_round against arithmetic of Python's own: a right round passes, and one wrong bit in a
+contribution, a list of contributors or the state is seen."""
 import hashlib
 import os
 import pathlib

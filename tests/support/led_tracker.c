@@ -1,11 +1,11 @@
-/* led_tracker: `skep track`, but that it waits for members and ends where it is told.
+/* led_tracker: `skep track`, but that it ends where it is told.
  *
- *     led_tracker --places                                          all places, one a line
- *     led_tracker [--least MEMBERS] [--die PLACE TIMES] track ...   arguments of `skep track`
+ *     led_tracker --places                        all places, one a line
+ *     led_tracker [--die PLACE TIMES] track ...   arguments of `skep track`
  *
- * --least: it opens no round before so many members are ready. --die: it ends as SIGKILL ends it
- * when it comes to the place for that time. The linker puts __wrap_tracker_loop_open between the
- * command and the loop (--wrap), so nothing of this is in the program. */
+ * It ends as SIGKILL ends it when it comes to the place for that time. The linker puts
+ * __wrap_tracker_loop_open between the command and the loop (--wrap), so nothing of this is in the
+ * program. */
 #include "runtime/cli/command.h"
 #include "runtime/swarm/tracker_loop.h"
 
@@ -24,7 +24,6 @@ enum status __wrap_tracker_loop_open(const struct tracker_loop_options *options,
 struct leading {
     const char *place; /* NULL: it lives */
     int times;         /* that the place is still to be come to */
-    uint32_t least;    /* 0: as it would itself */
 };
 
 static struct leading leading;
@@ -45,9 +44,6 @@ enum status __wrap_tracker_loop_open(const struct tracker_loop_options *options,
         led.reached = reached;
         led.reached_context = &leading;
     }
-    if (leading.least > 0) {
-        led.settings.members_min = leading.least;
-    }
     return __real_tracker_loop_open(&led, region, loop, fault);
 }
 
@@ -59,13 +55,9 @@ static void print_places(void) {
 
 int main(int argument_count, char **arguments) {
     int at = 1;
-    if (at < argument_count && strcmp(arguments[at], "--places") == 0) {
+    if (argument_count == 2 && strcmp(arguments[1], "--places") == 0) {
         print_places();
         return 0;
-    }
-    if (at + 1 < argument_count && strcmp(arguments[at], "--least") == 0) {
-        leading.least = (uint32_t)strtoul(arguments[at + 1], NULL, 10);
-        at += 2;
     }
     if (at + 2 < argument_count && strcmp(arguments[at], "--die") == 0) {
         leading.place = arguments[at + 1];
@@ -73,8 +65,7 @@ int main(int argument_count, char **arguments) {
         at += 3;
     }
     if (at >= argument_count || strcmp(arguments[at], "track") != 0) {
-        fputs("usage: led_tracker [--least MEMBERS] [--die PLACE TIMES] track RUN.yaml ...\n",
-              stderr);
+        fputs("usage: led_tracker [--die PLACE TIMES] track RUN.yaml ...\n", stderr);
         return 2;
     }
     return command_track(argument_count - at, arguments + at);

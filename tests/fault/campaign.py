@@ -1,0 +1,164 @@
+"""Faults in the middle of exchanges, one after the other, and what each of them cost.
+
+    clean round ── next exchange ── the victim has passed so many bytes: fault ── all survivors
+    have committed ── look at what it cost and whether it is right ── repair ── clean rounds ...
+
+Times are those of members' metrics (from TABLE to COMMIT); bytes are Ethernet's, of all members.
+"""
+import dataclasses
+import random
+import statistics
+import time
+
+import oracle
+
+ROUND_S = 120  # no round takes so long, on any machine that this runs on
+REJOIN_S = 300
+CLEAN_ROUNDS = 2  # between a repair and the next fault
+
+
+@dataclasses.dataclass
+class Strike:
+    """One fault and what it cost."""
+    kind: str
+    victim: str
+    offset: int  # bytes that the victim had passed since the round before
+    round: int = -1
+    extra_s: float = 0.0
+    extra_bytes: int = 0
+    aborted: bool = False
+
+
+@dataclasses.dataclass
+class Clean:
+    """One round without a fault."""
+    exchange_s: float
+    period_s: float
+    sent_bytes: int
+    passed_bytes: dict
+
+
+class Campaign:
+    def __init__(self, swarm, parameters, seed):
+        self.swarm, self.parameters = swarm, parameters
+        self.chance = random.Random(seed)
+        self.clean, self.strikes, self.violations = [], [], []
+        self.rechecked = 0
+
+    # ---- rounds ----
+
+    def common(self, members):
+        """The newest round that all of these have committed; None before the first."""
+        shared = set.intersection(*(set(member.read()) for member in members))
+        return max(shared, default=None)
+
+    def next_round(self, members, after, seconds=ROUND_S):
+        """Wait until all of these have committed a round after that one; its number."""
+        def newer():
+            found = self.common(members)
+            return found is not None and found > after and found
+        return self.swarm.wait_for(newer, seconds, f"round after {after}")
+
+    def mark(self):
+        return time.monotonic(), self.swarm.sent_bytes(), \
+            {name: self.swarm.passed_bytes(name) for name in self.swarm.names}
+
+    def whole(self, number):
+        """Everybody's work is in the round."""
+        members = self.swarm.members.values()
+        return all(member.rounds[number]["contributors"] == len(members) for member in members)
+
+    def clean_rounds(self, count):
+        """Wait for so many rounds in a row with everybody in them, and remember their costs; the
+        last one's number."""
+        members = list(self.swarm.members.values())
+        deadline = time.monotonic() + REJOIN_S
+        last, mark, found = self.common(members), None, 0
+        last = -1 if last is None else last
+        while found < count:
+            number = self.next_round(members, last, REJOIN_S)
+            now = self.mark()
+            if number == last + 1 and self.whole(number) and mark is not None:
+                self.clean.append(self.cost(number, mark, now))
+                found += 1
+            elif time.monotonic() > deadline:
+                raise TimeoutError(f"not everybody is in a round within {REJOIN_S} s")
+            last, mark = number, now
+        return last
+
+    def cost(self, number, before, after):
+        exchange_ms = max(member.rounds[number]["exchange_ms"]
+                          for member in self.swarm.members.values())
+        return Clean(exchange_ms / 1000, after[0] - before[0], after[1] - before[1],
+                     {name: after[2][name] - before[2][name] for name in after[2]})
+
+    def usual(self, field):
+        return statistics.median(getattr(clean, field) for clean in self.clean)
+
+    # ---- faults ----
+
+    def strike(self, kind):
+        last = self.clean_rounds(CLEAN_ROUNDS)
+        victim = self.chance.choice(self.swarm.names)
+        usual = statistics.median(clean.passed_bytes[victim] for clean in self.clean)
+        strike = Strike(kind, victim, int(usual * self.chance.uniform(0.02, 0.98)))
+        before = self.mark()
+        other = self.chance.choice([name for name in self.swarm.names if name != victim])
+        self.swarm.wait_for(
+            lambda: self.swarm.passed_bytes(victim) - before[2][victim] >= strike.offset, ROUND_S,
+            f"{strike.offset} bytes of {victim}")
+        self.apply(kind, victim, other)
+        survivors = [member for name, member in self.swarm.members.items()
+                     if name != victim or kind == "pair"]
+        try:
+            self.judge(strike, survivors, last, before)
+        finally:
+            self.repair(kind, victim, other)
+        self.strikes.append(strike)
+
+    def apply(self, kind, victim, other):
+        if kind == "kill":
+            self.swarm.members[victim].kill()
+        elif kind == "cut":
+            self.swarm.network.cut(victim)
+        elif kind == "pair":
+            self.swarm.network.cut(victim, other)
+
+    def repair(self, kind, victim, other):
+        if kind == "kill":
+            self.swarm.members[victim].start()
+        elif kind == "cut":
+            self.swarm.network.heal(victim)
+        elif kind == "pair":
+            self.swarm.network.heal(victim, other)
+
+    def judge(self, strike, survivors, last, before):
+        strike.round = self.next_round(survivors, last)
+        now = self.mark()
+        strike.aborted = strike.round > last + 1
+        strike.extra_bytes = int(now[1] - before[1] - self.usual("sent_bytes"))
+        strike.extra_s = now[0] - before[0] - self.usual("period_s")
+        if not strike.aborted:
+            slowest = max(member.rounds[strike.round]["exchange_ms"] for member in survivors)
+            strike.extra_s = slowest / 1000 - self.usual("exchange_s")
+        self.check(strike.round, f"{strike.kind} of {strike.victim} at {strike.offset}")
+
+    def check(self, number, what):
+        """The oracles on a committed round."""
+        found = oracle.roots_differ(self.swarm, number)
+        if self.swarm.record:
+            wrong, steps = oracle.recheck(self.swarm, number, self.parameters)
+            found += wrong
+            self.rechecked += steps
+            oracle.forget_records(self.swarm, number)
+        self.violations += [f"round {number}, {what}: {violation}" for violation in found]
+
+    # ---- the whole ----
+
+    def run(self, plan, progress):
+        """plan: kinds of faults, in this order."""
+        for kind in plan:
+            self.strike(kind)
+            progress(self.strikes[-1])
+        self.clean_rounds(1)
+        self.violations += oracle.ledgers(self.swarm)
