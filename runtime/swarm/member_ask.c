@@ -48,23 +48,33 @@ void member_free_slice(struct member *member, uint32_t slice) {
     }
 }
 
+static uint32_t patience(const struct member *member, uint32_t seat) {
+    uint32_t slowest = more(member->peers[seat].slowest, member->slowest);
+    return more(PATIENCE_LEAST, PATIENCE_FACTOR * slowest);
+}
+
 void member_came(struct member *member, uint32_t seat) {
     struct member_peer *peer = &member->peers[seat];
     peer->slowest = more(peer->slowest, peer->quiet);
-    peer->patience = more(PATIENCE_LEAST, PATIENCE_FACTOR * peer->slowest);
     peer->quiet = 0;
+    peer->due = patience(member, seat);
     peer->away = 0;
     member->idle = 0;
 }
 
 void member_ask_none(struct member *member) {
-    memset(member->peers, 0, sizeof(member->peers));
+    uint32_t slowest = 0;
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        slowest = more(slowest, member->peers[seat].slowest);
+    }
+    member->slowest = slowest > 0 ? slowest : member->slowest;
     member->idle = 0;
+    memset(member->peers, 0, sizeof(member->peers));
     memset(member->asked, 0, member->slice_count);
     memset(member->turns, 0, member->slice_count);
     memset(member->holders, 0, member->slice_count * sizeof(*member->holders));
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        member->peers[seat].patience = PATIENCE_LEAST;
+        member->peers[seat].due = patience(member, seat);
     }
 }
 
@@ -111,18 +121,16 @@ static void give_up(struct member *member, uint32_t seat) {
             member->turns[s] += 1;
         }
     }
-    peer->quiet = 0;
 }
 
 /* No result of a commit came for long, however long it took before: the state itself is asked for,
  * of whoever stands on it. */
 static int is_in_vain(struct member *member, uint32_t seat_count) {
-    uint32_t slowest = 0;
+    uint32_t longest = PATIENCE_MOST;
     for (uint32_t seat = 0; seat < seat_count; seat++) {
-        slowest = more(slowest, member->peers[seat].slowest);
+        longest = more(longest, patience(member, seat));
     }
-    return ++member->idle >= more(PATIENCE_MOST, PATIENCE_FACTOR * slowest) &&
-           !member_holds_all(member);
+    return ++member->idle >= longest && !member_holds_all(member);
 }
 
 void member_ask_tick(struct member *member) {
@@ -131,10 +139,9 @@ void member_ask_tick(struct member *member) {
         struct member_peer *peer = &member->peers[seat];
         peer->away -= peer->away > 0;
         peer->quiet = is_asked_anything(member, seat) ? peer->quiet + 1 : 0;
-        if (peer->quiet >= peer->patience) {
+        if (peer->quiet >= peer->due) {
             give_up(member, seat);
-            uint32_t most = more(PATIENCE_MOST, PATIENCE_FACTOR * peer->slowest);
-            peer->patience = 2 * peer->patience < most ? 2 * peer->patience : most;
+            peer->due += peer->due < PATIENCE_MOST ? peer->due : PATIENCE_MOST;
         }
     }
     if (member->has_commit && !member->is_astray && member->job == 0) {
@@ -146,6 +153,8 @@ void member_ask_closed(struct member *member, const struct identity *id) {
     int seat = member_seat_of(member_roster(member), id);
     if (seat != NO_SEAT) {
         give_up(member, (uint32_t)seat);
+        member->peers[seat].quiet = 0;
+        member->peers[seat].due = patience(member, (uint32_t)seat);
         member->peers[seat].away = AWAY_HEARTBEATS;
     }
 }

@@ -11,10 +11,10 @@ struct member_peer {
     uint32_t slots[SLOTS_PER_MEMBER]; /* 1 + the own slice whose contribution it is asked for, or
                                          whose contribution lies there; 0: free */
     uint32_t results;                 /* asked of it and not come */
-    uint32_t quiet;    /* heartbeats since it sent something, while something is asked of it */
-    uint32_t slowest;  /* the most of them that ended with something */
-    uint32_t patience; /* of them until it is asked again */
-    uint32_t away;     /* heartbeats for which nothing is asked of it: its channel broke */
+    uint32_t quiet;   /* heartbeats since it sent something, while something is asked of it */
+    uint32_t due;     /* as many as after which it is asked again */
+    uint32_t slowest; /* the most of them that ended with something */
+    uint32_t away;    /* heartbeats for which nothing is asked of it: its channel broke */
 };
 
 struct member {
@@ -61,9 +61,10 @@ struct member {
 
     /* What is asked of whom; seats are those of the wanted entry, else of the open round. */
     struct member_peer peers[SWARM_MEMBERS_MAX];
-    uint32_t idle;  /* heartbeats for which nobody could be asked for a commit's results */
-    uint8_t *asked; /* [slice_count]: 1 + the seat asked for its result; 0: nobody */
-    uint8_t *turns; /* [slice_count]: how many were asked in vain */
+    uint32_t slowest; /* of all of them, in the last round that had any */
+    uint32_t idle;    /* heartbeats since anything came */
+    uint8_t *asked;   /* [slice_count]: 1 + the seat asked for its result; 0: nobody */
+    uint8_t *turns;   /* [slice_count]: how many were asked in vain */
     uint64_t
         *holders; /* [slice_count]: seats that hold the proposal's result, as the tracker says */
 

@@ -198,6 +198,17 @@ static void say_proposal(struct tracker *tracker, uint64_t live, int64_t now_ms,
     }
 }
 
+/* For too long nobody got any further towards a vote. */
+static int is_vote_stalled(const struct tracker *tracker, uint64_t live, int64_t now_ms) {
+    int64_t since_ms = tracker->stage_ms;
+    for (; live != 0; live &= live - 1) {
+        int64_t progress_ms =
+            tracker->members[tracker->row_of_seat[__builtin_ctzll(live)]].progress_ms;
+        since_ms = progress_ms > since_ms ? progress_ms : since_ms;
+    }
+    return tracker->stage == STAGE_VOTE && now_ms - since_ms >= tracker->timing.exchange_ms;
+}
+
 void tracker_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     struct salvage salvage = {.live = tracker_live_seats(tracker)};
     salvage.has_answers = tracker->is_asking && has_answers(tracker, salvage.live);
@@ -206,8 +217,13 @@ void tracker_exchange(struct tracker *tracker, int64_t now_ms, struct actions *a
     int is_changed = 0;
     int needs_answers = 0;
     uint32_t missing = 0;
+    int is_stalled = is_vote_stalled(tracker, salvage.live, now_ms);
     for (uint32_t s = 0; salvage.live != 0 && s < slice_count; s++) {
-        if ((tracker->holders[s] & salvage.live) != 0) {
+        uint64_t holders = tracker->holders[s] & salvage.live;
+        if (is_stalled && holders == seat_bit(plans[s].owner) && holders != salvage.live) {
+            salvage.seen |= holders; /* nobody gets its result from it: others are to try */
+            salvage.replaced |= holders;
+        } else if (holders != 0) {
             continue;
         }
         missing++;

@@ -129,7 +129,9 @@ int post_take(struct parcel *parcel) {
 static void post(struct world *world, uint32_t from, uint32_t to, const struct message *message) {
     uint64_t copies = world_draw(world, 100) < 3 ? 2 : 1;
     for (uint64_t copy = 0; copy < copies; copy++) {
-        int is_lost = (double)world_draw(world, 1000) < world->loss * 1000;
+        int is_lost =
+            (double)world_draw(world, 1000) < world->loss * 1000 ||
+            (world->nodes[from].hostility == HOSTILE_MUTE && message->kind == MESSAGE_RESULT);
         if (world->cut_until[from][to] > world->now || is_lost) {
             continue;
         }

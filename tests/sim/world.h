@@ -50,6 +50,7 @@ enum hostility {
     HOSTILE_COPY,   /* contributes what another contributed before */
     HOSTILE_UNLIKE, /* sends unlike bytes to unlike owners */
     HOSTILE_SUM,    /* sums wrongly what it owns */
+    HOSTILE_MUTE,   /* keeps the results that it makes to itself */
     HOSTILE_VOTE,   /* votes for a root that is not the entry's */
     HOSTILE_TOKENS, /* declares more tokens than anybody could train */
     HOSTILITIES
