@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "runtime/cli/arguments.h"
+#include "runtime/train/stop.h"
 #include "transport/launch.h"
 
 #include <stdio.h>
@@ -29,6 +30,9 @@ static enum status start_ranks(const struct ranks_request *request, int count, i
         arguments[next++] = request->argv[i];
     }
     arguments[next] = NULL;
+    if (request->saves) {
+        stop_hold(); /* or one rank would leave while another, that met it, stays */
+    }
     return launch_children(count, arguments, exit_code, fault);
 }
 
@@ -80,6 +84,9 @@ static enum status join_site(struct ranks *ranks, struct fault *fault) {
 enum status ranks_begin(const struct ranks_request *request, struct session *session,
                         struct ranks *ranks, struct fault *fault) {
     *ranks = (struct ranks){.session = session};
+    if (request->saves) {
+        stop_at_once();
+    }
     enum status status = find_place(request, &ranks->place, fault);
     if (status == OK && ranks->place.rank == LAUNCH_PARENT) {
         ranks->parent = true;
@@ -90,7 +97,11 @@ enum status ranks_begin(const struct ranks_request *request, struct session *ses
     }
     session->ranks = ranks->place.world;
     session->local_ranks = ranks->place.local_world;
-    return ranks->place.world > 1 ? join_site(ranks, fault) : OK;
+    status = ranks->place.world > 1 ? join_site(ranks, fault) : OK;
+    if (request->saves) {
+        stop_watch(); /* only now: to meet may take a minute */
+    }
+    return status;
 }
 
 /* Whether the others know what this rank knows. If not they are told, and not waited for: they may

@@ -8,6 +8,7 @@
 struct ranks_request {
     const char *flag; /* the value of --ranks; NULL: not given */
     bool environment; /* a launcher's variables count too */
+    bool saves;       /* it saves when asked to stop; asked before that, it ends with exit code 0 */
     int argc;         /* as the command has them */
     char **argv;
 };
@@ -22,7 +23,8 @@ struct ranks {
 
 /* ranks_begin: who this process is; session->ranks, local_ranks and site are set for it. With
  * --ranks it starts them, waits, and ranks->parent is set: nothing is left to do. A rank finds the
- * others, and from then on a lost one ends this process with exit code 4, said in one line.
+ * others, and from then on a lost one ends this process with exit code 4, said in one line. A
+ * command that saves begins to watch for signals (stop_watch).
  * memory  *ranks must stay where it is; the site lives in the session's region
  * errors  STATUS_USAGE, those of launch_place, launch_children, site_open and site_watch */
 MUST_CHECK enum status ranks_begin(const struct ranks_request *request, struct session *session,

@@ -57,7 +57,7 @@ int command_train(int argc, char **argv) {
         arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
     if (status == OK) {
         const struct ranks_request wanted = {
-            .flag = request.ranks, .environment = true, .argc = argc, .argv = argv};
+            .flag = request.ranks, .environment = true, .saves = true, .argc = argc, .argv = argv};
         status = ranks_begin(&wanted, session, &ranks, &fault);
     }
     if (status == OK && !ranks.parent) {

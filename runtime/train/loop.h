@@ -45,7 +45,8 @@ struct training {
 /* training_prepare: everything up to seal: data, program, arena, snapshot or first weights,
  * writers.
  * session  has been read; fresh sets an earlier run aside
- * errors   whatever stands in the way; nothing has been changed but folders made */
+ * limits   stop_watch has been called
+ * errors   STATUS_STOPPED; whatever stands in the way; nothing has been changed but folders made */
 MUST_CHECK enum status training_prepare(struct training *training, bool fresh, struct fault *fault);
 
 /* training_run: seal, then steps until the end, a pause or a wish to stop; saves and, at the end,

@@ -268,6 +268,12 @@ static enum status open_metrics(struct training *training, struct fault *fault) 
     return session_leads(session) ? metrics_open(session, &training->metrics, fault) : OK;
 }
 
+static enum status unless_stopped(enum status status, struct fault *fault) {
+    return status == OK && stop_asked()
+               ? fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop")
+               : status;
+}
+
 /* Each stage ends in one outcome for all ranks. Those in which ranks meet are stages of their own,
  * so that all of them get there. */
 enum status training_prepare(struct training *training, bool fresh, struct fault *fault) {
@@ -277,13 +283,9 @@ enum status training_prepare(struct training *training, bool fresh, struct fault
     training->saved_step = training->evaluated_step = -1;
     training->metrics.fd = -1;
     training->fresh = fresh;
-    enum status status = OK;
-    stop_watch();
+    enum status status = session_agree(&training->session, unless_stopped(OK, fault), fault);
     for (size_t i = 0; i < ARRAY_COUNT(STAGES) && status == OK; i++) {
-        status = STAGES[i](training, fault);
-        if (status == OK && stop_asked()) {
-            status = fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop");
-        }
+        status = unless_stopped(STAGES[i](training, fault), fault);
         status = session_agree(&training->session, status, fault);
     }
     return status;

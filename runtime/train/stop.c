@@ -1,6 +1,7 @@
 #include "runtime/train/stop.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "transport/launch.h"
 
 #include <signal.h>
@@ -26,13 +27,43 @@ static void note(int signal_number, siginfo_t *signal, void *context) {
     }
 }
 
+static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
+
+static void handle(const struct sigaction *action) {
+    for (size_t i = 0; i < ARRAY_COUNT(SIGNALS); i++) {
+        sigaction(SIGNALS[i], action, NULL);
+    }
+}
+
+static void hold(int how) {
+    sigset_t held;
+    sigemptyset(&held);
+    for (size_t i = 0; i < ARRAY_COUNT(SIGNALS); i++) {
+        sigaddset(&held, SIGNALS[i]);
+    }
+    sigprocmask(how, &held, NULL);
+}
+
+static void leave(int signal_number) {
+    (void)signal_number;
+    _exit(0);
+}
+
+void stop_at_once(void) {
+    struct sigaction action = {.sa_handler = leave};
+    sigemptyset(&action.sa_mask);
+    handle(&action);
+}
+
+void stop_hold(void) {
+    hold(SIG_BLOCK);
+}
+
 void stop_watch(void) {
-    static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_RESTART | SA_SIGINFO};
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++) {
-        sigaction(SIGNALS[i], &action, NULL);
-    }
+    handle(&action);
+    hold(SIG_UNBLOCK);
 }
 
 bool stop_asked(void) {

@@ -5,6 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* stop_at_once: until stop_watch each of the three signals ends the process with exit code 0. The
+ * first thing of a command that saves, which has nothing to save yet and has changed nothing. */
+void stop_at_once(void);
+
+/* stop_hold: until stop_watch the three signals wait, in this process and in those it starts. */
+void stop_hold(void);
+
 /* stop_watch: from now on the first of the three signals is noted; a second one ends the process at
  * once with 128 + its number. The same wish are those within a quarter of a second, and one that
  * our launcher passes on besides one that came directly (launch_is_forwarded). */

@@ -1,10 +1,19 @@
 """Stopping, a second signal, the lock of a run's folder, setting a run aside, changed keys."""
+import os
+import pathlib
 import signal
 import time
 
 from small_run import TIMEOUT_S, RunTest, kill_group, main, tensors_of, wait_until
 
 STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def catches(process, number):
+    """Whether the process has a handler for a signal."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+    caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
+    return int(caught, 16) >> (number - 1) & 1
 
 
 class Signals(RunTest):
@@ -38,6 +47,31 @@ class Signals(RunTest):
         self.assert_exit(folder.train(), 0)
         self.assertEqual(folder.metrics("end")[-1]["reason"], "finished")
         self.assertTrue(folder.state() == whole.state(), "stopped runs end in other bits")
+
+    def test_a_signal_before_there_is_a_run_changes_nothing_and_exits_0(self):
+        """Rank 0 of two, which waits for the other."""
+        folder = self.folder()
+        alone = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2",
+                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(21000 + os.getpid() % 10000)}
+        for number in STOPPERS:
+            process = folder.start(env={**os.environ, **alone})
+            self.addCleanup(process.kill)
+            wait_until(lambda p=process, n=number: catches(p, n), 3)
+            process.send_signal(number)
+            self.assertEqual(self.wait(process), 0, folder.log())
+            self.assertEqual(folder.log(), "")
+            self.assertFalse((folder.path / "run").exists())
+
+    def test_ranks_that_are_stopped_while_they_start_exit_0(self):
+        folder = self.folder()
+        for number in STOPPERS:
+            process = folder.start("--ranks", "2")
+            self.addCleanup(process.kill)
+            children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            self.assertTrue(wait_until(lambda c=children: len(c.read_text().split()) == 2))
+            process.send_signal(number)
+            self.assertEqual(self.wait(process), 0, folder.log())
+            self.assertFalse((folder.path / "run" / "metrics.jsonl").exists())
 
     def test_a_step_that_cannot_end_in_time_is_dropped(self):
         """20,000 microbatches a step take minutes."""
