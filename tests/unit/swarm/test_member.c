@@ -1,0 +1,329 @@
+/* test_member: the member's machine by hand: what it asks of whom, what it takes and sums, and the
+ * state that it adopts. What faults do to it is the simulator's. */
+#include "runtime/swarm/member.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SLICES = 24, SEATS = 3, OWN = 8, ALL = (1 << SEATS) - 1, LONG = 100 };
+
+/* A member in seat 0 that owns slices 0 .. 7; seat 1 owns 8 .. 15, seat 2 the rest. */
+static struct scene {
+    struct member *member;
+    struct action rows[ACTIONS_MAX];
+    struct actions actions;
+    struct entry open, commit;
+    struct entry_slice slices[SLICES];
+    struct round_table table;
+    struct slice_plan plans[SLICES];
+    struct hash hashes[SWARM_MEMBERS_MAX * SLICES];
+} scene;
+
+static void take(const struct event *event) {
+    scene.actions.count = 0;
+    member_step(scene.member, event, &scene.actions);
+}
+
+static void hear(struct message message) {
+    take(&(struct event){.kind = EVENT_MESSAGE, .message = &message});
+}
+
+static void beat(int times) {
+    for (int i = 0; i < times; i++) {
+        take(&(struct event){.kind = EVENT_TICK});
+    }
+}
+
+static struct identity id_of(uint32_t seat) {
+    return (struct identity){{(uint8_t)(seat + 1)}};
+}
+
+/* A contribution's bytes are named by their seat and slice. */
+static struct hash hash_at(uint32_t seat, uint32_t slice) {
+    return (struct hash){{(uint8_t)(100 + seat), (uint8_t)slice}};
+}
+
+/* The first action of a kind, or NULL. */
+static const struct action *find(enum action_kind kind) {
+    for (uint32_t i = 0; i < scene.actions.count; i++) {
+        if (scene.rows[i].kind == kind) {
+            return &scene.rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* Slices that are asked of a seat in the last step, as bits; the order must be ascending. */
+static uint32_t asked(enum message_kind kind, uint32_t seat) {
+    uint32_t slices = 0;
+    for (uint32_t i = 0; i < scene.actions.count; i++) {
+        const struct action *action = &scene.rows[i];
+        if (action->kind == ACTION_SEND && action->message.kind == kind &&
+            action->to.bytes[0] == seat + 1) {
+            assert_true(slices >> action->message.slice == 0);
+            slices |= UINT32_C(1) << action->message.slice;
+        }
+    }
+    return slices;
+}
+
+static void say_table(uint32_t version) {
+    scene.table.version = version;
+    hear((struct message){.kind = MESSAGE_TABLE, .session = 7, .round = 1, .table = &scene.table});
+}
+
+static void begin(void) {
+    free(scene.member);
+    memset(&scene, 0, sizeof(scene));
+    scene.actions = (struct actions){scene.rows, 0, ACTIONS_MAX};
+    struct member_start start = {.id = id_of(0), .number = 5, .slice_count = SLICES};
+    scene.member = aligned_alloc(64, member_bytes(SLICES));
+    scene.member = member_init(scene.member, &start);
+    hear((struct message){.kind = MESSAGE_WELCOME, .session = 7, .number = 5});
+    scene.open = (struct entry){.kind = ENTRY_OPEN, .round = 1, .seat_count = SEATS};
+    for (uint32_t seat = 0; seat < SEATS; seat++) {
+        scene.open.seats[seat].id = id_of(seat);
+        scene.open.seats[seat].session = 7 + seat;
+        scene.table.members[seat] = (struct entry_member){8, 8};
+        for (uint32_t s = 0; s < SLICES; s++) {
+            scene.hashes[seat * SLICES + s] = hash_at(seat, s);
+        }
+    }
+    for (uint32_t s = 0; s < SLICES; s++) {
+        scene.plans[s] = (struct slice_plan){.owner = s / OWN, .expected = ALL};
+    }
+    scene.table.round = 1;
+    scene.table.declared = ALL;
+    scene.table.slices = scene.plans;
+    scene.table.hashes = scene.hashes;
+    hear((struct message){.kind = MESSAGE_ENTRY, .session = 7, .entry = &scene.open});
+    struct event trained = {.kind = EVENT_TRAINED, .round = 1, .tokens = 8};
+    trained.hashes = scene.hashes;
+    take(&trained);
+}
+
+static void give(uint32_t seat, uint32_t slice, struct hash hash, int is_refused) {
+    hear((struct message){.kind = MESSAGE_CONTRIBUTION,
+                          .from = id_of(seat),
+                          .round = 1,
+                          .slice = slice,
+                          .hash = hash,
+                          .is_refused = is_refused});
+}
+
+static void contributions_are_asked_for_in_windows(void **state) {
+    (void)state;
+    begin();
+    say_table(1);
+    for (uint32_t seat = 1; seat < SEATS; seat++) {
+        assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, seat), (1 << SLOTS_PER_MEMBER) - 1);
+        assert_int_equal(asked(MESSAGE_FETCH_RESULT, seat), UINT32_C(0xff) << (OWN * seat));
+    }
+    for (uint32_t s = 0; s < SLOTS_PER_MEMBER; s++) { /* all that was asked of seat 1 */
+        give(1, s, hash_at(1, s), 0);
+        const struct action *keep = find(ACTION_KEEP);
+        assert_non_null(keep);
+        assert_int_equal(keep->seat, 1);
+        assert_int_equal(keep->slot, s);
+        assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 0); /* its slots are full */
+    }
+    give(2, 0, hash_at(2, 0), 0);
+    const struct action *sum = find(ACTION_SUM);
+    assert_non_null(sum);
+    assert_int_equal(sum->slice, 0);
+    assert_int_equal(sum->contributors, ALL);
+    assert_int_equal(sum->slots[1], 0);
+    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 0); /* they are being read */
+    take(&(struct event){.kind = EVENT_SUMMED, .job = sum->job, .hash = {{1}}});
+    for (uint32_t seat = 1; seat < SEATS; seat++) {
+        assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, seat), 1 << SLOTS_PER_MEMBER);
+    }
+}
+
+static void only_what_was_asked_and_declared_is_kept(void **state) {
+    (void)state;
+    begin();
+    say_table(1);
+    give(1, 0, hash_at(2, 0), 0); /* another's bytes */
+    assert_null(find(ACTION_KEEP));
+    give(1, SLOTS_PER_MEMBER, hash_at(1, SLOTS_PER_MEMBER), 0); /* not its turn */
+    assert_null(find(ACTION_KEEP));
+    give(1, OWN, hash_at(1, OWN), 0); /* not this member's slice */
+    assert_null(find(ACTION_KEEP));
+    give(1, 0, hash_at(1, 0), 0);
+    assert_non_null(find(ACTION_KEEP));
+    give(1, 0, hash_at(1, 0), 0); /* a second time */
+    assert_null(find(ACTION_KEEP));
+}
+
+static void what_is_refused_is_not_waited_for_and_not_added(void **state) {
+    (void)state;
+    begin();
+    say_table(1);
+    give(1, 0, hash_at(1, 0), 1);
+    assert_null(find(ACTION_KEEP));
+    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 1 << SLOTS_PER_MEMBER);
+    give(2, 0, hash_at(2, 0), 0);
+    const struct action *sum = find(ACTION_SUM);
+    assert_non_null(sum);
+    assert_int_equal(sum->contributors, ALL & ~2);
+    beat(1);
+    const struct slice_report *report = NULL;
+    for (uint32_t i = 0; i < scene.actions.count; i++) {
+        const struct message *message = &scene.rows[i].message;
+        report = message->kind == MESSAGE_REPORT ? message->reports : report;
+    }
+    assert_non_null(report);
+    assert_int_equal(report[0].refused, 2);
+}
+
+static void result_of(uint32_t owner, uint32_t from) {
+    hear((struct message){.kind = MESSAGE_RESULT,
+                          .from = id_of(from),
+                          .owner = id_of(owner),
+                          .round = 1,
+                          .slice = OWN,
+                          .contributors = ALL,
+                          .hash = {{3}}});
+}
+
+static void a_result_is_its_owners_whoever_sends_it(void **state) {
+    (void)state;
+    begin();
+    say_table(1);
+    hear(
+        (struct message){.kind = MESSAGE_FETCH_RESULT, .from = id_of(2), .round = 1, .slice = OWN});
+    assert_int_equal(asked(MESSAGE_RESULT, 2), 0); /* there is none yet */
+    result_of(2, 1);
+    assert_null(find(ACTION_KEEP));
+    result_of(1, 2);
+    assert_non_null(find(ACTION_KEEP));
+    assert_int_equal(asked(MESSAGE_RESULT, 2), 1 << OWN); /* as it was promised */
+    result_of(1, 1);
+    assert_null(find(ACTION_KEEP));
+}
+
+static void silence_is_asked_again_and_a_broken_channel_later(void **state) {
+    (void)state;
+    begin();
+    say_table(1);
+    int beats = 0;
+    for (; asked(MESSAGE_FETCH_CONTRIBUTION, 1) == 0 || beats == 0; beats++) {
+        assert_true(beats < LONG);
+        beat(1);
+    }
+    assert_in_range(beats, 2, LONG);
+    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), (1 << SLOTS_PER_MEMBER) - 1);
+    take(&(struct event){.kind = EVENT_CLOSED, .peer = id_of(1)});
+    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 0);
+    for (beats = 0; asked(MESSAGE_FETCH_CONTRIBUTION, 1) == 0; beats++) {
+        assert_true(beats < LONG);
+        beat(1);
+    }
+    assert_in_range(beats, 2, LONG);
+}
+
+static void make_commit(uint32_t round, uint8_t root) {
+    scene.commit = scene.open;
+    scene.commit.kind = ENTRY_COMMIT;
+    scene.commit.round = round;
+    scene.commit.root.bytes[0] = root;
+    scene.commit.slices = scene.slices;
+    scene.commit.slice_count = SLICES;
+    scene.commit.signature_count = 2;
+    scene.commit.signatures[1].seat = 1;
+}
+
+/* `base` is what it starts from. */
+static void say_commit(uint8_t base) {
+    struct message message = {.kind = MESSAGE_ENTRY, .session = 7, .entry = &scene.commit};
+    message.root.bytes[0] = base;
+    hear(message);
+}
+
+static void an_adoption_begins_again_with_a_newer_commit(void **state) {
+    (void)state;
+    static const struct hash zero;
+    begin();
+    make_commit(5, 50);
+    say_commit(40);
+    const struct action *adopt = find(ACTION_ADOPT);
+    assert_non_null(adopt);
+    uint32_t job = adopt->job;
+    say_commit(40); /* the same again */
+    assert_null(find(ACTION_ADOPT));
+    make_commit(6, 60);
+    say_commit(50);
+    adopt = find(ACTION_ADOPT);
+    assert_non_null(adopt);
+    assert_int_equal(adopt->entry->root.bytes[0], 60);
+    uint32_t job_newer = adopt->job;
+    take(&(struct event){.kind = EVENT_APPLIED, .job = job, .root = {{50}}});
+    assert_true(hash_equal(member_root(scene.member), &zero)); /* of one that no longer matters */
+    struct event full = {.kind = EVENT_APPLIED, .job = job_newer, .written = WRITE_FAILED};
+    take(&full);
+    assert_null(find(ACTION_ADOPT));
+    beat(1);
+    adopt = find(ACTION_ADOPT);
+    assert_non_null(adopt);
+    take(&(struct event){.kind = EVENT_APPLIED, .job = adopt->job, .root = {{60}}});
+    assert_int_equal(member_root(scene.member)->bytes[0], 60);
+}
+
+/* Back to the root that it stands on: nothing. Back from there: the older state is adopted. */
+static void a_rollback_is_adopted_unless_it_is_there(void **state) {
+    (void)state;
+    begin();
+    make_commit(5, 0);
+    scene.commit.kind = ENTRY_ROLLBACK;
+    scene.commit.slice_count = 0;
+    scene.commit.signature_count = 1;
+    say_commit(50);
+    assert_null(find(ACTION_ADOPT));
+    scene.commit.round = 6;
+    scene.commit.root.bytes[0] = 30;
+    say_commit(50);
+    assert_non_null(find(ACTION_ADOPT));
+    make_commit(6, 60); /* what was rolled back, late */
+    say_commit(0);
+    assert_null(find(ACTION_ADOPT));
+    assert_null(find(ACTION_ROOT));
+}
+
+static void a_commit_needs_a_quorum_of_distinct_seats(void **state) {
+    (void)state;
+    begin();
+    make_commit(5, 50);
+    scene.commit.signature_count = 1;
+    say_commit(40);
+    assert_null(find(ACTION_ADOPT));
+    scene.commit.signature_count = 2;
+    scene.commit.signatures[1].seat = 0;
+    say_commit(40);
+    assert_null(find(ACTION_ADOPT));
+    scene.commit.signatures[1].seat = 2;
+    say_commit(40);
+    assert_non_null(find(ACTION_ADOPT));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contributions_are_asked_for_in_windows),
+        cmocka_unit_test(only_what_was_asked_and_declared_is_kept),
+        cmocka_unit_test(what_is_refused_is_not_waited_for_and_not_added),
+        cmocka_unit_test(a_result_is_its_owners_whoever_sends_it),
+        cmocka_unit_test(silence_is_asked_again_and_a_broken_channel_later),
+        cmocka_unit_test(an_adoption_begins_again_with_a_newer_commit),
+        cmocka_unit_test(a_rollback_is_adopted_unless_it_is_there),
+        cmocka_unit_test(a_commit_needs_a_quorum_of_distinct_seats),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(scene.member);
+    return failed;
+}
