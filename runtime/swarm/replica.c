@@ -109,6 +109,7 @@ void replica_refresh(struct replica *replica) {
                      replica->momentum + at, replica->leaves);
     }
     replica->root = replica_root_of(replica, replica->leaves);
+    replica->voted_round = 0;
 }
 
 void replica_forget(struct replica *replica) {

@@ -69,6 +69,8 @@ struct replica {
     const struct flat_part *parts; /* ascending, together all of [0, P) */
     int part_count;
     struct hash root;
+    struct hash voted_root; /* what `voted` has the names of, after round `voted_round`; 0: none */
+    uint32_t voted_round;
 };
 
 /* replica_leaf_count, replica_state_bytes: of the whole outer state. */
@@ -111,13 +113,15 @@ uint8_t *replica_own(const struct replica *replica, uint32_t slice);
 uint8_t *replica_slot(const struct replica *replica, uint32_t seat, uint32_t slot);
 
 /* replica_root_after: the root after the results of `round`, overwriting nothing of the state; the
- * new leaves' names are in `voted`. */
+ * new leaves' names are in `voted`, for replica_apply. */
 struct hash replica_root_after(struct replica *replica, uint32_t round);
 
 /* replica_apply: the results of entry->round become the outer state; the feedback advances in the
  * slices whose line names `seat` (-1: none) as contributor, or as owner for the re-encoding; then
  * the inner weights follow. Gives the new root. With a seat it needs contribution and inner weights
- * as replica_encode left them. */
+ * as replica_encode left them. Leaves that were named for a vote on the same root are not hashed
+ * again.
+ * limits  no result of the round has changed since replica_root_after gave entry->root for it */
 struct hash replica_apply(struct replica *replica, const struct entry *entry, int seat);
 
 /* replica_forget: the feedback is of another history: it becomes zero. */

@@ -3,6 +3,8 @@
 #include "kernels/outer.h"
 #include "runtime/swarm/replica_state.h"
 
+#include <string.h>
+
 /* Where the outer step of a stretch goes. */
 struct taken {
     float *params, *momentum; /* [stretch.count] */
@@ -35,12 +37,16 @@ struct hash replica_root_after(struct replica *replica, uint32_t round) {
         step_stretch(replica, round, stretch, tried);
         replica_name(replica, stretch, tried.params, tried.momentum, replica->voted);
     }
-    return replica_root_of(replica, replica->voted);
+    replica->voted_root = replica_root_of(replica, replica->voted);
+    replica->voted_round = round;
+    return replica->voted_root;
 }
 
 struct hash replica_apply(struct replica *replica, const struct entry *entry, int seat) {
     ASSERT(entry->kind == ENTRY_COMMIT);
     int64_t count = replica->shape.slices.parameter_count;
+    bool is_named =
+        replica->voted_round == entry->round && hash_equal(&replica->voted_root, &entry->root);
     if (seat >= 0 && replica->feedback != NULL) {
         replica_advance_feedback(replica, entry, (uint32_t)seat);
     }
@@ -48,9 +54,15 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
         struct stretch stretch = replica_stretch(at, count);
         struct taken own = {replica->params + at, replica->momentum + at};
         step_stretch(replica, entry->round, stretch, own);
-        replica_name(replica, stretch, own.params, own.momentum, replica->leaves);
+        if (!is_named) {
+            replica_name(replica, stretch, own.params, own.momentum, replica->leaves);
+        }
+    }
+    if (is_named) {
+        memcpy(replica->leaves, replica->voted, replica_leaf_count(count) * sizeof(struct hash));
     }
     replica->root = replica_root_of(replica, replica->leaves);
+    replica->voted_round = 0;
     replica_follow(replica);
     return replica->root;
 }

@@ -132,6 +132,7 @@ struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
                         .range = slices_range(&replica->shape.slices, slice),
                         .result = replica_result(replica, round, slice)};
     bool fits = true;
+    replica->voted_round = 0;
     for (int64_t at = mean.range.begin; at < mean.range.end && fits; at += REPLICA_STRETCH) {
         fits = sum_stretch(replica, &mean, replica_stretch(at, mean.range.end));
     }

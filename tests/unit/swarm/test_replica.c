@@ -171,10 +171,14 @@ static void vote_and_apply(struct swarm *swarm, const struct reference_round *ro
     }
     reference_apply(&swarm->reference, round);
     struct hash root = reference_root(&swarm->reference);
+    swarm->entry.root = swarm->entry.round % 2 == 1 ? root : (struct hash){{0}};
     for (uint32_t m = 0; m < members; m++) {
-        struct hash applied = replica_apply(&swarm->members[m].replica, &swarm->entry, (int)m);
+        struct replica *replica = &swarm->members[m].replica;
+        struct hash applied = replica_apply(replica, &swarm->entry, (int)m);
         assert_true(hash_equal(&applied, &votes[m]));
         check_member(swarm, m, &root);
+        replica_refresh(replica); /* names as they were voted on, and as they are */
+        assert_true(hash_equal(&replica->root, &root));
     }
 }
 
