@@ -1,4 +1,4 @@
-/* test_tracker: the tracker's machine by hand: who owns what, whose orphans go where, deadlines that
+/* test_tracker: the tracker's machine by hand: who owns what, where orphans go, deadlines that
  * follow what was measured, and the run's end. What faults do to it is the simulator's. */
 #include "runtime/swarm/tracker.h"
 
