@@ -46,7 +46,8 @@ struct join_position {
     uint32_t saved_commits;
     uint32_t encoded_round; /* whose contribution stands as the inner weights do; 0: none */
     int64_t inner_steps;    /* since the inner weights were the outer ones */
-    double loss_sum;        /* of these, over `loss_tokens` */
+    int64_t skipped_in_row; /* of all steps, the last ones without an update */
+    double loss_sum;        /* of these inner steps, over `loss_tokens` */
     int64_t loss_tokens;
 };
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/train/join_parts.h"
+#include "runtime/train/loop.h"
 #include "runtime/train/step_windows.h"
 #include "runtime/train/stop.h"
 
@@ -78,6 +79,24 @@ static int64_t next_windows(struct joining *joining, struct share_place *place) 
     return count;
 }
 
+/* A step whose gradients are not finite happens, rarely, to healthy runs; a row of them is a run
+ * that has diverged. */
+static enum status note_skipped(struct joining *joining, bool skipped, struct fault *fault) {
+    struct join_position *at = &joining->at;
+    at->skipped_in_row = skipped ? at->skipped_in_row + 1 : 0;
+    if (at->skipped_in_row == 1) {
+        log_line(LOG_WARNING,
+                 "step %lld of round %u: gradients are not finite; nothing was updated",
+                 (long long)at->inner_steps, at->round + 1);
+    }
+    return at->skipped_in_row < SKIPPED_IN_ROW_MAX
+               ? OK
+               : fault_set(fault, STATUS_FAILED, joining->manifest.name,
+                           "ask the swarm's operator for a lower optimizer.lr",
+                           "the run has diverged: gradients were not finite in %d steps in a row",
+                           SKIPPED_IN_ROW_MAX);
+}
+
 /* One step behind *place. *went_on is false when there was nothing left, or no time. */
 static enum status take_step(struct season *season, struct joining *joining,
                              struct share_place *place, bool *went_on, struct fault *fault) {
@@ -107,7 +126,7 @@ static enum status take_step(struct season *season, struct joining *joining,
     joining->at.loss_tokens += result.tokens;
     *place = to;
     *went_on = true;
-    return OK;
+    return note_skipped(joining, result.skipped, fault);
 }
 
 /* ---- the contribution ---- */

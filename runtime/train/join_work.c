@@ -69,10 +69,10 @@ static enum status after_round(struct joining *joining, const struct join_round 
     struct staging staging = session_staging(&joining->session);
     const struct join_position *at = &joining->at;
     struct fault refused;
-    join_note_round(joining, round);
     if (round_record_outer(&joining->record, round->round, &staging, &refused) != OK) {
         join_note_disk(joining, &refused);
     }
+    join_note_round(joining, round);
     int64_t step = (int64_t)at->commits * run->swarm_inner_steps;
     bool evaluates = run->eval_every > 0 &&
                      step / run->eval_every > (step - run->swarm_inner_steps) / run->eval_every;

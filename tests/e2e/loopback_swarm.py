@@ -37,7 +37,8 @@ class Process:
         return self
 
     def log(self):
-        return (self.folder / "log").read_text()
+        path = self.folder / "log"
+        return path.read_text() if path.exists() else ""
 
     def is_running(self):
         return self.process is not None and self.process.poll() is None

@@ -2,6 +2,7 @@
 come back, and the one model that all of them end with."""
 import math
 import os
+import shutil
 import time
 import unittest
 
@@ -161,6 +162,49 @@ class Sealed(SwarmTest):
             words = first.split()
             self.assertGreater(int(words[3]), 20, "the seal was not seen")
             self.assertEqual(int(words[1]), 0, "\n".join([member.name, *callers]))
+
+
+class Ending(SwarmTest):
+    def test_a_run_that_diverges_ends(self):
+        self.swarm(steps=100000, optimizer__lr=1000)
+        member = self.member("alone").start()
+        self.assertEqual(member.wait(), 1, member.log())
+        self.assertRegex(member.log(), r"skep: heather: the run has diverged: [^\n]+; [^\n]+\n$")
+
+    def test_a_run_that_has_ended_is_told_to_who_comes_too_late(self):
+        self.swarm(steps=30)
+        early, late = self.member("early"), self.member("late")
+        self.wait_for_end(early.start())
+        model = self.exported(early)
+        self.wait_for_end(early.start())  # again: the model is written anew
+        self.assertEqual(self.exported(early), model)
+        self.wait_for_end(late.start())
+        self.assertIn("take the model from another member", late.log())
+
+    def test_weights_of_a_folder_come_from_it_or_from_other_members(self):
+        self.swarm(steps=20)
+        made = self.member("made")
+        self.wait_for_end(made.start())
+        model = made.folder / "state" / "model"
+        self.tracker.kill()
+        self.swarm(steps=60, init="weights", model=str(model))
+        has = self.member("has", f"model={model}").start()
+        lacks = self.member("lacks").start()
+        wrong = self.member("wrong", f"model={self.wrong_weights(model)}")
+        self.assertEqual(wrong.start().wait(), 2, wrong.log())
+        self.assertIn("root", wrong.log())
+        self.wait_for_end(has, lacks)
+        self.assertEqual(self.exported(has), self.exported(lacks))
+        self.assert_one_root_a_round()
+
+    def wrong_weights(self, model):
+        """The same model with one bit of one weight changed."""
+        folder = self.site.path / "wrong"
+        shutil.copytree(model, folder)
+        weights = bytearray((folder / "model.safetensors").read_bytes())
+        weights[-1] ^= 0x01
+        (folder / "model.safetensors").write_bytes(weights)
+        return folder
 
 
 class Refused(SwarmTest):

@@ -1,0 +1,98 @@
+/* Tests of train/join_ledger: a member's copy of the ledger is whole lines, each once, whatever
+ * ended the process before. */
+#include "base/file.h"
+#include "runtime/swarm/ledger_file.h"
+#include "runtime/train/join_ledger.h"
+#include "scratch.h"
+#include "tests/unit/swarm/entry_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MEMBERS = 2, SLICES = 3, ENTRIES = 7, FILE_MAX = 1 << 16 };
+
+static struct entry_slice lines[SLICES];
+static struct entry entry;
+static struct region region;
+static const char PATH[] = "ledger.jsonl";
+
+/* A start of the process: it hears the first `count` entries. */
+static void hear(uint32_t count) {
+    static struct entry_fixture fixture;
+    struct join_ledger ledger;
+    struct fault fault;
+    assert_int_equal(join_ledger_open(PATH, SLICES, &region, &ledger, &fault), OK);
+    entry_fixture_init(&fixture, MEMBERS, lines, SLICES);
+    for (uint32_t index = 0; index < count; index++) {
+        entry_fixture_next(&fixture, index, &entry);
+        join_ledger_entry(&ledger, &entry);
+    }
+    join_ledger_close(&ledger);
+}
+
+/* Reads the file back: a verified chain; gives how many entries it has. */
+static uint64_t verified(void) {
+    struct ledger_chain chain = {.entry_count = 0};
+    struct ledger_file *file;
+    struct fault fault;
+    bool more = true;
+    assert_int_equal(ledger_file_open(PATH, &region, &file, &fault), OK);
+    while (more) {
+        assert_int_equal(ledger_file_next(file, &more, &fault), OK);
+        if (more) {
+            assert_null(ledger_append(&chain, &file->entry));
+        }
+    }
+    ledger_file_close(file);
+    region_finish(&region);
+    return chain.entry_count;
+}
+
+static int forget(void **state) {
+    (void)state;
+    (void)unlink(PATH);
+    return 0;
+}
+
+static void entries_are_kept_once_over_several_starts(void **state) {
+    (void)state;
+    hear(3);
+    assert_int_equal(verified(), 3);
+    hear(2); /* an end before it had heard of more */
+    assert_int_equal(verified(), 3);
+    hear(ENTRIES);
+    assert_int_equal(verified(), ENTRIES);
+}
+
+static void a_line_that_was_cut_short_is_written_again(void **state) {
+    (void)state;
+    static char whole[FILE_MAX];
+    size_t size = 0;
+    struct fault fault;
+    hear(ENTRIES);
+    assert_int_equal(file_read_text(PATH, whole, sizeof whole, &size, &fault), OK);
+    for (size_t length = 0; length < size; length += 61) {
+        scratch_write(PATH, whole, length);
+        hear(ENTRIES);
+        static char again[FILE_MAX];
+        size_t found = 0;
+        assert_int_equal(file_read_text(PATH, again, sizeof again, &found, &fault), OK);
+        assert_int_equal(found, size);
+        assert_memory_equal(again, whole, size);
+        region_finish(&region);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(entries_are_kept_once_over_several_starts, forget),
+        cmocka_unit_test_teardown(a_line_that_was_cut_short_is_written_again, forget),
+    };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}
