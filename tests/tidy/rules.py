@@ -30,7 +30,7 @@ FOREIGN_HEADERS = {
     "sqlite3.h": ("runtime/swarm/ledger_store.c",),
     "cmocka.h": ("tests",),
     "assert.h": (),
-    "zmq.h": ("transport",),
+    "zmq.h": ("transport", "tests/contract/test_messages_hostile.c"),
     "nccl.h": ("transport",),
     "cuda_runtime.h": ("targets", "kernels/cuda"),
 }
