@@ -93,11 +93,13 @@ static void train(struct member_loop *loop, const struct action *action) {
     work_post_give(&loop->post, &work);
 }
 
-static void note_job(struct member_loop *loop, const struct action *action, uint32_t round) {
+static void note_job(struct member_loop *loop, const struct action *action) {
+    const struct entry *entry = action->entry;
     loop->job = (struct loop_job){.is_out = true,
                                   .kind = action->kind,
                                   .number = action->job,
-                                  .round = round,
+                                  .round = entry->round,
+                                  .root = entry->root,
                                   .slice = action->slice,
                                   .epoch = action->epoch,
                                   .contributors = action->contributors};
@@ -123,7 +125,7 @@ static void sum(struct member_loop *loop, const struct action *action) {
         work.own_weight = is_own ? addend->weight : work.own_weight;
     }
     (void)result_rows_place(&loop->rows, action->round, action->slice);
-    note_job(loop, action, action->round);
+    note_job(loop, action);
     work_post_give(&loop->post, &work);
 }
 
@@ -133,7 +135,7 @@ static void work_on_entry(struct member_loop *loop, const struct action *action)
                                .round = action->entry->round,
                                .seat = action->kind == ACTION_APPLY ? action->seat : -1,
                                .entry = action->entry};
-    note_job(loop, action, action->entry->round);
+    note_job(loop, action);
     work_post_give(&loop->post, &work);
 }
 
@@ -157,7 +159,7 @@ static void act(struct member_loop *loop, const struct action *action) {
         work_on_entry(loop, action);
         break;
     case ACTION_ADOPT:
-        note_job(loop, action, action->entry->round);
+        note_job(loop, action);
         member_loop_adopt(loop, action);
         break;
     case ACTION_LEFT:

@@ -11,12 +11,19 @@
 enum {
     NAMES_MOST = (FRAME_PAYLOAD_MAX - HASH_BYTES) / HASH_BYTES, /* in one frame */
     TOUCHING_STATE = 1 << ACTION_APPLY | 1 << ACTION_ADOPT,
+    LEADING_TO_STATE = 1 << ACTION_ROOT | 1 << ACTION_APPLY,
 };
 
 /* Whether the outer state stands still on this root, so that it can be read here. */
 static bool stands_on(const struct member_loop *loop, const struct hash *root) {
     bool is_moving = loop->job.is_out && (1 << loop->job.kind & TOUCHING_STATE) != 0;
     return !is_moving && !loop->adoption.is_begun && hash_equal(root, &loop->options.replica->root);
+}
+
+/* Whether the state is on its way there: a commit is applied, that others know of too. */
+static bool will_stand_on(const struct member_loop *loop, const struct hash *root) {
+    return loop->job.is_out && (1 << loop->job.kind & LEADING_TO_STATE) != 0 &&
+           hash_equal(root, &loop->job.root);
 }
 
 static struct frame header(uint8_t kind, uint64_t offset, size_t length) {
@@ -46,7 +53,8 @@ static void take_ask(struct member_loop *loop, uint32_t peer, const struct frame
     struct outbox_item item = {.kind = frame->kind == WIRE_NAMES_ASK ? WIRE_NAMES : WIRE_LEAF,
                                .index = frame->offset,
                                .hash = root};
-    if (!stands_on(loop, &root) || !outbox_put(&loop->leaves, peer, &item)) {
+    bool has_it = stands_on(loop, &root) || will_stand_on(loop, &root);
+    if (!has_it || !outbox_put(&loop->leaves, peer, &item)) {
         refuse(loop, peer, frame, &root);
     }
 }
@@ -79,13 +87,17 @@ void member_loop_hear_leaves(struct member_loop *loop, uint32_t peer, const stru
     }
 }
 
-/* The state may have moved on since it was asked for; that is told too. */
+/* An ask waits until the commit is applied. The state may have moved on since it was asked for; that
+ * is told too. */
 enum sent member_loop_say_leaves(struct member_loop *loop, uint32_t peer,
                                  const struct outbox_item *item, uint64_t *bytes) {
     const struct replica *replica = loop->options.replica;
     bool is_names = item->kind == WIRE_NAMES;
     bool stands = stands_on(loop, &item->hash);
     size_t count = 0;
+    if (!stands && will_stand_on(loop, &item->hash)) {
+        return SENT_FULL;
+    }
     if (is_names) {
         memcpy(loop->payload, &item->hash, sizeof(item->hash));
         count = sizeof(item->hash);

@@ -33,6 +33,7 @@ struct loop_job {
     enum action_kind kind;
     uint32_t number, round, slice, epoch;
     uint64_t contributors;
+    struct hash root; /* of the entry that it is about */
 };
 
 /* What is verified of the tracker's ledger. */
