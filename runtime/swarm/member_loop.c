@@ -112,6 +112,29 @@ static enum status bind(struct member_loop *loop, char *memory, struct fault *fa
     return work_post_open(&loop->post, post, slice_count, fault);
 }
 
+/* Results that an earlier start left on the disk can be served again where this member owns the
+ * slice: the signature that was sent with them is made again, and is the same. */
+static void note_stored(struct member_loop *loop) {
+    const struct member_start *start = &loop->options.start;
+    for (uint32_t s = 0; start->stored_round > 0 && s < loop->shape.slice_count; s++) {
+        const struct slice_report *stored = &start->stored[s];
+        struct message message = {.kind = MESSAGE_RESULT,
+                                  .round = start->stored_round,
+                                  .slice = s,
+                                  .epoch = stored->epoch,
+                                  .contributors = stored->contributors,
+                                  .hash = stored->hash};
+        wire_sign(&loop->shape, loop->options.keys, &message);
+        *result_rows_place(&loop->rows, start->stored_round, s) =
+            (struct held_result){.is_held = stored->held != 0,
+                                 .epoch = stored->epoch,
+                                 .contributors = stored->contributors,
+                                 .hash = stored->hash,
+                                 .owner = loop->id,
+                                 .signature = message.signature};
+    }
+}
+
 static void *talk(void *argument) {
     struct member_loop *loop = argument;
     loop->turned_ns = clock_monotonic_ns();
@@ -153,6 +176,7 @@ enum status member_loop_start(const struct member_loop_options *options, void *t
     if (status != OK) {
         return status;
     }
+    note_stored(loop);
     status = open_sockets(loop, region, fault);
     if (status != OK) {
         work_post_close(&loop->post);

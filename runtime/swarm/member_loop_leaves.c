@@ -87,8 +87,8 @@ void member_loop_hear_leaves(struct member_loop *loop, uint32_t peer, const stru
     }
 }
 
-/* An ask waits until the commit is applied. The state may have moved on since it was asked for; that
- * is told too. */
+/* An ask waits until the commit is applied. The state may have moved on since it was asked for;
+ * that is told too. */
 enum sent member_loop_say_leaves(struct member_loop *loop, uint32_t peer,
                                  const struct outbox_item *item, uint64_t *bytes) {
     const struct replica *replica = loop->options.replica;

@@ -8,7 +8,8 @@
 static const int64_t MS = 1000000;
 
 enum {
-    HEAR_BATCH = 128,       /* events of one turn, so that a heartbeat is never late by more */
+    HEAR_MS = 5,            /* of one turn, so that neither a heartbeat nor who waits is late by
+                               more: bytes that came are hashed here, 1 ms a slice */
     HEAR_GAP_BATCH = 65536, /* after a gap: everything that had come, but not without an end */
     GAP_HEARTBEATS = 3,     /* longer than this between two turns: it was stopped or suspended */
     ADOPT_LOOK_MS = 50,     /* between two looks at sources that are late */
@@ -19,9 +20,10 @@ static int64_t heartbeat_ns(const struct member_loop *loop) {
 }
 
 /* Whether there may be more. */
-static bool hear_batch(struct member_loop *loop, int most) {
+static bool hear_some(struct member_loop *loop, bool was_away) {
     struct messenger_event event;
-    for (int i = 0; i < most; i++) {
+    int64_t until_ns = clock_monotonic_ns() + HEAR_MS * MS;
+    for (int i = 0; i < HEAR_GAP_BATCH && (was_away || clock_monotonic_ns() < until_ns); i++) {
         if (!messenger_next(loop->messenger, &event)) {
             return false;
         }
@@ -93,7 +95,7 @@ void member_loop_turn(struct member_loop *loop) {
     (void)messenger_wait(loop->messenger, loop->post.wake_fd, timeout_ms);
     int64_t woken_ns = clock_monotonic_ns();
     bool was_away = woken_ns - loop->turned_ns > GAP_HEARTBEATS * heartbeat_ns(loop);
-    bool has_more = hear_batch(loop, was_away ? HEAR_GAP_BATCH : HEAR_BATCH);
+    bool has_more = hear_some(loop, was_away);
     hear_computing(loop);
 
     int64_t now_ns = clock_monotonic_ns();
