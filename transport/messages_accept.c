@@ -139,6 +139,7 @@ static void adopt_control(struct messenger *messenger, struct accepted *accepted
 static void hello_control(struct messenger *messenger, struct accepted *accepted, struct peer *peer,
                           uint32_t bulk_wanted) {
     const uint32_t bulk_max = messenger->options.bulk_connections;
+    dial_events(messenger, peer, &peer->links[0]); /* to judge by what is */
     const enum link_state state = peer->links[0].state;
     const bool ours_stands = state == LINK_SHAKEN || state == LINK_DIALED || state == LINK_ENDING;
     accepted->peer = peer;

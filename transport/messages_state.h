@@ -29,7 +29,7 @@ enum {
     MESSENGER_HANDSHAKE = 3000,  /* ms for a connection, and again for CURVE on it */
     MESSENGER_GREETING = 6000,   /* ms from there to hello or welcome: a busy process reads late */
     MESSENGER_SPARE = 1000,      /* ms until a second control connection takes the first's place */
-    MESSENGER_GRACE = 250,       /* ms that the greater key gives the lesser to dial first */
+    MESSENGER_GRACE = 600,       /* ms for the lesser key to dial first: round trips of 150 ms */
     MESSENGER_AGAIN_LEAST = 100, /* ms between two dials, growing ... */
     MESSENGER_AGAIN_MOST = 1600, /* ... to this and a quarter of it, by chance */
     MESSENGER_BAN = 60000,       /* ms that a peer stays cut off for bad frames */

@@ -118,6 +118,7 @@ static void frames_go_both_ways_with_one_that_nobody_can_reach(void **state) {
 static void bulk_goes_as_control_where_one_side_wants_no_connections_for_it(void **state) {
     (void)state;
     b.options.bulk_connections = 0;
+    a.options.listen = NULL;
     end_open(&a);
     end_open(&b);
     end_names(&b, &a, NULL);
@@ -165,6 +166,7 @@ static void three_talk_pairwise(void **state) {
 static void another_key_than_was_said_is_refused(void **state) {
     (void)state;
     struct end *const both[] = {&a, &b};
+    a.options.listen = NULL;
     end_open(&a);
     end_open(&b);
     end_names(&a, &c, end_address(&b)); /* c is not who listens there */
@@ -178,6 +180,7 @@ static void another_key_than_was_said_is_refused(void **state) {
 static void an_unknown_key_is_refused_until_it_is_named(void **state) {
     (void)state;
     struct end *const both[] = {&a, &b};
+    a.options.listen = NULL;
     end_open(&a);
     end_open(&b);
     end_names(&a, &b, end_address(&b));
@@ -194,6 +197,7 @@ static void guests_are_let_in_where_they_are_wanted(void **state) {
     (void)state;
     struct end *const both[] = {&a, &b};
     b.options.guests = true;
+    a.options.listen = NULL;
     end_open(&a);
     end_open(&b);
     end_names(&a, &b, end_address(&b));
@@ -215,6 +219,8 @@ static void beyond_the_last_place_nobody_is_let_in(void **state) {
     struct end *const all[] = {&a, &b, &c};
     struct fault fault;
     b.options.guests = true;
+    a.options.listen = NULL;
+    c.options.listen = NULL;
     b.options.peers_max = 1;
     for (int i = 0; i < 3; i++) {
         end_open(all[i]);
@@ -268,6 +274,7 @@ static void a_full_queue_says_so_and_says_when_there_is_room(void **state) {
 static void control_does_not_wait_for_bulk(void **state) {
     (void)state;
     struct end *const ends[] = {&a, &b};
+    a.options.listen = NULL;
     end_open(&a);
     end_open(&b);
     end_names(&b, &a, NULL);
@@ -305,6 +312,7 @@ static void a_peer_that_goes_is_missed_at_once_and_comes_again(void **state) {
     int64_t least_ns = INT64_MAX;
     struct end *const both[] = {&a, &b};
     char address[MESSAGE_ADDRESS_BYTES];
+    a.options.listen = NULL;
     end_open(&a);
     end_open(&b);
     memcpy(address, end_address(&b), sizeof address);
@@ -354,6 +362,7 @@ static void a_last_word_is_heard_before_the_end(void **state) {
 static void a_dropped_peer_is_cut_off_with_all_that_was_queued(void **state) {
     (void)state;
     struct end *const both[] = {&a, &b};
+    a.options.listen = NULL;
     end_open(&a);
     end_open(&b);
     end_names(&b, &a, NULL);
@@ -377,6 +386,7 @@ static void a_dropped_peer_is_cut_off_with_all_that_was_queued(void **state) {
 static void a_changed_address_is_dialed_in_place_of_the_old_one(void **state) {
     (void)state;
     struct end *const both[] = {&a, &b};
+    a.options.listen = NULL;
     end_open(&a);
     end_open(&b);
     end_names(&b, &a, NULL);

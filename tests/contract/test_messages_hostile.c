@@ -31,6 +31,7 @@ static int setup(void **state) {
     context = zmq_ctx_new();
     end_init(&a);
     end_init(&b);
+    a.options.listen = NULL;
     end_open(&b);
     return 0;
 }
