@@ -149,7 +149,20 @@ class SwarmTest(RunTest):
             common = min(len(lines), len(longest))
             self.assertEqual(lines[:common], longest[:common], member.name)
             longest = max(lines, longest, key=len)
-        return [json.loads(line) for line in longest]
+        history = [json.loads(line) for line in longest]
+        self.assert_no_sample_twice(history)
+        return history
+
+    def assert_no_sample_twice(self, history):
+        """What members named in any slice of a commit were given, no other commit has."""
+        used = []
+        for commit in (entry for entry in history if entry["kind"] == "commit"):
+            named = {seat for part in commit["slices"] for seat in part["contributors"]}
+            used += [(begin, end, commit["round"]) for seat in named
+                     for begin, end in commit["members"][seat]["ranges"]]
+        used.sort()
+        for (_, end, one), (begin, _, other) in zip(used, used[1:]):
+            self.assertLessEqual(end, begin, f"rounds {one} and {other} share samples")
 
     def exported(self, member):
         return (member.folder / "state" / "model" / "model.safetensors").read_bytes()
