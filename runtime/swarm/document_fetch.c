@@ -29,7 +29,7 @@ enum status document_fetch(const struct document_wish *wish, struct region *regi
     struct region scratch = {0};
     struct tracker_asker *asker = NULL;
     struct tracker_answer answer;
-    enum status status = tracker_asker_open(wish->keys, wish->tracker, &scratch, &asker, fault);
+    enum status status = tracker_asker_open(NULL, wish->tracker, &scratch, &asker, fault);
     if (status == OK) {
         status = tracker_ask(asker, &question, &answer, fault);
         if (status == OK) {

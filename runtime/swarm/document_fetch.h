@@ -1,4 +1,5 @@
-/* document_fetch: one document of a tracker, such as its manifest, for who knows its key. */
+/* document_fetch: one document of a tracker that it shows everybody, such as its manifest, for who
+ * knows its key. */
 #ifndef SKEP_SWARM_DOCUMENT_FETCH_H
 #define SKEP_SWARM_DOCUMENT_FETCH_H
 
@@ -8,9 +9,8 @@
 
 struct document_wish {
     const struct join_string *tracker;
-    const struct key_pairs *keys; /* of who asks */
-    uint8_t ask, answer;          /* WIRE_MANIFEST_ASK and WIRE_MANIFEST, or STATUS's */
-    size_t bytes_max;             /* of the document */
+    uint8_t ask, answer; /* WIRE_MANIFEST_ASK and WIRE_MANIFEST */
+    size_t bytes_max;    /* of the document */
     int timeout_ms;
     bool (*keep_on)(void *context); /* asked several times a second; NULL: always */
     void *context;

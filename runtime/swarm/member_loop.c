@@ -83,6 +83,7 @@ static enum status start_machine(struct member_loop *loop, void *memory, struct 
     if (getrandom(&start.number, sizeof start.number, 0) != (ssize_t)sizeof start.number) {
         return fault_set_errno(fault, STATUS_FAILED, "swarm", "cannot draw a random number", errno);
     }
+    loop->start = start.number;
     loop->machine = member_init(memory, &start);
     return OK;
 }

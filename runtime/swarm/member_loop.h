@@ -84,6 +84,7 @@ void member_loop_measured(struct member_loop *loop, const struct timing_measured
 struct member_loop_view {
     bool is_admitted; /* false: the tracker has not let it in (`reason`) */
     bool tracker_is_there;
+    bool is_replaced; /* another process has joined with this identity since: end */
     char reason[WIRE_REASON_BYTES];
     uint32_t round, members, behind; /* behind: leaves still to come while it adopts */
     uint32_t contributors;           /* of the last commit */

@@ -116,6 +116,9 @@ static void hear_tracker_host(struct member_loop *loop, const struct messenger_e
     case WIRE_REFUSED:
         member_loop_hear_refusal(loop, event->payload, frame->length);
         break;
+    case WIRE_REPLACED:
+        member_loop_hear_replaced(loop);
+        break;
     case WIRE_ROSTER:
         member_loop_hear_roster(loop, event->payload, frame->length);
         break;
@@ -188,6 +191,9 @@ static void hear_tracker_line(struct member_loop *loop, const struct messenger_e
         loop->pieces.at = 0;
         break;
     case MESSENGER_CLOSED:
+        if (loop->is_replaced) {
+            break; /* the connection was ours to end */
+        }
         if (loop->tracker_is_there) {
             log_line(LOG_WARNING, "swarm: the tracker is gone; waiting for it");
         }

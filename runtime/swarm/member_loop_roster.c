@@ -47,12 +47,13 @@ static void write_address(const struct member_loop *loop, char *address) {
 
 void member_loop_introduce(struct member_loop *loop, int64_t now_ns) {
     int64_t since_ns = now_ns - loop->introduced_ns;
-    if (!loop->tracker_is_there || loop->is_admitted ||
+    if (!loop->tracker_is_there || loop->is_admitted || loop->is_replaced ||
         (loop->introduced_ns > 0 && since_ns < INTRODUCE_AGAIN_MS * MS)) {
         return;
     }
     struct wire_introduction introduction = {.keys = loop->options.keys->public_keys,
                                              .version = SWARM_PROTOCOL,
+                                             .start = loop->start,
                                              .manifest = loop->options.manifest};
     struct text name = text_over(introduction.name, sizeof(introduction.name));
     text_add(&name, "%s", loop->options.name != NULL ? loop->options.name : "");
@@ -77,6 +78,14 @@ void member_loop_hear_refusal(struct member_loop *loop, const uint8_t *text, siz
         memcpy(loop->reason, reason, sizeof(reason));
         log_line(LOG_WARNING, "swarm: the tracker does not let this member in yet: %s", reason);
     }
+}
+
+/* What is under way is for nobody; connecting again would cut off the one that is the member. */
+void member_loop_hear_replaced(struct member_loop *loop) {
+    loop->is_replaced = true;
+    loop->is_admitted = false;
+    work_post_cancel(&loop->post);
+    messenger_drop(loop->messenger, loop->options.tracker.curve);
 }
 
 void member_loop_opened(struct member_loop *loop, uint32_t peer) {

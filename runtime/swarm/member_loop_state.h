@@ -97,6 +97,8 @@ struct member_loop {
     struct swarm_timing timing;
     bool tracker_is_there, is_admitted;
     bool is_reachable; /* as the tracker found */
+    bool is_replaced;  /* a later start of this identity is the member */
+    uint64_t start;    /* this process's, as options.start has it */
     int64_t introduced_ns;
     char reason[WIRE_REASON_BYTES];
 
@@ -158,6 +160,7 @@ uint32_t member_loop_peer_of_curve(const struct member_loop *loop, const uint8_t
 uint32_t member_loop_peer_of_id(const struct member_loop *loop, const struct identity *id);
 void member_loop_introduce(struct member_loop *loop, int64_t now_ns);
 void member_loop_hear_refusal(struct member_loop *loop, const uint8_t *text, size_t count);
+void member_loop_hear_replaced(struct member_loop *loop);
 void member_loop_hear_roster(struct member_loop *loop, const uint8_t *payload, size_t count);
 void member_loop_opened(struct member_loop *loop, uint32_t peer);
 void member_loop_closed(struct member_loop *loop, uint32_t peer);

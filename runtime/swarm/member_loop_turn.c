@@ -67,6 +67,7 @@ static void show(struct member_loop *loop) {
     struct messenger_counts counts = messenger_counts(loop->messenger);
     view->is_admitted = loop->is_admitted;
     view->tracker_is_there = loop->tracker_is_there;
+    view->is_replaced = loop->is_replaced;
     memcpy(view->reason, loop->reason, sizeof(view->reason));
     view->members = loop->roster_count;
     view->behind = loop->adoption.is_wanted ? (uint32_t)loop->adoption.fetch.leaf_count

@@ -14,6 +14,9 @@ enum {
 
 struct tracker_asker {
     const struct join_string *tracker;
+    struct key_pairs keys; /* of this connection */
+    uint8_t proof[WIRE_PROOF_BYTES];
+    uint32_t proof_bytes; /* 0: a stranger's */
     struct messenger *messenger;
     struct wire_pieces pieces;
     char refusal[WIRE_REASON_BYTES]; /* "" for none */
@@ -24,14 +27,24 @@ static int64_t now_ms(void) {
     return clock_monotonic_ns() / 1000000;
 }
 
-enum status tracker_asker_open(const struct key_pairs *keys, const struct join_string *tracker,
+static void prove(struct tracker_asker *asker, const struct key_pairs *identity) {
+    struct wire_proof proof;
+    wire_sign_proof(identity, &asker->tracker->keys, asker->keys.public_keys.curve, &proof);
+    asker->proof_bytes = (uint32_t)wire_write_proof(&proof, asker->proof);
+}
+
+enum status tracker_asker_open(const struct key_pairs *identity, const struct join_string *tracker,
                                struct region *region, struct tracker_asker **asker,
                                struct fault *fault) {
     struct tracker_asker *opened = region_alloc(region, 1, sizeof *opened);
     struct messenger_options options = {
-        .keys = keys, .peers_max = 1, .queued_frames = QUEUED_FRAMES};
+        .keys = &opened->keys, .peers_max = 1, .queued_frames = QUEUED_FRAMES};
     wire_kinds(WIRE_MEMBER, options.known);
     opened->tracker = tracker;
+    keys_make(&opened->keys);
+    if (identity != NULL) {
+        prove(opened, identity);
+    }
     opened->pieces =
         (struct wire_pieces){.bytes = region_alloc(region, CAPACITY, 1), .capacity = CAPACITY};
     enum status status = messenger_open(&options, region, &opened->messenger, fault);
@@ -96,7 +109,10 @@ static enum status drain(struct tracker_asker *asker, const struct tracker_quest
 
 enum status tracker_ask(struct tracker_asker *asker, const struct tracker_question *question,
                         struct tracker_answer *answer, struct fault *fault) {
-    const struct frame frame = {.kind = (uint8_t)question->ask, .offset = question->offset};
+    const bool is_proven = question->ask != WIRE_MANIFEST_ASK;
+    const struct frame frame = {.kind = (uint8_t)question->ask,
+                                .offset = question->offset,
+                                .length = is_proven ? asker->proof_bytes : 0};
     const int64_t until_ms = now_ms() + question->timeout_ms;
     int64_t asked_ms = 0;
     enum status status = OK;
@@ -108,7 +124,7 @@ enum status tracker_ask(struct tracker_asker *asker, const struct tracker_questi
         }
         bool is_due = asked_ms == 0 || now_ms() - asked_ms >= AGAIN_MS;
         if (is_due && messenger_send(asker->messenger, asker->tracker->keys.curve, CHANNEL_CONTROL,
-                                     &frame, NULL) == SENT_TAKEN) {
+                                     &frame, asker->proof) == SENT_TAKEN) {
             asked_ms = now_ms();
         }
         messenger_wait(asker->messenger, -1, AGAIN_MS / 10);
@@ -124,4 +140,5 @@ enum status tracker_ask(struct tracker_asker *asker, const struct tracker_questi
 
 void tracker_asker_close(struct tracker_asker *asker) {
     messenger_close(asker->messenger, LINGER_MS);
+    keys_forget(&asker->keys);
 }

@@ -1,5 +1,6 @@
 /* tracker_ask: one question to a tracker by somebody who is no member, or not yet: for its
- * manifest, its status, its ledger. */
+ * manifest, its status, its ledger. It connects with a key made for the occasion, for a connection
+ * with an identity's own would end that of the member who is running with it. */
 #ifndef SKEP_SWARM_TRACKER_ASK_H
 #define SKEP_SWARM_TRACKER_ASK_H
 
@@ -15,9 +16,10 @@
 struct tracker_asker; /* in the region */
 
 /* tracker_asker_open: begin to connect; the address is that of the join string.
- * memory  some 2 MiB in `region`; `keys` are kept
- * errors  those of messenger_open */
-MUST_CHECK enum status tracker_asker_open(const struct key_pairs *keys,
+ * identity  who asks, for what not everybody is shown; NULL: a stranger
+ * memory    some 2 MiB in `region`; `tracker` is kept
+ * errors    those of messenger_open */
+MUST_CHECK enum status tracker_asker_open(const struct key_pairs *identity,
                                           const struct join_string *tracker, struct region *region,
                                           struct tracker_asker **asker, struct fault *fault);
 

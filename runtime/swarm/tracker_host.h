@@ -17,6 +17,7 @@
 enum {
     HOST_GUESTS_MAX = 128,  /* connected at once besides a full swarm's members */
     HOST_DRAIN_MAX = 65536, /* frames between two ticks: a flood delays deadlines no further */
+    HOST_STARTS_MAX = 8,    /* of an identity that are told from one another */
     HOST_STRIKES_MAX = 3,   /* messages that no honest process sends, until it is cut off */
     HOST_RETRY_MS = 1000,   /* after a failed write */
     HOST_ROSTER_MS = 500,   /* between two looks at the roster file */
@@ -72,6 +73,8 @@ struct host_member {
     struct timing_measured measured;
     uint32_t round;
     int64_t heard_ms;
+    uint64_t starts[HOST_STARTS_MAX]; /* of its process, newest first: that one is the member */
+    uint32_t start_count;
 };
 
 struct tracker_loop {
@@ -151,8 +154,11 @@ void host_opened(struct tracker_loop *loop, const struct messenger_event *event)
 void host_closed(struct tracker_loop *loop, const uint8_t curve[static KEY_BYTES]);
 void host_introduced(struct tracker_loop *loop, struct host_peer *peer, const uint8_t *payload,
                      size_t count);
-/* host_refuse: tell a process that it is not let in, and what its operator is to be sent. */
+/* host_refuse: tell a process that it is not let in. host_refuse_stranger: because it is not on the
+ * roster, with the line that would change that. */
 void host_refuse(struct tracker_loop *loop, struct host_peer *peer, const char *reason);
+void host_refuse_stranger(struct tracker_loop *loop, struct host_peer *peer,
+                          const struct public_keys *keys, const char *name);
 /* host_judge_all: the roster is another one: some go, some may come. */
 void host_judge_all(struct tracker_loop *loop);
 /* host_admit_due: the roster file, tries to reach members, and announcements that are due. */

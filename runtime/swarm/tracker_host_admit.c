@@ -104,18 +104,19 @@ void host_refuse(struct tracker_loop *loop, struct host_peer *peer, const char *
         host_send(loop, peer, WIRE_REFUSED, 0, reason, strnlen(reason, WIRE_REASON_BYTES - 1));
 }
 
-static void refuse_stranger(struct tracker_loop *loop, struct host_peer *peer) {
+void host_refuse_stranger(struct tracker_loop *loop, struct host_peer *peer,
+                          const struct public_keys *keys, const char *name) {
     char reason[WIRE_REASON_BYTES];
     char key[KEYS_TEXT_BYTES];
-    const struct wire_introduction *who = &peer->introduction;
     struct text text = text_over(reason, sizeof reason);
-    public_keys_write(&who->keys, key);
+    public_keys_write(keys, key);
     text_add(&text, "its key is not on the roster: `skep roster add %s%s%s --roster %s`", key,
-             who->name[0] != '\0' ? " --name " : "", who->name, loop->options.roster_path);
+             name[0] != '\0' ? " --name " : "", name, loop->options.roster_path);
     if (!peer->was_refused) {
-        log_line(LOG_INFO, "%s (%s) wants to join: skep roster add %s%s%s --roster %s",
-                 who->name[0] != '\0' ? who->name : "somebody", peer->seen_ip, key,
-                 who->name[0] != '\0' ? " --name " : "", who->name, loop->options.roster_path);
+        log_line(LOG_INFO, "%s (%s) wants to %s: skep roster add %s%s%s --roster %s",
+                 name[0] != '\0' ? name : "somebody", peer->seen_ip,
+                 peer->has_introduced ? "join" : "look", key, name[0] != '\0' ? " --name " : "",
+                 name, loop->options.roster_path);
     }
     host_refuse(loop, peer, reason);
 }
@@ -153,6 +154,36 @@ static void name_member(const struct tracker_loop *loop, const struct wire_intro
     }
 }
 
+/* Whether a later start of the same identity has come since. */
+static bool was_replaced(const struct host_member *seen, uint64_t start) {
+    bool is_older = false;
+    for (uint32_t i = 1; i < seen->start_count; i++) {
+        is_older |= seen->starts[i] == start;
+    }
+    return is_older && seen->starts[0] != start;
+}
+
+/* Two processes with one identity end each other's connections: the one that started last is the
+ * member, and the other one is told to end. */
+static void note_start(struct host_member *seen, const char *name, uint64_t start) {
+    if (seen->start_count > 0 && seen->starts[0] == start) {
+        return;
+    }
+    if (seen->start_count > 0) {
+        log_line(LOG_INFO, "%s has started anew", name);
+    }
+    memmove(&seen->starts[1], &seen->starts[0], sizeof seen->starts - sizeof seen->starts[0]);
+    seen->starts[0] = start;
+    seen->start_count += seen->start_count < HOST_STARTS_MAX;
+}
+
+static void tell_replaced(struct tracker_loop *loop, struct host_peer *peer,
+                          const struct known_member *member) {
+    peer->has_introduced = false;
+    log_line(LOG_INFO, "an earlier process of %s came back, and is told to end", member->name);
+    (void)host_send(loop, peer, WIRE_REPLACED, 0, NULL, 0);
+}
+
 static void admit(struct tracker_loop *loop, const struct host_peer *peer) {
     const struct wire_introduction *who = &peer->introduction;
     char address[MESSAGE_ADDRESS_BYTES] = "";
@@ -162,8 +193,9 @@ static void admit(struct tracker_loop *loop, const struct host_peer *peer) {
     bool is_new = loop->known.count > count;
     bool has_moved = strcmp(member->address, address) != 0;
     name_member(loop, who, member);
+    struct host_member *seen = &loop->members[member - loop->known.rows];
+    note_start(seen, member->name, who->start);
     if (has_moved) {
-        struct host_member *seen = &loop->members[member - loop->known.rows];
         memcpy(member->address, address, sizeof address);
         member->is_reached = 0;
         reach_end(&seen->reach);
@@ -184,9 +216,11 @@ static void judge(struct tracker_loop *loop, struct host_peer *peer) {
     int row = known_of_curve(&loop->known, peer->curve);
     int same = known_of_identity(&loop->known, &id);
     if (!roster_lets_in(&loop->roster, &who->keys)) {
-        refuse_stranger(loop, peer);
+        host_refuse_stranger(loop, peer, &who->keys, who->name);
     } else if (row != same) {
         host_refuse(loop, peer, "another process of this identity has another channel key");
+    } else if (row != KNOWN_NOBODY && was_replaced(&loop->members[row], who->start)) {
+        tell_replaced(loop, peer, &loop->known.rows[row]);
     } else if (row == KNOWN_NOBODY && !make_room(loop)) {
         host_refuse(loop, peer, "the swarm has as many members as its members_max lets in");
     } else {

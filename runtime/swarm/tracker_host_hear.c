@@ -52,10 +52,34 @@ static void hear_message(struct tracker_loop *loop, struct host_peer *peer,
     host_step(loop, &heard);
 }
 
-/* Whoever is on the roster, and the tracker's own identity, may look. */
-static bool may_look(const struct tracker_loop *loop, const struct host_peer *peer) {
-    return loop->roster.open || roster_has_curve(&loop->roster, peer->curve) ||
-           memcmp(loop->options.keys->public_keys.curve, peer->curve, KEY_BYTES) == 0;
+static bool same_keys(const struct public_keys *a, const struct public_keys *b) {
+    return memcmp(a->curve, b->curve, KEY_BYTES) == 0 && memcmp(a->sign, b->sign, KEY_BYTES) == 0;
+}
+
+/* Whoever is on the roster, and the tracker's own identity, may look: a member on its own channel,
+ * anybody else with a proof of who asks. Others are told what their operator is to send. */
+static bool may_look(struct tracker_loop *loop, struct host_peer *peer,
+                     const struct messenger_event *event) {
+    const struct public_keys *own = &loop->options.keys->public_keys;
+    const size_t count = event->frame.length;
+    struct wire_proof proof;
+    if (loop->roster.open || (count == 0 && roster_has_curve(&loop->roster, peer->curve))) {
+        return true;
+    }
+    if (count == 0) {
+        host_refuse(loop, peer, "only who is on the roster is shown this");
+        return false;
+    }
+    if (wire_read_proof(event->payload, count, &proof) != NULL ||
+        !wire_proof_verified(&proof, own, peer->curve)) {
+        strike(loop, peer);
+        return false;
+    }
+    const bool is_on_it = same_keys(&proof.keys, own) || roster_lets_in(&loop->roster, &proof.keys);
+    if (!is_on_it) {
+        host_refuse_stranger(loop, peer, &proof.keys, "");
+    }
+    return is_on_it;
 }
 
 static void send_status(struct tracker_loop *loop, struct host_peer *peer) {
@@ -99,10 +123,6 @@ static void send_pong(struct tracker_loop *loop, const struct host_peer *peer,
     }
 }
 
-static void refuse_look(struct tracker_loop *loop, struct host_peer *peer) {
-    host_refuse(loop, peer, "only who is on the roster is shown this");
-}
-
 static void answer(struct tracker_loop *loop, struct host_peer *peer,
                    const struct messenger_event *event) {
     const struct frame whole = {.kind = WIRE_MANIFEST};
@@ -114,13 +134,13 @@ static void answer(struct tracker_loop *loop, struct host_peer *peer,
         host_send_document(loop, peer, DOCUMENT_MANIFEST, &whole);
         break;
     case WIRE_STATUS_ASK:
-        (may_look(loop, peer) ? send_status : refuse_look)(loop, peer);
+        if (may_look(loop, peer, event)) {
+            send_status(loop, peer);
+        }
         break;
     case WIRE_LEDGER_ASK:
-        if (may_look(loop, peer)) {
+        if (may_look(loop, peer, event)) {
             send_ledger(loop, peer, event->frame.offset);
-        } else {
-            refuse_look(loop, peer);
         }
         break;
     case WIRE_PING:

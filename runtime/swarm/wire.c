@@ -65,6 +65,7 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
     [WIRE_DIAL] = UP | DOWN,
     [WIRE_PING] = UP | DOWN | ACROSS,
     [WIRE_PONG] = UP | DOWN | ACROSS,
+    [WIRE_REPLACED] = DOWN,
 };
 
 /* The fields of one size in every kind that has them, in the order of their form. */

@@ -42,17 +42,18 @@ enum wire_kind {
     WIRE_ROSTER,       /* tracker: every member it knows, and the deadlines (struct wire_roster) */
     WIRE_MANIFEST_ASK, /* anybody to tracker, also without being on the roster */
     WIRE_MANIFEST,     /* tracker: length 4 and the file's bytes, in pieces */
-    WIRE_STATUS_ASK,   /* anybody on the roster */
+    WIRE_STATUS_ASK,   /* anybody on the roster: nothing, or struct wire_proof of who asks */
     WIRE_STATUS,       /* tracker: length 4 and one JSON document, in pieces */
     WIRE_NAMES_ASK,    /* member to member: root; frame.offset of the first name wanted */
     WIRE_NAMES,        /* root, then leaf names from frame.offset on */
     WIRE_LEAF_ASK,     /* member to member: root; frame.offset: which leaf */
     WIRE_LEAF,         /* frame.offset: which leaf; its bytes */
-    WIRE_LEDGER_ASK,   /* member to tracker: frame.offset: number of the first entry wanted */
+    WIRE_LEDGER_ASK,   /* the same; frame.offset: number of the first entry wanted */
     WIRE_LEDGER,       /* tracker: whole records, one behind the other, from frame.offset on */
     WIRE_DIAL,         /* tracker to member: reach this address once, say whether that worked */
     WIRE_PING,         /* anybody: 8 bytes; the same come back as WIRE_PONG */
     WIRE_PONG,
+    WIRE_REPLACED, /* tracker: a later start of this identity is the member now: end */
     WIRE_KIND_END
 };
 
@@ -64,7 +65,8 @@ enum {
     WIRE_LENGTH_BYTES = 4, /* before what goes in pieces */
     /* The longest introduction and roster. */
     WIRE_INTRODUCTION_MAX =
-        4 + 2 * KEY_BYTES + WIRE_NAME_BYTES + MESSAGE_ADDRESS_BYTES + HASH_BYTES + SIGNATURE_BYTES,
+        12 + 2 * KEY_BYTES + WIRE_NAME_BYTES + MESSAGE_ADDRESS_BYTES + HASH_BYTES + SIGNATURE_BYTES,
+    WIRE_PROOF_BYTES = 2 * KEY_BYTES + SIGNATURE_BYTES,
     WIRE_ROSTER_MAX = 28 + SWARM_MEMBERS_MAX * (2 * KEY_BYTES + MESSAGE_ADDRESS_BYTES),
 };
 
@@ -81,8 +83,16 @@ struct wire_introduction {
     char address[MESSAGE_ADDRESS_BYTES]; /* where others reach it; "tcp://:PORT": at the IP that
                                                the tracker sees; "": nowhere */
     uint32_t version;                    /* of the protocol */
+    uint64_t start;                      /* the process's: drawn at random */
     struct hash manifest;                /* that it goes by */
     struct signature signature;          /* over all of the above: wire_sign_introduction */
+};
+
+/* Who asks on a connection whose channel key is not its own: a member's own channel is its process's
+ * alone. */
+struct wire_proof {
+    struct public_keys keys;
+    struct signature signature; /* wire_sign_proof */
 };
 
 struct wire_member {
@@ -193,17 +203,32 @@ MUST_CHECK enum wire_part wire_pieces_add(struct wire_pieces *pieces, const stru
 void wire_sign_introduction(const struct key_pairs *keys, struct wire_introduction *introduction);
 MUST_CHECK bool wire_introduction_verified(const struct wire_introduction *introduction);
 
+/* wire_sign_proof: fill in keys and signature, for "skep question": of the tracker's two keys, of
+ * `channel`, the asking connection's public CURVE key, and of the own keys. So it proves nothing to
+ * another tracker, nor on a connection of anybody who has not that channel's secret.
+ * wire_proof_verified: whether it is of the keys that stand in it, for this tracker and channel. */
+void wire_sign_proof(const struct key_pairs *keys, const struct public_keys *tracker,
+                     const uint8_t channel[static KEY_BYTES], struct wire_proof *proof);
+MUST_CHECK bool wire_proof_verified(const struct wire_proof *proof,
+                                    const struct public_keys *tracker,
+                                    const uint8_t channel[static KEY_BYTES]);
+
 /* Forms of the hosts' messages. Readers: what is wrong, else NULL, *out then untouched; writers:
  * the length.
- *     introduction  version 4, curve key 32, sign key 32, manifest 32, name, address, signature 64
+ *     introduction  version 4, start 8, curve key 32, sign key 32, manifest 32, name, address,
+ *                   signature 64
+ *     proof         curve key 32, sign key 32, signature 64
  *     roster        version 4, timing 5 x 4, count 4, {curve key 32, sign key 32, address} ...
  * where a text is its length in one byte and its characters.
- * limits  payload has room for WIRE_INTRODUCTION_MAX, WIRE_ROSTER_MAX; names and addresses are
+ * limits  payload has room for WIRE_INTRODUCTION_MAX, WIRE_PROOF_BYTES, WIRE_ROSTER_MAX; names and addresses are
  *         right (join_string.h; of an introduction the host may be missing), no key stands twice in
  *         a roster, no deadline is 0 or above INT32_MAX */
 size_t wire_write_introduction(const struct wire_introduction *introduction, uint8_t *payload);
 MUST_CHECK const char *wire_read_introduction(const uint8_t *payload, size_t count,
                                               struct wire_introduction *introduction);
+size_t wire_write_proof(const struct wire_proof *proof, uint8_t *payload);
+MUST_CHECK const char *wire_read_proof(const uint8_t *payload, size_t count,
+                                       struct wire_proof *proof);
 size_t wire_write_roster(const struct wire_roster *roster, uint8_t *payload);
 MUST_CHECK const char *wire_read_roster(const uint8_t *payload, size_t count,
                                         struct wire_roster *roster);

@@ -13,6 +13,7 @@ static void pass_keys(struct pack *pack, struct public_keys *keys) {
 /* All that is signed, in the order of its form. */
 static void pass_introduction(struct pack *pack, struct wire_introduction *introduction) {
     pack_u32(pack, &introduction->version);
+    pack_u64(pack, &introduction->start);
     pass_keys(pack, &introduction->keys);
     pack_bytes(pack, introduction->manifest.bytes, HASH_BYTES);
     pack_text(pack, introduction->name, sizeof introduction->name);
@@ -92,6 +93,57 @@ const char *wire_read_introduction(const uint8_t *payload, size_t count,
     }
     if (wrong == NULL) {
         *introduction = read;
+    }
+    return wrong;
+}
+
+static const char PROOF_CONTEXT[] = "skep question";
+
+static struct hash proof_hash(const struct public_keys *own, const struct public_keys *tracker,
+                              const uint8_t *channel) {
+    struct hash_state state;
+    hash_begin(&state);
+    hash_add(&state, tracker->curve, KEY_BYTES);
+    hash_add(&state, tracker->sign, KEY_BYTES);
+    hash_add(&state, channel, KEY_BYTES);
+    hash_add(&state, own->curve, KEY_BYTES);
+    hash_add(&state, own->sign, KEY_BYTES);
+    return hash_end(&state);
+}
+
+void wire_sign_proof(const struct key_pairs *keys, const struct public_keys *tracker,
+                     const uint8_t channel[static KEY_BYTES], struct wire_proof *proof) {
+    const struct hash hash = proof_hash(&keys->public_keys, tracker, channel);
+    proof->keys = keys->public_keys;
+    keys_sign(keys, PROOF_CONTEXT, hash.bytes, HASH_BYTES, proof->signature.bytes);
+}
+
+bool wire_proof_verified(const struct wire_proof *proof, const struct public_keys *tracker,
+                         const uint8_t channel[static KEY_BYTES]) {
+    const struct hash hash = proof_hash(&proof->keys, tracker, channel);
+    return keys_verify(proof->keys.sign, PROOF_CONTEXT, hash.bytes, HASH_BYTES,
+                       proof->signature.bytes);
+}
+
+static void pass_proof(struct pack *pack, struct wire_proof *proof) {
+    pass_keys(pack, &proof->keys);
+    pack_bytes(pack, proof->signature.bytes, SIGNATURE_BYTES);
+}
+
+size_t wire_write_proof(const struct wire_proof *proof, uint8_t *payload) {
+    struct pack pack = pack_writing(payload, WIRE_PROOF_BYTES);
+    pass_proof(&pack, (struct wire_proof *)(uintptr_t)proof);
+    ASSERT(pack.wrong == NULL);
+    return pack.at;
+}
+
+const char *wire_read_proof(const uint8_t *payload, size_t count, struct wire_proof *proof) {
+    struct wire_proof read = {.signature = {{0}}};
+    struct pack pack = pack_reading(payload, count);
+    pass_proof(&pack, &read);
+    const char *wrong = pack_end(&pack);
+    if (wrong == NULL) {
+        *proof = read;
     }
     return wrong;
 }

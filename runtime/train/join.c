@@ -131,6 +131,16 @@ static void note_stop(struct joining *joining) {
     }
 }
 
+/* Two processes of one identity would take each other's connections without end. */
+static enum status check_place(const struct joining *joining, struct fault *fault) {
+    struct member_loop_view view;
+    member_loop_look(joining->loop, &view);
+    return view.is_replaced ? fault_set(fault, STATUS_FAILED, joining->manifest.name,
+                                        "give each process an identity of its own: --identity FILE",
+                                        "another process has joined with this identity")
+                            : OK;
+}
+
 static enum status work_on(struct joining *joining, struct fault *fault) {
     struct member_work work;
     enum status status = OK;
@@ -138,7 +148,8 @@ static enum status work_on(struct joining *joining, struct fault *fault) {
         note_stop(joining);
         bool is_new = member_loop_next(joining->loop, LOOK_MS, &work);
         join_note_swarm(joining);
-        if (is_new) {
+        status = check_place(joining, fault);
+        if (status == OK && is_new) {
             status = join_work(joining, &work, fault);
         }
     }

@@ -31,7 +31,6 @@ static bool keep_on(void *context) {
 static enum status fetch(struct joining *joining, const struct join_string *tracker,
                          const char **text, size_t *length, struct fault *fault) {
     struct document_wish wish = {.tracker = tracker,
-                                 .keys = &joining->keys,
                                  .ask = WIRE_MANIFEST_ASK,
                                  .answer = WIRE_MANIFEST,
                                  .bytes_max = MANIFEST_BYTES_MAX,

@@ -2,14 +2,14 @@
 
 #include "runtime/swarm/tracker_ask.h"
 
-static enum status ask(const struct join_string *tracker, const struct key_pairs *keys,
-                       struct region *region, struct manifest *manifest, struct fault *fault) {
+static enum status ask(const struct join_string *tracker, struct region *region,
+                       struct manifest *manifest, struct fault *fault) {
     const struct tracker_question question = {.ask = WIRE_MANIFEST_ASK,
                                               .timeout_ms = SWARM_FETCH_MS};
     struct region scratch = {0};
     struct tracker_asker *asker = NULL;
     struct tracker_answer answer;
-    enum status status = tracker_asker_open(keys, tracker, &scratch, &asker, fault);
+    enum status status = tracker_asker_open(NULL, tracker, &scratch, &asker, fault);
     if (status == OK) {
         status = tracker_ask(asker, &question, &answer, fault);
     }
@@ -27,14 +27,11 @@ static enum status ask(const struct join_string *tracker, const struct key_pairs
 enum status swarm_fetch(const char *join_string, struct region *region, struct manifest *manifest,
                         const char **place, struct fault *fault) {
     struct join_string tracker;
-    struct key_pairs keys;
     enum status status = join_string_read(join_string, &tracker, fault);
     if (status != OK) {
         return status;
     }
-    keys_make(&keys);
-    status = ask(&tracker, &keys, region, manifest, fault);
-    keys_forget(&keys);
+    status = ask(&tracker, region, manifest, fault);
     if (status == OK) {
         *place = region_text(region, tracker.address);
     }

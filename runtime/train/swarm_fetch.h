@@ -6,7 +6,7 @@
 
 enum { SWARM_FETCH_MS = 10000 }; /* a tracker that runs answers in a few round-trips */
 
-/* swarm_fetch: ask once, as a stranger with keys made for the occasion. Before seal.
+/* swarm_fetch: ask once, as a stranger. Before seal.
  * memory  *manifest and *place, the tracker's address, in `region`
  * errors  those of join_string_read, tracker_ask and manifest_read; outputs are then untouched */
 MUST_CHECK enum status swarm_fetch(const char *join_string, struct region *region,

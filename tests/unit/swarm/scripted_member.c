@@ -70,6 +70,7 @@ static void introduce(struct scripted_member *member) {
     struct wire_introduction who = {.keys = member->keys.public_keys,
                                     .name = "scripted",
                                     .version = SWARM_PROTOCOL,
+                                    .start = member->start_number,
                                     .manifest = member->manifest};
     uint8_t payload[WIRE_INTRODUCTION_MAX];
     wire_sign_introduction(&member->keys, &who);
@@ -227,6 +228,8 @@ static void hear_frame(struct scripted_member *member, const struct messenger_ev
     const uint8_t *payload = event->payload;
     if (frame->kind == WIRE_ROSTER) {
         hear_roster(member, payload, frame->length);
+    } else if (frame->kind == WIRE_REPLACED) {
+        member->is_replaced = true;
     } else if (frame->kind == WIRE_REFUSED) {
         memcpy(member->reason, payload, frame->length);
         member->reason[frame->length] = '\0';
@@ -246,6 +249,7 @@ static void hear_frame(struct scripted_member *member, const struct messenger_ev
 static void hear(struct scripted_member *member, const struct messenger_event *event) {
     if (event->kind == MESSENGER_OPENED) {
         member->is_connected = true;
+        member->opened++;
         introduce(member);
     } else if (event->kind == MESSENGER_CLOSED) {
         member->is_connected = false;

@@ -23,7 +23,8 @@ struct scripted_member {
     struct wire_pieces pieces;
     uint8_t *payload;
 
-    bool is_connected, is_admitted, has_left;
+    bool is_connected, is_admitted, has_left, is_replaced;
+    uint32_t opened;                /* connections with the tracker so far */
     char reason[WIRE_REASON_BYTES]; /* of a refusal; "" for none */
     uint32_t roster_version, roster_count;
     struct swarm_timing timing;

@@ -300,6 +300,59 @@ static void questions_are_answered_as_far_as_they_may_be(void **state) {
     region_finish(&region);
 }
 
+/* On its own channel the question would end the member's connection. */
+static void a_question_of_a_member_s_identity_leaves_the_member_where_it_is(void **state) {
+    (void)state;
+    const struct tracker_question status = {
+        .ask = WIRE_STATUS_ASK, .offset = 0, .timeout_ms = ASK_MS};
+    struct tracker_answer answer;
+    struct region region = {0};
+    struct key_pairs keys;
+    struct join_string join;
+    let_in(MEMBERS);
+    start_tracker("", 0);
+    open_members(MEMBERS);
+    run_to(1);
+    uint32_t session = members[0].session;
+    struct tracker_asker *asker = open_asker(1, &region, &keys, &join);
+    assert_int_equal(tracker_ask(asker, &status, &answer, &fault), OK);
+    run_to(3);
+    assert_int_equal(members[0].opened, 1);
+    assert_int_equal(members[0].session, session);
+    tracker_asker_close(asker);
+    stop_tracker();
+    close_members(MEMBERS);
+    region_finish(&region);
+}
+
+static void the_last_start_of_an_identity_is_the_member(void **state) {
+    (void)state;
+    struct scripted_member *later = &members[MEMBERS];
+    const int64_t until_ms = now_ms() + PATIENCE_MS;
+    let_in(MEMBERS);
+    start_tracker("", 0);
+    open_members(MEMBERS);
+    run_to(1);
+    scripted_open(later, 1, &tracker_keys.public_keys, address, &manifest_hash, &genesis_root);
+    later->start_number = 77;
+    while (!members[0].is_replaced && now_ms() < until_ms) {
+        for (int i = 0; i <= MEMBERS; i++) {
+            scripted_run(&members[i], WAIT_MS);
+        }
+    }
+    assert_true(members[0].is_replaced);
+    assert_false(later->is_replaced);
+    scripted_close(&members[0]);
+    while (later->commits < members[1].commits + 1 && now_ms() < until_ms) {
+        scripted_run(&members[1], WAIT_MS);
+        scripted_run(later, WAIT_MS);
+    }
+    assert_true(later->is_admitted && !later->is_replaced && later->commits > 0);
+    stop_tracker();
+    scripted_close(&members[1]);
+    scripted_close(later);
+}
+
 /* Killed at a place, started again, and on: nothing that was committed is lost, the round goes on.
  */
 static void kill_at(const char *place, int count, uint32_t *commits) {
@@ -377,6 +430,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(an_unknown_key_is_told_the_line_and_let_in_once_it_is_added,
                                         begin, end),
         cmocka_unit_test_setup_teardown(questions_are_answered_as_far_as_they_may_be, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_question_of_a_member_s_identity_leaves_the_member_where_it_is, begin, end),
+        cmocka_unit_test_setup_teardown(the_last_start_of_an_identity_is_the_member, begin, end),
         cmocka_unit_test_setup_teardown(a_tracker_killed_in_a_round_goes_on, begin, end),
         cmocka_unit_test(a_tracker_killed_at_any_place_goes_on),
     };

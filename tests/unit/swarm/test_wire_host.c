@@ -94,6 +94,32 @@ static void an_introduction_of_anybody_else_is_not_verified(void **state) {
     assert_true(wire_introduction_verified(&introduction));
 }
 
+static void a_proof_holds_for_one_tracker_and_one_channel(void **state) {
+    (void)state;
+    struct wire_proof proof, read;
+    wire_fixture_init(&fixture, 4, 1);
+    const struct key_pairs *asker = &fixture.swarm.members[0];
+    const struct public_keys *tracker = &fixture.swarm.members[1].public_keys;
+    const struct public_keys *channel = &fixture.swarm.members[2].public_keys;
+    const struct public_keys *other = &fixture.swarm.members[3].public_keys;
+    wire_sign_proof(asker, tracker, channel->curve, &proof);
+    assert_int_equal(wire_write_proof(&proof, payload), WIRE_PROOF_BYTES);
+    assert_non_null(wire_read_proof(payload, WIRE_PROOF_BYTES - 1, &read));
+    assert_non_null(wire_read_proof(payload, WIRE_PROOF_BYTES + 1, &read));
+    assert_null(wire_read_proof(payload, WIRE_PROOF_BYTES, &read));
+    assert_memory_equal(&read, &proof, sizeof proof);
+    assert_memory_equal(&read.keys, &asker->public_keys, sizeof read.keys);
+    assert_true(wire_proof_verified(&read, tracker, channel->curve));
+    assert_false(wire_proof_verified(&read, tracker, other->curve));
+    assert_false(wire_proof_verified(&read, other, channel->curve));
+    for (size_t bit = 0; bit < 8 * WIRE_PROOF_BYTES; bit++) {
+        payload[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        assert_null(wire_read_proof(payload, WIRE_PROOF_BYTES, &read));
+        assert_false(wire_proof_verified(&read, tracker, channel->curve));
+        payload[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+}
+
 /* A text in place of another one of the same length. */
 static void replace(size_t count, const char *old, const char *new) {
     size_t length = strlen(old);
@@ -169,6 +195,7 @@ int main(void) {
         cmocka_unit_test(introductions_and_rosters_read_back),
         cmocka_unit_test(what_is_cut_or_flipped_has_one_spelling_or_none),
         cmocka_unit_test(an_introduction_of_anybody_else_is_not_verified),
+        cmocka_unit_test(a_proof_holds_for_one_tracker_and_one_channel),
         cmocka_unit_test(names_and_addresses_that_are_none_are_refused),
         cmocka_unit_test(a_roster_with_a_key_twice_or_no_deadline_is_refused),
     };
