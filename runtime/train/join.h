@@ -88,7 +88,7 @@ struct joining {
     struct hash *hashes;          /* [slices]: of the own contribution */
     struct slice_report *reports; /* [slices]: of results found on the disk */
     uint32_t stored_round;        /* whose results those are; 0: none */
-    struct hash stored;           /* what names the results that were stored last */
+    struct hash stored, rooted;   /* what names the results that were last stored, and rooted */
     struct entry *entry;          /* scratch, with its slices */
     int64_t *windows;             /* [rows of a step] */
     double step_seconds[JOIN_STEP_TIMES];

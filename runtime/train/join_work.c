@@ -146,10 +146,18 @@ static void sum(struct joining *joining, const struct member_work *work) {
     member_loop_answer(joining->loop, &event);
 }
 
+/* A commit is rooted as the proposal was that it came from: of the same results nothing is hashed
+ * twice. */
 static void root(struct joining *joining, const struct member_work *work) {
+    struct replica *replica = &joining->replica;
+    struct hash name = name_of_results(work->entry);
+    bool is_known =
+        replica->voted_round == work->entry->round && hash_equal(&name, &joining->rooted);
+    joining->rooted = name;
     struct event event = {.kind = EVENT_ROOTED,
                           .job = work->job,
-                          .root = replica_root_after(&joining->replica, work->entry->round)};
+                          .root = is_known ? replica->voted_root
+                                           : replica_root_after(replica, work->entry->round)};
     member_loop_answer(joining->loop, &event);
 }
 
