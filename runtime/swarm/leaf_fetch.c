@@ -12,17 +12,41 @@ enum {
     LEAF_FIRST_WAIT_S = 8, /* for a leaf from a source that has sent none yet */
     LEAF_LEAST_WAIT_S = 2,
     LEAF_WAIT_FACTOR = 6, /* times what its last one took */
-    REST_MS = 50,   /* after a refusal or a slow leaf, doubled with each one after the other: */
-    FAULTS_MAX = 7, /* who has not applied the commit yet will have soon */
-    WRONG_REST_MS = 3600 * 1000, /* who sends what does not have the name is not asked again */
+    SLOW_REST_MS = 2000,  /* after a slow answer, times the number of faults */
+    REFUSED_REST_MS = 50, /* the same: it is on its way to that root, or is at the next one */
+    FAULTS_MAX = 8,
+    WRONG_REST_MS = 3600000, /* who sends what does not have the name is not asked again */
+    CARRIED_MAX = 8,         /* leaves brought forward by one step: some ten milliseconds */
 };
 
-void leaf_fetch_init(struct leaf_fetch *fetch, struct replica *replica, struct leaf_way way) {
+static size_t aligned(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t places_bytes(const struct replica_shape *shape) {
+    return aligned(replica_leaf_count(shape->slices.parameter_count) * sizeof(uint32_t));
+}
+
+size_t leaf_fetch_bytes(const struct replica_shape *shape) {
+    return places_bytes(shape) + leaf_forward_bytes(shape->slices.count);
+}
+
+void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *replica,
+                     struct leaf_way way) {
+    struct fault fault;
+    size_t bytes = places_bytes(&replica->shape);
     memset(fetch, 0, sizeof(*fetch));
+    enum status status = pool_init(&fetch->pool, 1, &fault);
+    ASSERT(status == OK); /* it starts no thread */
+    fetch->compute = (struct compute){.table = replica->compute->table, .pool = &fetch->pool};
     fetch->replica = replica;
     fetch->way = way;
     fetch->bytes = replica_state_bytes(replica->shape.slices.parameter_count);
     fetch->leaf_count = replica_leaf_count(replica->shape.slices.parameter_count);
+    fetch->places = memory;
+    memset(fetch->places, 0, bytes);
+    leaf_forward_bind(&fetch->forward, (char *)memory + bytes, replica,
+                      (struct forward_way){way.context, way.ask_result});
 }
 
 static void begin_names(struct leaf_fetch *fetch) {
@@ -31,17 +55,52 @@ static void begin_names(struct leaf_fetch *fetch) {
     fetch->has_namer = false;
 }
 
+/* Where the leaves stand has changed. */
+static void count_leaves(struct leaf_fetch *fetch) {
+    fetch->next = 0;
+    fetch->missing = 0;
+    fetch->behind = 0;
+    for (uint64_t leaf = 0; leaf < fetch->leaf_count; leaf++) {
+        fetch->missing += fetch->places[leaf] == 0;
+        fetch->behind += fetch->places[leaf] != fetch->place;
+    }
+}
+
+/* Leaves below a place cannot be brought forward any more: they come anew. */
+static void lose_below(struct leaf_fetch *fetch, uint32_t place) {
+    for (uint64_t leaf = 0; leaf < fetch->leaf_count && place > 0; leaf++) {
+        fetch->places[leaf] = fetch->places[leaf] < place ? 0 : fetch->places[leaf];
+    }
+    fetch->carried = 0;
+    count_leaves(fetch);
+}
+
 void leaf_fetch_begin(struct leaf_fetch *fetch, const struct hash *root) {
     leaf_fetch_end(fetch);
     fetch->root = *root;
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
         fetch->sources[i] = (struct leaf_source){.is_there = fetch->sources[i].is_there};
     }
+    leaf_forward_none(&fetch->forward);
+    fetch->place = 1;
+    fetch->received = 0;
+    memset(fetch->places, 0, fetch->leaf_count * sizeof(*fetch->places));
+    lose_below(fetch, 0);
+    begin_names(fetch);
+}
+
+void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uint64_t sources) {
+    leaf_fetch_end(fetch);
+    fetch->root = commit->root;
+    uint32_t lost = leaf_forward_add(&fetch->forward, commit, sources, fetch->place, fetch->places);
+    fetch->place++;
+    lose_below(fetch, lost);
     begin_names(fetch);
 }
 
 void leaf_fetch_end(struct leaf_fetch *fetch) {
     fetch->stage = LEAF_IDLE;
+    leaf_forward_halt(&fetch->forward);
     memset(fetch->asks, 0, sizeof(fetch->asks));
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
         fetch->sources[i].asked = 0;
@@ -66,31 +125,38 @@ static void rest(struct leaf_fetch *fetch, uint32_t index, int64_t rest_ms, int6
     fetch->has_namer = fetch->has_namer && fetch->namer != index;
 }
 
-static void blame(struct leaf_fetch *fetch, uint32_t index, int64_t now_ns) {
+static void blame(struct leaf_fetch *fetch, uint32_t index, int64_t rest_ms, int64_t now_ns) {
     struct leaf_source *source = &fetch->sources[index];
-    rest(fetch, index, REST_MS << source->faults, now_ns);
     source->faults += source->faults < FAULTS_MAX;
+    rest(fetch, index, rest_ms * (int64_t)source->faults, now_ns);
 }
 
 void leaf_fetch_source(struct leaf_fetch *fetch, uint32_t source, bool is_there) {
     ASSERT(source < LEAF_SOURCES_MAX);
     fetch->sources[source].is_there = is_there;
+    leaf_forward_source(&fetch->forward, source, is_there);
     if (!is_there) {
         rest(fetch, source, 0, 0);
     }
 }
 
-static bool is_missing(const struct leaf_fetch *fetch, uint64_t leaf) {
-    return !hash_equal(&fetch->replica->leaves[leaf], &fetch->replica->voted[leaf]);
+/* Whether a leaf has the name that it has at the root; all names are there. */
+static bool is_named(const struct leaf_fetch *fetch, uint64_t leaf) {
+    return hash_equal(&fetch->replica->leaves[leaf], &fetch->replica->voted[leaf]);
 }
 
+/* What stands at the root already shows by its name, and what seems to and does not. */
 static void begin_leaves(struct leaf_fetch *fetch) {
     fetch->stage = LEAF_LEAVES;
-    fetch->next = 0;
-    fetch->missing = 0;
+    fetch->replica->voted_round = 0;
     for (uint64_t leaf = 0; leaf < fetch->leaf_count; leaf++) {
-        fetch->missing += is_missing(fetch, leaf);
+        if (is_named(fetch, leaf)) {
+            fetch->places[leaf] = fetch->place;
+        } else if (fetch->places[leaf] == fetch->place) {
+            fetch->places[leaf] = 0;
+        }
     }
+    count_leaves(fetch);
 }
 
 void leaf_fetch_names(struct leaf_fetch *fetch, uint32_t source, const struct hash *root,
@@ -100,10 +166,13 @@ void leaf_fetch_names(struct leaf_fetch *fetch, uint32_t source, const struct ha
         return;
     }
     uint64_t name_count = count / HASH_BYTES;
-    if (name_count == 0 || count % HASH_BYTES != 0 ||
-        name_count > fetch->leaf_count - fetch->named) {
+    if (count == 0) {
+        blame(fetch, source, REFUSED_REST_MS, now_ns);
+        return;
+    }
+    if (count % HASH_BYTES != 0 || name_count > fetch->leaf_count - fetch->named) {
         begin_names(fetch);
-        blame(fetch, source, now_ns);
+        rest(fetch, source, WRONG_REST_MS, now_ns);
         return;
     }
     memcpy(&fetch->replica->voted[fetch->named], names, count);
@@ -151,13 +220,16 @@ void leaf_fetch_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
         if (count > 0) {
             rest(fetch, source, WRONG_REST_MS, now_ns);
         } else if (is_asked) {
-            blame(fetch, source, now_ns);
+            blame(fetch, source, REFUSED_REST_MS, now_ns);
         }
         return;
     }
     replica_leaf_write(fetch->replica, index, bytes);
     fetch->replica->leaves[index] = fetch->replica->voted[index];
-    fetch->missing--;
+    fetch->missing -= fetch->places[index] == 0;
+    fetch->behind--;
+    fetch->places[index] = fetch->place;
+    fetch->received += count;
     if (ask->state == ASK_OUT) {
         fetch->sources[ask->source].asked--;
     }
@@ -188,7 +260,7 @@ static void step_names(struct leaf_fetch *fetch, int64_t now_ns) {
         if (now_ns - fetch->namer_since_ns > NAMES_WAIT_S * SECOND_NS) {
             uint32_t slow = fetch->namer;
             begin_names(fetch);
-            blame(fetch, slow, now_ns);
+            blame(fetch, slow, SLOW_REST_MS, now_ns);
         }
         return;
     }
@@ -218,7 +290,7 @@ static void end_patience(struct leaf_fetch *fetch, int64_t now_ns) {
         struct leaf_ask *ask = &fetch->asks[i];
         if (ask->state == ASK_OUT &&
             now_ns - ask->since_ns > patience_ns(&fetch->sources[ask->source])) {
-            blame(fetch, ask->source, now_ns);
+            blame(fetch, ask->source, SLOW_REST_MS, now_ns);
         }
     }
 }
@@ -232,7 +304,8 @@ static struct leaf_ask *next_ask(struct leaf_fetch *fetch) {
         }
         free = fetch->asks[i].state == ASK_FREE ? &fetch->asks[i] : free;
     }
-    while (free != NULL && fetch->next < fetch->leaf_count && !is_missing(fetch, fetch->next)) {
+    while (free != NULL && fetch->next < fetch->leaf_count &&
+           (fetch->places[fetch->next] > 0 || find_ask(fetch, fetch->next) != NULL)) {
         fetch->next++;
     }
     if (free == NULL || fetch->next == fetch->leaf_count) {
@@ -260,21 +333,69 @@ static void step_leaves(struct leaf_fetch *fetch, int64_t now_ns) {
     }
 }
 
+/* A leaf that one more step was taken on is right, unless it was not what its name said. */
+static void carry(struct leaf_fetch *fetch, uint64_t leaf, uint32_t round) {
+    replica_leaf_forward(&fetch->compute, fetch->replica, leaf, round);
+    fetch->places[leaf]++;
+    if (fetch->stage == LEAF_LEAVES && fetch->places[leaf] == fetch->place &&
+        !is_named(fetch, leaf)) {
+        fetch->places[leaf] = 0;
+    }
+}
+
+static void step_forward(struct leaf_fetch *fetch, int64_t now_ns) {
+    uint32_t lost = leaf_forward_ask(&fetch->forward, now_ns);
+    if (lost > 0) {
+        lose_below(fetch, lost);
+    }
+    const struct forward_step *step = leaf_forward_ready(&fetch->forward);
+    for (uint32_t count = 0; step != NULL && count < CARRIED_MAX; count++) {
+        while (fetch->carried < fetch->leaf_count && fetch->places[fetch->carried] != step->from) {
+            fetch->carried++;
+        }
+        if (fetch->carried == fetch->leaf_count) {
+            leaf_forward_taken(&fetch->forward);
+            lose_below(fetch, 0);
+            return;
+        }
+        carry(fetch, fetch->carried, step->round);
+    }
+}
+
 enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns) {
+    if (fetch->stage == LEAF_NAMES || fetch->stage == LEAF_LEAVES) {
+        step_forward(fetch, now_ns);
+    }
     if (fetch->stage == LEAF_NAMES) {
         step_names(fetch, now_ns);
     }
     if (fetch->stage == LEAF_LEAVES && fetch->missing > 0) {
         step_leaves(fetch, now_ns);
     }
-    if (fetch->stage == LEAF_LEAVES && fetch->missing == 0) {
+    if (fetch->stage == LEAF_LEAVES && fetch->behind == 0) {
+        leaf_forward_none(&fetch->forward);
         fetch->replica->root = fetch->root;
         fetch->stage = LEAF_DONE;
     }
     return fetch->stage;
 }
 
+bool leaf_fetch_is_busy(const struct leaf_fetch *fetch) {
+    bool goes_on = fetch->stage == LEAF_NAMES || fetch->stage == LEAF_LEAVES;
+    return goes_on && leaf_forward_ready(&fetch->forward) != NULL;
+}
+
+bool leaf_fetch_result(struct leaf_fetch *fetch, uint32_t source, const struct forward_ask *result,
+                       int64_t now_ns) {
+    bool goes_on = fetch->stage == LEAF_NAMES || fetch->stage == LEAF_LEAVES;
+    if (!goes_on || !leaf_forward_came(&fetch->forward, source, result, now_ns)) {
+        return false;
+    }
+    fetch->received += slices_range(&fetch->replica->shape.slices, result->slice).bytes;
+    return true;
+}
+
 uint64_t leaf_fetch_behind(const struct leaf_fetch *fetch) {
     return fetch->stage == LEAF_NAMES ? fetch->leaf_count
-                                      : (fetch->stage == LEAF_LEAVES ? fetch->missing : 0);
+                                      : (fetch->stage == LEAF_LEAVES ? fetch->behind : 0);
 }

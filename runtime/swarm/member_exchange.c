@@ -195,7 +195,8 @@ static void serve_result(struct member *member, const struct message *message,
         (is_any ? report->epoch == message->epoch : hash_equal(&report->hash, &message->hash))) {
         say_result(member, &message->from, message->slice, actions);
     } else if (member->round > 0 && message->round == member->round) {
-        member->wanting[message->slice] |= seat_bit(member_seat_of(&member->open, &message->from));
+        int seat = member_seat_of(&member->open, &message->from);
+        member->wanting[message->slice] |= seat == NO_SEAT ? 0 : seat_bit(seat);
     } else if (!is_any) {
         struct message reply = {.kind = MESSAGE_RESULT,
                                 .round = message->round,

@@ -12,7 +12,7 @@
 enum {
     STACK_BYTES = 512 << 10, /* entries and rosters lie on it; nothing is deep */
     LEAVES_SHARE = 4,        /* of the limit: what serving leaves may take */
-    LEAVES_MOST = 32 << 20,  /* bytes a second of leaves for others, without a limit */
+    LEAVES_MOST = 128 << 20, /* bytes a second of leaves for others, without a limit */
 };
 
 static size_t aligned(size_t bytes) {
@@ -41,7 +41,8 @@ uint64_t member_loop_bytes(const struct member_loop_options *options) {
            aligned(ACTIONS_MAX * sizeof(struct action)) + aligned(wire_arrays_bytes(&shape)) +
            2 * aligned(payload_bytes(&shape)) + aligned(options->replica->shape.slices.bytes_max) +
            aligned(work_post_bytes(shape.slice_count)) +
-           aligned(result_rows_bytes(shape.slice_count)) + 3 * aligned(lines) +
+           aligned(result_rows_bytes(shape.slice_count)) + 2 * aligned(lines) +
+           aligned(member_loop_adopt_bytes(&options->replica->shape)) +
            3 * aligned(outbox_bytes(SWARM_MEMBERS_MAX));
 }
 
@@ -106,7 +107,8 @@ static enum status bind(struct member_loop *loop, char *memory, struct fault *fa
     loop->landing = cut(&memory, loop->options.replica->shape.slices.bytes_max);
     void *post = cut(&memory, work_post_bytes(slice_count));
     result_rows_bind(&loop->rows, cut(&memory, result_rows_bytes(slice_count)), slice_count);
-    member_loop_leaves_init(loop, cut(&memory, lines));
+    member_loop_adopt_init(loop,
+                           cut(&memory, member_loop_adopt_bytes(&loop->options.replica->shape)));
     struct entry_slice *slices = cut(&memory, lines);
     member_loop_chain_init(loop, slices, cut(&memory, lines));
     bind_outboxes(loop, &memory);

@@ -86,8 +86,11 @@ struct member_loop_view {
     bool tracker_is_there;
     bool is_replaced; /* another process has joined with this identity since: end */
     char reason[WIRE_REASON_BYTES];
-    uint32_t round, members, behind; /* behind: leaves still to come while it adopts */
-    uint32_t contributors;           /* of the last commit */
+    uint32_t round, members;
+    bool is_adopting;       /* the state comes from other members */
+    uint32_t behind;        /* leaves of it that are not there yet */
+    uint64_t adopted_bytes; /* that came of it */
+    uint32_t contributors;  /* of the last commit */
     uint64_t sent_bytes, received_bytes;
     uint32_t exchange_ms; /* the last one, from TABLE to COMMIT */
     struct swarm_timing timing;

@@ -49,7 +49,7 @@ static void send(struct member_loop *loop, const struct action *action) {
     }
 }
 
-static void keep_result(struct member_loop *loop, const struct message *message) {
+void member_loop_keep_result(struct member_loop *loop, const struct message *message) {
     const struct replica *replica = loop->options.replica;
     struct held_result *held = result_rows_place(&loop->rows, message->round, message->slice);
     memcpy(replica_result(replica, message->round, message->slice), loop->landing, loop->landed);
@@ -65,7 +65,7 @@ static void keep_result(struct member_loop *loop, const struct message *message)
 static void keep(struct member_loop *loop, const struct action *action) {
     ASSERT(loop->heard != NULL);
     if (loop->heard->kind == MESSAGE_RESULT) {
-        keep_result(loop, loop->heard);
+        member_loop_keep_result(loop, loop->heard);
         return;
     }
     memcpy(replica_slot(loop->options.replica, (uint32_t)action->seat, action->slot), loop->landing,
@@ -205,6 +205,8 @@ void member_loop_answered(struct member_loop *loop, const struct event *event) {
         loop->job.is_out = false;
         if (event->kind == EVENT_SUMMED) {
             note_sum(loop, &event->hash);
+        } else if (loop->job.kind == ACTION_ADOPT) {
+            member_loop_adopted(loop);
         }
     }
     member_loop_step(loop, event);

@@ -43,6 +43,15 @@ static void note_entry(struct member_loop *loop, const struct entry *entry) {
     }
 }
 
+/* A result that brings leaves forward is not the machine's: it waits for the state. */
+static bool is_adopted(struct member_loop *loop, const struct message *message) {
+    bool is_its = member_loop_adopt_result(loop, message);
+    if (is_its) {
+        member_loop_keep_result(loop, message);
+    }
+    return is_its;
+}
+
 /* What a message must be for the machine to hear it, beyond its signatures. */
 static bool is_fit(struct member_loop *loop, struct message *message) {
     switch (message->kind) {
@@ -59,7 +68,7 @@ static bool is_fit(struct member_loop *loop, struct message *message) {
         message->is_refused = !is_sound(loop, message);
         return true;
     case MESSAGE_RESULT:
-        return !is_in_use(loop, message) && is_sound(loop, message);
+        return !is_in_use(loop, message) && is_sound(loop, message) && !is_adopted(loop, message);
     default:
         return true;
     }
@@ -193,9 +202,6 @@ static void hear_tracker_line(struct member_loop *loop, const struct messenger_e
     case MESSENGER_CLOSED:
         if (loop->is_replaced) {
             break; /* the connection was ours to end */
-        }
-        if (loop->tracker_is_there) {
-            log_line(LOG_WARNING, "swarm: the tracker is gone; waiting for it");
         }
         loop->tracker_is_there = false;
         break;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+static const int64_t MS = 1000000;
+
 enum sent member_loop_say(struct member_loop *loop, const uint8_t curve[static KEY_BYTES],
                           enum channel channel, const struct frame *frame, const void *payload) {
     return messenger_send(loop->messenger, curve, channel, frame, payload);
@@ -71,8 +73,9 @@ static enum sent say_ask(void *context, uint32_t peer, const struct outbox_item 
         return SENT_FULL;
     }
     if (item->kind == WIRE_LEAF_ASK) {
-        *bytes = LEAF_BYTES;
-        return member_loop_ask_leaf(loop, peer, item);
+        enum sent sent = member_loop_ask_leaf(loop, peer, item);
+        *bytes = sent == SENT_TAKEN ? LEAF_BYTES : 0;
+        return sent;
     }
     struct message message = message_of(loop, item);
     *bytes = slices_range(&loop->options.replica->shape.slices, item->slice).bytes;
@@ -101,6 +104,19 @@ static int64_t sooner(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* Leaves go when nothing else waits, and once in a heartbeat all the same: a window of some leaves
+ * for each joiner, at most a share of the limit, is what the exchange has to bear. */
+static int64_t flush_leaves(struct member_loop *loop, int64_t now_ns) {
+    int64_t due_ns = loop->leaves_ns + loop->timing.heartbeat_ms * MS;
+    if (loop->outgoing.waiting > 0 && now_ns < due_ns) {
+        return loop->leaves.waiting > 0 ? due_ns : INT64_MAX;
+    }
+    loop->leaves_ns = now_ns;
+    enum outbox_state state =
+        outbox_flush(&loop->leaves, now_ns, (struct outbox_way){loop, say_leaves});
+    return back_at(&loop->leaves, state, now_ns);
+}
+
 int64_t member_loop_flush(struct member_loop *loop, int64_t now_ns) {
     struct messenger_counts before = messenger_counts(loop->messenger);
     enum outbox_state state =
@@ -112,9 +128,5 @@ int64_t member_loop_flush(struct member_loop *loop, int64_t now_ns) {
 
     state = outbox_flush(&loop->asks, now_ns, (struct outbox_way){loop, say_ask});
     back_ns = sooner(back_ns, back_at(&loop->asks, state, now_ns));
-    if (loop->outgoing.waiting == 0) {
-        state = outbox_flush(&loop->leaves, now_ns, (struct outbox_way){loop, say_leaves});
-        back_ns = sooner(back_ns, back_at(&loop->leaves, state, now_ns));
-    }
-    return back_ns;
+    return sooner(back_ns, flush_leaves(loop, now_ns));
 }

@@ -55,7 +55,9 @@ struct loop_chain {
 /* The state that ACTION_ADOPT asks for. */
 struct loop_adoption {
     bool is_wanted; /* and not begun: the computing thread still has the replica */
-    bool is_begun;  /* its leaves are coming: the outer state is none */
+    bool is_begun;  /* its leaves are coming */
+    bool goes_on;   /* the replica is what was fetched so far: from the first of several until one
+                       is answered; the outer state is none meanwhile */
     uint32_t job;
     struct entry entry;
     struct leaf_fetch fetch;
@@ -116,7 +118,8 @@ struct member_loop {
     struct loop_measures measures;
     struct timing_measured measured; /* what the computing thread says */
     int64_t turned_ns, ticked_ns;
-    int64_t back_ns; /* when there is more to send without any news */
+    int64_t leaves_ns; /* when leaves could go out last */
+    int64_t back_ns;   /* when there is more to send without any news */
     struct member_loop_view view;
 };
 
@@ -124,9 +127,11 @@ struct member_loop {
 void member_loop_turn(struct member_loop *loop);
 
 /* Between the machine and the rest (member_loop_act.c). member_loop_step: give it an event and do
- * what it says. member_loop_answered: note what the computing thread did, then give that. */
+ * what it says. member_loop_answered: note what the computing thread did, then give that.
+ * member_loop_keep_result: the bytes that landed go into the replica's row. */
 void member_loop_step(struct member_loop *loop, const struct event *event);
 void member_loop_answered(struct member_loop *loop, const struct event *event);
+void member_loop_keep_result(struct member_loop *loop, const struct message *message);
 
 /* member_loop_hear: one event of the messenger (member_loop_hear.c). member_loop_hear_entry: a
  * verified ENTRY, which goes to the machine if the chain lets it. */
@@ -144,16 +149,25 @@ enum sent member_loop_say_message(struct member_loop *loop, const uint8_t curve[
  * when only room or news can help. */
 int64_t member_loop_flush(struct member_loop *loop, int64_t now_ns);
 
-/* Leaves, for others and for ACTION_ADOPT (member_loop_leaves.c). */
-void member_loop_leaves_init(struct member_loop *loop, struct entry_slice *slices);
+/* Leaves for others (member_loop_leaves.c). */
 void member_loop_hear_leaves(struct member_loop *loop, uint32_t peer, const struct frame *frame,
                              const uint8_t *payload, int64_t now_ns);
-enum sent member_loop_ask_leaf(struct member_loop *loop, uint32_t peer,
-                               const struct outbox_item *item);
 enum sent member_loop_say_leaves(struct member_loop *loop, uint32_t peer,
                                  const struct outbox_item *item, uint64_t *bytes);
+
+/* ACTION_ADOPT (member_loop_adopt.c). member_loop_adopted: it was answered.
+ * member_loop_adopt_result: whether a result is one that brings leaves forward; it is to be kept.
+ * member_loop_adopt_step: whether there is more to do at once. */
+size_t member_loop_adopt_bytes(const struct replica_shape *shape);
+void member_loop_adopt_init(struct member_loop *loop, void *memory);
 void member_loop_adopt(struct member_loop *loop, const struct action *action);
-void member_loop_adopt_step(struct member_loop *loop, int64_t now_ns);
+void member_loop_adopted(struct member_loop *loop);
+bool member_loop_adopt_result(struct member_loop *loop, const struct message *message);
+void member_loop_adopt_leaf(struct member_loop *loop, uint32_t peer, const struct frame *frame,
+                            const uint8_t *payload, int64_t now_ns);
+bool member_loop_adopt_step(struct member_loop *loop, int64_t now_ns);
+enum sent member_loop_ask_leaf(struct member_loop *loop, uint32_t peer,
+                               const struct outbox_item *item);
 
 /* Who is who, and being let in (member_loop_roster.c). The first two give LOOP_NOBODY for none. */
 uint32_t member_loop_peer_of_curve(const struct member_loop *loop, const uint8_t *curve);

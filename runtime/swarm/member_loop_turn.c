@@ -70,8 +70,9 @@ static void show(struct member_loop *loop) {
     view->is_replaced = loop->is_replaced;
     memcpy(view->reason, loop->reason, sizeof(view->reason));
     view->members = loop->roster_count;
-    view->behind = loop->adoption.is_wanted ? (uint32_t)loop->adoption.fetch.leaf_count
-                                            : (uint32_t)leaf_fetch_behind(&loop->adoption.fetch);
+    view->is_adopting = loop->adoption.goes_on;
+    view->behind = (uint32_t)leaf_fetch_behind(&loop->adoption.fetch);
+    view->adopted_bytes = loop->adoption.fetch.received;
     view->sent_bytes = counts.sent_bytes;
     view->received_bytes = counts.received_bytes;
     view->exchange_ms = loop->measures.exchange_ms;
@@ -102,7 +103,7 @@ void member_loop_turn(struct member_loop *loop) {
     int64_t now_ns = clock_monotonic_ns();
     member_loop_introduce(loop, now_ns);
     member_loop_chain_ask(loop, now_ns);
-    member_loop_adopt_step(loop, now_ns);
+    has_more |= member_loop_adopt_step(loop, now_ns);
     tick(loop, now_ns);
     loop->back_ns = member_loop_flush(loop, now_ns);
     loop->back_ns = has_more ? now_ns : loop->back_ns;

@@ -134,8 +134,7 @@ void replica_begin(struct replica *replica) {
     replica_refresh(replica);
 }
 
-/* Elements of a leaf. */
-static struct stretch leaf_elements(const struct replica *replica, uint64_t index) {
+struct stretch replica_leaf_stretch(const struct replica *replica, uint64_t index) {
     int64_t count = replica->shape.slices.parameter_count;
     ASSERT(index < replica_leaf_count(count));
     int64_t begin = (int64_t)index * LEAF_ELEMENTS;
@@ -144,7 +143,7 @@ static struct stretch leaf_elements(const struct replica *replica, uint64_t inde
 }
 
 size_t replica_leaf_read(const struct replica *replica, uint64_t index, uint8_t *bytes) {
-    struct stretch leaf = leaf_elements(replica, index);
+    struct stretch leaf = replica_leaf_stretch(replica, index);
     size_t half = sizeof(float) * (size_t)leaf.count;
     memcpy(bytes, replica->params + leaf.begin, half);
     memcpy(bytes + half, replica->momentum + leaf.begin, half);
@@ -152,7 +151,7 @@ size_t replica_leaf_read(const struct replica *replica, uint64_t index, uint8_t 
 }
 
 void replica_leaf_write(struct replica *replica, uint64_t index, const uint8_t *bytes) {
-    struct stretch leaf = leaf_elements(replica, index);
+    struct stretch leaf = replica_leaf_stretch(replica, index);
     size_t half = sizeof(float) * (size_t)leaf.count;
     memcpy(replica->params + leaf.begin, bytes, half);
     memcpy(replica->momentum + leaf.begin, bytes + half, half);

@@ -135,4 +135,11 @@ void replica_follow(struct replica *replica);
 size_t replica_leaf_read(const struct replica *replica, uint64_t index, uint8_t *bytes);
 void replica_leaf_write(struct replica *replica, uint64_t index, const uint8_t *bytes);
 
+/* replica_leaf_forward: the outer step on leaf `index` alone, by the results of `round`, of which
+ * those that lie over it are there: the bits that replica_apply gives. Its name follows; the root,
+ * the feedback and the inner weights do not.
+ * limits  `compute` is the calling thread's own; nobody else uses params, momentum and scratch */
+void replica_leaf_forward(const struct compute *compute, struct replica *replica, uint64_t index,
+                          uint32_t round);
+
 #endif

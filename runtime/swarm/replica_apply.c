@@ -10,13 +10,13 @@ struct taken {
     float *params, *momentum; /* [stretch.count] */
 };
 
-/* The outer step of one stretch by the results of `round`. */
-static void step_stretch(const struct replica *replica, uint32_t round, struct stretch stretch,
-                         struct taken taken) {
+/* The outer step of one stretch by the results of `round`, by the threads of `compute`. */
+static void step_stretch(const struct compute *compute, const struct replica *replica,
+                         uint32_t round, struct stretch stretch, struct taken taken) {
     const struct replica_shape *shape = &replica->shape;
     float *mean = replica_scratch(replica, 0);
     const uint8_t *results = replica_result(replica, round, 0);
-    codec_decode(replica->compute, shape->slices.codec, stretch.count,
+    codec_decode(compute, shape->slices.codec, stretch.count,
                  results + replica_encoded(replica, stretch.begin), mean);
     struct outer_step_args args = {.count = stretch.count,
                                    .rate = shape->outer_rate,
@@ -26,7 +26,7 @@ static void step_stretch(const struct replica *replica, uint32_t round, struct s
                                    .gradients = mean,
                                    .next_params = taken.params,
                                    .next_moments = taken.momentum};
-    outer_step_run(replica->compute, &args);
+    outer_step_run(compute, &args);
 }
 
 struct hash replica_root_after(struct replica *replica, uint32_t round) {
@@ -34,7 +34,7 @@ struct hash replica_root_after(struct replica *replica, uint32_t round) {
     struct taken tried = {replica_scratch(replica, 0), replica_scratch(replica, 1)};
     for (int64_t at = 0; at < count; at += REPLICA_STRETCH) {
         struct stretch stretch = replica_stretch(at, count);
-        step_stretch(replica, round, stretch, tried);
+        step_stretch(replica->compute, replica, round, stretch, tried);
         replica_name(replica, stretch, tried.params, tried.momentum, replica->voted);
     }
     replica->voted_root = replica_root_of(replica, replica->voted);
@@ -53,7 +53,7 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
     for (int64_t at = 0; at < count; at += REPLICA_STRETCH) {
         struct stretch stretch = replica_stretch(at, count);
         struct taken own = {replica->params + at, replica->momentum + at};
-        step_stretch(replica, entry->round, stretch, own);
+        step_stretch(replica->compute, replica, entry->round, stretch, own);
         if (!is_named) {
             replica_name(replica, stretch, own.params, own.momentum, replica->leaves);
         }
@@ -65,4 +65,13 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
     replica->voted_round = 0;
     replica_follow(replica);
     return replica->root;
+}
+
+void replica_leaf_forward(const struct compute *compute, struct replica *replica, uint64_t index,
+                          uint32_t round) {
+    struct stretch leaf = replica_leaf_stretch(replica, index);
+    struct taken own = {replica->params + leaf.begin, replica->momentum + leaf.begin};
+    size_t half = sizeof(float) * (size_t)leaf.count;
+    step_stretch(compute, replica, round, leaf, own);
+    replica->leaves[index] = merkle_leaf_joined(own.params, half, own.momentum, half);
 }

@@ -39,6 +39,9 @@ void replica_pseudo_gradient(const struct replica *replica, struct stretch stret
 void replica_name(const struct replica *replica, struct stretch stretch, const float *params,
                   const float *momentum, struct hash *names);
 
+/* replica_leaf_stretch: the elements of a leaf. */
+struct stretch replica_leaf_stretch(const struct replica *replica, uint64_t index);
+
 /* replica_root_of: the root over all leaves' names. */
 struct hash replica_root_of(const struct replica *replica, const struct hash *names);
 

@@ -165,8 +165,15 @@ static enum status export_model(struct joining *joining, struct fault *fault) {
     return status;
 }
 
+/* A state that came in part is none: the snapshot before stays. */
+static enum status save(struct joining *joining, struct fault *fault) {
+    struct member_loop_view view;
+    member_loop_look(joining->loop, &view);
+    return view.is_adopting ? OK : join_state_save(joining, fault);
+}
+
 static enum status conclude(struct joining *joining, bool finished, struct fault *fault) {
-    enum status status = join_state_save(joining, fault);
+    enum status status = save(joining, fault);
     if (status == OK && finished) {
         status = join_evaluate(joining, fault);
     }

@@ -99,13 +99,21 @@ static void tell_tracker(struct joining *joining, const struct member_loop_view 
 
 static void tell_adoption(struct joining *joining, const struct member_loop_view *view) {
     struct join_told *told = &joining->told;
-    bool is_behind = view->behind > 0;
-    if (is_behind && (!told->was_behind || (joining->progress.terminal && is_due(joining)))) {
+    int64_t now_ns = clock_monotonic_ns();
+    char bytes[24];
+    if (view->is_adopting && told->adopts_ns == 0) {
         log_line(LOG_INFO, "taking the state from other members: %u leaves to come", view->behind);
-    } else if (!is_behind && told->was_behind) {
-        log_line(LOG_INFO, "the state is here");
+        told->adopts_ns = now_ns;
+        told->adopts_told_ns = now_ns;
+    } else if (view->is_adopting && now_ns - told->adopts_told_ns >= PLAIN_NS) {
+        log_line(LOG_INFO, "%s of the state are here, %u leaves to come",
+                 text_bytes(view->adopted_bytes, bytes), view->behind);
+        told->adopts_told_ns = now_ns;
+    } else if (!view->is_adopting && told->adopts_ns != 0) {
+        log_line(LOG_INFO, "the state is here: %s in %.1f s",
+                 text_bytes(view->adopted_bytes, bytes), (double)(now_ns - told->adopts_ns) * 1e-9);
+        told->adopts_ns = 0;
     }
-    told->was_behind = is_behind;
 }
 
 void join_note_swarm(struct joining *joining) {

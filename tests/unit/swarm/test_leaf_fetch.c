@@ -34,6 +34,7 @@ struct asked {
 struct scene {
     struct fixture_replica good, bad, own;
     struct leaf_fetch fetch;
+    void *tables;
     enum manner manners[SOURCES];
     struct asked queue[QUEUE];
     int first, count;
@@ -57,6 +58,12 @@ static bool ask_leaf(void *context, uint32_t source, const struct hash *root, ui
     return note(context, (struct asked){source, false, index});
 }
 
+static bool ask_result(void *context, uint32_t source, const struct forward_ask *ask) {
+    (void)context, (void)source, (void)ask;
+    fail_msg("no round was committed");
+    return false;
+}
+
 static void fill(struct fixture_replica *made, uint64_t seed) {
     fixture_replica_make(&SHAPE, made);
     for (int64_t i = 0; i < SHAPE.count; i++) {
@@ -73,8 +80,9 @@ static struct scene *begin(const enum manner *manners) {
     fill(&scene->own, 30);
     memcpy(scene->manners, manners, sizeof(scene->manners));
     scene->now_ns = 1000 * MS;
-    leaf_fetch_init(&scene->fetch, &scene->own.replica,
-                    (struct leaf_way){scene, ask_names, ask_leaf});
+    scene->tables = malloc(leaf_fetch_bytes(&scene->own.replica.shape));
+    leaf_fetch_init(&scene->fetch, scene->tables, &scene->own.replica,
+                    (struct leaf_way){scene, ask_names, ask_leaf, ask_result});
     for (uint32_t i = 0; i < SOURCES; i++) {
         leaf_fetch_source(&scene->fetch, i, true);
     }
@@ -86,6 +94,7 @@ static void end(struct scene *scene) {
     fixture_replica_free(&scene->good);
     fixture_replica_free(&scene->bad);
     fixture_replica_free(&scene->own);
+    free(scene->tables);
     free(scene);
 }
 
@@ -208,7 +217,7 @@ static void fetch_asks_others_when_a_source_goes(void **state) {
         leaf_fetch_source(&scene->fetch, i, true);
     }
     leaf_fetch_step(&scene->fetch, scene->now_ns);
-    assert_int_equal(scene->fetch.sources[1].asked, LEAF_WINDOW);
+    assert_in_range(scene->fetch.sources[1].asked, 1, LEAF_WINDOW);
     for (uint32_t i = 1; i < SOURCES; i++) {
         leaf_fetch_source(&scene->fetch, i, false);
     }

@@ -373,6 +373,51 @@ static void a_result_of_another_sum_leaves_no_residual(void **state) {
 
 /* ---- leaves ---- */
 
+static void copy_leaves(struct replica *from, struct replica *to) {
+    static uint8_t bytes[LEAF_BYTES];
+    uint64_t leaf_count = replica_leaf_count(from->shape.slices.parameter_count);
+    for (uint64_t i = 0; i < leaf_count; i++) {
+        (void)replica_leaf_read(from, i, bytes);
+        replica_leaf_write(to, i, bytes);
+    }
+}
+
+/* The last leaf first: none needs another. */
+static void leaves_brought_forward_are_those_of_apply_at(int64_t count, enum codec codec) {
+    static struct swarm swarm;
+    static struct fixture_replica joiner;
+    struct fixture_shape shape = {count, codec, 2, 0.7F, 0.9F};
+    size_t bytes = sizeof(float) * (size_t)count;
+    swarm_begin(&shape, &swarm);
+    struct replica *from = &swarm.members[0].replica;
+    fixture_replica_make(&shape, &joiner);
+    run_round(&swarm, 1);
+    copy_leaves(from, &joiner.replica);
+    for (uint32_t round = 2; round <= 3; round++) {
+        run_round(&swarm, round);
+        memcpy(replica_result(&joiner.replica, round, 0), replica_result(from, round, 0),
+               swarm.cut->bytes);
+        for (uint64_t i = replica_leaf_count(count); i > 0; i--) {
+            replica_leaf_forward(from->compute, &joiner.replica, i - 1, round);
+            assert_true(hash_equal(&joiner.replica.leaves[i - 1], &from->leaves[i - 1]));
+        }
+        assert_memory_equal(joiner.replica.params, from->params, bytes);
+        assert_memory_equal(joiner.replica.momentum, from->momentum, bytes);
+    }
+    fixture_replica_free(&joiner);
+    swarm_end(&swarm);
+}
+
+static void leaves_brought_forward_are_those_of_apply(void **state) {
+    (void)state;
+    static const int64_t COUNTS[] = {1, 257, LEAF_ELEMENTS, 2 * LEAF_ELEMENTS + 777};
+    for (int codec = 0; codec < CODEC_COUNT; codec++) {
+        for (size_t c = 0; c < ARRAY_COUNT(COUNTS); c++) {
+            leaves_brought_forward_are_those_of_apply_at(COUNTS[c], (enum codec)codec);
+        }
+    }
+}
+
 static void leaves_carry_a_state_to_another_replica(void **state) {
     (void)state;
     static const int64_t COUNTS[] = {1, 257, LEAF_ELEMENTS, 2 * LEAF_ELEMENTS + 3};
@@ -411,6 +456,7 @@ int main(void) {
         cmocka_unit_test(a_mean_is_zero_when_nothing_can_be_weighed),
         cmocka_unit_test(feedback_stands_still_for_who_is_not_named),
         cmocka_unit_test(a_result_of_another_sum_leaves_no_residual),
+        cmocka_unit_test(leaves_brought_forward_are_those_of_apply),
         cmocka_unit_test(leaves_carry_a_state_to_another_replica),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
