@@ -32,6 +32,14 @@ static int is_ready(const struct tracker *tracker, uint32_t row) {
            hash_equal(&member->root, &tracker->record.commit.root);
 }
 
+/* Who votes and applies, or follows without a seat yet and is behind by the last commit only; not
+ * who is still fetching the state. */
+static int is_on_its_way(const struct tracker *tracker, uint32_t row) {
+    const struct tracker_member *member = &tracker->members[row];
+    return tracker_has_state(member) && (tracker->seat_of_row[row] != NO_SEAT ||
+                                         hash_equal(&member->root, &tracker->record.base));
+}
+
 /* After ABORT a seat gets its ranges of then again, for the work on them is kept. */
 static void give_ranges(const struct tracker *tracker, struct entry_seat *seat,
                         struct data_cursor *cursor) {
@@ -86,12 +94,12 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
     const struct tracker_settings *settings = &tracker->settings;
     const struct entry *head = &tracker->record.head;
     uint32_t ready = 0;
-    uint32_t awaited = 0; /* who votes and applies; not who is still fetching the state */
+    uint32_t awaited = 0;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         ready += (uint32_t)is_ready(tracker, row);
         awaited += !member->silent && !member->leaving && !is_ready(tracker, row) &&
-                   tracker_has_state(member) && tracker->seat_of_row[row] != NO_SEAT;
+                   is_on_its_way(tracker, row);
     }
     tracker->reached_ms = ready > 0 ? now_ms : tracker->reached_ms;
     int64_t waited_ms = now_ms - tracker->stage_ms;
