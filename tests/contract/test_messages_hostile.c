@@ -1,15 +1,13 @@
 /* test_messages_hostile: contract B against those who keep no contract: other mechanisms, unknown
  * keys, frames that are none, bytes that are not even ZeroMQ's. Whoever is let in meanwhile must
  * not notice. */
-#include "ends.h"
+#include "curve_peer.h"
 
 #include "base/clock.h"
 #include "base/random.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -253,15 +251,6 @@ static void whoever_does_not_say_hello_is_not_heard(void **state) {
     assert_true(hears(both, 2, &b, MESSENGER_OPENED, 1));
 }
 
-static int tcp_to_b(void) {
-    const struct sockaddr_in address = {.sin_family = AF_INET,
-                                        .sin_port = htons(messenger_port(b.messenger)),
-                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
-    return fd;
-}
-
 /* Whether b hangs up, before CURVE's handshake would have run out of time or after. */
 static bool is_hung_up(int fd) {
     const int64_t until_ns = clock_monotonic_ns() + WITHIN_MS * INT64_C(1000000);
@@ -289,7 +278,7 @@ static void bytes_that_are_not_of_zeromq_disturb_nobody(void **state) {
     end_names(&a, &b, end_address(&b));
     assert_true(ends_meet(&a, &b));
     for (size_t i = 0; i < ARRAY_COUNT(fds); i++) {
-        fds[i] = tcp_to_b();
+        fds[i] = tcp_to(&b);
         for (size_t k = 0; k < ARRAY_COUNT(words); k += 4) {
             random_block(1645, i * ARRAY_COUNT(words) + k, words + k);
         }
@@ -319,7 +308,7 @@ static void a_stranger_who_says_much_is_cut_before_it_is_known(void **state) {
                                          0x7f, 3, 1, 'C', 'U', 'R', 'V', 'E'};
     static const uint8_t COMMAND[9] = {6, 0, 0, 0, 0, 0, 8, 0, 0};
     static uint8_t noise[200 * 1024];
-    const int fd = tcp_to_b();
+    const int fd = tcp_to(&b);
     assert_int_equal(send(fd, GREETING, sizeof GREETING, MSG_NOSIGNAL), sizeof GREETING);
     assert_int_equal(send(fd, COMMAND, sizeof COMMAND, MSG_NOSIGNAL), sizeof COMMAND);
     assert_int_equal(send(fd, noise, sizeof noise, MSG_NOSIGNAL), sizeof noise);

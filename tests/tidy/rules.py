@@ -26,7 +26,7 @@ OUTSIDE = ("tests", "bench", "tools")
 FOREIGN_HEADERS = {
     "jansson.h": ("base/json.c",),
     "libfyaml.h": ("base/yaml.c", "base/yaml_read.c"),
-    "sodium.h": ("base/hash.c", "transport/keys.c"),
+    "sodium.h": ("base/hash.c", "transport/keys.c", "tests/contract/curve_peer.c"),
     "sqlite3.h": ("runtime/swarm/ledger_store.c",),
     "cmocka.h": ("tests",),
     "assert.h": (),
