@@ -102,7 +102,7 @@ static void tell_adoption(struct joining *joining, const struct member_loop_view
     int64_t now_ns = clock_monotonic_ns();
     char bytes[24];
     if (view->is_adopting && told->adopts_ns == 0) {
-        log_line(LOG_INFO, "taking the state from other members: %u leaves to come", view->behind);
+        log_line(LOG_INFO, "taking the state from other members");
         told->adopts_ns = now_ns;
         told->adopts_told_ns = now_ns;
     } else if (view->is_adopting && now_ns - told->adopts_told_ns >= PLAIN_NS) {
