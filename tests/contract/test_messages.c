@@ -4,9 +4,12 @@
 
 #include "base/clock.h"
 
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -401,6 +404,42 @@ static void a_changed_address_is_dialed_in_place_of_the_old_one(void **state) {
     assert_int_equal(heard_count(&a, MESSENGER_CLOSED, NULL), 1);
 }
 
+static bool has_ipv6(void) {
+    const struct sockaddr_in6 loopback = {.sin6_family = AF_INET6,
+                                          .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool has = fd >= 0 && bind(fd, (const struct sockaddr *)&loopback, sizeof loopback) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return has;
+}
+
+static void a_listener_on_all_addresses_is_reached_by_either_protocol(void **state) {
+    (void)state;
+    struct end *const all[] = {&a, &b, &c};
+    char address[MESSAGE_ADDRESS_BYTES] = "tcp://[::1]:";
+    a.options.listen = NULL;
+    c.options.listen = NULL;
+    b.options.listen = "tcp://*:*";
+    for (int i = 0; i < 3; i++) {
+        end_open(all[i]);
+    }
+    strcat(address, strrchr(end_address(&b), ':') + 1);
+    end_names(&b, &a, NULL);
+    end_names(&b, &c, NULL);
+    end_names(&a, &b, end_address(&b));
+    assert_true(ends_meet(&a, &b));
+    assert_string_equal(heard_last(&b, MESSENGER_OPENED)->address, "127.0.0.1");
+    if (has_ipv6()) {
+        end_names(&c, &b, address);
+        assert_true(hears(all, 3, &c, MESSENGER_OPENED, 1));
+        assert_string_equal(heard_last(&c, MESSENGER_OPENED)->address, "::1");
+        assert_true(hears(all, 3, &b, MESSENGER_OPENED, 2));
+        assert_string_equal(heard_last(&b, MESSENGER_OPENED)->address, "::1");
+    }
+}
+
 static void addresses_that_are_none_are_refused(void **state) {
     (void)state;
     static const char *const WRONG[] = {"",
@@ -450,6 +489,7 @@ int main(void) {
         TEST(a_last_word_is_heard_before_the_end),
         TEST(a_dropped_peer_is_cut_off_with_all_that_was_queued),
         TEST(a_changed_address_is_dialed_in_place_of_the_old_one),
+        TEST(a_listener_on_all_addresses_is_reached_by_either_protocol),
         TEST(addresses_that_are_none_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
