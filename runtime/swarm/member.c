@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { DECLARED_AGAIN = 8 /* heartbeats */ };
+
 static size_t aligned(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
@@ -138,7 +140,13 @@ void member_report(struct member *member, struct actions *actions) {
     member_say(member, NULL, message, actions);
 }
 
+static int owes_declaration(const struct member *member) {
+    return member->round > 0 && member->has_trained && member->table.version == 0;
+}
+
+/* Again after twice as long each time: it is long. A tracker that needs it sooner asks. */
 static void say_declaration(struct member *member, struct actions *actions) {
+    member->declared_before = 0;
     struct message message = {.kind = MESSAGE_DECLARE,
                               .round = member->round,
                               .tokens = member->tokens,
@@ -166,7 +174,8 @@ static void tick(struct member *member, struct actions *actions) {
     if (member->is_leaving) {
         member_say(member, NULL, (struct message){.kind = MESSAGE_LEAVE}, actions);
     }
-    if (member->round > 0 && member->has_trained && member->table.version == 0) {
+    if (owes_declaration(member) && ++member->declared_before >= member->declared_again) {
+        member->declared_again += member->declared_again;
         say_declaration(member, actions);
     }
     if (member->has_vote) {
@@ -216,6 +225,9 @@ static void hear_tracker(struct member *member, const struct message *message,
     } else if (message->kind == MESSAGE_ASK && message->ask > member->ask) {
         member->ask = message->ask;
         member_report(member, actions);
+        if (owes_declaration(member)) {
+            say_declaration(member, actions);
+        }
     }
 }
 
@@ -243,6 +255,7 @@ static void take_training(struct member *member, const struct event *event,
         return;
     }
     member->has_trained = 1;
+    member->declared_again = DECLARED_AGAIN;
     member->trained_round = member->round;
     member->trained_seat = member->seat;
     member->tokens = event->tokens;

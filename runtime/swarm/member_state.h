@@ -38,6 +38,8 @@ struct member {
     struct entry open;
     int has_trained;
     uint64_t tokens;
+    uint32_t declared_before; /* heartbeats since it was declared, and until it is again */
+    uint32_t declared_again;
     uint32_t trained_round; /* whose contribution the data plane has, and the own seat in it */
     int trained_seat;
     struct hash *hashes;      /* [slice_count]: of this member's contribution */

@@ -45,7 +45,7 @@ enum message_kind {
     MESSAGE_WELCOME, /* tracker: session, number of the start that has it */
     MESSAGE_ENTRY,   /* tracker: entry; for a commit also root, which it starts from */
     MESSAGE_TABLE,   /* tracker: round, table */
-    MESSAGE_ASK,     /* tracker: round, ask: say what you hold now */
+    MESSAGE_ASK,     /* tracker: round, ask: say what you hold, or have trained, now */
     MESSAGE_GOODBYE, /* tracker: to a leaver that nobody needs any more; to all at the run's end */
     MESSAGE_PROPOSE, /* tracker: round, number, entry without root, hash and signatures; holders */
     MESSAGE_CONTRIBUTION, /* member to owner: round, slice, epoch, hash; bytes follow. is_refused:

@@ -84,7 +84,8 @@ void tracker_answer(struct tracker *tracker, uint32_t row, int64_t now_ms,
         message.kind = MESSAGE_TABLE;
         message.table = &record->table;
         number = number << 32 | record->table.version;
-    } else if (member->ask != tracker->ask && tracker->is_asking) {
+    } else if (member->ask != tracker->ask &&
+               (tracker->stage == STAGE_TRAIN ? !member->has_declared : tracker->is_asking)) {
         message.kind = MESSAGE_ASK;
         message.ask = tracker->ask;
         number = tracker->ask;

@@ -223,6 +223,9 @@ static void run_until(struct world *world, int64_t until, uint32_t commits) {
             drop(happening);
         }
     }
+    if (world->commits < commits && world->failure[0] == 0) {
+        world->now = until;
+    }
 }
 
 /* Up to a third of the members is hostile, in every third schedule; no round then opens without an
