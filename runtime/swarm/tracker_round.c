@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { FOLLOWING_PART = 4 }; /* of a round's training: half of what the median member takes */
+
 static uint32_t count_of(uint64_t seats) {
     return (uint32_t)__builtin_popcountll(seats);
 }
@@ -32,12 +34,23 @@ static int is_ready(const struct tracker *tracker, uint32_t row) {
            hash_equal(&member->root, &tracker->record.commit.root);
 }
 
-/* Who votes and applies, or follows without a seat yet and is behind by the last commit only; not
- * who is still fetching the state. */
-static int is_on_its_way(const struct tracker *tracker, uint32_t row) {
+/* Who votes and applies; not who is still fetching the state. */
+static int is_applying(const struct tracker *tracker, uint32_t row) {
+    return tracker->seat_of_row[row] != NO_SEAT && tracker_has_state(&tracker->members[row]);
+}
+
+/* Who has no seat yet and is behind by the last commit only, whose results it fetches. */
+static int is_following(const struct tracker *tracker, uint32_t row) {
     const struct tracker_member *member = &tracker->members[row];
-    return tracker_has_state(member) && (tracker->seat_of_row[row] != NO_SEAT ||
-                                         hash_equal(&member->root, &tracker->record.base));
+    return tracker->seat_of_row[row] == NO_SEAT && tracker_has_state(member) &&
+           hash_equal(&member->root, &tracker->record.base);
+}
+
+/* Those few who exchange may be done in no time, when results take a newcomer long; so it has a
+ * part of the training's time too. */
+static int64_t following_ms(const struct swarm_timing *timing) {
+    int64_t part_ms = timing->train_ms / FOLLOWING_PART;
+    return part_ms > timing->exchange_ms ? part_ms : timing->exchange_ms;
 }
 
 /* After ABORT a seat gets its ranges of then again, for the work on them is kept. */
@@ -94,19 +107,22 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
     const struct tracker_settings *settings = &tracker->settings;
     const struct entry *head = &tracker->record.head;
     uint32_t ready = 0;
-    uint32_t awaited = 0;
+    uint32_t applying = 0;
+    uint32_t following = 0;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         ready += (uint32_t)is_ready(tracker, row);
-        awaited += !member->silent && !member->leaving && !is_ready(tracker, row) &&
-                   is_on_its_way(tracker, row);
+        int is_late = !member->silent && !member->leaving && !is_ready(tracker, row);
+        applying += (uint32_t)(is_late && is_applying(tracker, row));
+        following += (uint32_t)(is_late && is_following(tracker, row));
     }
     tracker->reached_ms = ready > 0 ? now_ms : tracker->reached_ms;
     int64_t waited_ms = now_ms - tracker->stage_ms;
     int is_shrunk = settings->shrink_after_ms > 0 && waited_ms >= settings->shrink_after_ms;
     int has_quorum = head->seat_count == 0 || ready >= entry_quorum(head->seat_count);
     int is_settled = waited_ms >= tracker->timing.heartbeat_ms &&
-                     (awaited == 0 || waited_ms >= tracker->timing.exchange_ms);
+                     (applying == 0 || waited_ms >= tracker->timing.exchange_ms) &&
+                     (following == 0 || waited_ms >= following_ms(&tracker->timing));
     if (tracker_is_over(tracker)) {
         return;
     }
