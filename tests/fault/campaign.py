@@ -14,7 +14,7 @@ import oracle
 
 ROUND_S = 120  # no round takes so long, on any machine that this runs on
 REJOIN_S = 300
-CLEAN_ROUNDS = 2  # between a repair and the next fault
+CLEAN_ROUNDS = 1  # between a repair and the next fault
 
 
 @dataclasses.dataclass
@@ -78,6 +78,7 @@ class Campaign:
         while found < count:
             number = self.next_round(members, last, REJOIN_S)
             now = self.mark()
+            oracle.forget_records(self.swarm, number)
             if number == last + 1 and self.whole(number) and mark is not None:
                 self.clean.append(self.cost(number, mark, now))
                 found += 1
@@ -150,7 +151,6 @@ class Campaign:
             wrong, steps = oracle.recheck(self.swarm, number, self.parameters)
             found += wrong
             self.rechecked += steps
-            oracle.forget_records(self.swarm, number)
         self.violations += [f"round {number}, {what}: {violation}" for violation in found]
 
     # ---- the whole ----

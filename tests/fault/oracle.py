@@ -91,10 +91,10 @@ def record_of(member, number):
 
 
 def forget_records(swarm, newest):
-    """Remove what was recorded before that round: it is large."""
+    """Remove what was recorded before the round before that one: it is large."""
     for member in swarm.members.values():
         for folder in member.record.glob("round-*"):
-            if int(folder.name.rpartition("-")[2]) < newest:
+            if int(folder.name.rpartition("-")[2]) < newest - 1:
                 shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -1,7 +1,7 @@
 """A swarm of real processes, each on a node of its own: a tracker, members, and what they leave.
 
-The run is made here: a random Llama of about as many parameters as asked for, a text of bytes, one
-inner step a round, so that a round is nearly all exchange.
+The run is made here: a random Llama of about as many parameters as asked for, a text of bytes, a
+few short inner steps a round, so that a round is nearly all exchange.
 """
 import contextlib
 import json
@@ -21,15 +21,15 @@ TRACKER_PORT = 7700
 MEMBER_PORT = 7701
 JOIN_STRING = re.compile(r"tcp://\S+#p[a-z2-7]{111}")
 START_S = 30
-STEPS_MAX = 10**6  # more rounds than any campaign has
+STEPS_MAX = 10**6  # more than any campaign has
 VOCAB = 256
 
 SETTINGS = {
     "model": "model", "init": "random", "seed": 11, "steps": STEPS_MAX,
     "data.train": "train.bytes", "data.validation": "valid.bytes",
-    "batch.sequence": 16, "batch.tokens": 16, "batch.microbatch": 1,
+    "batch.sequence": 8, "batch.tokens": 8, "batch.microbatch": 1,
     "optimizer.lr": 1e-3, "schedule.kind": "constant",
-    "swarm.name": "small", "swarm.inner_steps": 1, "swarm.codec": "int8",
+    "swarm.name": "small", "swarm.inner_steps": 4, "swarm.codec": "int8",
     "swarm.members_max": 8, "swarm.shrink_after": 0,
 }
 
@@ -179,7 +179,8 @@ class Swarm:
         join = self.join_string()
         for name in self.names:
             folder = self.folder / name
-            settings = ["threads=1", f"data.train={self.folder / 'train.bytes'}",
+            settings = ["threads=1", "snapshot.every=80",
+                        f"data.train={self.folder / 'train.bytes'}",
                         f"data.validation={self.folder / 'valid.bytes'}"]
             if self.record:
                 settings.append(f"swarm.record={folder / 'record'}")
@@ -231,6 +232,10 @@ class Swarm:
     def sent_bytes(self):
         """Ethernet bytes that all members have sent."""
         return sum(self.network.counters(name).sent_bytes for name in self.names)
+
+    def received_bytes(self):
+        """Ethernet bytes that have come to all members over their links."""
+        return sum(self.network.counters(name).received_bytes for name in self.names)
 
     def wait_for(self, condition, seconds, what):
         """Poll under a deadline; the condition's value."""

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""A round's exchange over shaped links: how much of the link's rate is payload; against gloo's
+all-reduce of the same encoded bytes between the same nodes, in turns.
+
+    python bench/exchange.py [--python VENV/bin/python] [--members 2 4 8] [--rate 25mbit]
+                             [--round-trip 60] [--parameters 16Mi] [--turns 3]
+                             [--congestion cubic] [--json FILE]
+
+--python is one with PyTorch; without it gloo is left out. Run as root, with tests/support/tun_relay
+built. Of N members each must send (N-1)/N of the encoded bytes to the owners and, as an owner, as
+much again to the others; a ring all-reduce sends the same. Counted is
+
+    transfer   from 0.5 % to 99.5 % of a round's bytes on the wire: what the links are used for
+    exchange   from TABLE to COMMIT on the slowest member: votes, durable writes and all
+
+The rates of links are of Ethernet bytes, headers included; the overhead is that of all bytes that
+passed over the links to the payload.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+TREE = pathlib.Path(__file__).parents[1]
+sys.path.append(str(TREE / "tests" / "fault"))
+
+from links import DEVICE, Link, Network, bits_per_s  # noqa: E402
+from small_swarm import TRACKER, Swarm, make_run  # noqa: E402
+from swarm_faults import amount  # noqa: E402
+
+GLOO_PORT = 29500
+SAMPLE_S = 0.005
+WARM_ROUNDS = 2  # what each side needs is measured, connections have their windows
+ROUNDS = 4
+EDGE = 0.005  # of a round's bytes, left out at both ends of `transfer`
+INT8_BITS = 8.125  # per parameter
+
+
+class Gloo:
+    """A rank on every node, alive for all turns."""
+
+    def __init__(self, network, names, python):
+        self.ranks = []
+        for rank, name in enumerate(names):
+            where = {"RANK": str(rank), "WORLD_SIZE": str(len(names)), "OMP_NUM_THREADS": "1",
+                     "MASTER_ADDR": network.address(names[0]), "MASTER_PORT": str(GLOO_PORT),
+                     "GLOO_SOCKET_IFNAME": DEVICE}
+            self.ranks.append(network.start(
+                name, ["env", *(f"{key}={value}" for key, value in where.items()), python,
+                       TREE / "bench" / "exchange_gloo.py"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        for rank in self.ranks:
+            if rank.stdout.readline() != "ready\n":
+                raise RuntimeError("a rank of gloo did not start")
+
+    def all_reduce(self, count):
+        """Seconds of the slowest rank."""
+        for rank in self.ranks:
+            rank.stdin.write(f"{count}\n")
+            rank.stdin.flush()
+        return max(float(rank.stdout.readline()) for rank in self.ranks)
+
+
+def gloo_turn(gloo, network, names, count):
+    """[a round's figures]"""
+    found = []
+    for turn in range(1 + ROUNDS):
+        before = [network.counters(name).received_bytes for name in names]
+        seconds = gloo.all_reduce(count)
+        passed = [network.counters(name).received_bytes - start
+                  for name, start in zip(names, before)]
+        if turn >= 1:
+            found.append({"transfer_s": seconds, "exchange_s": seconds,
+                          "passed_bytes": statistics.mean(passed)})
+    return found
+
+
+def sampled_rounds(swarm):
+    """Run the swarm to its end; [(when all had committed a round, its line of each member)], and
+    [(time, bytes that all members have received)]."""
+    members = list(swarm.members.values())
+    samples, rounds = [], []
+    while any(member.is_running() for member in members):
+        samples.append((time.monotonic(), swarm.received_bytes()))
+        shared = set.intersection(*(set(member.read()) for member in members))
+        for number in sorted(shared - {number for _, number, _ in rounds}):
+            rounds.append((time.monotonic(), number,
+                           [member.rounds[number] for member in members]))
+        time.sleep(SAMPLE_S)
+    return rounds, samples
+
+
+def transfer(samples, begin, end):
+    """(seconds between the edges of what passed in [begin, end], the bytes that did)"""
+    inside = [sample for sample in samples if begin <= sample[0] <= end]
+    first, last = inside[0][1], inside[-1][1]
+    low, high = first + EDGE * (last - first), last - EDGE * (last - first)
+    return (next(when for when, passed in inside if passed >= high)
+            - next(when for when, passed in inside if passed >= low)), last - first
+
+
+def skep_turn(network, names, folder, parameters):
+    steps = WARM_ROUNDS + ROUNDS
+    make_run(folder, parameters, steps=steps, swarm__inner_steps=1, swarm__members_min=len(names))
+    swarm = Swarm(network, folder, names)
+    swarm.start()
+    rounds, samples = sampled_rounds(swarm)
+    swarm.stop()
+    if len(rounds) < steps:
+        raise RuntimeError(f"{len(rounds)} of {steps} rounds\n"
+                           + "\n".join(process.text()[-1000:] for process in swarm.processes()))
+    found = []
+    for (begin, _, _), (end, _, lines) in list(zip(rounds, rounds[1:]))[WARM_ROUNDS - 1:]:
+        seconds, passed = transfer(samples, begin, end)
+        found.append({"transfer_s": seconds / (1 - 2 * EDGE),
+                      "exchange_s": max(line["exchange_ms"] for line in lines) / 1000,
+                      "passed_bytes": passed / len(names)})
+    return found
+
+
+def measure(chosen, members):
+    """{engine: [a round's figures]} of one number of members."""
+    names = [f"m{i}" for i in range(members)]
+    link = Link.of(chosen.rate, delay_ms=chosen.round_trip / 4, queue_ms=chosen.round_trip)
+    links = {TRACKER: Link.of(delay_ms=chosen.round_trip / 4)} | {name: link for name in names}
+    found = {"Skep": [], "gloo": []}
+    with Network(links, congestion=chosen.congestion) as network, \
+            tempfile.TemporaryDirectory(prefix="skep-exchange-") as scratch:
+        gloo = Gloo(network, names, chosen.python) if chosen.python else None
+        for turn in range(chosen.turns):
+            found["Skep"] += skep_turn(network, names, pathlib.Path(scratch) / str(turn),
+                                       chosen.parameters)
+            if gloo:
+                found["gloo"] += gloo_turn(gloo, network, names, encoded_bytes(chosen))
+    return {engine: rounds for engine, rounds in found.items() if rounds}
+
+
+def encoded_bytes(chosen):
+    return int(chosen.parameters * INT8_BITS / 8)
+
+
+def report(chosen, members, found):
+    payload = 2 * (members - 1) / members * encoded_bytes(chosen)
+    rate = bits_per_s(chosen.rate) / 8
+    rows = {}
+    for engine, rounds in found.items():
+        middle = {key: statistics.median(row[key] for row in rounds) for key in rounds[0]}
+        rows[engine] = middle | {
+            "rounds": len(rounds),
+            "payload_share": payload / middle["transfer_s"] / rate,
+            "payload_share_exchange": payload / middle["exchange_s"] / rate,
+            "overhead": middle["passed_bytes"] / payload - 1}
+        print(f"{members:7} {engine:6} {payload / 1e6:10.1f} {middle['transfer_s']:10.2f} "
+              f"{rows[engine]['payload_share']:8.1%} {middle['exchange_s']:10.2f} "
+              f"{rows[engine]['payload_share_exchange']:8.1%} {rows[engine]['overhead']:9.1%}",
+              flush=True)
+    return rows
+
+
+def machines_congestion():
+    path = pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control")
+    return path.read_text(encoding="ascii").strip()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--python", help="one with PyTorch, for gloo")
+    parser.add_argument("--members", type=int, nargs="+", default=[2, 4, 8])
+    parser.add_argument("--rate", default="25mbit")
+    parser.add_argument("--round-trip", type=float, default=60, help="ms between any two")
+    parser.add_argument("--parameters", type=amount, default=16 << 20)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--congestion", help="TCP's algorithm; else the machine's")
+    parser.add_argument("--json")
+    chosen = parser.parse_args()
+    print(f"{chosen.rate} both ways, {chosen.round_trip:g} ms there and back, "
+          f"{chosen.parameters} parameters, int8, TCP {chosen.congestion or machines_congestion()}")
+    print(f"{'members':>7} {'':6} {'payload MB':>10} {'transfer s':>10} {'of rate':>8} "
+          f"{'exchange s':>10} {'of rate':>8} {'overhead':>9}")
+    found = {members: report(chosen, members, measure(chosen, members))
+             for members in chosen.members}
+    if chosen.json:
+        pathlib.Path(chosen.json).write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
