@@ -52,58 +52,82 @@ static enum status state_of(const struct json_node *member, const char **state,
     return OK;
 }
 
-static enum status print_member(const struct json_node *member, struct fault *fault) {
+/* A line of the table. */
+struct member_row {
     const char *name, *address, *state;
-    double heard_s, round, step_ms, up_kib_s;
+    double heard_s, round, slices, step_ms, up_kib_s;
+    bool is_reached, has_contributed;
+};
+
+static enum status read_measured(const struct json_node *member, struct member_row *row,
+                                 struct fault *fault) {
     struct json_node measured;
-    bool reached = false;
-    enum status status = read_text(member, "name", &name, fault);
-    if (status == OK) {
-        status = read_text(member, "address", &address, fault);
-    }
-    if (status == OK) {
-        status = json_get_bool(member, "reached", &reached, NULL, fault);
-    }
-    if (status == OK) {
-        status = state_of(member, &state, fault);
-    }
-    if (status == OK) {
-        status = read_number(member, "heard_s", &heard_s, fault);
-    }
-    if (status == OK) {
-        status = read_number(member, "round", &round, fault);
-    }
     bool has_measured = false;
-    if (status == OK) {
-        status = json_get_object(member, "measured", &measured, &has_measured, fault);
+    enum status status = json_get_object(member, "measured", &measured, &has_measured, fault);
+    if (status == OK && has_measured) {
+        status = read_number(&measured, "step_ms", &row->step_ms, fault);
     }
-    if (status != OK || !has_measured) {
-        return status;
-    }
-    status = read_number(&measured, "step_ms", &step_ms, fault);
-    if (status == OK) {
-        status = read_number(&measured, "up_kib_s", &up_kib_s, fault);
-    }
-    if (status == OK) {
-        printf("%-20.20s  %-10s %6.0f  %7.1f s  %8.0f  %10.0f  %s%s\n", name, state, round, heard_s,
-               step_ms, up_kib_s, address[0] != '\0' ? address : "outward only",
-               address[0] != '\0' && !reached ? " (not reached)" : "");
+    if (status == OK && has_measured) {
+        status = read_number(&measured, "up_kib_s", &row->up_kib_s, fault);
     }
     return status;
 }
 
+static enum status read_member(const struct json_node *member, struct member_row *row,
+                               struct fault *fault) {
+    const struct {
+        const char *key, **text;
+        double *number;
+        bool *truth;
+    } fields[] = {{"name", &row->name, NULL, NULL},
+                  {"address", &row->address, NULL, NULL},
+                  {"reached", NULL, NULL, &row->is_reached},
+                  {"heard_s", NULL, &row->heard_s, NULL},
+                  {"round", NULL, &row->round, NULL},
+                  {"slices", NULL, &row->slices, NULL},
+                  {"contributed", NULL, NULL, &row->has_contributed}};
+    enum status status = state_of(member, &row->state, fault);
+    for (size_t i = 0; i < ARRAY_COUNT(fields) && status == OK; i++) {
+        if (fields[i].text != NULL) {
+            status = read_text(member, fields[i].key, fields[i].text, fault);
+        } else if (fields[i].number != NULL) {
+            status = read_number(member, fields[i].key, fields[i].number, fault);
+        } else {
+            status = json_get_bool(member, fields[i].key, fields[i].truth, NULL, fault);
+        }
+    }
+    return status == OK ? read_measured(member, row, fault) : status;
+}
+
+static void print_member(const struct member_row *row, double slice_count) {
+    const double share = slice_count > 0 ? 100 * row->slices / slice_count : 0;
+    const bool is_outward = row->address[0] == '\0';
+    printf("%-20.20s  %-10s %6.0f  %7.1f s  %5.0f %%  %-6s  %8.0f  %10.0f  %s%s\n", row->name,
+           row->state, row->round, row->heard_s, share, row->has_contributed ? "in it" : "-",
+           row->step_ms, row->up_kib_s, is_outward ? "outward only" : row->address,
+           is_outward || row->is_reached ? "" : " (not reached)");
+}
+
 static enum status print_members(const struct json_node *root, struct fault *fault) {
     struct json_node members;
+    double slice_count = 0;
     bool has_members = false;
     enum status status = json_get_array(root, "members", &members, &has_members, fault);
+    if (status == OK) {
+        status = read_number(root, "slices", &slice_count, fault);
+    }
     if (status != OK || !has_members || json_count(&members) == 0) {
         return status;
     }
-    printf("\n%-20s  %-10s %6s  %9s  %8s  %10s  %s\n", "member", "state", "round", "heard",
-           "step ms", "up KiB/s", "address");
+    printf("\n%-20s  %-10s %6s  %9s  %7s  %-6s  %8s  %10s  %s\n", "member", "state", "round",
+           "heard", "slices", "commit", "step ms", "up KiB/s", "address");
     for (size_t i = 0; i < json_count(&members) && status == OK; i++) {
         const struct json_node member = json_element(&members, i);
-        status = print_member(&member, fault);
+        struct member_row row = {.name = ""};
+        status = read_member(&member, &row, fault);
+        if (status == OK) {
+            print_member(&row, slice_count);
+        }
     }
     return status;
 }
@@ -126,37 +150,89 @@ static enum status print_waiting(const struct json_node *root, struct fault *fau
     return status;
 }
 
-static enum status print_head(const struct json_node *root, struct fault *fault) {
-    static const char *const NUMBERS[] = {"round",       "stage_s", "commits",
-                                          "commits_max", "entries", "up_s"};
-    static const char *const TEXTS[] = {"name", "stage", "root"};
-    double numbers[ARRAY_COUNT(NUMBERS)];
-    const char *texts[ARRAY_COUNT(TEXTS)];
-    struct json_node deadlines;
-    const char *derivation = "";
-    bool has_deadlines = false;
-    enum status status = OK;
-    for (size_t i = 0; i < ARRAY_COUNT(NUMBERS) && status == OK; i++) {
-        status = read_number(root, NUMBERS[i], &numbers[i], fault);
+/* What stands in a part of the document: a text, and how long that has been so. */
+static enum status read_part(const struct json_node *root, const char *part, const char *key,
+                             const char **text, double *for_s, struct fault *fault) {
+    struct json_node node;
+    bool has_node = false;
+    *text = "";
+    *for_s = 0;
+    enum status status = json_get_object(root, part, &node, &has_node, fault);
+    if (status == OK && has_node) {
+        status = read_text(&node, key, text, fault);
     }
-    for (size_t i = 0; i < ARRAY_COUNT(TEXTS) && status == OK; i++) {
-        status = read_text(root, TEXTS[i], &texts[i], fault);
-    }
-    if (status == OK) {
-        status = json_get_object(root, "deadlines", &deadlines, &has_deadlines, fault);
-    }
-    if (status == OK && has_deadlines) {
-        status = read_text(&deadlines, "derivation", &derivation, fault);
-    }
-    if (status == OK) {
-        printf("swarm      %s, up %.0f s\nround      %.0f, %s for %.1f s\n", texts[0], numbers[5],
-               numbers[0], texts[1], numbers[1]);
-        bool is_over = numbers[3] > 0 && numbers[2] >= numbers[3];
-        printf("committed  %.0f of %.0f rounds%s, %.0f entries, root %.*s\ndeadlines  %s\n",
-               numbers[2], numbers[3], is_over ? " (the run has ended)" : "", numbers[4],
-               SHOWN_DIGITS, texts[2], derivation);
+    return status == OK && has_node ? read_number(&node, "for_s", for_s, fault) : status;
+}
+
+/* Of the newest commit: who had a part in it. */
+static enum status count_contributors(const struct json_node *root, uint32_t *count,
+                                      struct fault *fault) {
+    struct json_node members;
+    bool has_members = false;
+    enum status status = json_get_array(root, "members", &members, &has_members, fault);
+    *count = 0;
+    for (size_t i = 0; status == OK && has_members && i < json_count(&members); i++) {
+        const struct json_node member = json_element(&members, i);
+        bool has_contributed = false;
+        status = json_get_bool(&member, "contributed", &has_contributed, NULL, fault);
+        *count += has_contributed;
     }
     return status;
+}
+
+struct head {
+    double round, stage_s, commits, commits_max, entries, up_s, awaited_s, unused_s;
+    const char *name, *stage, *root, *awaited, *derivation;
+    uint32_t contributors;
+};
+
+static enum status read_head(const struct json_node *root, struct head *head, struct fault *fault) {
+    const struct {
+        const char *key;
+        double *number;
+    } numbers[] = {{"round", &head->round},     {"stage_s", &head->stage_s},
+                   {"commits", &head->commits}, {"commits_max", &head->commits_max},
+                   {"entries", &head->entries}, {"up_s", &head->up_s}};
+    const struct {
+        const char *key, **text;
+    } texts[] = {{"name", &head->name}, {"stage", &head->stage}, {"root", &head->root}};
+    enum status status = OK;
+    for (size_t i = 0; i < ARRAY_COUNT(numbers) && status == OK; i++) {
+        status = read_number(root, numbers[i].key, numbers[i].number, fault);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(texts) && status == OK; i++) {
+        status = read_text(root, texts[i].key, texts[i].text, fault);
+    }
+    if (status == OK) {
+        status = read_part(root, "awaits", "what", &head->awaited, &head->awaited_s, fault);
+    }
+    if (status == OK) {
+        status =
+            read_part(root, "deadlines", "derivation", &head->derivation, &head->unused_s, fault);
+    }
+    return status == OK ? count_contributors(root, &head->contributors, fault) : status;
+}
+
+static enum status print_head(const struct json_node *root, struct fault *fault) {
+    struct head head = {.name = ""};
+    enum status status = read_head(root, &head, fault);
+    if (status != OK) {
+        return status;
+    }
+    bool is_over = head.commits_max > 0 && head.commits >= head.commits_max;
+    printf("swarm      %s, up %.0f s\nround      %.0f, %s for %.1f s\n", head.name, head.up_s,
+           head.round, head.stage, head.stage_s);
+    if (head.awaited[0] != '\0') {
+        printf("waits for  %s, for %.1f s\n", head.awaited, head.awaited_s);
+    }
+    printf("committed  %.0f of %.0f rounds%s, %.0f entries, root %.*s", head.commits,
+           head.commits_max, is_over ? " (the run has ended)" : "", head.entries, SHOWN_DIGITS,
+           head.root);
+    if (head.commits > 0) {
+        printf(", the last by %u", head.contributors);
+    }
+    printf("\ndeadlines  %s\n", head.derivation);
+    return OK;
 }
 
 static enum status print_report(const struct tracker_answer *answer, const char *place,

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { AWAITED_BYTES = SWARM_MEMBERS_MAX * (ROSTER_NAME_BYTES + 2) + 64 };
+
 static void add_hash(struct text *text, const char *key, const struct hash *hash) {
     char digits[HASH_HEX_BYTES];
     text_add(text, "\"%s\": \"%s\"", key, hash_hex(hash, digits));
@@ -31,8 +33,9 @@ static void add_round(const struct tracker_loop *loop, const struct tracker_view
     text_add(text, ", \"round\": %u, \"stage\": \"%s\", \"stage_s\": %.3f, \"round_s\": %.3f",
              head->round, view->stage, (double)(now_ms - view->stage_ms) / 1000,
              (double)(now_ms - view->round_ms) / 1000);
-    text_add(text, ", \"commits\": %u, \"commits_max\": %u, \"entries\": %llu, ", head->commits,
-             loop->options.settings.commits_max, (unsigned long long)loop->durable.store.count);
+    text_add(text, ", \"commits\": %u, \"commits_max\": %u, \"entries\": %llu, \"slices\": %u, ",
+             head->commits, loop->options.settings.commits_max,
+             (unsigned long long)loop->durable.store.count, view->slice_count);
     add_hash(text, "root", &view->record->commit.root);
     text_add(text, ", ");
     add_hash(text, "head", &head->hash);
@@ -44,17 +47,6 @@ static void add_round(const struct tracker_loop *loop, const struct tracker_view
              (unsigned long long)head->cursor.position, (unsigned long long)returned);
 }
 
-static void add_deadlines(const struct tracker_view *view, struct text *text) {
-    const struct swarm_timing *timing = &view->timing;
-    text_add(text,
-             ", \"deadlines\": {\"heartbeat_ms\": %u, \"silence_ms\": %u, \"train_ms\": %u, "
-             "\"exchange_ms\": %u, \"round_ms\": %u, \"derivation\": ",
-             timing->heartbeat_ms, timing->silence_ms, timing->train_ms, timing->exchange_ms,
-             timing->round_ms);
-    text_add_json(text, view->derivation);
-    text_add(text, "}");
-}
-
 /* What the machine knows of a member that is known; NULL before its first HELLO. */
 static const struct tracker_view_member *seen_by_machine(const struct tracker_view *view,
                                                          const struct known_member *known) {
@@ -64,6 +56,49 @@ static const struct tracker_view_member *seen_by_machine(const struct tracker_vi
         }
     }
     return NULL;
+}
+
+/* What a round cannot go on without, in words; "" when nothing is missing. */
+static void tell_awaited(const struct tracker_loop *loop, const struct tracker_view *view,
+                         struct text *text) {
+    const char *comma = "";
+    bool is_over = loop->options.settings.commits_max > 0 &&
+                   view->record->head.commits >= loop->options.settings.commits_max;
+    if (view->present < view->needed && !is_over) {
+        text_add(text, "members: %u of at least %u are %s", view->present, view->needed,
+                 view->awaited == NULL ? "ready" : "there");
+        return;
+    }
+    for (uint32_t row = 0; row < loop->known.count; row++) {
+        const struct known_member *known = &loop->known.rows[row];
+        const struct tracker_view_member *seen = seen_by_machine(view, known);
+        if (seen != NULL && seen->is_awaited) {
+            text_add(text, "%s%s%s", comma[0] == '\0' ? view->awaited : "",
+                     comma[0] == '\0' ? " of " : comma, known->name);
+            comma = ", ";
+        }
+    }
+}
+
+static void add_awaited(const struct tracker_loop *loop, const struct tracker_view *view,
+                        struct text *text) {
+    char words[AWAITED_BYTES];
+    struct text awaited = text_over(words, sizeof words);
+    tell_awaited(loop, view, &awaited);
+    text_add(text, ", \"awaits\": {\"what\": ");
+    text_add_json(text, words);
+    text_add(text, ", \"for_s\": %.3f}", (double)(host_now_ms() - view->moved_ms) / 1000);
+}
+
+static void add_deadlines(const struct tracker_view *view, struct text *text) {
+    const struct swarm_timing *timing = &view->timing;
+    text_add(text,
+             ", \"deadlines\": {\"heartbeat_ms\": %u, \"silence_ms\": %u, \"train_ms\": %u, "
+             "\"exchange_ms\": %u, \"round_ms\": %u, \"derivation\": ",
+             timing->heartbeat_ms, timing->silence_ms, timing->train_ms, timing->exchange_ms,
+             timing->round_ms);
+    text_add_json(text, view->derivation);
+    text_add(text, "}");
 }
 
 static void add_member(const struct tracker_loop *loop, const struct tracker_view *view,
@@ -98,6 +133,8 @@ static void add_member(const struct tracker_loop *loop, const struct tracker_vie
     }
     text_add(text, ", \"round\": %u, \"current\": %s, \"declared\": %s, \"voted\": %s", host->round,
              truth(seen->is_current), truth(seen->has_declared), truth(seen->has_voted));
+    text_add(text, ", \"slices\": %u, \"contributed\": %s", seen->slices,
+             truth(seen->has_contributed));
     text_add(text,
              ", \"measured\": {\"step_ms\": %u, \"transfer_ms\": %u, \"round_trip_ms\": %u, "
              "\"up_kib_s\": %u}}",
@@ -128,6 +165,7 @@ void tracker_status_write(const struct tracker_loop *loop, struct text *text) {
     tracker_look(loop->machine, &view);
     add_tracker(loop, text);
     add_round(loop, &view, text);
+    add_awaited(loop, &view, text);
     add_deadlines(&view, text);
     text_add(text, ", \"members\": [");
     for (uint32_t row = 0; row < loop->known.count; row++) {

@@ -88,7 +88,7 @@ struct wire_introduction {
     struct signature signature;          /* over all of the above: wire_sign_introduction */
 };
 
-/* Who asks on a connection whose channel key is not its own: a member's own channel is its process's
+/* Who asks on a connection whose channel key is not its own: that one is for the member's process
  * alone. */
 struct wire_proof {
     struct public_keys keys;
@@ -220,9 +220,9 @@ MUST_CHECK bool wire_proof_verified(const struct wire_proof *proof,
  *     proof         curve key 32, sign key 32, signature 64
  *     roster        version 4, timing 5 x 4, count 4, {curve key 32, sign key 32, address} ...
  * where a text is its length in one byte and its characters.
- * limits  payload has room for WIRE_INTRODUCTION_MAX, WIRE_PROOF_BYTES, WIRE_ROSTER_MAX; names and addresses are
- *         right (join_string.h; of an introduction the host may be missing), no key stands twice in
- *         a roster, no deadline is 0 or above INT32_MAX */
+ * limits  payload has room for WIRE_INTRODUCTION_MAX, WIRE_PROOF_BYTES, WIRE_ROSTER_MAX; names and
+ *         addresses are right (join_string.h; of an introduction the host may be missing), no key
+ *         stands twice in a roster, no deadline is 0 or above INT32_MAX */
 size_t wire_write_introduction(const struct wire_introduction *introduction, uint8_t *payload);
 MUST_CHECK const char *wire_read_introduction(const uint8_t *payload, size_t count,
                                               struct wire_introduction *introduction);
