@@ -6,7 +6,9 @@
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
 #include "runtime/swarm/link_probe.h"
+#include "runtime/swarm/roster.h"
 #include "runtime/train/fit_report.h"
+#include "transport/join_string.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -44,6 +46,22 @@ static enum status check_ranks(const char *given, struct fault *fault) {
                            "a member is one rank");
     }
     return status;
+}
+
+/* What others are told of this member is looked at before anything is made. */
+static enum status check_words(const struct join_request *join, struct fault *fault) {
+    const char *wrong = join->name == NULL ? NULL : roster_name_wrong(join->name);
+    if (wrong != NULL) {
+        return fault_set(fault, STATUS_USAGE, "--name", "a name such as anna-2 will do",
+                         "\"%.80s\" %s", join->name, wrong);
+    }
+    wrong = join->public_address == NULL ? NULL : address_wrong(join->public_address);
+    if (wrong != NULL) {
+        return fault_set(fault, STATUS_USAGE, "--public",
+                         "name where others reach this member: tcp://HOST:PORT", "\"%.80s\" %s",
+                         join->public_address, wrong);
+    }
+    return OK;
 }
 
 static enum status report(struct joining *joining, struct fault *fault) {
@@ -92,6 +110,9 @@ int command_join(int argc, char **argv) {
         arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
     if (status == OK) {
         status = check_ranks(request.ranks, &fault);
+    }
+    if (status == OK) {
+        status = check_words(join, &fault);
     }
     if (status == OK) {
         status = take_target(&request, &arguments, &fault);

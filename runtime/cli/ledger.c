@@ -42,8 +42,12 @@ static uint64_t tokens_of(const struct entry *entry) {
     return tokens;
 }
 
-static void print_row(const struct entry *entry) {
+static void print_row(const struct entry *entry, bool is_first) {
     char root[HASH_HEX_BYTES], hash[HASH_HEX_BYTES];
+    if (is_first) {
+        printf("%8s  %-8s %7s %10s %14s  %-*s  %s\n", "round", "kind", "members", "signatures",
+               "tokens", SHOWN_DIGITS, "root", "hash");
+    }
     printf("%8u  %-8s %7u %10u %14llu  %.*s  %.*s\n", entry->round, KINDS[entry->kind],
            entry->seat_count, entry->signature_count, (unsigned long long)tokens_of(entry),
            SHOWN_DIGITS, hash_hex(&entry->root, root), SHOWN_DIGITS, hash_hex(&entry->hash, hash));
@@ -67,7 +71,7 @@ static enum status take(const struct ledger_request *request, const struct ledge
                          "the entry %s", wrong);
     }
     if (!request->json && !request->verify) {
-        print_row(source->entry);
+        print_row(source->entry, report->lines == 0);
     }
     count(report, source->entry);
     return ledger_export_add(&report->export, source->entry, fault);
@@ -159,10 +163,6 @@ static enum status read_source(const struct ledger_request *request, struct regi
     enum status status = ledger_export_begin(request->export, region, &report->export, fault);
     if (status != OK) {
         return status;
-    }
-    if (!request->json && !request->verify) {
-        printf("%8s  %-8s %7s %10s %14s  %-*s  %s\n", "round", "kind", "members", "signatures",
-               "tokens", SHOWN_DIGITS, "root", "hash");
     }
     status = read_all(request, source, report, fault);
     return ledger_export_end(&report->export, status, fault);

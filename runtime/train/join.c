@@ -117,6 +117,9 @@ enum status join_prepare(struct joining *joining, struct fault *fault) {
 static bool has_waited(const struct joining *joining) {
     struct member_loop_view view;
     member_loop_look(joining->loop, &view);
+    if (!view.tracker_is_there && view.round == 0) {
+        return true; /* it never had a part in anything */
+    }
     bool is_idle = !view.tracker_is_there || view.round == 0;
     double patience =
         joining->session.run.stop_within_s + (is_idle ? 0 : (double)view.timing.round_ms * 1e-3);

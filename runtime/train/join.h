@@ -54,7 +54,8 @@ struct join_position {
 /* What was told last, so that only changes are. */
 struct join_told {
     uint64_t sent_bytes, received_bytes; /* of all rounds up to the last line */
-    bool tracker_was_there, was_admitted, disk_was_full;
+    bool tracker_was_there, tracker_was_missed, was_admitted, disk_was_full;
+    int64_t begun_ns;                  /* when the tracker was first looked for */
     int64_t adopts_ns, adopts_told_ns; /* since when the state comes from others; 0: it does not */
     uint32_t evaluated_round;
     char reason[WIRE_REASON_BYTES];

@@ -26,8 +26,7 @@ static bool keep_on(void *context) {
     return !stop_asked();
 }
 
-/* The tracker may not run yet. The connection is tried every few seconds; a line says so less and
- * less often. */
+/* The tracker may not run yet, or not for days: that is said once. */
 static enum status fetch(struct joining *joining, const struct join_string *tracker,
                          const char **text, size_t *length, struct fault *fault) {
     struct document_wish wish = {.tracker = tracker,
@@ -37,9 +36,11 @@ static enum status fetch(struct joining *joining, const struct join_string *trac
                                  .timeout_ms = FIRST_WAIT_MS,
                                  .keep_on = keep_on};
     enum status status = document_fetch(&wish, &joining->session.region, text, length, fault);
+    if (status == STATUS_FAILED) {
+        log_line(LOG_WARNING, "%s: %s; %s Trying again until it answers", fault->place,
+                 fault->reason, fault->remedy);
+    }
     while (status == STATUS_FAILED) {
-        log_line(LOG_WARNING, "%s: %s; %s trying again", fault->place, fault->reason,
-                 fault->remedy);
         wish.timeout_ms =
             wish.timeout_ms * 2 < LONGEST_WAIT_MS ? wish.timeout_ms * 2 : LONGEST_WAIT_MS;
         status = document_fetch(&wish, &joining->session.region, text, length, fault);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 static const int64_t PLAIN_NS = 10000000000; /* cli.md: a plain line at most every 10 s */
+static const int64_t ABSENT_NS = 5000000000;
 
 static bool is_due(struct joining *joining) {
     struct progress *progress = &joining->progress;
@@ -23,13 +24,18 @@ static void tell_round(struct joining *joining, const struct metrics_round *line
     char up[24];
     char down[24];
     char root[HASH_HEX_BYTES];
+    char words[32];
+    struct text loss = text_over(words, sizeof words);
+    if (!isnan(line->loss)) { /* it had a part in the round */
+        text_add(&loss, "  loss %.4f", line->loss);
+    }
     progress_line(&joining->progress,
-                  "round %u  step %lld/%lld  loss %.4f  %u of %u members  %s up, %s down, "
+                  "round %u  step %lld/%lld%s  %u of %u members  %s up, %s down, "
                   "exchange %.2f s  root %.12s",
-                  line->round, (long long)line->step, (long long)joining->session.run.steps,
-                  plain_nan(line->loss), line->contributors, line->members,
-                  text_bytes(line->sent_bytes, up), text_bytes(line->received_bytes, down),
-                  line->exchange_ms * 1e-3, hash_hex(&line->root, root));
+                  line->round, (long long)line->step, (long long)joining->session.run.steps, words,
+                  line->contributors, line->members, text_bytes(line->sent_bytes, up),
+                  text_bytes(line->received_bytes, down), line->exchange_ms * 1e-3,
+                  hash_hex(&line->root, root));
 }
 
 void join_note_round(struct joining *joining, const struct join_round *round) {
@@ -84,9 +90,25 @@ static void tell_admission(struct joining *joining, const struct member_loop_vie
     told->was_admitted = view->is_admitted;
 }
 
+/* A tracker that was not there from the start on: a member with its manifest waits for it. */
+static void tell_absence(struct joining *joining) {
+    struct join_told *told = &joining->told;
+    int64_t now_ns = clock_monotonic_ns();
+    told->begun_ns = told->begun_ns == 0 ? now_ns : told->begun_ns;
+    if (!told->tracker_was_missed && now_ns - told->begun_ns >= ABSENT_NS) {
+        log_line(LOG_WARNING,
+                 "%s: no answer within %d s; is the tracker running, and its port open? Trying "
+                 "again until it answers",
+                 joining->manifest.tracker.address, (int)(ABSENT_NS / 1000000000));
+        told->tracker_was_missed = true;
+    }
+}
+
 static void tell_tracker(struct joining *joining, const struct member_loop_view *view) {
     struct join_told *told = &joining->told;
-    if (told->tracker_was_there && !view->tracker_is_there) {
+    if (!view->tracker_is_there && !told->tracker_was_there && !told->was_admitted) {
+        tell_absence(joining);
+    } else if (told->tracker_was_there && !view->tracker_is_there) {
         log_line(LOG_WARNING,
                  "the tracker at %s is gone; what is under way goes on, and it is "
                  "tried again",

@@ -1,7 +1,9 @@
 #include "runtime/train/swarm_track.h"
 
 #include "base/file.h"
+#include "runtime/swarm/roster.h"
 #include "transport/identity_file.h"
+#include "transport/messages.h"
 #include "transport/own_address.h"
 
 #include <string.h>
@@ -202,6 +204,31 @@ static enum status make_manifest(struct swarm_track *track, struct region *regio
     return status;
 }
 
+/* What would keep a new swarm from being served is found before it is made: its manifest holds the
+ * address for good. */
+static enum status try_serving(const struct swarm_track *track, struct fault *fault) {
+    struct region scratch = {0};
+    struct messenger *messenger = NULL;
+    const struct messenger_options options = {
+        .keys = &track->keys, .listen = track->listen, .peers_max = 1, .queued_frames = 2};
+    struct roster *roster = region_alloc(&scratch, 1, sizeof *roster);
+    enum status status = roster_read(track->roster, roster, fault);
+    if (status == OK) {
+        status = messenger_open(&options, &scratch, &messenger, fault);
+    }
+    if (status == OK) {
+        messenger_close(messenger, 0);
+    }
+    region_finish(&scratch);
+    return status;
+}
+
+static enum status make_swarm(struct swarm_track *track, struct region *region,
+                              struct fault *fault) {
+    enum status status = try_serving(track, fault);
+    return status == OK ? make_manifest(track, region, fault) : status;
+}
+
 enum status swarm_track_prepare(const struct swarm_track_wish *wish, struct region *region,
                                 struct swarm_track *track, struct fault *fault) {
     bool made = false;
@@ -232,7 +259,7 @@ enum status swarm_track_prepare(const struct swarm_track_wish *wish, struct regi
     if (status == OK) {
         status = is_old ? swarm_offer_same(&track->offer, before, track->manifest_path,
                                            &track->join, fault)
-                        : make_manifest(track, region, fault);
+                        : make_swarm(track, region, fault);
     }
     if (status == OK) {
         track->offer.terms.manifest = &track->manifest;
