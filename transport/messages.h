@@ -41,7 +41,7 @@ struct messenger_options {
     uint32_t bulk_connections;    /* 0 .. MESSAGE_BULK_MAX, to each peer; 0: bulk goes as control */
     uint32_t queued_frames;       /* high-water mark of a connection, each way: 2 .. 64 */
     bool guests;                  /* let in keys that messenger_peer never named (a tracker) */
-    uint64_t known[4];            /* frame kinds that may come in, as frame_read takes them */
+    uint64_t known[4]; /* frame kinds that may come in, as frame_read takes them; 255 not */
 };
 
 /* messenger_memory_bytes: what ZeroMQ may hold at most for so many peers, for the plan's declared
@@ -66,8 +66,8 @@ MUST_CHECK enum status messenger_peer(struct messenger *messenger,
                                       const uint8_t curve[static KEY_BYTES], const char *address,
                                       struct fault *fault);
 
-/* messenger_drop: cut a peer off; its key is not let in again. Harmless for one that is not there.
- */
+/* messenger_drop: cut a peer off, with what is queued; its key is not let in again until it is named
+ * again. Harmless for one that is not there. */
 void messenger_drop(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 
 enum sent {
@@ -77,19 +77,21 @@ enum sent {
 };
 
 /* messenger_send: a frame with its payload of frame->length bytes; magic and version are filled in.
- * limits  frame->length <= FRAME_PAYLOAD_MAX */
+ * limits  frame->length <= FRAME_PAYLOAD_MAX; kind 255 is the messengers' own */
 enum sent messenger_send(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
                          enum channel channel, const struct frame *frame, const void *payload);
 
 /* messenger_wait: sleep until something can be received, a full queue has room, `wake_fd` (-1:
- * none) is readable, or `timeout_ms` have passed. True unless the time passed. */
+ * none) is readable, or `timeout_ms` (-1: for ever) have passed. True unless the time passed; now
+ * and then also when there is nothing. */
 bool messenger_wait(struct messenger *messenger, int wake_fd, int timeout_ms);
 
 enum messenger_event_kind {
     MESSENGER_FRAME,
     MESSENGER_OPENED,  /* the first connection with the peer stands */
-    MESSENGER_CLOSED,  /* the last connection with it broke, seen at once by a socket monitor */
-    MESSENGER_REFUSED, /* it does not let our key in, or has another key than was said */
+    MESSENGER_CLOSED,  /* the control connection broke, seen at once by a socket monitor */
+    MESSENGER_REFUSED, /* it does not let our key in, or has another key than was said: told once
+                          until it opens or gets another address; it is dialed on */
 };
 
 struct messenger_event {
