@@ -175,9 +175,26 @@ static int64_t window_of_block(const struct token_data *data, int64_t block, int
     return file->first_window + windows_before(file, local, data->sequence) + inside;
 }
 
+int64_t data_block_windows(const struct token_data *data, int64_t block) {
+    const struct data_file *file = file_of_block(data, block);
+    return block_windows(file, block - file->first_block, data->sequence);
+}
+
+int64_t data_block_at(const struct token_data *data, uint64_t seed, uint64_t pass, int64_t turn) {
+    uint64_t key = random_key(seed, "blocks") + pass;
+    return (int64_t)random_permute(key, (uint64_t)turn, (uint64_t)data->block_count);
+}
+
+int64_t data_window_at(const struct token_data *data, uint64_t seed, uint64_t pass, int64_t block,
+                       int64_t place) {
+    uint32_t words[4];
+    random_block(random_key(seed, "windows") + pass, (uint64_t)block, words);
+    uint64_t key = (uint64_t)words[0] << 32 | words[1];
+    uint64_t inside = random_permute(key, (uint64_t)place, (uint64_t)data->block_windows_max);
+    return window_of_block(data, block, (int64_t)inside);
+}
+
 int64_t data_next(const struct token_data *data, uint64_t seed, int64_t *cursor) {
-    uint64_t block_key = random_key(seed, "blocks");
-    uint64_t window_key = random_key(seed, "windows");
     uint64_t blocks = (uint64_t)data->block_count;
     uint64_t width = (uint64_t)data->block_windows_max;
     ASSERT(*cursor >= 0 && (uint64_t)*cursor <= DATA_CURSOR_MAX && data->window_count > 0);
@@ -187,12 +204,8 @@ int64_t data_next(const struct token_data *data, uint64_t seed, int64_t *cursor)
         uint64_t at = (uint64_t)(*cursor)++;
         uint64_t pass = at / (blocks * width);
         uint64_t place = at % (blocks * width);
-        uint64_t block = random_permute(block_key + pass, place / width, blocks);
-        uint32_t words[4];
-        random_block(window_key + pass, block, words);
-        uint64_t key = (uint64_t)words[0] << 32 | words[1];
-        uint64_t inside = random_permute(key, place % width, width);
-        int64_t window = window_of_block(data, (int64_t)block, (int64_t)inside);
+        int64_t block = data_block_at(data, seed, pass, (int64_t)(place / width));
+        int64_t window = data_window_at(data, seed, pass, block, (int64_t)(place % width));
         if (window >= 0) {
             return window;
         }

@@ -68,6 +68,16 @@ MUST_CHECK enum status data_open_run(const struct run *run, const struct path_li
  * limits  0 <= *cursor <= DATA_CURSOR_MAX */
 int64_t data_next(const struct token_data *data, uint64_t seed, int64_t *cursor);
 
+/* What data_next goes by: a pass visits each block in turn, and of it `block_windows_max` places.
+ * data_block_at: the block at `turn` of a pass.
+ * data_block_windows: how many windows a block has.
+ * data_window_at: the window at `place` of a block in a pass; -1 where the block has fewer.
+ * limits  0 <= turn < block_count; 0 <= place < block_windows_max */
+int64_t data_block_at(const struct token_data *data, uint64_t seed, uint64_t pass, int64_t turn);
+int64_t data_block_windows(const struct token_data *data, int64_t block);
+int64_t data_window_at(const struct token_data *data, uint64_t seed, uint64_t pass, int64_t block,
+                       int64_t place);
+
 /* One row of a batch, in the caller's memory: [sequence] each. */
 struct token_row {
     int32_t *ids, *labels, *positions;

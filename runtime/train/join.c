@@ -49,6 +49,7 @@ static void make_scratch(struct joining *joining) {
     joining->reports = region_alloc(region, slices, sizeof *joining->reports);
     joining->entry = region_alloc(region, 1, sizeof *joining->entry);
     joining->entry->slices = region_alloc(region, slices, sizeof *joining->entry->slices);
+    sample_order_init(&joining->train, (uint64_t)run->seed, region, &joining->order);
     joining->windows =
         region_alloc(region, (size_t)(run->batch_tokens / run->sequence), sizeof *joining->windows);
 }
@@ -178,7 +179,7 @@ static enum status save(struct joining *joining, struct fault *fault) {
 static enum status conclude(struct joining *joining, bool finished, struct fault *fault) {
     enum status status = save(joining, fault);
     if (status == OK && finished) {
-        status = join_evaluate(joining, fault);
+        status = join_evaluate(joining, true, fault);
     }
     if (status == OK && finished) {
         status = export_model(joining, fault);

@@ -57,6 +57,7 @@ struct join_told {
     bool tracker_was_there, tracker_was_missed, was_admitted, disk_was_full;
     int64_t begun_ns;                  /* when the tracker was first looked for */
     int64_t adopts_ns, adopts_told_ns; /* since when the state comes from others; 0: it does not */
+    bool evaluates_last;               /* between rounds there is not the time */
     uint32_t evaluated_round;
     char reason[WIRE_REASON_BYTES];
 };
@@ -70,6 +71,7 @@ struct joining {
     struct token_data train, validation; /* validation.file_count 0: none */
     struct replica replica;
     struct compute_copies copies;
+    struct sample_order order;
     struct sample_share share;
     struct member_store store;
     bool store_is_open;

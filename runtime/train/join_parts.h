@@ -38,11 +38,11 @@ struct join_round {
 /* What is told (join_tell.c). join_note_round: the metrics' line of a round and a person's.
  * join_note_swarm: what of the swarm has changed. join_note_disk: what the disk refuses, once; NULL
  * when it took something again. join_evaluate: the loss on held-out text, if there is any, of the
- * outer weights. */
+ * outer weights; between rounds only as long as the others can wait. */
 void join_note_round(struct joining *joining, const struct join_round *round);
 void join_note_swarm(struct joining *joining);
 void join_note_disk(struct joining *joining, const struct fault *fault);
 void join_note_memory(struct joining *joining);
-MUST_CHECK enum status join_evaluate(struct joining *joining, struct fault *fault);
+MUST_CHECK enum status join_evaluate(struct joining *joining, bool is_last, struct fault *fault);
 
 #endif

@@ -148,25 +148,44 @@ void join_note_swarm(struct joining *joining) {
 
 /* ---- evaluation ---- */
 
-static bool never_mind(void *context) {
-    (void)context;
-    return !stop_asked();
+/* Until when an evaluation may take: the others wait for this member's part of the next round. */
+static bool has_time(void *context) {
+    const int64_t *until_ns = context;
+    return !stop_asked() && clock_monotonic_ns() < *until_ns;
 }
 
-enum status join_evaluate(struct joining *joining, struct fault *fault) {
+static int64_t evaluation_end_ns(struct joining *joining, bool is_last) {
+    struct member_loop_view view;
+    if (is_last) {
+        return INT64_MAX;
+    }
+    member_loop_look(joining->loop, &view);
+    return clock_monotonic_ns() + (int64_t)view.timing.train_ms * 1000000 / 2;
+}
+
+enum status join_evaluate(struct joining *joining, bool is_last, struct fault *fault) {
     struct session *session = &joining->session;
+    struct join_told *told = &joining->told;
     const struct run *run = &session->run;
-    if (joining->validation.file_count == 0 || joining->told.evaluated_round == joining->at.round) {
+    if (joining->validation.file_count == 0 || told->evaluated_round == joining->at.round ||
+        (told->evaluates_last && !is_last)) {
         return OK;
     }
-    struct step_source source = {.data = &joining->validation, .keep_on = never_mind};
+    int64_t until_ns = evaluation_end_ns(joining, is_last);
+    struct step_source source = {
+        .data = &joining->validation, .keep_on = has_time, .context = &until_ns};
     struct evaluation_result result;
     enum status status = evaluate_data(session, &source, run_eval_rows(run), &result, fault);
+    if (status == STATUS_STOPPED && !stop_asked()) {
+        told->evaluates_last = true;
+        log_line(LOG_WARNING, "evaluating takes longer than half of a round's training, which the "
+                              "others wait for: it is left to the run's end; lower eval.tokens");
+    }
     if (status != OK) {
         return status == STATUS_STOPPED ? OK : status;
     }
     int64_t step = (int64_t)joining->at.commits * run->swarm_inner_steps;
-    joining->told.evaluated_round = joining->at.round;
+    told->evaluated_round = joining->at.round;
     metrics_eval(&joining->metrics, step, result.loss);
     join_note_memory(joining);
     progress_line(&joining->progress, "step %lld  validation loss %.4f  perplexity %.2f",

@@ -72,8 +72,8 @@ static int64_t next_windows(struct joining *joining, struct share_place *place) 
     const struct run *run = &joining->session.run;
     int64_t rows = run->batch_tokens / run->sequence;
     int64_t count = 0;
-    while (count < rows && share_next(&joining->share, &joining->train, (uint64_t)run->seed, place,
-                                      &joining->windows[count])) {
+    while (count < rows &&
+           share_next(&joining->share, &joining->order, place, &joining->windows[count])) {
         count++;
     }
     return count;

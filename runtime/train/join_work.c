@@ -76,7 +76,7 @@ static enum status after_round(struct joining *joining, const struct join_round 
     int64_t step = (int64_t)at->commits * run->swarm_inner_steps;
     bool evaluates = run->eval_every > 0 &&
                      step / run->eval_every > (step - run->swarm_inner_steps) / run->eval_every;
-    enum status status = evaluates ? join_evaluate(joining, fault) : OK;
+    enum status status = evaluates ? join_evaluate(joining, false, fault) : OK;
     if (status == OK && at->commits - at->saved_commits >= swarm_snapshot_rounds(run) &&
         join_state_save(joining, &refused) != OK) {
         join_note_disk(joining, &refused);

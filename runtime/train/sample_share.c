@@ -2,14 +2,14 @@
 
 #include "base/check.h"
 
-/* Where the given range that holds `position` ends; `position` itself when none does. */
-static uint64_t given_until(const struct sample_share *share, uint64_t position) {
+/* Where the given range that holds `sample` ends; `sample` itself when none does. */
+static uint64_t given_until(const struct sample_share *share, uint64_t sample) {
     for (uint32_t i = 0; i < share->given_count; i++) {
-        if (position >= share->given[i].begin && position < share->given[i].end) {
+        if (sample >= share->given[i].begin && sample < share->given[i].end) {
             return share->given[i].end;
         }
     }
-    return position;
+    return sample;
 }
 
 /* What was trained may go over from one given range into another that touches it. */
@@ -42,33 +42,27 @@ void share_forget(struct sample_share *share) {
     share->tokens = 0;
 }
 
-/* Where training goes on at or behind `position`. */
-static uint64_t behind_trained(const struct sample_share *share, uint64_t position) {
+/* Where training goes on at or behind `sample`. */
+static uint64_t behind_trained(const struct sample_share *share, uint64_t sample) {
     for (uint32_t i = 0; i < share->trained_count; i++) {
         const struct sample_range *trained = &share->trained[i];
-        if (position >= trained->begin && position < trained->end) {
-            position = trained->end;
+        if (sample >= trained->begin && sample < trained->end) {
+            sample = trained->end;
         }
     }
-    return position;
+    return sample;
 }
 
-bool share_next(const struct sample_share *share, const struct token_data *data, uint64_t seed,
+bool share_next(const struct sample_share *share, struct sample_order *order,
                 struct share_place *place, int64_t *window) {
-    for (; place->range < share->given_count; place->range++, place->position = 0) {
+    for (; place->range < share->given_count; place->range++, place->sample = 0) {
         const struct sample_range *range = &share->given[place->range];
-        uint64_t from = place->position > range->begin ? place->position : range->begin;
+        uint64_t from = place->sample > range->begin ? place->sample : range->begin;
         uint64_t at = behind_trained(share, from);
-        while (at < range->end && at <= DATA_CURSOR_MAX) {
-            int64_t cursor = (int64_t)at;
-            int64_t found = data_next(data, seed, &cursor);
-            uint64_t position = (uint64_t)cursor - 1;
-            at = behind_trained(share, position);
-            if (at == position && position < range->end) {
-                place->position = position + 1;
-                *window = found;
-                return true;
-            }
+        if (at < range->end && at <= DATA_CURSOR_MAX) {
+            place->sample = at + 1;
+            *window = sample_order_window(order, at);
+            return true;
         }
     }
     return false;
@@ -100,11 +94,11 @@ void share_mark(struct sample_share *share, const struct share_place *from,
                 const struct share_place *to, int64_t tokens) {
     for (uint32_t i = from->range; i < share->given_count && i <= to->range; i++) {
         struct sample_range range = share->given[i];
-        if (i == from->range && from->position > range.begin) {
-            range.begin = from->position;
+        if (i == from->range && from->sample > range.begin) {
+            range.begin = from->sample;
         }
-        if (i == to->range && to->position < range.end) {
-            range.end = to->position;
+        if (i == to->range && to->sample < range.end) {
+            range.end = to->sample;
         }
         if (range.begin < range.end) {
             add(share, range);

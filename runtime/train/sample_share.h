@@ -1,7 +1,6 @@
 /* sample_share: a member's samples of a round, and which of them its inner weights have seen.
  *
- * Sample k is position k of data_next's stream; some positions hold no window. Positions go in the
- * order of the ranges:
+ * Samples (sample_order.h) go in the order of the ranges:
  *
  *     given      |--------- range ---------|      |------ range ------|
  *     trained    |#######|                                                ► next
@@ -11,7 +10,7 @@
 #define SKEP_TRAIN_SAMPLE_SHARE_H
 
 #include "runtime/swarm/entry.h"
-#include "runtime/train/data.h"
+#include "runtime/train/sample_order.h"
 
 #include <stdbool.h>
 
@@ -26,10 +25,10 @@ struct sample_share {
     int64_t tokens; /* valid labels in `trained` */
 };
 
-/* Where a walk over a share is. Zero-initialised: before the first position. */
+/* Where a walk over a share is. Zero-initialised: before the first sample. */
 struct share_place {
     uint32_t range;
-    uint64_t position; /* at or behind the range's beginning, or 0 for it */
+    uint64_t sample; /* at or behind the range's beginning, or 0 for it */
 };
 
 /* share_take: what is given now.
@@ -41,10 +40,10 @@ MUST_CHECK bool share_take(struct sample_share *share, const struct sample_range
 /* share_forget: nothing is trained; what is given stays. */
 void share_forget(struct sample_share *share);
 
-/* share_next: the next window that was not trained, behind *place, which moves on behind it. False
- * when there is none left. */
-MUST_CHECK bool share_next(const struct sample_share *share, const struct token_data *data,
-                           uint64_t seed, struct share_place *place, int64_t *window);
+/* share_next: the window of the next sample that was not trained, behind *place, which moves on
+ * behind it. False when there is none left. */
+MUST_CHECK bool share_next(const struct sample_share *share, struct sample_order *order,
+                           struct share_place *place, int64_t *window);
 
 /* share_mark: all that is given between two places was trained, `tokens` labels of it. */
 void share_mark(struct sample_share *share, const struct share_place *from,

@@ -13,12 +13,13 @@
 
 #include <cmocka.h>
 
-/* Two blocks of 1 MiB and a short one: a pass has empty positions, where the short one ends. */
-enum { SEQUENCE = 4096, FILE_BYTES = (2 << 20) + 300000, SEED = 5, POSITIONS_MAX = 2000 };
+/* Two blocks of 1 MiB and a short one; some passes over them. */
+enum { SEQUENCE = 4096, FILE_BYTES = (2 << 20) + 300000, SEED = 5, SAMPLES_MAX = 2000 };
 
 static struct region region;
 static struct token_data data;
-static int64_t window_at[POSITIONS_MAX]; /* of the stream; -1: none */
+static struct sample_order order;
+static int64_t window_at[SAMPLES_MAX]; /* of the stream */
 
 static int open_data(void **state) {
     static uint8_t bytes[FILE_BYTES];
@@ -31,14 +32,11 @@ static int open_data(void **state) {
                                    .vocab = 256,
                                    .separator = DATA_NO_SEPARATOR};
     assert_int_equal(data_open(&options, &region, &data, &fault), OK);
-    memset(window_at, 0xff, sizeof window_at);
     int64_t cursor = 0;
-    while (cursor < POSITIONS_MAX) {
-        int64_t window = data_next(&data, SEED, &cursor);
-        if (cursor <= POSITIONS_MAX) {
-            window_at[cursor - 1] = window;
-        }
+    for (int k = 0; k < SAMPLES_MAX; k++) {
+        window_at[k] = data_next(&data, SEED, &cursor);
     }
+    sample_order_init(&data, SEED, &region, &order);
     return failed;
 }
 
@@ -48,7 +46,7 @@ static int close_data(void **state) {
     return scratch_close(state);
 }
 
-/* All windows of the ranges, position by position, less the trained ones. */
+/* All windows of the ranges, sample by sample, less the trained ones. */
 static int64_t expect_windows(const struct sample_share *share, int64_t *windows) {
     int64_t count = 0;
     for (uint32_t r = 0; r < share->given_count; r++) {
@@ -57,7 +55,7 @@ static int64_t expect_windows(const struct sample_share *share, int64_t *windows
             for (uint32_t t = 0; t < share->trained_count; t++) {
                 trained |= at >= share->trained[t].begin && at < share->trained[t].end;
             }
-            if (!trained && window_at[at] >= 0) {
+            if (!trained) {
                 windows[count++] = window_at[at];
             }
         }
@@ -66,15 +64,15 @@ static int64_t expect_windows(const struct sample_share *share, int64_t *windows
 }
 
 static void check_walk(const struct sample_share *share) {
-    static int64_t wanted[POSITIONS_MAX];
+    static int64_t wanted[SAMPLES_MAX];
     int64_t count = expect_windows(share, wanted);
     struct share_place place = {0};
     int64_t window = -1;
     for (int64_t i = 0; i < count; i++) {
-        assert_true(share_next(share, &data, SEED, &place, &window));
+        assert_true(share_next(share, &order, &place, &window));
         assert_int_equal(window, wanted[i]);
     }
-    assert_false(share_next(share, &data, SEED, &place, &window));
+    assert_false(share_next(share, &order, &place, &window));
 }
 
 /* Trains up to `windows` more of a share, as a round that is cut short does. */
@@ -82,10 +80,19 @@ static void train(struct sample_share *share, int windows, int64_t tokens) {
     struct share_place from = {0};
     struct share_place place = {0};
     int64_t window;
-    while (windows > 0 && share_next(share, &data, SEED, &place, &window)) {
+    while (windows > 0 && share_next(share, &order, &place, &window)) {
         windows--;
     }
     share_mark(share, &from, &place, tokens);
+}
+
+static void any_sample_is_found_alone(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < SAMPLES_MAX; i++) {
+        uint64_t k = i * 797 % SAMPLES_MAX;
+        assert_int_equal(sample_order_window(&order, k), window_at[k]);
+    }
+    assert_int_equal(order.short_count, 1);
 }
 
 static void windows_come_in_the_order_of_the_ranges(void **state) {
@@ -117,18 +124,18 @@ static void what_was_trained_counts_after_an_abort(void **state) {
 static void trained_pieces_join(void **state) {
     (void)state;
     struct sample_share share = {0};
-    struct share_place from = {.range = 0, .position = 0};
-    struct share_place to = {.range = 0, .position = 20};
+    struct share_place from = {.range = 0, .sample = 0};
+    struct share_place to = {.range = 0, .sample = 20};
     static const struct sample_range RANGE[] = {{10, 60}};
     assert_true(share_take(&share, RANGE, 1));
     share_mark(&share, &from, &to, 5);
-    from.position = 40;
-    to.position = 50;
+    from.sample = 40;
+    to.sample = 50;
     share_mark(&share, &from, &to, 5);
     assert_int_equal(share.trained_count, 2);
     check_walk(&share);
-    from.position = 15;
-    to.position = 45;
+    from.sample = 15;
+    to.sample = 45;
     share_mark(&share, &from, &to, 5);
     assert_int_equal(share.trained_count, 1);
     assert_int_equal(share.trained[0].begin, 10);
@@ -152,23 +159,24 @@ static void what_is_no_longer_given_must_be_forgotten(void **state) {
     check_walk(&share);
 }
 
-static void ranges_beyond_all_positions_hold_nothing(void **state) {
+static void ranges_beyond_all_samples_hold_nothing(void **state) {
     (void)state;
     struct sample_share share = {0};
     struct share_place place = {0};
     int64_t window;
     struct sample_range far = {DATA_CURSOR_MAX + 1, UINT64_MAX};
     assert_true(share_take(&share, &far, 1));
-    assert_false(share_next(&share, &data, SEED, &place, &window));
+    assert_false(share_next(&share, &order, &place, &window));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_sample_is_found_alone),
         cmocka_unit_test(windows_come_in_the_order_of_the_ranges),
         cmocka_unit_test(what_was_trained_counts_after_an_abort),
         cmocka_unit_test(trained_pieces_join),
         cmocka_unit_test(what_is_no_longer_given_must_be_forgotten),
-        cmocka_unit_test(ranges_beyond_all_positions_hold_nothing),
+        cmocka_unit_test(ranges_beyond_all_samples_hold_nothing),
     };
     return cmocka_run_group_tests(tests, open_data, close_data);
 }
