@@ -53,8 +53,9 @@ static uint32_t reachable(const struct tracker *tracker) {
 void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     uint32_t after_ms = tracker->settings.rollback_after_ms;
     uint32_t at = reachable(tracker);
-    if (after_ms == 0 || now_ms - tracker->reached_ms < after_ms || at == tracker->past_count) {
-        return;
+    if (after_ms == 0 || now_ms - tracker->reached_ms < after_ms || at == tracker->past_count ||
+        hash_equal(&tracker->past[at].root, &tracker->record.commit.root)) {
+        return; /* the last: whoever has it on its disk will soon stand on it */
     }
     struct entry *entry = tracker_begin_entry(tracker, ENTRY_ROLLBACK);
     entry->root = tracker->past[at].root;

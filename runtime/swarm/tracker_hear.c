@@ -71,7 +71,6 @@ void tracker_answer(struct tracker *tracker, uint32_t row, int64_t now_ms,
         message.kind = MESSAGE_ENTRY;
         message.entry = &record->commit;
         message.root = record->base;
-        number = UINT64_C(1) << 32 | record->commit.round;
     } else if (record->head.kind != ENTRY_OPEN) {
         message.kind = member->round == record->head.round ? MESSAGE_ENTRY : MESSAGE_KINDS;
         message.entry = &record->head;
@@ -95,6 +94,9 @@ void tracker_answer(struct tracker *tracker, uint32_t row, int64_t now_ms,
         message.number = tracker->proposal_number;
         message.holders = tracker->holders;
         number = message.number;
+    }
+    if (message.kind == MESSAGE_ENTRY) {
+        memcpy(&number, message.entry->hash.bytes, sizeof(number));
     }
     if (message.kind != MESSAGE_KINDS && is_due(tracker, row, message.kind, number, now_ms)) {
         tracker_say(tracker, row, message, actions);

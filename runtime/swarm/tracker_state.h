@@ -16,7 +16,7 @@ enum tracker_stage {
 /* What was last said to a member: the same again waits for twice as long each time. */
 struct tracker_said {
     enum message_kind kind;
-    uint64_t number; /* of the entry's round, the table's version, the ask or the proposal */
+    uint64_t number; /* of the entry's hash, the table's version, the ask or the proposal */
     int64_t at_ms;
     uint32_t wait_ms; /* 0: nothing was said */
 };
