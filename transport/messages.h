@@ -66,8 +66,8 @@ MUST_CHECK enum status messenger_peer(struct messenger *messenger,
                                       const uint8_t curve[static KEY_BYTES], const char *address,
                                       struct fault *fault);
 
-/* messenger_drop: cut a peer off, with what is queued; its key is not let in again until it is named
- * again. Harmless for one that is not there. */
+/* messenger_drop: cut a peer off, with what is queued; its key is not let in again until it is
+ * named again. Harmless for one that is not there. */
 void messenger_drop(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 
 enum sent {
