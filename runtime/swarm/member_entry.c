@@ -55,6 +55,13 @@ static int has_quorum(const struct entry *entry) {
     return entry->signature_count >= entry_quorum(entry->seat_count);
 }
 
+/* Bytes alone do not say whose sum they are: that of others may look the same, and an owner, or the
+ * tracker, may name who is not in it. */
+static int is_line(const struct slice_report *report, const struct entry_slice *line) {
+    return report->held && hash_equal(&report->hash, &line->hash) && report->epoch == line->epoch &&
+           report->contributors == line->contributors;
+}
+
 /* Results that are not the entry's are dropped, so that the entry's are asked for; what was asked
  * of the seats of another entry no longer is. */
 static void want_results(struct member *member, const struct entry *entry, int is_same_roster) {
@@ -65,8 +72,7 @@ static void want_results(struct member *member, const struct entry *entry, int i
         member_ask_none(member);
     }
     for (uint32_t s = 0; s < member->slice_count; s++) {
-        struct slice_report *report = &member->reports[s];
-        report->held = report->held && hash_equal(&report->hash, &entry->slices[s].hash);
+        member->reports[s].held = is_line(&member->reports[s], &entry->slices[s]);
     }
 }
 

@@ -124,8 +124,13 @@ struct hash replica_root_after(struct replica *replica, uint32_t round);
  * limits  no result of the round has changed since replica_root_after gave entry->root for it */
 struct hash replica_apply(struct replica *replica, const struct entry *entry, int seat);
 
-/* replica_forget: the feedback is of another history: it becomes zero. */
+/* replica_forget: the feedback is of another history: it becomes zero.
+ * replica_forget_sent: the contribution that `entry` has of this identity is not at hand any more
+ * (a start before this one made it): what was owed in the slices that it is in was part of it, and
+ * what it left is not known. The feedback of those becomes zero. */
 void replica_forget(struct replica *replica);
+void replica_forget_sent(struct replica *replica, const struct entry *entry,
+                         const struct identity *id);
 
 /* replica_follow: inner weights = outer weights. The caller refreshes compute copies. */
 void replica_follow(struct replica *replica);

@@ -4,6 +4,8 @@
 #include "kernels/items.h"
 #include "runtime/swarm/replica_state.h"
 
+#include <string.h>
+
 struct feeding {
     float *feedback;
     const float *values; /* pseudo-gradients, or what a re-encoding left */
@@ -59,5 +61,28 @@ void replica_advance_feedback(struct replica *replica, const struct entry *entry
             }
         }
         mark->divisor = 0;
+    }
+}
+
+static uint64_t seats_of(const struct entry *entry, const struct identity *id) {
+    uint64_t seats = 0;
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        bool is_it = memcmp(&entry->seats[seat].id, id, sizeof *id) == 0;
+        seats |= is_it && entry->members[seat].weight > 0 ? UINT64_C(1) << seat : 0;
+    }
+    return seats;
+}
+
+void replica_forget_sent(struct replica *replica, const struct entry *entry,
+                         const struct identity *id) {
+    const struct slices *slices = &replica->shape.slices;
+    ASSERT(entry->slice_count == slices->count);
+    uint64_t seats = seats_of(entry, id);
+    for (uint32_t s = 0; replica->feedback != NULL && s < slices->count; s++) {
+        struct slice_range range = slices_range(slices, s);
+        if ((entry->slices[s].contributors & seats) != 0) {
+            memset(replica->feedback + range.begin, 0,
+                   sizeof(float) * (size_t)(range.end - range.begin));
+        }
     }
 }

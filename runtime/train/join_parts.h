@@ -19,6 +19,10 @@ MUST_CHECK enum status join_state_save(struct joining *joining, struct fault *fa
 void join_follow(struct joining *joining);
 void join_followed(struct joining *joining);
 
+/* join_forget_sent: a commit is applied without the contribution that this member made to it, if it
+ * made one: replica_forget_sent. */
+void join_forget_sent(struct joining *joining, const struct entry *entry);
+
 /* join_work: one piece of work, and its answer (join_work.c). What a full disk refuses is told, and
  * answered as refused. join_train: the windows given, until they or the time are over; then the
  * contribution (join_train.c).

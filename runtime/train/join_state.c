@@ -228,13 +228,10 @@ static enum status take_up(struct joining *joining, const struct snapshot *snaps
     return status;
 }
 
-static bool names(const struct entry *entry, const struct key_pairs *keys) {
-    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        if (memcmp(entry->seats[seat].id.bytes, keys->public_keys.sign, KEY_BYTES) == 0) {
-            return true;
-        }
-    }
-    return false;
+void join_forget_sent(struct joining *joining, const struct entry *entry) {
+    struct identity own;
+    memcpy(own.bytes, joining->keys.public_keys.sign, KEY_BYTES);
+    replica_forget_sent(&joining->replica, entry, &own);
 }
 
 /* Nothing is applied that does not lead to the entry's root: a file of another history ends the
@@ -258,9 +255,7 @@ static bool replay_one(struct joining *joining, const struct entry *entry) {
         return false;
     }
     (void)replica_apply(replica, entry, -1);
-    if (names(entry, &joining->keys)) {
-        replica_forget(replica);
-    }
+    join_forget_sent(joining, entry);
     joining->at.round = entry->round;
     joining->at.commits = entry->commits;
     return true;

@@ -4,13 +4,16 @@
 
 #include <math.h>
 
-/* What results are stored: those of the same slices have the same name. */
+/* What results are stored: those of the same slices and sums have the same name. */
 static struct hash name_of_results(const struct entry *entry) {
     struct hash_state state;
     hash_begin(&state);
     hash_add(&state, &entry->round, sizeof entry->round);
     for (uint32_t s = 0; s < entry->slice_count; s++) {
-        hash_add(&state, entry->slices[s].hash.bytes, HASH_BYTES);
+        const struct entry_slice *line = &entry->slices[s];
+        hash_add(&state, &line->epoch, sizeof line->epoch);
+        hash_add(&state, &line->contributors, sizeof line->contributors);
+        hash_add(&state, line->hash.bytes, HASH_BYTES);
     }
     return hash_end(&state);
 }
@@ -38,10 +41,11 @@ static uint32_t contributors_of(const struct entry *entry) {
 }
 
 /* The seat whose feedback can advance: with the contribution and the weights at hand that it
- * declared. Without them what it owes is not known any more. */
+ * declared. Without them what it owes is not known any more, also when an earlier start declared
+ * and so no seat is this one's. */
 static int seat_at_hand(struct joining *joining, const struct member_work *work) {
-    if (work->seat >= 0 && joining->at.encoded_round != work->entry->round) {
-        replica_forget(&joining->replica);
+    if (work->seat < 0 || joining->at.encoded_round != work->entry->round) {
+        join_forget_sent(joining, work->entry);
         return -1;
     }
     return work->seat;

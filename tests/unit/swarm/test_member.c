@@ -73,6 +73,16 @@ static uint32_t asked(enum message_kind kind, uint32_t seat) {
     return slices;
 }
 
+/* The rows that the tracker was told in the last step, or NULL. */
+static const struct slice_report *reported(void) {
+    const struct slice_report *report = NULL;
+    for (uint32_t i = 0; i < scene.actions.count; i++) {
+        const struct message *message = &scene.rows[i].message;
+        report = message->kind == MESSAGE_REPORT ? message->reports : report;
+    }
+    return report;
+}
+
 static void say_table(uint32_t version) {
     scene.table.version = version;
     hear((struct message){.kind = MESSAGE_TABLE, .session = 7, .round = 1, .table = &scene.table});
@@ -174,13 +184,20 @@ static void what_is_refused_is_not_waited_for_and_not_added(void **state) {
     assert_non_null(sum);
     assert_int_equal(sum->contributors, ALL & ~2);
     beat(1);
-    const struct slice_report *report = NULL;
-    for (uint32_t i = 0; i < scene.actions.count; i++) {
-        const struct message *message = &scene.rows[i].message;
-        report = message->kind == MESSAGE_REPORT ? message->reports : report;
-    }
+    const struct slice_report *report = reported();
     assert_non_null(report);
     assert_int_equal(report[0].refused, 2);
+}
+
+static void make_commit(uint32_t round, uint8_t root) {
+    scene.commit = scene.open;
+    scene.commit.kind = ENTRY_COMMIT;
+    scene.commit.round = round;
+    scene.commit.root.bytes[0] = root;
+    scene.commit.slices = scene.slices;
+    scene.commit.slice_count = SLICES;
+    scene.commit.signature_count = 2;
+    scene.commit.signatures[1].seat = 1;
 }
 
 static void result_of(uint32_t owner, uint32_t from) {
@@ -209,6 +226,35 @@ static void a_result_is_its_owners_whoever_sends_it(void **state) {
     assert_null(find(ACTION_KEEP));
 }
 
+/* The same bytes, but of fewer contributors, or of another epoch, than the proposal says. */
+static void a_result_of_other_contributors_is_not_the_proposals(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t epoch, contributors, held;
+    } CASES[] = {{0, ALL, 1}, {0, ALL & ~2, 0}, {1, ALL, 0}};
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        begin();
+        say_table(1);
+        result_of(1, 1);
+        make_commit(1, 0);
+        scene.commit.signature_count = 0;
+        for (uint32_t s = 0; s < SLICES; s++) {
+            scene.slices[s] = (struct entry_slice){.owner = s / OWN, .contributors = ALL};
+            scene.slices[s].hash = (struct hash){{3}};
+        }
+        scene.slices[OWN].epoch = CASES[i].epoch;
+        scene.slices[OWN].contributors = CASES[i].contributors;
+        hear((struct message){.kind = MESSAGE_PROPOSE,
+                              .session = 7,
+                              .round = 1,
+                              .number = 1,
+                              .entry = &scene.commit});
+        beat(1);
+        assert_non_null(reported());
+        assert_int_equal(reported()[OWN].held, CASES[i].held);
+    }
+}
+
 static void silence_is_asked_again_and_a_broken_channel_later(void **state) {
     (void)state;
     begin();
@@ -227,17 +273,6 @@ static void silence_is_asked_again_and_a_broken_channel_later(void **state) {
         beat(1);
     }
     assert_in_range(beats, 2, LONG);
-}
-
-static void make_commit(uint32_t round, uint8_t root) {
-    scene.commit = scene.open;
-    scene.commit.kind = ENTRY_COMMIT;
-    scene.commit.round = round;
-    scene.commit.root.bytes[0] = root;
-    scene.commit.slices = scene.slices;
-    scene.commit.slice_count = SLICES;
-    scene.commit.signature_count = 2;
-    scene.commit.signatures[1].seat = 1;
 }
 
 /* `base` is what it starts from. */
@@ -318,6 +353,7 @@ int main(void) {
         cmocka_unit_test(only_what_was_asked_and_declared_is_kept),
         cmocka_unit_test(what_is_refused_is_not_waited_for_and_not_added),
         cmocka_unit_test(a_result_is_its_owners_whoever_sends_it),
+        cmocka_unit_test(a_result_of_other_contributors_is_not_the_proposals),
         cmocka_unit_test(silence_is_asked_again_and_a_broken_channel_later),
         cmocka_unit_test(an_adoption_begins_again_with_a_newer_commit),
         cmocka_unit_test(a_rollback_is_adopted_unless_it_is_there),

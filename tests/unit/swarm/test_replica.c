@@ -346,6 +346,41 @@ static void feedback_stands_still_for_who_is_not_named(void **state) {
     swarm_end(&swarm);
 }
 
+/* It was owed by an earlier start of the member, whose contribution is lost; slices that the commit
+ * does not name it in are owed as before. */
+static void feedback_is_forgotten_where_an_earlier_start_contributed(void **state) {
+    (void)state;
+    enum { COUNT = 70000, MEMBERS = 3 };
+    static struct swarm swarm;
+    static float owed[COUNT];
+    struct fixture_shape shape = {COUNT, CODEC_INT4, MEMBERS, 1, 0};
+    swarm_begin(&shape, &swarm);
+    run_round(&swarm, 1);
+    struct replica *replica = &swarm.members[1].replica;
+    assert_true(swarm.slice_count > 1);
+    memcpy(owed, replica->feedback, sizeof owed);
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        swarm.entry.seats[m].id = (struct identity){{(uint8_t)(m + 1)}};
+        swarm.entry.members[m].weight = 10;
+    }
+    for (uint32_t s = 0; s < swarm.slice_count; s++) {
+        swarm.entry.slices[s].contributors = s == 0 ? 5 : 7;
+    }
+    replica_forget_sent(replica, &swarm.entry, &(struct identity){{9}});
+    assert_memory_equal(owed, replica->feedback, sizeof owed);
+    swarm.entry.members[1].weight = 0;
+    replica_forget_sent(replica, &swarm.entry, &swarm.entry.seats[1].id);
+    assert_memory_equal(owed, replica->feedback, sizeof owed);
+    swarm.entry.members[1].weight = 10;
+    replica_forget_sent(replica, &swarm.entry, &swarm.entry.seats[1].id);
+    int64_t end = slices_range(swarm.cut, 0).end;
+    assert_memory_equal(owed, replica->feedback, (size_t)end * sizeof(float));
+    for (int64_t i = end; i < COUNT; i++) {
+        assert_true(replica->feedback[i] == 0);
+    }
+    swarm_end(&swarm);
+}
+
 static void a_result_of_another_sum_leaves_no_residual(void **state) {
     (void)state;
     enum { COUNT = 300 };
@@ -455,6 +490,7 @@ int main(void) {
         cmocka_unit_test(a_value_that_is_not_finite_makes_the_contribution_zero),
         cmocka_unit_test(a_mean_is_zero_when_nothing_can_be_weighed),
         cmocka_unit_test(feedback_stands_still_for_who_is_not_named),
+        cmocka_unit_test(feedback_is_forgotten_where_an_earlier_start_contributed),
         cmocka_unit_test(a_result_of_another_sum_leaves_no_residual),
         cmocka_unit_test(leaves_brought_forward_are_those_of_apply),
         cmocka_unit_test(leaves_carry_a_state_to_another_replica),
