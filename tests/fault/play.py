@@ -120,7 +120,7 @@ def main():
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(chosen.folder or stack.enter_context(
             tempfile.TemporaryDirectory(prefix="skep-play-")))
-        make_run(folder, chosen.parameters)
+        make_run(folder, chosen.parameters, found.run)
         network = stack.enter_context(found.network(**{TRACKER: Link()}))
         swarm = Swarm(network, folder, [member.name for member in found.members])
         swarm.start()

@@ -3,6 +3,7 @@
     {"about": "what it shows",
      "seed": 1,
      "congestion": "cubic",
+     "run": {"swarm.members_min": 3},
      "links": {"cable": {"rate_up": "20mbit", "rate_down": "100mbit", "delay_ms": 8}},
      "members": [{"name": "a", "link": "cable", "share": 1.0}],
      "faults": [{"at_s": 2.5, "do": "cut", "who": "a"},
@@ -61,6 +62,7 @@ class Scenario:
     members: list
     seed: int = 1
     congestion: str = None  # TCP's algorithm
+    run: dict = dataclasses.field(default_factory=dict)  # keys beside small_swarm's
     links: dict = dataclasses.field(default_factory=dict)
     faults: list = dataclasses.field(default_factory=list)
 

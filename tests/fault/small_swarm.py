@@ -63,8 +63,9 @@ def nested(settings):
     return "\n".join(lines) + "\n"
 
 
-def make_run(folder, parameters, **settings):
-    """model/, the data files and run.yaml in `folder`; the number of parameters."""
+def make_run(folder, parameters, settings=None, **more):
+    """model/, the data files and run.yaml in `folder`; the number of parameters. Settings by name,
+    or as arguments with a__b for a.b."""
     config, count = llama(parameters)
     (folder / "model").mkdir(parents=True)
     (folder / "model" / "config.json").write_text(json.dumps(config))
@@ -74,7 +75,8 @@ def make_run(folder, parameters, **settings):
         text = " ".join(chance.choices(words, k=bytes_ // 4)).encode()
         (folder / name).write_bytes(text[:bytes_])
     (folder / "run.yaml").write_text(nested(
-        SETTINGS | {key.replace("__", "."): value for key, value in settings.items()}))
+        SETTINGS | (settings or {})
+        | {key.replace("__", "."): value for key, value in more.items()}))
     return count
 
 
