@@ -231,10 +231,13 @@ void member_loop_look(struct member_loop *loop, struct member_loop_view *view) {
     work_post_look(&loop->post, view);
 }
 
-void member_loop_stop(struct member_loop *loop) {
+void member_loop_stop(struct member_loop *loop, struct member_loop_view *last) {
     atomic_store(&loop->is_over, true);
     work_post_end(&loop->post);
     pthread_join(loop->thread, NULL);
+    if (last != NULL) {
+        work_post_look(&loop->post, last);
+    }
     messenger_close(loop->messenger, 0);
     work_post_close(&loop->post);
 }

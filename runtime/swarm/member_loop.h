@@ -98,7 +98,8 @@ struct member_loop_view {
 };
 void member_loop_look(struct member_loop *loop, struct member_loop_view *view);
 
-/* member_loop_stop: end the thread and close the sockets, at once. */
-void member_loop_stop(struct member_loop *loop);
+/* member_loop_stop: end the thread and close the sockets, at once: from then on nobody else writes
+ * to the replica. *last (NULL: of no use): how things stood then. */
+void member_loop_stop(struct member_loop *loop, struct member_loop_view *last);
 
 #endif

@@ -169,11 +169,13 @@ static enum status export_model(struct joining *joining, struct fault *fault) {
     return status;
 }
 
-/* A state that came in part is none: the snapshot before stays. */
+/* A state that came in part is none: the snapshot before stays. The talking thread ends before, or
+ * leaves of a newer state could come into what is saved, evaluated and exported. */
 static enum status save(struct joining *joining, struct fault *fault) {
-    struct member_loop_view view;
-    member_loop_look(joining->loop, &view);
-    return view.is_adopting ? OK : join_state_save(joining, fault);
+    struct member_loop_view last;
+    member_loop_stop(joining->loop, &last);
+    joining->loop = NULL;
+    return last.is_adopting ? OK : join_state_save(joining, fault);
 }
 
 static enum status conclude(struct joining *joining, bool finished, struct fault *fault) {
@@ -214,7 +216,7 @@ enum status join_run(struct joining *joining, struct fault *fault) {
 
 void join_finish(struct joining *joining) {
     if (joining->loop != NULL) {
-        member_loop_stop(joining->loop);
+        member_loop_stop(joining->loop, NULL);
     }
     metrics_close(&joining->metrics);
     join_ledger_close(&joining->ledger);

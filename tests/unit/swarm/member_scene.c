@@ -228,7 +228,7 @@ void site_stop(struct site *site) {
     site->is_over = true;
     pthread_mutex_unlock(&site->scene->lock);
     pthread_join(site->thread, NULL);
-    member_loop_stop(site->loop);
+    member_loop_stop(site->loop, NULL);
     free(site->tables);
     region_finish(&site->region);
     site->runs = false;
