@@ -21,6 +21,14 @@ static uint64_t held_bit(const struct tracker *tracker, uint32_t seat, uint32_t 
     return report != NULL && report->held && report->epoch == epoch ? seat_bit(seat) : 0;
 }
 
+/* Live seats that hold a slice's result, as far as that is believed: while its owner lives and does
+ * not hold it, nobody can have it. */
+static uint64_t holders_of(const struct tracker *tracker, uint64_t live, uint32_t slice) {
+    uint64_t holders = tracker->holders[slice] & live;
+    uint64_t owner = seat_bit(tracker->record.table.slices[slice].owner);
+    return (live & owner) != 0 && (holders & owner) == 0 ? 0 : holders;
+}
+
 void tracker_note_report(struct tracker *tracker, uint32_t row, int64_t now_ms) {
     struct tracker_member *member = &tracker->members[row];
     uint64_t known = 0;
@@ -106,7 +114,7 @@ static void decide(const struct tracker *tracker, struct salvage *salvage, uint3
 static void count_loads(const struct tracker *tracker, struct salvage *salvage) {
     tracker_shares(tracker, salvage->live, salvage->shares);
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
-        int is_missing = (tracker->holders[s] & salvage->live) == 0;
+        int is_missing = holders_of(tracker, salvage->live, s) == 0;
         salvage->loads[tracker->record.table.slices[s].owner] += (uint32_t)is_missing;
     }
     salvage->has_loads = 1;
@@ -187,7 +195,7 @@ static void propose_slice(struct tracker *tracker, uint32_t slice, uint64_t hold
 static void say_proposal(struct tracker *tracker, uint64_t live, int64_t now_ms,
                          struct actions *actions) {
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
-        propose_slice(tracker, s, tracker->holders[s] & live);
+        propose_slice(tracker, s, holders_of(tracker, live, s));
     }
     tracker->proposal.slice_count = tracker->settings.slice_count;
     tracker_propose(tracker);
@@ -209,6 +217,11 @@ static int is_vote_stalled(const struct tracker *tracker, uint64_t live, int64_t
     return tracker->stage == STAGE_VOTE && now_ms - since_ms >= tracker->timing.exchange_ms;
 }
 
+/* Whether a single one holds it, and there are others, who cannot get it. */
+static int is_one_of(uint64_t holders, uint64_t live) {
+    return (holders & (holders - 1)) == 0 && holders != live;
+}
+
 void tracker_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     struct salvage salvage = {.live = tracker_live_seats(tracker)};
     salvage.has_answers = tracker->is_asking && has_answers(tracker, salvage.live);
@@ -219,12 +232,13 @@ void tracker_exchange(struct tracker *tracker, int64_t now_ms, struct actions *a
     uint32_t missing = 0;
     int is_stalled = is_vote_stalled(tracker, salvage.live, now_ms);
     for (uint32_t s = 0; salvage.live != 0 && s < slice_count; s++) {
-        uint64_t holders = tracker->holders[s] & salvage.live;
-        if (is_stalled && holders == seat_bit(plans[s].owner) && holders != salvage.live) {
+        uint64_t holders = holders_of(tracker, salvage.live, s);
+        if (holders != 0 && !(is_stalled && is_one_of(holders, salvage.live))) {
+            continue;
+        }
+        if (holders == seat_bit(plans[s].owner)) {
             salvage.seen |= holders; /* nobody gets its result from it: others are to try */
             salvage.replaced |= holders;
-        } else if (holders != 0) {
-            continue;
         }
         missing++;
         needs_answers |= (salvage.live & seat_bit(plans[s].owner)) == 0;

@@ -215,6 +215,64 @@ static void orphans_go_to_whoever_is_done_soonest(void **state) {
     }
 }
 
+/* The proposal that was said in the last step, or NULL. */
+static const struct message *proposed(void) {
+    const struct message *found = NULL;
+    for (uint32_t i = 0; i < scene.actions.count; i++) {
+        const struct message *message = &scene.rows[i].message;
+        found = message->kind == MESSAGE_PROPOSE ? message : found;
+    }
+    return found;
+}
+
+/* A result that its owner does not have yet is nobody's, whoever says so; an owner's own word for
+ * what it is counts before others'. */
+static void results_that_nobody_can_have_are_not_proposed(void **state) {
+    (void)state;
+    begin(0);
+    open_and_declare();
+    uint32_t round = scene.head.round;
+    uint32_t owner = scene.table[0].owner;
+    uint32_t liar = scene.table[SLICES - 1].owner;
+    assert_int_not_equal(owner, liar);
+    struct slice_report held = {.held = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
+    for (int s = 1; s < SLICES; s++) {
+        scene.reports[scene.table[s].owner][s] = held;
+    }
+    held.hash.bytes[0] = 66;
+    scene.reports[liar][0] = held;
+    for (int i = 0; i < 3; i++) {
+        beat(round, 0);
+        assert_null(proposed());
+    }
+    held.hash.bytes[0] = 7;
+    scene.reports[owner][0] = held;
+    report(owner, round);
+    assert_non_null(proposed());
+    assert_int_equal(proposed()->entry->slices[0].hash.bytes[0], 7);
+}
+
+/* Everybody has everything else, and nobody votes. */
+static void what_one_alone_has_of_a_dead_owner_is_summed_again(void **state) {
+    (void)state;
+    begin(0);
+    open_and_declare();
+    uint32_t round = scene.head.round;
+    uint32_t liar = scene.table[SLICES - 1].owner;
+    for (int s = 0; s < SLICES; s++) {
+        for (uint32_t m = 1; m < MEMBERS; m++) {
+            scene.reports[m][s].held = scene.table[s].owner != 0 || m == liar;
+        }
+    }
+    assert_int_equal(scene.table[0].owner, 0);
+    take(&(struct event){.kind = EVENT_CLOSED, .peer = {{1}}});
+    for (int i = 0; i < 100 && scene.table[0].epoch == 0; i++) {
+        beat(round, 1);
+    }
+    assert_int_equal(scene.table[0].epoch, 1);
+    assert_int_not_equal(scene.table[0].owner, 0);
+}
+
 static void deadlines_follow_what_members_measured(void **state) {
     (void)state;
     const struct timing_measured *rows = NULL;
@@ -275,6 +333,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_are_dealt_by_what_members_can_send),
         cmocka_unit_test(orphans_go_to_whoever_is_done_soonest),
+        cmocka_unit_test(results_that_nobody_can_have_are_not_proposed),
+        cmocka_unit_test(what_one_alone_has_of_a_dead_owner_is_summed_again),
         cmocka_unit_test(deadlines_follow_what_members_measured),
         cmocka_unit_test(the_run_ends_with_its_last_commit),
     };
