@@ -12,8 +12,7 @@ static const char *const COLOURS[ROLE_COUNT] = {
     [ROLE_SCALARS] = "#5f6368",     [ROLE_BATCH] = "#76b7b2",
     [ROLE_ACTIVATIONS] = "#59a14f", [ROLE_ACTIVATION_GRADIENTS] = "#f28e2b",
     [ROLE_WORKSPACE] = "#edc948",   [ROLE_CACHE] = "#6cc3e8",
-    [ROLE_STAGING] = "#9c755f",
-    [ROLE_OUTER] = "#6b4c9a",
+    [ROLE_STAGING] = "#9c755f",     [ROLE_OUTER] = "#6b4c9a",
     [ROLE_EXCHANGE] = "#d37295",
 };
 

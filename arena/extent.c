@@ -16,8 +16,7 @@ const char *extent_role_name(enum extent_role role) {
         [ROLE_SCALARS] = "scalars",         [ROLE_BATCH] = "batch",
         [ROLE_ACTIVATIONS] = "activations", [ROLE_ACTIVATION_GRADIENTS] = "activation gradients",
         [ROLE_WORKSPACE] = "workspace",     [ROLE_CACHE] = "cache",
-        [ROLE_STAGING] = "staging",
-        [ROLE_OUTER] = "outer state",
+        [ROLE_STAGING] = "staging",         [ROLE_OUTER] = "outer state",
         [ROLE_EXCHANGE] = "exchange",
     };
     ASSERT(role < ROLE_COUNT);

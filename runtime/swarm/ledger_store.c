@@ -13,7 +13,10 @@ enum { APPLICATION = 0x736b6570, TABLES_VERSION = 1 };
 
 /* The lock comes first: without it the log would need shared memory between processes. */
 static const char LOCK[] = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;";
-static const char SETTINGS[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;";
+/* A cache that is full after some tens of entries, so that the tracker stops growing early; it
+ * appends, and seldom reads back. In KiB when negative. */
+static const char SETTINGS[] =
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -256;";
 static const char TABLES[] =
     "CREATE TABLE IF NOT EXISTS entries(number INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE,"
     " record BLOB NOT NULL);"

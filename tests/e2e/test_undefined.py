@@ -35,6 +35,7 @@ ALLOWED = {
     "region.c": {name: BEFORE + "block_add asserts it" for name in
                  ("aligned_alloc", "free", "fprintf")},
     "round_record.c": {"region_alloc": BEFORE + "round_record_plan"},
+    "sample_order.c": {"region_alloc": BEFORE + "sample_order_init"},
     "shm.c": {"region_alloc": BEFORE + "shm_open_communicator and shm_register"},
     "site.c": {"region_alloc": BEFORE + "site_open"},
     "site_watch.c": {"thread_start": BEFORE + "site_watch"},

@@ -21,12 +21,12 @@ struct thrower_view {
 };
 
 enum spoiling {
-    SPOILED_NOT,    /* sound, but of random content */
-    SPOILED_BITS,   /* some bits of the payload */
-    SPOILED_SHORT,  /* the end is cut off */
-    SPOILED_LONG,   /* with more behind it */
-    SPOILED_HEADER, /* fields of the header */
-    SPOILED_KIND,   /* the payload of another kind */
+    SPOILED_NOT,        /* sound, but of random content */
+    SPOILED_BITS,       /* some bits of the payload */
+    SPOILED_SHORT,      /* the end is cut off */
+    SPOILED_LONG,       /* with more behind it */
+    SPOILED_HEADER,     /* fields of the header */
+    SPOILED_KIND,       /* the payload of another kind */
     SPOILED_ALTOGETHER, /* random bytes */
     SPOILINGS
 };
