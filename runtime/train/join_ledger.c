@@ -77,6 +77,16 @@ void join_ledger_close(struct join_ledger *ledger) {
     }
 }
 
+/* What a full disk took of a line goes again, so that whoever reads the copy finds whole lines. */
+static void end_before(struct join_ledger *ledger, ssize_t written) {
+    int error = written < 0 ? errno : ENOSPC;
+    off_t at = lseek(ledger->fd, 0, SEEK_CUR);
+    bool is_whole = written <= 0 || (at >= written && ftruncate(ledger->fd, at - written) == 0);
+    log_line(LOG_WARNING, "%s: cannot write: %s; this copy of the ledger ends %s", ledger->path,
+             strerror(error), is_whole ? "here" : "in the middle of an entry");
+    join_ledger_close(ledger);
+}
+
 void join_ledger_entry(void *context, const struct entry *entry) {
     struct join_ledger *ledger = context;
     if (ledger->fd < 0 || ledger->seen++ < ledger->kept) {
@@ -86,9 +96,8 @@ void join_ledger_entry(void *context, const struct entry *entry) {
     ledger_line_write(entry, &line);
     text_add(&line, "\n");
     ASSERT(!line.cut);
-    if (write(ledger->fd, line.bytes, line.length) != (ssize_t)line.length) {
-        log_line(LOG_WARNING, "%s: cannot write: %s; this copy of the ledger ends here",
-                 ledger->path, strerror(errno));
-        join_ledger_close(ledger);
+    ssize_t written = write(ledger->fd, line.bytes, line.length);
+    if (written != (ssize_t)line.length) {
+        end_before(ledger, written);
     }
 }

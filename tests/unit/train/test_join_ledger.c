@@ -7,10 +7,12 @@
 #include "tests/unit/swarm/entry_fixture.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -89,10 +91,32 @@ static void a_line_that_was_cut_short_is_written_again(void **state) {
     }
 }
 
+/* A file that may not grow takes a part of a line, as a full disk does. */
+static void a_disk_that_is_full_leaves_whole_lines(void **state) {
+    (void)state;
+    static char whole[FILE_MAX];
+    size_t size = 0;
+    struct fault fault;
+    struct rlimit before;
+    hear(2);
+    assert_int_equal(file_read_text(PATH, whole, sizeof whole, &size, &fault), OK);
+    region_finish(&region);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    struct rlimit full = {.rlim_cur = size + 50, .rlim_max = before.rlim_max};
+    assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    hear(ENTRIES);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(verified(), 2);
+    hear(ENTRIES);
+    assert_int_equal(verified(), ENTRIES);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(entries_are_kept_once_over_several_starts, forget),
         cmocka_unit_test_teardown(a_line_that_was_cut_short_is_written_again, forget),
+        cmocka_unit_test_teardown(a_disk_that_is_full_leaves_whole_lines, forget),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
