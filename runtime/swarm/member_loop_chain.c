@@ -52,6 +52,7 @@ static bool append(struct member_loop *loop, const struct entry *entry) {
     }
     ledger->is_broken = false;
     ledger->lacks = ledger->lacks && !hash_equal(&ledger->lacked, &entry->hash);
+    ledger->is_met |= ledger->is_held && hash_equal(&ledger->held_entry.hash, &entry->hash);
     if (loop->options.ledger_entry != NULL) {
         loop->options.ledger_entry(loop->options.ledger_context, entry);
     }
@@ -62,6 +63,7 @@ static bool append(struct member_loop *loop, const struct entry *entry) {
  * something newer to say by then. */
 static void hold(struct loop_chain *ledger, const struct message *message) {
     ledger->is_held = true;
+    ledger->is_met = false;
     if (message != &ledger->held) {
         ledger->held = *message;
         entry_copy(&ledger->held_entry, message->entry);
@@ -82,6 +84,9 @@ bool member_loop_chain_lets(struct member_loop *loop, struct message *message) {
     }
     if (hash_equal(&entry->hash, &ledger->chain.head)) {
         return true;
+    }
+    if (message == &ledger->held && ledger->is_met) {
+        return false; /* it is in the chain, and others are behind it: its time is over */
     }
     ledger->is_wanted = true;
     ledger->lacks = true;
@@ -121,9 +126,10 @@ void member_loop_chain_hear(struct member_loop *loop, const struct frame *frame,
         goes_on = take_record(loop, payload + at, frame->length - at, &taken);
         at += taken;
     }
+    bool is_doubtful = frame->length == 0 && ledger->lacks;
     ledger->is_wanted = frame->length > 0 && goes_on;
-    ledger->asked_ns = goes_on ? 0 : ledger->asked_ns;
-    if (frame->length == 0 && ledger->lacks) {
+    ledger->asked_ns = goes_on && !is_doubtful ? 0 : ledger->asked_ns; /* no ask upon ask */
+    if (is_doubtful) {
         ledger->lacks = false;
         doubt(loop, "is not in it, though the tracker has said what comes behind");
     }

@@ -47,6 +47,7 @@ struct loop_chain {
     struct hash lacked;
     bool is_broken; /* what the tracker said does not continue it */
     bool is_held;   /* an ENTRY that waits for those before it */
+    bool is_met;    /* and stands in the chain by now */
     struct message held;
     struct entry held_entry;
     struct entry entry; /* being read */
