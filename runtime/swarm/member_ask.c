@@ -31,6 +31,12 @@ static int is_under_way(const struct member *member, uint32_t slice) {
     return member->job != 0 && member->job_kind == ACTION_SUM && member->job_slice == slice;
 }
 
+/* A sum that nobody wants any more still reads slots, perhaps of an earlier round, which are given
+ * to nobody until it ends. */
+static int reads_others(const struct member *member) {
+    return member->job != 0 && member->job_kind == ACTION_SUM && member->job_is_void;
+}
+
 static void free_result(struct member *member, uint32_t slice) {
     if (member->asked[slice] > 0) {
         member->peers[member->asked[slice] - 1].results -= 1;
@@ -262,6 +268,7 @@ void member_ask(struct member *member, struct actions *actions) {
         int is_other = !member_is_self(member, &asking.roster->seats[seat].id);
         asking.ready |= is_other && member->peers[seat].away == 0 ? seat_bit(seat) : 0;
     }
+    asking.full = reads_others(member) ? UINT64_MAX : 0;
     for (uint32_t s = 0; s < member->slice_count; s++) {
         if (member->reports[s].held || is_under_way(member, s)) {
             continue;

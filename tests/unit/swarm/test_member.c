@@ -331,6 +331,27 @@ static void a_rollback_is_adopted_unless_it_is_there(void **state) {
     assert_null(find(ACTION_ROOT));
 }
 
+/* The computing thread still reads the slots of the round before. */
+static void slots_are_given_again_when_an_old_sum_has_ended(void **state) {
+    (void)state;
+    begin();
+    say_table(1);
+    give(1, 0, hash_at(1, 0), 0);
+    give(2, 0, hash_at(2, 0), 0);
+    const struct action *sum = find(ACTION_SUM);
+    assert_non_null(sum);
+    struct event summed = {.kind = EVENT_SUMMED, .job = sum->job};
+    scene.open.round = 2;
+    hear((struct message){.kind = MESSAGE_ENTRY, .session = 7, .entry = &scene.open});
+    scene.table.round = 2;
+    scene.table.version = 1;
+    hear((struct message){.kind = MESSAGE_TABLE, .session = 7, .round = 2, .table = &scene.table});
+    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 0);
+    assert_int_not_equal(asked(MESSAGE_FETCH_RESULT, 1), 0);
+    take(&summed);
+    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), (1 << SLOTS_PER_MEMBER) - 1);
+}
+
 static void a_commit_needs_a_quorum_of_distinct_seats(void **state) {
     (void)state;
     begin();
@@ -357,6 +378,7 @@ int main(void) {
         cmocka_unit_test(silence_is_asked_again_and_a_broken_channel_later),
         cmocka_unit_test(an_adoption_begins_again_with_a_newer_commit),
         cmocka_unit_test(a_rollback_is_adopted_unless_it_is_there),
+        cmocka_unit_test(slots_are_given_again_when_an_old_sum_has_ended),
         cmocka_unit_test(a_commit_needs_a_quorum_of_distinct_seats),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
