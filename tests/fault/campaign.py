@@ -12,6 +12,7 @@ import time
 
 import oracle
 
+JUDGED_S = 30  # for survivors to commit the round of a fault
 ROUND_S = 120  # no round takes so long, on any machine that this runs on
 REJOIN_S = 300
 CLEAN_ROUNDS = 1  # between a repair and the next fault
@@ -113,8 +114,10 @@ class Campaign:
                      if name != victim or kind == "pair"]
         try:
             self.judge(strike, survivors, last, before)
-        finally:
-            self.repair(kind, victim, other)
+        except TimeoutError as stuck:
+            strike.extra_s = JUDGED_S
+            self.violations.append(f"{kind} of {victim} at {strike.offset}: {stuck}")
+        self.repair(kind, victim, other)
         self.strikes.append(strike)
 
     def apply(self, kind, victim, other):
@@ -134,7 +137,7 @@ class Campaign:
             self.swarm.network.heal(victim, other)
 
     def judge(self, strike, survivors, last, before):
-        strike.round = self.next_round(survivors, last)
+        strike.round = self.next_round(survivors, last, JUDGED_S)
         now = self.mark()
         strike.aborted = strike.round > last + 1
         strike.extra_bytes = int(now[1] - before[1] - self.usual("sent_bytes"))
