@@ -13,9 +13,37 @@ enum {
     KIB = 1024,
 };
 
+static void note(struct loop_recent *recent, int64_t value_ns) {
+    recent->values_ns[recent->count++ % LOOP_RECENT] = value_ns;
+}
+
+static uint32_t whole_ms(int64_t ns) {
+    int64_t ms = (ns + MS - 1) / MS;
+    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
+static uint32_t median_ms(const struct loop_recent *recent) {
+    int64_t sorted[LOOP_RECENT];
+    uint32_t count = recent->count < LOOP_RECENT ? recent->count : LOOP_RECENT;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = i;
+        for (; at > 0 && sorted[at - 1] > recent->values_ns[i]; at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = recent->values_ns[i];
+    }
+    return count > 0 ? whole_ms(sorted[count / 2]) : 0;
+}
+
+/* One at a time: of many that a broken line held back, all answers would come late at once. */
 void member_loop_ping(struct member_loop *loop, int64_t now_ns) {
+    struct loop_measures *measures = &loop->measures;
     struct frame frame = {.kind = WIRE_PING, .length = sizeof now_ns};
-    (void)member_loop_say(loop, loop->options.tracker.curve, CHANNEL_CONTROL, &frame, &now_ns);
+    bool is_out = measures->pinged_ns > 0 && now_ns - measures->pinged_ns < LOOP_PING_MS * MS;
+    if (!is_out && member_loop_say(loop, loop->options.tracker.curve, CHANNEL_CONTROL, &frame,
+                                   &now_ns) == SENT_TAKEN) {
+        measures->pinged_ns = now_ns;
+    }
 }
 
 void member_loop_hear_pong(struct member_loop *loop, const uint8_t *payload, size_t count) {
@@ -25,28 +53,10 @@ void member_loop_hear_pong(struct member_loop *loop, const uint8_t *payload, siz
         return;
     }
     memcpy(&sent_ns, payload, sizeof sent_ns);
-    int64_t trip_ns = clock_monotonic_ns() - sent_ns;
-    if (sent_ns > 0 && trip_ns >= 0) {
-        measures->trips_ns[measures->trip_count++ % LOOP_TRIPS] = trip_ns;
+    if (sent_ns > 0 && sent_ns == measures->pinged_ns) {
+        note(&measures->trips, clock_monotonic_ns() - sent_ns);
+        measures->pinged_ns = 0;
     }
-}
-
-static uint32_t whole_ms(int64_t ns) {
-    int64_t ms = (ns + MS - 1) / MS;
-    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
-}
-
-static uint32_t median_trip_ms(const struct loop_measures *measures) {
-    int64_t sorted[LOOP_TRIPS];
-    uint32_t count = measures->trip_count < LOOP_TRIPS ? measures->trip_count : LOOP_TRIPS;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t at = i;
-        for (; at > 0 && sorted[at - 1] > measures->trips_ns[i]; at--) {
-            sorted[at] = sorted[at - 1];
-        }
-        sorted[at] = measures->trips_ns[i];
-    }
-    return count > 0 ? whole_ms(sorted[count / 2]) : 0;
 }
 
 void member_loop_measure_table(struct member_loop *loop, uint32_t round) {
@@ -76,7 +86,7 @@ void member_loop_measure_commit(struct member_loop *loop, const struct entry *en
     }
     measures->round = 0;
     measures->exchange_ms = whole_ms(clock_monotonic_ns() - measures->table_ns);
-    measures->transfer_ms = whole_ms(measures->progress_ns - measures->table_ns);
+    note(&measures->transfers, measures->progress_ns - measures->table_ns);
     if (measures->busy_ns > BUSY_LEAST_MS * MS) {
         double kib_s = (double)measures->busy_bytes / KIB / ((double)measures->busy_ns / 1e9);
         measures->up_kib_s = kib_s < 1 ? 1 : kib_s < UINT32_MAX ? (uint32_t)kib_s : UINT32_MAX;
@@ -107,7 +117,7 @@ static uint32_t up_kib_s(const struct member_loop *loop) {
 
 struct timing_measured member_loop_measured_now(const struct member_loop *loop) {
     return (struct timing_measured){.step_ms = loop->measured.step_ms,
-                                    .transfer_ms = loop->measures.transfer_ms,
-                                    .round_trip_ms = median_trip_ms(&loop->measures),
+                                    .transfer_ms = median_ms(&loop->measures.transfers),
+                                    .round_trip_ms = median_ms(&loop->measures.trips),
                                     .up_kib_s = up_kib_s(loop)};
 }

@@ -11,7 +11,8 @@
 
 enum {
     LOOP_HEARTBEAT_MS = 200, /* until the tracker's roster says what it is */
-    LOOP_TRIPS = 16,         /* round trips that the median is of */
+    LOOP_RECENT = 16,        /* measurements that a median is of */
+    LOOP_PING_MS = 2000,     /* an answer that takes longer is not waited for */
     LOOP_AGAIN_MS = 1000,    /* until the tracker is asked the same again */
     LOOP_UP_KIB_S = 12800,   /* what it can send, until measured: 100 Mbit/s */
     LOOP_NOBODY = SWARM_MEMBERS_MAX,
@@ -64,16 +65,22 @@ struct loop_adoption {
     struct leaf_fetch fetch;
 };
 
+/* The newest of many measurements: some that a broken line or a dead peer spoiled do not count. */
+struct loop_recent {
+    int64_t values_ns[LOOP_RECENT];
+    uint32_t count; /* all that ever were */
+};
+
 struct loop_measures {
-    int64_t trips_ns[LOOP_TRIPS];
-    uint32_t trip_count;
-    uint32_t round; /* whose exchange is measured */
+    struct loop_recent trips, transfers;
+    int64_t pinged_ns; /* the ping that is to be answered; 0: none */
+    uint32_t round;    /* whose exchange is measured */
     int64_t table_ns, progress_ns;
     bool was_waiting; /* for room or credit, at the last flush */
     int64_t flushed_ns;
     int64_t busy_ns; /* of this exchange: time that bytes waited */
     uint64_t busy_bytes;
-    uint32_t up_kib_s, transfer_ms, exchange_ms;
+    uint32_t up_kib_s, exchange_ms;
 };
 
 struct member_loop {
