@@ -218,25 +218,36 @@ static void ask_contributions(struct member *member, struct asking *asking, uint
     }
 }
 
-/* Whom to ask for a slice's result: its owner, who will have it; in vain, or when it is known that
- * others hold it, one of these, each member beginning with another; in vain again, anybody. Before
- * the proposal nobody but the owner: the tracker finds out who has it, or who sums it again. */
+static uint32_t count_of(uint64_t seats) {
+    return (uint32_t)__builtin_popcountll(seats);
+}
+
+/* Whom to ask for a slice's result: its owner, who will have it; in vain, those of whom the proposal
+ * says that they hold it, then anybody, each member beginning with another, and the owner again
+ * after each turn around. Who was cut off silently still looks as if it could be asked. Before the
+ * proposal nobody but the owner: the tracker finds out who has it, or who sums it again. */
 static int whom_to_ask(const struct member *member, const struct asking *asking, uint32_t slice,
                        uint32_t owner) {
-    uint64_t holders = member->holders[slice] != 0 ? member->holders[slice] : asking->ready;
+    uint64_t holders = member->holders[slice];
+    uint64_t others = asking->ready & ~seat_bit(owner);
     uint32_t turn = member->turns[slice];
     int is_owned = (asking->ready & seat_bit(owner)) != 0;
-    if (asking->wanted == NULL || (turn == 0 && is_owned && (holders & seat_bit(owner)) != 0)) {
+    if (asking->wanted == NULL) {
         return is_owned ? (int)owner : NO_SEAT;
     }
-    uint64_t choice = asking->ready;
-    choice &= turn <= SWARM_MEMBERS_MAX && (holders & choice) != 0 ? holders : UINT64_MAX;
-    uint32_t count = (uint32_t)__builtin_popcountll(choice);
+    if ((holders & others) != 0 && turn <= count_of(holders & others)) {
+        others &= holders;
+    }
+    uint32_t count = count_of(others);
+    int is_elsewhere = turn == 0 && holders != 0 && (holders & seat_bit(owner)) == 0;
+    if (is_owned && (count == 0 || (turn % (count + 1) == 0 && !is_elsewhere))) {
+        return (int)owner;
+    }
     uint32_t skip = count > 0 ? (turn + slice + member->id.bytes[0]) % count : 0;
     for (; skip > 0; skip--) {
-        choice &= choice - 1;
+        others &= others - 1;
     }
-    return count > 0 ? __builtin_ctzll(choice) : NO_SEAT;
+    return count > 0 ? __builtin_ctzll(others) : NO_SEAT;
 }
 
 static void ask_result(struct member *member, struct asking *asking, uint32_t slice) {
