@@ -225,7 +225,7 @@ static uint32_t count_of(uint64_t seats) {
 /* Whom to ask for a slice's result: its owner, who will have it; in vain, those of whom the
  * proposal says that they hold it, then anybody, each member beginning with another, and the owner
  * again after each turn around. Who was cut off silently still looks as if it could be asked.
- * Before the proposal nobody but the owner: the tracker finds out who has it, or who sums it again. */
+ * Before the proposal nobody but the owner: the tracker finds out who has it, or who sums it. */
 static int whom_to_ask(const struct member *member, const struct asking *asking, uint32_t slice,
                        uint32_t owner) {
     uint64_t holders = member->holders[slice];
