@@ -142,13 +142,20 @@ class Member(Process):
     def __init__(self, network, name, folder, join, settings):
         record = folder / "record"
         super().__init__(network, name, folder, [
-            SKEP, "join", join, "--name", name,
-            "--listen", f"tcp://{network.address(name)}:{MEMBER_PORT}",
+            SKEP, "join", join, "--name", name, "--listen", "",
             f"metrics={folder / 'metrics.jsonl'}", *settings])
+        self.port = MEMBER_PORT - 1
+        self.move()
         self.record = record
         self.ledger = folder / "state" / "ledger.jsonl"
         self.lines = Lines(folder / "metrics.jsonl")
         self.rounds = {}  # number: its line
+
+    def move(self):
+        """It listens at another port from its next start on."""
+        self.port += 1
+        self.command[self.command.index("--listen") + 1] = \
+            f"tcp://{self.network.address(self.name)}:{self.port}"
 
     def read(self):
         """Take in what it has said since."""

@@ -35,7 +35,7 @@ SHRINK_S = 1  # until it is then aborted
 DOWN_S = (0.0, 1.0)  # between death and the next start
 PARAMETERS = 1 << 18
 AT_ANY_TIME = "at any time"
-RARE = ("session", "welcome", "ask", "goodbye", "abort")  # things that need an accident
+RARE = ("session", "welcome", "ask", "goodbye", "abort", "known")  # things that need an accident
 
 
 def places():
@@ -57,10 +57,12 @@ class Accidents:
     def happen(self, place):
         """One that may help to come to the place."""
         thing = place.rpartition(" ")[2]
-        if thing in ("session", "welcome", "ask"):
+        if thing in ("session", "welcome", "ask", "known"):
             member = self.any_member()
             if member.is_running() and not self.leaving:
                 member.kill()
+                if thing == "known":
+                    member.move()
                 member.start()
         elif thing == "goodbye" and not self.leaving:
             self.leaving.append(self.any_member())
