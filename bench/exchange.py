@@ -3,8 +3,8 @@
 all-reduce of the same encoded bytes between the same nodes, in turns.
 
     python bench/exchange.py [--python VENV/bin/python] [--members 2 4 8] [--rate 25mbit]
-                             [--round-trip 60] [--parameters 16Mi] [--turns 3]
-                             [--congestion cubic] [--json FILE]
+                             [--round-trip 60] [--queue 150] [--parameters 16Mi]
+                             [--turns 3] [--congestion cubic] [--json FILE]
 
 --python is one with PyTorch; without it gloo is left out. Run as root, with tests/support/tun_relay
 built. Of N members each must send (N-1)/N of the encoded bytes to the owners and, as an owner, as
@@ -125,7 +125,7 @@ def skep_turn(network, names, folder, parameters):
 def measure(chosen, members):
     """{engine: [a round's figures]} of one number of members."""
     names = [f"m{i}" for i in range(members)]
-    link = Link.of(chosen.rate, delay_ms=chosen.round_trip / 4, queue_ms=chosen.round_trip)
+    link = Link.of(chosen.rate, delay_ms=chosen.round_trip / 4, queue_ms=chosen.queue)
     links = {TRACKER: Link.of(delay_ms=chosen.round_trip / 4)} | {name: link for name in names}
     found = {"Skep": [], "gloo": []}
     with Network(links, congestion=chosen.congestion) as network, \
@@ -172,12 +172,15 @@ def main():
     parser.add_argument("--members", type=int, nargs="+", default=[2, 4, 8])
     parser.add_argument("--rate", default="25mbit")
     parser.add_argument("--round-trip", type=float, default=60, help="ms between any two")
+    parser.add_argument("--queue", type=float, default=150,
+                        help="ms that the sender's end of a link buffers")
     parser.add_argument("--parameters", type=amount, default=16 << 20)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--congestion", help="TCP's algorithm; else the machine's")
     parser.add_argument("--json")
     chosen = parser.parse_args()
     print(f"{chosen.rate} both ways, {chosen.round_trip:g} ms there and back, "
+          f"{chosen.queue:g} ms of buffer, "
           f"{chosen.parameters} parameters, int8, TCP {chosen.congestion or machines_congestion()}")
     print(f"{'members':>7} {'':6} {'payload MB':>10} {'transfer s':>10} {'of rate':>8} "
           f"{'exchange s':>10} {'of rate':>8} {'overhead':>9}")
