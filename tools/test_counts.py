@@ -3,8 +3,9 @@
 
     tools/test_counts.py MESON-LOGS LINES
 
-Prints "PASSED FAILED SKIPPED" of MESON-LOGS/testlog.json and writes MESON-LOGS/failed.txt: a line
-for each failed test and the last LINES lines of its output. Exit 1 when there is no record.
+Prints "PASSED FAILED SKIPPED" of MESON-LOGS/testlog.json and the names of the failed tests, and
+writes MESON-LOGS/failed.txt: a line for each of them and the last LINES lines of its output. Exit 1
+when there is no record.
 """
 import collections
 import json
@@ -30,7 +31,8 @@ def main():
     counts = collections.Counter(KINDS.get(test["result"], "failed") for test in tests)
     failed = [test for test in tests if test["result"] not in KINDS]
     (logs / "failed.txt").write_text("".join(ending(test, lines) for test in failed))
-    print(counts["passed"], counts["failed"], counts["skipped"])
+    names = [test["name"].rpartition(" / ")[2] for test in failed]
+    print(counts["passed"], counts["failed"], counts["skipped"], *names)
 
 
 if __name__ == "__main__":
