@@ -162,9 +162,9 @@ static enum status work_on(struct joining *joining, struct fault *fault) {
 
 static enum status export_model(struct joining *joining, struct fault *fault) {
     struct staging staging = session_staging(&joining->session);
-    enum status status = weights_save_run(&joining->export, &staging, fault);
+    enum status status = weights_save_run(&joining->outputs.export, &staging, fault);
     if (status == OK) {
-        progress_line(&joining->progress, "model written to %s", joining->export.folder);
+        progress_line(&joining->progress, "model written to %s", joining->outputs.export.folder);
     }
     return status;
 }

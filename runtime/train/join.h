@@ -11,13 +11,12 @@
 #ifndef SKEP_TRAIN_JOIN_H
 #define SKEP_TRAIN_JOIN_H
 
-#include "runtime/checkpoint/snapshot.h"
-#include "runtime/checkpoint/weights.h"
 #include "runtime/swarm/member_loop.h"
 #include "runtime/swarm/member_store.h"
 #include "runtime/train/compute_copies.h"
 #include "runtime/train/join_ledger.h"
 #include "runtime/train/metrics.h"
+#include "runtime/train/outputs.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/round_record.h"
 #include "runtime/train/sample_share.h"
@@ -80,13 +79,9 @@ struct joining {
     struct metrics metrics;
     struct progress progress;
     struct round_record record;
-    struct snapshot_writer writer;
     struct snapshot_group groups[JOIN_GROUPS_MAX];
     int group_count;
-    struct weights_save export;
-    const char *config_text;
-    size_t config_length;
-    const char *keys_text; /* of the run, as snapshots carry them */
+    struct outputs outputs;
     struct join_position at;
     struct join_told told;
     struct hash *hashes;          /* [slices]: of the own contribution */

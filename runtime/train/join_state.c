@@ -53,59 +53,17 @@ static void make_groups(struct joining *joining) {
               parts_of_copy(session, VIEW_MOMENT2, PART_OWN));
 }
 
-static enum status describe_keys(struct joining *joining, struct fault *fault) {
-    struct session *session = &joining->session;
-    size_t room = run_describe_room(&session->run);
-    struct text text = text_over(region_alloc(&session->region, room, 1), room);
-    run_describe(&session->run, false, &text);
-    ASSERT(!text.cut);
-    if (text.length >= SNAPSHOT_KEYS_BYTES_MAX) {
-        return fault_set(fault, STATUS_INPUT, session->run.place,
-                         "name the files of data.train by a pattern",
-                         "the settings take %zu bytes, a snapshot has room for %d", text.length,
-                         SNAPSHOT_KEYS_BYTES_MAX);
-    }
-    joining->keys_text = text.bytes;
-    return OK;
-}
-
-static enum status plan_export(struct joining *joining, struct fault *fault) {
-    struct session *session = &joining->session;
-    struct weights_save_args save = {.folder = session->run.export,
-                                     .model_folder = session->model_folder,
-                                     .config_text = joining->config_text,
-                                     .config_length = joining->config_length,
-                                     .set = joining->groups[0].set,
-                                     .dtype = (enum dtype)session->run.params,
-                                     .site = session_checkpoint_site(session)};
-    return weights_save_plan(&save, &session->region, &joining->export, fault);
-}
-
 enum status join_state_plan(struct joining *joining, struct fault *fault) {
     struct session *session = &joining->session;
+    struct outputs *outputs = &joining->outputs;
     make_groups(joining);
-    enum status status =
-        session_config(session, &joining->config_text, &joining->config_length, fault);
+    enum status status = outputs_describe(session, outputs, fault);
     if (status == OK) {
-        status = describe_keys(joining, fault);
+        status = outputs_plan_export(session, &joining->groups[0].set, outputs, fault);
     }
-    if (status == OK) {
-        status = plan_export(joining, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
-    struct snapshot_args args = {.folder = session->run.snapshot_folder,
-                                 .keep = (int)session->run.snapshot_keep,
-                                 .groups = joining->groups,
-                                 .group_count = joining->group_count,
-                                 .site = session_checkpoint_site(session),
-                                 .config_text = joining->config_text,
-                                 .config_length = joining->config_length,
-                                 .model_folder = session->model_folder,
-                                 .keys = joining->keys_text,
-                                 .plan_hash = session->program.hash};
-    return snapshot_writer_init(&args, &session->region, &joining->writer, fault);
+    return status == OK
+               ? outputs_make_writer(session, joining->groups, joining->group_count, outputs, fault)
+               : status;
 }
 
 /* ---- save ---- */
@@ -137,7 +95,7 @@ enum status join_state_save(struct joining *joining, struct fault *fault) {
     struct staging staging = session_staging(&joining->session);
     int64_t begin_ns = clock_monotonic_ns();
     program_run(&joining->session.bound, SEGMENT_SNAPSHOT);
-    enum status status = snapshot_save(&joining->writer, &state, &staging, fault);
+    enum status status = snapshot_save(&joining->outputs.writer, &state, &staging, fault);
     if (status == OK) {
         at->saved_round = at->round;
         at->saved_commits = at->commits;

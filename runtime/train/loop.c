@@ -81,7 +81,7 @@ static enum status save(struct training *training, struct fault *fault) {
     struct staging staging = session_staging(&training->session);
     int64_t begin_ns = clock_monotonic_ns();
     program_run(&training->session.bound, SEGMENT_SNAPSHOT);
-    enum status status = snapshot_save(&training->writer, &state, &staging, fault);
+    enum status status = snapshot_save(&training->outputs.writer, &state, &staging, fault);
     if (status == OK) {
         training->saved_step = training->step;
         training->save_seconds = seconds_since(begin_ns);
@@ -216,10 +216,10 @@ static enum status conclude(struct training *training, bool finished, bool stopp
         status = evaluate(training, fault);
     }
     if (status == OK && finished) {
-        status = weights_save_run(&training->export, &staging, fault);
+        status = weights_save_run(&training->outputs.export, &staging, fault);
     }
     if (status == OK && finished) {
-        progress_line(&training->progress, "model written to %s", training->export.folder);
+        progress_line(&training->progress, "model written to %s", training->outputs.export.folder);
     }
     return status;
 }

@@ -2,10 +2,9 @@
 #ifndef SKEP_TRAIN_LOOP_H
 #define SKEP_TRAIN_LOOP_H
 
-#include "runtime/checkpoint/snapshot.h"
-#include "runtime/checkpoint/weights.h"
 #include "runtime/train/fingerprint.h"
 #include "runtime/train/metrics.h"
+#include "runtime/train/outputs.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/session.h"
 #include "runtime/train/step_trace.h"
@@ -20,14 +19,10 @@ struct training {
     struct metrics metrics;
     struct progress progress;
     struct step_trace trace;
-    struct rank_memory *memories; /* [ranks]: what each last said */
-    struct snapshot_writer writer;
+    struct rank_memory *memories;                  /* [ranks]: what each last said */
     struct snapshot_group groups[TRAINING_GROUPS]; /* what this rank saves */
-    struct weights_save export;
-    const char *config_text; /* config.json as it stands in the model folder */
-    size_t config_length;
-    const char *keys; /* effective ones, as a snapshot carries them */
-    bool fresh;       /* an earlier run is set aside */
+    struct outputs outputs;
+    bool fresh; /* an earlier run is set aside */
     int lock_fd;
     int64_t step;              /* completed */
     int64_t first_step;        /* completed when this start began */

@@ -70,8 +70,8 @@ static enum status same_model(const struct training *training, const struct snap
     char *config = region_alloc(&region, CONFIG_BYTES_MAX, 1);
     file_join(snapshot->path, "config.json", path, sizeof path);
     enum status status = file_read_text(path, config, CONFIG_BYTES_MAX, &length, fault);
-    if (status == OK &&
-        (length != training->config_length || memcmp(config, training->config_text, length) != 0)) {
+    if (status == OK && (length != training->outputs.config_length ||
+                         memcmp(config, training->outputs.config_text, length) != 0)) {
         status = fault_set(fault, STATUS_INPUT, training->session.run.model,
                            "put the old config.json back, or start anew with --fresh",
                            "config.json is not the one of %s", path);
@@ -169,33 +169,9 @@ static enum status first_state(struct training *training, struct fault *fault) {
     return status == OK ? take_up(training, &snapshot, fault) : status;
 }
 
-/* A snapshot carries the keys, and bounds them. */
-static enum status describe_keys(struct training *training, struct fault *fault) {
-    struct session *session = &training->session;
-    size_t room = run_describe_room(&session->run);
-    struct text text = text_over(region_alloc(&session->region, room, 1), room);
-    run_describe(&session->run, false, &text);
-    ASSERT(!text.cut);
-    if (text.length >= SNAPSHOT_KEYS_BYTES_MAX) {
-        return fault_set(fault, STATUS_INPUT, session->run.place,
-                         "name the files of data.train by a pattern",
-                         "the settings take %zu bytes, a snapshot has room for %d", text.length,
-                         SNAPSHOT_KEYS_BYTES_MAX);
-    }
-    training->keys = text.bytes;
-    return OK;
-}
-
 static enum status plan_export(struct training *training, struct fault *fault) {
-    struct session *session = &training->session;
-    struct weights_save_args save = {.folder = session->run.export,
-                                     .model_folder = session->model_folder,
-                                     .config_text = training->config_text,
-                                     .config_length = training->config_length,
-                                     .set = training->groups[0].set,
-                                     .dtype = (enum dtype)session->run.params,
-                                     .site = session_checkpoint_site(session)};
-    return weights_save_plan(&save, &session->region, &training->export, fault);
+    return outputs_plan_export(&training->session, &training->groups[0].set, &training->outputs,
+                               fault);
 }
 
 /* The old run is set aside only when nothing of the new one can be refused any more. */
@@ -209,20 +185,10 @@ static enum status set_aside(struct training *training, struct fault *fault) {
 }
 
 static enum status make_writer(struct training *training, struct fault *fault) {
-    struct session *session = &training->session;
-    struct snapshot_args args = {.folder = session->run.snapshot_folder,
-                                 .keep = (int)session->run.snapshot_keep,
-                                 .groups = training->groups,
-                                 .group_count = TRAINING_GROUPS,
-                                 .site = session_checkpoint_site(session),
-                                 .config_text = training->config_text,
-                                 .config_length = training->config_length,
-                                 .model_folder = session->model_folder,
-                                 .keys = training->keys,
-                                 .plan_hash = session->program.hash};
-    enum status status = snapshot_writer_init(&args, &session->region, &training->writer, fault);
+    enum status status = outputs_make_writer(&training->session, training->groups, TRAINING_GROUPS,
+                                             &training->outputs, fault);
     if (status == OK) {
-        training->save_seconds = (double)training->writer.bytes / DISK_BYTES_PER_S;
+        training->save_seconds = (double)training->outputs.writer.bytes / DISK_BYTES_PER_S;
     }
     return status;
 }
@@ -247,9 +213,7 @@ static enum status connect_ranks(struct training *training, struct fault *fault)
 
 static enum status describe(struct training *training, struct fault *fault) {
     make_groups(&training->session, PART_OWN, training->groups);
-    enum status status =
-        session_config(&training->session, &training->config_text, &training->config_length, fault);
-    return status == OK ? describe_keys(training, fault) : status;
+    return outputs_describe(&training->session, &training->outputs, fault);
 }
 
 static enum status lock(struct training *training, struct fault *fault) {
