@@ -27,6 +27,7 @@
     X(cuDevicePrimaryCtxRelease)                                                                   \
     X(cuCtxSetCurrent)                                                                             \
     X(cuCtxSynchronize)                                                                            \
+    X(cuCtxGetStreamPriorityRange)                                                                 \
     X(cuMemGetInfo)                                                                                \
     X(cuMemGetAllocationGranularity)                                                               \
     X(cuMemAddressReserve)                                                                         \
@@ -43,6 +44,7 @@
     X(cuMemcpyAsync)                                                                               \
     X(cuMemsetD8Async)                                                                             \
     X(cuStreamCreate)                                                                              \
+    X(cuStreamCreateWithPriority)                                                                  \
     X(cuStreamDestroy)                                                                             \
     X(cuStreamQuery)                                                                               \
     X(cuStreamSynchronize)                                                                         \
