@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 
+#include <math.h>
 #include <stddef.h>
 
 enum {
@@ -39,15 +40,16 @@ struct timing_measured timing_quantiles(const struct timing_measured *members, u
 }
 
 struct swarm_timing timing_derive(const struct timing_measured *members, uint32_t count,
-                                  uint32_t steps) {
+                                  const struct timing_training *training) {
     const struct timing_measured slow = timing_quantiles(members, count);
     const uint64_t step = slow.step_ms;
     const uint64_t transfer = slow.transfer_ms;
     const uint64_t trip = slow.round_trip_ms;
+    const double train = training->patience * (double)step * training->steps;
     struct swarm_timing timing;
     timing.heartbeat_ms = within(trip, 100, 2000);
     timing.silence_ms = within(4 * trip + 4 * (uint64_t)timing.heartbeat_ms, 500, 10000);
-    timing.train_ms = within(2 * step * steps, 500, 6 * HOUR_MS);
+    timing.train_ms = within((uint64_t)fmin(train, 6 * HOUR_MS), 500, 6 * HOUR_MS);
     timing.exchange_ms = within(3 * transfer + 4 * trip, 1000, HOUR_MS);
     timing.round_ms = timing.train_ms + 10 * timing.exchange_ms;
     return timing;

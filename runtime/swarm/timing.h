@@ -18,6 +18,12 @@ struct timing_measured {
                                while anybody else can; TIMING_UNKNOWN */
 };
 
+/* What training is given time for. */
+struct timing_training {
+    uint32_t steps;  /* of a round */
+    double patience; /* times what these steps take */
+};
+
 struct swarm_timing {
     uint32_t heartbeat_ms; /* between two reports, and between two sends of the same message */
     uint32_t silence_ms;   /* a member not heard for this long is suspected */
@@ -30,12 +36,12 @@ struct swarm_timing {
  * a floor and a ceiling:
  *   heartbeat  1 x round trip            100 ms ..   2 s
  *   silence    4 x round trip + 4 x heartbeat    500 ms ..  10 s
- *   train      2 x step x steps          500 ms ..   6 h
+ *   train      patience x step x steps   500 ms ..   6 h
  *   exchange   3 x transfer + 4 x round trip   1000 ms ..   1 h
  *   round      train + 10 x exchange
- * limits  0 < count <= SWARM_MEMBERS_MAX */
+ * limits  0 < count <= SWARM_MEMBERS_MAX; 0 < patience <= 1e6 */
 struct swarm_timing timing_derive(const struct timing_measured *members, uint32_t count,
-                                  uint32_t steps);
+                                  const struct timing_training *training);
 
 /* timing_quantiles: those quantiles of step, transfer and round trip, to be told with what was
  * derived from them; up_kib_s is 0. */

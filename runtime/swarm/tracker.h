@@ -21,8 +21,8 @@ struct tracker_settings {
                                    a member stands on. Who is away for longer with the only copy
                                    of a committed round loses it; 0: never */
     uint32_t commits_max;       /* the run's end: no OPEN after that many commits; 0: none */
-    uint32_t inner_steps;       /* of a round, for its deadline */
-    struct swarm_timing timing; /* until a member has measured its own */
+    struct timing_training training; /* for a round's deadline */
+    struct swarm_timing timing;      /* until a member has measured its own */
 };
 
 /* tracker_bytes: memory of a tracker, 64-byte aligned by the caller. */

@@ -18,7 +18,7 @@ void tracker_derive(struct tracker *tracker) {
     }
     tracker->measured_count = count;
     tracker->timing = count > 0
-                          ? timing_derive(tracker->measured, count, tracker->settings.inner_steps)
+                          ? timing_derive(tracker->measured, count, &tracker->settings.training)
                           : tracker->settings.timing;
 }
 

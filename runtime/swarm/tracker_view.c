@@ -18,15 +18,16 @@ static void derive(const struct tracker *tracker, const struct swarm_timing *tim
                  timing->round_ms);
         return;
     }
+    const struct timing_training *training = &tracker->settings.training;
     const struct timing_measured slow = timing_quantiles(rows, count);
     text_add(text,
              "heartbeat %u ms (1 x round trip), silence %u ms (4 x round trip + 4 x heartbeat), "
-             "train %u ms (2 x step x %u), exchange %u ms (3 x transfer + 4 x round trip), round "
+             "train %u ms (%g x step x %u), exchange %u ms (3 x transfer + 4 x round trip), round "
              "%u ms (train + 10 x exchange): of %u members nine tenths have round trip <= %u ms, "
              "step <= %u ms, transfer <= %u ms",
-             timing->heartbeat_ms, timing->silence_ms, timing->train_ms,
-             tracker->settings.inner_steps, timing->exchange_ms, timing->round_ms, count,
-             slow.round_trip_ms, slow.step_ms, slow.transfer_ms);
+             timing->heartbeat_ms, timing->silence_ms, timing->train_ms, training->patience,
+             training->steps, timing->exchange_ms, timing->round_ms, count, slow.round_trip_ms,
+             slow.step_ms, slow.transfer_ms);
 }
 
 const char *tracker_stage_name(const struct tracker *tracker) {

@@ -133,6 +133,8 @@ static const struct key KEYS[] = {
      "most members at a time"},
     {"swarm.members_min", KEY_SHARED, KEY_INTEGER, AT(swarm_members_min), "1", "", 1, 4096, NULL,
      "ready members without whom no round opens"},
+    {"swarm.patience", KEY_SHARED, KEY_REAL, AT(swarm_patience), "2", "", 1, 1e6, NULL,
+     "times what a round's steps take, its training may last: slower members stop short"},
     {"swarm.quorum", KEY_SHARED, KEY_REAL, AT(swarm_quorum), "0.5", "", 0.5, 1, NULL,
      "share of the roster that must be exceeded"},
     {"swarm.shrink_after", KEY_SHARED, KEY_SECONDS, AT(swarm_shrink_after_s), "60", "s", 0, 1e6,

@@ -57,6 +57,7 @@ struct run {
     const char *swarm_name, *swarm_record;
     int64_t swarm_inner_steps, swarm_members_max, swarm_members_min, swarm_codec;
     double swarm_outer_lr, swarm_outer_momentum, swarm_quorum, swarm_shrink_after_s;
+    double swarm_patience;
     int64_t ranks;                   /* of the site; 0: alone, whatever the strategy says */
     int64_t longest_document;        /* tokens, when rows hold several; 0: a row is one document */
     enum recompute *layer_recompute; /* [layers], by run_check_model */

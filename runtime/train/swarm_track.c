@@ -274,6 +274,8 @@ struct tracker_loop_options swarm_track_options(const struct swarm_track *track)
     const struct timing_measured first = {.step_ms = FIRST_STEP_MS,
                                           .transfer_ms = FIRST_TRANSFER_MS,
                                           .round_trip_ms = FIRST_ROUND_TRIP_MS};
+    const struct timing_training training = {.steps = (uint32_t)run->swarm_inner_steps,
+                                             .patience = run->swarm_patience};
     return (struct tracker_loop_options){
         .keys = &track->keys,
         .name = track->manifest.name,
@@ -293,8 +295,8 @@ struct tracker_loop_options swarm_track_options(const struct swarm_track *track)
                      .shrink_after_ms = (uint32_t)(run->swarm_shrink_after_s * 1000),
                      .rollback_after_ms = ROLLBACK_AFTER_MS,
                      .commits_max = terms->commits_max,
-                     .inner_steps = (uint32_t)run->swarm_inner_steps,
-                     .timing = timing_derive(&first, 1, (uint32_t)run->swarm_inner_steps)},
+                     .training = training,
+                     .timing = timing_derive(&first, 1, &training)},
         .members_max = terms->shape.members_max,
         .queued_frames = QUEUED_FRAMES,
         .stop_fd = -1,

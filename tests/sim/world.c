@@ -250,16 +250,16 @@ static void begin(struct world *world, uint64_t seed, enum mistake mistake) {
     world->loss = (double)world_draw(world, 4) * 0.02;
     world->delay = 5 + (int64_t)world_draw(world, 60);
     struct timing_measured measured = {.step_ms = 10, .transfer_ms = 100, .round_trip_ms = 60};
-    world->settings =
-        (struct tracker_settings){.slice_count = world->slice_count,
-                                  .slice_elements = SLICE_ELEMENTS,
-                                  .parameter_count = (uint64_t)world->slice_count * SLICE_ELEMENTS,
-                                  .seat_samples = 8,
-                                  .sample_tokens = 1,
-                                  .inner_steps = 20,
-                                  .shrink_after_ms = 3000,
-                                  .rollback_after_ms = ROLLBACK_MS,
-                                  .timing = timing_derive(&measured, 1, 20)};
+    world->settings = (struct tracker_settings){
+        .slice_count = world->slice_count,
+        .slice_elements = SLICE_ELEMENTS,
+        .parameter_count = (uint64_t)world->slice_count * SLICE_ELEMENTS,
+        .seat_samples = 8,
+        .sample_tokens = 1,
+        .training = {20, 2},
+        .shrink_after_ms = 3000,
+        .rollback_after_ms = ROLLBACK_MS,
+        .timing = timing_derive(&measured, 1, &(struct timing_training){20, 2})};
     world->settings.commits_max =
         world_draw(world, 8) == 0 ? 4 + (uint32_t)world_draw(world, 8) : 0;
     world->actions = calloc(ACTIONS_MAX, sizeof(struct action));

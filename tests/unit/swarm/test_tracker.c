@@ -114,7 +114,7 @@ static void begin(uint32_t commits_max) {
                                         .sample_tokens = 1,
                                         .members_min = MEMBERS,
                                         .commits_max = commits_max,
-                                        .inner_steps = 30,
+                                        .training = {30, 2},
                                         .timing = {100, 1000, 1000, 5000, 60000}};
     scene.tracker = aligned_alloc(64, tracker_bytes(&settings));
     scene.tracker = tracker_init(scene.tracker, &settings, &scene.record, 0);
