@@ -134,30 +134,84 @@ static void check_staging(const struct staging *staging) {
     ASSERT((uintptr_t)staging->memory % 64 == 0);
 }
 
+/* ---- between a file and memory ---- */
+
+/* A piece's way through the staging, some elements at a time. Far memory takes half of it for its
+ * own bytes, and the other for the file's. */
+struct passage {
+    char *file_bytes, *memory_bytes; /* memory_bytes NULL: the piece's own place */
+    int64_t chunk_max;
+};
+
+static struct passage passage_of(const struct tensor_piece *piece, int64_t width,
+                                 const struct staging *staging) {
+    check_staging(staging);
+    if (piece->far == NULL) {
+        return (struct passage){.file_bytes = staging->memory,
+                                .chunk_max = (int64_t)staging->bytes / width};
+    }
+    int64_t half = (int64_t)staging->bytes / 128 * 64;
+    int64_t wider = dtype_bytes(piece->dtype) > width ? dtype_bytes(piece->dtype) : width;
+    return (struct passage){.file_bytes = (char *)staging->memory + half,
+                            .memory_bytes = staging->memory,
+                            .chunk_max = half / wider};
+}
+
+static char *place_in(const struct tensor_piece *piece, int64_t done) {
+    return (char *)piece->memory + done * dtype_bytes(piece->dtype);
+}
+
+/* Elements [done, done + chunk) of the piece, where the processor reads them. */
+static enum status fetch(const struct tensor_piece *piece, const struct passage *passage,
+                         int64_t done, int64_t chunk, const char **elements, struct fault *fault) {
+    *elements = passage->memory_bytes == NULL ? place_in(piece, done) : passage->memory_bytes;
+    return piece->far == NULL
+               ? OK
+               : piece->far->read(piece->far->context, place_in(piece, done), passage->memory_bytes,
+                                  (size_t)(chunk * dtype_bytes(piece->dtype)), fault);
+}
+
 enum status piece_write(const struct piece_place *place, const struct tensor_piece *piece,
                         const struct staging *staging, struct fault *fault) {
     int64_t width = dtype_bytes(place->dtype);
     int64_t at = place->at + piece->first * width;
     int64_t count = piece_count(piece);
-    if (place->dtype == piece->dtype) {
+    bool alike = place->dtype == piece->dtype;
+    if (alike && piece->far == NULL) {
         return file_write_at(place->fd, place->path, piece->memory, (size_t)(count * width), at,
                              fault);
     }
-    check_staging(staging);
     const struct crossing out = {piece, place->path, piece->dtype, place->dtype, STATUS_FAILED};
-    int64_t chunk_max = (int64_t)staging->bytes / width;
+    const struct passage passage = passage_of(piece, width, staging);
     enum status status = OK;
-    for (int64_t done = 0; done < count && status == OK; done += chunk_max) {
-        int64_t chunk = count - done < chunk_max ? count - done : chunk_max;
-        status = convert(&out, piece->first + done, chunk,
-                         (const char *)piece->memory + done * dtype_bytes(piece->dtype),
-                         staging->memory, fault);
+    for (int64_t done = 0; done < count && status == OK; done += passage.chunk_max) {
+        int64_t chunk = count - done < passage.chunk_max ? count - done : passage.chunk_max;
+        const char *elements;
+        status = fetch(piece, &passage, done, chunk, &elements, fault);
+        if (status == OK && !alike) {
+            status = convert(&out, piece->first + done, chunk, elements, passage.file_bytes, fault);
+        }
         if (status == OK) {
-            status = file_write_at(place->fd, place->path, staging->memory, (size_t)(chunk * width),
-                                   at + done * width, fault);
+            status = file_write_at(place->fd, place->path, alike ? elements : passage.file_bytes,
+                                   (size_t)(chunk * width), at + done * width, fault);
         }
     }
     return status;
+}
+
+/* Bits as they are, or what they are in the memory's type, at the piece's place. */
+static enum status deliver(const struct crossing *in, const struct passage *passage,
+                           bool finite_only, int64_t done, int64_t chunk, struct fault *fault) {
+    const struct tensor_piece *piece = in->piece;
+    char *to = passage->memory_bytes == NULL ? place_in(piece, done) : passage->memory_bytes;
+    enum status status =
+        finite_only ? convert(in, piece->first + done, chunk, passage->file_bytes, to, fault) : OK;
+    if (status != OK || piece->far == NULL) {
+        return status;
+    }
+    return piece->far->write(piece->far->context, place_in(piece, done),
+                             finite_only ? to : passage->file_bytes,
+                             (size_t)(chunk * dtype_bytes(piece->dtype)), fault);
 }
 
 enum status piece_read(const struct piece_place *place, const struct tensor_piece *piece,
@@ -165,23 +219,52 @@ enum status piece_read(const struct piece_place *place, const struct tensor_piec
     int64_t width = dtype_bytes(place->dtype);
     int64_t at = place->at + piece->first * width;
     int64_t count = piece_count(piece);
-    if (!finite_only) {
-        ASSERT(place->dtype == piece->dtype);
+    ASSERT(finite_only || place->dtype == piece->dtype);
+    if (!finite_only && piece->far == NULL) {
         return file_read_at(place->fd, place->path, piece->memory, (size_t)(count * width), at,
                             fault);
     }
-    check_staging(staging);
     const struct crossing in = {piece, place->path, place->dtype, piece->dtype, STATUS_INPUT};
-    int64_t chunk_max = (int64_t)staging->bytes / width;
+    const struct passage passage = passage_of(piece, width, staging);
     enum status status = OK;
-    for (int64_t done = 0; done < count && status == OK; done += chunk_max) {
-        int64_t chunk = count - done < chunk_max ? count - done : chunk_max;
-        status = file_read_at(place->fd, place->path, staging->memory, (size_t)(chunk * width),
+    for (int64_t done = 0; done < count && status == OK; done += passage.chunk_max) {
+        int64_t chunk = count - done < passage.chunk_max ? count - done : passage.chunk_max;
+        status = file_read_at(place->fd, place->path, passage.file_bytes, (size_t)(chunk * width),
                               at + done * width, fault);
         if (status == OK) {
-            status = convert(&in, piece->first + done, chunk, staging->memory,
-                             (char *)piece->memory + done * dtype_bytes(piece->dtype), fault);
+            status = deliver(&in, &passage, finite_only, done, chunk, fault);
         }
+    }
+    return status;
+}
+
+enum status piece_put(const struct tensor_piece *piece, int64_t at, int64_t count,
+                      const float *values, const struct staging *staging, struct fault *fault) {
+    if (piece->far == NULL) {
+        convert_from_f32(piece->dtype, values, count, place_in(piece, at));
+        return OK;
+    }
+    size_t bytes = (size_t)(count * dtype_bytes(piece->dtype));
+    ASSERT(bytes <= staging->bytes);
+    convert_from_f32(piece->dtype, values, count, staging->memory);
+    return piece->far->write(piece->far->context, place_in(piece, at), staging->memory, bytes,
+                             fault);
+}
+
+enum status piece_clear(const struct tensor_piece *piece, const struct staging *staging,
+                        struct fault *fault) {
+    size_t bytes = (size_t)(piece_count(piece) * dtype_bytes(piece->dtype));
+    if (piece->far == NULL) {
+        memset(piece->memory, 0, bytes);
+        return OK;
+    }
+    check_staging(staging);
+    memset(staging->memory, 0, staging->bytes);
+    enum status status = OK;
+    for (size_t done = 0; done < bytes && status == OK; done += staging->bytes) {
+        size_t some = bytes - done < staging->bytes ? bytes - done : staging->bytes;
+        status = piece->far->write(piece->far->context, (char *)piece->memory + done,
+                                   staging->memory, some, fault);
     }
     return status;
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { READ_STAGING_BYTES = 1 << 20 }; /* of pieces in far memory */
+
 static const struct safetensors_pair METADATA[] = {{"format", "pt"}};
 
 /* Pieces mostly come in the tensors' order, so the search goes on where the last one ended. */
@@ -223,7 +225,7 @@ static enum status check_entries(const struct tensor_file *file, const struct sa
 }
 
 static enum status read_pieces(const struct tensor_file *file, const struct safetensors *found,
-                               struct fault *fault) {
+                               const struct staging *staging, struct fault *fault) {
     enum status status = OK;
     for (int i = 0; i < file->header.count && status == OK; i++) {
         const struct tensor_source *source = &file->sources[file->source_of[i]];
@@ -233,10 +235,20 @@ static enum status read_pieces(const struct tensor_file *file, const struct safe
                                           safetensors_find(found, source->tensor.name)->begin,
                                     .dtype = source->tensor.dtype};
         for (int piece = 0; piece < source->piece_count && status == OK; piece++) {
-            status = piece_read(&place, &source->pieces[piece], false, NULL, fault);
+            status = piece_read(&place, &source->pieces[piece], false, staging, fault);
         }
     }
     return status;
+}
+
+static bool any_is_far(const struct tensor_file *file) {
+    bool far = false;
+    for (int i = 0; i < file->header.count; i++) {
+        for (int piece = 0; piece < file->sources[i].piece_count; piece++) {
+            far = far || file->sources[i].pieces[piece].far != NULL;
+        }
+    }
+    return far;
 }
 
 enum status tensor_file_read(const struct tensor_file *file, const char *folder,
@@ -247,9 +259,13 @@ enum status tensor_file_read(const struct tensor_file *file, const char *folder,
     file_join(folder, file->name, path, sizeof path);
     enum status status = safetensors_open(path, &region, &found, fault);
     if (status == OK) {
+        struct staging staging = {.bytes = READ_STAGING_BYTES};
+        if (any_is_far(file)) {
+            staging.memory = region_alloc(&region, staging.bytes, 1);
+        }
         status = check_entries(file, &found, fault);
         if (status == OK) {
-            status = read_pieces(file, &found, fault);
+            status = read_pieces(file, &found, &staging, fault);
         }
         safetensors_close(&found);
     }

@@ -59,13 +59,16 @@ static void add_tensor(struct dump *dump, const struct tensor_spec *tensor) {
     dump->tensors[dump->tensor_count++].dtype = DTYPE_F32;
 }
 
-/* A copy of the piece: the arena's own bytes change again. */
+/* A copy of the piece: the arena's own bytes change again. A device that fails keeps its failure,
+ * and write_out meets it. */
 static void add_piece(struct dump *dump, const struct tensor_piece *piece) {
     size_t bytes = (size_t)(piece_count(piece) * dtype_bytes(piece->dtype));
     struct tensor_piece *added = &dump->pieces[dump->piece_count++];
     *added = *piece;
     added->memory = region_alloc(&dump->session.region, bytes, 1);
-    memcpy(added->memory, piece->memory, bytes);
+    added->far = NULL;
+    enum status status = far_read(piece->far, piece->memory, added->memory, bytes, &dump->fault);
+    (void)status;
 }
 
 /* This rank's part of every parameter's `view`, named PREFIX.NAME. */

@@ -186,6 +186,9 @@ void program_seal(const struct bound_program *bound) {
 }
 
 void program_release(struct bound_program *bound) {
+    if (bound->device != NULL) {
+        bound->device->methods->release(bound->device);
+    }
     lanes_finish(&bound->lanes);
     pool_finish(&bound->pool);
     port_finish(&bound->port);

@@ -24,6 +24,7 @@ enum status program_compile(const struct blueprint *blueprint, const struct targ
     own.unified = target->unified;
     own.align = target->align_bytes;
     own.threads = target->threads;
+    own.device = target->kind == TARGET_CUDA ? target : NULL;
     *program = (struct program){.blueprint = blueprint, .target = target};
     enum status status = make_units(program, &own, region, fault);
     if (status != OK) {

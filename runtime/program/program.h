@@ -4,8 +4,10 @@
 #define SKEP_PROGRAM_PROGRAM_H
 
 #include "arena/plan.h"
+#include "base/far.h"
 #include "base/hash.h"
 #include "kernels/table.h"
+#include "runtime/program/device.h"
 #include "runtime/program/lanes.h"
 #include "runtime/program/trace.h"
 #include "runtime/schedule/schedule.h"
@@ -24,7 +26,7 @@ struct program {
 
 /* program_compile: units, graphs, rewrites, instructions, extents, offsets; then proves the plan
  * (no overlap, order over the lanes). Whether it fits is program_fits' question.
- * options  `unified`, `align` and `threads` come from `target` and are overwritten
+ * options  `unified`, `align`, `threads` and `device` come from `target` and are overwritten
  * memory   everything in `region`, which must outlive the program
  * errors   STATUS_FAILED when a proof fails: a bug of ours, but never run */
 MUST_CHECK enum status program_compile(const struct blueprint *blueprint,
@@ -67,6 +69,7 @@ struct bound_program {
     uint32_t *order;                   /* instructions by segment, lane, then as listed */
     struct lane_list lists[SEGMENT_COUNT][LANE_COUNT];
     struct lanes lanes;
+    struct device *device; /* runs the segments where memory is not the host's; NULL: the host */
     enum segment_kind segment;        /* under way */
     uint64_t high_water[SPACE_COUNT]; /* highest end that a run instruction was handed */
     uint64_t lane_high_water[LANE_COUNT][SPACE_COUNT];
@@ -103,11 +106,29 @@ void program_seal(const struct bound_program *bound);
  * leave is undefined. */
 void program_run(struct bound_program *bound, enum segment_kind segment);
 
+/* program_failure: what went wrong on the device since the program was bound; OK where the host
+ * runs it. After a failure nothing runs any more, and what the arenas hold is undefined. */
+MUST_CHECK enum status program_failure(const struct bound_program *bound, struct fault *fault);
+
 /* program_run_one: a single instruction, on the caller's thread, without its waits; for tests and
  * measurements that look between them. */
 void program_run_one(struct bound_program *bound, uint32_t index);
 
-/* program_extent: the address of an extent. */
+/* program_cast: `count` elements of the device space, rounded once to nearest even, between
+ * segments; comes back when it is done. */
+struct program_cast {
+    const void *from;
+    void *to;
+    int64_t count;
+    enum dtype from_dtype, to_dtype;
+};
+void program_cast(const struct bound_program *bound, const struct program_cast *cast);
+
+/* program_far: how the host reaches a space between segments; NULL: by its addresses. */
+const struct far_memory *program_far(const struct bound_program *bound, enum space space);
+
+/* program_extent: the address of an extent, to be followed where program_far is NULL for its
+ * space, as it is for all that schedule.host names. */
 void *program_extent(const struct bound_program *bound, int extent);
 
 /* What this rank persistently holds of a parameter: elements [first, first + count), row-major, at
@@ -115,7 +136,8 @@ void *program_extent(const struct bound_program *bound, int extent);
 struct param_part {
     int64_t first, count; /* count 0: nothing */
     enum dtype dtype;
-    void *address; /* NULL when nothing */
+    void *address;                /* NULL when nothing */
+    const struct far_memory *far; /* what `address` is in; NULL: memory that the host reaches */
 };
 struct param_part program_part(const struct bound_program *bound, int index, enum param_view view);
 

@@ -111,6 +111,10 @@ void run_lane(void *context, enum lane lane) {
 void program_run(struct bound_program *bound, enum segment_kind kind) {
     const struct segment *segment = &bound->program->schedule.segments[kind];
     ASSERT(segment->first < segment->end);
+    if (bound->device != NULL) {
+        bound->device->methods->run(bound->device, kind);
+        return;
+    }
     unsigned mask = 0;
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         bool threaded = lane != LANE_COMPUTE && bound->lists[kind][lane].count > 0;
@@ -122,6 +126,14 @@ void program_run(struct bound_program *bound, enum segment_kind kind) {
 }
 
 void program_run_one(struct bound_program *bound, uint32_t index) {
+    if (bound->device != NULL) {
+        bound->device->methods->run_one(bound->device, index);
+        return;
+    }
     run_instruction(bound, LANE_COMPUTE, index);
     merge_high_water(bound);
+}
+
+enum status program_failure(const struct bound_program *bound, struct fault *fault) {
+    return bound->device == NULL ? OK : bound->device->methods->failure(bound->device, fault);
 }

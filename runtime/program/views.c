@@ -1,10 +1,23 @@
 /* views: where the host finds what a bound program holds. */
+#include "kernels/elementwise.h"
 #include "runtime/program/program.h"
 
 void *program_extent(const struct bound_program *bound, int extent) {
     ASSERT(extent >= 0 && extent < bound->program->schedule.extent_count);
     const struct extent *of = &bound->program->schedule.extents[extent];
     return bound->base[of->space] + of->offset;
+}
+
+const struct far_memory *program_far(const struct bound_program *bound, enum space space) {
+    return bound->device != NULL && space == SPACE_DEVICE ? &bound->device->far : NULL;
+}
+
+void program_cast(const struct bound_program *bound, const struct program_cast *cast) {
+    if (bound->device != NULL) {
+        bound->device->methods->cast(bound->device, cast);
+        return;
+    }
+    cast_run(&bound->compute, cast->count, cast->from_dtype, cast->from, cast->to_dtype, cast->to);
 }
 
 struct param_part program_part(const struct bound_program *bound, int index, enum param_view view) {
@@ -27,6 +40,7 @@ struct param_part program_part(const struct bound_program *bound, int index, enu
     return (struct param_part){.first = part.first,
                                .count = part.count,
                                .dtype = of.dtype,
+                               .far = program_far(bound, of.space),
                                .address = base + part.offset * dtype_bytes(of.dtype)};
 }
 

@@ -3,11 +3,11 @@
 
 #include "runtime/model/backward.h"
 #include "runtime/schedule/lives.h"
-#include "runtime/schedule/lower.h"
 #include "runtime/schedule/order.h"
 #include "runtime/schedule/ranks.h"
 #include "runtime/schedule/step.h"
 #include "runtime/schedule/translate.h"
+#include "runtime/schedule/workspaces.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -88,8 +88,7 @@ struct operand schedule_whole(const struct schedule *schedule, int extent, enum 
 }
 
 void schedule_workspace(struct schedule *schedule, struct instruction *instruction) {
-    uint64_t bytes =
-        lower_workspace_bytes(instruction, schedule->options.context, schedule->options.threads);
+    uint64_t bytes = workspace_bytes(instruction, &schedule->options);
     if (bytes == 0) {
         return;
     }

@@ -213,8 +213,10 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
     const struct blueprint *blueprint = schedule->blueprint;
     struct host_extents *host = &schedule->host;
     struct device_inputs device = {.rope_table = EXTENT_NONE};
-    *host = (struct host_extents){
-        .rope_table = EXTENT_NONE, .logits = EXTENT_NONE, .next_logits = EXTENT_NONE};
+    *host = (struct host_extents){.rope_table = EXTENT_NONE,
+                                  .logits = EXTENT_NONE,
+                                  .next_logits = EXTENT_NONE,
+                                  .device_staging = EXTENT_NONE};
     uint64_t bytes = (uint64_t)batch_tokens_max(options) * sizeof(int32_t);
     host->ids = host_extent(schedule, "batch.ids", ROLE_BATCH, bytes, &device.ids);
     host->positions =
@@ -243,6 +245,10 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
         schedule_named_extent(schedule, "batch.raw", ROLE_STAGING, SPACE_HOST, bytes);
     host->staging = schedule_named_extent(schedule, "files.staging", ROLE_STAGING, SPACE_HOST,
                                           options->staging_bytes);
+    if (!options->unified) {
+        host->device_staging = schedule_named_extent(schedule, "device.staging", ROLE_STAGING,
+                                                     SPACE_PINNED, options->staging_bytes);
+    }
     return device;
 }
 

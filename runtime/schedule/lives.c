@@ -72,7 +72,8 @@ static void keep_for_host(struct schedule *schedule, int extent, enum segment_ki
     }
 }
 
-/* The data loader reads a step's tokens between segments; nothing tells when. */
+/* The data loader reads a step's tokens between segments, and weights pass through the staging;
+ * nothing tells when. */
 static void live_throughout(struct schedule *schedule, int extent) {
     schedule->extents[extent].first = 0;
     schedule->extents[extent].last = (uint32_t)schedule->instruction_count;
@@ -92,6 +93,9 @@ void lives_find(struct schedule *schedule, const struct order_clocks *clocks) {
     keep_for_host(schedule, schedule->host.logits, SEGMENT_EVALUATE);
     keep_for_host(schedule, schedule->host.next_logits, SEGMENT_DECODE);
     live_throughout(schedule, schedule->host.raw_tokens);
+    if (schedule->host.device_staging != EXTENT_NONE) {
+        live_throughout(schedule, schedule->host.device_staging);
+    }
     for (int i = 0; i < schedule->extent_count; i++) {
         struct extent *extent = &schedule->extents[i];
         if (lives_throughout(extent->role)) {

@@ -206,32 +206,3 @@ union kernel_args lower_args(const struct graph *graph, const struct op *op) {
     }
     return args;
 }
-
-uint64_t lower_workspace_bytes(const struct instruction *instruction, int64_t context,
-                               int threads) {
-    const union kernel_args *args = &instruction->args;
-    switch (instruction->op) {
-    case OP_LINEAR:
-    case OP_LINEAR_DX:
-    case OP_LINEAR_DW:
-        return matmul_workspace_bytes(&args->matmul, threads);
-    case OP_ATTENTION:
-        return attention_forward_workspace_bytes(&args->attention, threads);
-    case OP_ATTENTION_BACKWARD:
-        return attention_backward_workspace_bytes(&args->attention, threads);
-    case OP_ATTENTION_CACHED:
-        return attention_cached_workspace_bytes(&args->attention, context, threads);
-    case OP_RMSNORM_BACKWARD:
-    case OP_LAYERNORM_BACKWARD:
-        return norm_backward_workspace_bytes(&args->norm, threads);
-    case OP_COLUMN_SUM:
-        return column_sum_workspace_bytes(&args->column_sum, threads);
-    case OP_HEAD_LOSS:
-    case OP_HEAD_LOSS_GRADIENT:
-        return head_loss_workspace_bytes(&args->head_loss, threads);
-    case OP_GRADIENT_NORM:
-        return gradient_norm_workspace_bytes(args->count, threads);
-    default:
-        return 0;
-    }
-}

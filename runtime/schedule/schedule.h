@@ -19,6 +19,7 @@
 #include "runtime/shard/strategy.h"
 #include "runtime/shard/unit.h"
 #include "runtime/shard/volumes.h"
+#include "targets/target.h"
 
 /* Straight-line pieces; the loop repeats and orders them. Every segment begins and ends with all
  * lanes joined. */
@@ -151,7 +152,8 @@ struct schedule_options {
     const enum recompute *recompute; /* [layers] */
     unsigned offload;                /* enum offload; of programs that train */
     float clip_norm, beta1, beta2, epsilon, weight_decay;
-    int threads;
+    int threads;                     /* of the CPU that computes */
+    const struct target *device;     /* what computes instead of a CPU; NULL: a CPU */
     bool unified;                    /* the host reads and writes the device space itself */
     uint64_t align;                  /* of every extent, at least ARENA_ALIGN_BYTES */
     uint64_t staging_bytes;          /* host: pieces of files on their way in or out */
@@ -170,6 +172,8 @@ struct host_extents {
     int logits;      /* [rows * sequence, vocab] f32 of an evaluation, when options.logits */
     int next_logits; /* [vocab] f32: what follows the last token of a prefill or decode */
     int staging;
+    int device_staging; /* pinned: bytes between segments from and to a device whose memory the
+                           host cannot touch; none where it can */
 };
 
 /* The extents of one unit; EXTENT_NONE where the program has none. What is split holds the slot

@@ -12,6 +12,9 @@ void step_build_begin(struct schedule *schedule, const struct device_inputs *inp
         }
     }
     ranks_tally_receive(schedule, SEGMENT_BEGIN, TALLY_TOKENS);
+    if (schedule->tallies != EXTENT_NONE) { /* whose tokens the host has not counted alone */
+        schedule_copy(schedule, SEGMENT_BEGIN, inputs->scalars, schedule->host.scalars);
+    }
     schedule_end(schedule, SEGMENT_BEGIN);
 }
 

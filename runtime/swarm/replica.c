@@ -44,6 +44,21 @@ struct replica_memory replica_memory_of(const struct replica_shape *shape) {
 
 /* ---- the inner weights ---- */
 
+/* A device that fails keeps its failure; whoever runs it finds it there before the values count. */
+static void read_inner(const struct flat_part *part, int64_t first, int64_t count, float *values) {
+    struct fault kept;
+    enum status status =
+        far_read(part->far, part->values + first, values, (size_t)count * sizeof *values, &kept);
+    (void)status;
+}
+
+static void write_inner(const struct flat_part *part, const float *values) {
+    struct fault kept;
+    enum status status =
+        far_write(part->far, part->values, values, (size_t)part->count * sizeof *values, &kept);
+    (void)status;
+}
+
 /* Elements that a stretch and a part share; a count of 0 or less: none. */
 static struct stretch overlap(struct stretch stretch, const struct flat_part *part) {
     int64_t begin = stretch.begin > part->begin ? stretch.begin : part->begin;
@@ -57,18 +72,23 @@ void replica_pseudo_gradient(const struct replica *replica, struct stretch stret
     for (int i = 0; i < replica->part_count; i++) {
         const struct flat_part *part = &replica->parts[i];
         struct stretch both = overlap(stretch, part);
-        if (both.count > 0) {
-            outer_gradient_run(replica->compute, both.count, replica->params + both.begin,
-                               part->values + (both.begin - part->begin),
-                               gradient + (both.begin - stretch.begin));
+        if (both.count <= 0) {
+            continue;
         }
+        const float *inner = part->values + (both.begin - part->begin);
+        float *into = gradient + (both.begin - stretch.begin);
+        if (part->far != NULL) {
+            read_inner(part, both.begin - part->begin, both.count, into);
+            inner = into;
+        }
+        outer_gradient_run(replica->compute, both.count, replica->params + both.begin, inner, into);
     }
 }
 
 void replica_follow(struct replica *replica) {
     for (int i = 0; i < replica->part_count; i++) {
         const struct flat_part *part = &replica->parts[i];
-        memcpy(part->values, replica->params + part->begin, (size_t)part->count * sizeof(float));
+        write_inner(part, replica->params + part->begin);
     }
 }
 
@@ -126,7 +146,7 @@ void replica_begin(struct replica *replica) {
         const struct flat_part *part = &replica->parts[i];
         ASSERT(part->begin == next && part->count > 0);
         next += part->count;
-        memcpy(replica->params + part->begin, part->values, (size_t)part->count * sizeof(float));
+        read_inner(part, 0, part->count, replica->params + part->begin);
     }
     ASSERT(next == replica->shape.slices.parameter_count);
     memset(replica->momentum, 0, sizeof(float) * (size_t)next);

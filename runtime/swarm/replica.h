@@ -10,6 +10,7 @@
 #ifndef SKEP_SWARM_REPLICA_H
 #define SKEP_SWARM_REPLICA_H
 
+#include "base/far.h"
 #include "runtime/swarm/entry.h"
 #include "runtime/swarm/merkle.h"
 #include "runtime/swarm/slices.h"
@@ -24,6 +25,7 @@ enum {
 struct flat_part {
     int64_t begin, count;
     float *values;
+    const struct far_memory *far; /* what `values` is in; NULL: ordinary memory */
 };
 
 /* What a replica needs of memory: one plan line each. Bytes; 0: not needed. */

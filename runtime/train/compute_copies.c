@@ -1,7 +1,5 @@
 #include "runtime/train/compute_copies.h"
 
-#include "kernels/elementwise.h"
-
 void compute_copies_of(struct session *session, struct compute_copies *copies) {
     int params = session->blueprint.param_count;
     struct compute_copies made = {
@@ -13,16 +11,17 @@ void compute_copies_of(struct session *session, struct compute_copies *copies) {
             continue;
         }
         ASSERT(master.dtype == DTYPE_F32 && master.count == copy.count);
-        made.rows[made.count++] =
-            (struct compute_copy){master.address, copy.address, copy.dtype, copy.count};
+        made.rows[made.count++] = (struct program_cast){.from = master.address,
+                                                        .to = copy.address,
+                                                        .count = copy.count,
+                                                        .from_dtype = DTYPE_F32,
+                                                        .to_dtype = copy.dtype};
     }
     *copies = made;
 }
 
 void compute_copies_refresh(const struct session *session, const struct compute_copies *copies) {
     for (int i = 0; i < copies->count; i++) {
-        const struct compute_copy *row = &copies->rows[i];
-        cast_run(&session->bound.compute, row->count, DTYPE_F32, row->master, row->dtype,
-                 row->copy);
+        program_cast(&session->bound, &copies->rows[i]);
     }
 }

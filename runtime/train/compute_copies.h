@@ -5,15 +5,8 @@
 
 #include "runtime/train/session.h"
 
-struct compute_copy {
-    const float *master;
-    void *copy;
-    enum dtype dtype;
-    int64_t count;
-};
-
 struct compute_copies {
-    struct compute_copy *rows;
+    struct program_cast *rows;
     int count; /* 0 where masters compute */
 };
 

@@ -11,7 +11,11 @@ bool session_leads(const struct session *session) {
     return session->site == NULL || site_where(session->site)->rank == 0;
 }
 
+/* A device that failed is this rank's outcome, whatever it was about to agree to. */
 enum status session_agree(const struct session *session, enum status mine, struct fault *fault) {
+    if (mine == OK && session->bound.program != NULL) {
+        mine = program_failure(&session->bound, fault);
+    }
     return session->site == NULL ? mine : site_agree(session->site, mine, fault);
 }
 

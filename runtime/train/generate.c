@@ -95,13 +95,15 @@ enum status generate_run(struct session *session, const struct generation *gener
         feed(session, generation->prompt + past, count, past, SEGMENT_PREFILL);
         past += count;
     }
-    for (int64_t made = 0; made < generation->tokens; made++) {
+    status = program_failure(&session->bound, fault);
+    for (int64_t made = 0; made < generation->tokens && status == OK; made++) {
         int32_t token = next_token(session, generation, made);
         if (token == generation->stop_token || !sink(context, token) ||
             past == session->run.context) {
             return OK;
         }
         feed(session, &token, 1, past++, SEGMENT_DECODE);
+        status = program_failure(&session->bound, fault);
     }
-    return OK;
+    return status;
 }

@@ -132,15 +132,16 @@ static enum status take_step(struct season *season, struct joining *joining,
 /* ---- the contribution ---- */
 
 static void forget_moments(struct joining *joining) {
+    const struct staging staging = session_staging(&joining->session);
     for (int g = 0; g < joining->group_count; g++) {
         const struct snapshot_group *group = &joining->groups[g];
         if (strcmp(group->file, "optimizer.safetensors") != 0) {
             continue;
         }
         for (int i = 0; i < group->set.piece_count; i++) {
-            const struct tensor_piece *piece = &group->set.pieces[i];
-            memset(piece->memory, 0,
-                   (size_t)(piece_count(piece) * (int64_t)dtype_bytes(piece->dtype)));
+            struct fault kept; /* by the device, which says so before the next step */
+            enum status cleared = piece_clear(&group->set.pieces[i], &staging, &kept);
+            (void)cleared;
         }
     }
     joining->at.updates = 0;

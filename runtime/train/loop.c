@@ -92,12 +92,28 @@ static enum status save(struct training *training, struct fault *fault) {
     return status;
 }
 
+/* Nothing that a failed device holds is worth saving. */
+static enum status tell_saved(const struct training *training, enum status status,
+                              struct fault *fault) {
+    if (training->saved_step < 0) {
+        snprintf(fault->remedy, sizeof fault->remedy, "start again: there is no snapshot yet");
+    } else {
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "start again: it goes on from the snapshot of step %lld",
+                 (long long)training->saved_step);
+    }
+    return status;
+}
+
 /* Data that were good when the run began and are not any more, once steps are done: no matter of
  * bad input, which changes nothing, but a failure. What was reached is saved. */
 static enum status fail_of_data(struct training *training, enum status status,
                                 struct fault *fault) {
     struct session *session = &training->session;
     struct fault unsaved;
+    if (program_failure(&session->bound, &unsaved) != OK) {
+        return tell_saved(training, status, fault);
+    }
     bool of_data = status == STATUS_INPUT || status == STATUS_FAILED;
     if (!of_data || training->step == training->first_step) {
         return status;

@@ -39,6 +39,7 @@ static struct param_part own_of(const struct session *session, int index, enum p
     return (struct param_part){.first = begin,
                                .count = end - begin,
                                .dtype = part.dtype,
+                               .far = part.far,
                                .address = address + (begin - part.first) * dtype_bytes(part.dtype)};
 }
 
@@ -53,6 +54,7 @@ bool parts_piece(const struct session *session, int index, enum param_view view,
     }
     struct tensor_spec tensor = parts_tensor(session, index, view);
     *piece = piece_of_spec(&tensor, part.address);
+    piece->far = part.far;
     piece->first = part.first;
     piece->count = part.count;
     return true;

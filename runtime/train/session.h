@@ -81,7 +81,8 @@ MUST_CHECK enum status session_bind(struct session *session, struct fault *fault
 MUST_CHECK enum status session_connect(struct session *session, struct fault *fault);
 
 /* session_agree: site_agree among the session's ranks: what one of them must not do alone, all ask
- * in the same order. `mine` when alone. Never allocates. */
+ * in the same order. `mine` when alone; where that is OK, what program_failure has to tell. Never
+ * allocates. */
 MUST_CHECK enum status session_agree(const struct session *session, enum status mine,
                                      struct fault *fault);
 

@@ -171,7 +171,12 @@ enum status step_from_data(struct session *session, const struct step_source *so
     if (status != OK) {
         return status;
     }
-    *result = step_finish(session, step, valid);
+    const struct step_result reached = step_finish(session, step, valid);
+    status = program_failure(&session->bound, fault);
+    if (status != OK) {
+        return status;
+    }
+    *result = reached;
     result->received_bytes = received_bytes(session) - received;
     *cursor = at;
     return OK;
@@ -226,8 +231,12 @@ enum status evaluate_data(struct session *session, const struct step_source *sou
         }
         sum += evaluate_batch(session, own_valid, &valid);
     }
-    if (valid == 0) {
-        return session_agree(session, no_labels(fault), fault);
+    enum status status = program_failure(&session->bound, fault);
+    if (status == OK && valid == 0) {
+        status = session_agree(session, no_labels(fault), fault);
+    }
+    if (status != OK) {
+        return status;
     }
     *result = (struct evaluation_result){.loss = sum / (double)valid, .tokens = valid};
     return OK;

@@ -42,7 +42,8 @@ struct step_result step_finish(struct session *session, int64_t step, int64_t va
  * keep_on  asked between microbatches; when it says no on any rank, the step is dropped on all:
  *          STATUS_STOPPED, and neither parameters nor *cursor have changed
  * errors   those of data_window, of whichever rank met them; STATUS_INPUT when every token of the
- *          step is a separator; parameters and *cursor have not changed then either */
+ *          step is a separator; parameters and *cursor have not changed then either; those of
+ *          program_failure */
 typedef bool step_keep_on(void *context);
 struct step_source {
     const struct token_data *data;

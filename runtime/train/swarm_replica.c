@@ -14,7 +14,7 @@ static struct flat_part *parts_of_masters(struct session *session) {
         struct param_part master = program_part(&session->bound, i, VIEW_MASTER);
         int64_t elements = param_elements(&session->blueprint.params[i]);
         ASSERT(master.dtype == DTYPE_F32 && master.first == 0 && master.count == elements);
-        parts[i] = (struct flat_part){begin, elements, master.address};
+        parts[i] = (struct flat_part){begin, elements, master.address, master.far};
         begin += elements;
     }
     return parts;

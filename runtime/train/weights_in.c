@@ -26,27 +26,40 @@ static const struct param *param_named(const struct session *session, const char
 
 /* Every copy of an element gets the same value, rounded once from fp32, on whatever rank it lies.
  */
-static void init_piece(const struct session *session, const struct tensor_piece *piece) {
+static enum status init_piece(const struct session *session, const struct tensor_piece *piece,
+                              struct fault *fault) {
     const struct param *param = param_named(session, piece->name);
-    float *values = session_staging(session).memory;
+    const struct staging whole = session_staging(session);
+    float *values = whole.memory;
+    const size_t drawn = INIT_PIECE_ELEMENTS * sizeof *values;
+    const struct staging rest = {.memory = values + INIT_PIECE_ELEMENTS,
+                                 .bytes = whole.bytes - drawn};
     int64_t count = piece_count(piece);
-    for (int64_t done = 0; done < count; done += INIT_PIECE_ELEMENTS) {
+    enum status status = OK;
+    ASSERT(whole.bytes >= 2 * drawn);
+    for (int64_t done = 0; done < count && status == OK; done += INIT_PIECE_ELEMENTS) {
         int64_t left = count - done;
         int64_t some = left < INIT_PIECE_ELEMENTS ? left : INIT_PIECE_ELEMENTS;
         param_init_fill(param, (uint64_t)session->run.seed, piece->first + done, some, values);
-        char *into = (char *)piece->memory + done * dtype_bytes(piece->dtype);
-        convert_from_f32(piece->dtype, values, some, into);
+        status = piece_put(piece, done, some, values, &rest, fault);
     }
+    return status;
+}
+
+static enum status init_pieces(const struct session *session, const struct tensor_piece *pieces,
+                               int count, struct fault *fault) {
+    enum status status = OK;
+    for (int i = 0; i < count && status == OK; i++) {
+        status = init_piece(session, &pieces[i], fault);
+    }
+    return status;
 }
 
 enum status session_weights(struct session *session, struct fault *fault) {
     struct tensor_piece *pieces;
     int count = parts_of_weights(session, &pieces);
     if (session->run.init == INIT_RANDOM) {
-        for (int i = 0; i < count; i++) {
-            init_piece(session, &pieces[i]);
-        }
-        return OK;
+        return init_pieces(session, pieces, count, fault);
     }
     if (session->model_folder[0] == '\0') {
         return fault_set(fault, STATUS_INPUT, session->run.model,

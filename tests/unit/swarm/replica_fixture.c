@@ -55,7 +55,8 @@ static void cut_parts(struct fixture_replica *made, int64_t count) {
     for (int i = 0; i < FIXTURE_PARTS; i++) {
         int64_t length = bounds[i + 1] - bounds[i];
         if (length > 0) {
-            made->parts[used++] = (struct flat_part){bounds[i], length, made->inner + at};
+            made->parts[used++] =
+                (struct flat_part){.begin = bounds[i], .count = length, .values = made->inner + at};
             at += length + GAP;
         }
     }
