@@ -8,10 +8,10 @@ static const int64_t MS = 1000000;
 static const int64_t SECOND_NS = 1000000000;
 
 enum {
-    NAMES_WAIT_S = 5,      /* for a piece of names */
-    LEAF_FIRST_WAIT_S = 8, /* for a leaf from a source that has sent none yet */
-    LEAF_LEAST_WAIT_S = 2,
-    LEAF_WAIT_FACTOR = 6, /* times what its last one took */
+    PATIENCE_S = 1,        /* until the host says what few bytes take */
+    LEAF_FIRST_FACTOR = 8, /* times that, for the first leaf of all */
+    LEAF_LEAST_FACTOR = 2,
+    LEAF_WAIT_FACTOR = 6, /* times what a source's last one took, or the slowest one's */
     SLOW_REST_MS = 2000,  /* after a slow answer, times the number of faults */
     REFUSED_REST_MS = 50, /* the same: it is on its way to that root, or is at the next one */
     FAULTS_MAX = 8,
@@ -47,6 +47,12 @@ void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *rep
     memset(fetch->places, 0, bytes);
     leaf_forward_bind(&fetch->forward, (char *)memory + bytes, replica,
                       (struct forward_way){way.context, way.ask_result});
+    leaf_fetch_pace(fetch, PATIENCE_S * SECOND_NS);
+}
+
+void leaf_fetch_pace(struct leaf_fetch *fetch, int64_t patience_ns) {
+    fetch->patience_ns = patience_ns;
+    fetch->forward.patience_ns = patience_ns;
 }
 
 static void begin_names(struct leaf_fetch *fetch) {
@@ -161,11 +167,12 @@ static void begin_leaves(struct leaf_fetch *fetch) {
 
 void leaf_fetch_names(struct leaf_fetch *fetch, uint32_t source, const struct hash *root,
                       uint64_t index, const uint8_t *names, size_t count, int64_t now_ns) {
-    if (fetch->stage != LEAF_NAMES || !fetch->has_namer || source != fetch->namer ||
-        !hash_equal(root, &fetch->root) || index != fetch->named) {
+    uint64_t name_count = count / HASH_BYTES;
+    bool is_asked = fetch->has_namer && source == fetch->namer && index == fetch->named;
+    bool is_late = index == 0 && fetch->named == 0 && name_count == fetch->leaf_count;
+    if (fetch->stage != LEAF_NAMES || (!is_asked && !is_late) || !hash_equal(root, &fetch->root)) {
         return;
     }
-    uint64_t name_count = count / HASH_BYTES;
     if (count == 0) {
         blame(fetch, source, REFUSED_REST_MS, now_ns);
         return;
@@ -257,7 +264,7 @@ static struct leaf_source *next_source(struct leaf_fetch *fetch, uint32_t window
 
 static void step_names(struct leaf_fetch *fetch, int64_t now_ns) {
     if (fetch->has_namer) {
-        if (now_ns - fetch->namer_since_ns > NAMES_WAIT_S * SECOND_NS) {
+        if (now_ns - fetch->namer_since_ns > fetch->patience_ns) {
             uint32_t slow = fetch->namer;
             begin_names(fetch);
             blame(fetch, slow, SLOW_REST_MS, now_ns);
@@ -277,19 +284,30 @@ static void step_names(struct leaf_fetch *fetch, int64_t now_ns) {
     fetch->namer_since_ns = now_ns;
 }
 
-static int64_t patience_ns(const struct leaf_source *source) {
-    int64_t wait_ns = LEAF_WAIT_FACTOR * source->took_ns;
-    if (source->took_ns == 0) {
-        return LEAF_FIRST_WAIT_S * SECOND_NS;
+/* What the slowest source that has sent a leaf took; 0: none has. */
+static int64_t slowest_ns(const struct leaf_fetch *fetch) {
+    int64_t most_ns = 0;
+    for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
+        int64_t took_ns = fetch->sources[i].took_ns;
+        most_ns = took_ns > most_ns ? took_ns : most_ns;
     }
-    return wait_ns > LEAF_LEAST_WAIT_S * SECOND_NS ? wait_ns : LEAF_LEAST_WAIT_S * SECOND_NS;
+    return most_ns;
+}
+
+static int64_t patience_ns(const struct leaf_fetch *fetch, uint32_t index) {
+    int64_t took_ns = fetch->sources[index].took_ns;
+    took_ns = took_ns > 0 ? took_ns : slowest_ns(fetch);
+    int64_t least_ns = LEAF_LEAST_FACTOR * fetch->patience_ns;
+    if (took_ns == 0) {
+        return LEAF_FIRST_FACTOR * fetch->patience_ns;
+    }
+    return LEAF_WAIT_FACTOR * took_ns > least_ns ? LEAF_WAIT_FACTOR * took_ns : least_ns;
 }
 
 static void end_patience(struct leaf_fetch *fetch, int64_t now_ns) {
     for (uint32_t i = 0; i < LEAF_ASKS_MAX; i++) {
         struct leaf_ask *ask = &fetch->asks[i];
-        if (ask->state == ASK_OUT &&
-            now_ns - ask->since_ns > patience_ns(&fetch->sources[ask->source])) {
+        if (ask->state == ASK_OUT && now_ns - ask->since_ns > patience_ns(fetch, ask->source)) {
             blame(fetch, ask->source, SLOW_REST_MS, now_ns);
         }
     }

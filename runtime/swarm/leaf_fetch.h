@@ -51,6 +51,7 @@ struct leaf_fetch {
     struct pool pool; /* the calling thread alone, so that it never meets who computes */
     struct compute compute;
     enum leaf_stage stage;
+    int64_t patience_ns; /* for an answer of few bytes; others follow from it and from what came */
     struct hash root;
     uint64_t bytes, leaf_count; /* of the outer state */
     uint64_t named;             /* names that came; they lie in replica->voted */
@@ -75,6 +76,9 @@ size_t leaf_fetch_bytes(const struct replica_shape *shape);
 void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *replica,
                      struct leaf_way way);
 
+/* leaf_fetch_pace: how long an answer of few bytes may take; a second at first. */
+void leaf_fetch_pace(struct leaf_fetch *fetch, int64_t patience_ns);
+
 /* leaf_fetch_begin: this root is wanted. leaf_fetch_follow: the root after this commit is, which
  * continues the one that was wanted; `sources` were in its round (bit i: source i). What is under
  * way stops: leaf_fetch_step goes on with it.
@@ -88,7 +92,8 @@ void leaf_fetch_source(struct leaf_fetch *fetch, uint32_t source, bool is_there)
 
 /* leaf_fetch_names: `count` bytes of names from `index` on, none: it does not have that root.
  * leaf_fetch_leaf: a leaf of the wanted root, no bytes: it does not have it. What was not asked for
- * is dropped. leaf_fetch_result: whether its bytes, whose hash that is, go into the replica. */
+ * is dropped, but for all names at once: an answer that comes late. leaf_fetch_result: whether its
+ * bytes, whose hash that is, go into the replica. */
 void leaf_fetch_names(struct leaf_fetch *fetch, uint32_t source, const struct hash *root,
                       uint64_t index, const uint8_t *names, size_t count, int64_t now_ns);
 void leaf_fetch_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,

@@ -5,8 +5,8 @@
 static const int64_t SECOND_NS = 1000000000;
 
 enum {
-    FIRST_WAIT_S = 8, /* for a result from a source that has sent none yet */
-    LEAST_WAIT_S = 2,
+    FIRST_FACTOR = 8, /* times the patience: for a result from a source that has sent none yet */
+    LEAST_FACTOR = 2,
     WAIT_FACTOR = 6, /* times what its last one took */
     GIVE_UP_S = 30,  /* without any result of a step that are lacking: nobody has them */
 };
@@ -136,8 +136,9 @@ void leaf_forward_taken(struct leaf_forward *forward) {
 
 /* ---- results ---- */
 
-static int64_t patience_ns(int64_t took_ns) {
-    int64_t least_ns = (took_ns == 0 ? FIRST_WAIT_S : LEAST_WAIT_S) * SECOND_NS;
+static int64_t wait_ns(const struct leaf_forward *forward, uint32_t source) {
+    int64_t took_ns = forward->took_ns[source];
+    int64_t least_ns = (took_ns == 0 ? FIRST_FACTOR : LEAST_FACTOR) * forward->patience_ns;
     return WAIT_FACTOR * took_ns > least_ns ? WAIT_FACTOR * took_ns : least_ns;
 }
 
@@ -159,7 +160,7 @@ static void ask_one(struct leaf_forward *forward, struct forward_step *step, uin
     struct forward_ask ask = {step->round, index, slice->epoch, slice->hash};
     uint32_t source;
     if (slice->state == RESULT_ASKED &&
-        now_ns - slice->since_ns > patience_ns(forward->took_ns[slice->source])) {
+        now_ns - slice->since_ns > wait_ns(forward, slice->source)) {
         not_asked(forward, slice);
         slice->turn++;
     }

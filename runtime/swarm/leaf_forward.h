@@ -51,6 +51,7 @@ struct forward_step {
 struct leaf_forward {
     struct replica *replica;
     struct forward_way way;
+    int64_t patience_ns;                 /* as leaf_fetch_pace says */
     uint64_t there;                      /* bit i: source i can be asked */
     uint32_t asked[FORWARD_SOURCES_MAX]; /* results that are on their way from it */
     int64_t took_ns[FORWARD_SOURCES_MAX];

@@ -67,6 +67,24 @@ void member_measured(struct member *member, const struct timing_measured *measur
     member->measured = *measured;
 }
 
+void member_cut(struct member *member, const struct identity *ids, uint32_t count) {
+    ASSERT(count <= SWARM_MEMBERS_MAX);
+    member->cut_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        member->cut[i] = ids[i];
+    }
+    member_ask_cut(member);
+}
+
+uint64_t member_cut_seats(const struct member *member, const struct entry *roster) {
+    uint64_t seats = 0;
+    for (uint32_t i = 0; i < member->cut_count; i++) {
+        int seat = member_seat_of(roster, &member->cut[i]);
+        seats |= seat == NO_SEAT ? 0 : UINT64_C(1) << seat;
+    }
+    return seats;
+}
+
 struct action *member_act(struct actions *actions, enum action_kind kind) {
     ASSERT(actions->count < actions->capacity);
     struct action *action = &actions->rows[actions->count++];
@@ -135,6 +153,8 @@ void member_report(struct member *member, struct actions *actions) {
                               .hash = member->durable,
                               .version = member->table.version,
                               .ask = member->ask,
+                              .cut =
+                                  member->round > 0 ? member_cut_seats(member, &member->open) : 0,
                               .measured = member->measured,
                               .reports = member->reports};
     member_say(member, NULL, message, actions);

@@ -31,6 +31,11 @@ void member_step(struct member *member, const struct event *event, struct action
 /* member_measured: the own medians; the next report has them. */
 void member_measured(struct member *member, const struct timing_measured *measured);
 
+/* member_cut: who does not answer any more on the own links, though the tracker may hear them. It
+ * is told of them, and nothing is asked of them. Holds until the next call.
+ * limits  count <= SWARM_MEMBERS_MAX; before an EVENT_TICK */
+void member_cut(struct member *member, const struct identity *ids, uint32_t count);
+
 /* member_root: of the outer state that the member stands on; zero while it adopts one. */
 const struct hash *member_root(const struct member *member);
 

@@ -61,7 +61,8 @@ static uint32_t patience(const struct member *member, uint32_t seat) {
 
 void member_came(struct member *member, uint32_t seat) {
     struct member_peer *peer = &member->peers[seat];
-    peer->slowest = more(peer->slowest, peer->quiet);
+    uint32_t waited = peer->quiet < member->settled ? peer->quiet : member->settled;
+    peer->slowest = more(peer->slowest, waited);
     peer->quiet = 0;
     peer->due = patience(member, seat);
     peer->away = 0;
@@ -141,6 +142,7 @@ static int is_in_vain(struct member *member, uint32_t seat_count) {
 
 void member_ask_tick(struct member *member) {
     uint32_t seat_count = member_roster(member)->seat_count;
+    member->settled++;
     for (uint32_t seat = 0; seat < seat_count; seat++) {
         struct member_peer *peer = &member->peers[seat];
         peer->away -= peer->away > 0;
@@ -162,6 +164,16 @@ void member_ask_closed(struct member *member, const struct identity *id) {
         member->peers[seat].quiet = 0;
         member->peers[seat].due = patience(member, (uint32_t)seat);
         member->peers[seat].away = AWAY_HEARTBEATS;
+    }
+}
+
+void member_ask_cut(struct member *member) {
+    uint64_t cut = member_cut_seats(member, member_roster(member));
+    for (; cut != 0; cut &= cut - 1) {
+        uint32_t seat = (uint32_t)__builtin_ctzll(cut);
+        give_up(member, seat);
+        member->peers[seat].quiet = 0;
+        member->peers[seat].due = patience(member, seat);
     }
 }
 
@@ -190,6 +202,7 @@ static uint32_t find_room(struct member *member, uint32_t seat, uint32_t slice) 
 struct asking {
     const struct entry *roster;
     const struct entry *wanted; /* NULL: none */
+    uint64_t cut;               /* seats that do not answer */
     uint64_t ready;             /* seats that may be asked at all */
     uint64_t full;              /* of these, without room for another contribution */
     struct actions *actions;
@@ -225,14 +238,16 @@ static uint32_t count_of(uint64_t seats) {
 /* Whom to ask for a slice's result: its owner, who will have it; in vain, those of whom the
  * proposal says that they hold it, then anybody, each member beginning with another, and the owner
  * again after each turn around. Who was cut off silently still looks as if it could be asked.
- * Before the proposal nobody but the owner: the tracker finds out who has it, or who sums it. */
+ * Before the proposal nobody but the owner: the tracker finds out who has it, or who sums it; but
+ * if the owner is there for others, they will have it too. */
 static int whom_to_ask(const struct member *member, const struct asking *asking, uint32_t slice,
                        uint32_t owner) {
     uint64_t holders = member->holders[slice];
     uint64_t others = asking->ready & ~seat_bit(owner);
     uint32_t turn = member->turns[slice];
     int is_owned = (asking->ready & seat_bit(owner)) != 0;
-    if (asking->wanted == NULL) {
+    int is_there = asking->wanted != NULL || (asking->cut & seat_bit(owner)) != 0;
+    if (!is_there) {
         return is_owned ? (int)owner : NO_SEAT;
     }
     if ((holders & others) != 0 && turn <= count_of(holders & others)) {
@@ -274,11 +289,13 @@ void member_ask(struct member *member, struct actions *actions) {
     if (member->has_commit ? member->is_astray : wanted == NULL && member->table.version == 0) {
         return;
     }
-    struct asking asking = {member_roster(member), wanted, 0, 0, actions};
+    struct asking asking = {member_roster(member), wanted, 0, 0, 0, actions};
+    asking.cut = member_cut_seats(member, asking.roster);
     for (uint32_t seat = 0; seat < asking.roster->seat_count; seat++) {
         int is_other = !member_is_self(member, &asking.roster->seats[seat].id);
         asking.ready |= is_other && member->peers[seat].away == 0 ? seat_bit(seat) : 0;
     }
+    asking.ready &= ~asking.cut;
     asking.full = reads_others(member) ? UINT64_MAX : 0;
     for (uint32_t s = 0; s < member->slice_count; s++) {
         if (member->reports[s].held || is_under_way(member, s)) {

@@ -44,6 +44,7 @@ void member_take_table(struct member *member, const struct round_table *table) {
         memcpy(mine->members, table->members, sizeof(mine->members));
         memcpy(mine->hashes, table->hashes, SWARM_MEMBERS_MAX * count * sizeof(struct hash));
     }
+    member->settled = 0;
     mine->round = table->round;
     mine->version = table->version;
     member->has_proposal = 0;

@@ -128,6 +128,7 @@ bool member_loop_adopt_step(struct member_loop *loop, int64_t now_ns) {
         adoption->is_wanted = false;
         adoption->is_begun = true;
     }
+    leaf_fetch_pace(&adoption->fetch, member_loop_link_patience_ns(loop));
     if (adoption->is_begun && leaf_fetch_step(&adoption->fetch, now_ns) == LEAF_DONE) {
         hand_over(loop);
     }

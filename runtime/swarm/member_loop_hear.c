@@ -170,18 +170,20 @@ static void hear_peer(struct member_loop *loop, uint32_t peer,
     if (!wire_may_say(WIRE_MEMBER, WIRE_MEMBER, frame->kind)) {
         return;
     }
+    int64_t now_ns = clock_monotonic_ns();
+    member_loop_link_heard(loop, peer, frame->kind, now_ns);
     switch (frame->kind) {
     case WIRE_NAMES_ASK:
     case WIRE_NAMES:
     case WIRE_LEAF_ASK:
     case WIRE_LEAF:
-        member_loop_hear_leaves(loop, peer, frame, event->payload, clock_monotonic_ns());
+        member_loop_hear_leaves(loop, peer, frame, event->payload, now_ns);
         break;
     case WIRE_PING:
         answer_ping(loop, event);
         break;
     case WIRE_PONG:
-        break; /* only the tracker is asked */
+        break; /* heard is enough */
     default:
         hear_machine(loop, frame, event->payload, frame->length, &from);
         break;

@@ -89,7 +89,10 @@ void member_loop_hear_replaced(struct member_loop *loop) {
 }
 
 void member_loop_opened(struct member_loop *loop, uint32_t peer) {
-    loop->peers[peer].is_open = true;
+    struct loop_peer *row = &loop->peers[peer];
+    row->is_open = true;
+    row->is_cut = false;
+    row->answered_ns = clock_monotonic_ns();
     leaf_fetch_source(&loop->adoption.fetch, peer, true);
 }
 
@@ -100,10 +103,7 @@ void member_loop_closed(struct member_loop *loop, uint32_t peer) {
     }
     row->is_open = false;
     row->closed_ns = clock_monotonic_ns();
-    outbox_forget(&loop->outgoing, peer);
-    outbox_forget(&loop->asks, peer);
-    outbox_forget(&loop->leaves, peer);
-    leaf_fetch_source(&loop->adoption.fetch, peer, false);
+    member_loop_link_lost(loop, peer);
     struct event closed = {.kind = EVENT_CLOSED};
     memcpy(closed.peer.bytes, row->as.keys.sign, KEY_BYTES);
     member_loop_step(loop, &closed);
@@ -171,6 +171,7 @@ static void list_peer(struct member_loop *loop, const struct wire_member *as) {
     row->as = *as;
     if (is_new) {
         row->closed_ns = clock_monotonic_ns();
+        member_loop_link_new(loop, peer, row->closed_ns);
         let_in(loop, row, NULL);
     }
 }

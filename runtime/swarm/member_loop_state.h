@@ -25,6 +25,8 @@ struct loop_peer {
     bool is_open;   /* a connection stands */
     bool is_dialled;
     int64_t closed_ns; /* since when none stands */
+    bool is_cut;       /* it does not answer */
+    int64_t answered_ns, pinged_ns;
     struct wire_member as;
 };
 
@@ -187,6 +189,18 @@ void member_loop_hear_roster(struct member_loop *loop, const uint8_t *payload, s
 void member_loop_opened(struct member_loop *loop, uint32_t peer);
 void member_loop_closed(struct member_loop *loop, uint32_t peer);
 void member_loop_dial(struct member_loop *loop, int64_t now_ns);
+
+/* Who answers (member_loop_links.c). member_loop_link_new: the roster names it from now on;
+ * member_loop_link_heard: a frame of this kind came; member_loop_link_lost: what waits for it is
+ * dropped. member_loop_links_tick: the machine is told who does not answer.
+ * member_loop_links_slept: a time in which nothing could be heard.
+ * member_loop_link_patience_ns: until who does not answer counts as cut off. */
+int64_t member_loop_link_patience_ns(const struct member_loop *loop);
+void member_loop_link_new(struct member_loop *loop, uint32_t peer, int64_t now_ns);
+void member_loop_link_heard(struct member_loop *loop, uint32_t peer, uint8_t kind, int64_t now_ns);
+void member_loop_link_lost(struct member_loop *loop, uint32_t peer);
+void member_loop_links_tick(struct member_loop *loop, int64_t now_ns);
+void member_loop_links_slept(struct member_loop *loop, int64_t slept_ns);
 
 /* The ledger (member_loop_chain.c). member_loop_chain_lets: whether the machine may hear an ENTRY:
  * it is the verified chain's; message->root is set to the one it starts from. */

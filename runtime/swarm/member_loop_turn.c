@@ -54,6 +54,7 @@ static void tick(struct member_loop *loop, int64_t now_ns) {
     if (loop->is_admitted) {
         struct timing_measured measured = member_loop_measured_now(loop);
         member_measured(loop->machine, &measured);
+        member_loop_links_tick(loop, now_ns);
         member_loop_step(loop, &(struct event){.kind = EVENT_TICK});
     }
     if (loop->tracker_is_there) {
@@ -97,6 +98,9 @@ void member_loop_turn(struct member_loop *loop) {
     (void)messenger_wait(loop->messenger, loop->post.wake_fd, timeout_ms);
     int64_t woken_ns = clock_monotonic_ns();
     bool was_away = woken_ns - loop->turned_ns > GAP_HEARTBEATS * heartbeat_ns(loop);
+    if (was_away) {
+        member_loop_links_slept(loop, woken_ns - loop->turned_ns);
+    }
     bool has_more = hear_some(loop, was_away);
     hear_computing(loop);
 

@@ -31,6 +31,8 @@ struct member {
     uint32_t committed_round; /* the newest applied */
     int is_leaving;
     struct timing_measured measured;
+    uint32_t cut_count;
+    struct identity cut[SWARM_MEMBERS_MAX]; /* who does not answer */
 
     /* The open round. */
     uint32_t round; /* 0: none */
@@ -65,8 +67,11 @@ struct member {
     struct member_peer peers[SWARM_MEMBERS_MAX];
     uint32_t slowest; /* of all of them, in the last round that had any */
     uint32_t idle;    /* heartbeats since anything came */
-    uint8_t *asked;   /* [slice_count]: 1 + the seat asked for its result; 0: nobody */
-    uint8_t *turns;   /* [slice_count]: how many were asked in vain */
+    uint32_t
+        settled;    /* heartbeats since the table changed: waiting for what was before says nothing
+                         about who was asked */
+    uint8_t *asked; /* [slice_count]: 1 + the seat asked for its result; 0: nobody */
+    uint8_t *turns; /* [slice_count]: how many were asked in vain */
     uint64_t
         *holders; /* [slice_count]: seats that hold the proposal's result, as the tracker says */
 
@@ -105,6 +110,9 @@ const struct entry *member_roster(const struct member *member);
 /* member_holds_all: whether every slice's result is at hand. */
 int member_holds_all(const struct member *member);
 
+/* member_cut_seats: who of a roster does not answer. */
+uint64_t member_cut_seats(const struct member *member, const struct entry *roster);
+
 /* member_is_self: whether an identity is the member's own. */
 int member_is_self(const struct member *member, const struct identity *id);
 
@@ -133,6 +141,7 @@ void member_summed(struct member *member, const struct hash *hash, struct action
  * member_ask          whatever the windows allow now
  * member_ask_tick     a heartbeat has passed
  * member_ask_closed   what was asked of this identity is asked elsewhere, or of it later
+ * member_ask_cut      the same, as long as it is one of those who do not answer
  * member_ask_holders  who holds the proposal's results; what is asked of others is asked of these
  * member_ask_none     nothing is asked of anybody
  * member_slot         where the contribution of a seat to a slice lies or is to lie, or NO_SLOT
@@ -143,6 +152,7 @@ enum { NO_SLOT = SLOTS_PER_MEMBER };
 void member_ask(struct member *member, struct actions *actions);
 void member_ask_tick(struct member *member);
 void member_ask_closed(struct member *member, const struct identity *id);
+void member_ask_cut(struct member *member);
 void member_ask_holders(struct member *member, const uint64_t *holders);
 void member_ask_none(struct member *member);
 uint32_t member_slot(const struct member *member, uint32_t seat, uint32_t slice);

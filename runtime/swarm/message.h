@@ -38,7 +38,8 @@ struct slice_report {
 enum message_kind {
     MESSAGE_HELLO,   /* member: no session yet; root; number: the start's own, to match WELCOME */
     MESSAGE_REPORT,  /* member: session, number (rising), round, root that stands (zero while it
-                        adopts one), hash: the root on its disk, version, ask, reports, measured */
+                        adopts one), hash: the root on its disk, version, ask, reports, cut,
+                        measured */
     MESSAGE_DECLARE, /* member: session, round, tokens, hashes, signature */
     MESSAGE_VOTE,    /* member: session, round, number, root, hash, signature */
     MESSAGE_LEAVE,   /* member: session; wants no further round */
@@ -75,6 +76,7 @@ struct message {
     uint64_t number;
     uint64_t tokens;
     uint64_t contributors;
+    uint64_t cut; /* seats of the round that do not answer, whatever the tracker hears of them */
     int is_refused;
     struct hash root;
     struct hash hash; /* of bytes that follow, the transport computed it from them */

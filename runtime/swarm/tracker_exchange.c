@@ -74,9 +74,10 @@ static int has_answers(const struct tracker *tracker, uint64_t live) {
 /* One look at all slices that have no result. */
 struct salvage {
     uint64_t live;
-    int has_answers;                     /* to the newest ask: nobody holds what is missing */
-    uint64_t seen;                       /* owners that a decision was made about */
-    uint64_t replaced;                   /* of these, whose slices go to others */
+    int has_answers;   /* to the newest ask: nobody holds what is missing */
+    uint64_t seen;     /* owners that a decision was made about */
+    uint64_t replaced; /* of these, whose slices go to others */
+    struct tracker_links links;
     uint64_t blocked[SWARM_MEMBERS_MAX]; /* by owner: whom it waits for in vain */
     int has_loads;
     uint32_t loads[SWARM_MEMBERS_MAX]; /* slices without a result, by owner */
@@ -120,14 +121,16 @@ static void count_loads(const struct tracker *tracker, struct salvage *salvage) 
     salvage->has_loads = 1;
 }
 
-/* The live seat that is done soonest with one slice more, not `besides` while there is another. */
+/* The live seat that is done soonest with one slice more, of those that reach the others; not
+ * `besides` while there is another. */
 static uint32_t choose_owner(const struct tracker *tracker, struct salvage *salvage,
                              uint32_t besides) {
     if (!salvage->has_loads) {
         count_loads(tracker, salvage);
     }
     uint32_t best = besides;
-    for (uint64_t left = salvage->live & ~seat_bit(besides); left != 0; left &= left - 1) {
+    uint64_t left = salvage->links.owners & ~seat_bit(besides);
+    for (; left != 0; left &= left - 1) {
         uint32_t seat = (uint32_t)__builtin_ctzll(left);
         uint64_t cost = salvage->shares[best] * (salvage->loads[seat] + UINT64_C(1));
         uint64_t least = salvage->shares[seat] * (salvage->loads[best] + UINT64_C(1));
@@ -137,9 +140,10 @@ static uint32_t choose_owner(const struct tracker *tracker, struct salvage *salv
     return best;
 }
 
-/* One slice without a result: the plan that it needs now. A dead contributor is no longer waited
- * for; a dead owner's slice goes to another, with a new epoch, once everybody has said that nobody
- * holds its result. */
+/* One slice without a result: the plan that it needs now. A contributor that is dead, or that the
+ * owner does not reach, is no longer waited for; a dead owner's slice goes to another, with a new
+ * epoch, once everybody has said that nobody holds its result; that of one who does not reach the
+ * others at once. */
 static struct slice_plan plan_again(struct tracker *tracker, struct salvage *salvage,
                                     uint32_t slice, int64_t now_ms) {
     const struct round_table *table = &tracker->record.table;
@@ -148,14 +152,17 @@ static struct slice_plan plan_again(struct tracker *tracker, struct salvage *sal
     if (is_owned && (salvage->seen & seat_bit(plan.owner)) == 0) {
         decide(tracker, salvage, slice, now_ms);
     }
-    int is_lost = is_owned ? (salvage->replaced & seat_bit(plan.owner)) != 0 : salvage->has_answers;
+    uint64_t unfit = salvage->replaced | (salvage->live & ~salvage->links.fit);
+    int is_lost = is_owned ? (unfit & seat_bit(plan.owner)) != 0 : salvage->has_answers;
     if (is_lost && plan.epoch < SWARM_EPOCH_MAX) { /* beyond it the round ends by its age */
         plan.owner = choose_owner(tracker, salvage, plan.owner);
         plan.epoch += 1;
-        plan.expected = tracker_weighted(table, table->declared & salvage->live);
+        plan.expected = tracker_weighted(table, table->declared & salvage->live) &
+                        ~salvage->links.cut[plan.owner];
     } else if (is_owned) {
         uint64_t received = received_by(tracker, plan.owner, slice);
-        plan.expected &= received | (salvage->live & ~salvage->blocked[plan.owner]);
+        uint64_t gone = salvage->blocked[plan.owner] | salvage->links.cut[plan.owner];
+        plan.expected &= received | (salvage->live & ~gone);
     }
     return plan;
 }
@@ -225,6 +232,7 @@ static int is_one_of(uint64_t holders, uint64_t live) {
 void tracker_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     struct salvage salvage = {.live = tracker_live_seats(tracker)};
     salvage.has_answers = tracker->is_asking && has_answers(tracker, salvage.live);
+    tracker_links(tracker, salvage.live, &salvage.links);
     const struct slice_plan *plans = tracker->record.table.slices;
     uint32_t slice_count = tracker->settings.slice_count;
     int is_changed = 0;

@@ -116,6 +116,7 @@ static void hear_report(struct tracker *tracker, uint32_t row, const struct mess
     member->ask = message->ask;
     member->version = message->version;
     member->measured = message->measured;
+    member->cut = message->cut;
     memcpy(member->reports, message->reports,
            tracker->settings.slice_count * sizeof(*member->reports));
     tracker_note_report(tracker, row, now_ms);

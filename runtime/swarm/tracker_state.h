@@ -28,7 +28,8 @@ struct tracker_member {
     int leaving;
     uint64_t report_number;
     uint32_t ask;        /* the newest that it answered */
-    uint32_t round;      /* of `reports` */
+    uint32_t round;      /* of `reports` and `cut` */
+    uint64_t cut;        /* seats that do not answer it */
     uint32_t version;    /* of the table that it knows */
     uint64_t known;      /* results and contributions in its reports of the open round */
     int64_t progress_ms; /* when there were more of them, or less */
@@ -142,6 +143,16 @@ void tracker_remember(struct tracker *tracker, const struct entry *entry);
 
 /* tracker_derive: deadlines from what the members have measured, if any have. */
 void tracker_derive(struct tracker *tracker);
+
+/* tracker_links: who of `seats` do not reach each other, as one of the two says. */
+struct tracker_links {
+    uint64_t cut[SWARM_MEMBERS_MAX]; /* by seat: whom it does not reach */
+    uint64_t fit;    /* of `seats`: who reach more than half of them, so that their sums are of the
+                        many; all if nobody does */
+    uint64_t owners; /* of these: who reach everybody, so that nobody's work is left out of their
+                        slices, unless they are too few to bear all */
+};
+void tracker_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links);
 
 /* tracker_shares: what each of `seats` can send, for dealing slices; not zero for at least one of
  * them, zero for all others.

@@ -60,6 +60,33 @@ void tracker_shares(const struct tracker *tracker, uint64_t seats,
     }
 }
 
+static uint64_t cut_of(const struct tracker *tracker, uint32_t seat) {
+    int row = tracker->row_of_seat[seat];
+    int is_present = row != NO_SEAT && tracker->members[row].round == tracker->record.head.round;
+    return is_present ? tracker->members[row].cut & ~seat_bit(seat) : 0;
+}
+
+void tracker_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links) {
+    int count = __builtin_popcountll(seats);
+    memset(links, 0, sizeof(*links));
+    for (uint64_t left = seats; left != 0; left &= left - 1) {
+        uint32_t seat = (uint32_t)__builtin_ctzll(left);
+        uint64_t cut = cut_of(tracker, seat) & seats;
+        links->cut[seat] |= cut;
+        for (; cut != 0; cut &= cut - 1) {
+            links->cut[__builtin_ctzll(cut)] |= seat_bit(seat);
+        }
+    }
+    for (uint64_t left = seats; left != 0; left &= left - 1) {
+        uint32_t seat = (uint32_t)__builtin_ctzll(left);
+        int reached = __builtin_popcountll(seats & ~links->cut[seat]);
+        links->fit |= 2 * reached > count ? seat_bit(seat) : 0;
+        links->owners |= reached == count ? seat_bit(seat) : 0;
+    }
+    links->fit = links->fit != 0 ? links->fit : seats;
+    links->owners = 2 * __builtin_popcountll(links->owners) >= count ? links->owners : links->fit;
+}
+
 /* How many slices each seat owns: its part of them, rounded down, and one more for those with the
  * largest remainders, lower seats first. */
 static void deal(uint32_t slice_count, const uint64_t shares[static SWARM_MEMBERS_MAX],
@@ -113,6 +140,7 @@ void tracker_table(struct tracker *tracker, struct actions *actions) {
     const struct entry *open = &tracker->record.head;
     uint64_t shares[SWARM_MEMBERS_MAX];
     uint32_t counts[SWARM_MEMBERS_MAX];
+    struct tracker_links links;
     table->round = open->round;
     table->version = 1;
     table->declared = 0;
@@ -126,7 +154,8 @@ void tracker_table(struct tracker *tracker, struct actions *actions) {
             table->members[seat] = weigh(tracker, seat);
         }
     }
-    tracker_shares(tracker, table->declared, shares);
+    tracker_links(tracker, table->declared, &links);
+    tracker_shares(tracker, links.owners, shares);
     deal(tracker->settings.slice_count, shares, counts);
     uint64_t expected = tracker_weighted(table, table->declared);
     uint32_t owner = 0;
@@ -135,7 +164,8 @@ void tracker_table(struct tracker *tracker, struct actions *actions) {
             owner++;
         }
         counts[owner] -= 1;
-        table->slices[s] = (struct slice_plan){.owner = owner, .expected = expected};
+        table->slices[s] =
+            (struct slice_plan){.owner = owner, .expected = expected & ~links.cut[owner]};
     }
     tracker_write(tracker, RECORD_PLANS | RECORD_DECLARED, actions);
 }

@@ -25,6 +25,7 @@ enum {
     UP = 1 << 16,     /* member to tracker */
     DOWN = 1 << 17,   /* tracker to member */
     ACROSS = 1 << 18, /* member to member */
+    HAS_CUT = 1 << 19,
 
     REPORTS = IS_MESSAGE | UP,
     RULES = IS_MESSAGE | DOWN | HAS_INCARNATION,
@@ -34,7 +35,7 @@ enum {
 static const uint32_t KINDS[WIRE_KIND_END] = {
     [MESSAGE_HELLO] = REPORTS | HAS_ROOT | HAS_NUMBER,
     [MESSAGE_REPORT] = REPORTS | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_VERSION |
-                       HAS_ASK | HAS_MEASURED,
+                       HAS_ASK | HAS_CUT | HAS_MEASURED,
     [MESSAGE_DECLARE] = REPORTS | HAS_ROUND | HAS_TOKENS | HAS_SIGNATURE,
     [MESSAGE_VOTE] = REPORTS | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_SIGNATURE,
     [MESSAGE_LEAVE] = REPORTS,
@@ -84,6 +85,7 @@ static const struct {
     {HAS_CONTRIBUTORS, 8, offsetof(struct message, contributors)},
     {HAS_OWNER, SWARM_IDENTITY_BYTES, offsetof(struct message, owner)},
     {HAS_SIGNATURE, SWARM_SIGNATURE_BYTES, offsetof(struct message, signature)},
+    {HAS_CUT, 8, offsetof(struct message, cut)},
     {HAS_MEASURED, 4, offsetof(struct message, measured.step_ms)},
     {HAS_MEASURED, 4, offsetof(struct message, measured.transfer_ms)},
     {HAS_MEASURED, 4, offsetof(struct message, measured.round_trip_ms)},

@@ -7,7 +7,7 @@
  *
  *     length 4 (of kinds in pieces: of the whole payload, itself included), incarnation 4,
  *     number 8, version 4, ask 4, tokens 8, root 32, hash 32, contributors 8, owner 32,
- *     signature 64, measured 4 x 4, then one of
+ *     signature 64, cut 8, measured 4 x 4, then one of
  *     ENTRY    the entry's record (entry_code.h); of a commit: root 32, which it starts from
  *     PROPOSE  the entry's canonical bytes, its root zero; holders 8 of each slice
  *     TABLE    version 4, declared 8, {tokens 8, weight 8, signature 64} of each declared seat,

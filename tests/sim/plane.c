@@ -320,6 +320,7 @@ static void adopt(struct world *world, uint32_t index, const struct action *acti
     if (!hash_equal(&node->adopt_root, &action->entry->root)) {
         node->leaves = 0;
     }
+    world->adoptions += 1;
     node->adopting = *action;
     node->adopt_root = action->entry->root;
     next_leaf(world, index);

@@ -143,7 +143,7 @@ static void post(struct world *world, uint32_t from, uint32_t to, const struct m
         }
         forge(world->nodes[from].hostility, to, parcel);
         int has_bytes = message->kind == MESSAGE_CONTRIBUTION || message->kind == MESSAGE_RESULT;
-        if (has_bytes && world_draw(world, 200) == 0) {
+        if (has_bytes && !world->is_calm && world_draw(world, 200) == 0) {
             parcel->coded.steps[world_draw(world, SLICE_ELEMENTS)] ^= 4;
         }
         int64_t delay = 1 + (int64_t)world_draw(world, (uint64_t)world->delay);

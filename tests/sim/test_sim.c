@@ -1,5 +1,6 @@
 /* test_sim: seeded schedules of faults over the real machines; and mistakes that oracles must see.
- * use  test_sim                      500 schedules (SKEP_LONG=1: 10,000), then the planes' mistakes
+ * use  test_sim                      500 schedules (SKEP_LONG=1: 10,000), a fifth as many cut
+ *                                    pairs, then the planes' mistakes
  *      test_sim --seeds FIRST:COUNT  just these
  *      test_sim --catch NAME         until an oracle sees the mistake in this build's machines */
 #include "tests/sim/world.h"
@@ -19,7 +20,7 @@ static const struct {
     {MISTAKE_UNDURABLE, "not durable"},
 };
 
-enum { SEEDS = 500, SEEDS_LONG = 10000, MISTAKE_SEEDS = 500 };
+enum { SEEDS = 500, SEEDS_LONG = 10000, MISTAKE_SEEDS = 500, PAIR_PART = 5 };
 
 struct tally {
     uint64_t failed, commits, aborts, rollbacks, salvages, partial, happenings;
@@ -51,9 +52,21 @@ static int run_schedules(struct world *world, uint64_t first, uint64_t count) {
     return tally.failed == 0;
 }
 
+static int run_pairs(struct world *world, uint64_t first, uint64_t count) {
+    uint64_t failed = 0;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        if (!world_run_pair(world, seed)) {
+            printf("pair, seed %" PRIu64 ": %s\n", seed, world->failure);
+            failed++;
+        }
+    }
+    printf("%" PRIu64 " cut pairs, %" PRIu64 " failed\n", count, failed);
+    return failed == 0;
+}
+
 static int catch_mistake(struct world *world, enum mistake mistake, const char *name) {
     uint64_t seed = 0;
-    while (seed < MISTAKE_SEEDS && world_run(world, seed, mistake)) {
+    while (seed < MISTAKE_SEEDS && world_run(world, seed, mistake) && world_run_pair(world, seed)) {
         seed++;
     }
     if (seed == MISTAKE_SEEDS) {
@@ -67,7 +80,7 @@ static int catch_mistake(struct world *world, enum mistake mistake, const char *
 static int run_all(struct world *world) {
     const char *is_long = getenv("SKEP_LONG");
     uint64_t seeds = is_long != NULL && strcmp(is_long, "0") > 0 ? SEEDS_LONG : SEEDS;
-    int is_good = run_schedules(world, 0, seeds);
+    int is_good = run_schedules(world, 0, seeds) & run_pairs(world, 0, seeds / PAIR_PART);
     for (size_t i = 0; i < ARRAY_COUNT(MISTAKES); i++) {
         is_good &= catch_mistake(world, MISTAKES[i].mistake, MISTAKES[i].name);
     }
@@ -81,7 +94,7 @@ int main(int argc, char **argv) {
         char *colon = NULL;
         uint64_t first = strtoull(argv[2], &colon, 10);
         uint64_t count = *colon == ':' ? strtoull(colon + 1, NULL, 10) : 1;
-        is_good = run_schedules(world, first, count);
+        is_good = run_schedules(world, first, count) & run_pairs(world, first, count);
     } else if (argc == 3 && strcmp(argv[1], "--catch") == 0) {
         is_good = catch_mistake(world, MISTAKE_NONE, argv[2]);
     } else {

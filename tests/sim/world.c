@@ -14,6 +14,11 @@ enum {
     COMMITS_AFTER = 3,
     CATCH_UP_MS = 15000, /* and so long after that everyone stands on a last commit's root */
     ROLLBACK_MS = 8000,
+    ANSWER_MS = 1000,      /* who does not answer for so long is said not to */
+    MISHEARD_ONE_IN = 300, /* heartbeats: somebody is, who would answer */
+    PAIR_AFTER = 4,        /* commits until a pair is cut */
+    PAIR_ROUNDS = 3,       /* commits after that, all together this much later than without: */
+    PAIR_MS = 1700,
 };
 
 uint64_t world_draw(struct world *world, uint64_t below) {
@@ -148,6 +153,9 @@ void world_start(struct world *world, uint32_t index) {
     } else {
         start_member(world, index);
     }
+    for (uint32_t n = 0; n < NODES; n++) {
+        world->answered[index][n] = world->now;
+    }
     world_add(world, HAPPEN_TICK, index, (int64_t)world_draw(world, 100));
 }
 
@@ -165,6 +173,28 @@ void world_step(struct world *world, uint32_t index, const struct event *event,
     if (node->has_left && node->machine != NULL) {
         world_stop(world, index);
     }
+}
+
+/* Who does not answer a member's pings, as its host sees it, or says. */
+static void tell_cut(struct world *world, uint32_t index) {
+    struct node *node = &world->nodes[index];
+    struct identity cut[MEMBERS_MOST];
+    uint32_t count = 0;
+    uint32_t misheard = !world->is_calm && world_draw(world, MISHEARD_ONE_IN) == 0
+                            ? TRACKERS + (uint32_t)world_draw(world, world->member_count)
+                            : index;
+    for (uint32_t n = TRACKERS; n < TRACKERS + world->member_count; n++) {
+        const struct node *other = &world->nodes[n];
+        if (other->machine != NULL && other->paused_until <= world->now &&
+            world->cut_until[index][n] <= world->now && world->cut_until[n][index] <= world->now) {
+            world->answered[index][n] = world->now;
+        }
+        if (n != index && (world->now - world->answered[index][n] > ANSWER_MS || n == misheard ||
+                           node->hostility == HOSTILE_LINKS)) {
+            cut[count++] = (struct identity){{(uint8_t)n}};
+        }
+    }
+    member_cut(node->machine, cut, count);
 }
 
 static void happen(struct world *world, struct happening *happening) {
@@ -188,6 +218,9 @@ static void happen(struct world *world, struct happening *happening) {
     }
     if (happening->kind == HAPPEN_TICK) {
         event.kind = EVENT_TICK;
+        if (happening->node >= TRACKERS) {
+            tell_cut(world, happening->node);
+        }
         world_add(world, HAPPEN_TICK, happening->node, world->heartbeat_ms);
     } else if (happening->kind == HAPPEN_PARCEL) {
         if (!post_take(happening->parcel)) {
@@ -266,10 +299,11 @@ static void begin(struct world *world, uint64_t seed, enum mistake mistake) {
     for (uint32_t n = 0; n < NODES; n++) {
         world->nodes[n].slow = 1;
     }
-    make_hostile(world);
+}
+
+static void start(struct world *world) {
     store_begin(world);
     world_start(world, 0);
-    faults_plan(world);
 }
 
 /* Progress is owed while those who are there suffice, and the honest ones are a quorum of them. */
@@ -321,11 +355,7 @@ static void settle(struct world *world) {
     }
 }
 
-int world_run(struct world *world, uint64_t seed, enum mistake mistake) {
-    begin(world, seed, mistake);
-    run_until(world, FAULTS_MS, UINT32_MAX);
-    faults_heal(world);
-    settle(world);
+static int end(struct world *world) {
     while (world->heap_count > 0) {
         drop(pop(world));
     }
@@ -336,4 +366,75 @@ int world_run(struct world *world, uint64_t seed, enum mistake mistake) {
     free(world->actions);
     store_finish(world);
     return world->failure[0] == 0;
+}
+
+int world_run(struct world *world, uint64_t seed, enum mistake mistake) {
+    begin(world, seed, mistake);
+    make_hostile(world);
+    start(world);
+    faults_plan(world);
+    run_until(world, FAULTS_MS, UINT32_MAX);
+    faults_heal(world);
+    settle(world);
+    return end(world);
+}
+
+/* How long one more commit takes, at most. */
+static int64_t commit_once(struct world *world) {
+    int64_t since = world->now;
+    run_until(world, since + PROGRESS_MS, world->commits + 1);
+    return world->now - since;
+}
+
+/* Whoever has trained is in the newest commit. */
+static int is_whole(const struct world *world) {
+    const struct entry *commit = &world->record.commit;
+    uint64_t left_out = 0;
+    for (uint32_t seat = 0; seat < commit->seat_count; seat++) {
+        left_out |= commit->members[seat].weight > 0 ? UINT64_C(1) << seat : 0;
+    }
+    for (uint32_t s = 0; s < commit->slice_count; s++) {
+        left_out &= ~commit->slices[s].contributors;
+    }
+    return left_out == 0 && commit->seat_count == world->member_count;
+}
+
+static void cut_pair(struct world *world) {
+    uint32_t one = TRACKERS + (uint32_t)world_draw(world, world->member_count);
+    uint32_t other = TRACKERS + (uint32_t)world_draw(world, world->member_count - 1);
+    other += other >= one;
+    world->cut_until[one][other] = INT64_MAX;
+    world->cut_until[other][one] = INT64_MAX;
+}
+
+int world_run_pair(struct world *world, uint64_t seed) {
+    begin(world, seed, MISTAKE_NONE);
+    world->is_calm = 1;
+    world->loss = 0;
+    world->settings.commits_max = 0;
+    world->settings.members_min = world->member_count;
+    start(world);
+    for (uint32_t n = 0; n < world->member_count; n++) {
+        world_start(world, TRACKERS + n);
+    }
+    int64_t usual = 0;
+    while (world->commits < PAIR_AFTER && world->failure[0] == 0) {
+        int64_t took = commit_once(world);
+        usual = took > usual ? took : usual;
+    }
+    run_until(world, world->now + (int64_t)world_draw(world, (uint64_t)usual), UINT32_MAX);
+    cut_pair(world);
+    int64_t since = world->now;
+    for (int i = 0; i < PAIR_ROUNDS; i++) {
+        (void)commit_once(world);
+    }
+    int64_t late = world->now - since - PAIR_ROUNDS * usual;
+    if (late > PAIR_MS) {
+        world_fail(world, "a cut pair costs %d ms", (int)late);
+    } else if (world->adoptions > 0) {
+        world_fail(world, "a member takes the state anew");
+    } else if (world->member_count > 3 && !is_whole(world)) {
+        world_fail(world, "round %u lacks somebody who is there", world->record.commit.round);
+    }
+    return end(world);
 }

@@ -53,6 +53,7 @@ enum hostility {
     HOSTILE_MUTE,   /* keeps the results that it makes to itself */
     HOSTILE_VOTE,   /* votes for a root that is not the entry's */
     HOSTILE_TOKENS, /* declares more tokens than anybody could train */
+    HOSTILE_LINKS,  /* says that nobody answers it */
     HOSTILITIES
 };
 
@@ -168,6 +169,8 @@ struct world {
     struct tracker_record record; /* durable */
     struct node nodes[NODES];
     int64_t cut_until[NODES][NODES];
+    int64_t answered[NODES][NODES]; /* when the other one last did, as seen at heartbeats */
+    int is_calm;                    /* no bytes are damaged, and nobody mishears */
     double loss;
     int64_t delay;
     struct happening **heap;
@@ -182,6 +185,7 @@ struct world {
     uint32_t rollbacks;
     uint32_t salvages; /* committed slices of a risen epoch */
     uint32_t partial;  /* committed slices that lack a contributor of another slice */
+    uint32_t adoptions;
     uint64_t happenings;
     float feedback[NODES][ELEMENTS_MOST]; /* as the ledger has it advance */
     char failure[200];                    /* what an oracle found; empty: nothing */
@@ -196,6 +200,10 @@ struct world {
 
 /* world_run: one schedule; 1 if every oracle held, else world->failure says which did not. */
 int world_run(struct world *world, uint64_t seed, enum mistake mistake);
+
+/* world_run_pair: two members who do not reach each other from some moment of a round on, and no
+ * other fault: rounds go on at once, with everybody in them, and nobody takes the state anew. */
+int world_run_pair(struct world *world, uint64_t seed);
 
 /* The network and the clock (world.c). */
 uint64_t world_draw(struct world *world, uint64_t below);

@@ -80,6 +80,7 @@ static struct message random_message(struct thrower_view *view, struct dice *dic
         .number = dice_below(dice, 1 << 20),
         .tokens = number(dice, 1 << 16),
         .contributors = dice_below(dice, 16),
+        .cut = dice_below(dice, 16),
         .is_refused = 0,
         .measured = {.step_ms = number(dice, 1000),
                      .transfer_ms = number(dice, 1000),

@@ -83,6 +83,16 @@ static const struct slice_report *reported(void) {
     return report;
 }
 
+/* Who is said not to answer in the last step. */
+static uint64_t reported_cut(void) {
+    uint64_t cut = 0;
+    for (uint32_t i = 0; i < scene.actions.count; i++) {
+        const struct message *message = &scene.rows[i].message;
+        cut |= message->kind == MESSAGE_REPORT ? message->cut : 0;
+    }
+    return cut;
+}
+
 static void say_table(uint32_t version) {
     scene.table.version = version;
     hear((struct message){.kind = MESSAGE_TABLE, .session = 7, .round = 1, .table = &scene.table});
@@ -282,6 +292,30 @@ static void say_commit(uint8_t base) {
     hear(message);
 }
 
+/* Seat 1 does not answer: its results are asked of seat 2, who will have them; what it is to
+ * contribute waits until it answers again. */
+static void who_does_not_answer_is_told_and_not_asked(void **state) {
+    (void)state;
+    struct identity cut = id_of(1);
+    begin();
+    for (uint32_t s = 2 * OWN + OWN / 2; s < SLICES; s++) {
+        scene.plans[s].owner = 1;
+    }
+    say_table(1);
+    member_cut(scene.member, &cut, 1);
+    beat(1);
+    assert_int_equal(reported_cut(), 1 << 1);
+    assert_int_equal(asked(MESSAGE_FETCH_RESULT, 1), 0);
+    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 0);
+    assert_int_equal(asked(MESSAGE_FETCH_RESULT, 2), UINT32_C(0xf) << OWN); /* its window's rest */
+    member_cut(scene.member, NULL, 0);
+    beat(1);
+    assert_int_equal(reported_cut(), 0);
+    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), (1 << SLOTS_PER_MEMBER) - 1);
+    uint32_t rest = UINT32_C(0xf) << (OWN + OWN / 2) | UINT32_C(0xf) << (2 * OWN + OWN / 2);
+    assert_int_equal(asked(MESSAGE_FETCH_RESULT, 1), rest);
+}
+
 static void an_adoption_begins_again_with_a_newer_commit(void **state) {
     (void)state;
     static const struct hash zero;
@@ -376,6 +410,7 @@ int main(void) {
         cmocka_unit_test(a_result_is_its_owners_whoever_sends_it),
         cmocka_unit_test(a_result_of_other_contributors_is_not_the_proposals),
         cmocka_unit_test(silence_is_asked_again_and_a_broken_channel_later),
+        cmocka_unit_test(who_does_not_answer_is_told_and_not_asked),
         cmocka_unit_test(an_adoption_begins_again_with_a_newer_commit),
         cmocka_unit_test(a_rollback_is_adopted_unless_it_is_there),
         cmocka_unit_test(slots_are_given_again_when_an_old_sum_has_ended),

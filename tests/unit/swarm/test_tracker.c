@@ -34,6 +34,7 @@ static struct scene {
     uint64_t goodbyes; /* by member */
     struct slice_report reports[MEMBERS][SLICES];
     struct timing_measured measured[MEMBERS];
+    uint64_t cut[MEMBERS];
 } scene;
 
 static void take(const struct event *event);
@@ -82,6 +83,7 @@ static void report(uint32_t member, uint32_t round) {
                                  .round = round,
                                  .version = scene.table_version,
                                  .ask = scene.ask,
+                                 .cut = scene.cut[member],
                                  .measured = scene.measured[member],
                                  .reports = scene.reports[member]});
 }
@@ -273,6 +275,44 @@ static void what_one_alone_has_of_a_dead_owner_is_summed_again(void **state) {
     assert_int_not_equal(scene.table[0].owner, 0);
 }
 
+/* One of the two says it. Neither waits for the other, and from the next round on neither owns what
+ * the other would be left out of. */
+static void a_pair_that_is_cut_waits_for_nobody(void **state) {
+    (void)state;
+    begin(0);
+    open_and_declare();
+    scene.cut[3] = 1 << 1;
+    report(3, scene.head.round);
+    assert_int_equal(scene.table_version, 2);
+    for (int s = 0; s < SLICES; s++) {
+        uint32_t owner = scene.table[s].owner;
+        uint64_t cut = owner == 1 ? 1 << 3 : owner == 3 ? 1 << 1 : 0;
+        assert_int_equal(scene.table[s].epoch, 0);
+        assert_int_equal(scene.table[s].expected, SEATS_ALL & ~cut);
+    }
+    scene.now_ms += 60000; /* the round ends by its age, and the next one opens */
+    open_and_declare();
+    for (int s = 0; s < SLICES; s++) {
+        assert_true(scene.table[s].owner != 1 && scene.table[s].owner != 3);
+        assert_int_equal(scene.table[s].expected, SEATS_ALL);
+    }
+}
+
+static void who_reaches_nobody_owns_nothing(void **state) {
+    (void)state;
+    begin(0);
+    open_and_declare();
+    scene.cut[2] = SEATS_ALL & ~(1 << 2);
+    report(2, scene.head.round);
+    for (int s = 0; s < SLICES; s++) {
+        assert_int_not_equal(scene.table[s].owner, 2);
+        assert_int_equal(scene.table[s].expected, SEATS_ALL & ~(1 << 2));
+    }
+    uint32_t version = scene.table_version;
+    beat(scene.head.round, 0);
+    assert_int_equal(scene.table_version, version);
+}
+
 static void deadlines_follow_what_members_measured(void **state) {
     (void)state;
     const struct timing_measured *rows = NULL;
@@ -335,6 +375,8 @@ int main(void) {
         cmocka_unit_test(orphans_go_to_whoever_is_done_soonest),
         cmocka_unit_test(results_that_nobody_can_have_are_not_proposed),
         cmocka_unit_test(what_one_alone_has_of_a_dead_owner_is_summed_again),
+        cmocka_unit_test(a_pair_that_is_cut_waits_for_nobody),
+        cmocka_unit_test(who_reaches_nobody_owns_nothing),
         cmocka_unit_test(deadlines_follow_what_members_measured),
         cmocka_unit_test(the_run_ends_with_its_last_commit),
     };

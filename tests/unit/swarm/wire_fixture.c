@@ -169,6 +169,7 @@ static void make_numbers(struct wire_fixture *fixture, enum wire_fill fill) {
         numbered || kind == MESSAGE_WELCOME || kind == MESSAGE_PROPOSE ? value * 3 : 0;
     message->ask = kind == MESSAGE_REPORT || kind == MESSAGE_ASK ? (uint32_t)(value >> 9) : 0;
     message->version = kind == MESSAGE_REPORT ? (uint32_t)(value >> 11) : 0;
+    message->cut = kind == MESSAGE_REPORT ? value * 5 : 0;
     if (numbered) {
         message->root = draw_hash(fixture);
     }
