@@ -67,7 +67,8 @@
     X(cuKernelGetFunction)                                                                         \
     X(cuFuncLoad)                                                                                  \
     X(cuFuncSetAttribute)                                                                          \
-    X(cuLaunchKernel)
+    X(cuLaunchKernel)                                                                              \
+    X(cuLaunchHostFunc)
 
 #define CUDA_DRIVER_MEMBER(name) __typeof__(&name) name;
 struct cuda_driver {

@@ -393,10 +393,11 @@ static CUresult fill_async(CUdeviceptr to, unsigned char value, size_t bytes, CU
                                                : result);
 }
 
-CUresult emulated_driver_enqueue(CUstream handle, void (*run)(void *context), void *context) {
+static CUresult enqueue_host(const char *call, CUstream handle, void (*run)(void *context),
+                             void *context) {
     struct CUstream_st *stream = NULL;
     struct work *piece;
-    CUresult result = enter_stream("emulated_driver_enqueue", handle, &stream);
+    CUresult result = enter_stream(call, handle, &stream);
     result = result == CUDA_SUCCESS ? stream_piece(stream, &piece) : result;
     if (result == CUDA_SUCCESS) {
         piece->kind = WORK_HOST;
@@ -405,6 +406,14 @@ CUresult emulated_driver_enqueue(CUstream handle, void (*run)(void *context), vo
         stream_issued(stream);
     }
     return driver_leave(result);
+}
+
+static CUresult launch_host(CUstream on, CUhostFn run, void *context) {
+    return enqueue_host("cuLaunchHostFunc", on, run, context);
+}
+
+CUresult emulated_driver_enqueue(CUstream handle, void (*run)(void *context), void *context) {
+    return enqueue_host("emulated_driver_enqueue", handle, run, context);
 }
 
 void stream_fill_table(struct cuda_driver *driver) {
@@ -421,6 +430,7 @@ void stream_fill_table(struct cuda_driver *driver) {
     driver->cuEventElapsedTime = event_elapsed;
     driver->cuMemcpyAsync = copy_async;
     driver->cuMemsetD8Async = fill_async;
+    driver->cuLaunchHostFunc = launch_host;
 }
 
 void stream_forget(void) {
