@@ -1,7 +1,9 @@
 """Faults in the middle of exchanges, one after the other, and what each of them cost.
 
-    clean round ── next exchange ── the victim has passed so many bytes: fault ── all survivors
-    have committed ── look at what it cost and whether it is right ── repair ── clean rounds ...
+    everybody has committed ── next exchange ── the victim has passed so many bytes: fault ── all
+    survivors have committed ── repair ── look at what it cost and whether it is right ── ...
+
+Now and then a round goes by without one, to compare with.
 
 Times are those of members' metrics (from TABLE to COMMIT); bytes are Ethernet's, of all members.
 """
@@ -15,7 +17,8 @@ import oracle
 JUDGED_S = 30  # for survivors to commit the round of a fault
 ROUND_S = 120  # no round takes so long, on any machine that this runs on
 REJOIN_S = 300
-CLEAN_ROUNDS = 1  # between a repair and the next fault
+CLEAN_LEAST = 2  # rounds without a fault: before the first one,
+CLEAN_EVERY = 6  # and one more for so many faults
 
 
 @dataclasses.dataclass
@@ -69,24 +72,28 @@ class Campaign:
         members = self.swarm.members.values()
         return all(member.rounds[number]["contributors"] == len(members) for member in members)
 
-    def clean_rounds(self, count):
-        """Wait for so many rounds in a row with everybody in them, and remember their costs; the
-        last one's number."""
+    def together(self):
+        """Wait until everybody has committed the newest round that anybody has; its number. No
+        other is opened before: it takes as many members as there are."""
+        members = list(self.swarm.members.values())
+        number = self.swarm.wait_for(
+            lambda: min(member.last() for member in members)
+            == max(member.last() for member in members) > -1 and members[0].last(),
+            REJOIN_S, "round that everybody is in")
+        oracle.forget_records(self.swarm, number)
+        return number
+
+    def clean_round(self):
+        """Wait for a round with everybody in it, and remember what it cost."""
         members = list(self.swarm.members.values())
         deadline = time.monotonic() + REJOIN_S
-        last, mark, found = self.common(members), None, 0
-        last = -1 if last is None else last
-        while found < count:
+        while time.monotonic() < deadline:
+            last, before = self.together(), self.mark()
             number = self.next_round(members, last, REJOIN_S)
-            now = self.mark()
-            oracle.forget_records(self.swarm, number)
-            if number == last + 1 and self.whole(number) and mark is not None:
-                self.clean.append(self.cost(number, mark, now))
-                found += 1
-            elif time.monotonic() > deadline:
-                raise TimeoutError(f"not everybody is in a round within {REJOIN_S} s")
-            last, mark = number, now
-        return last
+            if number == last + 1 and self.whole(number):
+                self.clean.append(self.cost(number, before, self.mark()))
+                return
+        raise TimeoutError(f"not everybody is in a round within {REJOIN_S} s")
 
     def cost(self, number, before, after):
         exchange_ms = max(member.rounds[number]["exchange_ms"]
@@ -100,16 +107,18 @@ class Campaign:
     # ---- faults ----
 
     def strike(self, kind):
-        last = self.clean_rounds(CLEAN_ROUNDS)
+        while len(self.clean) < CLEAN_LEAST + len(self.strikes) // CLEAN_EVERY:
+            self.clean_round()
+        last, before = self.together(), self.mark()
         victim = self.chance.choice(self.swarm.names)
         usual = statistics.median(clean.passed_bytes[victim] for clean in self.clean)
         strike = Strike(kind, victim, int(usual * self.chance.uniform(0.02, 0.98)))
-        before = self.mark()
         other = self.chance.choice([name for name in self.swarm.names if name != victim])
         self.swarm.wait_for(
             lambda: self.swarm.passed_bytes(victim) - before[2][victim] >= strike.offset, ROUND_S,
             f"{strike.offset} bytes of {victim}")
         self.apply(kind, victim, other)
+        self.strikes.append(strike)
         survivors = [member for name, member in self.swarm.members.items()
                      if name != victim or kind == "pair"]
         try:
@@ -118,7 +127,8 @@ class Campaign:
             strike.extra_s = JUDGED_S
             self.violations.append(f"{kind} of {victim} at {strike.offset}: {stuck}")
         self.repair(kind, victim, other)
-        self.strikes.append(strike)
+        if strike.round >= 0:
+            self.check(strike.round, f"{kind} of {victim} at {strike.offset}")
 
     def apply(self, kind, victim, other):
         if kind == "kill":
@@ -145,7 +155,6 @@ class Campaign:
         if not strike.aborted:
             slowest = max(member.rounds[strike.round]["exchange_ms"] for member in survivors)
             strike.extra_s = slowest / 1000 - self.usual("exchange_s")
-        self.check(strike.round, f"{strike.kind} of {strike.victim} at {strike.offset}")
 
     def check(self, number, what):
         """The oracles on a committed round."""
@@ -158,10 +167,17 @@ class Campaign:
 
     # ---- the whole ----
 
-    def run(self, plan, progress):
-        """plan: kinds of faults, in this order."""
-        for kind in plan:
-            self.strike(kind)
-            progress(self.strikes[-1])
-        self.clean_rounds(1)
+    def run(self, plan, minutes, progress):
+        """plan: kinds of faults, in this order; as many of them as so many minutes have room for.
+        A swarm that does not come together again ends it, and is a violation."""
+        deadline = time.monotonic() + 60 * minutes
+        try:
+            for kind in plan:
+                if time.monotonic() > deadline:
+                    break
+                self.strike(kind)
+                progress(self.strikes[-1])
+            self.together()
+        except (TimeoutError, RuntimeError) as stuck:
+            self.violations.append(str(stuck))
         self.violations += oracle.ledgers(self.swarm)

@@ -16,6 +16,7 @@ RECHECK = os.environ.get("RECHECK_ROUND", str(
 CODEC, OUTER_LR, OUTER_MOMENTUM = "int8", 0.7, 0.9  # the run's, by SETTINGS or default
 
 RECORDED_S = 10  # for a record to be whole
+OUTER_KEPT = 3  # members whose outer states are kept: all are equal, by their roots
 
 
 def roots_differ(swarm, number):
@@ -91,11 +92,15 @@ def record_of(member, number):
 
 
 def forget_records(swarm, newest):
-    """Remove what was recorded before the round before that one: it is large."""
+    """Remove what was recorded before the round before that one, and most copies of the outer
+    state: it is large."""
     for member in swarm.members.values():
         for folder in member.record.glob("round-*"):
             if int(folder.name.rpartition("-")[2]) < newest - 1:
                 shutil.rmtree(folder, ignore_errors=True)
+    for member in list(swarm.members.values())[OUTER_KEPT:]:
+        for state in member.record.glob("round-*/outer.safetensors"):
+            state.unlink(missing_ok=True)
 
 
 def array(path, name):

@@ -188,7 +188,7 @@ class Swarm:
         join = self.join_string()
         for name in self.names:
             folder = self.folder / name
-            settings = ["threads=1", "snapshot.every=80",
+            settings = ["threads=1", "snapshot.every=32", "snapshot.keep=1",
                         f"data.train={self.folder / 'train.bytes'}",
                         f"data.validation={self.folder / 'valid.bytes'}"]
             if self.record:

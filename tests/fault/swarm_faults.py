@@ -2,11 +2,14 @@
 """Real members killed and cut off at random bytes of their exchanges.
 
     swarm_faults.py [--kills N] [--partitions N] [--pairs N] [--members 6] [--rate 100mbit]
-                    [--parameters 16Mi] [--seed S] [--no-record] [--folder DIR] [--json FILE]
-    swarm_faults.py --quick         three faults, three members, a small model: the test
+                    [--parameters 16Mi] [--seed S] [--minutes M] [--no-record] [--folder DIR]
+                    [--json FILE]
+    swarm_faults.py --quick         a few faults, three members, a small model: the test
+    swarm_faults.py --sum FILE...   what several runs have written with --json, taken together
 
 Prints medians and 99th percentiles of the extra time and the extra Ethernet bytes of one fault, and
-every violation; exit 1 when there is one.
+every violation; exit 1 when there is one, or a bound is missed. A run ends after M minutes with
+what it has reached: many short ones with seeds of their own are as good as a long one.
 """
 import argparse
 import contextlib
@@ -25,7 +28,7 @@ from small_swarm import TRACKER, Swarm, make_run
 SKIPPED = 77  # as Meson reads it
 BOUNDS_S = {"kill": 1.5, "cut": 3.0, "pair": 3.0}  # of the 99th percentile of the extra time
 BYTES_BOUND = 1.5  # extra bytes of one fault, in Nths of a fault-free exchange
-QUICK = {"kills": 2, "partitions": 1, "pairs": 0, "members": 3, "rate": "50mbit",
+QUICK = {"kills": 2, "partitions": 1, "pairs": 1, "members": 3, "rate": "50mbit",
          "parameters": 1 << 20}
 
 
@@ -47,7 +50,9 @@ def arguments():
     parser.add_argument("--no-record", action="store_true", help="leave out the exact recheck")
     parser.add_argument("--folder", help="keep everything there")
     parser.add_argument("--json", help="write the figures there")
+    parser.add_argument("--minutes", type=float, default=24 * 60.0)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--sum", nargs="+", metavar="FILE")
     chosen = parser.parse_args()
     if chosen.quick:
         vars(chosen).update(QUICK)
@@ -60,23 +65,36 @@ def percentile(values, part):
     return ordered[max(0, -int(-len(ordered) * part // 1) - 1)]
 
 
-def shares(campaign, strikes):
-    """Extra bytes in Nths of a fault-free exchange."""
-    usual = campaign.usual("sent_bytes") / len(campaign.swarm.names)
-    return [strike.extra_bytes / usual for strike in strikes]
+def outcome(campaign):
+    """What a run has to say, for its JSON file. Extra bytes are in Nths of a fault-free exchange."""
+    usual = campaign.usual("sent_bytes") / len(campaign.swarm.names) if campaign.clean else None
+    return {"members": len(campaign.swarm.names), "parameters": campaign.parameters,
+            "clean": [[clean.exchange_s, clean.sent_bytes] for clean in campaign.clean],
+            "rechecked_rounds": campaign.rechecked, "violations": campaign.violations,
+            "strikes": [{"kind": strike.kind, "extra_s": strike.extra_s,
+                         "extra_nths": strike.extra_bytes / usual, "aborted": strike.aborted}
+                        for strike in campaign.strikes]}
 
 
-def summary(campaign):
-    found = {"members": len(campaign.swarm.names), "parameters": campaign.parameters,
-             "clean_rounds": len(campaign.clean), "exchange_s": campaign.usual("exchange_s"),
-             "sent_bytes": campaign.usual("sent_bytes"), "rechecked_rounds": campaign.rechecked,
-             "violations": campaign.violations, "faults": {}}
+def summary(outcomes):
+    """Of all runs; they have the same sizes."""
+    first = outcomes[0]
+    clean = [pair for outcome in outcomes for pair in outcome["clean"]]
+    strikes = [strike for outcome in outcomes for strike in outcome["strikes"]]
+    found = {"runs": len(outcomes), "members": first["members"], "parameters": first["parameters"],
+             "clean_rounds": len(clean),
+             "exchange_s": statistics.median(seconds for seconds, _ in clean),
+             "sent_bytes": statistics.median(sent for _, sent in clean),
+             "rechecked_rounds": sum(outcome["rechecked_rounds"] for outcome in outcomes),
+             "violations": [line for outcome in outcomes for line in outcome["violations"]],
+             "faults": {}}
     for kind in BOUNDS_S:
-        strikes = [strike for strike in campaign.strikes if strike.kind == kind]
-        if strikes:
-            times, parts = [strike.extra_s for strike in strikes], shares(campaign, strikes)
+        of_kind = [strike for strike in strikes if strike["kind"] == kind]
+        if of_kind:
+            times = [strike["extra_s"] for strike in of_kind]
+            parts = [strike["extra_nths"] for strike in of_kind]
             found["faults"][kind] = {
-                "count": len(strikes), "aborted": sum(strike.aborted for strike in strikes),
+                "count": len(of_kind), "aborted": sum(strike["aborted"] for strike in of_kind),
                 "extra_s_p50": statistics.median(times), "extra_s_p99": percentile(times, 0.99),
                 "extra_nths_p50": statistics.median(parts),
                 "extra_nths_p99": percentile(parts, 0.99)}
@@ -84,7 +102,7 @@ def summary(campaign):
 
 
 def print_summary(found):
-    print(f"{found['members']} members, {found['parameters']} parameters, "
+    print(f"{found['runs']} runs, {found['members']} members, {found['parameters']} parameters, "
           f"{found['clean_rounds']} rounds without a fault: exchange {found['exchange_s']:.2f} s, "
           f"{found['sent_bytes'] / 1e6:.1f} MB sent (medians)")
     print(f"{'fault':6} {'count':>5} {'aborts':>6} {'extra s p50':>12} {'p99':>7} {'bound':>6} "
@@ -97,6 +115,16 @@ def print_summary(found):
     for violation in found["violations"]:
         print(f"VIOLATION {violation}")
     print(f"{len(found['violations'])} violations", flush=True)
+
+
+def verdict(outcomes, is_timed):
+    """Print it all; the exit code."""
+    found = summary(outcomes)
+    print_summary(found)
+    dear = list(over_bounds(found)) if is_timed else []
+    for line in dear:
+        print(f"OVER THE BOUND {line}")
+    return 1 if found["violations"] or dear else 0
 
 
 def over_bounds(found):
@@ -120,12 +148,8 @@ def plan_of(chosen):
     return plan
 
 
-def main():
-    chosen = arguments()
-    missing = why_not()
-    if missing:
-        print(f"skipped: {missing}")
-        return SKIPPED
+def attack(chosen):
+    """One run; its outcome."""
     names = [f"m{i}" for i in range(chosen.members)]
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(chosen.folder or stack.enter_context(
@@ -136,17 +160,25 @@ def main():
         swarm = Swarm(network, folder, names, record=not chosen.no_record)
         campaign = Campaign(swarm, parameters, chosen.seed)
         swarm.start()
-        campaign.run(plan_of(chosen), show)
+        campaign.run(plan_of(chosen), chosen.minutes, show)
         codes = swarm.stop()
     campaign.violations += [f"{name} ended with {code}" for name, code in codes.items() if code]
-    found = summary(campaign)
-    print_summary(found)
+    return outcome(campaign)
+
+
+def main():
+    chosen = arguments()
+    if chosen.sum:
+        return verdict([json.loads(pathlib.Path(name).read_text(encoding="utf-8"))
+                        for name in chosen.sum], is_timed=True)
+    missing = why_not()
+    if missing:
+        print(f"skipped: {missing}")
+        return SKIPPED
+    found = attack(chosen)
     if chosen.json:
-        pathlib.Path(chosen.json).write_text(json.dumps(found, indent=1))
-    dear = [] if chosen.quick else list(over_bounds(found))
-    for line in dear:
-        print(f"OVER THE BOUND {line}")
-    return 1 if found["violations"] or dear else 0
+        pathlib.Path(chosen.json).write_text(json.dumps(found), encoding="utf-8")
+    return verdict([found], is_timed=not chosen.quick)
 
 
 if __name__ == "__main__":
