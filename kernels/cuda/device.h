@@ -19,14 +19,20 @@ enum { WARP = 32 };
 struct bf16 {
     uint16_t bits;
 };
+/* IEEE half precision the same way, for casts. */
+struct f16 {
+    uint16_t bits;
+};
 
 #ifdef SKEP_EMULATED
 #include SKEP_EMULATED
 #else
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <math_constants.h>
 
+/* Before a device function, a method or a specialization. */
 #define DEVICE               __device__ __forceinline__
 
 /* KERNEL(name, struct params): the head of a kernel; its body sees `p`. BOUNDED_KERNEL says the
@@ -49,12 +55,18 @@ DEVICE float to_float(float value) {
 DEVICE float to_float(bf16 value) {
     return __uint_as_float((unsigned)value.bits << 16);
 }
+DEVICE float to_float(f16 value) {
+    return __half2float(__ushort_as_half(value.bits));
+}
 template <typename T> DEVICE T from_float(float value);
 template <> DEVICE float from_float<float>(float value) {
     return value;
 }
 template <> DEVICE bf16 from_float<bf16>(float value) {
     return bf16{__bfloat16_as_ushort(__float2bfloat16_rn(value))};
+}
+template <> DEVICE f16 from_float<f16>(float value) {
+    return f16{__half_as_ushort(__float2half_rn(value))};
 }
 /* Two bf16 in one register, `low` in the lower half, as matrix instructions want them. */
 DEVICE uint32_t pack_bf16(float low, float high) {
@@ -79,6 +91,13 @@ DEVICE float exp2_fast(float x) {
     float result;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
     return result;
+}
+/* e^x and the natural logarithm to 2 ulp, over all of f32. */
+DEVICE float exp_full(float x) {
+    return expf(x);
+}
+DEVICE float log_full(float x) {
+    return logf(x);
 }
 /* One rounding each, never fused: where bits must be those of other machines. */
 DEVICE float mul_exact(float a, float b) {

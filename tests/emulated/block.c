@@ -77,7 +77,7 @@ struct order {
     uint64_t start, step, count;
 };
 
-static uint64_t common_divisor(uint64_t a, uint64_t b) {
+static uint64_t shared_factor(uint64_t a, uint64_t b) {
     while (b != 0) {
         uint64_t rest = a % b;
         a = b;
@@ -88,7 +88,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b) {
 
 static struct order order_of(uint64_t count) {
     struct order order = {random_word() % count, 1 + random_word() % count, count};
-    while (common_divisor(order.step, count) != 1) {
+    while (shared_factor(order.step, count) != 1) {
         order.step++;
     }
     return order;

@@ -110,7 +110,7 @@ struct driver_state {
     uint64_t draws;
     uint32_t mood;
     const struct work_queue *favourite; /* runs as long as it can: one gets far ahead of others */
-    CUresult broken; /* what every call gives from now on */
+    CUresult broken;                    /* what every call gives from now on */
     char reason[256];
     CUresult reason_code;
 };

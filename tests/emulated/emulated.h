@@ -3,12 +3,15 @@
 #ifndef SKEP_TESTS_EMULATED_EMULATED_H
 #define SKEP_TESTS_EMULATED_EMULATED_H
 
+extern "C" {
+#include "base/dtype.h"
+}
 #include "tests/emulated/threads.h"
 
 #include <math.h>
 #include <string.h>
 
-#define DEVICE static inline
+#define DEVICE inline
 
 /* The kernel as a function of this file, and an object that makes it known before main(). */
 struct emulated_registration {
@@ -64,16 +67,22 @@ DEVICE float to_float(float value) {
 DEVICE float to_float(bf16 value) {
     return bits_to_float((uint32_t)value.bits << 16);
 }
-template <typename T> inline T from_float(float value);
-template <> inline float from_float<float>(float value) {
+DEVICE float to_float(f16 value) {
+    return f16_to_f32(value.bits);
+}
+template <typename T> DEVICE T from_float(float value);
+template <> DEVICE float from_float<float>(float value) {
     return value;
 }
-template <> inline bf16 from_float<bf16>(float value) {
+template <> DEVICE bf16 from_float<bf16>(float value) {
     uint32_t bits = float_to_bits(value);
     if ((bits & 0x7fffffffu) > 0x7f800000u) {
         return bf16{0x7fff};
     }
     return bf16{(uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+}
+template <> DEVICE f16 from_float<f16>(float value) {
+    return f16{f16_from_f32(value)};
 }
 DEVICE uint32_t pack_bf16(float low, float high) {
     return from_float<bf16>(low).bits | (uint32_t)from_float<bf16>(high).bits << 16;
@@ -92,6 +101,12 @@ DEVICE float exp2_fast(float x) {
     }
     bool is_odd = (float_to_bits(x) & 1u) != 0 && x != floorf(x) && isfinite(value);
     return is_odd ? bits_to_float(float_to_bits(value) + 1) : value;
+}
+DEVICE float exp_full(float x) {
+    return expf(x);
+}
+DEVICE float log_full(float x) {
+    return logf(x);
 }
 /* Without contraction each operator rounds once. */
 DEVICE float mul_exact(float a, float b) {
@@ -152,7 +167,7 @@ DEVICE void copy_async(void *shared, const void *global, bool valid) {
 DEVICE void copy_commit() {
     emulated_copy_commit();
 }
-template <int pending> inline void copy_wait() {
+template <int pending> DEVICE void copy_wait() {
     emulated_copy_wait(pending);
 }
 

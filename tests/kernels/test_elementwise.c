@@ -4,6 +4,11 @@
 #include "base/check.h"
 #include "kernels/elementwise.h"
 
+#if SKEP_CUDA
+#include "kernels/cuda/elementwise.h"
+#include "tests/kernels/device.h"
+#endif
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,6 +120,40 @@ static void run_kind(const struct compute *compute, void *context) {
     }
 }
 
+#if SKEP_CUDA
+static void run_kind_on(const struct cuda_compute *compute, enum kind kind,
+                        const struct elementwise_args *args, void *const in[3],
+                        void *const out[2]) {
+    switch (kind) {
+    case ADD:
+        cuda_add_run(compute, args, in[0], in[1], out[0]);
+        break;
+    case SWIGLU_FORWARD:
+        cuda_swiglu_forward(compute, args, in[0], in[1], out[0]);
+        break;
+    case SWIGLU_BACKWARD:
+        cuda_swiglu_backward(compute, args, in[0], in[1], in[2], out[0], out[1]);
+        break;
+    case GELU_FORWARD:
+        cuda_gelu_forward(compute, args, in[0], out[0]);
+        break;
+    case GELU_BACKWARD:
+    case KIND_COUNT:
+        cuda_gelu_backward(compute, args, in[0], in[1], out[0]);
+        break;
+    }
+}
+
+static void run_kind_cuda(const struct cuda_compute *compute, struct device_run *device,
+                          void *context) {
+    struct element_run *run = context;
+    void *const in[3] = {device_of(device, &run->in[0]), device_of(device, &run->in[1]),
+                         device_of(device, &run->in[2])};
+    void *const out[2] = {device_of(device, &run->out[0]), device_of(device, &run->out[1])};
+    run_kind_on(compute, run->kind, &run->args, in, out);
+}
+#endif
+
 static struct element_run run_of(struct element_case c) {
     struct element_run run = {.kind = c.kind, .args = {.count = c.count, .dtype = c.dtype}};
     for (int i = 0; i < KINDS[c.kind].inputs; i++) {
@@ -129,6 +168,7 @@ static struct element_run run_of(struct element_case c) {
 static struct operation operation_of(struct element_case c, struct element_run *run) {
     struct operation operation = {.name = KINDS[c.kind].operation,
                                   .run = run_kind,
+                                  .run_cuda = ON_CUDA(run_kind_cuda),
                                   .context = run,
                                   .output_count = KINDS[c.kind].outputs};
     operation_describe(&operation, "%s kind %d count %lld %s seed %llu", dtype_name(c.dtype),
@@ -229,6 +269,18 @@ static void reference_slopes_equal_differences(void **state) {
     gradient_check("gelu", total_gelu, NULL, x, slopes, 3);
 }
 
+#if SKEP_CUDA
+static void run_in_place_cuda(const struct cuda_compute *compute, struct device_run *device,
+                              void *context) {
+    struct element_run *run = context;
+    bool is_sum = run->kind == ADD;
+    void *const out[2] = {device_of(device, &run->out[0]), device_of(device, &run->out[1])};
+    void *const in[3] = {is_sum ? out[0] : device_of(device, &run->in[0]),
+                         is_sum ? device_of(device, &run->in[1]) : out[0], out[1]};
+    run_kind_on(compute, run->kind, &run->args, in, out);
+}
+#endif
+
 static void run_in_place(const struct compute *compute, void *context) {
     struct element_run *run = context;
     if (run->kind == ADD) {
@@ -260,142 +312,9 @@ static void add_and_swiglu_backward_work_in_place(void **state) {
         }
         struct operation operation = operation_of(c, &run);
         operation.run = run_in_place;
+        operation.run_cuda = ON_CUDA(run_in_place_cuda);
         operation_check(&operation);
         run_finish(&run);
-    }
-}
-
-/* ---- casts and zeros ---- */
-
-struct cast_context {
-    struct tensor in, out;
-};
-
-static void run_cast(const struct compute *compute, void *context) {
-    struct cast_context *cast = context;
-    cast_run(compute, cast->in.count, cast->in.dtype, cast->in.data, cast->out.dtype,
-             cast->out.data);
-}
-
-static void check_cast(struct tensor in, enum dtype to) {
-    struct cast_context cast = {.in = in, .out = tensor_unset(to, in.count)};
-    struct operation operation = {
-        .name = "cast",
-        .run = run_cast,
-        .context = &cast,
-        .same_at_all_levels = true,
-        .output_count = 1,
-        .outputs = {{"out", &cast.out, in.exact}},
-    };
-    operation_describe(&operation, "%s to %s count %lld seed %llu", dtype_name(in.dtype),
-                       dtype_name(to), (long long)in.count, (unsigned long long)harness_seed());
-    operation_check(&operation);
-    tensor_free(&cast.in);
-    tensor_free(&cast.out);
-}
-
-static void cast_rounds_to_nearest_between_all_float_types(void **state) {
-    (void)state;
-    for (int from = DTYPE_F32; from <= DTYPE_F16; from++) {
-        for (int to = DTYPE_F32; to <= DTYPE_F16; to++) {
-            for (int size = 0; size < EDGE_SIZE_COUNT; size++) {
-                check_cast(tensor_random((enum dtype)from, EDGE_SIZES[size], PATTERN_NORMAL,
-                                         harness_seed()),
-                           (enum dtype)to);
-            }
-            check_cast(tensor_random((enum dtype)from, LONG_COUNT, PATTERN_MIXED, harness_seed()),
-                       (enum dtype)to);
-        }
-    }
-}
-
-static void cast_from_half_is_exact_for_every_value(void **state) {
-    (void)state;
-    struct tensor in = tensor_unset(DTYPE_F16, 65536);
-    for (int64_t i = 0; i < in.count; i++) {
-        ((uint16_t *)in.data)[i] = (uint16_t)i;
-        in.exact[i] = tensor_value(&in, i);
-    }
-    struct cast_context cast = {.in = in, .out = tensor_unset(DTYPE_F32, in.count)};
-    struct operation operation = {.name = "fill",
-                                  .run = run_cast,
-                                  .context = &cast,
-                                  .output_count = 1,
-                                  .outputs = {{"out", &cast.out, in.exact}}};
-    operation_describe(&operation, "all halves");
-    operation_check(&operation);
-    tensor_free(&cast.in);
-    tensor_free(&cast.out);
-}
-
-static void run_zero(const struct compute *compute, void *context) {
-    struct tensor *tensor = context;
-    zero_run(compute, tensor->data, (uint64_t)tensor->count * sizeof(float));
-}
-
-static void zero_clears_exactly_its_bytes(void **state) {
-    (void)state;
-    const int64_t counts[] = {0, 1, 63, 1000, 200001};
-    for (size_t i = 0; i < ARRAY_COUNT(counts); i++) {
-        struct tensor tensor = tensor_unset(DTYPE_F32, counts[i]);
-        struct operation operation = {.name = "fill",
-                                      .run = run_zero,
-                                      .context = &tensor,
-                                      .output_count = 1,
-                                      .outputs = {{"bytes", &tensor, tensor.exact}}};
-        operation_describe(&operation, "count %lld", (long long)counts[i]);
-        operation_check(&operation);
-        tensor_free(&tensor);
-    }
-}
-
-/* ---- column sums ---- */
-
-struct column_sum_context {
-    struct column_sum_args args;
-    struct tensor x, sums;
-};
-
-static void run_column_sum(const struct compute *compute, void *context) {
-    struct column_sum_context *sum = context;
-    struct tensor workspace =
-        workspace_of(column_sum_workspace_bytes(&sum->args, compute->pool->thread_count));
-    column_sum_run(compute, &sum->args, sum->x.data, sum->sums.data, workspace.data);
-    tensor_free(&workspace);
-}
-
-static void check_column_sum(struct column_sum_args args) {
-    struct column_sum_context sum = {
-        .args = args,
-        .x = tensor_random(args.dtype, args.rows * args.stride, PATTERN_NORMAL, harness_seed()),
-        .sums = tensor_random(DTYPE_F32, args.columns, PATTERN_NORMAL, harness_seed() + 1),
-    };
-    for (int64_t row = 0; row < args.rows; row++) {
-        for (int64_t i = 0; i < args.columns; i++) {
-            sum.sums.exact[i] += sum.x.exact[row * args.stride + i];
-        }
-    }
-    struct operation operation = {.name = "column_sum",
-                                  .run = run_column_sum,
-                                  .context = &sum,
-                                  .output_count = 1,
-                                  .outputs = {{"sums", &sum.sums, sum.sums.exact}}};
-    operation_describe(&operation, "%s rows %lld columns %lld seed %llu", dtype_name(args.dtype),
-                       (long long)args.rows, (long long)args.columns,
-                       (unsigned long long)harness_seed());
-    operation_check(&operation);
-    tensor_free(&sum.x);
-    tensor_free(&sum.sums);
-}
-
-static void column_sum_adds_rows_of_any_count_and_stride(void **state) {
-    (void)state;
-    for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
-        for (int i = 0; i < EDGE_SIZE_COUNT; i++) {
-            int64_t columns = EDGE_SIZES[i];
-            check_column_sum((struct column_sum_args){EDGE_SIZES[EDGE_SIZE_COUNT - 1 - i], columns,
-                                                      columns + i % 3, (enum dtype)dtype});
-        }
     }
 }
 
@@ -415,37 +334,9 @@ static void bench_elements(void) {
     }
 }
 
-static void bench_cast(enum dtype from, enum dtype to) {
-    struct cast_context cast = {.in = tensor_random(from, BENCH_COUNT, PATTERN_NORMAL, 1),
-                                .out = tensor_unset(to, BENCH_COUNT)};
-    struct operation operation = {.name = "cast", .run = run_cast, .context = &cast};
-    operation_describe(&operation, "%s to %s count %d", dtype_name(from), dtype_name(to),
-                       BENCH_COUNT);
-    operation_bench(&operation, (double)(BENCH_COUNT * (dtype_bytes(from) + dtype_bytes(to))), 0);
-    tensor_free(&cast.in);
-    tensor_free(&cast.out);
-}
-
-static void bench_column_sum(enum dtype dtype) {
-    struct column_sum_context sum = {.args = {4096, 768, 768, dtype},
-                                     .x = tensor_random(dtype, 4096 * 768, PATTERN_NORMAL, 1),
-                                     .sums = tensor_zeros(DTYPE_F32, 768)};
-    struct operation operation = {.name = "column_sum", .run = run_column_sum, .context = &sum};
-    operation_describe(&operation, "%s 4096 x 768", dtype_name(dtype));
-    operation_bench(&operation, (double)(4096 * 768 * dtype_bytes(dtype)), 0);
-    tensor_free(&sum.x);
-    tensor_free(&sum.sums);
-}
-
 int main(int argument_count, char **arguments) {
     if (harness_benches(argument_count, arguments)) {
         bench_elements();
-        bench_cast(DTYPE_F32, DTYPE_BF16);
-        bench_cast(DTYPE_BF16, DTYPE_F32);
-        bench_cast(DTYPE_F16, DTYPE_F32);
-        for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
-            bench_column_sum((enum dtype)dtype);
-        }
         return 0;
     }
     const struct CMUnitTest tests[] = {
@@ -456,10 +347,6 @@ int main(int argument_count, char **arguments) {
         cmocka_unit_test(gelu_backward_equals_its_formula),
         cmocka_unit_test(reference_slopes_equal_differences),
         cmocka_unit_test(add_and_swiglu_backward_work_in_place),
-        cmocka_unit_test(cast_rounds_to_nearest_between_all_float_types),
-        cmocka_unit_test(cast_from_half_is_exact_for_every_value),
-        cmocka_unit_test(zero_clears_exactly_its_bytes),
-        cmocka_unit_test(column_sum_adds_rows_of_any_count_and_stride),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,11 @@
 #include "base/check.h"
 #include "kernels/elementwise.h"
 
+#if SKEP_CUDA
+#include "kernels/cuda/elementwise.h"
+#include "tests/kernels/device.h"
+#endif
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,6 +29,17 @@ static void run_rope(const struct compute *compute, void *context) {
     rope_run(compute, &rope->args, rope->table.data, rope->positions.data,
              rope->in_place ? rope->out.data : rope->in.data, rope->out.data);
 }
+
+#if SKEP_CUDA
+static void run_rope_cuda(const struct cuda_compute *compute, struct device_run *device,
+                          void *context) {
+    struct rope_context *rope = context;
+    void *out = device_of(device, &rope->out);
+    cuda_rope_run(compute, &rope->args, device_of(device, &rope->table),
+                  device_of(device, &rope->positions),
+                  rope->in_place ? out : device_of(device, &rope->in), out);
+}
+#endif
 
 static void rope_reference(struct rope_context *rope) {
     const struct rope_args *args = &rope->args;
@@ -59,6 +75,7 @@ static void check_rope(struct rope_args args, bool in_place) {
     rope_reference(&rope);
     struct operation operation = {.name = "rope",
                                   .run = run_rope,
+                                  .run_cuda = ON_CUDA(run_rope_cuda),
                                   .context = &rope,
                                   .output_count = 1,
                                   .outputs = {{"out", &rope.out, rope.out.exact}}};
@@ -104,7 +121,8 @@ static void bench_rope(enum dtype dtype) {
         .table = tensor_random(DTYPE_F32, 64 * 64, PATTERN_NORMAL, 1),
         .positions = tensor_integers(4096, 64, 1),
     };
-    struct operation operation = {.name = "rope", .run = run_rope, .context = &rope};
+    struct operation operation = {
+        .name = "rope", .run = run_rope, .run_cuda = ON_CUDA(run_rope_cuda), .context = &rope};
     operation_describe(&operation, "%s 4096 x 12 x 64", dtype_name(dtype));
     operation_bench(&operation, (double)(2 * 4096 * width * dtype_bytes(dtype)), 0);
     tensor_free(&rope.in);

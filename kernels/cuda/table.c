@@ -1,0 +1,7 @@
+#include "kernels/cuda/table.h"
+
+enum status cuda_kernel_table_init(const struct cuda_driver *driver,
+                                   struct cuda_kernel_table *table, struct fault *fault) {
+    enum status status = cuda_elementwise_kernels_init(driver, &table->elementwise, fault);
+    return status;
+}

@@ -1,0 +1,17 @@
+/* table: the kernels of every family, loaded for the device at hand. */
+#ifndef SKEP_KERNELS_CUDA_TABLE_H
+#define SKEP_KERNELS_CUDA_TABLE_H
+
+#include "kernels/cuda/elementwise.h"
+
+struct cuda_kernel_table {
+    struct cuda_elementwise_kernels elementwise;
+};
+
+/* cuda_kernel_table_init: load every family onto the current context, so that nothing is loaded
+ * later.
+ * errors  as cuda_load_family */
+MUST_CHECK enum status cuda_kernel_table_init(const struct cuda_driver *driver,
+                                              struct cuda_kernel_table *table, struct fault *fault);
+
+#endif
