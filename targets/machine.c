@@ -288,6 +288,15 @@ static bool read_holder(const char *root, const char *pid, struct holder *holder
     return true;
 }
 
+void machine_process_name(const char *root, int pid, char name[static MACHINE_NAME_BYTES]) {
+    char path[64];
+    char text[MACHINE_NAME_BYTES];
+    snprintf(path, sizeof path, "/proc/%d/comm", pid);
+    bool known = read_text(root, path, text, sizeof text);
+    snprintf(name, MACHINE_NAME_BYTES, "%.*s", known ? (int)strcspn(text, "\n") : 9,
+             known ? text : "a process");
+}
+
 /* Keep `holders` sorted, largest first, with at most `capacity` entries. */
 static int insert_holder(struct holder *holders, int count, int capacity,
                          const struct holder *holder) {

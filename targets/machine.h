@@ -29,4 +29,8 @@ void machine_read(const char *root, struct machine *machine);
  * memory  opens a folder: before seal only */
 void machine_largest_processes(const char *root, int count, struct text *text);
 
+/* machine_process_name: what a process is called, "a process" when it cannot be seen from here.
+ * memory  opens a file: before seal only */
+void machine_process_name(const char *root, int pid, char name[static MACHINE_NAME_BYTES]);
+
 #endif

@@ -2,7 +2,9 @@
  *
  * A port gives each space of a plan its one block of memory, and nothing else is ever asked of the
  * device's allocator. On the cpu port kernels are called directly on the thread pool, a copy is a
- * memcpy, and the lanes are threads of the program that runs. */
+ * memcpy, and the lanes are threads of the program that runs. On the cuda port SPACE_DEVICE is
+ * memory that the host must not touch, SPACE_PINNED is what its copies run from, and the lanes are
+ * streams (targets/cuda_device.h). */
 #ifndef SKEP_TARGETS_PORT_H
 #define SKEP_TARGETS_PORT_H
 
@@ -13,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct cuda_device; /* targets/cuda_device.h, in a build that has CUDA */
+
 /* The block of one space. */
 struct port_block {
     void *address;         /* NULL when nothing is reserved */
@@ -20,21 +24,27 @@ struct port_block {
     uint64_t mapped_bytes; /* rounded up to whole pages */
     bool shared;           /* by port_reserve_shared: other processes can map it */
     int fd;                /* of the memory then */
+    uint64_t handle;       /* cuda: of device memory that was mapped; 0: allocated plainly */
 };
 
 struct port {
     const struct target *target;
     struct port_block blocks[SPACE_COUNT];
+    struct cuda_device *cuda; /* the device of a cuda target; NULL on the cpu port */
 };
 
-/* port_init: make ready to reserve on the target's device.
- * errors  STATUS_INPUT when this build has no port for the target's kind; nothing is reserved */
+/* port_init: make ready to reserve on the target's device. On the cuda port that is the device of
+ * this process (cuda_device_acquire), whose context the calling thread enters.
+ * errors  STATUS_INPUT when this build has no port for the target's kind, when there is no driver
+ *         or no such device, or when the device is of a lower compute capability than the target
+ *         promises; STATUS_FIT when the device has no memory for a context; nothing is reserved */
 MUST_CHECK enum status port_init(struct port *port, const struct target *target,
                                  struct fault *fault);
 
 /* port_reserve: the one block of a space, zeroed, every page present, so that no later touch can
  * fail. Blocks of 2 MiB and more are aligned to 2 MiB and on huge pages where the system has them,
- * smaller ones to a page. May take seconds; before seal only.
+ * smaller ones to a page. Device memory of the cuda port is aligned to 2 MiB where it is mapped, to
+ * 256 bytes where the device cannot map. May take seconds; before seal only.
  * limits  once per space until port_release; bytes > 0
  * errors  STATUS_FIT with need and have, naming the processes that hold the most memory;
  *         *address is then untouched and nothing is reserved */
@@ -44,8 +54,9 @@ MUST_CHECK enum status port_reserve(struct port *port, enum space space, uint64_
 /* port_reserve_shared: port_reserve for a space that other processes of this machine read and
  * write: its memory has a descriptor, through which they can map it, and no name, so that a process
  * that is killed leaves nothing behind. Its size is sealed: no peer can take pages from under us.
- * fd      stays the port's own, closed by port_release; a peer opens it by /proc/PID/fd/FD
- * limits  as port_reserve
+ * fd      stays the port's own, closed by port_release; a peer opens it by /proc/PID/fd/FD. -1 on
+ *         the cuda port: its device memory can be exported by the driver, to libraries that ask
+ * limits  as port_reserve; on the cuda port SPACE_DEVICE alone
  * errors  as port_reserve; STATUS_FAILED when the system refuses the descriptor */
 MUST_CHECK enum status port_reserve_shared(struct port *port, enum space space, uint64_t bytes,
                                            void **address, int *fd, struct fault *fault);

@@ -1,5 +1,5 @@
 /* port_cpu: the blocks of a plan in this process's own memory. */
-#include "targets/port.h"
+#include "targets/port_kinds.h"
 
 #include "base/check.h"
 #include "base/text.h"
@@ -24,26 +24,11 @@ enum {
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
-static const char *const SPACE_NAMES[SPACE_COUNT] = {
-    [SPACE_DEVICE] = "device", [SPACE_PINNED] = "pinned", [SPACE_HOST] = "host"};
-
 /* What must stay free besides the block: page tables of it, and the kernel's own margin. */
 static const uint64_t SPARE_BYTES = 32 << 20;
 
-enum status port_init(struct port *port, const struct target *target, struct fault *fault) {
-    if (target->kind != TARGET_CPU) {
-        char place[sizeof fault->place];
-        snprintf(place, sizeof place, "target %.200s", target->name);
-        return fault_set(fault, STATUS_INPUT, place,
-                         "plan for it with skep plan, run on a cpu target",
-                         "is a CUDA device, which this build cannot run on");
-    }
-    *port = (struct port){.target = target};
-    return OK;
-}
-
-static enum status refuse_fit(const struct port *port, enum space space, uint64_t bytes,
-                              const struct machine *machine, struct fault *fault) {
+enum status port_refuse_host(const struct port *port, enum space space, uint64_t bytes,
+                             const struct machine *machine, struct fault *fault) {
     char place[sizeof fault->place];
     char holders[256];
     char need[24];
@@ -53,7 +38,7 @@ static enum status refuse_fit(const struct port *port, enum space space, uint64_
     snprintf(place, sizeof place, "target %.200s", port->target->name);
     return fault_set(fault, STATUS_FIT, place,
                      "free memory, lower limits.device or take a smaller batch",
-                     "%s arena needs %s, %s are free now%s%s%s", SPACE_NAMES[space],
+                     "%s arena needs %s, %s are free now%s%s%s", port_space_name(space),
                      text_bytes(bytes, need), text_bytes(machine->memory_available_bytes, have),
                      machine->memory_limited ? " within the cgroup's limit" : "",
                      list.length > 0 ? "; held by " : "", list.bytes);
@@ -85,7 +70,7 @@ static void collapse(char *address, uint64_t bytes) {
     }
 }
 
-static bool memory_left_for(uint64_t bytes, struct machine *machine) {
+bool port_host_has(uint64_t bytes, struct machine *machine) {
     machine_read("", machine);
     return machine->memory_available_bytes >= bytes + SPARE_BYTES;
 }
@@ -96,8 +81,8 @@ static enum status populate_all(const struct port *port, enum space space,
     for (uint64_t offset = 0; offset < block->mapped_bytes; offset += POPULATE_STEP_BYTES) {
         struct machine machine;
         uint64_t left = block->mapped_bytes - offset;
-        if (!memory_left_for(left, &machine)) {
-            return refuse_fit(port, space, left, &machine, fault);
+        if (!port_host_has(left, &machine)) {
+            return port_refuse_host(port, space, left, &machine, fault);
         }
         char *step = (char *)block->address + offset;
         uint64_t bytes = left < POPULATE_STEP_BYTES ? left : POPULATE_STEP_BYTES;
@@ -135,11 +120,13 @@ static enum status map_block(const struct port *port, struct port_block *block,
     return OK;
 }
 
-static enum status reserve(struct port *port, enum space space, struct port_block *block,
-                           struct fault *fault) {
+enum status port_cpu_reserve(struct port *port, enum space space, struct port_block *block,
+                             struct fault *fault) {
     struct machine machine;
-    if (!memory_left_for(block->bytes, &machine)) {
-        return refuse_fit(port, space, block->bytes, &machine, fault);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    block->mapped_bytes = (block->bytes + page - 1) / page * page;
+    if (!port_host_has(block->bytes, &machine)) {
+        return port_refuse_host(port, space, block->bytes, &machine, fault);
     }
     if (block->shared) {
         enum status made = make_shared(port, block->mapped_bytes, &block->fd, fault);
@@ -152,7 +139,6 @@ static enum status reserve(struct port *port, enum space space, struct port_bloc
         status = populate_all(port, space, block, fault);
     }
     if (status == OK) {
-        port->blocks[space] = *block;
         return OK;
     }
     if (block->address != NULL) {
@@ -164,50 +150,10 @@ static enum status reserve(struct port *port, enum space space, struct port_bloc
     return status;
 }
 
-static struct port_block block_of(const struct port *port, enum space space, uint64_t bytes,
-                                  bool shared) {
-    ASSERT(bytes > 0 && bytes < (uint64_t)1 << 46);
-    ASSERT(port->blocks[space].address == NULL);
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    return (struct port_block){
-        .bytes = bytes, .mapped_bytes = (bytes + page - 1) / page * page, .shared = shared};
-}
-
-enum status port_reserve(struct port *port, enum space space, uint64_t bytes, void **address,
-                         struct fault *fault) {
-    struct port_block block = block_of(port, space, bytes, false);
-    enum status status = reserve(port, space, &block, fault);
-    if (status == OK) {
-        *address = block.address;
-    }
-    return status;
-}
-
-enum status port_reserve_shared(struct port *port, enum space space, uint64_t bytes, void **address,
-                                int *fd, struct fault *fault) {
-    struct port_block block = block_of(port, space, bytes, true);
-    enum status status = reserve(port, space, &block, fault);
-    if (status == OK) {
-        *address = block.address;
-        *fd = block.fd;
-    }
-    return status;
-}
-
-void port_release(struct port *port, enum space space) {
-    struct port_block *block = &port->blocks[space];
-    if (block->address != NULL) {
-        int failed = munmap(block->address, block->mapped_bytes);
-        ASSERT(failed == 0);
-        if (block->shared) {
-            close(block->fd);
-        }
-    }
-    *block = (struct port_block){0};
-}
-
-void port_finish(struct port *port) {
-    for (int space = 0; space < SPACE_COUNT; space++) {
-        port_release(port, (enum space)space);
+void port_cpu_release(const struct port_block *block) {
+    int failed = munmap(block->address, block->mapped_bytes);
+    ASSERT(failed == 0);
+    if (block->shared) {
+        close(block->fd);
     }
 }

@@ -384,6 +384,13 @@ void emulated_driver_open(const struct emulated_options *options, struct cuda_dr
     fill_table(driver);
 }
 
+bool emulated_driver_table(struct cuda_driver *driver) {
+    if (emulated.open) {
+        fill_table(driver);
+    }
+    return emulated.open;
+}
+
 void emulated_driver_close(void) {
     pthread_mutex_lock(&emulated.lock);
     ASSERT(emulated.open);

@@ -56,6 +56,9 @@ struct emulated_options {
 /* emulated_driver_open: fill the table; cuInit has been called. */
 void emulated_driver_open(const struct emulated_options *options, struct cuda_driver *driver);
 
+/* emulated_driver_table: the table of the open driver; false when none is open. */
+bool emulated_driver_table(struct cuda_driver *driver);
+
 /* emulated_driver_close: run what is queued and forget everything; what was not given back is no
  * error: see emulated_driver_live. */
 void emulated_driver_close(void);

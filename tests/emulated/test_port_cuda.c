@@ -1,0 +1,269 @@
+/* Tests of targets/port_cuda and cuda_device on an emulated device: blocks are zeroed, aligned,
+ * given back, and refused in words before anything is taken. */
+#include "targets/cuda_device.h"
+#include "targets/nvml.h"
+#include "targets/port.h"
+#include "tests/emulated/driver.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MIB = 1 << 20, DEVICE_MIB = 64 };
+
+static const struct target TARGET = {
+    .name = "test-gpu", .kind = TARGET_CUDA, .compute_major = 8, .compute_minor = 6};
+
+static struct fault fault;
+static bool has_nvml;
+
+/* ---- an NVML that knows one other process: the test's parent ---- */
+
+static int nvml_init(void) {
+    return 0;
+}
+
+static int nvml_find(const char *bus, void **device) {
+    static int one;
+    *device = &one;
+    return strcmp(bus, "0000:01:00.0") == 0 ? 0 : 1;
+}
+
+static int nvml_list(void *device, unsigned *count, struct nvml_process *processes) {
+    (void)device;
+    *count = 2;
+    processes[0] = (struct nvml_process){.pid = (unsigned)getpid(), .bytes = 9ull << 30};
+    processes[1] = (struct nvml_process){.pid = (unsigned)getppid(), .bytes = 3ull << 30};
+    return 0;
+}
+
+bool __wrap_nvml_open(struct nvml *nvml);
+bool __wrap_nvml_open(struct nvml *nvml) {
+    if (has_nvml) {
+        *nvml = (struct nvml){.init = nvml_init,
+                              .device_by_bus = nvml_find,
+                              .compute_processes = nvml_list,
+                              .graphics_processes = nvml_list};
+    }
+    return has_nvml;
+}
+
+/* ---- devices ---- */
+
+static void open_driver(const struct emulated_options *options) {
+    struct cuda_driver driver;
+    struct emulated_options set = *options;
+    set.memory_bytes = (uint64_t)DEVICE_MIB * MIB;
+    emulated_driver_open(&set, &driver);
+}
+
+static void close_driver(void) {
+    assert_int_equal(emulated_driver_live(), 0);
+    emulated_driver_close();
+}
+
+static void assert_zeroed(const struct port *port, enum space space, uint64_t bytes) {
+    unsigned char *copy = calloc(1, bytes);
+    assert_non_null(copy);
+    const char *address = port->blocks[space].address;
+    if (space == SPACE_DEVICE) {
+        emulated_driver_read(copy, (CUdeviceptr)(uintptr_t)address, bytes);
+    } else {
+        memcpy(copy, address, bytes);
+    }
+    for (uint64_t i = 0; i < bytes; i++) {
+        assert_int_equal(copy[i], 0);
+    }
+    free(copy);
+}
+
+static void reserve_everywhere(bool without_mapping) {
+    static const uint64_t SIZES[] = {1, 4096, (3 << 20) + 7};
+    for (size_t i = 0; i < ARRAY_COUNT(SIZES); i++) {
+        struct port port;
+        void *address[SPACE_COUNT];
+        open_driver(&(struct emulated_options){.without_mapping = without_mapping});
+        assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+        for (int space = 0; space < SPACE_COUNT; space++) {
+            assert_int_equal(
+                port_reserve(&port, (enum space)space, SIZES[i], &address[space], &fault), OK);
+            assert_zeroed(&port, (enum space)space, SIZES[i]);
+        }
+        assert_int_equal((uintptr_t)address[SPACE_DEVICE] % (without_mapping ? 256 : 2 << 20), 0);
+        assert_int_equal(emulated_driver_calls("cuMemAlloc"), without_mapping);
+        port_release(&port, SPACE_DEVICE);
+        assert_int_equal(port_reserve(&port, SPACE_DEVICE, SIZES[i], address, &fault), OK);
+        port_finish(&port);
+        close_driver();
+    }
+}
+
+static void each_space_is_reserved_zeroed_and_given_back(void **state) {
+    (void)state;
+    reserve_everywhere(false);
+    reserve_everywhere(true);
+}
+
+static void shared_device_memory_has_no_descriptor(void **state) {
+    (void)state;
+    struct port port;
+    void *address;
+    int fd = 7;
+    open_driver(&(struct emulated_options){.seed = 1});
+    assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+    assert_int_equal(port_reserve_shared(&port, SPACE_DEVICE, 100, &address, &fd, &fault), OK);
+    assert_int_equal(fd, -1);
+    port_finish(&port);
+    close_driver();
+}
+
+static void too_much_is_refused_before_anything_is_taken(void **state) {
+    (void)state;
+    struct port port;
+    void *address = NULL;
+    char holder[64];
+    has_nvml = true;
+    open_driver(&(struct emulated_options){.context_bytes = 4 * MIB});
+    assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+    uint64_t bytes = 61ull * MIB;
+    assert_int_equal(port_reserve(&port, SPACE_DEVICE, bytes, &address, &fault), STATUS_FIT);
+    assert_null(address);
+    assert_int_equal(emulated_driver_calls("cuMemCreate"), 0);
+    assert_string_equal(fault.place, "target test-gpu: device 0, emulated GPU 0");
+    snprintf(holder, sizeof holder, " (pid %d) 3.00 GiB", getppid());
+    assert_non_null(
+        strstr(fault.reason, "device arena needs 61.0 MiB, 60.0 MiB are free now; held"));
+    assert_non_null(strstr(fault.reason, holder));
+    assert_null(strstr(fault.reason, "9.00 GiB")); /* our own */
+    assert_int_equal(port_reserve(&port, SPACE_DEVICE, 60ull * MIB, &address, &fault), OK);
+    port_finish(&port);
+    close_driver();
+    has_nvml = false;
+}
+
+static void a_refused_reservation_leaves_nothing(void **state) {
+    (void)state;
+    static const char *const CALLS[] = {"cuMemAddressReserve", "cuMemCreate",     "cuMemMap",
+                                        "cuMemSetAccess",      "cuMemsetD8Async", "cuMemGetInfo",
+                                        "cuStreamSynchronize", "cuMemHostAlloc"};
+    for (size_t i = 0; i < ARRAY_COUNT(CALLS); i++) {
+        struct port port;
+        void *address = NULL;
+        enum space space = strcmp(CALLS[i], "cuMemHostAlloc") == 0 ? SPACE_PINNED : SPACE_DEVICE;
+        open_driver(&(struct emulated_options){.seed = i});
+        assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+        int live = emulated_driver_live();
+        emulated_driver_fail(CALLS[i], 1, CUDA_ERROR_OUT_OF_MEMORY);
+        enum status status = port_reserve(&port, space, 100, &address, &fault);
+        assert_true(status == STATUS_FIT || status == STATUS_FAILED);
+        assert_null(address);
+        assert_int_equal(emulated_driver_live(), live);
+        assert_int_equal(port_reserve(&port, space, 100, &address, &fault), OK);
+        port_finish(&port);
+        close_driver();
+    }
+}
+
+/* Containers may forbid memory that can be exported, and systems memory that is mapped. */
+static void what_cannot_be_mapped_is_allocated(void **state) {
+    (void)state;
+    struct port port;
+    void *address;
+    open_driver(&(struct emulated_options){.seed = 1});
+    assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+    emulated_driver_fail("cuMemCreate", 1, CUDA_ERROR_NOT_PERMITTED);
+    assert_int_equal(port_reserve(&port, SPACE_DEVICE, 100, &address, &fault), OK);
+    assert_int_equal(emulated_driver_calls("cuMemCreate"), 2);
+    assert_int_equal(emulated_driver_calls("cuMemAlloc"), 0);
+    port_finish(&port);
+    close_driver();
+}
+
+static void a_weaker_device_than_promised_is_refused(void **state) {
+    (void)state;
+    struct port port;
+    open_driver(&(struct emulated_options){.compute_capability = 80});
+    assert_int_equal(port_init(&port, &TARGET, &fault), STATUS_INPUT);
+    assert_string_equal(fault.reason, "has compute capability 8.0, the profile promises 8.6");
+    close_driver();
+    open_driver(&(struct emulated_options){.compute_capability = 120});
+    assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+    port_finish(&port);
+    close_driver();
+}
+
+static void no_room_for_a_context_is_said(void **state) {
+    (void)state;
+    struct port port;
+    open_driver(&(struct emulated_options){.context_bytes = 65ull * MIB});
+    assert_int_equal(port_init(&port, &TARGET, &fault), STATUS_FIT);
+    assert_string_equal(fault.place, "device 0, emulated GPU 0");
+    assert_non_null(strstr(fault.reason, "cannot make a context: CUDA_ERROR_OUT_OF_MEMORY"));
+    close_driver();
+}
+
+/* ---- which device ---- */
+
+static void the_local_rank_names_the_device(void **state) {
+    (void)state;
+    static const struct {
+        struct cuda_launcher launcher;
+        int count, ordinal; /* -1: refused */
+    } CASES[] = {
+        {{NULL, NULL, NULL}, 8, 0}, {{"3", NULL, NULL}, 8, 3},   {{NULL, "2", "5"}, 8, 2},
+        {{NULL, NULL, "5"}, 8, 5},  {{"3", NULL, NULL}, 1, 0},   {{"8", NULL, NULL}, 8, -1},
+        {{"x", "1", NULL}, 2, 1},   {{"-1", NULL, NULL}, 2, -1},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
+        int ordinal = -1;
+        enum status status =
+            cuda_device_choose(&CASES[i].launcher, CASES[i].count, &ordinal, &fault);
+        assert_int_equal(status, CASES[i].ordinal >= 0 ? OK : STATUS_INPUT);
+        assert_int_equal(ordinal, CASES[i].ordinal);
+    }
+}
+
+static void ports_share_the_device_of_the_process(void **state) {
+    (void)state;
+    struct port first;
+    struct port second;
+    CUstream stream;
+    CUevent event;
+    setenv("LOCAL_RANK", "1", 1);
+    open_driver(&(struct emulated_options){.devices = 2});
+    assert_int_equal(port_init(&first, &TARGET, &fault), OK);
+    assert_int_equal(port_init(&second, &TARGET, &fault), OK);
+    assert_ptr_equal(first.cuda, second.cuda);
+    assert_int_equal(first.cuda->ordinal, 1);
+    assert_string_equal(first.cuda->bus, "0000:02:00.0");
+    assert_int_equal(emulated_driver_calls("cuDevicePrimaryCtxRetain"), 1);
+    port_finish(&first);
+    assert_int_equal(cuda_device_stream(second.cuda, true, &stream, &fault), OK);
+    assert_int_equal(cuda_device_event(second.cuda, false, &event, &fault), OK);
+    assert_int_equal(second.cuda->driver.cuEventRecord(event, stream), CUDA_SUCCESS);
+    assert_int_equal(second.cuda->driver.cuStreamDestroy(stream), CUDA_SUCCESS);
+    assert_int_equal(second.cuda->driver.cuEventDestroy(event), CUDA_SUCCESS);
+    port_finish(&second);
+    close_driver();
+    unsetenv("LOCAL_RANK");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_space_is_reserved_zeroed_and_given_back),
+        cmocka_unit_test(shared_device_memory_has_no_descriptor),
+        cmocka_unit_test(too_much_is_refused_before_anything_is_taken),
+        cmocka_unit_test(a_refused_reservation_leaves_nothing),
+        cmocka_unit_test(what_cannot_be_mapped_is_allocated),
+        cmocka_unit_test(a_weaker_device_than_promised_is_refused),
+        cmocka_unit_test(no_room_for_a_context_is_said),
+        cmocka_unit_test(the_local_rank_names_the_device),
+        cmocka_unit_test(ports_share_the_device_of_the_process),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
