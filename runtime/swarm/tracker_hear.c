@@ -103,6 +103,20 @@ void tracker_answer(struct tracker *tracker, uint32_t row, int64_t now_ms,
     }
 }
 
+/* Seats are those of the round that it reports on; who they are holds for the next one too. */
+static void take_cut(struct tracker *tracker, uint32_t row, const struct message *message) {
+    if (tracker->record.head.kind != ENTRY_OPEN || message->round != tracker->record.head.round) {
+        return;
+    }
+    tracker->members[row].cut = 0;
+    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
+        int other = tracker->row_of_seat[seat];
+        if ((message->cut >> seat & 1) != 0 && other != NO_SEAT) {
+            tracker->members[row].cut |= UINT64_C(1) << other;
+        }
+    }
+}
+
 static void hear_report(struct tracker *tracker, uint32_t row, const struct message *message,
                         int64_t now_ms, struct actions *actions) {
     struct tracker_member *member = &tracker->members[row];
@@ -116,7 +130,7 @@ static void hear_report(struct tracker *tracker, uint32_t row, const struct mess
     member->ask = message->ask;
     member->version = message->version;
     member->measured = message->measured;
-    member->cut = message->cut;
+    take_cut(tracker, row, message);
     memcpy(member->reports, message->reports,
            tracker->settings.slice_count * sizeof(*member->reports));
     tracker_note_report(tracker, row, now_ms);

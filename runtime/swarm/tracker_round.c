@@ -4,7 +4,11 @@
 
 #include <string.h>
 
-enum { FOLLOWING_PART = 4 }; /* of a round's training: half of what the median member takes */
+enum {
+    FOLLOWING_PART = 4, /* of a round's training: half of what the median member takes */
+    MISSED_MOST = 2,    /* rounds: who does not come by the state meanwhile would never */
+    HELD_EXCHANGES = 4, /* for so many deadlines of an exchange it is waited for, in all */
+};
 
 static uint32_t count_of(uint64_t seats) {
     return (uint32_t)__builtin_popcountll(seats);
@@ -70,6 +74,28 @@ static void give_ranges(const struct tracker *tracker, struct entry_seat *seat,
     }
 }
 
+/* Who is live and has missed rounds because others commit faster than the state comes to it: links
+ * are its own until it is there, or has had its time. */
+static int is_hindered(const struct tracker *tracker, uint32_t row, int64_t waited_ms) {
+    const struct tracker_member *member = &tracker->members[row];
+    return !is_ready(tracker, row) && !member->silent && !member->leaving &&
+           member->missed >= MISSED_MOST &&
+           member->held_ms + waited_ms < HELD_EXCHANGES * (int64_t)tracker->timing.exchange_ms;
+}
+
+/* A round opens after so long: who gets a seat, and who is passed over. */
+static void count_missed(struct tracker *tracker, int64_t waited_ms) {
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        struct tracker_member *member = &tracker->members[row];
+        member->held_ms += is_hindered(tracker, row, 0) ? waited_ms : 0;
+        member->missed += 1;
+        if (is_ready(tracker, row)) {
+            member->missed = 0;
+            member->held_ms = 0;
+        }
+    }
+}
+
 static void open_round(struct tracker *tracker, struct actions *actions) {
     struct entry *entry = tracker_begin_entry(tracker, ENTRY_OPEN);
     tracker_derive(tracker);
@@ -106,22 +132,24 @@ int tracker_is_over(const struct tracker *tracker) {
 static void advance_ready(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     const struct tracker_settings *settings = &tracker->settings;
     const struct entry *head = &tracker->record.head;
+    int64_t waited_ms = now_ms - tracker->stage_ms;
     uint32_t ready = 0;
     uint32_t applying = 0;
     uint32_t following = 0;
+    uint32_t hindered = 0;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         ready += (uint32_t)is_ready(tracker, row);
         int is_late = !member->silent && !member->leaving && !is_ready(tracker, row);
         applying += (uint32_t)(is_late && is_applying(tracker, row));
         following += (uint32_t)(is_late && is_following(tracker, row));
+        hindered += (uint32_t)is_hindered(tracker, row, waited_ms);
     }
     tracker->reached_ms = ready > 0 ? now_ms : tracker->reached_ms;
-    int64_t waited_ms = now_ms - tracker->stage_ms;
     int is_shrunk = settings->shrink_after_ms > 0 && waited_ms >= settings->shrink_after_ms;
     int has_quorum = head->seat_count == 0 || ready >= entry_quorum(head->seat_count);
     int is_settled = waited_ms >= tracker->timing.heartbeat_ms &&
-                     (applying == 0 || waited_ms >= tracker->timing.exchange_ms) &&
+                     (applying == 0 || waited_ms >= tracker->timing.exchange_ms) && hindered == 0 &&
                      (following == 0 || waited_ms >= following_ms(&tracker->timing));
     if (tracker_is_over(tracker)) {
         return;
@@ -129,6 +157,7 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
     if (ready == 0) {
         tracker_roll_back(tracker, now_ms, actions);
     } else if (ready >= settings->members_min && is_settled && (has_quorum || is_shrunk)) {
+        count_missed(tracker, waited_ms);
         open_round(tracker, actions);
     }
 }

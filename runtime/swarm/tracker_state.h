@@ -26,10 +26,12 @@ struct tracker_member {
     int64_t heard_ms;
     int silent; /* not heard for timing.silence_ms, or gone */
     int leaving;
+    uint32_t missed; /* rounds opened without it since it came, or had a seat */
+    int64_t held_ms; /* for so long no round was opened, for its sake */
     uint64_t report_number;
     uint32_t ask;        /* the newest that it answered */
-    uint32_t round;      /* of `reports` and `cut` */
-    uint64_t cut;        /* seats that do not answer it */
+    uint32_t round;      /* of `reports` */
+    uint64_t cut;        /* rows that do not answer it, as it said in the last round it was in */
     uint32_t version;    /* of the table that it knows */
     uint64_t known;      /* results and contributions in its reports of the open round */
     int64_t progress_ms; /* when there were more of them, or less */

@@ -60,10 +60,15 @@ void tracker_shares(const struct tracker *tracker, uint64_t seats,
     }
 }
 
+/* Seats that do not answer a seat, as it says. */
 static uint64_t cut_of(const struct tracker *tracker, uint32_t seat) {
     int row = tracker->row_of_seat[seat];
-    int is_present = row != NO_SEAT && tracker->members[row].round == tracker->record.head.round;
-    return is_present ? tracker->members[row].cut & ~seat_bit(seat) : 0;
+    uint64_t seats = 0;
+    for (uint64_t cut = row == NO_SEAT ? 0 : tracker->members[row].cut; cut != 0; cut &= cut - 1) {
+        int other = tracker->seat_of_row[__builtin_ctzll(cut)];
+        seats |= other == NO_SEAT ? 0 : seat_bit((uint32_t)other);
+    }
+    return seats & ~seat_bit(seat);
 }
 
 void tracker_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links) {

@@ -66,7 +66,7 @@ def percentile(values, part):
 
 
 def outcome(campaign):
-    """What a run has to say, for its JSON file. Extra bytes are in Nths of a fault-free exchange."""
+    """What a run has to say, for its JSON file; extra bytes in Nths of a fault-free exchange."""
     usual = campaign.usual("sent_bytes") / len(campaign.swarm.names) if campaign.clean else None
     return {"members": len(campaign.swarm.names), "parameters": campaign.parameters,
             "clean": [[clean.exchange_s, clean.sent_bytes] for clean in campaign.clean],

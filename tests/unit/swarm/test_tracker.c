@@ -14,6 +14,7 @@
 enum { SLICES = 16, MEMBERS = 5, SEATS_ALL = (1 << MEMBERS) - 1 };
 
 static const struct hash ROOT = {{1}}; /* nothing here changes it */
+static uint32_t members_min = MEMBERS;
 
 /* A tracker with its disk, which never fails, and what it said last to whom. */
 static struct scene {
@@ -35,6 +36,7 @@ static struct scene {
     struct slice_report reports[MEMBERS][SLICES];
     struct timing_measured measured[MEMBERS];
     uint64_t cut[MEMBERS];
+    uint32_t adopting; /* members whose state is on its way */
 } scene;
 
 static void take(const struct event *event);
@@ -77,9 +79,10 @@ static void say(uint32_t member, struct message message) {
 }
 
 static void report(uint32_t member, uint32_t round) {
+    int is_adopting = (scene.adopting >> member & 1) != 0;
     say(member, (struct message){.kind = MESSAGE_REPORT,
                                  .number = ++scene.number,
-                                 .root = ROOT,
+                                 .root = is_adopting ? (struct hash){{0}} : ROOT,
                                  .round = round,
                                  .version = scene.table_version,
                                  .ask = scene.ask,
@@ -114,7 +117,7 @@ static void begin(uint32_t commits_max) {
                                         .parameter_count = 100 * SLICES - 50,
                                         .seat_samples = 8,
                                         .sample_tokens = 1,
-                                        .members_min = MEMBERS,
+                                        .members_min = members_min,
                                         .commits_max = commits_max,
                                         .training = {30, 2},
                                         .timing = {100, 1000, 1000, 5000, 60000}};
@@ -142,6 +145,14 @@ static void open_and_declare(void) {
     }
     beat(scene.head.round, 0);
     assert_true(scene.table_version > 0);
+}
+
+/* The open round ends by its age. */
+static void end_round(void) {
+    for (int i = 0; i < 1000 && scene.head.kind == ENTRY_OPEN; i++) {
+        beat(scene.head.round, 0);
+    }
+    assert_int_equal(scene.head.kind, ENTRY_ABORT);
 }
 
 static void count_owned(uint32_t counts[MEMBERS]) {
@@ -290,7 +301,7 @@ static void a_pair_that_is_cut_waits_for_nobody(void **state) {
         assert_int_equal(scene.table[s].epoch, 0);
         assert_int_equal(scene.table[s].expected, SEATS_ALL & ~cut);
     }
-    scene.now_ms += 60000; /* the round ends by its age, and the next one opens */
+    end_round();
     open_and_declare();
     for (int s = 0; s < SLICES; s++) {
         assert_true(scene.table[s].owner != 1 && scene.table[s].owner != 3);
@@ -311,6 +322,40 @@ static void who_reaches_nobody_owns_nothing(void **state) {
     uint32_t version = scene.table_version;
     beat(scene.head.round, 0);
     assert_int_equal(scene.table_version, version);
+}
+
+/* Heartbeats until the next round opens. */
+static int beats_to_next(void) {
+    end_round();
+    int count = 0;
+    for (uint32_t round = scene.head.round; scene.head.round == round && count < 1000; count++) {
+        beat(0, 0);
+    }
+    return count;
+}
+
+/* Two rounds go on without it, then it is waited for: as long as four exchanges may stand still, or
+ * until it is there. */
+static void who_never_comes_by_the_state_is_waited_for_once(void **state) {
+    (void)state;
+    enum { SOON = 5, HELD = 4 * 5000 / 100 };
+    members_min = MEMBERS - 1;
+    begin(0);
+    members_min = MEMBERS;
+    while (scene.head.kind != ENTRY_OPEN) {
+        beat(0, 0);
+    }
+    assert_true(beats_to_next() < SOON);
+    assert_int_equal(scene.head.seat_count, MEMBERS);
+    scene.adopting = 1 << 4;
+    assert_true(beats_to_next() < SOON);
+    assert_true(beats_to_next() < SOON);
+    assert_in_range(beats_to_next(), HELD, HELD + SOON);
+    assert_true(beats_to_next() < SOON);
+    assert_int_equal(scene.head.seat_count, MEMBERS - 1);
+    scene.adopting = 0;
+    assert_true(beats_to_next() < SOON);
+    assert_int_equal(scene.head.seat_count, MEMBERS);
 }
 
 static void deadlines_follow_what_members_measured(void **state) {
@@ -377,6 +422,7 @@ int main(void) {
         cmocka_unit_test(what_one_alone_has_of_a_dead_owner_is_summed_again),
         cmocka_unit_test(a_pair_that_is_cut_waits_for_nobody),
         cmocka_unit_test(who_reaches_nobody_owns_nothing),
+        cmocka_unit_test(who_never_comes_by_the_state_is_waited_for_once),
         cmocka_unit_test(deadlines_follow_what_members_measured),
         cmocka_unit_test(the_run_ends_with_its_last_commit),
     };
