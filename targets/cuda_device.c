@@ -100,9 +100,30 @@ static enum status describe(struct cuda_device *device, struct fault *fault) {
                   &result) != 0;
     device->rdma = attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
                              &result) != 0;
+    device->integrated = attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED, &result) != 0;
+    CUresult untold = CUDA_SUCCESS; /* estimates do without */
+    device->clock_khz = attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &untold);
+    device->memory_clock_khz = attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &untold);
+    device->memory_bus_bits =
+        attribute(device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &untold);
     return result == CUDA_SUCCESS
                ? OK
                : cuda_device_fault(device, result, STATUS_FAILED, "describe the device", fault);
+}
+
+enum status cuda_device_look(struct cuda_device *device, struct fault *fault) {
+    struct cuda_device seen = {.users = 0};
+    enum status status = cuda_driver_open(&seen.driver, fault);
+    if (status == OK) {
+        status = choose(&seen, fault);
+    }
+    if (status == OK) {
+        status = describe(&seen, fault);
+    }
+    if (status == OK) {
+        *device = seen;
+    }
+    return status;
 }
 
 static enum status make_context(struct cuda_device *device, struct fault *fault) {
@@ -121,14 +142,8 @@ static enum status make_context(struct cuda_device *device, struct fault *fault)
 
 enum status cuda_device_acquire(struct cuda_device **device, struct fault *fault) {
     if (here.users == 0) {
-        struct cuda_device opened = {.users = 0};
-        enum status status = cuda_driver_open(&opened.driver, fault);
-        if (status == OK) {
-            status = choose(&opened, fault);
-        }
-        if (status == OK) {
-            status = describe(&opened, fault);
-        }
+        struct cuda_device opened;
+        enum status status = cuda_device_look(&opened, fault);
         if (status == OK) {
             status = make_context(&opened, fault);
         }

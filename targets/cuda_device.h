@@ -24,9 +24,12 @@ struct cuda_device {
     int compute_major, compute_minor;
     int multiprocessor_count;
     uint64_t memory_bytes;
-    bool maps;   /* virtual memory management */
-    bool shares; /* what is mapped can be exported as a file descriptor */
-    bool rdma;   /* and be reached by network adapters */
+    int clock_khz; /* 0: not told */
+    int memory_clock_khz, memory_bus_bits;
+    bool integrated; /* its memory is the host's */
+    bool maps;       /* virtual memory management */
+    bool shares;     /* what is mapped can be exported as a file descriptor */
+    bool rdma;       /* and be reached by network adapters */
     int users;
 };
 
@@ -36,6 +39,10 @@ struct cuda_device {
  *         context; STATUS_FAILED: what else the driver refuses */
 MUST_CHECK enum status cuda_device_acquire(struct cuda_device **device, struct fault *fault);
 void cuda_device_release(struct cuda_device *device);
+
+/* cuda_device_look: what is known of that device without opening it; `context` stays NULL.
+ * errors  as cuda_device_acquire, but for memory */
+MUST_CHECK enum status cuda_device_look(struct cuda_device *device, struct fault *fault);
 
 /* cuda_device_enter: make the device's context this thread's. Every thread that calls the driver
  * does so once. */

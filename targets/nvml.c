@@ -22,6 +22,7 @@ static const struct {
     bool needed;
 } SYMBOLS[] = {
     {"nvmlInit_v2", offsetof(struct nvml, init), true},
+    {"nvmlSystemGetDriverVersion", offsetof(struct nvml, driver_version), false},
     {"nvmlDeviceGetHandleByPciBusId_v2", offsetof(struct nvml, device_by_bus), true},
     {"nvmlDeviceGetMemoryInfo", offsetof(struct nvml, memory), false},
     {"nvmlDeviceGetTemperature", offsetof(struct nvml, temperature), false},
@@ -110,14 +111,20 @@ bool nvml_read(const struct nvml *nvml, const char *bus, struct nvml_health *hea
 
 typedef int list_processes(void *device, unsigned *count, struct nvml_process *processes);
 
+static unsigned read_list(list_processes *list, void *device,
+                          struct nvml_process listed[static PROCESSES_MAX]) {
+    unsigned count = PROCESSES_MAX;
+    if (list == NULL || list(device, &count, listed) != 0) {
+        return 0;
+    }
+    return count < PROCESSES_MAX ? count : PROCESSES_MAX;
+}
+
 /* A process that computes and draws is in both lists. */
 static int add_processes(list_processes *list, void *device, struct nvml_process *found, int held) {
     struct nvml_process listed[PROCESSES_MAX];
-    unsigned count = PROCESSES_MAX;
-    if (list == NULL || list(device, &count, listed) != 0) {
-        return held;
-    }
-    for (unsigned i = 0; i < count && i < PROCESSES_MAX && held < 2 * PROCESSES_MAX; i++) {
+    unsigned count = read_list(list, device, listed);
+    for (unsigned i = 0; i < count && held < 2 * PROCESSES_MAX; i++) {
         bool known = listed[i].pid == (unsigned)getpid() || listed[i].bytes == ~0ull;
         for (int k = 0; k < held; k++) {
             known = known || found[k].pid == listed[i].pid;
@@ -154,5 +161,26 @@ void nvml_largest_processes(const struct nvml *nvml, const char *bus, int count,
         text_add(text, "%s%s (pid %u) %s", i > 0 ? ", " : "", name, found[largest].pid,
                  text_bytes(found[largest].bytes, bytes));
         found[largest] = found[--held];
+    }
+}
+
+int64_t nvml_own_bytes(const struct nvml *nvml, const char *bus) {
+    struct nvml_process listed[PROCESSES_MAX];
+    void *device;
+    if (nvml->device_by_bus(bus, &device) != 0) {
+        return -1;
+    }
+    unsigned count = read_list(nvml->compute_processes, device, listed);
+    for (unsigned i = 0; i < count; i++) {
+        if (listed[i].pid == (unsigned)getpid() && listed[i].bytes != ~0ull) {
+            return (int64_t)listed[i].bytes;
+        }
+    }
+    return -1;
+}
+
+void nvml_driver_version(const struct nvml *nvml, char version[static 32]) {
+    if (nvml->driver_version == NULL || nvml->driver_version(version, 32) != 0) {
+        version[0] = '\0';
     }
 }

@@ -25,6 +25,7 @@ struct nvml_process {
 
 struct nvml {
     int (*init)(void);
+    int (*driver_version)(char *version, unsigned bytes);
     int (*device_by_bus)(const char *bus, void **device);
     int (*memory)(void *device, struct nvml_memory *memory);
     int (*temperature)(void *device, int sensor, unsigned *celsius);
@@ -50,6 +51,12 @@ struct nvml_health {
 
 /* nvml_read: the device at `bus` ("0000:17:00.0"). False when the library does not know it. */
 bool nvml_read(const struct nvml *nvml, const char *bus, struct nvml_health *health);
+
+/* nvml_driver_version: "580.65.06"; "" when it is not known. */
+void nvml_driver_version(const struct nvml *nvml, char version[static 32]);
+
+/* nvml_own_bytes: what this process holds of the device's memory; -1 when it is not seen. */
+int64_t nvml_own_bytes(const struct nvml *nvml, const char *bus);
 
 /* nvml_largest_processes: add "python3 (pid 1234) 3.1 GiB, ..." for the `count` processes that hold
  * most of the device's memory, ours left out. Nothing when none is seen.

@@ -138,8 +138,8 @@ enum status probe_measure(int threads, struct probe_result *result, struct fault
     return status;
 }
 
-static struct probe_line line_of(const struct target *target, const char *name,
-                                 enum probe_unit unit, double promised, double found) {
+struct probe_line probe_line_of(const struct target *target, const char *name, enum probe_unit unit,
+                                double promised, double found) {
     bool speed = unit == PROBE_FLOPS || unit == PROBE_BANDWIDTH;
     bool assumed = strcmp(target->place, "detected") == 0;
     bool enough = found >= (speed ? SPEED_TOLERANCE * promised : promised);
@@ -153,21 +153,22 @@ int probe_compare(const struct target *target, const struct probe_result *result
                   struct probe_line lines[static PROBE_LINES]) {
     const struct machine *machine = &result->machine;
     int count = 0;
+    lines[count++] = probe_line_of(target, "memory", PROBE_BYTES,
+                                   (double)target->spaces[SPACE_DEVICE].capacity_bytes,
+                                   (double)machine->memory_total_bytes);
+    lines[count++] = probe_line_of(target, "memory free for the arena", PROBE_BYTES,
+                                   (double)target_room_bytes(target, SPACE_DEVICE),
+                                   (double)machine->memory_available_bytes);
     lines[count++] =
-        line_of(target, "memory", PROBE_BYTES, (double)target->spaces[SPACE_DEVICE].capacity_bytes,
-                (double)machine->memory_total_bytes);
-    lines[count++] = line_of(target, "memory free for the arena", PROBE_BYTES,
-                             (double)target_room_bytes(target, SPACE_DEVICE),
-                             (double)machine->memory_available_bytes);
-    lines[count++] = line_of(target, "threads", PROBE_COUNT, target->threads, machine->cpu_count);
+        probe_line_of(target, "threads", PROBE_COUNT, target->threads, machine->cpu_count);
     lines[count++] =
-        line_of(target, "f32 peak", PROBE_FLOPS, target->f32_flops.value, result->f32_flops);
-    lines[count++] =
-        line_of(target, "bf16 peak", PROBE_FLOPS, target->bf16_flops.value, result->bf16_flops);
-    lines[count++] = line_of(target, "memory bandwidth", PROBE_BANDWIDTH,
-                             target->memory_bandwidth.value, result->memory_bandwidth);
-    lines[count++] = line_of(target, "copy bandwidth", PROBE_BANDWIDTH,
-                             target->host_link_bandwidth.value, result->copy_bandwidth);
+        probe_line_of(target, "f32 peak", PROBE_FLOPS, target->f32_flops.value, result->f32_flops);
+    lines[count++] = probe_line_of(target, "bf16 peak", PROBE_FLOPS, target->bf16_flops.value,
+                                   result->bf16_flops);
+    lines[count++] = probe_line_of(target, "memory bandwidth", PROBE_BANDWIDTH,
+                                   target->memory_bandwidth.value, result->memory_bandwidth);
+    lines[count++] = probe_line_of(target, "copy bandwidth", PROBE_BANDWIDTH,
+                                   target->host_link_bandwidth.value, result->copy_bandwidth);
     ASSERT(count == PROBE_LINES);
     int lower = 0;
     for (int i = 0; i < count; i++) {

@@ -25,7 +25,7 @@ enum probe_unit { PROBE_BYTES, PROBE_FLOPS, PROBE_BANDWIDTH, PROBE_COUNT };
 
 enum probe_verdict {
     PROBE_OK,      /* at least what was promised; speeds: at least nine tenths of it */
-    PROBE_LOWER,   /* less than promised */
+    PROBE_LOWER,   /* less than promised; of what others take: more */
     PROBE_ASSUMED, /* nothing was promised: the target was detected on this machine */
 };
 
@@ -36,7 +36,11 @@ struct probe_line {
     enum probe_verdict verdict;
 };
 
-enum { PROBE_LINES = 7 };
+enum { PROBE_LINES = 7, PROBE_GPU_LINES = 9 };
+
+/* probe_line_of: a line with its verdict. Of a speed nine tenths are enough. */
+struct probe_line probe_line_of(const struct target *target, const char *name, enum probe_unit unit,
+                                double promised, double found);
 
 /* probe_compare: the profile's promises line by line.
  * errors  none; gives the number of PROBE_LOWER lines */

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "build_config.h"
 #include "targets/machine.h"
 #include "targets/profile.h"
 #include "targets/profiles.h"
@@ -68,7 +69,8 @@ static enum status open_name(const char *wanted, struct region *region, struct t
 enum status target_open(const char *wanted, struct region *region, const struct target **target,
                         struct fault *fault) {
     if (wanted == NULL || strcmp(wanted, "auto") == 0) {
-        *target = target_detect(region);
+        const struct target *gpu = target_detect_cuda(region);
+        *target = gpu != NULL ? gpu : target_detect(region);
         return OK;
     }
     struct target *opened = region_alloc(region, 1, sizeof *opened);
@@ -79,6 +81,13 @@ enum status target_open(const char *wanted, struct region *region, const struct 
     }
     return status;
 }
+
+#if !SKEP_CUDA
+const struct target *target_detect_cuda(struct region *region) {
+    (void)region;
+    return NULL;
+}
+#endif
 
 /* Floating-point operations a clock of one core: lanes of the level, two FMA units, 2 for the FMA;
  * the weakest common cores of each level, so that the estimate errs on the slow side. */

@@ -36,12 +36,8 @@ static void list_groups(const struct comm *comm, struct collective_group groups[
 }
 
 static enum status reserve(struct comm *comm, int *fd, struct fault *fault) {
-    const struct target *target;
     void *address;
-    enum status status = target_open(NULL, comm->region, &target, fault);
-    if (status == OK) {
-        status = port_init(&comm->port, target, fault);
-    }
+    enum status status = port_init(&comm->port, target_detect(comm->region), fault);
     if (status == OK) {
         status = port_reserve_shared(&comm->port, SPACE_DEVICE, comm->bytes, &address, fd, fault);
     }

@@ -1,17 +1,19 @@
-/* probe: `skep probe [--target T] [--write FILE] [--json]`: measure this machine, compare it with a
- * profile, write a profile of it. Exit 3 when it has less than the profile promises. */
+/* probe: `skep probe [--target T] [--write FILE] [--json]`: measure this machine, its processor or
+ * its GPU, compare it with a profile, write a profile of it. Exit 3 when it has less than the
+ * profile promises. */
 #include "targets/probe.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/cli/probe_gpu.h"
 #include "targets/profile.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { PROFILE_TEXT_BYTES = 16384, VALUE_BYTES = 40, HOLDERS_NAMED = 3 };
+enum { PROFILE_TEXT_BYTES = 16384, VALUE_BYTES = 40 };
 
 struct request {
     const char *target, *write;
@@ -62,44 +64,44 @@ static const char *verdict_text(enum probe_verdict verdict) {
     return TEXTS[verdict];
 }
 
-static void print_report(const struct target *target, const struct probe_result *result,
-                         const struct probe_line *lines) {
+static void print_lines(const struct probed *probed) {
     char promised[VALUE_BYTES];
     char found[VALUE_BYTES];
-    printf("machine  %s, %d CPUs, %s\ntarget   %s (%s): %s\n\n", result->machine.cpu_name,
-           result->machine.cpu_count, result->machine.isa, target->name, target->place,
+    const struct target *target = probed->target;
+    printf("machine  %s\ntarget   %s (%s): %s\n\n", probed->machine, target->name, target->place,
            target->description);
     printf("%-26s %14s %14s\n", "", "profile", "here");
-    for (int i = 0; i < PROBE_LINES; i++) {
-        printf("%-26s %14s %14s %5.0f %%  %s\n", lines[i].name,
-               value_text(lines[i].unit, lines[i].promised, promised),
-               value_text(lines[i].unit, lines[i].found, found),
-               100 * lines[i].found / lines[i].promised, verdict_text(lines[i].verdict));
+    for (int i = 0; i < probed->count; i++) {
+        const struct probe_line *line = &probed->lines[i];
+        printf("%-26s %14s %14s %5.0f %%  %s\n", line->name,
+               value_text(line->unit, line->promised, promised),
+               value_text(line->unit, line->found, found), 100 * line->found / line->promised,
+               verdict_text(line->verdict));
     }
-    printf("%-26s %14s %14s %7s  %s\n", "instruction set", target->isa, result->machine.isa, "",
-           probe_isa_lower(target, result) ? "LOWER" : "ok");
 }
 
-static void print_json(const struct target *target, const struct probe_result *result,
-                       const struct probe_line *lines, bool fits) {
+static void print_report(const struct probed *probed, const struct probe_result *result) {
+    print_lines(probed);
+    printf("%-26s %14s %14s %7s  %s\n", "instruction set", probed->target->isa, result->machine.isa,
+           "", probe_isa_lower(probed->target, result) ? "LOWER" : "ok");
+}
+
+static void print_json(const struct probed *probed, bool fits) {
     static const char *const UNITS[] = {"bytes", "operations/s", "bytes/s", "count"};
     static const char *const VERDICTS[] = {"ok", "lower", "assumed"};
     char buffer[8192];
     struct text text = text_over(buffer, sizeof buffer);
     text_add(&text, "{\"format\": 1, \"target\": ");
-    text_add_json(&text, target->name);
-    text_add(&text, ", \"fits\": %s, \"machine\": {\"cpu\": ", fits ? "true" : "false");
-    text_add_json(&text, result->machine.cpu_name);
-    text_add(&text, ", \"cpus\": %d, \"isa\": \"%s\", \"f32_flops_thread\": %.6g}, \"isa_ok\": %s",
-             result->machine.cpu_count, result->machine.isa, result->f32_flops_thread,
-             probe_isa_lower(target, result) ? "false" : "true");
+    text_add_json(&text, probed->target->name);
+    text_add(&text, ", \"fits\": %s, \"machine\": {%s", fits ? "true" : "false", probed->json);
     text_add(&text, ", \"lines\": [");
-    for (int i = 0; i < PROBE_LINES; i++) {
+    for (int i = 0; i < probed->count; i++) {
+        const struct probe_line *line = &probed->lines[i];
         text_add(&text,
                  "%s{\"name\": \"%s\", \"unit\": \"%s\", \"promised\": %.12g, \"found\": %.12g, "
                  "\"verdict\": \"%s\"}",
-                 i > 0 ? ", " : "", lines[i].name, UNITS[lines[i].unit], lines[i].promised,
-                 lines[i].found, VERDICTS[lines[i].verdict]);
+                 i > 0 ? ", " : "", line->name, UNITS[line->unit], line->promised, line->found,
+                 VERDICTS[line->verdict]);
     }
     text_add(&text, "]}\n");
     ASSERT(!text.cut);
@@ -115,9 +117,8 @@ static void name_of(const char *path, char *name, size_t capacity) {
     snprintf(name, capacity, "%.*s", (int)length, begin);
 }
 
-static enum status write_profile(const char *path, const struct probe_result *result,
+static enum status write_profile(const char *path, const struct target *target,
                                  struct region *region, struct fault *fault) {
-    char name[NAME_BYTES];
     char part[PATH_BYTES];
     char *buffer = region_alloc(region, PROFILE_TEXT_BYTES, 1);
     struct text text = text_over(buffer, PROFILE_TEXT_BYTES);
@@ -125,8 +126,7 @@ static enum status write_profile(const char *path, const struct probe_result *re
     if (snprintf(part, sizeof part, "%s.part", path) >= (int)sizeof part) {
         return fault_set(fault, STATUS_USAGE, "--write", NULL, "the path is too long");
     }
-    name_of(path, name, sizeof name);
-    profile_write(probe_target(result, name, region), &text);
+    profile_write(target, &text);
     ASSERT(!text.cut);
     enum status status = file_open_write(part, &fd, fault);
     if (status != OK) {
@@ -141,8 +141,7 @@ static enum status write_profile(const char *path, const struct probe_result *re
     return status == OK ? file_publish(part, path, fault) : status;
 }
 
-static enum status refuse_lower(const struct target *target, const struct probe_result *result,
-                                const struct probe_line *lines, struct fault *fault) {
+static enum status refuse_lower(const struct probed *probed, const char *isa, struct fault *fault) {
     char reason[sizeof fault->reason];
     char place[sizeof fault->place];
     char found[VALUE_BYTES];
@@ -150,52 +149,91 @@ static enum status refuse_lower(const struct target *target, const struct probe_
     struct text text = text_over(reason, sizeof reason);
     text_add(&text, "this machine has less than promised:");
     const char *comma = "";
-    for (int i = 0; i < PROBE_LINES; i++) {
-        if (lines[i].verdict == PROBE_LOWER) {
-            text_add(&text, "%s %s %s of %s", comma, lines[i].name,
-                     value_text(lines[i].unit, lines[i].found, found),
-                     value_text(lines[i].unit, lines[i].promised, promised));
+    for (int i = 0; i < probed->count; i++) {
+        const struct probe_line *line = &probed->lines[i];
+        if (line->verdict == PROBE_LOWER) {
+            text_add(&text, "%s %s %s of %s", comma, line->name,
+                     value_text(line->unit, line->found, found),
+                     value_text(line->unit, line->promised, promised));
             comma = ",";
         }
     }
-    if (probe_isa_lower(target, result)) {
-        text_add(&text, "%s instruction set %s of %s", comma, result->machine.isa, target->isa);
+    if (isa != NULL) {
+        text_add(&text, "%s instruction set %s of %s", comma, isa, probed->target->isa);
     }
-    text_add(&text, "; most memory is held by ");
-    machine_largest_processes("", HOLDERS_NAMED, &text);
-    snprintf(place, sizeof place, "target %.200s", target->name);
+    text_add(&text, "%s%s", probed->holders[0] != '\0' ? "; most memory is held by " : "",
+             probed->holders);
+    snprintf(place, sizeof place, "target %.200s", probed->target->name);
     return fault_set(fault, STATUS_FIT, place, "use another profile, or make one with --write",
                      "%s", reason);
+}
+
+static enum status probe_cpu(const struct request *request, const struct target *target,
+                             struct region *region, struct fault *fault) {
+    struct probe_result result;
+    struct probe_line lines[PROBE_LINES];
+    struct probed probed = {.target = target, .lines = lines, .count = PROBE_LINES};
+    char name[NAME_BYTES];
+    struct text json = text_over(probed.json, sizeof probed.json);
+    struct text holders = text_over(probed.holders, sizeof probed.holders);
+    enum status status = probe_measure(target->threads, &result, fault);
+    if (status != OK) {
+        return status;
+    }
+    const struct machine *machine = &result.machine;
+    bool lower = probe_isa_lower(target, &result);
+    bool fits = probe_compare(target, &result, lines) == 0 && !lower;
+    machine_largest_processes("", PROBE_HOLDERS, &holders);
+    snprintf(probed.machine, sizeof probed.machine, "%s, %d CPUs, %s", machine->cpu_name,
+             machine->cpu_count, machine->isa);
+    text_add(&json, "\"cpu\": ");
+    text_add_json(&json, machine->cpu_name);
+    text_add(&json, ", \"cpus\": %d, \"isa\": \"%s\", \"f32_flops_thread\": %.6g}, \"isa_ok\": %s",
+             machine->cpu_count, machine->isa, result.f32_flops_thread, lower ? "false" : "true");
+    if (request->json) {
+        print_json(&probed, fits);
+    } else {
+        print_report(&probed, &result);
+    }
+    if (request->write != NULL) {
+        name_of(request->write, name, sizeof name);
+        status = write_profile(request->write, probe_target(&result, name, region), region, fault);
+    }
+    return status == OK && !fits ? refuse_lower(&probed, lower ? machine->isa : NULL, fault)
+                                 : status;
+}
+
+static enum status probe_gpu(const struct request *request, const struct target *target,
+                             struct region *region, struct fault *fault) {
+    char name[NAME_BYTES] = "";
+    struct probed probed = {.target = target};
+    if (request->write != NULL) {
+        name_of(request->write, name, sizeof name);
+    }
+    enum status status = probe_gpu_run(name, region, &probed, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (request->json) {
+        print_json(&probed, probed.lower == 0);
+    } else {
+        print_lines(&probed);
+    }
+    if (request->write != NULL) {
+        status = write_profile(request->write, probed.measured, region, fault);
+    }
+    return status == OK && probed.lower > 0 ? refuse_lower(&probed, NULL, fault) : status;
 }
 
 static enum status probe(const struct request *request, struct region *region,
                          struct fault *fault) {
     const struct target *target;
-    struct probe_result result;
-    struct probe_line lines[PROBE_LINES];
     enum status status = target_open(request->target, region, &target, fault);
-    if (status == OK && target->kind != TARGET_CPU) {
-        char place[sizeof fault->place];
-        snprintf(place, sizeof place, "target %.200s", target->name);
-        status = fault_set(fault, STATUS_INPUT, place, "probe a cpu target",
-                           "is a CUDA device, which this build cannot measure");
-    }
-    if (status == OK) {
-        status = probe_measure(target->threads, &result, fault);
-    }
     if (status != OK) {
         return status;
     }
-    bool fits = probe_compare(target, &result, lines) == 0 && !probe_isa_lower(target, &result);
-    if (request->json) {
-        print_json(target, &result, lines, fits);
-    } else {
-        print_report(target, &result, lines);
-    }
-    if (request->write != NULL) {
-        status = write_profile(request->write, &result, region, fault);
-    }
-    return status == OK && !fits ? refuse_lower(target, &result, lines, fault) : status;
+    return target->kind == TARGET_CPU ? probe_cpu(request, target, region, fault)
+                                      : probe_gpu(request, target, region, fault);
 }
 
 int command_probe(int argc, char **argv) {

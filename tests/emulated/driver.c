@@ -286,6 +286,7 @@ static CUresult release(CUdevice device) {
     }
     if (result == CUDA_SUCCESS && --emulated.contexts[device].retained == 0) {
         work_run_all();
+        kernel_unload_all(device);
         driver_give(device, emulated.options.context_bytes);
         emulated.live--;
     }

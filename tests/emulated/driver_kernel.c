@@ -59,6 +59,20 @@ static CUresult library_of(CUlibrary handle, struct CUlib_st **library) {
     return driver_refuse(CUDA_ERROR_INVALID_HANDLE, "no library, or one that was unloaded");
 }
 
+static void unload(struct CUlib_st *library) {
+    library->live = false;
+    driver_give(library->device, emulated.options.library_bytes);
+    emulated.live--;
+}
+
+void kernel_unload_all(int device) {
+    for (struct CUlib_st *at = libraries; at != NULL; at = at->next) {
+        if (at->live && at->device == device) {
+            unload(at);
+        }
+    }
+}
+
 static CUresult library_unload(CUlibrary handle) {
     struct CUlib_st *library = NULL;
     CUresult result = driver_enter("cuLibraryUnload", ENTRY_CONTEXT | ENTRY_UNSAFE);
@@ -67,9 +81,7 @@ static CUresult library_unload(CUlibrary handle) {
         result = driver_refuse(CUDA_ERROR_INVALID_VALUE, "unloaded while work is queued");
     }
     if (result == CUDA_SUCCESS) {
-        library->live = false;
-        driver_give(library->device, emulated.options.library_bytes);
-        emulated.live--;
+        unload(library);
     }
     return driver_leave(result);
 }

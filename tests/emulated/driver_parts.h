@@ -167,6 +167,7 @@ void graph_forget(void);
 
 /* driver_kernel.c */
 void kernel_fill_table(struct cuda_driver *driver);
+void kernel_unload_all(int device); /* its context goes */
 void kernel_forget(void);
 
 #endif

@@ -125,6 +125,14 @@ static void the_largest_processes_are_named_once_and_without_us(void **state) {
     assert_true(at > list);                       /* the parent's name before */
 }
 
+static void our_own_share_is_told_where_it_is_seen(void **state) {
+    (void)state;
+    const struct nvml bare = {.device_by_bus = find};
+    assert_int_equal(nvml_own_bytes(&NVML, BUS), 9ll << 30);
+    assert_int_equal(nvml_own_bytes(&NVML, "0000:18:00.0"), -1);
+    assert_int_equal(nvml_own_bytes(&bare, BUS), -1);
+}
+
 static void a_machine_without_the_library_has_no_health(void **state) {
     (void)state;
     struct nvml nvml = {.init = NULL};
@@ -139,6 +147,7 @@ int main(void) {
         cmocka_unit_test(health_is_what_the_library_says),
         cmocka_unit_test(what_is_not_known_is_left_out),
         cmocka_unit_test(the_largest_processes_are_named_once_and_without_us),
+        cmocka_unit_test(our_own_share_is_told_where_it_is_seen),
         cmocka_unit_test(a_machine_without_the_library_has_no_health),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,236 @@
+/* Tests of targets/detect_cuda, targets/probe_cuda and `skep probe` on an emulated GPU: what a
+ * machine with one is taken for, what is measured, and the profile that comes of it. */
+#include "runtime/cli/command.h"
+#include "runtime/cli/probe_gpu.h"
+#include "targets/probe_cuda.h"
+#include "targets/profile.h"
+#include "tests/emulated/device.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MIB = 1 << 20, DEVICE_MIB = 400 };
+
+static struct region region;
+static struct fault fault;
+static struct cuda_driver driver;
+
+static void open_driver(void) {
+    emulated_driver_open(&(struct emulated_options){.memory_bytes = DEVICE_MIB * (uint64_t)MIB,
+                                                    .context_bytes = 3ull * MIB,
+                                                    .library_bytes = 1ull * MIB,
+                                                    .multiprocessors = 12,
+                                                    .compute_capability = 89,
+                                                    .find = emulated_device_find},
+                         &driver);
+}
+
+/* ---- detection ---- */
+
+static void auto_is_the_gpu_where_there_is_one(void **state) {
+    (void)state;
+    const struct target *target;
+    open_driver();
+    assert_int_equal(target_open("auto", &region, &target, &fault), OK);
+    assert_int_equal(target->kind, TARGET_CUDA);
+    assert_string_equal(target->description, "emulated GPU 0");
+    assert_int_equal(target->compute_major * 10 + target->compute_minor, 89);
+    assert_int_equal(target->multiprocessor_count, 12);
+    assert_int_equal(target->spaces[SPACE_DEVICE].capacity_bytes, DEVICE_MIB * (uint64_t)MIB);
+    /* 1 GHz, 12 multiprocessors of 128 lanes; 64 bits at 1 GHz twice a clock */
+    assert_true(target->f32_flops.value == 12 * 256e9);
+    assert_true(target->memory_bandwidth.value == 16e9);
+    assert_int_equal(emulated_driver_calls("cuDevicePrimaryCtxRetain"), 0);
+    assert_int_equal(target_detect(&region)->kind, TARGET_CPU);
+    emulated_driver_close();
+}
+
+static void auto_is_the_processor_where_the_driver_has_no_device(void **state) {
+    (void)state;
+    const struct target *target;
+    open_driver();
+    emulated_driver_fail("cuDeviceGetCount", 1, CUDA_ERROR_NO_DEVICE);
+    assert_int_equal(target_open(NULL, &region, &target, &fault), OK);
+    assert_int_equal(target->kind, TARGET_CPU);
+    emulated_driver_close();
+}
+
+/* ---- measuring ---- */
+
+static void measure(struct probed *probed) {
+    open_driver();
+    *probed = (struct probed){.target = target_detect_cuda(&region)};
+    assert_int_equal(probe_gpu_run("box", &region, probed, &fault), OK);
+}
+
+static const struct target_declared *declared(const struct target *target, const char *name) {
+    for (int i = 0; i < target->spaces[SPACE_DEVICE].declared_count; i++) {
+        if (strcmp(target->spaces[SPACE_DEVICE].declared[i].name, name) == 0) {
+            return &target->spaces[SPACE_DEVICE].declared[i];
+        }
+    }
+    fail_msg("no line %s", name);
+    return NULL;
+}
+
+static void a_profile_holds_what_context_and_kernels_took(void **state) {
+    (void)state;
+    struct probed probed;
+    measure(&probed);
+    const struct target *target = probed.measured;
+    uint64_t libraries = emulated_driver_calls("cuLibraryLoadData");
+    assert_true(libraries > 0);
+    assert_string_equal(target->name, "box");
+    assert_int_equal(declared(target, "CUDA context")->bytes, 3 * MIB);
+    assert_int_equal(declared(target, "cuBLAS handle and loaded kernels")->bytes, libraries * MIB);
+    assert_string_equal(declared(target, "cuBLAS handle and loaded kernels")->source,
+                        "measured by skep probe on emulated GPU 0, driver (CUDA 13.0)");
+    assert_non_null(strstr(target->memory_bandwidth.source, "measured by skep probe"));
+    assert_non_null(strstr(target->host_link_bandwidth.source, "measured by skep probe"));
+    assert_true(target->memory_bandwidth.value > 0 && target->host_link_bandwidth.value > 0);
+    assert_null(strstr(target->f32_flops.source, "measured")); /* nothing multiplied yet */
+    assert_int_equal(emulated_driver_calls("cuDevicePrimaryCtxRelease"), 1);
+    emulated_driver_close();
+}
+
+static void a_measured_profile_is_read_back(void **state) {
+    (void)state;
+    struct probed probed;
+    static char buffer[16384];
+    struct text text = text_over(buffer, sizeof buffer);
+    struct target read;
+    measure(&probed);
+    profile_write(probed.measured, &text);
+    if (profile_read(buffer, text.length, "box.yaml", &region, &read, &fault) != OK) {
+        fail_msg("%s: %s", fault.place, fault.reason);
+    }
+    assert_int_equal(read.kind, TARGET_CUDA);
+    assert_int_equal(read.compute_major * 10 + read.compute_minor, 89);
+    assert_int_equal(target_declared_bytes(&read, SPACE_DEVICE),
+                     target_declared_bytes(probed.measured, SPACE_DEVICE));
+    emulated_driver_close();
+}
+
+/* ---- comparing ---- */
+
+static struct probe_gpu exactly_enough(void) {
+    return (struct probe_gpu){.multiprocessor_count = 100,
+                              .memory_total_bytes = 1000,
+                              .memory_free_bytes = 600,
+                              .context_bytes = 200,
+                              .kernels_bytes = 40,
+                              .products_bytes = 60,
+                              .memory_bandwidth = 0.9 * 0.8 * 50,
+                              .host_to_device = 0.9 * 0.5 * 20,
+                              .device_to_host = 0.9 * 0.5 * 20};
+}
+
+static const struct target_declared LINES[] = {
+    {"CUDA context", 250, "x"}, {"cuBLAS handle", 50, "x"}, {"NCCL", 100, "x"}};
+
+static struct target promises(void) {
+    struct target target = {.name = "t",
+                            .place = "built in",
+                            .kind = TARGET_CUDA,
+                            .multiprocessor_count = 100,
+                            .f32_flops = {100, "x"},
+                            .memory_bandwidth = {50, "x"},
+                            .host_link_bandwidth = {20, "x"},
+                            .matmul_efficiency = {0.5, "x"},
+                            .memory_efficiency = {0.8, "x"},
+                            .link_efficiency = {0.5, "x"}};
+    target.spaces[SPACE_DEVICE] = (struct target_space){1000, "x", LINES, 3};
+    return target;
+}
+
+static int lower_of(const struct probe_gpu *result) {
+    struct target target = promises();
+    struct probe_line lines[PROBE_GPU_LINES];
+    int lower;
+    (void)probe_gpu_compare(&target, result, lines, &lower);
+    return lower;
+}
+
+static void what_is_promised_is_enough_and_less_is_not(void **state) {
+    (void)state;
+    struct probe_gpu result = exactly_enough();
+    assert_int_equal(lower_of(&result), 0);
+    result.memory_total_bytes = 999;
+    assert_int_equal(lower_of(&result), 1);
+    result.context_bytes = 201; /* one more than declared */
+    assert_int_equal(lower_of(&result), 2);
+    result.memory_free_bytes = 599;
+    result.memory_bandwidth *= 0.99;
+    result.device_to_host *= 0.99;
+    result.multiprocessor_count = 99;
+    assert_int_equal(lower_of(&result), 6);
+    result.f32_flops = 44; /* of 50, nine tenths are 45 */
+    assert_int_equal(lower_of(&result), 7);
+}
+
+/* ---- the command ---- */
+
+static int run_command(char *const *arguments, int count, char *output, size_t capacity) {
+    char path[] = "/tmp/skep-probe-XXXXXX";
+    char *argv[8];
+    memcpy(argv, arguments, (size_t)count * sizeof *argv);
+    argv[count] = NULL;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    fflush(stdout);
+    int kept = dup(STDOUT_FILENO);
+    dup2(fd, STDOUT_FILENO);
+    int code = command_probe(count, argv);
+    fflush(stdout);
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+    ssize_t length = pread(fd, output, capacity - 1, 0);
+    output[length > 0 ? length : 0] = '\0';
+    close(fd);
+    unlink(path);
+    return code;
+}
+
+static void the_command_reports_the_gpu(void **state) {
+    (void)state;
+    char output[8192];
+    char *plain[] = {"probe"};
+    char *json[] = {"probe", "--json"};
+    char *other[] = {"probe", "--target", "h200-141g"};
+    open_driver();
+    assert_int_equal(run_command(plain, 1, output, sizeof output), 0);
+    assert_non_null(strstr(output, "machine  emulated GPU 0, compute capability 8.9, driver"));
+    assert_non_null(strstr(output, "copies to the device"));
+    assert_int_equal(run_command(json, 2, output, sizeof output), 0);
+    assert_non_null(strstr(output, "\"machine\": {\"gpu\": \"emulated GPU 0\""));
+    assert_non_null(strstr(output, "\"context_bytes\": 3145728"));
+    assert_int_equal(run_command(other, 3, output, sizeof output), 3); /* has less */
+    assert_non_null(strstr(output, "LOWER"));
+    emulated_driver_close();
+}
+
+static int finish(void **state) {
+    (void)state;
+    region_finish(&region);
+    region = (struct region){0};
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(auto_is_the_gpu_where_there_is_one, finish),
+        cmocka_unit_test_teardown(auto_is_the_processor_where_the_driver_has_no_device, finish),
+        cmocka_unit_test_teardown(a_profile_holds_what_context_and_kernels_took, finish),
+        cmocka_unit_test_teardown(a_measured_profile_is_read_back, finish),
+        cmocka_unit_test(what_is_promised_is_enough_and_less_is_not),
+        cmocka_unit_test(the_command_reports_the_gpu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
