@@ -57,6 +57,7 @@ struct work {
         struct {
             void (*run)(void *context);
             void *context;
+            bool closed; /* it sees no device memory */
         } host;
     } as;
 };

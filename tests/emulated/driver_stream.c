@@ -394,7 +394,7 @@ static CUresult fill_async(CUdeviceptr to, unsigned char value, size_t bytes, CU
 }
 
 static CUresult enqueue_host(const char *call, CUstream handle, void (*run)(void *context),
-                             void *context) {
+                             void *context, bool closed) {
     struct CUstream_st *stream = NULL;
     struct work *piece;
     CUresult result = enter_stream(call, handle, &stream);
@@ -403,17 +403,18 @@ static CUresult enqueue_host(const char *call, CUstream handle, void (*run)(void
         piece->kind = WORK_HOST;
         piece->as.host.run = run;
         piece->as.host.context = context;
+        piece->as.host.closed = closed;
         stream_issued(stream);
     }
     return driver_leave(result);
 }
 
 static CUresult launch_host(CUstream on, CUhostFn run, void *context) {
-    return enqueue_host("cuLaunchHostFunc", on, run, context);
+    return enqueue_host("cuLaunchHostFunc", on, run, context, true);
 }
 
 CUresult emulated_driver_enqueue(CUstream handle, void (*run)(void *context), void *context) {
-    return enqueue_host("emulated_driver_enqueue", handle, run, context);
+    return enqueue_host("emulated_driver_enqueue", handle, run, context, false);
 }
 
 void stream_fill_table(struct cuda_driver *driver) {

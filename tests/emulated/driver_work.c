@@ -73,6 +73,19 @@ static void move_bytes(struct work *work) {
     work->as.move.staged = NULL;
 }
 
+/* A function of the host's sees what the host sees; one that stands for a library's kernel sees the
+ * device's memory. */
+static void run_host(const struct work *work) {
+    int depth = emulated.open_depth;
+    for (int i = 0; work->as.host.closed && i < depth; i++) {
+        memory_close();
+    }
+    work->as.host.run(work->as.host.context);
+    while (emulated.open_depth < depth) {
+        memory_open();
+    }
+}
+
 static void carry_out(struct work *work) {
     bool real = work->kind != WORK_MARK && work->kind != WORK_WAIT && work->kind != WORK_GRAPH;
     if (real && emulated.broken == CUDA_SUCCESS) {
@@ -97,7 +110,7 @@ static void carry_out(struct work *work) {
         break;
     case WORK_HOST:
         if (emulated.broken == CUDA_SUCCESS) {
-            work->as.host.run(work->as.host.context);
+            run_host(work);
         }
         break;
     case WORK_WAIT:

@@ -281,20 +281,47 @@ static void work_of_a_library_is_captured_like_a_kernel(void **state) {
 
 /* ---- memory ---- */
 
-static void the_host_cannot_touch_device_memory(void **state) {
-    (void)state;
-    struct device device;
-    open_device(1, EMULATED_MIXED, &device);
+static void touch(void *memory) {
+    *(volatile float *)memory = 1;
+}
+
+static bool dies_of(const struct device *device, bool (*act)(const struct device *device)) {
     pid_t child = fork();
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL);
-        *(volatile float *)(uintptr_t)device.memory = 1;
-        _exit(0);
+        _exit(act(device) ? 0 : 3);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     /* a sanitizer ends the process in its own way */
-    assert_true(WIFSIGNALED(status) ? WTERMSIG(status) == SIGSEGV : WEXITSTATUS(status) != 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) == SIGSEGV : WEXITSTATUS(status) != 0;
+}
+
+static bool touch_now(const struct device *device) {
+    touch((void *)(uintptr_t)device->memory);
+    return true;
+}
+
+static bool touch_from_a_host_function(const struct device *device) {
+    const struct cuda_driver *driver = &device->driver;
+    return driver->cuLaunchHostFunc(device->streams[0], touch, (void *)(uintptr_t)device->memory) ==
+               CUDA_SUCCESS &&
+           driver->cuStreamSynchronize(device->streams[0]) == CUDA_SUCCESS;
+}
+
+static bool touch_as_a_library(const struct device *device) {
+    return emulated_driver_enqueue(device->streams[0], touch, (void *)(uintptr_t)device->memory) ==
+               CUDA_SUCCESS &&
+           device->driver.cuStreamSynchronize(device->streams[0]) == CUDA_SUCCESS;
+}
+
+static void the_host_cannot_touch_device_memory(void **state) {
+    (void)state;
+    struct device device;
+    open_device(1, EMULATED_MIXED, &device);
+    assert_true(dies_of(&device, touch_now));
+    assert_true(dies_of(&device, touch_from_a_host_function));
+    assert_false(dies_of(&device, touch_as_a_library));
     emulated_driver_close();
 }
 
