@@ -9,6 +9,8 @@ enum {
     SWARM_SEAT_RANGES_MAX = 4,  /* a round's new range and the kept ones of three aborted rounds */
     SWARM_RETURNED_MAX = 512,   /* every seat's ranges twice: two bad rounds in a row */
     SWARM_PAST_MAX = 32,        /* committed states that a rollback can go back to */
+    SWARM_REPLAY_MAX = 7,       /* rounds that a returner replays, and whose results members keep on
+                                   disk: in int8 they are nearly as much as the state */
     SWARM_EPOCH_MAX = 65535,    /* of a slice in a round: a frame has two bytes for it */
     SLOTS_PER_MEMBER = 4,       /* contributions of one member that an owner has asked for or holds
                                    and has not summed: 4 MiB, a link of 500 Mbit/s at 60 ms */

@@ -42,6 +42,7 @@ uint64_t member_loop_bytes(const struct member_loop_options *options) {
            2 * aligned(payload_bytes(&shape)) + aligned(options->replica->shape.slices.bytes_max) +
            aligned(work_post_bytes(shape.slice_count)) +
            aligned(result_rows_bytes(shape.slice_count)) + 2 * aligned(lines) +
+           aligned(SWARM_REPLAY_MAX * lines) +
            aligned(member_loop_adopt_bytes(&options->replica->shape)) +
            3 * aligned(outbox_bytes(SWARM_MEMBERS_MAX));
 }
@@ -111,6 +112,7 @@ static enum status bind(struct member_loop *loop, char *memory, struct fault *fa
                            cut(&memory, member_loop_adopt_bytes(&loop->options.replica->shape)));
     struct entry_slice *slices = cut(&memory, lines);
     member_loop_chain_init(loop, slices, cut(&memory, lines));
+    member_loop_trail_bind(loop, cut(&memory, SWARM_REPLAY_MAX * lines));
     bind_outboxes(loop, &memory);
     return work_post_open(&loop->post, post, slice_count, fault);
 }

@@ -29,7 +29,11 @@ struct member_loop_options {
     uint64_t limit_up, limit_down; /* bytes a second; 0: none */
     struct replica *replica;       /* filled before the start; whose bytes move as the work says */
     struct member_start start;     /* id, slice_count, number are filled in */
-    void *ledger_context;          /* ledger_entry: called for each entry of the chain, verified and
+    void *kept_context; /* kept_result: bytes of a result of an earlier round, if it is on disk; on
+                           the talking thread, at any time; NULL: none are */
+    bool (*kept_result)(void *context, uint32_t round, uint32_t slice, const struct hash *hash,
+                        uint8_t *bytes);
+    void *ledger_context; /* ledger_entry: called for each entry of the chain, verified and
                                       in order, on the talking thread; NULL: not wanted */
     void (*ledger_entry)(void *context, const struct entry *entry);
 };

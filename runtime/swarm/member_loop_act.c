@@ -210,4 +210,9 @@ void member_loop_answered(struct member_loop *loop, const struct event *event) {
         }
     }
     member_loop_step(loop, event);
+    const struct message *next =
+        event->kind == EVENT_APPLIED ? member_loop_trail_applied(loop) : NULL;
+    if (next != NULL) {
+        member_loop_give_machine(loop, next);
+    }
 }

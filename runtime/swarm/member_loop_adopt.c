@@ -89,6 +89,7 @@ void member_loop_adopt(struct member_loop *loop, const struct action *action) {
     adoption->is_wanted = true;
     adoption->is_begun = false;
     adoption->goes_on = true;
+    adoption->newer = member_loop_trail_given_up(loop, entry);
     work_post_cancel(&loop->post);
 }
 
@@ -124,6 +125,11 @@ static void hand_over(struct member_loop *loop) {
 
 bool member_loop_adopt_step(struct member_loop *loop, int64_t now_ns) {
     struct loop_adoption *adoption = &loop->adoption;
+    const struct message *newer = adoption->newer;
+    adoption->newer = NULL;
+    if (newer != NULL) {
+        member_loop_give_machine(loop, newer);
+    }
     if (adoption->is_wanted && !work_post_is_busy(&loop->post)) {
         adoption->is_wanted = false;
         adoption->is_begun = true;

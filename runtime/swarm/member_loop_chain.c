@@ -46,6 +46,7 @@ static bool append(struct member_loop *loop, const struct entry *entry) {
     if (entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT) {
         ledger->commit = entry->hash;
         ledger->base = root;
+        member_loop_trail_note(loop, entry, &root);
     }
     if (ledger->is_broken) {
         loop->reason[0] = '\0';

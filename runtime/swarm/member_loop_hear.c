@@ -74,7 +74,7 @@ static bool is_fit(struct member_loop *loop, struct message *message) {
     }
 }
 
-static void give_machine(struct member_loop *loop, const struct message *message) {
+void member_loop_give_machine(struct member_loop *loop, const struct message *message) {
     loop->heard = message;
     member_loop_step(loop, &(struct event){.kind = EVENT_MESSAGE, .message = message});
     loop->heard = NULL;
@@ -95,17 +95,18 @@ static void hear_machine(struct member_loop *loop, const struct frame *frame,
     bool has_bulk = message.kind == MESSAGE_CONTRIBUTION || message.kind == MESSAGE_RESULT;
     const struct entry *open = loop->open.round > 0 ? &loop->open : NULL;
     if ((has_bulk && !land(loop, &message, bulk, bulk_bytes)) ||
-        !wire_verified(&loop->shape, loop->options.tracker.sign, open, &message, bulk,
-                       bulk_bytes) ||
+        (!wire_verified(&loop->shape, loop->options.tracker.sign, open, &message, bulk,
+                        bulk_bytes) &&
+         !member_loop_trail_proves(loop, &message, bulk, bulk_bytes)) ||
         !is_fit(loop, &message)) {
         return;
     }
-    give_machine(loop, &message);
+    member_loop_give_machine(loop, member_loop_trail_instead(loop, &message));
 }
 
 void member_loop_hear_entry(struct member_loop *loop, struct message *message) {
     if (is_fit(loop, message)) {
-        give_machine(loop, message);
+        member_loop_give_machine(loop, member_loop_trail_instead(loop, message));
     }
 }
 

@@ -42,6 +42,14 @@ static const uint8_t *find_bytes(const struct member_loop *loop, const struct ou
     return replica_result(replica, item->round, item->slice);
 }
 
+/* Nothing is landing while things are sent. */
+static bool is_kept(struct member_loop *loop, const struct outbox_item *item) {
+    const struct member_loop_options *options = &loop->options;
+    return item->kind == MESSAGE_RESULT && options->kept_result != NULL &&
+           options->kept_result(options->kept_context, item->round, item->slice, &item->hash,
+                                loop->landing);
+}
+
 static struct message message_of(const struct member_loop *loop, const struct outbox_item *item) {
     return (struct message){.kind = (enum message_kind)item->kind,
                             .from = loop->id,
@@ -57,6 +65,7 @@ static enum sent say_slice(void *context, uint32_t peer, const struct outbox_ite
     struct member_loop *loop = context;
     struct message message = message_of(loop, item);
     const uint8_t *bulk = find_bytes(loop, item, &message);
+    bulk = bulk == NULL && is_kept(loop, item) ? loop->landing : bulk;
     if (bulk == NULL) {
         return SENT_NOWHERE;
     }

@@ -56,6 +56,15 @@ struct loop_chain {
     struct entry entry; /* being read */
 };
 
+/* Commits that lead on from the state that stands (member_loop_trail.c). */
+struct loop_trail {
+    uint32_t count;
+    struct entry entries[SWARM_REPLAY_MAX]; /* oldest first */
+    struct hash base;                       /* the root that the oldest starts from */
+    bool is_said;                           /* the tracker has said an ENTRY: */
+    struct message step;                    /* as it came, about another entry */
+};
+
 /* The state that ACTION_ADOPT asks for. */
 struct loop_adoption {
     bool is_wanted; /* and not begun: the computing thread still has the replica */
@@ -63,6 +72,7 @@ struct loop_adoption {
     bool goes_on;   /* the replica is what was fetched so far: from the first of several until one
                        is answered; the outer state is none meanwhile */
     uint32_t job;
+    const struct message *newer; /* the machine is to hear it next: it adopts what is old */
     struct entry entry;
     struct leaf_fetch fetch;
 };
@@ -115,6 +125,7 @@ struct member_loop {
     char reason[WIRE_REASON_BYTES];
 
     struct loop_chain ledger;
+    struct loop_trail trail;
     struct entry open;  /* the newest OPEN that was heard, without slices */
     uint32_t own_round; /* whose contribution the replica has for serving; 0: none */
     struct loop_job job;
@@ -147,6 +158,7 @@ void member_loop_keep_result(struct member_loop *loop, const struct message *mes
  * verified ENTRY, which goes to the machine if the chain lets it. */
 void member_loop_hear(struct member_loop *loop, const struct messenger_event *event);
 void member_loop_hear_entry(struct member_loop *loop, struct message *message);
+void member_loop_give_machine(struct member_loop *loop, const struct message *message);
 
 /* What is said (member_loop_say.c). member_loop_say: a frame of a host. member_loop_say_message:
  * one of the machine, with the bytes of its slice behind it. Neither waits for room. */
@@ -210,6 +222,22 @@ bool member_loop_chain_lets(struct member_loop *loop, struct message *message);
 void member_loop_chain_hear(struct member_loop *loop, const struct frame *frame,
                             const uint8_t *payload);
 void member_loop_chain_ask(struct member_loop *loop, int64_t now_ns);
+
+/* Rounds that were missed (member_loop_trail.c). member_loop_trail_note: an entry of another kind
+ * than OPEN and ABORT was appended. member_loop_trail_instead: what the machine is to hear for a
+ * message of the tracker's. member_loop_trail_applied, given_up: a root stands, or an entry is
+ * adopted: what the machine is to hear then, or NULL. member_loop_trail_proves: whether bytes are a
+ * result of the oldest missed commit, whose quorum stands for what its owner did not sign. */
+void member_loop_trail_bind(struct member_loop *loop, struct entry_slice *slices);
+void member_loop_trail_note(struct member_loop *loop, const struct entry *entry,
+                            const struct hash *base);
+const struct message *member_loop_trail_instead(struct member_loop *loop,
+                                                const struct message *message);
+const struct message *member_loop_trail_applied(struct member_loop *loop);
+const struct message *member_loop_trail_given_up(struct member_loop *loop,
+                                                 const struct entry *adopted);
+bool member_loop_trail_proves(const struct member_loop *loop, struct message *message,
+                              const uint8_t *bulk, size_t bulk_bytes);
 
 /* What is measured (member_loop_measure.c). */
 void member_loop_ping(struct member_loop *loop, int64_t now_ns);

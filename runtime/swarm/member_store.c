@@ -47,11 +47,15 @@ static enum status take_lock(struct member_store *store, struct fault *fault) {
 
 /* ---- results ---- */
 
-static void name_results(const struct member_store *store, uint32_t round) {
+static void name_at(const struct member_store *store, uint32_t round, char *path) {
     char name[RESULTS_LENGTH + 16];
     struct text text = text_over(name, sizeof name);
     text_add(&text, "%s%u", RESULTS, round);
-    file_join(store->folder, name, store->path, PATH_BYTES);
+    file_join(store->folder, name, path, PATH_BYTES);
+}
+
+static void name_results(const struct member_store *store, uint32_t round) {
+    name_at(store, round, store->path);
 }
 
 static void name_beside(const struct member_store *store) {
@@ -104,6 +108,12 @@ enum status member_store_fetch(struct member_store *store, uint32_t round,
     name_results(store, round);
     return result_file_read(&store->files, store->path, round, replica_result(replica, round, 0),
                             reports, fault);
+}
+
+/* More are not worth replaying. */
+static uint32_t rounds_kept(const struct slices *slices) {
+    uint64_t count = replica_state_bytes(slices->parameter_count) / slices->bytes;
+    return count < SWARM_REPLAY_MAX ? (uint32_t)count : SWARM_REPLAY_MAX;
 }
 
 static void remove_results(struct member_store *store, uint32_t round) {
@@ -160,8 +170,16 @@ enum status member_store_applied(struct member_store *store, const struct entry 
 
 enum status member_store_settle(struct member_store *store, uint32_t round, struct fault *fault) {
     enum status status = entry_journal_clear(&store->journal, fault);
-    if (status == OK) {
-        remove_results(store, round);
+    uint32_t kept = rounds_kept(&store->files.slices);
+    if (status == OK && round > kept) {
+        remove_results(store, round - kept);
     }
     return status;
+}
+
+bool member_store_result(const struct member_store *store, uint32_t round, uint32_t slice,
+                         const struct hash *hash, uint8_t *bytes) {
+    char path[PATH_BYTES];
+    name_at(store, round, path);
+    return result_file_read_slice(&store->files.slices, path, round, slice, hash, bytes);
 }

@@ -55,11 +55,18 @@ MUST_CHECK enum status member_store_applied(struct member_store *store, const st
                                             struct fault *fault);
 
 /* member_store_settle: a snapshot of the state at `round` is complete, which the journal leads up
- * to: the journal and the results up to that round go. (In this order: a crash between leaves what
- * a restart passes over.)
+ * to: the journal goes, and results but those of the last rounds, for members that missed them: as
+ * many as are less than the state, at most SWARM_REPLAY_MAX. (In this order: a crash between leaves
+ * what a restart passes over.)
  * errors  STATUS_FAILED when the journal cannot be shortened; results that cannot be removed are
  *         logged */
 MUST_CHECK enum status member_store_settle(struct member_store *store, uint32_t round,
                                            struct fault *fault);
+
+/* member_store_result: the bytes of a kept result, unchecked, for any thread at any time; false
+ * when there is none of this hash.
+ * shapes  bytes [of the slice] */
+MUST_CHECK bool member_store_result(const struct member_store *store, uint32_t round,
+                                    uint32_t slice, const struct hash *hash, uint8_t *bytes);
 
 #endif

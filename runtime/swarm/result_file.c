@@ -149,3 +149,30 @@ enum status result_file_read(const struct result_files *files, const char *path,
     close(fd);
     return wrong == NULL ? status : fault_set(fault, STATUS_INPUT, path, NULL, "%s", wrong);
 }
+
+/* ---- one of them ---- */
+
+bool result_file_read_slice(const struct slices *slices, const char *path, uint32_t round,
+                            uint32_t slice, const struct hash *hash, uint8_t *bytes) {
+    ASSERT(slice < slices->count);
+    struct fault fault;
+    uint8_t head[sizeof MARK + 8];
+    uint8_t line[LINE_BYTES];
+    int64_t lines_end = (int64_t)(sizeof head + (size_t)slices->count * LINE_BYTES + HASH_BYTES);
+    struct slice_range range = slices_range(slices, slice);
+    int fd;
+    int64_t size;
+    if (file_open_read(path, &fd, &size, &fault) != OK) {
+        return false;
+    }
+    bool is_read =
+        size == lines_end + (int64_t)slices->bytes &&
+        file_read_at(fd, path, head, sizeof head, 0, &fault) == OK &&
+        file_read_at(fd, path, line, sizeof line, (int64_t)(sizeof head + slice * LINE_BYTES),
+                     &fault) == OK &&
+        memcmp(head + sizeof MARK, &round, sizeof round) == 0 &&
+        memcmp(line + LINE_BYTES - HASH_BYTES, hash->bytes, HASH_BYTES) == 0 &&
+        file_read_at(fd, path, bytes, range.bytes, lines_end + (int64_t)range.offset, &fault) == OK;
+    close(fd);
+    return is_read;
+}

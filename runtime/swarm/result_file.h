@@ -42,4 +42,11 @@ MUST_CHECK enum status result_file_read(const struct result_files *files, const 
                                         uint32_t round, uint8_t *results,
                                         struct slice_report *reports, struct fault *fault);
 
+/* result_file_read_slice: one result of such a file, if the file has one of this hash. Not checked:
+ * whoever takes it does. Of any thread at any time.
+ * shapes  bytes [of the slice] */
+MUST_CHECK bool result_file_read_slice(const struct slices *slices, const char *path,
+                                       uint32_t round, uint32_t slice, const struct hash *hash,
+                                       uint8_t *bytes);
+
 #endif

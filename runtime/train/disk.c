@@ -45,9 +45,10 @@ static uint64_t round_ledger_bytes(const struct swarm_terms *terms) {
 static void add_swarm(const struct session *session, struct disk_plan *disk) {
     const struct swarm_terms *terms = &session->swarm;
     const struct replica_memory memory = replica_memory_of(&terms->shape);
-    uint64_t rounds = (uint64_t)swarm_snapshot_rounds(&session->run) + 1; /* and the open one */
+    uint64_t rounds = (uint64_t)swarm_snapshot_rounds(&session->run) + 1 + SWARM_REPLAY_MAX;
     disk->snapshot_bytes += memory.momentum + memory.feedback;
-    disk->results_bytes = rounds * memory.contribution; /* results of all slices, encoded alike */
+    /* Results of all slices, encoded alike: since a snapshot, of the open round, and for others. */
+    disk->results_bytes = rounds * memory.contribution;
     disk->ledger_bytes = terms->commits_max * round_ledger_bytes(terms);
 }
 

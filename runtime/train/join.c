@@ -76,6 +76,12 @@ static enum status open_metrics(struct joining *joining, struct fault *fault) {
     return status == OK ? metrics_open(session, &joining->metrics, fault) : status;
 }
 
+static bool kept_result(void *context, uint32_t round, uint32_t slice, const struct hash *hash,
+                        uint8_t *bytes) {
+    const struct member_store *store = context;
+    return member_store_result(store, round, slice, hash, bytes);
+}
+
 static enum status start_loop(struct joining *joining, struct fault *fault) {
     struct session *session = &joining->session;
     const struct run *run = &session->run;
@@ -93,6 +99,8 @@ static enum status start_loop(struct joining *joining, struct fault *fault) {
     options.start = (struct member_start){.root = joining->replica.root,
                                           .stored_round = joining->stored_round,
                                           .stored = joining->reports};
+    options.kept_context = &joining->store;
+    options.kept_result = kept_result;
     options.ledger_context = &joining->ledger;
     options.ledger_entry = join_ledger_entry;
     return member_loop_start(&options, swarm_line_at(session, SWARM_LINE_TABLES), &session->region,

@@ -23,6 +23,7 @@ JOIN_STRING = re.compile(r"tcp://\S+#p[a-z2-7]{111}")
 START_S = 30
 STEPS_MAX = 10**6  # more than any campaign has
 VOCAB = 256
+PATIENCE = 64  # steps take milliseconds, a snapshot meanwhile a second
 
 SETTINGS = {
     "model": "model", "init": "random", "seed": 11, "steps": STEPS_MAX,
@@ -30,7 +31,7 @@ SETTINGS = {
     "batch.sequence": 8, "batch.tokens": 8, "batch.microbatch": 1,
     "optimizer.lr": 1e-3, "schedule.kind": "constant",
     "swarm.name": "small", "swarm.inner_steps": 4, "swarm.codec": "int8",
-    "swarm.members_max": 8, "swarm.shrink_after": 0,
+    "swarm.members_max": 8, "swarm.shrink_after": 0, "swarm.patience": PATIENCE,
 }
 
 
@@ -188,7 +189,7 @@ class Swarm:
         join = self.join_string()
         for name in self.names:
             folder = self.folder / name
-            settings = ["threads=1", "snapshot.every=32", "snapshot.keep=1",
+            settings = ["threads=1", f"snapshot.every={4 * (8 + len(self.members))}", "snapshot.keep=1",
                         f"data.train={self.folder / 'train.bytes'}",
                         f"data.validation={self.folder / 'valid.bytes'}"]
             if self.record:

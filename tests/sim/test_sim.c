@@ -23,7 +23,7 @@ static const struct {
 enum { SEEDS = 500, SEEDS_LONG = 10000, MISTAKE_SEEDS = 500, PAIR_PART = 5 };
 
 struct tally {
-    uint64_t failed, commits, aborts, rollbacks, salvages, partial, happenings;
+    uint64_t failed, commits, aborts, rollbacks, salvages, partial, replays, happenings;
 };
 
 static void add_to(struct tally *tally, const struct world *world) {
@@ -32,6 +32,7 @@ static void add_to(struct tally *tally, const struct world *world) {
     tally->rollbacks += world->rollbacks;
     tally->salvages += world->salvages;
     tally->partial += world->partial;
+    tally->replays += world->replays;
     tally->happenings += world->happenings;
 }
 
@@ -46,9 +47,9 @@ static int run_schedules(struct world *world, uint64_t first, uint64_t count) {
     }
     printf("%" PRIu64 " schedules, %" PRIu64 " failed; %" PRIu64 " commits, %" PRIu64
            " aborts, %" PRIu64 " rollbacks, %" PRIu64 " salvaged and %" PRIu64
-           " partial slices, %" PRIu64 " events\n",
+           " partial slices, %" PRIu64 " older commits heard, %" PRIu64 " events\n",
            count, tally.failed, tally.commits, tally.aborts, tally.rollbacks, tally.salvages,
-           tally.partial, tally.happenings);
+           tally.partial, tally.replays, tally.happenings);
     return tally.failed == 0;
 }
 

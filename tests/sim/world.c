@@ -197,6 +197,31 @@ static void tell_cut(struct world *world, uint32_t index) {
     member_cut(node->machine, cut, count);
 }
 
+/* A host that has a commit which follows the state that stands gives that to its machine instead of
+ * the newest, if it likes. */
+static void lead(struct world *world, uint32_t index, struct message *message) {
+    struct hash root = plane_root(world, &world->nodes[index].outer);
+    if (message->kind != MESSAGE_ENTRY || message->entry->kind != ENTRY_COMMIT ||
+        hash_equal(&message->root, &root) || world_draw(world, 2) == 0) {
+        return;
+    }
+    const struct entry *next = NULL;
+    const struct hash *base = &world->ledger[0].root;
+    for (uint32_t i = 1; i < world->ledger_count; i++) {
+        const struct entry *entry = &world->ledger[i];
+        if (entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_ROLLBACK) {
+            int follows = entry->kind == ENTRY_COMMIT && hash_equal(base, &root);
+            next = follows ? entry : entry->kind == ENTRY_ROLLBACK ? NULL : next;
+            base = &entry->root;
+        }
+    }
+    if (next != NULL && next->round < message->entry->round) {
+        message->entry = next;
+        message->root = root;
+        world->replays += 1;
+    }
+}
+
 static void happen(struct world *world, struct happening *happening) {
     struct node *node = &world->nodes[happening->node];
     if (happening->kind == HAPPEN_FAULT) {
@@ -227,6 +252,9 @@ static void happen(struct world *world, struct happening *happening) {
             return;
         }
         event.kind = EVENT_MESSAGE;
+        if (happening->node >= TRACKERS) {
+            lead(world, happening->node, &happening->parcel->message);
+        }
         event.message = &happening->parcel->message;
     } else {
         event.hashes = happening->hashes;

@@ -186,6 +186,7 @@ struct world {
     uint32_t salvages; /* committed slices of a risen epoch */
     uint32_t partial;  /* committed slices that lack a contributor of another slice */
     uint32_t adoptions;
+    uint32_t replays; /* commits heard that are not the newest */
     uint64_t happenings;
     float feedback[NODES][ELEMENTS_MOST]; /* as the ledger has it advance */
     char failure[200];                    /* what an oracle found; empty: nothing */

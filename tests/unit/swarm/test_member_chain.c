@@ -19,10 +19,13 @@ static struct scene {
     struct entry_fixture fixture;
     struct member_loop loop;
     struct entry_slice slices[SLICES], read_slices[SLICES], held_slices[SLICES];
+    struct entry_slice trail_slices[SWARM_REPLAY_MAX * SLICES];
     struct entry entry, early; /* the second round's OPEN */
     uint8_t records[RECORDS_BYTES];
     size_t count;
 } scene;
+
+static void *machine;
 
 /* A member that knows nothing yet, and the chain that the tracker has. */
 static void begin(void) {
@@ -37,6 +40,11 @@ static void begin(void) {
     scene.loop.shape.slice_count = SLICES;
     scene.loop.options.manifest = hash_of("manifest", 8);
     memcpy(scene.loop.options.tracker.sign, scene.fixture.tracker.public_keys.sign, KEY_BYTES);
+    struct member_start start = {.number = 1, .slice_count = SLICES};
+    free(machine);
+    machine = aligned_alloc(64, (member_bytes(SLICES) + 63) / 64 * 64);
+    scene.loop.machine = member_init(machine, &start);
+    member_loop_trail_bind(&scene.loop, scene.trail_slices);
     member_loop_chain_init(&scene.loop, scene.read_slices, scene.held_slices);
 }
 
@@ -81,5 +89,7 @@ int main(void) {
         cmocka_unit_test(an_entry_whose_time_is_over_is_no_other_history),
         cmocka_unit_test(an_entry_that_is_not_in_the_ledger_is_found_out),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(machine);
+    return failed;
 }

@@ -162,9 +162,20 @@ static void what_was_kept_is_there_when_opened_again(void **state) {
     assert_int_equal(fetch(&store, 4, reports), STATUS_INPUT);
     assert_int_equal(member_store_settle(&store, 3, &fault), OK);
     assert_int_equal(check_journal(&store, 1), 0);
+    check_kept(&store, 1); /* for who missed it */
+    check_kept(&store, 3);
+    assert_int_equal(member_store_settle(&store, 3 + SWARM_REPLAY_MAX, &fault), OK);
     assert_int_equal(fetch(&store, 3, reports), STATUS_INPUT);
     assert_int_equal(fetch(&store, 1, reports), STATUS_INPUT);
     check_kept(&store, 5);
+    static uint8_t one[PARAMETERS * 2];
+    struct slice_range range = slices_range(&member.replica.shape.slices, 1);
+    struct hash other = {{9}};
+    assert_true(member_store_result(&store, 5, 1, &lines[1].hash, one));
+    assert_memory_equal(one, replica_result(&member.replica, 5, 1), range.bytes);
+    assert_false(member_store_result(&store, 5, 0, &lines[1].hash, one));
+    assert_false(member_store_result(&store, 5, 1, &other, one));
+    assert_false(member_store_result(&store, 3, 1, &lines[1].hash, one));
     assert_int_equal(apply(&store, 5, &fault), OK);
     member_store_close(&store);
     store = open_store();
