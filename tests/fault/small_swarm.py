@@ -189,7 +189,8 @@ class Swarm:
         join = self.join_string()
         for name in self.names:
             folder = self.folder / name
-            settings = ["threads=1", f"snapshot.every={4 * (8 + len(self.members))}", "snapshot.keep=1",
+            settings = ["threads=1", "snapshot.keep=1",
+                        f"snapshot.every={4 * (8 + len(self.members))}",  # not all at once
                         f"data.train={self.folder / 'train.bytes'}",
                         f"data.validation={self.folder / 'valid.bytes'}"]
             if self.record:
