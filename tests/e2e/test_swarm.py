@@ -4,6 +4,7 @@ import math
 import os
 import random
 import shutil
+import signal
 import time
 import unittest
 
@@ -180,13 +181,16 @@ class Swarm(SwarmTest):
 class Sealed(SwarmTest):
     def test_neither_thread_of_a_member_allocates(self):
         """All but ZeroMQ, through rounds, a snapshot, an evaluation, an adoption and the end."""
-        self.swarm(steps=200, swarm__codec="int4")
+        self.swarm(steps=400, swarm__codec="int4")
         counted = {"LD_PRELOAD": COUNTER, "COUNT_ALLOC_ZMQ": "1"}
         early = self.member("early", "eval.every=50", "snapshot.every=50", "swarm.record=record")
         early.start(COUNT_ALLOC_REPORT=str(early.folder / "report"), **counted)
-        self.wait_for(lambda: early.last() >= 2, "rounds")
+        self.wait_for(lambda: early.last() >= 9, "more rounds than are replayed")
+        early.process.send_signal(signal.SIGSTOP)
         late = self.member("late")
         late.start(COUNT_ALLOC_REPORT=str(late.folder / "report"), **counted)
+        self.wait_for(lambda: "a member of" in late.log(), "the late one")
+        early.process.send_signal(signal.SIGCONT)
         self.wait_for_end(early, late)
         self.assertIn("the state is here", late.log())
         for member in (early, late):
