@@ -1,59 +1,36 @@
 #include "kernels/cuda/elementwise.h"
 
-#include "base/check.h"
 #include "kernels/cuda/elementwise_params.h"
 #include "kernels/cuda/table.h"
-#include "kernels/items.h"
 
 extern const char cuda_elementwise_fatbin[];
 
-enum { RUN_BYTES = 16, GRID_Y_MAX = 65535 };
-
-#define PAIR(kernel, slot)                                                                         \
-    {#kernel "_f32", &(slot)[0], 0}, {                                                             \
-#kernel "_bf16", &(slot)[1], 0                                                             \
-    }
+enum { GRID_Y_MAX = 65535 };
 
 enum status cuda_elementwise_kernels_init(const struct cuda_driver *driver,
                                           struct cuda_elementwise_kernels *kernels,
                                           struct fault *fault) {
     *kernels = (struct cuda_elementwise_kernels){0};
     const struct cuda_entry entries[] = {
-        PAIR(add, kernels->add),
-        PAIR(swiglu_forward, kernels->swiglu_forward),
-        PAIR(swiglu_backward, kernels->swiglu_backward),
-        PAIR(gelu_forward, kernels->gelu_forward),
-        PAIR(gelu_backward, kernels->gelu_backward),
-        PAIR(column_sum, kernels->column_sum),
-        PAIR(column_sum_wide, kernels->column_sum_wide),
-        PAIR(rope, kernels->rope),
-        PAIR(rope_wide, kernels->rope_wide),
-        {"column_sum_add", &kernels->column_sum_add, 0},
-        {"cast_f32_bf16", &kernels->cast[DTYPE_F32][DTYPE_BF16], 0},
-        {"cast_f32_f16", &kernels->cast[DTYPE_F32][DTYPE_F16], 0},
-        {"cast_bf16_f32", &kernels->cast[DTYPE_BF16][DTYPE_F32], 0},
-        {"cast_bf16_f16", &kernels->cast[DTYPE_BF16][DTYPE_F16], 0},
-        {"cast_f16_f32", &kernels->cast[DTYPE_F16][DTYPE_F32], 0},
-        {"cast_f16_bf16", &kernels->cast[DTYPE_F16][DTYPE_BF16], 0},
+        CUDA_ENTRY_PAIR(add, kernels->add),
+        CUDA_ENTRY_PAIR(swiglu_forward, kernels->swiglu_forward),
+        CUDA_ENTRY_PAIR(swiglu_backward, kernels->swiglu_backward),
+        CUDA_ENTRY_PAIR(gelu_forward, kernels->gelu_forward),
+        CUDA_ENTRY_PAIR(gelu_backward, kernels->gelu_backward),
+        CUDA_ENTRY_PAIR(column_sum, kernels->column_sum),
+        CUDA_ENTRY_PAIR(column_sum_wide, kernels->column_sum_wide),
+        CUDA_ENTRY_PAIR(rope, kernels->rope),
+        CUDA_ENTRY_PAIR(rope_wide, kernels->rope_wide),
+        CUDA_ENTRY(column_sum_add, kernels->column_sum_add),
+        CUDA_ENTRY(cast_f32_bf16, kernels->cast[DTYPE_F32][DTYPE_BF16]),
+        CUDA_ENTRY(cast_f32_f16, kernels->cast[DTYPE_F32][DTYPE_F16]),
+        CUDA_ENTRY(cast_bf16_f32, kernels->cast[DTYPE_BF16][DTYPE_F32]),
+        CUDA_ENTRY(cast_bf16_f16, kernels->cast[DTYPE_BF16][DTYPE_F16]),
+        CUDA_ENTRY(cast_f16_f32, kernels->cast[DTYPE_F16][DTYPE_F32]),
+        CUDA_ENTRY(cast_f16_bf16, kernels->cast[DTYPE_F16][DTYPE_BF16]),
     };
     return cuda_load_family(driver, "elementwise", cuda_elementwise_fatbin, entries,
                             ARRAY_COUNT(entries), fault);
-}
-
-static bool is_aligned(const void *address) {
-    return (uintptr_t)address % RUN_BYTES == 0;
-}
-
-/* A thread for each run of `width` elements. */
-static struct cuda_shape shape_of_runs(int64_t count, int64_t width, unsigned threads) {
-    return (struct cuda_shape){
-        .grid = {(unsigned)items_count(count, width * threads), 1, 1},
-        .threads = threads,
-    };
-}
-
-static bool is_float(enum dtype dtype) {
-    return dtype == DTYPE_F32 || dtype == DTYPE_BF16;
 }
 
 /* ---- one element to another ---- */
@@ -61,18 +38,18 @@ static bool is_float(enum dtype dtype) {
 static void run_elements(const struct cuda_compute *compute, const struct elementwise_args *args,
                          const CUfunction kernels[CUDA_DTYPES],
                          const struct cuda_element_params *tensors) {
-    ASSERT(args->count >= 0 && is_float(args->dtype));
+    ASSERT(args->count >= 0 && cuda_is_float(args->dtype));
     struct cuda_element_params params = *tensors;
     params.count = args->count;
     params.aligned = 1;
     for (int i = 0; i < 3; i++) {
-        params.aligned = params.aligned && is_aligned(params.in[i]);
+        params.aligned = params.aligned && cuda_is_aligned(params.in[i]);
     }
     for (int i = 0; i < 2; i++) {
-        params.aligned = params.aligned && is_aligned(params.out[i]);
+        params.aligned = params.aligned && cuda_is_aligned(params.out[i]);
     }
     struct cuda_shape shape =
-        shape_of_runs(args->count, RUN_BYTES / dtype_bytes(args->dtype), CUDA_ELEMENT_THREADS);
+        cuda_shape_of(args->count, cuda_run_elements(args->dtype), CUDA_ELEMENT_THREADS);
     cuda_launch(compute, kernels[args->dtype], &shape, &params);
 }
 
@@ -132,9 +109,11 @@ void cuda_cast_run(const struct cuda_compute *compute, int64_t count, enum dtype
         cuda_note(compute, result, "enqueue a copy");
         return;
     }
-    struct cuda_cast_params params = {
-        .in = in, .out = out, .count = count, .aligned = is_aligned(in) && is_aligned(out)};
-    struct cuda_shape shape = shape_of_runs(count, CUDA_CAST_ELEMENTS, CUDA_ELEMENT_THREADS);
+    struct cuda_cast_params params = {.in = in,
+                                      .out = out,
+                                      .count = count,
+                                      .aligned = cuda_is_aligned(in) && cuda_is_aligned(out)};
+    struct cuda_shape shape = cuda_shape_of(count, CUDA_CAST_ELEMENTS, CUDA_ELEMENT_THREADS);
     cuda_launch(compute, compute->table->elementwise.cast[from][to], &shape, &params);
 }
 
@@ -143,37 +122,36 @@ void cuda_cast_run(const struct cuda_compute *compute, int64_t count, enum dtype
 void cuda_column_sum_run(const struct cuda_compute *compute, const struct column_sum_args *args,
                          const void *x, float *sums, void *workspace) {
     ASSERT(args->rows >= 0 && args->columns > 0 && args->stride >= args->columns);
-    ASSERT(is_float(args->dtype));
+    ASSERT(cuda_is_float(args->dtype));
     const struct cuda_elementwise_kernels *kernels = &compute->table->elementwise;
     int64_t row_bytes = args->stride * dtype_bytes(args->dtype);
     struct cuda_column_sum_params params = {
         .x = x,
         .partials = workspace,
-        .sums = sums,
         .rows = args->rows,
         .columns = args->columns,
         .stride = args->stride,
-        .chunks = items_count(args->rows, CUDA_COLUMN_SUM_ROWS),
-        .aligned = is_aligned(x) && row_bytes % RUN_BYTES == 0,
+        .aligned = cuda_is_aligned(x) && row_bytes % CUDA_RUN_BYTES == 0,
     };
-    ASSERT(params.chunks <= GRID_Y_MAX);
-    int64_t width = params.aligned ? RUN_BYTES / dtype_bytes(args->dtype) : 1;
+    int64_t chunks = items_count(args->rows, CUDA_COLUMN_SUM_ROWS);
+    ASSERT(chunks <= GRID_Y_MAX);
+    int64_t width = params.aligned ? cuda_run_elements(args->dtype) : 1;
     struct cuda_shape shape = {
-        .grid = {(unsigned)items_count(args->columns, 32 * width), (unsigned)params.chunks, 1},
-        .threads = CUDA_COLUMN_SUM_WARPS * 32,
+        .grid = {(unsigned)items_count(args->columns, CUDA_WARP * width), (unsigned)chunks, 1},
+        .threads = CUDA_COLUMN_SUM_WARPS * CUDA_WARP,
     };
     cuda_launch(compute,
                 (params.aligned ? kernels->column_sum_wide : kernels->column_sum)[args->dtype],
                 &shape, &params);
-    shape = shape_of_runs(args->columns, 1, CUDA_COLUMN_SUM_THREADS);
-    cuda_launch(compute, kernels->column_sum_add, &shape, &params);
+    cuda_partials_add(compute, kernels->column_sum_add,
+                      &(struct cuda_partials_params){workspace, sums, chunks, args->columns});
 }
 
 /* ---- rope ---- */
 
 static bool rope_is_aligned(const struct rope_args *args, const void *in, const void *out) {
-    int64_t width = RUN_BYTES / dtype_bytes(args->dtype);
-    return is_aligned(in) && is_aligned(out) && args->in_stride % width == 0 &&
+    int64_t width = cuda_run_elements(args->dtype);
+    return cuda_is_aligned(in) && cuda_is_aligned(out) && args->in_stride % width == 0 &&
            args->out_stride % width == 0 && args->head_dim % width == 0 &&
            args->rotary_dim % (2 * width) == 0;
 }
@@ -182,10 +160,10 @@ void cuda_rope_run(const struct cuda_compute *compute, const struct rope_args *a
                    const float *table, const int32_t *positions, const void *in, void *out) {
     ASSERT(args->tokens >= 0 && args->heads > 0);
     ASSERT(args->rotary_dim % 2 == 0 && args->rotary_dim <= args->head_dim);
-    ASSERT(is_float(args->dtype));
+    ASSERT(cuda_is_float(args->dtype));
     const struct cuda_elementwise_kernels *kernels = &compute->table->elementwise;
     bool wide = rope_is_aligned(args, in, out);
-    int64_t width = wide ? RUN_BYTES / dtype_bytes(args->dtype) : 1;
+    int64_t width = wide ? cuda_run_elements(args->dtype) : 1;
     int64_t others = in != out ? (args->head_dim - args->rotary_dim) / width : 0;
     int64_t pairs = args->rotary_dim / 2 / width;
     if (pairs + others == 0) {
@@ -206,6 +184,6 @@ void cuda_rope_run(const struct cuda_compute *compute, const struct rope_args *a
         .rotary_dim = (int)args->rotary_dim,
         .inverse = args->inverse,
     };
-    struct cuda_shape shape = shape_of_runs(params.units, 1, CUDA_ELEMENT_THREADS);
+    struct cuda_shape shape = cuda_shape_of(params.units, 1, CUDA_ELEMENT_THREADS);
     cuda_launch(compute, (wide ? kernels->rope_wide : kernels->rope)[args->dtype], &shape, &params);
 }

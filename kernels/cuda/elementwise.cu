@@ -3,47 +3,8 @@
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elementwise_params.h"
-
-/* ---- runs of elements ---- */
-
-constexpr size_t run_alignment(size_t bytes) {
-    return bytes < 16 ? bytes : 16;
-}
-template <typename T, int width> struct alignas(run_alignment(sizeof(T) * width)) run {
-    T element[width];
-};
-
-/* The whole run as floats; elements from `count` on are 0. */
-template <typename T, int width>
-DEVICE void load_run(const T *at, bool whole, int64_t count, float values[width]) {
-    if (whole) {
-        run<T, width> loaded = *reinterpret_cast<const run<T, width> *>(at);
-        for (int i = 0; i < width; i++) {
-            values[i] = to_float(loaded.element[i]);
-        }
-        return;
-    }
-    for (int i = 0; i < width; i++) {
-        values[i] = i < count ? to_float(at[i]) : 0;
-    }
-}
-
-template <typename T, int width>
-DEVICE void store_run(T *at, bool whole, int64_t count, const float values[width]) {
-    if (whole) {
-        run<T, width> stored;
-        for (int i = 0; i < width; i++) {
-            stored.element[i] = from_float<T>(values[i]);
-        }
-        *reinterpret_cast<run<T, width> *>(at) = stored;
-        return;
-    }
-    for (int i = 0; i < width; i++) {
-        if (i < count) {
-            at[i] = from_float<T>(values[i]);
-        }
-    }
-}
+#include "kernels/cuda/partials.h"
+#include "kernels/cuda/runs.h"
 
 /* ---- one element ---- */
 
@@ -218,17 +179,8 @@ COLUMN_SUM_KERNEL(column_sum_bf16, bf16, 1)
 COLUMN_SUM_KERNEL(column_sum_wide_f32, float, 4)
 COLUMN_SUM_KERNEL(column_sum_wide_bf16, bf16, 8)
 
-/* sums += the chunks' partial sums, in their order, rounded once. */
-BOUNDED_KERNEL(column_sum_add, cuda_column_sum_params, CUDA_COLUMN_SUM_THREADS, 1) {
-    int64_t column = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (column >= p.columns) {
-        return;
-    }
-    double total = 0;
-    for (int64_t chunk = 0; chunk < p.chunks; chunk++) {
-        total += (double)p.partials[chunk * p.columns + column];
-    }
-    p.sums[column] = (float)((double)p.sums[column] + total);
+BOUNDED_KERNEL(column_sum_add, cuda_partials_params, CUDA_PARTIALS_THREADS, 4) {
+    add_partials(p);
 }
 
 /* ---- rotary positions ---- */

@@ -4,10 +4,8 @@
 #ifndef SKEP_KERNELS_CUDA_ELEMENTWISE_H
 #define SKEP_KERNELS_CUDA_ELEMENTWISE_H
 
-#include "kernels/cuda/compute.h"
+#include "kernels/cuda/shapes.h"
 #include "kernels/elementwise.h"
-
-enum { CUDA_DTYPES = 2 }; /* kernels in pairs: that of f32, that of bf16 */
 
 struct cuda_elementwise_kernels {
     CUfunction add[CUDA_DTYPES];

@@ -6,10 +6,9 @@
 
 enum {
     CUDA_ELEMENT_THREADS = 256,
-    CUDA_CAST_ELEMENTS = 8,       /* of one thread */
-    CUDA_COLUMN_SUM_WARPS = 8,    /* of a block: each takes every eighth row of a chunk */
-    CUDA_COLUMN_SUM_ROWS = 128,   /* of a chunk: one block's, one row of partial sums */
-    CUDA_COLUMN_SUM_THREADS = 128 /* of the second pass: one for each column */
+    CUDA_CAST_ELEMENTS = 8,     /* of one thread */
+    CUDA_COLUMN_SUM_WARPS = 8,  /* of a block: each takes every eighth row of a chunk */
+    CUDA_COLUMN_SUM_ROWS = 128, /* of a chunk: one block's, one row of partial sums */
 };
 
 struct cuda_element_params {
@@ -29,9 +28,7 @@ struct cuda_cast_params {
 struct cuda_column_sum_params {
     const void *x;
     float *partials; /* [chunks, columns] */
-    float *sums;
     int64_t rows, columns, stride;
-    int64_t chunks;
     int aligned; /* x, and each of its rows */
 };
 

@@ -3,5 +3,6 @@
 enum status cuda_kernel_table_init(const struct cuda_driver *driver,
                                    struct cuda_kernel_table *table, struct fault *fault) {
     enum status status = cuda_elementwise_kernels_init(driver, &table->elementwise, fault);
+    status = status == OK ? cuda_norm_kernels_init(driver, &table->norm, fault) : status;
     return status;
 }

@@ -3,9 +3,11 @@
 #define SKEP_KERNELS_CUDA_TABLE_H
 
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/norm.h"
 
 struct cuda_kernel_table {
     struct cuda_elementwise_kernels elementwise;
+    struct cuda_norm_kernels norm;
 };
 
 /* cuda_kernel_table_init: load every family onto the current context, so that nothing is loaded

@@ -4,6 +4,12 @@
 #include "base/check.h"
 #include "kernels/norm.h"
 
+#if SKEP_CUDA
+#include "kernels/cuda/norm.h"
+#include "kernels/cuda/workspace.h"
+#include "tests/kernels/device.h"
+#endif
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,10 +25,11 @@ struct shape {
     int64_t rows, dim;
 };
 
-/* Head-sized rows, model-sized rows, tails of vectors and of chunks of 64 rows. */
+/* Head-sized rows, model-sized rows, tails of vectors and of chunks of rows. */
 static const struct shape SHAPES[] = {
-    {1, 1},     {3, 2},    {5, 7},    {64, 15},  {65, 16},  {129, 17}, {200, 31}, {300, 32},
-    {1025, 63}, {513, 64}, {130, 80}, {257, 96}, {64, 128}, {63, 129}, {33, 768}, {7, 1000},
+    {1, 1},    {3, 2},    {5, 7},     {64, 15},  {65, 16},   {129, 17},
+    {200, 31}, {300, 32}, {1025, 63}, {513, 64}, {130, 80},  {257, 96},
+    {64, 128}, {63, 129}, {33, 768},  {7, 1000}, {35, 1500}, {20, 6000},
 };
 
 /* Rows of one or two have a gradient near zero, all of it cancellation. */
@@ -138,6 +145,46 @@ static void run_backward(const struct compute *compute, void *context) {
     tensor_free(&workspace);
 }
 
+#if SKEP_CUDA
+static void run_forward_cuda(const struct cuda_compute *compute, struct device_run *device,
+                             void *context) {
+    struct norm_context *norm = context;
+    const void *x = device_of(device, &norm->x);
+    const void *weight = device_of(device, &norm->weight);
+    void *out = device_of(device, &norm->out);
+    float *inverse = device_of(device, &norm->inverse);
+    if (norm->centred) {
+        cuda_layernorm_forward(compute, &norm->args, x, weight, device_of(device, &norm->bias), out,
+                               device_of(device, &norm->mean), inverse);
+    } else {
+        cuda_rmsnorm_forward(compute, &norm->args, x, weight, out, inverse);
+    }
+}
+
+static void run_backward_cuda(const struct cuda_compute *compute, struct device_run *device,
+                              void *context) {
+    struct norm_context *norm = context;
+    const void *dout = device_of(device, &norm->dout);
+    const void *x = device_of(device, &norm->x);
+    const void *weight = device_of(device, &norm->weight);
+    const float *inverse = device_of(device, &norm->inverse);
+    const void *dadd = norm->add ? device_of(device, &norm->dx) : NULL;
+    void *dx = norm->dx_absent ? NULL : device_of(device, &norm->dx);
+    float *dweight = norm->dweight_absent ? NULL : device_of(device, &norm->dweight);
+    float *dbias = norm->dbias_absent ? NULL : device_of(device, &norm->dbias);
+    void *workspace =
+        device_workspace(device, cuda_norm_backward_workspace_bytes(&norm->args, NULL));
+    if (norm->centred) {
+        cuda_layernorm_backward(compute, &norm->args, dout, x, weight,
+                                device_of(device, &norm->mean), inverse, dadd, dx, dweight, dbias,
+                                workspace);
+    } else {
+        cuda_rmsnorm_backward(compute, &norm->args, dout, x, weight, inverse, dadd, dx, dweight,
+                              workspace);
+    }
+}
+#endif
+
 static struct norm_context context_of(struct shape shape, enum dtype dtype, bool centred,
                                       enum pattern pattern) {
     uint64_t seed = harness_seed();
@@ -172,6 +219,7 @@ static struct operation operation_of(struct norm_context *norm, bool backward) {
     struct operation forward_operation = {
         .name = "norm_forward",
         .run = run_forward,
+        .run_cuda = ON_CUDA(run_forward_cuda),
         .context = norm,
         .output_count = 3,
         .outputs = {{"out", &norm->out, norm->out.exact},
@@ -181,6 +229,7 @@ static struct operation operation_of(struct norm_context *norm, bool backward) {
     struct operation backward_operation = {
         .name = "norm_backward",
         .run = run_backward,
+        .run_cuda = ON_CUDA(run_backward_cuda),
         .context = norm,
         .output_count = norm->centred ? 3 : 2,
         .outputs = {{"dx", &norm->dx, norm->dx.exact},
