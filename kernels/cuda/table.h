@@ -3,10 +3,14 @@
 #define SKEP_KERNELS_CUDA_TABLE_H
 
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/embedding.h"
+#include "kernels/cuda/generation.h"
 #include "kernels/cuda/norm.h"
 
 struct cuda_kernel_table {
     struct cuda_elementwise_kernels elementwise;
+    struct cuda_embedding_kernels embedding;
+    struct cuda_generation_kernels generation;
     struct cuda_norm_kernels norm;
 };
 

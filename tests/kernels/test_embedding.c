@@ -4,6 +4,11 @@
 #include "base/check.h"
 #include "kernels/embedding.h"
 
+#if SKEP_CUDA
+#include "kernels/cuda/embedding.h"
+#include "tests/kernels/device.h"
+#endif
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,6 +38,26 @@ static void run_backward(const struct compute *compute, void *context) {
                        e->table_frozen ? NULL : e->dtable.data,
                        e->positioned ? e->dposition_table.data : NULL);
 }
+
+#if SKEP_CUDA
+static void run_forward_cuda(const struct cuda_compute *compute, struct device_run *device,
+                             void *context) {
+    struct embedding_context *e = context;
+    cuda_embedding_forward(compute, &e->args, device_of(device, &e->ids),
+                           device_of(device, &e->positions), device_of(device, &e->table),
+                           e->positioned ? device_of(device, &e->position_table) : NULL,
+                           device_of(device, &e->out));
+}
+
+static void run_backward_cuda(const struct cuda_compute *compute, struct device_run *device,
+                              void *context) {
+    struct embedding_context *e = context;
+    cuda_embedding_backward(compute, &e->args, device_of(device, &e->ids),
+                            device_of(device, &e->positions), device_of(device, &e->out),
+                            e->table_frozen ? NULL : device_of(device, &e->dtable),
+                            e->positioned ? device_of(device, &e->dposition_table) : NULL);
+}
+#endif
 
 static struct embedding_context context_of(int64_t tokens, int64_t dim, int64_t vocab,
                                            enum dtype dtype, bool positioned) {
@@ -85,10 +110,13 @@ static void reference_backward(struct embedding_context *e) {
 }
 
 static struct operation operation_of(struct embedding_context *e, bool backward) {
-    struct operation forward_operation = {
-        .run = run_forward, .output_count = 1, .outputs = {{"out", &e->out, e->out.exact}}};
+    struct operation forward_operation = {.run = run_forward,
+                                          .run_cuda = ON_CUDA(run_forward_cuda),
+                                          .output_count = 1,
+                                          .outputs = {{"out", &e->out, e->out.exact}}};
     struct operation backward_operation = {
         .run = run_backward,
+        .run_cuda = ON_CUDA(run_backward_cuda),
         .output_count = 2,
         .outputs = {{"dtable", &e->dtable, e->dtable.exact},
                     {"dposition_table", &e->dposition_table, e->dposition_table.exact}}};
