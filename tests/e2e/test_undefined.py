@@ -31,6 +31,7 @@ ALLOWED = {
     "messages.c": {"region_alloc": BEFORE + "messenger_open"},
     "metrics.c": {"region_alloc": BEFORE + "metrics_start"},
     "lanes.c": {name: BEFORE + "lanes_init" for name in ("thread_start", "region_alloc")},
+    "nvml.c": {"dlopen": BEFORE + "nvml_open"},
     "pool.c": {"thread_start": BEFORE + "pool_init"},
     "region.c": {name: BEFORE + "block_add asserts it" for name in
                  ("aligned_alloc", "free", "fprintf")},
@@ -52,12 +53,13 @@ ALLOWED = {
 }
 # Objects of these libraries that never run after the seal.
 EARLY = {
-    "targets": {"machine.c", "probe.c", "probe_loops.c", "profile.c", "target.c",
-                "embedded_profiles.c", "mapping.c", "port_cpu.c", "thread.c"},
+    "targets": {"cuda_driver.c", "detect_cuda.c", "machine.c", "probe.c", "probe_cuda.c",
+                "probe_loops.c", "profile.c", "target.c", "embedded_profiles.c", "mapping.c",
+                "port_cpu.c", "thread.c"},
     "program": {"compile.c", "print.c"},
     "train": {"data_roots.c", "disk.c", "files.c", "fit_report.c", "fit_report_print.c",
               "genesis.c", "hello.c", "join_read.c", "keys.c", "list.c", "model_config.c",
-              "parts.c", "prepare.c", "remedies.c", "resume.c", "run.c", "run_model.c",
+              "outputs.c", "parts.c", "prepare.c", "remedies.c", "resume.c", "run.c", "run_model.c",
               "run_print.c", "session.c", "setting.c", "swarm_fetch.c", "swarm_memory.c",
               "swarm_offer.c", "swarm_replica.c", "swarm_run.c", "swarm_track.c", "token_file.c",
               "trial.c", "weights_in.c"},
