@@ -59,11 +59,39 @@ enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
     return OK;
 }
 
+/* What a person can do about it; NULL: nothing that the code alone tells. */
+static const char *remedy_of(CUresult result) {
+    switch ((int)result) {
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        return "free the device's memory, lower limits.device or take a smaller batch";
+    case CUDA_ERROR_NO_DEVICE:
+        return "look at nvidia-smi and CUDA_VISIBLE_DEVICES, or take a cpu target";
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+        return "another process has the device for itself (compute mode): end it, or take another";
+    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+        return "library and kernel module of the driver differ: restart the machine";
+    case CUDA_ERROR_SYSTEM_NOT_READY:
+        return "start nvidia-fabricmanager";
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+        return "the device's memory failed: reset or replace it, then go on from the last snapshot";
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_LAUNCH_FAILED:
+        return "go on from the last snapshot; if it comes again it is a bug, or the device fails";
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+        return "the desktop's watchdog ended a kernel: compute on a device that drives no screen";
+    default:
+        return NULL;
+    }
+}
+
 enum status cuda_fault(const struct cuda_driver *driver, CUresult result, enum status status,
                        const char *place, const char *action, struct fault *fault) {
     const char *name = "an unknown error";
     const char *text = "";
     (void)driver->cuGetErrorName(result, &name);
     (void)driver->cuGetErrorString(result, &text);
-    return fault_set(fault, status, place, NULL, "cannot %s: %s, %s", action, name, text);
+    return fault_set(fault, status, place, remedy_of(result), "cannot %s: %s, %s", action, name,
+                     text);
 }

@@ -236,6 +236,26 @@ static void no_room_for_a_context_is_said(void **state) {
     assert_int_equal(port_init(&port, &TARGET, &fault), STATUS_FIT);
     assert_string_equal(fault.place, "device 0, emulated GPU 0");
     assert_non_null(strstr(fault.reason, "cannot make a context: CUDA_ERROR_OUT_OF_MEMORY"));
+    assert_non_null(strstr(fault.remedy, "free the device's memory"));
+    close_driver();
+}
+
+static void a_failed_device_is_told_with_what_to_do(void **state) {
+    (void)state;
+    struct port port;
+    open_driver(&(struct emulated_options){.seed = 1});
+    emulated_driver_fail("cuDevicePrimaryCtxRetain", 1, CUDA_ERROR_DEVICE_UNAVAILABLE);
+    assert_int_equal(port_init(&port, &TARGET, &fault), STATUS_FAILED);
+    assert_non_null(strstr(fault.remedy, "compute mode"));
+    assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+    assert_int_equal(cuda_device_fault(port.cuda, CUDA_ERROR_ECC_UNCORRECTABLE, STATUS_FAILED,
+                                       "finish a segment", &fault),
+                     STATUS_FAILED);
+    assert_string_equal(fault.place, "device 0, emulated GPU 0");
+    assert_string_equal(fault.reason, "cannot finish a segment: CUDA_ERROR_ECC_UNCORRECTABLE, "
+                                      "uncorrectable ECC error encountered");
+    assert_non_null(strstr(fault.remedy, "last snapshot"));
+    port_finish(&port);
     close_driver();
 }
 
@@ -295,6 +315,7 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_mapped_is_allocated),
         cmocka_unit_test(a_weaker_device_than_promised_is_refused),
         cmocka_unit_test(no_room_for_a_context_is_said),
+        cmocka_unit_test(a_failed_device_is_told_with_what_to_do),
         cmocka_unit_test(the_local_rank_names_the_device),
         cmocka_unit_test(ports_share_the_device_of_the_process),
     };
