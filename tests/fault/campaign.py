@@ -72,23 +72,29 @@ class Campaign:
         members = self.swarm.members.values()
         return all(member.rounds[number]["contributors"] == len(members) for member in members)
 
-    def together(self):
-        """Wait until everybody has committed the newest round that anybody has; its number. No
-        other is opened before: it takes as many members as there are."""
+    def is_together(self):
+        """Everybody has committed the newest round that anybody has. No other is opened before: it
+        takes as many members as there are."""
+        newest = [member.last() for member in self.swarm.members.values()]
+        return min(newest) == max(newest) >= 0
+
+    def boundary(self):
+        """Wait until everybody has just committed a round, and so none is under way; its number and
+        the mark of then."""
         members = list(self.swarm.members.values())
-        number = self.swarm.wait_for(
-            lambda: min(member.last() for member in members)
-            == max(member.last() for member in members) > -1 and members[0].last(),
-            REJOIN_S, "round that everybody is in")
+        if self.is_together():
+            self.next_round(members, members[0].last(), REJOIN_S)
+        self.swarm.wait_for(self.is_together, REJOIN_S, "round that everybody is in")
+        mark, number = self.mark(), members[0].last()
         oracle.forget_records(self.swarm, number)
-        return number
+        return number, mark
 
     def clean_round(self):
         """Wait for a round with everybody in it, and remember what it cost."""
         members = list(self.swarm.members.values())
         deadline = time.monotonic() + REJOIN_S
         while time.monotonic() < deadline:
-            last, before = self.together(), self.mark()
+            last, before = self.boundary()
             number = self.next_round(members, last, REJOIN_S)
             if number == last + 1 and self.whole(number):
                 self.clean.append(self.cost(number, before, self.mark()))
@@ -106,17 +112,27 @@ class Campaign:
 
     # ---- faults ----
 
+    def aim(self, kind):
+        """Wait until a victim has passed so many bytes of a round: the strike, the round before and
+        the mark of then. A round that is over before is not the one."""
+        members = list(self.swarm.members.values())
+        while True:
+            last, before = self.boundary()
+            victim = self.chance.choice(self.swarm.names)
+            usual = statistics.median(clean.passed_bytes[victim] for clean in self.clean)
+            strike = Strike(kind, victim, int(usual * self.chance.uniform(0.02, 0.98)))
+            self.swarm.wait_for(
+                lambda: self.swarm.passed_bytes(victim) - before[2][victim] >= strike.offset,
+                ROUND_S, f"{strike.offset} bytes of {victim}")
+            if max(member.last() for member in members) == last:
+                return strike, last, before
+
     def strike(self, kind):
         while len(self.clean) < CLEAN_LEAST + len(self.strikes) // CLEAN_EVERY:
             self.clean_round()
-        last, before = self.together(), self.mark()
-        victim = self.chance.choice(self.swarm.names)
-        usual = statistics.median(clean.passed_bytes[victim] for clean in self.clean)
-        strike = Strike(kind, victim, int(usual * self.chance.uniform(0.02, 0.98)))
+        strike, last, before = self.aim(kind)
+        victim = strike.victim
         other = self.chance.choice([name for name in self.swarm.names if name != victim])
-        self.swarm.wait_for(
-            lambda: self.swarm.passed_bytes(victim) - before[2][victim] >= strike.offset, ROUND_S,
-            f"{strike.offset} bytes of {victim}")
         self.apply(kind, victim, other)
         self.strikes.append(strike)
         survivors = [member for name, member in self.swarm.members.items()
@@ -126,9 +142,11 @@ class Campaign:
         except TimeoutError as stuck:
             strike.extra_s = JUDGED_S
             self.violations.append(f"{kind} of {victim} at {strike.offset}: {stuck}")
+        if kind == "cut":
+            self.check(strike)  # as long as nothing goes on
         self.repair(kind, victim, other)
-        if strike.round >= 0:
-            self.check(strike.round, f"{kind} of {victim} at {strike.offset}")
+        if kind != "cut":
+            self.check(strike)
 
     def apply(self, kind, victim, other):
         if kind == "kill":
@@ -156,14 +174,18 @@ class Campaign:
             slowest = max(member.rounds[strike.round]["exchange_ms"] for member in survivors)
             strike.extra_s = slowest / 1000 - self.usual("exchange_s")
 
-    def check(self, number, what):
-        """The oracles on a committed round."""
+    def check(self, strike):
+        """The oracles on its round."""
+        number = strike.round
+        if number < 0:
+            return
         found = oracle.roots_differ(self.swarm, number)
         if self.swarm.record:
             wrong, steps = oracle.recheck(self.swarm, number, self.parameters)
             found += wrong
             self.rechecked += steps
-        self.violations += [f"round {number}, {what}: {violation}" for violation in found]
+        self.violations += [f"round {number}, {strike.kind} of {strike.victim} at {strike.offset}: "
+                            f"{violation}" for violation in found]
 
     # ---- the whole ----
 
@@ -177,7 +199,7 @@ class Campaign:
                     break
                 self.strike(kind)
                 progress(self.strikes[-1])
-            self.together()
+            self.swarm.wait_for(self.is_together, REJOIN_S, "round that everybody is in")
         except (TimeoutError, RuntimeError) as stuck:
             self.violations.append(str(stuck))
         self.violations += oracle.ledgers(self.swarm)
