@@ -35,7 +35,8 @@ from swarm_faults import amount  # noqa: E402
 GLOO_PORT = 29500
 SAMPLE_S = 0.005
 WARM_ROUNDS = 2  # what each side needs is measured, connections have their windows
-ROUNDS = 4
+ROUNDS = 3
+TIMELINE_S = 0.1
 EDGE = 0.005  # of a round's bytes, left out at both ends of `transfer`
 INT8_BITS = 8.125  # per parameter
 
@@ -79,13 +80,14 @@ def gloo_turn(gloo, network, names, count):
     return found
 
 
-def sampled_rounds(swarm):
-    """Run the swarm to its end; [(when all had committed a round, its line of each member)], and
-    [(time, bytes that all members have received)]."""
+def sampled_rounds(swarm, count):
+    """Run the swarm for so many rounds; [(when all had committed a round, its line of each member)], and
+    [(time, bytes that all members have received, counters of each)]."""
     members = list(swarm.members.values())
     samples, rounds = [], []
-    while any(member.is_running() for member in members):
-        samples.append((time.monotonic(), swarm.received_bytes()))
+    while len(rounds) < count and all(member.is_running() for member in members):
+        counters = [swarm.network.counters(name) for name in swarm.names]
+        samples.append((time.monotonic(), sum(c.received_bytes for c in counters), counters))
         shared = set.intersection(*(set(member.read()) for member in members))
         for number in sorted(shared - {number for _, number, _ in rounds}):
             rounds.append((time.monotonic(), number,
@@ -94,28 +96,50 @@ def sampled_rounds(swarm):
     return rounds, samples
 
 
+def show_timeline(samples, begin, end, names, rate):
+    """How much of a round's links was used: a digit for each step, in tenths of the rate."""
+    inside = [sample for sample in samples if begin <= sample[0] <= end]
+    for at, name in enumerate(names):
+        for way, field in (("out", "sent_bytes"), ("in", "received_bytes")):
+            digits, start = [], inside[0]
+            for sample in inside:
+                if sample[0] - start[0] >= TIMELINE_S:
+                    passed = getattr(sample[2][at], field) - getattr(start[2][at], field)
+                    share = passed / (sample[0] - start[0]) / rate
+                    digits.append("0123456789X"[min(10, int(share * 10 + 0.5))])
+                    start = sample
+            print(f"    {name} {way:3} {''.join(digits)}")
+
+
 def transfer(samples, begin, end):
     """(seconds between the edges of what passed in [begin, end], the bytes that did)"""
     inside = [sample for sample in samples if begin <= sample[0] <= end]
     first, last = inside[0][1], inside[-1][1]
     low, high = first + EDGE * (last - first), last - EDGE * (last - first)
-    return (next(when for when, passed in inside if passed >= high)
-            - next(when for when, passed in inside if passed >= low)), last - first
+    return (next(when for when, passed, _ in inside if passed >= high)
+            - next(when for when, passed, _ in inside if passed >= low)), last - first
 
 
-def skep_turn(network, names, folder, parameters):
+def skep_turn(network, names, folder, parameters, rate=None):
     steps = WARM_ROUNDS + ROUNDS
-    make_run(folder, parameters, steps=steps, swarm__inner_steps=1, swarm__members_min=len(names))
+    make_run(folder, parameters, steps=steps, swarm__inner_steps=1, swarm__patience=30,
+             swarm__members_min=len(names))
     swarm = Swarm(network, folder, names)
     swarm.start()
-    rounds, samples = sampled_rounds(swarm)
-    swarm.stop()
+    rounds, samples = sampled_rounds(swarm, steps)
+    for process in swarm.processes():  # what they do after their last round takes long
+        if process.is_running():
+            process.kill()
     if len(rounds) < steps:
         raise RuntimeError(f"{len(rounds)} of {steps} rounds\n"
                            + "\n".join(process.text()[-1000:] for process in swarm.processes()))
     found = []
     for (begin, _, _), (end, _, lines) in list(zip(rounds, rounds[1:]))[WARM_ROUNDS - 1:]:
+        if any(line["contributors"] < len(names) for line in lines):
+            continue  # somebody was late: not the same bytes
         seconds, passed = transfer(samples, begin, end)
+        if rate:
+            show_timeline(samples, begin, end, names, rate)
         found.append({"transfer_s": seconds / (1 - 2 * EDGE),
                       "exchange_s": max(line["exchange_ms"] for line in lines) / 1000,
                       "passed_bytes": passed / len(names)})
@@ -133,7 +157,8 @@ def measure(chosen, members):
         gloo = Gloo(network, names, chosen.python) if chosen.python else None
         for turn in range(chosen.turns):
             found["Skep"] += skep_turn(network, names, pathlib.Path(scratch) / str(turn),
-                                       chosen.parameters)
+                                       chosen.parameters,
+                                       chosen.timeline and bits_per_s(chosen.rate) / 8)
             if gloo:
                 found["gloo"] += gloo_turn(gloo, network, names, encoded_bytes(chosen))
     return {engine: rounds for engine, rounds in found.items() if rounds}
@@ -177,6 +202,7 @@ def main():
     parser.add_argument("--parameters", type=amount, default=16 << 20)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--congestion", help="TCP's algorithm; else the machine's")
+    parser.add_argument("--timeline", action="store_true", help="what each link did, by 100 ms")
     parser.add_argument("--json")
     chosen = parser.parse_args()
     print(f"{chosen.rate} both ways, {chosen.round_trip:g} ms there and back, "

@@ -235,7 +235,7 @@ static void tick(struct messenger *messenger) {
     messenger->tick_ns = now_ns + MESSENGER_TICK * MESSENGER_MS;
     dial_due(messenger, now_ns);
     accept_due(messenger, now_ns);
-    guard_check(messenger);
+    guard_check(messenger, now_ns);
 }
 
 static bool is_ready(const struct messenger *messenger) {

@@ -112,6 +112,8 @@ struct messenger_counts {
     uint64_t sent_bytes, received_bytes, sent_frames, received_frames;
     uint64_t verdicts[FRAME_VERDICTS];
     uint64_t refused_keys, cut_off;
+    uint64_t confirmed_bytes; /* that the other ends' kernels have had of us, TCP's payload, ... */
+    int64_t confirmed_ns;     /* ... by this moment: it is looked up ten times a second */
 };
 struct messenger_counts messenger_counts(const struct messenger *messenger);
 

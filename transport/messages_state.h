@@ -7,7 +7,7 @@
  *   messages_zap    which keys are let in
  *   messages_read   frames that come in: control first, strikes
  *   messages_send   frames that go out
- *   messages_guard  connections on which bytes come in that make no frames
+ *   messages_guard  what the kernel knows: bytes that make no frames, bytes confirmed
  *   messages_socket sockets, their options, their monitors
  *
  * A peer is open while its control connection stands; when that ends, its bulk connections are
@@ -61,6 +61,7 @@ struct link {
     uint32_t again_ms; /* the distance to the next dial */
     int64_t due_ns;    /* LINK_NONE: to be dialed; DIALING, SHAKEN: to be given up */
     uint64_t read_bytes, read_frames;
+    uint64_t confirmed_bytes; /* of what was sent, as counted so far */
 };
 
 struct peer {
@@ -92,6 +93,7 @@ struct accepted {
     uint32_t bulk_wanted; /* .. of a control connection */
     int64_t due_ns;       /* not said: cut off then; spare: takes the place of the link then */
     uint64_t read_bytes, read_frames;
+    uint64_t confirmed_bytes; /* as of a link */
 };
 static const uint32_t ACCEPTED_SPARE = UINT32_MAX; /* accepted.link of a second control one */
 
@@ -229,7 +231,8 @@ void read_forget(struct messenger *messenger); /* the frame that the caller has 
 bool send_hello(struct messenger *messenger, void *socket, uint32_t link_index);
 bool send_welcome(struct messenger *messenger, uint32_t routing, uint32_t bulk_count);
 
-/* messages_guard: cut connections whose bytes pile up without becoming frames. */
-void guard_check(struct messenger *messenger);
+/* messages_guard: cut connections whose bytes pile up without becoming frames, and count what was
+ * confirmed on all others. */
+void guard_check(struct messenger *messenger, int64_t now_ns);
 
 #endif

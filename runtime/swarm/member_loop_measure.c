@@ -1,5 +1,5 @@
 /* member_loop_measure: what the tracker derives deadlines and owners from: round trips, the rate at
- * which bytes leave while some wait, and how long the own part of an exchange takes. */
+ * which bytes arrive in an exchange's best second, and how long the own part of it takes. */
 #include "runtime/swarm/member_loop_state.h"
 
 #include "base/clock.h"
@@ -7,14 +7,14 @@
 #include <string.h>
 
 static const int64_t MS = 1000000;
+static const int64_t SECOND_NS = 1000000000;
 
 enum {
-    BUSY_LEAST_MS = 20, /* a shorter time says nothing about a rate */
     KIB = 1024,
 };
 
-static void note(struct loop_recent *recent, int64_t value_ns) {
-    recent->values_ns[recent->count++ % LOOP_RECENT] = value_ns;
+static void note(struct loop_recent *recent, int64_t value) {
+    recent->values[recent->count++ % LOOP_RECENT] = value;
 }
 
 static uint32_t whole_ms(int64_t ns) {
@@ -22,17 +22,17 @@ static uint32_t whole_ms(int64_t ns) {
     return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
-static uint32_t median_ms(const struct loop_recent *recent) {
+static int64_t median(const struct loop_recent *recent) {
     int64_t sorted[LOOP_RECENT];
     uint32_t count = recent->count < LOOP_RECENT ? recent->count : LOOP_RECENT;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t at = i;
-        for (; at > 0 && sorted[at - 1] > recent->values_ns[i]; at--) {
+        for (; at > 0 && sorted[at - 1] > recent->values[i]; at--) {
             sorted[at] = sorted[at - 1];
         }
-        sorted[at] = recent->values_ns[i];
+        sorted[at] = recent->values[i];
     }
-    return count > 0 ? whole_ms(sorted[count / 2]) : 0;
+    return count > 0 ? sorted[count / 2] : 0;
 }
 
 /* One at a time: of many that a broken line held back, all answers would come late at once. */
@@ -65,8 +65,8 @@ void member_loop_measure_table(struct member_loop *loop, uint32_t round) {
         measures->round = round;
         measures->table_ns = clock_monotonic_ns();
         measures->progress_ns = measures->table_ns;
-        measures->busy_ns = 0;
-        measures->busy_bytes = 0;
+        measures->second_ns = 0;
+        measures->best_kib_s = 0;
     }
 }
 
@@ -87,28 +87,39 @@ void member_loop_measure_commit(struct member_loop *loop, const struct entry *en
     measures->round = 0;
     measures->exchange_ms = whole_ms(clock_monotonic_ns() - measures->table_ns);
     note(&measures->transfers, measures->progress_ns - measures->table_ns);
-    if (measures->busy_ns > BUSY_LEAST_MS * MS) {
-        double kib_s = (double)measures->busy_bytes / KIB / ((double)measures->busy_ns / 1e9);
-        measures->up_kib_s = kib_s < 1 ? 1 : kib_s < UINT32_MAX ? (uint32_t)kib_s : UINT32_MAX;
+    if (measures->best_kib_s > 0) {
+        note(&measures->ups, measures->best_kib_s);
     }
 }
 
-/* Only bytes for which others had to wait tell how fast the line is. */
-void member_loop_measure_flush(struct member_loop *loop, int64_t now_ns, uint64_t bytes,
-                               bool is_waiting) {
+/* What a line carries is what arrived in the best second of an exchange: at other times there may
+ * have been nothing to send. One that is over within a second says nothing. */
+void member_loop_measure_up(struct member_loop *loop) {
     struct loop_measures *measures = &loop->measures;
-    if (measures->was_waiting) {
-        measures->busy_ns += now_ns - measures->flushed_ns;
-        measures->busy_bytes += bytes;
+    const struct messenger_counts counts = messenger_counts(loop->messenger);
+    if (measures->round == 0) {
+        return;
     }
-    measures->was_waiting = is_waiting;
-    measures->flushed_ns = now_ns;
+    int64_t passed_ns = counts.confirmed_ns - measures->second_ns;
+    if (measures->second_ns > 0 && passed_ns < SECOND_NS) {
+        return;
+    }
+    if (measures->second_ns > 0) {
+        double bytes = (double)(counts.confirmed_bytes - measures->second_bytes);
+        double kib_s = bytes / KIB * (double)SECOND_NS / (double)passed_ns;
+        if (kib_s > measures->best_kib_s) {
+            measures->best_kib_s = kib_s < INT32_MAX ? (uint32_t)kib_s : INT32_MAX;
+        }
+    }
+    measures->second_ns = counts.confirmed_ns;
+    measures->second_bytes = counts.confirmed_bytes;
 }
 
 /* Who cannot be reached can own no slice. */
 static uint32_t up_kib_s(const struct member_loop *loop) {
     uint64_t limit = (loop->options.limit_up + KIB - 1) / KIB;
-    uint32_t measured = loop->measures.up_kib_s > 0 ? loop->measures.up_kib_s : LOOP_UP_KIB_S;
+    uint32_t best = (uint32_t)median(&loop->measures.ups);
+    uint32_t measured = best > 0 ? best : LOOP_UP_KIB_S;
     if (!loop->is_reachable) {
         return 0;
     }
@@ -117,7 +128,7 @@ static uint32_t up_kib_s(const struct member_loop *loop) {
 
 struct timing_measured member_loop_measured_now(const struct member_loop *loop) {
     return (struct timing_measured){.step_ms = loop->measured.step_ms,
-                                    .transfer_ms = median_ms(&loop->measures.transfers),
-                                    .round_trip_ms = median_ms(&loop->measures.trips),
+                                    .transfer_ms = whole_ms(median(&loop->measures.transfers)),
+                                    .round_trip_ms = whole_ms(median(&loop->measures.trips)),
                                     .up_kib_s = up_kib_s(loop)};
 }

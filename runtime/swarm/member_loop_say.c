@@ -127,12 +127,9 @@ static int64_t flush_leaves(struct member_loop *loop, int64_t now_ns) {
 }
 
 int64_t member_loop_flush(struct member_loop *loop, int64_t now_ns) {
-    struct messenger_counts before = messenger_counts(loop->messenger);
     enum outbox_state state =
         outbox_flush(&loop->outgoing, now_ns, (struct outbox_way){loop, say_slice});
-    struct messenger_counts after = messenger_counts(loop->messenger);
-    bool is_waiting = state == OUTBOX_FULL || state == OUTBOX_CREDIT;
-    member_loop_measure_flush(loop, now_ns, after.sent_bytes - before.sent_bytes, is_waiting);
+    member_loop_measure_up(loop);
     int64_t back_ns = back_at(&loop->outgoing, state, now_ns);
 
     state = outbox_flush(&loop->asks, now_ns, (struct outbox_way){loop, say_ask});

@@ -79,20 +79,20 @@ struct loop_adoption {
 
 /* The newest of many measurements: some that a broken line or a dead peer spoiled do not count. */
 struct loop_recent {
-    int64_t values_ns[LOOP_RECENT];
+    int64_t values[LOOP_RECENT];
     uint32_t count; /* all that ever were */
 };
 
 struct loop_measures {
-    struct loop_recent trips, transfers;
-    int64_t pinged_ns; /* the ping that is to be answered; 0: none */
-    uint32_t round;    /* whose exchange is measured */
+    struct loop_recent trips, transfers; /* ns */
+    struct loop_recent ups;              /* KiB/s: each exchange's best second */
+    int64_t pinged_ns;                   /* the ping that is to be answered; 0: none */
+    uint32_t round;                      /* whose exchange is measured */
     int64_t table_ns, progress_ns;
-    bool was_waiting; /* for room or credit, at the last flush */
-    int64_t flushed_ns;
-    int64_t busy_ns; /* of this exchange: time that bytes waited */
-    uint64_t busy_bytes;
-    uint32_t up_kib_s, exchange_ms;
+    int64_t second_ns; /* when the second that is measured began; 0: none */
+    uint64_t second_bytes;
+    uint32_t best_kib_s; /* of this exchange */
+    uint32_t exchange_ms;
 };
 
 struct member_loop {
@@ -245,8 +245,7 @@ void member_loop_hear_pong(struct member_loop *loop, const uint8_t *payload, siz
 void member_loop_measure_table(struct member_loop *loop, uint32_t round);
 void member_loop_measure_progress(struct member_loop *loop);
 void member_loop_measure_commit(struct member_loop *loop, const struct entry *entry);
-void member_loop_measure_flush(struct member_loop *loop, int64_t now_ns, uint64_t bytes,
-                               bool is_waiting);
+void member_loop_measure_up(struct member_loop *loop);
 struct timing_measured member_loop_measured_now(const struct member_loop *loop);
 
 #endif

@@ -46,13 +46,19 @@ static uint64_t median_up(const struct tracker *tracker, uint64_t seats) {
     return count > 0 ? sorted[(count - 1) / 2] : 1;
 }
 
+/* What is measured of equal lines differs: an owner of more slices than its line earns is waited
+ * for by all, and it costs little to treat lines as equal that nearly are. */
+static int is_like(uint64_t up, uint64_t median) {
+    return 3 * up > 2 * median && 2 * up < 3 * median;
+}
+
 void tracker_shares(const struct tracker *tracker, uint64_t seats,
                     uint64_t shares[static SWARM_MEMBERS_MAX]) {
     uint64_t median = median_up(tracker, seats);
     uint64_t total = 0;
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         uint32_t up = (seats & seat_bit(seat)) != 0 ? measured_at(tracker, seat)->up_kib_s : 0;
-        shares[seat] = up == TIMING_UNKNOWN ? median : up;
+        shares[seat] = up == TIMING_UNKNOWN || is_like(up, median) ? median : up;
         total += shares[seat];
     }
     for (uint32_t seat = 0; total == 0 && seat < SWARM_MEMBERS_MAX; seat++) {

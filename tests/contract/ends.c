@@ -123,3 +123,14 @@ bool ends_meet(struct end *a, struct end *b) {
     struct end *const both[] = {a, b};
     return hears(both, 2, a, MESSENGER_OPENED, 1) && hears(both, 2, b, MESSENGER_OPENED, 1);
 }
+
+static bool is_confirmed(void *context) {
+    const struct end *end = context;
+    const struct messenger_counts counts = messenger_counts(end->messenger);
+    return counts.confirmed_ns > 0 && counts.confirmed_bytes >= counts.sent_bytes;
+}
+
+bool ends_confirm(struct end *a, struct end *b) {
+    struct end *const both[] = {a, b};
+    return ends_until(both, 2, is_confirmed, a) && ends_until(both, 2, is_confirmed, b);
+}

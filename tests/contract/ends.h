@@ -52,4 +52,7 @@ const struct heard *heard_last(const struct end *end, enum messenger_event_kind 
 /* Every end of the two has heard that the other is there. */
 bool ends_meet(struct end *a, struct end *b);
 
+/* Whether each other's kernels come to confirm as many bytes as both have sent. */
+bool ends_confirm(struct end *a, struct end *b);
+
 #endif

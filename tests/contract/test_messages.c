@@ -104,6 +104,7 @@ static void frames_go_both_ways_when_one_side_dials(void **state) {
     assert_int_equal(counts.received_frames, 8);
     assert_true(counts.sent_bytes == 2 * (4 * 32 + 0 + 1 + 4096 + FRAME_PAYLOAD_MAX));
     assert_true(counts.received_bytes == counts.sent_bytes);
+    assert_true(ends_confirm(&a, &b)); /* on connections dialed, and on those accepted */
 }
 
 static void frames_go_both_ways_with_one_that_nobody_can_reach(void **state) {

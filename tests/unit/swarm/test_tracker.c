@@ -176,6 +176,8 @@ static void slices_are_dealt_by_what_members_can_send(void **state) {
         /* 200 for those who do not know: 16/12 = 1.33, thrice 2.67, and 6.67, remainders alike */
         {{100, 200, TIMING_UNKNOWN, TIMING_UNKNOWN, 500}, {1, 3, 3, 3, 6}},
         {{UINT32_MAX - 1, UINT32_MAX - 1, 1, 0, 0}, {8, 8, 0, 0, 0}},
+        /* within half as much again of the median, 1000, all are taken for equal */
+        {{700, 1499, 1000, 1100, 0}, {4, 4, 4, 4, 0}},
     };
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         uint32_t counts[MEMBERS];
