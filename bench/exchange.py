@@ -81,8 +81,8 @@ def gloo_turn(gloo, network, names, count):
 
 
 def sampled_rounds(swarm, count):
-    """Run the swarm for so many rounds; [(when all had committed a round, its line of each member)], and
-    [(time, bytes that all members have received, counters of each)]."""
+    """Run the swarm for so many rounds; [(when all had committed a round, its line of each
+    member)], and [(time, bytes that all members have received, counters of each)]."""
     members = list(swarm.members.values())
     samples, rounds = [], []
     while len(rounds) < count and all(member.is_running() for member in members):
