@@ -16,7 +16,7 @@ RECHECK = os.environ.get("RECHECK_ROUND", str(
 CODEC, OUTER_LR, OUTER_MOMENTUM = "int8", 0.7, 0.9  # the run's, by SETTINGS or default
 
 RECORDED_S = 10  # for a record to be whole
-OUTER_KEPT = 3  # members whose outer states are kept: all are equal, by their roots
+OUTER_KEPT = 2  # members whose outer states are kept: all are equal, by their roots
 
 
 def roots_differ(swarm, number):

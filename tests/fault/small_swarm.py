@@ -190,7 +190,7 @@ class Swarm:
         for name in self.names:
             folder = self.folder / name
             settings = ["threads=1", "snapshot.keep=1",
-                        f"snapshot.every={4 * (8 + len(self.members))}",  # not all at once
+                        f"snapshot.every={4 * (5 + len(self.members))}",  # not all at once
                         f"data.train={self.folder / 'train.bytes'}",
                         f"data.validation={self.folder / 'valid.bytes'}"]
             if self.record:
