@@ -118,6 +118,9 @@ DEVICE float fma_exact(float a, float b, float c) {
 DEVICE float sqrt_exact(float a) {
     return __fsqrt_rn(a);
 }
+DEVICE double sqrt_exact(double a) {
+    return __dsqrt_rn(a);
+}
 /* To the nearest integer, ties to even. */
 DEVICE int nearest_int(float a) {
     return __float2int_rn(a);

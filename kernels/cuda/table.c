@@ -7,5 +7,10 @@ enum status cuda_kernel_table_init(const struct cuda_driver *driver,
     status = status == OK ? cuda_embedding_kernels_init(driver, &table->embedding, fault) : status;
     status =
         status == OK ? cuda_generation_kernels_init(driver, &table->generation, fault) : status;
+    status = status == OK ? cuda_matmul_kernels_init(driver, &table->matmul, fault) : status;
+    status = status == OK ? cuda_head_loss_kernels_init(driver, &table->head_loss, fault) : status;
+    status = status == OK ? cuda_optimizer_kernels_init(driver, &table->optimizer, fault) : status;
+    status = status == OK ? cuda_codec_kernels_init(driver, &table->codec, fault) : status;
+    status = status == OK ? cuda_outer_kernels_init(driver, &table->outer, fault) : status;
     return status;
 }

@@ -2,16 +2,26 @@
 #ifndef SKEP_KERNELS_CUDA_TABLE_H
 #define SKEP_KERNELS_CUDA_TABLE_H
 
+#include "kernels/cuda/codec.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/generation.h"
+#include "kernels/cuda/head_loss.h"
+#include "kernels/cuda/matmul.h"
 #include "kernels/cuda/norm.h"
+#include "kernels/cuda/optimizer.h"
+#include "kernels/cuda/outer.h"
 
 struct cuda_kernel_table {
+    struct cuda_codec_kernels codec;
     struct cuda_elementwise_kernels elementwise;
     struct cuda_embedding_kernels embedding;
     struct cuda_generation_kernels generation;
+    struct cuda_head_loss_kernels head_loss;
+    struct cuda_matmul_kernels matmul;
     struct cuda_norm_kernels norm;
+    struct cuda_optimizer_kernels optimizer;
+    struct cuda_outer_kernels outer;
 };
 
 /* cuda_kernel_table_init: load every family onto the current context, so that nothing is loaded

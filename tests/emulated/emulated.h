@@ -127,6 +127,9 @@ DEVICE float fma_exact(float a, float b, float c) {
 DEVICE float sqrt_exact(float a) {
     return sqrtf(a);
 }
+DEVICE double sqrt_exact(double a) {
+    return sqrt(a);
+}
 DEVICE int nearest_int(float a) {
     return (int)lrintf(a);
 }

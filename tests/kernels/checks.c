@@ -39,6 +39,7 @@ static const struct tolerance TOLERANCES[] = {
     {"embedding", METRIC_SCALED, 1e-6, 4e-3, "a row's gradients are added in f32 in token order"},
     {"head_loss", METRIC_L2, 1e-6, 0, "two products around an exponential"},
     {"head_loss_bf16", METRIC_L2, 4e-3, 4e-3, "dlogits are rounded to bf16 before both products"},
+    {"matmul", METRIC_L2, 1e-6, 2e-3, "sums in f32; one rounding in bf16"},
     {"attention", METRIC_L2, 1.5e-6, 3e-3, "sums of products around an exponential, in f32"},
     {"gradient_norm", METRIC_ULP, 0.51, 0,
      "granules sum in fp64, then exactly; shown rounded to f32"},

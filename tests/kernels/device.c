@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 enum {
-    HELD_MAX = 24, /* tensors of one operation */
+    HELD_MAX = 32, /* tensors of one operation */
     PLACE_ALIGN = 256,
     GUARD_BYTES = 256,
     GUARD_FILL = 0xFF,      /* NaN: what is read there spoils the result */

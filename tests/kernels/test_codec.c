@@ -5,6 +5,11 @@
 #include "base/check.h"
 #include "base/clock.h"
 
+#if SKEP_CUDA
+#include "kernels/cuda/codec.h"
+#include "tests/kernels/device_scalars.h"
+#endif
+
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -51,6 +56,33 @@ static void run_codec(const struct compute *compute, void *context) {
     codec_decode(compute, codec->codec, codec->count, bytes, codec->decoded.data);
     codec_decode_add(compute, &add, bytes, codec->sums.data);
 }
+
+#if SKEP_CUDA
+static void run_codec_cuda(const struct cuda_compute *compute, struct device_run *device,
+                           void *context) {
+    struct codec_context *codec = context;
+    struct codec_encode_args args = {
+        .codec = codec->codec, .count = codec->count, .source = device_of(device, &codec->source)};
+    if (codec->mode != MODE_BARE) {
+        args.residual = device_of(device, &codec->residual);
+    }
+    if (codec->mode == MODE_APART) {
+        args.feedback = device_of(device, &codec->feedback);
+    } else if (codec->mode == MODE_IN_PLACE) {
+        args.feedback = args.residual;
+    }
+    int refused = 0;
+    int *on_device = device_put(compute, device, &refused, sizeof refused);
+    uint8_t *bytes = (uint8_t *)device_of(device, &codec->bytes) + codec->offset;
+    struct codec_add_args add = {.codec = codec->codec, .count = codec->count, .weight = 0.3f};
+    cuda_codec_encode(compute, &args, bytes, on_device);
+    cuda_codec_decode(compute, codec->codec, codec->count, bytes,
+                      device_of(device, &codec->decoded));
+    cuda_codec_decode_add(compute, &add, bytes, device_of(device, &codec->sums));
+    device_copy(compute, &refused, on_device, sizeof refused);
+    assert_int_equal(refused, 0);
+}
+#endif
 
 /* What every buffer must hold afterwards, in the outputs' `exact`. */
 static void reference_codec(struct codec_context *codec) {
@@ -102,6 +134,7 @@ static void check_codec(enum codec kind, enum mode mode, int64_t count, enum pat
     reference_codec(&codec);
     struct operation operation = {.name = "codec",
                                   .run = run_codec,
+                                  .run_cuda = ON_CUDA(run_codec_cuda),
                                   .context = &codec,
                                   .same_at_all_levels = true,
                                   .output_count = mode == MODE_BARE ? 3 : 4,

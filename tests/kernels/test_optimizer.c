@@ -1,11 +1,15 @@
-/* The gradient norm, its accumulator, clipping and AdamW. */
+/* AdamW: its formula over twenty steps, its roundings, what it leaves alone. */
 #include "tests/kernels/harness.h"
 
 #include "base/check.h"
 #include "base/random.h"
 #include "kernels/optimizer.h"
 
-#include <float.h>
+#if SKEP_CUDA
+#include "kernels/cuda/optimizer.h"
+#include "tests/kernels/device_scalars.h"
+#endif
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,203 +19,7 @@
 
 #include <cmocka.h>
 
-enum { GRANULE = 64, LONG_COUNT = 64 * 1100, STEPS = 20 };
-
-/* ---- norm ---- */
-
-struct norm_context {
-    struct tensor gradients, norm, digits;
-};
-
-static void run_norm(const struct compute *compute, void *context) {
-    struct norm_context *norm = context;
-    struct step_scalars scalars = {0};
-    struct tensor workspace = workspace_of(
-        gradient_norm_workspace_bytes(norm->gradients.count, compute->pool->thread_count));
-    gradient_norm_run(compute, norm->gradients.count, norm->gradients.data, &scalars,
-                      workspace.data);
-    clip_run(0, &scalars);
-    *(float *)norm->norm.data = (float)scalars.gradient_norm;
-    memcpy(norm->digits.data, &scalars.norm, sizeof scalars.norm);
-    tensor_free(&workspace);
-}
-
-static void check_norm(struct tensor gradients) {
-    struct norm_context norm = {
-        .gradients = gradients,
-        .norm = tensor_unset(DTYPE_F32, 1),
-        .digits = tensor_unset(DTYPE_I32, (int64_t)(sizeof(struct norm_accumulator) / 4)),
-    };
-    /* long double holds 64 bits: a truth well below an fp32 rounding. */
-    long double squares = 0;
-    for (int64_t i = 0; i < gradients.count; i++) {
-        squares += (long double)gradients.exact[i] * (long double)gradients.exact[i];
-    }
-    norm.norm.exact[0] = (double)sqrtl(squares);
-    struct operation operation = {
-        .name = "gradient_norm",
-        .run = run_norm,
-        .context = &norm,
-        .same_at_all_levels = true,
-        .output_count = 2,
-        .outputs = {{"norm", &norm.norm, norm.norm.exact}, {"digits", &norm.digits, NULL}}};
-    operation_describe(&operation, "count %lld seed %llu", (long long)gradients.count,
-                       (unsigned long long)harness_seed());
-    operation_check(&operation);
-    tensor_free(&norm.gradients);
-    tensor_free(&norm.norm);
-    tensor_free(&norm.digits);
-}
-
-static void gradient_norm_equals_the_root_of_squares(void **state) {
-    (void)state;
-    for (int pattern = 0; pattern < PATTERN_COUNT; pattern++) {
-        check_norm(tensor_random(DTYPE_F32, LONG_COUNT, (enum pattern)pattern, harness_seed()));
-        check_norm(tensor_random(DTYPE_F32, GRANULE, (enum pattern)pattern, harness_seed()));
-    }
-    check_norm(tensor_random(DTYPE_F32, 0, PATTERN_NORMAL, harness_seed()));
-}
-
-static struct tensor filled(int64_t count, float value) {
-    struct tensor tensor = tensor_zeros(DTYPE_F32, count);
-    for (int64_t i = 0; i < count; i++) {
-        ((float *)tensor.data)[i] = value;
-        tensor.exact[i] = (double)value;
-    }
-    return tensor;
-}
-
-static void gradient_norm_holds_the_extremes_of_floats(void **state) {
-    (void)state;
-    check_norm(filled(GRANULE, FLT_TRUE_MIN));
-    check_norm(filled(GRANULE * 300, FLT_TRUE_MIN));
-    check_norm(filled(GRANULE, FLT_MAX / 8));
-    check_norm(filled(GRANULE * 300, FLT_MAX / 256));
-}
-
-static struct step_scalars norm_of(const struct compute *compute, const struct tensor *gradients,
-                                   int64_t first, int64_t count, struct step_scalars scalars) {
-    struct norm_accumulator workspace; /* of one thread */
-    gradient_norm_run(compute, count, (const float *)gradients->data + first, &scalars, &workspace);
-    return scalars;
-}
-
-static void split_norm(const struct compute *compute, void *context) {
-    struct norm_context *norm = context;
-    if (compute->pool->thread_count > 1) {
-        run_norm(compute, context);
-        return;
-    }
-    int64_t cut = 37 * GRANULE;
-    int64_t rest = norm->gradients.count - cut;
-    struct step_scalars scalars = {0};
-    scalars = norm_of(compute, &norm->gradients, cut, rest, scalars);
-    scalars = norm_of(compute, &norm->gradients, 0, cut, scalars);
-    clip_run(0, &scalars);
-    *(float *)norm->norm.data = (float)scalars.gradient_norm;
-    memcpy(norm->digits.data, &scalars.norm, sizeof scalars.norm);
-}
-
-/* One thread adds two shards in the other order; two and three threads add the whole. The harness
- * compares their bits. */
-static void gradient_norm_has_the_same_bits_however_it_is_split(void **state) {
-    (void)state;
-    struct norm_context norm = {
-        .gradients = tensor_random(DTYPE_F32, LONG_COUNT, PATTERN_MIXED, harness_seed()),
-        .norm = tensor_unset(DTYPE_F32, 1),
-        .digits = tensor_unset(DTYPE_I32, (int64_t)(sizeof(struct norm_accumulator) / 4)),
-    };
-    struct operation operation = {
-        .name = "gradient_norm",
-        .run = split_norm,
-        .context = &norm,
-        .output_count = 2,
-        .outputs = {{"norm", &norm.norm, NULL}, {"digits", &norm.digits, NULL}}};
-    operation_describe(&operation, "seed %llu", (unsigned long long)harness_seed());
-    operation_check(&operation);
-    tensor_free(&norm.gradients);
-    tensor_free(&norm.norm);
-    tensor_free(&norm.digits);
-}
-
-/* ---- clip ---- */
-
-static struct step_scalars scalars_of_square(int digit, int64_t count) {
-    struct step_scalars scalars = {0};
-    scalars.norm.digits[digit] = count;
-    return scalars;
-}
-
-static void clip_scales_only_what_is_above_the_bound(void **state) {
-    (void)state;
-    struct step_scalars scalars = scalars_of_square(10, 16); /* digit 10 counts ones */
-    clip_run(2, &scalars);
-    assert_true(scalars.gradient_norm == 4 && scalars.clip_factor == 0.5f && scalars.skip == 0);
-    clip_run(4, &scalars);
-    assert_true(scalars.clip_factor == 1);
-    clip_run(100, &scalars);
-    assert_true(scalars.clip_factor == 1);
-    clip_run(0, &scalars);
-    assert_true(scalars.clip_factor == 1);
-    scalars = scalars_of_square(0, 0);
-    clip_run(1, &scalars);
-    assert_true(scalars.gradient_norm == 0 && scalars.clip_factor == 1 && scalars.skip == 0);
-}
-
-static void clip_carries_digits_that_ranks_have_added(void **state) {
-    (void)state;
-    /* 2^33 units of 2^-32 are two; with 2 ones, four. */
-    struct step_scalars scalars = scalars_of_square(9, (int64_t)1 << 33);
-    scalars.norm.digits[10] = 2;
-    clip_run(1, &scalars);
-    assert_true(scalars.gradient_norm == 2 && scalars.clip_factor == 0.5f);
-}
-
-static void clip_skips_the_step_when_any_granule_is_not_finite(void **state) {
-    (void)state;
-    struct step_scalars scalars = scalars_of_square(10, 16);
-    scalars.norm.nonfinite = 1;
-    clip_run(1, &scalars);
-    assert_true(scalars.skip == 1 && isinf(scalars.gradient_norm));
-}
-
-struct broken_context {
-    struct tensor gradients, nonfinite;
-};
-
-static void run_broken(const struct compute *compute, void *context) {
-    struct broken_context *broken = context;
-    struct step_scalars scalars = {0};
-    struct tensor workspace = workspace_of(
-        gradient_norm_workspace_bytes(broken->gradients.count, compute->pool->thread_count));
-    gradient_norm_run(compute, broken->gradients.count, broken->gradients.data, &scalars,
-                      workspace.data);
-    *(float *)broken->nonfinite.data = (float)scalars.norm.nonfinite;
-    tensor_free(&workspace);
-}
-
-static void gradient_norm_counts_granules_that_are_not_finite(void **state) {
-    (void)state;
-    struct broken_context broken = {
-        .gradients = tensor_random(DTYPE_F32, LONG_COUNT, PATTERN_NORMAL, harness_seed()),
-        .nonfinite = tensor_unset(DTYPE_F32, 1),
-    };
-    float *gradients = broken.gradients.data;
-    gradients[5] = NAN;
-    gradients[6] = INFINITY;
-    gradients[GRANULE * 700 + 63] = -INFINITY;
-    broken.nonfinite.exact[0] = 2;
-    struct operation operation = {
-        .name = "fill",
-        .run = run_broken,
-        .context = &broken,
-        .output_count = 1,
-        .outputs = {{"nonfinite", &broken.nonfinite, broken.nonfinite.exact}}};
-    operation_describe(&operation, "NaN and infinities");
-    operation_check(&operation);
-    tensor_free(&broken.gradients);
-    tensor_free(&broken.nonfinite);
-}
+enum { GRANULE = 64, STEPS = 20 };
 
 /* ---- AdamW ---- */
 
@@ -239,6 +47,32 @@ static void run_adamw(const struct compute *compute, void *context) {
                   adamw->m.data, adamw->v.data, adamw->params.data);
     }
 }
+
+#if SKEP_CUDA
+static void adamw_cuda(const struct cuda_compute *compute, struct device_run *device,
+                       struct adamw_context *adamw, int steps, int32_t skip) {
+    struct step_scalars scalars = {.skip = 1};
+    void *on_device = device_put(compute, device, &scalars, sizeof scalars);
+    for (int step = 0; step < steps; step++) {
+        scalars = step_of(adamw, step);
+        scalars.skip = skip;
+        device_copy(compute, on_device, &scalars, sizeof scalars);
+        cuda_adamw_run(compute, &adamw->args, on_device, device_of(device, &adamw->gradients[step]),
+                       device_of(device, &adamw->master), device_of(device, &adamw->m),
+                       device_of(device, &adamw->v), device_of(device, &adamw->params));
+    }
+}
+
+static void run_adamw_cuda(const struct cuda_compute *compute, struct device_run *device,
+                           void *context) {
+    adamw_cuda(compute, device, context, STEPS, 0);
+}
+
+static void run_skipped_cuda(const struct cuda_compute *compute, struct device_run *device,
+                             void *context) {
+    adamw_cuda(compute, device, context, 1, 1);
+}
+#endif
 
 static double rounded_like(double value, enum dtype dtype) {
     return dtype == DTYPE_BF16 ? (double)bf16_to_f32(bf16_from_f32((float)value)) : value;
@@ -307,6 +141,7 @@ static void adamw_finish(struct adamw_context *adamw) {
 static struct operation adamw_operation(struct adamw_context *adamw) {
     struct operation operation = {.name = "adamw",
                                   .run = run_adamw,
+                                  .run_cuda = ON_CUDA(run_adamw_cuda),
                                   .context = adamw,
                                   .same_at_all_levels = true,
                                   .output_count = 4,
@@ -333,6 +168,52 @@ static void adamw_equals_its_formula_over_twenty_steps(void **state) {
             operation_check(&operation);
             adamw_finish(&adamw);
         }
+    }
+}
+
+/* Each operation in fp64, rounded to fp32 at once: what fp32 gives when nothing is fused. */
+static float once(double value) {
+    return (float)value;
+}
+
+static void expect_roundings(struct adamw_context *adamw, int step, int64_t i) {
+    const struct adamw_args *args = &adamw->args;
+    struct step_scalars scalars = step_of(adamw, step);
+    double rate = (double)scalars.learning_rate;
+    double keep = i < args->decayed ? (double)once(1 - rate * (double)args->weight_decay) : 1;
+    double root_scale = (double)once(1 / sqrt((double)scalars.bias_correction_2));
+    double length = (double)once(rate / (double)scalars.bias_correction_1);
+    double blend_m = (double)once(1 - args->beta1);
+    double blend_v = (double)once(1 - args->beta2);
+    double gradient = (double)once(adamw->gradients[step].exact[i] * (double)scalars.clip_factor);
+    double m = adamw->m.exact[i];
+    double v = adamw->v.exact[i];
+    m = (double)once(m + (double)once(blend_m * (double)once(gradient - m)));
+    double square = (double)once((double)once(blend_v * gradient) * gradient);
+    v = (double)once((double)once((double)once(args->beta2) * v) + square);
+    double root = (double)once((double)once(sqrt(v)) * root_scale);
+    double ratio = (double)once(m / (double)once(root + (double)args->epsilon));
+    double weight = (double)once(keep * adamw->master.exact[i]);
+    adamw->master.exact[i] = (double)once(weight - (double)once(length * ratio));
+    adamw->m.exact[i] = rounded_like(m, args->dtype_moments);
+    adamw->v.exact[i] = rounded_like(v, args->dtype_moments);
+    adamw->params.exact[i] = rounded_like(adamw->master.exact[i], args->dtype_params);
+}
+
+static void adamw_rounds_in_the_order_written(void **state) {
+    (void)state;
+    for (int moments = DTYPE_F32; moments <= DTYPE_BF16; moments++) {
+        struct adamw_context adamw = adamw_of(2100, (enum dtype)moments, DTYPE_BF16);
+        adamw.args.decayed = 1111;
+        for (int step = 0; step < STEPS; step++) {
+            for (int64_t i = 0; i < adamw.args.count; i++) {
+                expect_roundings(&adamw, step, i);
+            }
+        }
+        struct operation operation = adamw_operation(&adamw);
+        operation.name = "fill";
+        operation_check(&operation);
+        adamw_finish(&adamw);
     }
 }
 
@@ -365,6 +246,7 @@ static void adamw_changes_nothing_when_the_step_is_skipped(void **state) {
     struct operation operation = adamw_operation(&adamw);
     operation.name = "fill";
     operation.run = run_skipped;
+    operation.run_cuda = ON_CUDA(run_skipped_cuda);
     operation.output_count = 3; /* all but params, which hold NaN here */
     operation_check(&operation);
     adamw_finish(&adamw);
@@ -379,6 +261,13 @@ static void run_one_step(const struct compute *compute, void *context) {
               adamw->m.data, adamw->v.data,
               adamw->args.dtype_moments == DTYPE_BF16 ? adamw->params.data : NULL);
 }
+
+#if SKEP_CUDA
+static void run_one_step_cuda(const struct cuda_compute *compute, struct device_run *device,
+                              void *context) {
+    adamw_cuda(compute, device, context, 1, 0);
+}
+#endif
 
 static void bench_adamw(enum dtype moments) {
     const int64_t count = 8 << 20;
@@ -397,41 +286,21 @@ static void bench_adamw(enum dtype moments) {
     adamw.params = tensor_unset(DTYPE_BF16, count);
     struct operation operation = adamw_operation(&adamw);
     operation.run = run_one_step;
+    operation.run_cuda = ON_CUDA(run_one_step_cuda);
     double bytes = moments == DTYPE_BF16 ? 4 + 8 + 4 + 4 + 2 : 4 + 8 + 8 + 8;
     operation_bench(&operation, bytes * (double)count, 0);
     adamw_finish(&adamw);
 }
 
-static void bench_norm(void) {
-    struct norm_context norm = {
-        .gradients = tensor_random(DTYPE_F32, 8 << 20, PATTERN_NORMAL, 1),
-        .norm = tensor_unset(DTYPE_F32, 1),
-        .digits = tensor_unset(DTYPE_I32, (int64_t)(sizeof(struct norm_accumulator) / 4)),
-    };
-    struct operation operation = {.name = "gradient_norm", .run = run_norm, .context = &norm};
-    operation_describe(&operation, "count %lld", (long long)norm.gradients.count);
-    operation_bench(&operation, 4 * (double)norm.gradients.count, 0);
-    tensor_free(&norm.gradients);
-    tensor_free(&norm.norm);
-    tensor_free(&norm.digits);
-}
-
 int main(int argument_count, char **arguments) {
     if (harness_benches(argument_count, arguments)) {
-        bench_norm();
         bench_adamw(DTYPE_F32);
         bench_adamw(DTYPE_BF16);
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradient_norm_equals_the_root_of_squares),
-        cmocka_unit_test(gradient_norm_holds_the_extremes_of_floats),
-        cmocka_unit_test(gradient_norm_has_the_same_bits_however_it_is_split),
-        cmocka_unit_test(gradient_norm_counts_granules_that_are_not_finite),
-        cmocka_unit_test(clip_scales_only_what_is_above_the_bound),
-        cmocka_unit_test(clip_carries_digits_that_ranks_have_added),
-        cmocka_unit_test(clip_skips_the_step_when_any_granule_is_not_finite),
         cmocka_unit_test(adamw_equals_its_formula_over_twenty_steps),
+        cmocka_unit_test(adamw_rounds_in_the_order_written),
         cmocka_unit_test(adamw_decays_the_first_elements_only),
         cmocka_unit_test(adamw_changes_nothing_when_the_step_is_skipped),
     };

@@ -4,6 +4,11 @@
 #include "base/check.h"
 #include "kernels/outer.h"
 
+#if SKEP_CUDA
+#include "kernels/cuda/outer.h"
+#include "tests/kernels/device.h"
+#endif
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,6 +38,24 @@ static void run_step(const struct compute *compute, void *context) {
     outer_step_run(compute, &args);
 }
 
+#if SKEP_CUDA
+static void run_step_cuda(const struct cuda_compute *compute, struct device_run *device,
+                          void *context) {
+    struct outer_context *outer = context;
+    struct outer_step_args args = {
+        .count = outer->params.count,
+        .rate = outer->rate,
+        .momentum = outer->momentum,
+        .params = device_of(device, outer->in_place ? &outer->next_params : &outer->params),
+        .moments = device_of(device, outer->in_place ? &outer->next_moments : &outer->moments),
+        .gradients = device_of(device, &outer->gradients),
+        .next_params = device_of(device, &outer->next_params),
+        .next_moments = device_of(device, &outer->next_moments),
+    };
+    cuda_outer_step_run(compute, &args);
+}
+#endif
+
 static void reference_step(struct outer_context *outer) {
     double rate = (double)outer->rate;
     double momentum = (double)outer->momentum;
@@ -61,6 +84,7 @@ static void check_step(int64_t count, enum pattern pattern, bool in_place) {
     struct operation operation = {
         .name = "outer_step",
         .run = run_step,
+        .run_cuda = ON_CUDA(run_step_cuda),
         .context = &outer,
         .same_at_all_levels = true,
         .output_count = 5,
@@ -130,6 +154,7 @@ static void outer_step_rounds_in_the_order_written(void **state) {
         struct operation operation = {
             .name = "fill",
             .run = run_step,
+            .run_cuda = ON_CUDA(run_step_cuda),
             .context = &outer,
             .same_at_all_levels = true,
             .output_count = 2,
@@ -203,6 +228,19 @@ static void run_gradient(const struct compute *compute, void *context) {
                        outer->next_params.data);
 }
 
+#if SKEP_CUDA
+static void run_gradient_cuda(const struct cuda_compute *compute, struct device_run *device,
+                              void *context) {
+    struct outer_context *outer = context;
+    const float *params = device_of(device, &outer->params);
+    float *inner = device_of(device, &outer->next_params);
+    cuda_outer_gradient_run(compute, outer->params.count, params,
+                            device_of(device, &outer->moments),
+                            device_of(device, &outer->gradients));
+    cuda_outer_gradient_run(compute, outer->params.count, params, inner, inner);
+}
+#endif
+
 static void pseudo_gradient_is_outer_less_inner(void **state) {
     (void)state;
     for (int i = 0; i <= EDGE_SIZE_COUNT; i++) {
@@ -222,6 +260,7 @@ static void pseudo_gradient_is_outer_less_inner(void **state) {
         struct operation operation = {
             .name = "fill",
             .run = run_gradient,
+            .run_cuda = ON_CUDA(run_gradient_cuda),
             .context = &outer,
             .same_at_all_levels = true,
             .output_count = 2,

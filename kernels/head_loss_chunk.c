@@ -1,0 +1,75 @@
+#include "kernels/head_loss_chunk.h"
+
+#include "kernels/items.h"
+
+enum { CHUNK_STEP = 16, ROW_ELEMENTS = 16 };
+
+static int64_t rounded_up(int64_t value, int64_t step) {
+    return (value + step - 1) / step * step;
+}
+
+int64_t head_loss_chunk_within(int64_t tokens, int64_t vocab, int64_t bytes) {
+    int64_t row_bytes = rounded_up(vocab, ROW_ELEMENTS) * (int64_t)sizeof(float);
+    int64_t most = bytes / row_bytes / CHUNK_STEP * CHUNK_STEP;
+    most = most < CHUNK_STEP ? CHUNK_STEP : most;
+    if (tokens <= most) {
+        return tokens;
+    }
+    /* Equal chunks if that costs at most a quarter of the size. */
+    for (int64_t chunk = most; chunk > most - most / 4; chunk -= CHUNK_STEP) {
+        if (tokens % chunk == 0) {
+            return chunk;
+        }
+    }
+    int64_t even = items_count(tokens, items_count(tokens, most));
+    return rounded_up(even, CHUNK_STEP);
+}
+
+int64_t head_loss_stride(const struct head_loss_args *args) {
+    return rounded_up(args->vocab, ROW_ELEMENTS);
+}
+
+uint64_t head_loss_logits_bytes(const struct head_loss_args *args) {
+    return (uint64_t)(args->chunk * head_loss_stride(args)) * sizeof(float);
+}
+
+static int64_t dlogits_stride(const struct head_loss_args *args) {
+    return args->dtype == DTYPE_BF16 ? 2 * head_loss_stride(args) : head_loss_stride(args);
+}
+
+struct matmul_args head_loss_logits(const struct head_loss_args *args, int64_t tokens) {
+    return (struct matmul_args){.m = tokens,
+                                .n = args->vocab,
+                                .k = args->dim,
+                                .lda = args->dim,
+                                .ldb = args->dim,
+                                .ldc = head_loss_stride(args),
+                                .dtype_in = args->dtype,
+                                .dtype_out = DTYPE_F32,
+                                .transpose_b = true};
+}
+
+struct matmul_args head_loss_dhidden(const struct head_loss_args *args, int64_t tokens) {
+    return (struct matmul_args){.m = tokens,
+                                .n = args->dim,
+                                .k = args->vocab,
+                                .lda = dlogits_stride(args),
+                                .ldb = args->dim,
+                                .ldc = args->dim,
+                                .dtype_in = args->dtype,
+                                .dtype_out = args->dtype};
+}
+
+struct matmul_args head_loss_dweight(const struct head_loss_args *args, int64_t tokens,
+                                     bool accumulate) {
+    return (struct matmul_args){.m = args->vocab,
+                                .n = args->dim,
+                                .k = tokens,
+                                .lda = dlogits_stride(args),
+                                .ldb = args->dim,
+                                .ldc = args->dim,
+                                .dtype_in = args->dtype,
+                                .dtype_out = DTYPE_F32,
+                                .transpose_a = true,
+                                .accumulate = accumulate};
+}

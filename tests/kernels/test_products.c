@@ -1,0 +1,325 @@
+/* Products by cuBLASLt: what it is asked, which of its proposals are taken, and that its columns
+ * are our rows, through a fake that follows its documents. */
+#include "tests/kernels/fake_cublas_lt.h"
+
+#include "base/check.h"
+#include "base/dtype.h"
+#include "kernels/cuda/matmul.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { VALUES_MAX = 2048, FORM_COUNT = 48, ALIGN = 256 };
+
+static const struct target HOPPER = {.kind = TARGET_CUDA, .compute_major = 9};
+static const struct fake_proposal GOOD = {.id = 66,
+                                          .split_k = 1,
+                                          .ways = CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32F,
+                                          .workspace_bytes = 1024};
+
+struct fixture {
+    struct region region;
+    struct cuda_products products;
+    struct cuda_failure failure;
+    struct cuda_compute compute;
+};
+
+static void fixture_init(struct fixture *fixture) {
+    struct cublas_lt library = fake_cublas_lt_table();
+    struct fault fault;
+    fake_cublas_lt = (struct fake_cublas_lt){.proposals = {GOOD}, .proposal_count = 1};
+    memset(fixture, 0, sizeof *fixture);
+    assert_int_equal(
+        cuda_products_init(&library, &HOPPER, &fixture->region, &fixture->products, &fault), OK);
+    fixture->compute = (struct cuda_compute){
+        .products = &fixture->products, .failure = &fixture->failure, .multiprocessors = 4};
+}
+
+static void fixture_finish(struct fixture *fixture) {
+    cuda_products_finish(&fixture->products);
+    region_finish(&fixture->region);
+    assert_int_equal(fake_cublas_lt.objects, 0);
+}
+
+/* ---- against plain row-major sums ---- */
+
+struct buffers {
+    _Alignas(ALIGN) unsigned char a[4 * VALUES_MAX];
+    _Alignas(ALIGN) unsigned char b[4 * VALUES_MAX];
+    _Alignas(ALIGN) unsigned char bias[4 * VALUES_MAX];
+    _Alignas(ALIGN) unsigned char c[4 * VALUES_MAX];
+    _Alignas(ALIGN) unsigned char before[4 * VALUES_MAX];
+    _Alignas(ALIGN) unsigned char workspace[1024];
+};
+static struct buffers buffers;
+
+static double value_at(const void *values, enum dtype dtype, int64_t at) {
+    return dtype == DTYPE_BF16 ? (double)bf16_to_f32(((const uint16_t *)values)[at])
+                               : (double)((const float *)values)[at];
+}
+
+static void fill(void *values, enum dtype dtype, int step) {
+    for (int i = 0; i < VALUES_MAX; i++) {
+        float value = (float)(i * step % 7 - 3); /* whole: every sum is exact */
+        if (dtype == DTYPE_BF16) {
+            ((uint16_t *)values)[i] = bf16_from_f32(value);
+        } else {
+            ((float *)values)[i] = value;
+        }
+    }
+}
+
+static struct cuda_product_operands operands_of(const struct matmul_args *args) {
+    fill(buffers.a, args->dtype_in, 5);
+    fill(buffers.b, args->dtype_in, 3);
+    fill(buffers.bias, args->dtype_in, 2);
+    fill(buffers.c, args->dtype_out, 11);
+    memcpy(buffers.before, buffers.c, sizeof buffers.c);
+    return (struct cuda_product_operands){
+        .a = buffers.a, .b = buffers.b, .bias = args->bias ? buffers.bias : NULL, .c = buffers.c};
+}
+
+static double expected_at(const struct matmul_args *args, int64_t row, int64_t column) {
+    double sum = args->bias ? value_at(buffers.bias, args->dtype_in, column) : 0;
+    if (args->accumulate) {
+        sum += value_at(buffers.before, args->dtype_out, row * args->ldc + column);
+    }
+    for (int64_t k = 0; k < args->k; k++) {
+        int64_t a = args->transpose_a ? k * args->lda + row : row * args->lda + k;
+        int64_t b = args->transpose_b ? column * args->ldb + k : k * args->ldb + column;
+        sum += value_at(buffers.a, args->dtype_in, a) * value_at(buffers.b, args->dtype_in, b);
+    }
+    return sum;
+}
+
+/* Everything of C: what lies between its rows too. */
+static void check_result(const struct matmul_args *args) {
+    for (int64_t at = 0; at < VALUES_MAX; at++) {
+        int64_t row = at / args->ldc;
+        int64_t column = at % args->ldc;
+        bool within = row < args->m && column < args->n;
+        double got = value_at(buffers.c, args->dtype_out, at);
+        double want =
+            within ? expected_at(args, row, column) : value_at(buffers.before, args->dtype_out, at);
+        if (args->dtype_out == DTYPE_BF16) {
+            want = (double)bf16_to_f32(bf16_from_f32((float)want));
+        }
+        if (got != want) {
+            fail_msg("c[%ld, %ld] is %g, not %g", (long)row, (long)column, got, want);
+        }
+    }
+}
+
+static struct matmul_args form_of(int form, int64_t m, int64_t n, int64_t k, int64_t padding) {
+    struct matmul_args args = {.m = m, .n = n, .k = k};
+    args.transpose_a = form & 1;
+    args.transpose_b = form & 2;
+    args.dtype_in = form & 4 ? DTYPE_BF16 : DTYPE_F32;
+    args.accumulate = form / 16 == 2;
+    args.dtype_out = form & 8 && !args.accumulate ? DTYPE_BF16 : DTYPE_F32;
+    args.bias = form / 16 == 1;
+    args.lda = (args.transpose_a ? m : k) + padding;
+    args.ldb = (args.transpose_b ? k : n) + padding;
+    args.ldc = n + padding;
+    return args;
+}
+
+static bool is_known(const struct matmul_args *args) {
+    bool mixed = args->dtype_in != args->dtype_out;
+    return !mixed || (args->dtype_in == DTYPE_BF16 && !args->bias);
+}
+
+static void check_form(struct fixture *fixture, const struct matmul_args *args) {
+    struct fault fault;
+    struct cuda_product_operands operands = operands_of(args);
+    int calls = fake_cublas_lt.heuristic_calls;
+    int runs = fake_cublas_lt.runs;
+    assert_int_equal(cuda_products_choose(&fixture->products, args, &operands, &fault), OK);
+    if (!is_known(args)) {
+        assert_int_equal(fake_cublas_lt.heuristic_calls, calls);
+        assert_null(cuda_products_find(&fixture->products, args, &operands));
+        return;
+    }
+    cuda_matmul_run(&fixture->compute, args, operands.a, operands.b, operands.bias, operands.c,
+                    buffers.workspace);
+    assert_int_equal(fixture->failure.result, CUDA_SUCCESS);
+    assert_int_equal(fake_cublas_lt.runs, runs + 1);
+    check_result(args);
+}
+
+static void rows_are_its_columns_in_every_form(void **state) {
+    (void)state;
+    static const int64_t SIZES[][4] = {{5, 7, 3, 0}, {1, 6, 11, 2}, {8, 8, 8, 0}, {13, 1, 2, 3}};
+    struct fixture fixture;
+    fixture_init(&fixture);
+    for (size_t i = 0; i < ARRAY_COUNT(SIZES); i++) {
+        for (int form = 0; form < FORM_COUNT; form++) {
+            struct matmul_args args =
+                form_of(form, SIZES[i][0], SIZES[i][1], SIZES[i][2], SIZES[i][3]);
+            check_form(&fixture, &args);
+        }
+    }
+    fixture_finish(&fixture);
+}
+
+/* ---- what is asked ---- */
+
+static void question_names_workspace_order_and_alignment(void **state) {
+    (void)state;
+    struct fixture fixture;
+    struct fault fault;
+    fixture_init(&fixture);
+    struct matmul_args args = form_of(4, 4, 6, 8, 0); /* bf16 in, f32 out */
+    struct cuda_product_operands operands = operands_of(&args);
+    operands.a = buffers.a + 2;
+    operands.b = buffers.b + 16;
+    operands.c = buffers.c + 64;
+    assert_int_equal(cuda_products_choose(&fixture.products, &args, &operands, &fault), OK);
+    assert_int_equal(fake_cublas_lt.workspace_limit, 32 << 20);
+    assert_int_equal(fake_cublas_lt.reductions_allowed, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    assert_int_equal(fake_cublas_lt.ways_allowed & CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F,
+                     0);
+    const uint32_t alignment[4] = {16, 2, 64, 64}; /* of its A, B, C and D: our b, a and c */
+    assert_memory_equal(fake_cublas_lt.alignment, alignment, sizeof alignment);
+    args = form_of(0, 4, 6, 8, 0);
+    operands = operands_of(&args);
+    assert_int_equal(cuda_products_choose(&fixture.products, &args, &operands, &fault), OK);
+    assert_int_equal(fake_cublas_lt.ways_allowed & CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32, 0);
+    fixture_finish(&fixture);
+}
+
+static void product_is_chosen_once_for_each_alignment(void **state) {
+    (void)state;
+    struct fixture fixture;
+    struct fault fault;
+    fixture_init(&fixture);
+    struct matmul_args args = form_of(0, 4, 6, 8, 0);
+    struct cuda_product_operands operands = operands_of(&args);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(cuda_products_choose(&fixture.products, &args, &operands, &fault), OK);
+        assert_int_equal(fake_cublas_lt.heuristic_calls, 1);
+    }
+    operands.a = buffers.a + 32;
+    assert_int_equal(cuda_products_choose(&fixture.products, &args, &operands, &fault), OK);
+    assert_int_equal(fake_cublas_lt.heuristic_calls, 2);
+    fixture_finish(&fixture);
+}
+
+/* ---- proposals ---- */
+
+static const struct cuda_product *choose_among(struct fixture *fixture,
+                                               const struct fake_proposal *proposals, int count,
+                                               enum dtype dtype) {
+    struct fault fault;
+    struct matmul_args args = form_of(dtype == DTYPE_BF16 ? 12 : 0, 4, 6, 8, 0);
+    struct cuda_product_operands operands = operands_of(&args);
+    memcpy(fake_cublas_lt.proposals, proposals, (size_t)count * sizeof *proposals);
+    fake_cublas_lt.proposal_count = count;
+    assert_int_equal(cuda_products_choose(&fixture->products, &args, &operands, &fault), OK);
+    return cuda_products_find(&fixture->products, &args, &operands);
+}
+
+static void first_proposal_that_will_do_is_taken_and_written_down(void **state) {
+    (void)state;
+    struct fake_proposal racing = GOOD;
+    racing.split_k = 4;
+    racing.reduction = CUBLASLT_REDUCTION_SCHEME_INPLACE;
+    struct fake_proposal coarse = GOOD;
+    coarse.ways = CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32;
+    struct fake_proposal split = GOOD;
+    split.id = 21;
+    split.split_k = 3;
+    split.reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const struct fake_proposal proposals[] = {racing, coarse, split, GOOD};
+    struct fixture fixture;
+    fixture_init(&fixture);
+    const struct cuda_product *product = choose_among(&fixture, proposals, 4, DTYPE_F32);
+    char text[CUDA_PRODUCT_TEXT_BYTES];
+    assert_non_null(product);
+    cuda_product_text(product, text);
+    assert_string_equal(text, "m 4 n 6 k 8 f32 to f32: cuBLASLt algorithm 21, tile 20, stages 0, "
+                              "split-k 3, workspace 1024 B");
+    fixture_finish(&fixture);
+}
+
+static void own_kernel_takes_what_has_no_proposal_that_will_do(void **state) {
+    (void)state;
+    struct fake_proposal large = GOOD;
+    large.workspace_bytes = (32 << 20) + 1;
+    struct fake_proposal failed = GOOD;
+    failed.state = CUBLAS_STATUS_NOT_SUPPORTED;
+    struct fake_proposal half = GOOD;
+    half.ways = CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
+    const struct fake_proposal proposals[] = {large, failed, half};
+    struct fixture fixture;
+    fixture_init(&fixture);
+    assert_null(choose_among(&fixture, proposals, 3, DTYPE_BF16));
+    assert_null(choose_among(&fixture, proposals, 0, DTYPE_F32));
+    char text[CUDA_PRODUCT_TEXT_BYTES];
+    cuda_product_text(fixture.products.first, text);
+    assert_string_equal(text, "m 4 n 6 k 8 f32 to f32: our own kernel");
+    fixture_finish(&fixture);
+    fixture_init(&fixture);
+    fake_cublas_lt.heuristic = CUBLAS_STATUS_NOT_SUPPORTED;
+    assert_null(choose_among(&fixture, &GOOD, 1, DTYPE_BF16));
+    fixture_finish(&fixture);
+}
+
+/* ---- failures ---- */
+
+static void failures_of_the_library_are_told(void **state) {
+    (void)state;
+    struct fixture fixture;
+    struct fault fault;
+    fixture_init(&fixture);
+    struct matmul_args args = form_of(0, 4, 6, 8, 0);
+    struct cuda_product_operands operands = operands_of(&args);
+    fake_cublas_lt.heuristic = CUBLAS_STATUS_INTERNAL_ERROR;
+    assert_int_equal(cuda_products_choose(&fixture.products, &args, &operands, &fault),
+                     STATUS_FAILED);
+    assert_string_equal(fault.reason, "cannot choose a product: CUBLAS_STATUS_INTERNAL_ERROR");
+    fake_cublas_lt.heuristic = CUBLAS_STATUS_SUCCESS;
+    assert_int_equal(cuda_products_choose(&fixture.products, &args, &operands, &fault), OK);
+    fake_cublas_lt.run = CUBLAS_STATUS_EXECUTION_FAILED;
+    cuda_matmul_run(&fixture.compute, &args, operands.a, operands.b, NULL, operands.c,
+                    buffers.workspace);
+    assert_int_equal(fixture.failure.result, CUDA_ERROR_LAUNCH_FAILED);
+    int runs = fake_cublas_lt.runs;
+    cuda_matmul_run(&fixture.compute, &args, operands.a, operands.b, NULL, operands.c,
+                    buffers.workspace);
+    assert_int_equal(fake_cublas_lt.runs, runs); /* nothing more is enqueued */
+    fixture_finish(&fixture);
+}
+
+/* Whether the library is here or not: all of its functions, or a fault that says what to do. */
+static void library_is_found_or_its_absence_told(void **state) {
+    (void)state;
+    struct cublas_lt library = {.cublasLtCreate = NULL};
+    struct fault fault;
+    if (cublas_lt_find(&library, &fault) == OK) {
+        assert_true(library.cublasLtGetVersion() >= 120000);
+        assert_non_null(library.cublasLtMatmul);
+        return;
+    }
+    assert_int_equal(fault.status, STATUS_INPUT);
+    assert_string_equal(fault.place, "libcublasLt.so.13");
+    assert_non_null(strstr(fault.remedy, "LD_LIBRARY_PATH"));
+    assert_null(library.cublasLtCreate);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_its_columns_in_every_form),
+        cmocka_unit_test(question_names_workspace_order_and_alignment),
+        cmocka_unit_test(product_is_chosen_once_for_each_alignment),
+        cmocka_unit_test(first_proposal_that_will_do_is_taken_and_written_down),
+        cmocka_unit_test(own_kernel_takes_what_has_no_proposal_that_will_do),
+        cmocka_unit_test(failures_of_the_library_are_told),
+        cmocka_unit_test(library_is_found_or_its_absence_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
