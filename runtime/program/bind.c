@@ -1,5 +1,9 @@
 /* bind: a compiled program takes its place on a machine, as one rank of a site. */
+#include "build_config.h"
 #include "runtime/program/run.h"
+#if SKEP_CUDA
+#include "runtime/program/cuda_program.h"
+#endif
 
 #include <string.h>
 
@@ -132,6 +136,20 @@ static enum status start_threads(struct bound_program *bound, struct region *reg
     return status;
 }
 
+/* port_init has refused a GPU where this build has no port for one. */
+static enum status bind_device(struct bound_program *bound, struct region *region,
+                               struct fault *fault) {
+#if SKEP_CUDA
+    if (bound->program->target->kind == TARGET_CUDA) {
+        return cuda_program_bind(bound, region, fault);
+    }
+#endif
+    (void)bound;
+    (void)region;
+    (void)fault;
+    return OK;
+}
+
 static struct rank_indices alone(void) {
     struct rank_indices ranks;
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
@@ -164,7 +182,12 @@ enum status program_bind(const struct program *program, const struct rank_indice
     bound->compute = (struct compute){.table = &bound->kernels, .pool = &bound->pool};
     resolve_operands(bound, region);
     resolve_calls(bound, region);
-    return OK;
+    status = bind_device(bound, region, fault);
+    if (status != OK) {
+        program_release(bound);
+        memset(bound, 0, sizeof *bound);
+    }
+    return status;
 }
 
 void program_connect(struct bound_program *bound, struct communicator *communicator) {

@@ -5,7 +5,7 @@
 #include "runtime/program/opcodes.h"
 
 /* What was really handed out, kept so that a test can hold it against the plan. */
-static void note_high_water(struct bound_program *bound, enum lane lane, uint32_t index) {
+void run_note_high_water(struct bound_program *bound, enum lane lane, uint32_t index) {
     const struct instruction *instruction = &bound->program->schedule.instructions[index];
     const struct extent *extents = bound->program->schedule.extents;
     for (int k = 0; k < CALL_OPERANDS; k++) {
@@ -20,7 +20,7 @@ static void note_high_water(struct bound_program *bound, enum lane lane, uint32_
     }
 }
 
-static void merge_high_water(struct bound_program *bound) {
+void run_merge_high_water(struct bound_program *bound) {
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         for (int space = 0; space < SPACE_COUNT; space++) {
             uint64_t end = bound->lane_high_water[lane][space];
@@ -57,7 +57,7 @@ static void run_instruction(struct bound_program *bound, enum lane lane, uint32_
     } else {
         execute(bound, index);
     }
-    note_high_water(bound, lane, index);
+    run_note_high_water(bound, lane, index);
 }
 
 static void wait_for(struct bound_program *bound, enum lane lane, uint32_t index, uint32_t event) {
@@ -122,7 +122,7 @@ void program_run(struct bound_program *bound, enum segment_kind kind) {
     }
     bound->segment = kind;
     lanes_run(&bound->lanes, mask);
-    merge_high_water(bound);
+    run_merge_high_water(bound);
 }
 
 void program_run_one(struct bound_program *bound, uint32_t index) {
@@ -131,7 +131,7 @@ void program_run_one(struct bound_program *bound, uint32_t index) {
         return;
     }
     run_instruction(bound, LANE_COMPUTE, index);
-    merge_high_water(bound);
+    run_merge_high_water(bound);
 }
 
 enum status program_failure(const struct bound_program *bound, struct fault *fault) {

@@ -96,6 +96,9 @@ void lives_find(struct schedule *schedule, const struct order_clocks *clocks) {
     if (schedule->host.device_staging != EXTENT_NONE) {
         live_throughout(schedule, schedule->host.device_staging);
     }
+    if (schedule->extents[schedule->host.labels].last == 0) { /* a program that only generates */
+        live_throughout(schedule, schedule->host.labels);
+    }
     for (int i = 0; i < schedule->extent_count; i++) {
         struct extent *extent = &schedule->extents[i];
         if (lives_throughout(extent->role)) {

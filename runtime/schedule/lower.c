@@ -1,5 +1,7 @@
 #include "runtime/schedule/lower.h"
 
+#include "kernels/cuda/workspace.h"
+
 #include <math.h>
 
 static const struct tensor *operand(const struct graph *graph, const struct op *op, int index) {
@@ -105,12 +107,16 @@ static struct embedding_args embedding_args_of(const struct graph *graph,
                                    .dtype = rows->dtype};
 }
 
-static struct head_loss_args head_loss_args_of(const struct graph *graph, const struct op *op) {
+static struct head_loss_args head_loss_args_of(const struct graph *graph, const struct op *op,
+                                               const struct target *device) {
     const struct tensor *hidden = operand(graph, op, 0);
+    int64_t vocab = graph->blueprint->vocab;
     return (struct head_loss_args){.tokens = hidden->rows,
                                    .dim = hidden->columns,
-                                   .vocab = graph->blueprint->vocab,
-                                   .chunk = head_loss_chunk(hidden->rows, graph->blueprint->vocab),
+                                   .vocab = vocab,
+                                   .chunk = device != NULL
+                                                ? cuda_head_loss_chunk(hidden->rows, vocab, device)
+                                                : head_loss_chunk(hidden->rows, vocab),
                                    .dtype = hidden->dtype,
                                    .gradient = op->kind == OP_HEAD_LOSS_GRADIENT,
                                    .accumulate = true};
@@ -136,7 +142,8 @@ static struct generation_args generation_args_of(const struct graph *graph,
                                     .dtype = rows->dtype};
 }
 
-union kernel_args lower_args(const struct graph *graph, const struct op *op) {
+union kernel_args lower_args(const struct graph *graph, const struct op *op,
+                             const struct target *device) {
     union kernel_args args = {.count = 0};
     switch (op->kind) {
     case OP_EMBEDDING:
@@ -193,7 +200,7 @@ union kernel_args lower_args(const struct graph *graph, const struct op *op) {
         break;
     case OP_HEAD_LOSS:
     case OP_HEAD_LOSS_GRADIENT:
-        args.head_loss = head_loss_args_of(graph, op);
+        args.head_loss = head_loss_args_of(graph, op, device);
         break;
     case OP_COPY:
         args.count = operand(graph, op, 0)->rows * operand(graph, op, 0)->columns *

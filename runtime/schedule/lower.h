@@ -4,7 +4,10 @@
 
 #include "runtime/schedule/schedule.h"
 
-/* lower_args: the kernel's arguments for `op`, from its tensors' shapes. */
-union kernel_args lower_args(const struct graph *graph, const struct op *op);
+/* lower_args: the kernel's arguments for `op`, from its tensors' shapes, and, for what is done in
+ * chunks, from what computes.
+ * device  as in struct schedule_options */
+union kernel_args lower_args(const struct graph *graph, const struct op *op,
+                             const struct target *device);
 
 #endif

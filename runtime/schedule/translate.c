@@ -122,7 +122,7 @@ static void add_op(struct translation *translation, const struct op *op) {
         schedule, op->kind, translation->segment, op->kind == OP_COPY ? LANE_COPY : LANE_COMPUTE);
     added->layer = op->layer;
     added->transposed = op->transposed;
-    added->args = lower_args(translation->graph, op);
+    added->args = lower_args(translation->graph, op, schedule->options.device);
     for (int k = 0; k < op_row(op->kind)->operand_count; k++) {
         if (op->operands[k] != TENSOR_NONE) {
             added->operands[k] = tensor_operand(translation, op->operands[k]);

@@ -164,17 +164,24 @@ static uint64_t encode(struct joining *joining, uint32_t round) {
     return 0;
 }
 
-static void declare(struct joining *joining, const struct member_work *work) {
+/* Weights of a device that failed meanwhile are told to nobody. */
+static enum status declare(struct joining *joining, const struct member_work *work,
+                           struct fault *fault) {
     struct staging staging = session_staging(&joining->session);
-    struct fault fault;
+    struct fault unwritten;
     struct event event = {.kind = EVENT_TRAINED,
                           .round = work->round,
                           .tokens = encode(joining, work->round),
                           .hashes = joining->hashes};
-    if (round_record_declared(&joining->record, work->round, &staging, &fault) != OK) {
-        join_note_disk(joining, &fault);
+    enum status status = program_failure(&joining->session.bound, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (round_record_declared(&joining->record, work->round, &staging, &unwritten) != OK) {
+        join_note_disk(joining, &unwritten);
     }
     member_loop_answer(joining->loop, &event);
+    return OK;
 }
 
 enum status join_train(struct joining *joining, const struct member_work *work,
@@ -194,7 +201,7 @@ enum status join_train(struct joining *joining, const struct member_work *work,
         status = take_step(&season, joining, &place, &went_on, fault);
     }
     if (status == OK && !member_loop_is_stale(joining->loop, work)) {
-        declare(joining, work);
+        status = declare(joining, work, fault);
     }
     return status;
 }

@@ -38,6 +38,12 @@ enum status step_trace_plan(struct session *session, struct step_trace *trace,
     if (run->trace == NULL) {
         return OK;
     }
+    if (session->bound.device != NULL) {
+        return fault_set(fault, STATUS_INPUT, run_place(run, "trace"),
+                         "leave trace out, or take a cpu target",
+                         "a device runs each segment as a whole; only a CPU's instructions are "
+                         "traced one by one");
+    }
     int64_t first;
     int64_t last;
     if (!parse_steps(run->trace_steps, &first, &last)) {

@@ -63,6 +63,10 @@ enum status step_on_windows(struct session *session, const struct step_windows *
         }
         program_run(&session->bound, SEGMENT_MICROBATCH);
     }
-    *result = step_finish_at(session, &step->pace, valid);
-    return OK;
+    const struct step_result reached = step_finish_at(session, &step->pace, valid);
+    status = program_failure(&session->bound, fault);
+    if (status == OK) {
+        *result = reached;
+    }
+    return status;
 }

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -158,20 +159,38 @@ static void fill_rope(struct small_program *small) {
     }
 }
 
+static void put_values(struct small_program *small, const struct param_part *part,
+                       const float *values) {
+    size_t bytes = (size_t)(part->count * dtype_bytes(part->dtype));
+    uint16_t *rounded = region_alloc(&small->region, (size_t)part->count, sizeof *rounded);
+    struct fault fault;
+    for (int64_t k = 0; part->dtype != DTYPE_F32 && k < part->count; k++) {
+        rounded[k] = bf16_from_f32(values[k]);
+    }
+    const void *from = part->dtype == DTYPE_F32 ? (const void *)values : rounded;
+    expect_ok(small, far_write(part->far, part->address, from, bytes, &fault), &fault);
+}
+
 static void fill_params(struct small_program *small) {
     for (int i = 0; i < small->blueprint.param_count; i++) {
         const struct param *param = &small->blueprint.params[i];
-        int64_t count = param_elements(param);
-        float *master = program_param(&small->bound, i, VIEW_MASTER);
-        param_init_fill(param, 1, 0, count, master);
-        uint16_t *params = program_param(&small->bound, i, VIEW_PARAMS);
-        for (int64_t k = 0; (void *)params != (void *)master && k < count; k++) {
-            params[k] = bf16_from_f32(master[k]);
+        struct param_part master = program_part(&small->bound, i, VIEW_MASTER);
+        struct param_part params = program_part(&small->bound, i, VIEW_PARAMS);
+        float *values = region_alloc(&small->region, (size_t)master.count, sizeof *values);
+        param_init_fill(param, 1, 0, master.count, values);
+        put_values(small, &master, values);
+        if (params.address != master.address) {
+            put_values(small, &params, values);
         }
     }
 }
 
 void small_program_init(struct small_program *small, uint64_t seed, uint64_t index) {
+    small_program_init_on(small, seed, index, NULL);
+}
+
+void small_program_init_on(struct small_program *small, uint64_t seed, uint64_t index,
+                           const struct target *device) {
     struct fault fault;
     memset(small, 0, sizeof *small);
     struct draw draw = {.key = random_key(seed + index, "small program")};
@@ -183,6 +202,9 @@ void small_program_init(struct small_program *small, uint64_t seed, uint64_t ind
                              &small->blueprint, &fault),
               &fault);
     draw_target(small, &draw);
+    if (device != NULL) {
+        small->target = *device;
+    }
     draw_options(small, &draw);
     title(small, seed, index);
     expect_ok(small,
@@ -220,6 +242,10 @@ struct runner {
 static void run_segment(const struct runner *runner, enum segment_kind kind) {
     const struct segment *segment = &runner->small->program.schedule.segments[kind];
     assert_true(segment->first < segment->end);
+    if (runner->step == NULL && runner->small->bound.device != NULL) {
+        program_run(&runner->small->bound, kind);
+        return;
+    }
     for (uint32_t i = segment->first; i < segment->end; i++) {
         if (runner->step != NULL) {
             runner->step(runner->context, &runner->small->bound, i);
@@ -244,6 +270,8 @@ static void run_step(const struct runner *runner, uint64_t number) {
         run_segment(runner, SEGMENT_MICROBATCH);
     }
     run_segment(runner, SEGMENT_FINISH);
+    small->losses[number] = scalars->loss_sum;
+    small->norms[number] = scalars->gradient_norm;
 }
 
 static void run_generation(const struct runner *runner) {
@@ -272,6 +300,7 @@ void small_program_run(struct small_program *small, small_step *step, void *cont
     run_step(&runner, 1);
     memset(program_scalars(&small->bound), 0, sizeof(struct step_scalars));
     run_segment(&runner, SEGMENT_EVALUATE);
+    small->losses[SMALL_LOSSES - 1] = program_scalars(&small->bound)->loss_sum;
     run_generation(&runner);
     run_segment(&runner, SEGMENT_SNAPSHOT);
 }
@@ -283,7 +312,13 @@ struct hash small_program_result(const struct small_program *small) {
     for (int i = 0; i < small->blueprint.param_count; i++) {
         for (size_t v = 0; v < ARRAY_COUNT(VIEWS); v++) {
             struct param_part part = program_part(&small->bound, i, VIEWS[v]);
-            hash_add(&state, part.address, (size_t)(part.count * dtype_bytes(part.dtype)));
+            size_t bytes = (size_t)(part.count * dtype_bytes(part.dtype));
+            void *values = malloc(bytes + 1);
+            struct fault fault;
+            assert_non_null(values);
+            expect_ok(small, far_read(part.far, part.address, values, bytes, &fault), &fault);
+            hash_add(&state, values, bytes);
+            free(values);
         }
     }
     return hash_end(&state);

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-enum { SMALL_CONFIG_BYTES = 1024 };
+enum { SMALL_CONFIG_BYTES = 1024, SMALL_LOSSES = 3 };
 
 struct small_program {
     char config[SMALL_CONFIG_BYTES]; /* the model's config.json */
@@ -18,6 +18,8 @@ struct small_program {
     struct schedule_options options;
     struct program program;
     struct bound_program bound;
+    double losses[SMALL_LOSSES]; /* sums, of a run: of both steps, then of the evaluation */
+    double norms[2];             /* of both steps' gradients */
 };
 
 /* Runs one instruction of a segment. */
@@ -30,9 +32,13 @@ typedef void small_step(void *context, struct bound_program *bound, uint32_t ind
  * memory  small_program_finish gives it back */
 void small_program_init(struct small_program *small, uint64_t seed, uint64_t index);
 
+/* small_program_init_on: the same drawn, but on `device` and not on this machine; NULL: on it. */
+void small_program_init_on(struct small_program *small, uint64_t seed, uint64_t index,
+                           const struct target *device);
+
 /* small_program_run: every segment as a training run meets them: load; twice begin, accumulation
  * times microbatch, finish; evaluate; prefill; decode; snapshot.
- * step  called for every instruction in order; NULL: program_run_one */
+ * step  called for every instruction in order; NULL: program_run_one, on a device program_run */
 void small_program_run(struct small_program *small, small_step *step, void *context);
 
 /* small_program_result: a hash of the parameters, masters and moments as they are now. */

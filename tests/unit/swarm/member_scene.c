@@ -47,7 +47,8 @@ static void train(struct site *site, const struct member_work *work) {
         const struct flat_part *part = &replica->parts[p];
         for (int64_t i = 0; i < part->count; i++) {
             int64_t at = part->begin + i;
-            part->values[i] = trained(site->number, work->round, replica->params[at], at);
+            *fixture_inner(&site->replica, at) =
+                trained(site->number, work->round, replica->params[at], at);
         }
     }
     if (!take_time(site, work)) {

@@ -13,6 +13,8 @@
 
 enum { GAP = 5 }; /* elements between two parts */
 
+static const uintptr_t FAR_AWAY = (uintptr_t)1 << 62;
+
 static void *filled(size_t bytes) {
     void *memory = malloc(bytes + 1);
     assert_non_null(memory);
@@ -47,6 +49,32 @@ float fixture_noise(uint64_t seed, int64_t i) {
 }
 
 /* ---- replicas ---- */
+
+static enum status read_far(void *context, const void *far, void *near, size_t bytes,
+                            struct fault *fault) {
+    (void)context;
+    (void)fault;
+    memcpy(near, (const char *)far - FAR_AWAY, bytes);
+    return OK;
+}
+
+static enum status write_far(void *context, void *far, const void *near, size_t bytes,
+                             struct fault *fault) {
+    (void)context;
+    (void)fault;
+    memcpy((char *)far - FAR_AWAY, near, bytes);
+    return OK;
+}
+
+static const struct far_memory FAR = {read_far, write_far, NULL};
+
+static void put_far(struct fixture_replica *made) {
+    for (int i = 0; i < made->replica.part_count; i++) {
+        struct flat_part *part = &made->parts[i];
+        part->values = (float *)((char *)part->values + FAR_AWAY);
+        part->far = &FAR;
+    }
+}
 
 static void cut_parts(struct fixture_replica *made, int64_t count) {
     int64_t bounds[FIXTURE_PARTS + 1] = {0, count / 3, count / 3 + 1, count};
@@ -90,6 +118,10 @@ void fixture_replica_make(const struct fixture_shape *shape, struct fixture_repl
     made->inner = filled(sizeof(float) * (size_t)(shape->count + FIXTURE_PARTS * GAP));
     made->hashes = filled(sizeof(struct hash) * own.slices.count);
     cut_parts(made, shape->count);
+    static unsigned made_before;
+    if (made_before++ % 2 == 1) {
+        put_far(made);
+    }
 }
 
 void fixture_replica_free(struct fixture_replica *made) {
@@ -107,7 +139,9 @@ float *fixture_inner(struct fixture_replica *made, int64_t i) {
     while (made->parts[part].begin > i) {
         part--;
     }
-    return &made->parts[part].values[i - made->parts[part].begin];
+    const struct flat_part *of = &made->parts[part];
+    char *values = (char *)of->values - (of->far != NULL ? FAR_AWAY : 0);
+    return (float *)values + (i - of->begin);
 }
 
 /* ---- the reference ---- */

@@ -15,7 +15,8 @@ struct fixture_shape {
     float rate, momentum;
 };
 
-/* A replica whose inner weights lie in up to three parts. */
+/* A replica whose inner weights lie in up to three parts; those of every second one made are in far
+ * memory: their addresses are such that nobody can follow them. */
 struct fixture_replica {
     struct replica replica;
     struct flat_part parts[FIXTURE_PARTS];

@@ -1,0 +1,484 @@
+#include "runtime/program/cuda_program.h"
+
+#include "kernels/cuda/products.h"
+#include "kernels/cuda/table.h"
+#include "kernels/elementwise.h"
+#include "runtime/program/opcodes.h"
+#include "runtime/program/opcodes_cuda.h"
+#include "runtime/program/run.h"
+#include "targets/cuda_device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* An instruction that the host's threads run at its place in a stream. */
+struct host_call {
+    const struct bound_program *bound;
+    uint32_t index;
+};
+
+struct cuda_program {
+    struct device device; /* first: what the bound program knows of it */
+    struct bound_program *bound;
+    const struct cuda_device *gpu;
+    struct cuda_kernel_table kernels;
+    struct cuda_products products;
+    bool has_products;
+    struct cuda_failure failure;
+    struct cuda_compute compute; /* its stream is that of the lane at work */
+    CUstream streams[LANE_COUNT];
+    CUevent *events;                   /* of the schedule, [event_count + 1] */
+    CUevent fork, join[LANE_COUNT];    /* a segment's beginning, and the end of each lane */
+    CUgraphExec graphs[SEGMENT_COUNT]; /* NULL: nothing to run */
+    struct host_call *host_calls;      /* [instruction_count] */
+};
+
+static struct cuda_program *program_of(struct device *device) {
+    return (struct cuda_program *)device;
+}
+
+static const struct cuda_driver *driver_of(const struct cuda_program *program) {
+    return &program->gpu->driver;
+}
+
+static CUdeviceptr address_of(const void *address) {
+    return (CUdeviceptr)(uintptr_t)address;
+}
+
+static bool has_failed(const struct cuda_program *program) {
+    return program->failure.result != CUDA_SUCCESS;
+}
+
+static void note(struct cuda_program *program, CUresult result, const char *action) {
+    cuda_note(&program->compute, result, action);
+}
+
+/* A thread that runs the program for the first time is in no context yet. */
+static void enter(struct cuda_program *program) {
+    note(program, driver_of(program)->cuCtxSetCurrent(program->gpu->context), "enter the context");
+}
+
+static void wait_for_stream(struct cuda_program *program, enum lane lane, const char *action) {
+    if (!has_failed(program)) {
+        note(program, driver_of(program)->cuStreamSynchronize(program->streams[lane]), action);
+    }
+}
+
+static enum status tell_failure(const struct device *device, struct fault *fault) {
+    const struct cuda_program *program = (const struct cuda_program *)device;
+    return has_failed(program) ? cuda_device_fault(program->gpu, program->failure.result,
+                                                   STATUS_FAILED, program->failure.action, fault)
+                               : OK;
+}
+
+/* ---- enqueueing ---- */
+
+static const struct instruction *instruction_at(const struct cuda_program *program,
+                                                uint32_t index) {
+    return &program->bound->program->schedule.instructions[index];
+}
+
+static void run_on_host(void *context) {
+    const struct host_call *call = context;
+    const struct bound_program *bound = call->bound;
+    opcode_run(&bound->compute, &bound->program->schedule.instructions[call->index],
+               &bound->args[call->index], bound->addresses[call->index]);
+}
+
+static bool does_nothing(const struct instruction *instruction) {
+    return instruction->op == OP_HOST || instruction->op == OP_RELEASE;
+}
+
+static void enqueue(struct cuda_program *program, uint32_t index) {
+    const struct bound_program *bound = program->bound;
+    const struct instruction *instruction = instruction_at(program, index);
+    program->compute.stream = program->streams[instruction->lane];
+    if (does_nothing(instruction) || has_failed(program)) {
+        return;
+    }
+    if (schedule_on_host(&bound->program->schedule, instruction)) {
+        note(program,
+             driver_of(program)->cuLaunchHostFunc(program->compute.stream, run_on_host,
+                                                  &program->host_calls[index]),
+             "let the host compute");
+        return;
+    }
+    opcode_enqueue(&program->compute, instruction, &bound->args[index], bound->addresses[index]);
+}
+
+static void enqueue_ordered(struct cuda_program *program, uint32_t index) {
+    const struct cuda_driver *driver = driver_of(program);
+    const struct instruction *instruction = instruction_at(program, index);
+    CUstream stream = program->streams[instruction->lane];
+    for (int k = 0; k < WAITS_MAX; k++) {
+        if (instruction->waits[k] != EVENT_NONE) {
+            note(program,
+                 driver->cuStreamWaitEvent(stream, program->events[instruction->waits[k]], 0),
+                 "wait for an event");
+        }
+    }
+    enqueue(program, index);
+    if (instruction->signal != EVENT_NONE) {
+        note(program, driver->cuEventRecord(program->events[instruction->signal], stream),
+             "record an event");
+    }
+    run_note_high_water(program->bound, (enum lane)instruction->lane, index);
+}
+
+/* ---- a segment as a graph ---- */
+
+static bool takes_part(const struct cuda_program *program, enum segment_kind kind, int lane) {
+    return lane != LANE_COMPUTE && program->bound->lists[kind][lane].count > 0;
+}
+
+/* All other lanes begin with the compute lane. */
+static void fork_lanes(struct cuda_program *program, enum segment_kind kind) {
+    const struct cuda_driver *driver = driver_of(program);
+    note(program, driver->cuEventRecord(program->fork, program->streams[LANE_COMPUTE]),
+         "record a beginning");
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        if (takes_part(program, kind, lane)) {
+            note(program, driver->cuStreamWaitEvent(program->streams[lane], program->fork, 0),
+                 "wait for a beginning");
+        }
+    }
+}
+
+static void join_lanes(struct cuda_program *program, enum segment_kind kind) {
+    const struct cuda_driver *driver = driver_of(program);
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        if (takes_part(program, kind, lane)) {
+            note(program, driver->cuEventRecord(program->join[lane], program->streams[lane]),
+                 "record an end");
+            note(program,
+                 driver->cuStreamWaitEvent(program->streams[LANE_COMPUTE], program->join[lane], 0),
+                 "wait for an end");
+        }
+    }
+}
+
+/* Listed order has every signal before its waits. */
+static void enqueue_segment(struct cuda_program *program, enum segment_kind kind) {
+    const struct segment *segment = &program->bound->program->schedule.segments[kind];
+    fork_lanes(program, kind);
+    for (uint32_t i = segment->first; i < segment->end; i++) {
+        enqueue_ordered(program, i);
+    }
+    join_lanes(program, kind);
+}
+
+static bool has_work(const struct cuda_program *program, enum segment_kind kind) {
+    const struct segment *segment = &program->bound->program->schedule.segments[kind];
+    bool works = false;
+    for (uint32_t i = segment->first; i < segment->end; i++) {
+        works = works || !does_nothing(instruction_at(program, i));
+    }
+    return works;
+}
+
+static void capture(struct cuda_program *program, enum segment_kind kind) {
+    const struct cuda_driver *driver = driver_of(program);
+    CUstream compute = program->streams[LANE_COMPUTE];
+    CUgraph graph = NULL;
+    note(program, driver->cuStreamBeginCapture(compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+         "begin to capture a segment");
+    if (has_failed(program)) {
+        return;
+    }
+    enqueue_segment(program, kind);
+    note(program, driver->cuStreamEndCapture(compute, &graph), "capture a segment");
+    if (!has_failed(program)) {
+        note(program, driver->cuGraphInstantiateWithFlags(&program->graphs[kind], graph, 0),
+             "make a segment's graph");
+    }
+    if (!has_failed(program)) {
+        note(program, driver->cuGraphUpload(program->graphs[kind], compute),
+             "upload a segment's graph");
+    }
+    if (graph != NULL) {
+        note(program, driver->cuGraphDestroy(graph), "give a capture back");
+    }
+    wait_for_stream(program, LANE_COMPUTE, "upload a segment's graph");
+}
+
+static void capture_all(struct cuda_program *program) {
+    for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
+        if (has_work(program, (enum segment_kind)kind) && !has_failed(program)) {
+            capture(program, (enum segment_kind)kind);
+        }
+    }
+    run_merge_high_water(program->bound);
+}
+
+/* ---- running ---- */
+
+static void run_segment(struct device *device, enum segment_kind kind) {
+    struct cuda_program *program = program_of(device);
+    if (program->graphs[kind] == NULL || has_failed(program)) {
+        return;
+    }
+    enter(program);
+    note(program,
+         driver_of(program)->cuGraphLaunch(program->graphs[kind], program->streams[LANE_COMPUTE]),
+         "launch a segment");
+    wait_for_stream(program, LANE_COMPUTE, "finish a segment");
+}
+
+static void run_one(struct device *device, uint32_t index) {
+    struct cuda_program *program = program_of(device);
+    enter(program);
+    enqueue(program, index);
+    wait_for_stream(program, (enum lane)instruction_at(program, index)->lane,
+                    "finish an instruction");
+}
+
+/* ---- between segments ---- */
+
+struct bytes {
+    char *address;
+    uint64_t count;
+};
+
+static struct bytes staging_of(const struct cuda_program *program) {
+    const struct schedule *schedule = &program->bound->program->schedule;
+    int extent = schedule->host.device_staging;
+    return (struct bytes){program_extent(program->bound, extent), schedule->extents[extent].bytes};
+}
+
+static void copy_and_wait(struct cuda_program *program, const void *from, const void *to,
+                          size_t bytes, const char *action) {
+    note(program,
+         driver_of(program)->cuMemcpyAsync(address_of(to), address_of(from), bytes,
+                                           program->streams[LANE_COPY]),
+         action);
+    wait_for_stream(program, LANE_COPY, action);
+}
+
+static enum status read_far(void *context, const void *far, void *near, size_t bytes,
+                            struct fault *fault) {
+    struct cuda_program *program = context;
+    const struct bytes staging = staging_of(program);
+    enter(program);
+    for (size_t done = 0; done < bytes && !has_failed(program); done += staging.count) {
+        size_t some = bytes - done < staging.count ? bytes - done : staging.count;
+        copy_and_wait(program, (const char *)far + done, staging.address, some,
+                      "read the device's memory");
+        memcpy((char *)near + done, staging.address, some);
+    }
+    return tell_failure(&program->device, fault);
+}
+
+static enum status write_far(void *context, void *far, const void *near, size_t bytes,
+                             struct fault *fault) {
+    struct cuda_program *program = context;
+    const struct bytes staging = staging_of(program);
+    enter(program);
+    for (size_t done = 0; done < bytes && !has_failed(program); done += staging.count) {
+        size_t some = bytes - done < staging.count ? bytes - done : staging.count;
+        memcpy(staging.address, (const char *)near + done, some);
+        copy_and_wait(program, staging.address, (char *)far + done, some,
+                      "write the device's memory");
+    }
+    return tell_failure(&program->device, fault);
+}
+
+static bool is_on_device(const struct cuda_program *program, const void *address) {
+    uint64_t begin = address_of(program->bound->base[SPACE_DEVICE]);
+    uint64_t bytes = program->bound->program->plan.peak_bytes[SPACE_DEVICE];
+    return address_of(address) - begin < bytes;
+}
+
+/* Masters that an offloaded optimizer keeps are rounded where they lie. */
+static void cast_from_host(struct cuda_program *program, const struct program_cast *cast) {
+    const struct bytes staging = staging_of(program);
+    int64_t width = dtype_bytes(cast->to_dtype);
+    int64_t most = (int64_t)staging.count / width;
+    for (int64_t done = 0; done < cast->count && !has_failed(program); done += most) {
+        int64_t some = cast->count - done < most ? cast->count - done : most;
+        const char *from = (const char *)cast->from + done * dtype_bytes(cast->from_dtype);
+        cast_run(&program->bound->compute, some, cast->from_dtype, from, cast->to_dtype,
+                 staging.address);
+        copy_and_wait(program, staging.address, (char *)cast->to + done * width,
+                      (size_t)(some * width), "write the device's memory");
+    }
+}
+
+static void cast(struct device *device, const struct program_cast *cast) {
+    struct cuda_program *program = program_of(device);
+    enter(program);
+    if (!is_on_device(program, cast->from)) {
+        cast_from_host(program, cast);
+        return;
+    }
+    program->compute.stream = program->streams[LANE_COMPUTE];
+    cuda_cast_run(&program->compute, cast->count, cast->from_dtype, cast->from, cast->to_dtype,
+                  cast->to);
+    wait_for_stream(program, LANE_COMPUTE, "round parameters");
+}
+
+/* ---- life ---- */
+
+static void destroy_event(struct cuda_program *program, CUevent event) {
+    if (event != NULL) {
+        (void)driver_of(program)->cuEventDestroy(event);
+    }
+}
+
+/* Whatever of it there is: bind may have failed half-way. A failed device refuses, which changes
+ * nothing. */
+static void release(struct device *device) {
+    struct cuda_program *program = program_of(device);
+    const struct cuda_driver *driver = driver_of(program);
+    uint32_t event_count = program->bound->program->schedule.event_count;
+    enter(program);
+    for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
+        if (program->graphs[kind] != NULL) {
+            (void)driver->cuGraphExecDestroy(program->graphs[kind]);
+        }
+    }
+    for (uint32_t i = 1; program->events != NULL && i <= event_count; i++) {
+        destroy_event(program, program->events[i]);
+    }
+    destroy_event(program, program->fork);
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        destroy_event(program, program->join[lane]);
+        if (program->streams[lane] != NULL) {
+            (void)driver->cuStreamDestroy(program->streams[lane]);
+        }
+    }
+    if (program->has_products) {
+        cuda_products_finish(&program->products);
+    }
+    program->bound->device = NULL;
+}
+
+static enum status make_streams(struct cuda_program *program, struct fault *fault) {
+    enum status status = cuda_device_event(program->gpu, false, &program->fork, fault);
+    for (int lane = 0; lane < LANE_COUNT && status == OK; lane++) {
+        bool urgent = lane != LANE_COMPUTE;
+        status = cuda_device_stream(program->gpu, urgent, &program->streams[lane], fault);
+        if (status == OK) {
+            status = cuda_device_event(program->gpu, false, &program->join[lane], fault);
+        }
+    }
+    return status;
+}
+
+static enum status make_events(struct cuda_program *program, struct region *region,
+                               struct fault *fault) {
+    uint32_t count = program->bound->program->schedule.event_count;
+    program->events = region_alloc(region, (size_t)count + 1, sizeof *program->events);
+    enum status status = OK;
+    for (uint32_t i = 1; i <= count && status == OK; i++) {
+        status = cuda_device_event(program->gpu, false, &program->events[i], fault);
+    }
+    return status;
+}
+
+/* Where cuBLASLt is not installed our own kernels take all products. */
+static enum status choose_products(struct cuda_program *program, struct region *region,
+                                   struct fault *fault) {
+    const struct bound_program *bound = program->bound;
+    struct cublas_lt library;
+    struct fault absent;
+    if (cublas_lt_find(&library, &absent) != OK) {
+        return OK;
+    }
+    enum status status =
+        cuda_products_init(&library, bound->program->target, region, &program->products, fault);
+    if (status != OK) {
+        return status;
+    }
+    program->has_products = true;
+    program->compute.products = &program->products;
+    for (int i = 0; i < bound->program->schedule.instruction_count && status == OK; i++) {
+        status = opcode_choose(&program->products, instruction_at(program, (uint32_t)i),
+                               &bound->args[i], bound->addresses[i], fault);
+    }
+    return status;
+}
+
+static void zero_arenas(struct cuda_program *program) {
+    const struct bound_program *bound = program->bound;
+    const uint64_t *bytes = bound->program->plan.peak_bytes;
+    note(program,
+         driver_of(program)->cuMemsetD8Async(address_of(bound->base[SPACE_DEVICE]), 0,
+                                             bytes[SPACE_DEVICE], program->streams[LANE_COMPUTE]),
+         "zero the arena");
+    wait_for_stream(program, LANE_COMPUTE, "zero the arena");
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        if (space != SPACE_DEVICE && bound->base[space] != NULL) {
+            memset(bound->base[space], 0, bytes[space]);
+        }
+    }
+}
+
+/* Whatever a driver or a library does on a first launch is then done. Ids, labels and positions of
+ * 0 are valid; a decoded piece has at least one token. */
+static void rehearse(struct cuda_program *program) {
+    for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
+        struct step_scalars *scalars = program_scalars(program->bound);
+        *scalars =
+            (struct step_scalars){.bias_correction_1 = 1, .bias_correction_2 = 1, .token_count = 1};
+        run_segment(&program->device, (enum segment_kind)kind);
+    }
+    zero_arenas(program);
+}
+
+static enum status build(struct cuda_program *program, struct region *region, struct fault *fault) {
+    enum status status = cuda_kernel_table_init(driver_of(program), &program->kernels, fault);
+    if (status == OK) {
+        status = make_streams(program, fault);
+    }
+    if (status == OK) {
+        status = make_events(program, region, fault);
+    }
+    if (status == OK) {
+        status = choose_products(program, region, fault);
+    }
+    if (status == OK) {
+        capture_all(program);
+        rehearse(program);
+        status = tell_failure(&program->device, fault);
+    }
+    return status;
+}
+
+static enum status refuse_collectives(const struct bound_program *bound, struct fault *fault) {
+    char place[sizeof fault->place];
+    snprintf(place, sizeof place, "target %.200s", bound->program->target->name);
+    return fault_set(fault, STATUS_INPUT, place, "run one rank on one device",
+                     "this build has no collectives between GPUs");
+}
+
+static const struct device_methods METHODS = {.run = run_segment,
+                                              .run_one = run_one,
+                                              .cast = cast,
+                                              .failure = tell_failure,
+                                              .release = release};
+
+enum status cuda_program_bind(struct bound_program *bound, struct region *region,
+                              struct fault *fault) {
+    if (bound->calls != NULL) {
+        return refuse_collectives(bound, fault);
+    }
+    struct cuda_program *program = region_alloc(region, 1, sizeof *program);
+    program->device = (struct device){.methods = &METHODS, .far = {read_far, write_far, program}};
+    program->bound = bound;
+    program->gpu = bound->port.cuda;
+    program->compute = (struct cuda_compute){.driver = driver_of(program),
+                                             .table = &program->kernels,
+                                             .failure = &program->failure,
+                                             .multiprocessors = program->gpu->multiprocessor_count};
+    int count = bound->program->schedule.instruction_count;
+    program->host_calls = region_alloc(region, (size_t)count, sizeof *program->host_calls);
+    for (int i = 0; i < count; i++) {
+        program->host_calls[i] = (struct host_call){bound, (uint32_t)i};
+    }
+    bound->device = &program->device;
+    enum status status = build(program, region, fault);
+    if (status != OK) {
+        release(&program->device);
+    }
+    return status;
+}

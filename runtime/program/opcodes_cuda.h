@@ -1,0 +1,19 @@
+/* opcodes_cuda: what each instruction does on a GPU: one call of one kernel, enqueued. */
+#ifndef SKEP_PROGRAM_OPCODES_CUDA_H
+#define SKEP_PROGRAM_OPCODES_CUDA_H
+
+#include "kernels/cuda/products.h"
+#include "runtime/schedule/schedule.h"
+
+/* opcode_enqueue: opcode_run on compute->stream, with the device's addresses. */
+void opcode_enqueue(const struct cuda_compute *compute, const struct instruction *instruction,
+                    const union kernel_args *args, void *const *address);
+
+/* opcode_choose: the library's algorithm for each product that `instruction` is made of; at bind.
+ * errors  those of cuda_products_choose */
+MUST_CHECK enum status opcode_choose(struct cuda_products *products,
+                                     const struct instruction *instruction,
+                                     const union kernel_args *args, void *const *address,
+                                     struct fault *fault);
+
+#endif
