@@ -2,7 +2,9 @@
 
 enum status cuda_kernel_table_init(const struct cuda_driver *driver,
                                    struct cuda_kernel_table *table, struct fault *fault) {
-    enum status status = cuda_elementwise_kernels_init(driver, &table->elementwise, fault);
+    enum status status = cuda_attention_kernels_init(driver, &table->attention, fault);
+    status =
+        status == OK ? cuda_elementwise_kernels_init(driver, &table->elementwise, fault) : status;
     status = status == OK ? cuda_norm_kernels_init(driver, &table->norm, fault) : status;
     status = status == OK ? cuda_embedding_kernels_init(driver, &table->embedding, fault) : status;
     status =

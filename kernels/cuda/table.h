@@ -2,6 +2,7 @@
 #ifndef SKEP_KERNELS_CUDA_TABLE_H
 #define SKEP_KERNELS_CUDA_TABLE_H
 
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/codec.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/embedding.h"
@@ -13,6 +14,7 @@
 #include "kernels/cuda/outer.h"
 
 struct cuda_kernel_table {
+    struct cuda_attention_kernels attention;
     struct cuda_codec_kernels codec;
     struct cuda_elementwise_kernels elementwise;
     struct cuda_embedding_kernels embedding;

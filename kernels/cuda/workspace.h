@@ -4,6 +4,7 @@
 #ifndef SKEP_KERNELS_CUDA_WORKSPACE_H
 #define SKEP_KERNELS_CUDA_WORKSPACE_H
 
+#include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/head_loss.h"
 #include "kernels/matmul.h"
@@ -14,6 +15,15 @@
 /* cuda_column_sum_workspace_bytes: one f32 row for each 128 rows. */
 uint64_t cuda_column_sum_workspace_bytes(const struct column_sum_args *args,
                                          const struct target *target);
+
+/* cuda_attention_backward_workspace_bytes: 16 bytes for each of lse. */
+uint64_t cuda_attention_backward_workspace_bytes(const struct attention_args *args,
+                                                 const struct target *target);
+
+/* cuda_attention_cached_workspace_bytes: in bf16 an output in f32 for each part of the keys.
+ * context  tokens of the caches */
+uint64_t cuda_attention_cached_workspace_bytes(const struct attention_args *args, int64_t context,
+                                               const struct target *target);
 
 /* cuda_norm_backward_workspace_bytes: an f32 row for weight and bias each per 16 rows, per 128
  * where rows have at most 768 elements. */
