@@ -11,6 +11,7 @@ enum {
     PREPARE_ROWS = ATTENTION_PREPARE_THREADS / ATTENTION_PREPARE_LANES,
     COMBINE_ROWS = ATTENTION_COMBINE_THREADS / 32,
     ENTRIES_MAX = 48,
+    SHARED_BYTES_MAX = 99 * 1024, /* that a block of every architecture may have */
 };
 
 static const float LOG2_E = 1.44269504f;
@@ -71,7 +72,7 @@ struct entry_list {
 
 static void list(struct entry_list *list, const char *name, CUfunction *function,
                  unsigned shared_bytes) {
-    ASSERT(list->count < ENTRIES_MAX);
+    ASSERT(list->count < ENTRIES_MAX && shared_bytes <= SHARED_BYTES_MAX);
     list->entries[list->count++] = (struct cuda_entry){name, function, shared_bytes};
 }
 
