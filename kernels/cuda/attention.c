@@ -11,6 +11,7 @@ enum {
     PREPARE_ROWS = ATTENTION_PREPARE_THREADS / ATTENTION_PREPARE_LANES,
     COMBINE_ROWS = ATTENTION_COMBINE_THREADS / 32,
     ENTRIES_MAX = 48,
+    GRID_Y_MAX = 65535,
     SHARED_BYTES_MAX = 99 * 1024, /* that a block of every architecture may have */
 };
 
@@ -169,6 +170,7 @@ static unsigned cuts(int64_t count, int64_t size) {
 
 static void launch(const struct cuda_compute *compute, const struct tile *tile, CUfunction function,
                    const unsigned grid[3], const void *params) {
+    ASSERT(grid[1] <= GRID_Y_MAX && grid[2] <= GRID_Y_MAX);
     const struct cuda_shape shape = {
         .grid = {grid[0], grid[1], grid[2]},
         .threads = tile->threads,

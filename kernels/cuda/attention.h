@@ -5,8 +5,8 @@
  * starts on 16 bytes and head_dim % 8 == 0, else single elements. f32 stays f32 throughout, without
  * tensor cores. Tiles that lie outside of what a window or a document shows are never touched.
  *
- * limits    as kernels/attention.h; rows x heads below 2^31; positions as they are described there:
- *           they count up from each document's first token
+ * limits    as kernels/attention.h; rows x heads below 2^31, time below 2^20; positions as they are
+ *           described there: they count up from each document's first token
  * memory    the workspace is that of kernels/cuda/workspace.h, on 16 bytes, undefined afterwards
  * errors    none; a launch that the driver refuses is kept in compute->failure
  * bits      the same each time on one kind of device: sums have an order that the shape fixes

@@ -213,8 +213,18 @@ static int bench(void) {
         {1, 1024, 12, 12, 64, 0, DOCUMENTS_ONE, PATTERN_NORMAL, 1, 0},
         {1, 1024, 32, 8, 128, 0, DOCUMENTS_ONE, PATTERN_NORMAL, 1, 0},
     };
+    /* What a GPU needs to be busy: the rows of docs/CUDA.md. */
+    const struct shape large[] = {
+        {4, 2048, 16, 16, 64, 0, DOCUMENTS_ONE, PATTERN_NORMAL, 1, 0},
+        {1, 4096, 32, 8, 128, 0, DOCUMENTS_ONE, PATTERN_NORMAL, 1, 0},
+        {1, 4096, 32, 8, 128, 512, DOCUMENTS_PACKED, PATTERN_NORMAL, 1, 0},
+        {1, 4096, 8, 4, 256, 0, DOCUMENTS_ONE, PATTERN_NORMAL, 1, 0},
+    };
     for (size_t i = 0; i < ARRAY_COUNT(shapes); i++) {
         bench_shape(&shapes[i]);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(large) && getenv("SKEP_CUDA") != NULL; i++) {
+        bench_shape(&large[i]);
     }
     return 0;
 }
