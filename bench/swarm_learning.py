@@ -3,18 +3,27 @@
 
     python3 bench/swarm_learning.py TEXT [--skep build/skep] [--seeds 1 2 3 4 5] [--json OUT]
 
-TEXT holds train.txt and validation.txt (tools/demo_text), read as bytes. The model is a Llama of
-about a million parameters. For each seed:
+TEXT holds train.txt and validation.txt (tools/demo_text), read as bytes. The training text is cut
+at blank lines into pieces of some 2 KiB, which are put into a drawn order: Skep trains on a text's
+1 MiB blocks one after another, and so each of them is like the whole. The model is a Llama of about
+a million parameters. For each seed:
 
-    M times the batch   `skep train`, M x the tokens a step: data parallel, M = 2 and 4
-    a swarm of M        `skep track` and M x `skep join` on loopback, the same number of inner steps
-    the others          M = 4 again with other codecs, and with members that die and are replaced
+    data parallel   `skep train`, --tokens a step; the sum of gradients is the same for any number
+                    of ranks, so one run stands beside all swarms
+    a swarm of M    `skep track` and M x `skep join` on loopback, --tokens / M a member's step, as
+                    many steps: the same tokens
+    the others      M = 4 again with other codecs, and with members that die and are replaced
 
-Reported for each is the validation loss after the last step, its distance from data parallel of
-the same seed, and the mean distance over seeds with its 95 % confidence interval (Student's t).
+Each has its own learning rate, and should have its best. Reported for each is the validation loss
+after the last step, its distance from its pair of the same seed, and the mean distance over seeds
+with its 95 % confidence interval (Student's t). The ledger tells rounds in which a member did not
+train on all of its samples: a run without churn that has any is named.
+
+With --json a run that is there already is not done again, so that one that was stopped goes on.
 """
 
 import argparse
+import concurrent.futures
 import json
 import math
 import os
@@ -41,7 +50,7 @@ CONFIG = {
     "max_position_embeddings": 128,
     "rms_norm_eps": 1e-5,
     "rope_theta": 10000.0,
-    "initializer_range": 0.02,
+    "initializer_range": 0.06,
     "tie_word_embeddings": False,
 }
 
@@ -49,7 +58,7 @@ RUN = """model: model
 init: random
 seed: {seed}
 steps: {steps}
-threads: {threads}
+threads: 1
 data:
   train: {text}/train.txt
   validation: {text}/validation.txt
@@ -57,27 +66,32 @@ batch:
   sequence: 128
   microbatch: {microbatch}
   tokens: {tokens}
-optimizer.lr: {lr}
+optimizer: {{lr: {lr}, betas: [0.9, 0.99]}}
 schedule:
   kind: cosine
-  warmup_steps: 20
-eval.every: {steps}
+  warmup_steps: {warmup}
+precision: {{params: {precision}, compute: {precision}}}
 snapshot.every: 1000000
 swarm:
   name: learning
   inner_steps: {inner_steps}
   codec: {codec}
   members_max: 8
+  members_min: {members_min}
+  patience: 20
+  outer_lr: {outer_lr}
+  outer_momentum: {outer_momentum}
 """
+
+PIECE_BYTES = 2048
 
 # Student's t for 95 %, by degrees of freedom.
 T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 CASES = (  # name, members, codec, chance of each member to be replaced in a round, beside which
-    ("data parallel, 2", 2, None, 0, None),
-    ("data parallel, 4", 4, None, 0, None),
-    ("swarm of 2, int8", 2, "int8", 0, "data parallel, 2"),
-    ("swarm of 4, int8", 4, "int8", 0, "data parallel, 4"),
-    ("swarm of 4, fp32", 4, "fp32", 0, "data parallel, 4"),
+    ("data parallel", 1, None, 0, None),
+    ("swarm of 2, int8", 2, "int8", 0, "data parallel"),
+    ("swarm of 4, int8", 4, "int8", 0, "data parallel"),
+    ("swarm of 4, fp32", 4, "fp32", 0, "data parallel"),
     ("swarm of 4, int4", 4, "int4", 0, "swarm of 4, fp32"),
     ("swarm of 4, int8, churn", 4, "int8", 0.1, "swarm of 4, int8"),
 )
@@ -88,44 +102,82 @@ def parse_arguments():
     parser.add_argument("text", type=pathlib.Path)
     parser.add_argument("--skep", type=pathlib.Path, default=pathlib.Path("build/skep"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=1800)
     parser.add_argument("--inner-steps", type=int, default=30)
-    parser.add_argument("--tokens", type=int, default=512, help="a member's step")
-    parser.add_argument("--lr", type=float, default=3e-3)
-    parser.add_argument("--cases", nargs="+", help="parts of names; all by default")
+    parser.add_argument("--tokens", type=int, default=1024, help="a step of all members together")
+    parser.add_argument("--warmup", type=int, default=100)
+    parser.add_argument("--lr", type=float, default=1e-3, help="of data parallel")
+    parser.add_argument("--swarm-lr", type=float, default=1e-3)
+    parser.add_argument("--outer-lr", type=float, default=1)
+    parser.add_argument("--outer-momentum", type=float, default=0.5)
+    parser.add_argument("--precision", default="bf16")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--cases", nargs="+", help="ends of names; all by default")
     parser.add_argument("--set", nargs="*", default=[], help="key=value for every run")
     parser.add_argument("--json", type=pathlib.Path)
     return parser.parse_args()
+
+
+def mix(text, mixed):
+    pieces = [b""]
+    for paragraph in (text / "train.txt").read_bytes().split(b"\n\n"):
+        pieces[-1] += paragraph + b"\n\n"
+        if len(pieces[-1]) >= PIECE_BYTES:
+            pieces.append(b"")
+    random.Random(1).shuffle(pieces)
+    (mixed / "train.txt").write_bytes(b"".join(pieces))
+    shutil.copy(text / "validation.txt", mixed)
 
 
 class Bench:
     def __init__(self, arguments):
         self.arguments = arguments
         self.skep = arguments.skep.resolve()
-        self.text = arguments.text.resolve()
+        self.text = pathlib.Path(tempfile.mkdtemp(prefix="skep-learning-text-"))
+        mix(arguments.text, self.text)
 
-    def write_run(self, folder, seed, tokens, codec, threads):
+    def close(self):
+        shutil.rmtree(self.text)
+
+    def write_run(self, folder, seed, case):
+        _, members, codec, churn, _ = case
         (folder / "model").mkdir(parents=True)
         (folder / "model" / "config.json").write_text(json.dumps(CONFIG))
         run = folder / "run.yaml"
         arguments = self.arguments
-        run.write_text(RUN.format(seed=seed, steps=arguments.steps, text=self.text, tokens=tokens,
-                                  microbatch=min(tokens // 128, 8), lr=arguments.lr,
-                                  inner_steps=arguments.inner_steps, codec=codec or "int8",
-                                  threads=threads))
+        tokens = arguments.tokens // members
+        run.write_text(RUN.format(
+            seed=seed, steps=arguments.steps, text=self.text, tokens=tokens,
+            microbatch=min(tokens // 128, 8), warmup=arguments.warmup,
+            lr=arguments.lr if codec is None else arguments.swarm_lr,
+            inner_steps=arguments.inner_steps, codec=codec or "int8",
+            members_min=members - 1 if churn else members, precision=arguments.precision,
+            outer_lr=arguments.outer_lr, outer_momentum=arguments.outer_momentum))
         for pair in arguments.set:
             key, value = pair.split("=", 1)
             with run.open("a") as file:
                 file.write(f"{key}: {value}\n")
         return run
 
-    def data_parallel(self, folder, seed, members):
-        run = self.write_run(folder, seed, members * self.arguments.tokens, None, 2)
-        subprocess.run([self.skep, "-q", "train", run], check=True)
-        return last_loss(folder / "run" / "metrics.jsonl")
+    def run(self, seed, case):
+        """What a run left behind; its files are gone."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="skep-learning-"))
+        begin = time.monotonic()
+        try:
+            run = self.write_run(folder, seed, case)
+            result = self.data_parallel(run) if case[2] is None else self.swarm(run, seed, case)
+        finally:
+            shutil.rmtree(folder)
+        result.update(seed=seed, case=case[0], seconds=round(time.monotonic() - begin))
+        return result
 
-    def swarm(self, folder, seed, members, codec, churn):
-        swarm = Swarm(self, folder, seed, codec)
+    def data_parallel(self, run):
+        subprocess.run([self.skep, "-q", "train", run], check=True)
+        return {"loss": last_loss(run.parent / "run" / "metrics.jsonl")}
+
+    def swarm(self, run, seed, case):
+        _, members, _, churn, _ = case
+        swarm = Swarm(self, run)
         try:
             return swarm.train(members, churn, random.Random(seed))
         finally:
@@ -140,10 +192,9 @@ def last_loss(metrics):
 class Swarm:
     """A tracker and its members; each member has a folder of its own for identity and state."""
 
-    def __init__(self, bench, folder, seed, codec):
+    def __init__(self, bench, run):
         self.bench = bench
-        self.folder = folder
-        run = bench.write_run(folder, seed, bench.arguments.tokens, codec, 1)
+        self.folder = folder = run.parent
         (folder / "roster.yaml").write_text("open: true\n")
         self.log = (folder / "log").open("ab")
         self.tracker = subprocess.Popen(
@@ -182,6 +233,16 @@ class Swarm:
                                      if '"round"' in line and line.endswith("}")])
         return most
 
+    def rounds_done(self, members, home):
+        """Rounds, those in which somebody lacked or stopped short, and the tokens of all."""
+        arguments = self.bench.arguments
+        full = arguments.tokens * arguments.inner_steps
+        with (home / "ledger.jsonl").open() as lines:
+            commits = [entry for entry in map(json.loads, lines) if entry["kind"] == "commit"]
+        tokens = [sum(member["tokens"] for member in entry["members"]) for entry in commits]
+        return {"rounds": len(commits), "short": sum(one < full for one in tokens),
+                "tokens": sum(tokens)}
+
     def train(self, members, churn, chance):
         for _ in range(members):
             self.join()
@@ -200,7 +261,8 @@ class Swarm:
         ended = {home: process.returncode for home, process in self.members.items()}
         if any(ended.values()):
             raise RuntimeError(f"members ended with {ended}: see {self.folder / 'log'}")
-        return last_loss(next(iter(self.members)) / "metrics.jsonl")
+        home = next(iter(self.members))
+        return {"loss": last_loss(home / "metrics.jsonl"), **self.rounds_done(members, home)}
 
     def stop(self):
         for process in [*self.members.values(), self.tracker]:
@@ -219,28 +281,26 @@ def summary(losses, beside):
     return row
 
 
-def main():
-    arguments = parse_arguments()
-    bench = Bench(arguments)
-    wanted = [case for case in CASES
-              if not arguments.cases or any(part in case[0] for part in arguments.cases)]
-    losses = {case[0]: [] for case in wanted}
-    for seed in arguments.seeds:
-        for name, members, codec, churn, _ in wanted:
-            folder = pathlib.Path(tempfile.mkdtemp(prefix="skep-learning-"))
-            begin = time.monotonic()
-            loss = (bench.data_parallel(folder, seed, members) if codec is None
-                    else bench.swarm(folder, seed, members, codec, churn))
-            losses[name].append(loss)
-            print(f"seed {seed}  {name:24}  {loss:.4f}  {time.monotonic() - begin:.0f} s",
-                  file=sys.stderr, flush=True)
-            shutil.rmtree(folder)
+def report_of(results, wanted):
+    """Rows by name; a distance over the seeds that both have."""
+    losses = {case[0]: {} for case in wanted}
+    for result in results:
+        if result["case"] in losses:
+            losses[result["case"]][result["seed"]] = result["loss"]
     report = {}
     for name, _, _, _, beside in wanted:
-        report[name] = {"losses": losses[name], "mean": statistics.mean(losses[name])}
-        if beside in losses:
+        if not losses[name]:
+            continue
+        report[name] = {"losses": losses[name], "mean": statistics.mean(losses[name].values())}
+        both = sorted(losses[name].keys() & losses.get(beside, {}).keys())
+        if both:
             report[name]["beside"] = beside
-            report[name].update(summary(losses[name], losses[beside]))
+            report[name].update(summary([losses[name][seed] for seed in both],
+                                        [losses[beside][seed] for seed in both]))
+    return report
+
+
+def print_report(report):
     for name, row in report.items():
         line = f"{name:24}  {row['mean']:.4f}"
         if "beside" in row:
@@ -249,9 +309,62 @@ def main():
                 line += f" +- {row['interval_percent']:.2f}"
             line += f" of {row['beside']}"
         print(line)
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"arguments": vars(arguments), "rows": report},
-                                             default=str, indent=1) + "\n")
+
+
+def settings_of(arguments):
+    told = vars(arguments).copy()
+    for place in ("text", "skep", "json", "seeds", "cases", "jobs"):
+        told.pop(place)
+    return told
+
+
+def results_before(arguments):
+    if arguments.json is None or not arguments.json.exists():
+        return []
+    before = json.loads(arguments.json.read_text())
+    if before["settings"] != settings_of(arguments):
+        sys.exit(f"{arguments.json} has results of other settings")
+    return before["results"]
+
+
+def main():
+    arguments = parse_arguments()
+    bench = Bench(arguments)
+    wanted = [case for case in CASES
+              if not arguments.cases or case[0].endswith(tuple(arguments.cases))]
+    results = results_before(arguments)
+    try:
+        run_all(bench, wanted, results)
+    finally:
+        bench.close()
+    print_report(report_of(results, wanted))
+
+
+def run_all(bench, wanted, results):
+    arguments = bench.arguments
+    done = {(result["seed"], result["case"]) for result in results}
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as jobs:
+        waiting = [jobs.submit(bench.run, seed, case) for case in wanted
+                   for seed in arguments.seeds if (seed, case[0]) not in done]
+        for one in concurrent.futures.as_completed(waiting):
+            try:
+                results.append(one.result())
+            except (RuntimeError, OSError, subprocess.CalledProcessError) as failure:
+                print(failure, file=sys.stderr, flush=True)
+                continue
+            tell(results[-1])
+            if arguments.json:
+                arguments.json.write_text(json.dumps(
+                    {"settings": settings_of(arguments), "results": results,
+                     "rows": report_of(results, CASES)}, indent=1) + "\n")
+
+
+def tell(result):
+    line = (f"seed {result['seed']}  {result['case']:24}  {result['loss']:.4f}  "
+            f"{result['seconds']} s")
+    if result.get("short"):
+        line += f"  {result['short']} of {result['rounds']} rounds short"
+    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
