@@ -137,7 +137,10 @@ static void few_queries_of_a_long_cache_are_right(void **state) {
     }
 }
 
-int main(void) {
+int main(int argument_count, char **arguments) {
+    if (harness_benches(argument_count, arguments)) {
+        return 0;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cached_attention_equals_full_attention),
         cmocka_unit_test(few_queries_of_a_long_cache_are_right),

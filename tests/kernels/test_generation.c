@@ -105,7 +105,10 @@ static void valid_rows_go_behind_those_that_are_held(void **state) {
     }
 }
 
-int main(void) {
+int main(int argument_count, char **arguments) {
+    if (harness_benches(argument_count, arguments)) {
+        return 0;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(valid_rows_go_behind_those_that_are_held),
     };

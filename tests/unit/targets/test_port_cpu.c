@@ -186,33 +186,6 @@ static void a_shared_block_that_does_not_fit_is_refused_and_closed(void **state)
     assert_non_null(strstr(fault.reason, "device arena needs"));
 }
 
-/* Shared memory is the page cache's to the kernel, but cannot be dropped: what is free must say so.
- * Others use the machine too, so half of the block is enough to tell, and one try of some. */
-static void free_memory_shrinks_by_a_shared_block(void **state) {
-    (void)state;
-    const uint64_t bytes = (uint64_t)256 << 20;
-    bool seen = false;
-    for (int try = 0; try < 5 && !seen; try++) {
-        struct machine before;
-        struct machine during;
-        struct port port;
-        void *address = NULL;
-        int fd = -1;
-        machine_read("", &before);
-        if (before.memory_available_bytes < 4 * bytes) {
-            skip();
-        }
-        assert_int_equal(port_init(&port, &TARGET, &fault), OK);
-        assert_int_equal(port_reserve_shared(&port, SPACE_DEVICE, bytes, &address, &fd, &fault),
-                         OK);
-        machine_read("", &during);
-        assert_true(memory_now().shared_bytes >= bytes);
-        port_finish(&port);
-        seen = during.memory_available_bytes + bytes / 2 < before.memory_available_bytes;
-    }
-    assert_true(seen);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reserve_makes_every_page_present_and_zero),
@@ -221,7 +194,6 @@ int main(void) {
         cmocka_unit_test(shared_blocks_are_zero_aligned_present_and_the_peers_too),
         cmocka_unit_test(nobody_can_take_a_shared_block_away),
         cmocka_unit_test(a_shared_block_that_does_not_fit_is_refused_and_closed),
-        cmocka_unit_test(free_memory_shrinks_by_a_shared_block),
         cmocka_unit_test(a_cuda_target_is_refused_where_there_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
