@@ -142,6 +142,10 @@ static struct generation_args generation_args_of(const struct graph *graph,
                                     .dtype = rows->dtype};
 }
 
+static int64_t bytes_of(const struct tensor *tensor) {
+    return tensor->rows * tensor->columns * dtype_bytes(tensor->dtype);
+}
+
 union kernel_args lower_args(const struct graph *graph, const struct op *op,
                              const struct target *device) {
     union kernel_args args = {.count = 0};
@@ -203,8 +207,7 @@ union kernel_args lower_args(const struct graph *graph, const struct op *op,
         args.head_loss = head_loss_args_of(graph, op, device);
         break;
     case OP_COPY:
-        args.count = operand(graph, op, 0)->rows * operand(graph, op, 0)->columns *
-                     dtype_bytes(operand(graph, op, 0)->dtype);
+        args.count = bytes_of(operand(graph, op, 0));
         break;
     case OP_RELEASE:
         break;

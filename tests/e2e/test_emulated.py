@@ -1,5 +1,5 @@
-"""Whole runs on a GPU that is emulated, in an order drawn from a seed among all that streams and
-events allow: the losses of the CPU, the same bits in every order, and everything that files need."""
+"""Whole runs on a GPU that is emulated, in an order drawn from a seed among all that its streams
+allow: the losses of the CPU, the same bits in every order, and all that files need."""
 import os
 
 from small_run import GPT2, LLAMA, Folder, RunTest, main, tensors_of

@@ -1,6 +1,6 @@
-/* Whole programs of small models on the emulated device, drawn as for the CPU: the CPU's losses, the
- * same bits in every order that the schedule's events allow, the plan's peak to the byte, no call
- * that takes memory once it is bound, and what is left of a device that fails. */
+/* Whole programs of small models on the emulated device, drawn as for the CPU: the CPU's losses,
+ * the same bits in every order that the schedule's events allow, the plan's peak to the byte, no
+ * call that takes memory once it is bound, and what is left of a device that fails. */
 #include "tests/emulated/device.h"
 #include "tests/support/small_program.h"
 
