@@ -23,6 +23,7 @@ ALLOWED = {
     "bind.c": {"region_alloc": BEFORE + "the tables of addresses, calls and lanes"},
     "compute_copies.c": {"region_alloc": BEFORE + "compute_copies_of"},
     "connect.c": {"region_alloc": BEFORE + "session_connect"},
+    "cuda_program.c": {"region_alloc": BEFORE + "cuda_program_bind"},
     "data.c": {"region_alloc": BEFORE + "data_open", "region_text": BEFORE + "data_open"},
     "fingerprint.c": {"region_alloc": BEFORE + "fingerprint_of"},
     "join.c": {"region_alloc": BEFORE + "make_scratch", "region_text": BEFORE + "open_store"},
