@@ -33,7 +33,7 @@ def parse_arguments():
 
 def command_of(arguments):
     command = [arguments.nvcc, "-fatbin", "-std=c++17", "-O3", "--expt-relaxed-constexpr",
-               "-Xptxas", "-v", "--Werror", "all-warnings", "-I", arguments.include,
+               "--compress-mode", "size", "-Xptxas", "-v", "--Werror", "all-warnings", "-I", arguments.include,
                "-MD", "-MF", arguments.depfile, "-o", arguments.fatbin]
     for architecture in arguments.architectures:
         command += ["-gencode", f"arch=compute_{architecture},code=sm_{architecture}"]
