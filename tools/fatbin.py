@@ -33,8 +33,8 @@ def parse_arguments():
 
 def command_of(arguments):
     command = [arguments.nvcc, "-fatbin", "-std=c++17", "-O3", "--expt-relaxed-constexpr",
-               "--compress-mode", "size", "-Xptxas", "-v", "--Werror", "all-warnings", "-I", arguments.include,
-               "-MD", "-MF", arguments.depfile, "-o", arguments.fatbin]
+               "--compress-mode", "size", "-Xptxas", "-v", "--Werror", "all-warnings",
+               "-I", arguments.include, "-MD", "-MF", arguments.depfile, "-o", arguments.fatbin]
     for architecture in arguments.architectures:
         command += ["-gencode", f"arch=compute_{architecture},code=sm_{architecture}"]
     newest = arguments.architectures[-1]
