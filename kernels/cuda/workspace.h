@@ -34,8 +34,8 @@ uint64_t cuda_norm_backward_workspace_bytes(const struct norm_args *args,
  * and data center Blackwell, 12 MiB on other Blackwells, else 4 MiB. */
 uint64_t cuda_matmul_workspace_bytes(const struct matmul_args *args, const struct target *target);
 
-/* cuda_head_loss_chunk: tokens whose logits exist at a time: as many as fit into 1/256 of the
- * device's memory, but at least 32 MiB and at most 512 MiB. */
+/* cuda_head_loss_chunk: tokens whose logits exist at a time: as many as fit into 2 MiB for each
+ * multiprocessor, but at least 32 MiB and at most 512 MiB. */
 int64_t cuda_head_loss_chunk(int64_t tokens, int64_t vocab, const struct target *target);
 
 /* cuda_head_loss_workspace_bytes: one chunk's logits, its losses, and its products' workspace. */

@@ -24,11 +24,12 @@ uint64_t cuda_matmul_workspace_bytes(const struct matmul_args *args, const struc
 /* ---- the head's loss ---- */
 
 /* Each chunk reads the head's weight twice and its gradient once more, so that chunks are as large
- * as the device can spare: 1/256 of its memory. */
-enum { LOGITS_SHARE = 256, LOGITS_BYTES_LEAST = 32 * MIB, LOGITS_BYTES_MOST = 512 * MIB };
+ * as keeps the multiprocessors computing meanwhile. Not by the memory that there is: a lower limit
+ * must not change the program. */
+enum { LOGITS_EACH = 2 * MIB, LOGITS_BYTES_LEAST = 32 * MIB, LOGITS_BYTES_MOST = 512 * MIB };
 
 int64_t cuda_head_loss_chunk(int64_t tokens, int64_t vocab, const struct target *target) {
-    int64_t bytes = (int64_t)(target->spaces[SPACE_DEVICE].capacity_bytes / LOGITS_SHARE);
+    int64_t bytes = (int64_t)target->multiprocessor_count * LOGITS_EACH;
     bytes = bytes < LOGITS_BYTES_LEAST ? LOGITS_BYTES_LEAST : bytes;
     bytes = bytes > LOGITS_BYTES_MOST ? LOGITS_BYTES_MOST : bytes;
     return head_loss_chunk_within(tokens, vocab, bytes);
