@@ -36,7 +36,7 @@ static void a_member_that_comes_late_adopts_the_state_and_contributes(void **sta
     struct scene *scene = *state;
     site_start(&scene->sites[0]);
     site_start(&scene->sites[1]);
-    site_wait_applied(scene, 0, 2);
+    site_wait_applied(scene, 0, SWARM_REPLAY_MAX + 2); /* fewer it would replay */
     site_start(&scene->sites[2]);
     site_wait_adopted(scene, 2, 1);
     site_wait_contributes(scene, 2, 1);
