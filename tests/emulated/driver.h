@@ -44,7 +44,7 @@ struct emulated_options {
     int devices;            /* 0: one */
     uint64_t memory_bytes;  /* of each; 0: 1 GiB */
     uint64_t context_bytes; /* taken by a primary context */
-    uint64_t library_bytes; /* taken by each library that is loaded */
+    uint64_t code_bytes;    /* taken by each library that is loaded */
     int multiprocessors;    /* 0: 4 */
     int compute_capability; /* 0: 90 */
     bool without_mapping;   /* no virtual memory management: cuMemAlloc only */

@@ -36,7 +36,7 @@ static CUresult library_load(CUlibrary *library, const void *code, CUjit_option 
         result = driver_refuse(CUDA_ERROR_INVALID_VALUE, "a library without code, or with options");
     }
     if (result == CUDA_SUCCESS) {
-        result = driver_take(driver_context()->device, emulated.options.library_bytes);
+        result = driver_take(driver_context()->device, emulated.options.code_bytes);
     }
     if (result == CUDA_SUCCESS) {
         struct CUlib_st *made = calloc(1, sizeof *made);
@@ -61,7 +61,7 @@ static CUresult library_of(CUlibrary handle, struct CUlib_st **library) {
 
 static void unload(struct CUlib_st *library) {
     library->live = false;
-    driver_give(library->device, emulated.options.library_bytes);
+    driver_give(library->device, emulated.options.code_bytes);
     emulated.live--;
 }
 

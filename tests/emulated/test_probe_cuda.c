@@ -25,7 +25,7 @@ static struct cuda_driver driver;
 static void open_driver(void) {
     emulated_driver_open(&(struct emulated_options){.memory_bytes = DEVICE_MIB * (uint64_t)MIB,
                                                     .context_bytes = 3ull * MIB,
-                                                    .library_bytes = 1ull * MIB,
+                                                    .code_bytes = 1ull * MIB,
                                                     .multiprocessors = 12,
                                                     .compute_capability = 89,
                                                     .find = emulated_device_find},
