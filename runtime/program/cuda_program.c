@@ -451,6 +451,10 @@ static enum status refuse_collectives(const struct bound_program *bound, struct 
                      "this build has no collectives between GPUs");
 }
 
+const struct cuda_compute *cuda_program_compute(const struct bound_program *bound) {
+    return bound->device == NULL ? NULL : &program_of(bound->device)->compute;
+}
+
 static const struct device_methods METHODS = {.run = run_segment,
                                               .run_one = run_one,
                                               .cast = cast,

@@ -3,6 +3,7 @@
 #ifndef SKEP_PROGRAM_CUDA_PROGRAM_H
 #define SKEP_PROGRAM_CUDA_PROGRAM_H
 
+#include "kernels/cuda/compute.h"
 #include "runtime/program/program.h"
 
 /* cuda_program_bind: load every kernel, choose every product, capture every segment, and launch
@@ -13,5 +14,11 @@
  *         this build has none between GPUs. bound->device is then NULL, and nothing is held */
 MUST_CHECK enum status cuda_program_bind(struct bound_program *bound, struct region *region,
                                          struct fault *fault);
+
+/* cuda_program_compute: for those who enqueue work of their own between segments, on streams of
+ * their own: the kernels that were loaded, and the failure that is the program's too. NULL where
+ * the host runs the program.
+ * memory  the program's */
+const struct cuda_compute *cuda_program_compute(const struct bound_program *bound);
 
 #endif

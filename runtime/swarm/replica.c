@@ -25,7 +25,7 @@ uint64_t replica_leaf_count(int64_t parameter_count) {
 struct replica_memory replica_memory_of(const struct replica_shape *shape) {
     const struct slices *slices = &shape->slices;
     int64_t count = slices->parameter_count;
-    int64_t stretch = count < REPLICA_STRETCH ? count : REPLICA_STRETCH;
+    int64_t stretch = replica_stretch_max(shape);
     uint64_t vector = sizeof(float) * (uint64_t)count;
     bool feeds = has_feedback(slices->codec);
     return (struct replica_memory){
@@ -40,6 +40,20 @@ struct replica_memory replica_memory_of(const struct replica_shape *shape) {
         .leaves = 2 * replica_leaf_count(count) * sizeof(struct hash),
         .scratch = 2 * sizeof(float) * (uint64_t)stretch,
     };
+}
+
+static uint64_t aligned(uint64_t bytes) {
+    return (bytes + REPLICA_DEVICE_WORDS - 1) / REPLICA_DEVICE_WORDS * REPLICA_DEVICE_WORDS;
+}
+
+struct replica_device_memory replica_device_memory_of(const struct replica_shape *shape) {
+    int64_t stretch = replica_stretch_max(shape);
+    uint64_t vector = sizeof(float) * (uint64_t)stretch;
+    uint64_t slot = 3 * aligned(vector) + aligned(codec_bytes(shape->slices.codec, stretch)) +
+                    REPLICA_DEVICE_WORDS;
+    return (struct replica_device_memory){.slots = REPLICA_DEVICE_SLOTS * slot,
+                                          .scratch = REPLICA_DEVICE_SLOTS * 2 * vector +
+                                                     REPLICA_DEVICE_WORDS};
 }
 
 /* ---- the inner weights ---- */
@@ -85,11 +99,24 @@ void replica_pseudo_gradient(const struct replica *replica, struct stretch stret
     }
 }
 
-void replica_follow(struct replica *replica) {
+static void follow(struct replica *replica, bool near_only) {
     for (int i = 0; i < replica->part_count; i++) {
         const struct flat_part *part = &replica->parts[i];
-        write_inner(part, replica->params + part->begin);
+        if (!near_only || part->far == NULL) {
+            write_inner(part, replica->params + part->begin);
+        }
     }
+}
+
+void replica_follow_near(struct replica *replica) {
+    follow(replica, true);
+}
+
+void replica_follow(struct replica *replica) {
+    if (replica->device != NULL) {
+        replica->device->methods->follow(replica->device);
+    }
+    follow(replica, replica->device != NULL);
 }
 
 /* ---- leaves ---- */

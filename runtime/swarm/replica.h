@@ -13,6 +13,7 @@
 #include "base/far.h"
 #include "runtime/swarm/entry.h"
 #include "runtime/swarm/merkle.h"
+#include "runtime/swarm/replica_device.h"
 #include "runtime/swarm/slices.h"
 
 enum {
@@ -60,9 +61,10 @@ struct residual_mark {
 struct replica {
     struct replica_shape shape;
     const struct compute *compute;
-    float *params, *momentum;   /* [P] */
-    float *feedback, *residual; /* [P] or NULL */
-    uint8_t *contribution;      /* [slices.bytes] */
+    struct replica_device *device; /* does what it can; NULL: `compute` does it all */
+    float *params, *momentum;      /* [P] */
+    float *feedback, *residual;    /* [P] or NULL */
+    uint8_t *contribution;         /* [slices.bytes] */
     uint8_t *results; /* [RESULT_ROUNDS][slices.bytes]: round r in row r % RESULT_ROUNDS */
     uint8_t *slots;   /* [members_max * SLOTS_PER_MEMBER][slices.bytes_max] */
     struct residual_mark *marks; /* [slices.count], or NULL as `residual` */

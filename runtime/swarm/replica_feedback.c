@@ -41,24 +41,47 @@ static void advance_as_contributor(struct replica *replica, struct stretch stret
                      replica->feedback + stretch.begin);
 }
 
+/* Slot by slot on a device. */
+static void advance(struct replica *replica, struct stretch stretch, int *slot) {
+    if (replica->device == NULL) {
+        advance_as_contributor(replica, stretch);
+        return;
+    }
+    bool was_finite = replica_settle(replica, *slot); /* as when it was sent */
+    (void)was_finite;
+    replica->device->methods->advance(replica->device, *slot, stretch);
+    *slot = (*slot + 1) % REPLICA_DEVICE_SLOTS;
+}
+
+static void advance_sent(struct replica *replica, const struct entry *entry, uint32_t seat) {
+    int slot = 0;
+    for (uint32_t s = 0; s < entry->slice_count; s++) {
+        struct slice_range range = slices_range(&replica->shape.slices, s);
+        bool sent = (entry->slices[s].contributors >> seat & 1) != 0;
+        for (int64_t at = range.begin; sent && at < range.end; at += REPLICA_STRETCH) {
+            advance(replica, replica_stretch(at, range.end), &slot);
+        }
+    }
+    for (int i = 0; i < REPLICA_DEVICE_SLOTS; i++) {
+        bool was_finite = replica_settle(replica, i);
+        (void)was_finite;
+    }
+}
+
 void replica_advance_feedback(struct replica *replica, const struct entry *entry, uint32_t seat) {
     const struct slices *slices = &replica->shape.slices;
     ASSERT(entry->slice_count == slices->count && seat < entry->seat_count);
-    bool weighs = entry->members[seat].weight > 0;
+    if (entry->members[seat].weight > 0) {
+        advance_sent(replica, entry, seat);
+    }
     for (uint32_t s = 0; s < slices->count; s++) {
         const struct entry_slice *line = &entry->slices[s];
         struct residual_mark *mark = &replica->marks[s];
         struct slice_range range = slices_range(slices, s);
-        bool sent = weighs && (line->contributors >> seat & 1) != 0;
         bool made = line->owner == seat && hash_equal(&line->hash, &mark->result);
-        for (int64_t at = range.begin; at < range.end; at += REPLICA_STRETCH) {
-            struct stretch stretch = replica_stretch(at, range.end);
-            if (sent) {
-                advance_as_contributor(replica, stretch);
-            }
-            if (made && mark->divisor > 0) {
-                feed(replica, stretch, replica->residual + at, mark->divisor);
-            }
+        for (int64_t at = range.begin; made && mark->divisor > 0 && at < range.end;
+             at += REPLICA_STRETCH) {
+            feed(replica, replica_stretch(at, range.end), replica->residual + at, mark->divisor);
         }
         mark->divisor = 0;
     }

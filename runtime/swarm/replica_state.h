@@ -5,21 +5,22 @@
 
 #include "runtime/swarm/replica.h"
 
-/* Elements [begin, begin + count): whole leaves of the space, or whole blocks of a slice. */
-struct stretch {
-    int64_t begin, count;
-};
-
 /* replica_stretch: of [begin, end), what comes from `at` on; at most REPLICA_STRETCH elements. */
 static inline struct stretch replica_stretch(int64_t at, int64_t end) {
     int64_t left = end - at;
     return (struct stretch){at, left < REPLICA_STRETCH ? left : REPLICA_STRETCH};
 }
 
-/* replica_scratch: one of the two buffers of a stretch. */
+/* replica_stretch_max: elements of the longest one. */
+static inline int64_t replica_stretch_max(const struct replica_shape *shape) {
+    int64_t count = shape->slices.parameter_count;
+    return count < REPLICA_STRETCH ? count : REPLICA_STRETCH;
+}
+
+/* replica_scratch: one of the two buffers of a stretch; with a device slot s has 2 s and 2 s + 1.
+ */
 static inline float *replica_scratch(const struct replica *replica, int which) {
-    int64_t count = replica->shape.slices.parameter_count;
-    return replica->scratch + which * (count < REPLICA_STRETCH ? count : REPLICA_STRETCH);
+    return replica->scratch + which * replica_stretch_max(&replica->shape);
 }
 
 /* replica_encoded: where element `begin` lies in the encoding of the whole space. */
@@ -44,6 +45,15 @@ struct stretch replica_leaf_stretch(const struct replica *replica, uint64_t inde
 
 /* replica_root_of: the root over all leaves' names. */
 struct hash replica_root_of(const struct replica *replica, const struct hash *names);
+
+/* replica_follow_near: replica_follow for the inner weights that the processor reaches. */
+void replica_follow_near(struct replica *replica);
+
+/* replica_settle: wait for what a slot of the device was given, if there is a device. False: what
+ * it encoded was not finite. */
+MUST_CHECK static inline bool replica_settle(const struct replica *replica, int slot) {
+    return replica->device == NULL || replica->device->methods->wait(replica->device, slot);
+}
 
 /* replica_advance_feedback: in the slices that name `seat`: feedback = what was meant less what was
  * sent, and what the own re-encoding left. Before the outer step. */

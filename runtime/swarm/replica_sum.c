@@ -46,22 +46,43 @@ static void hash_one(void *context, int64_t item, int thread) {
     hashing->hashes[item] = hash_of(hashing->replica->contribution + range.offset, range.bytes);
 }
 
+static bool encode_stretch(struct replica *replica, struct stretch stretch) {
+    float *gradient = replica_scratch(replica, 0);
+    replica_pseudo_gradient(replica, stretch, gradient);
+    struct codec_encode_args args = {
+        .codec = replica->shape.slices.codec,
+        .count = stretch.count,
+        .source = gradient,
+        .feedback = replica->feedback == NULL ? NULL : replica->feedback + stretch.begin};
+    return codec_encode(replica->compute, &args,
+                        replica->contribution + replica_encoded(replica, stretch.begin));
+}
+
+/* One slot's encoding is copied out while the other's is made. */
+static bool encode_on_device(struct replica *replica) {
+    int64_t count = replica->shape.slices.parameter_count;
+    struct replica_device *device = replica->device;
+    bool finite = true;
+    int slot = 0;
+    for (int64_t at = 0; at < count; at += REPLICA_STRETCH) {
+        finite = device->methods->wait(device, slot) && finite;
+        device->methods->encode(device, slot, replica_stretch(at, count));
+        slot = (slot + 1) % REPLICA_DEVICE_SLOTS;
+    }
+    for (int i = 0; i < REPLICA_DEVICE_SLOTS; i++) {
+        finite = device->methods->wait(device, i) && finite;
+    }
+    return finite;
+}
+
 /* The slices lie one behind the other and end with whole blocks, so together they are the encoding
  * of the whole space. */
 bool replica_encode(struct replica *replica, struct hash *hashes) {
     const struct slices *slices = &replica->shape.slices;
-    float *gradient = replica_scratch(replica, 0);
-    bool finite = true;
-    for (int64_t at = 0; at < slices->parameter_count && finite; at += REPLICA_STRETCH) {
-        struct stretch stretch = replica_stretch(at, slices->parameter_count);
-        replica_pseudo_gradient(replica, stretch, gradient);
-        struct codec_encode_args args = {
-            .codec = slices->codec,
-            .count = stretch.count,
-            .source = gradient,
-            .feedback = replica->feedback == NULL ? NULL : replica->feedback + at};
-        finite = codec_encode(replica->compute, &args,
-                              replica->contribution + replica_encoded(replica, at));
+    bool finite = replica->device == NULL || encode_on_device(replica);
+    for (int64_t at = 0; replica->device == NULL && at < slices->parameter_count && finite;
+         at += REPLICA_STRETCH) {
+        finite = encode_stretch(replica, replica_stretch(at, slices->parameter_count));
     }
     if (!finite) {
         memset(replica->contribution, 0, slices->bytes);

@@ -8,6 +8,7 @@
 #include "runtime/train/join_parts.h"
 #include "runtime/train/stop.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { LOOK_MS = 200 }; /* between two looks for a wish to stop */
@@ -35,8 +36,8 @@ static enum status bind(struct joining *joining, struct fault *fault) {
     struct session *session = &joining->session;
     enum status status = session_bind(session, fault);
     if (status == OK) {
-        swarm_replica_bind(session, &joining->replica);
         compute_copies_of(session, &joining->copies);
+        status = swarm_replica_bind(session, &joining->replica, fault);
     }
     return status;
 }
@@ -197,6 +198,17 @@ static enum status conclude(struct joining *joining, bool finished, struct fault
     return status;
 }
 
+/* What a failed device holds is worth nothing; each round that was applied is on the disk. */
+static enum status tell_lost(const struct joining *joining, enum status status,
+                             struct fault *fault) {
+    struct fault lost;
+    if (program_failure(&joining->session.bound, &lost) != OK) {
+        snprintf(fault->remedy, sizeof fault->remedy, "start again: it goes on from round %u",
+                 joining->at.round);
+    }
+    return status;
+}
+
 enum status join_run(struct joining *joining, struct fault *fault) {
     struct session *session = &joining->session;
     progress_init(&joining->progress, session);
@@ -204,7 +216,7 @@ enum status join_run(struct joining *joining, struct fault *fault) {
     program_seal(&session->bound);
     enum status status = work_on(joining, fault);
     if (status != OK) {
-        return status;
+        return tell_lost(joining, status, fault);
     }
     bool finished = joining->at.commits >= session->swarm.commits_max;
     if (joining->has_left && !finished && !stop_asked()) {
@@ -234,5 +246,6 @@ void join_finish(struct joining *joining) {
         member_store_close(&joining->store);
     }
     keys_forget(&joining->keys);
+    swarm_replica_release(&joining->replica);
     session_finish(&joining->session);
 }

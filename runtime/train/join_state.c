@@ -141,6 +141,10 @@ static enum status first_weights(struct joining *joining, struct fault *fault) {
         return status;
     }
     replica_begin(&joining->replica);
+    status = program_failure(&session->bound, fault);
+    if (status != OK) {
+        return status;
+    }
     if (absent) {
         log_line(LOG_INFO, "the first weights are a folder's that was not named (model=FOLDER): "
                            "they come from other members");
@@ -259,6 +263,7 @@ enum status join_state_begin(struct joining *joining, struct fault *fault) {
     if (status == OK) {
         find_stored(joining);
         join_follow(joining);
+        status = program_failure(&session->bound, fault);
     }
     return status;
 }

@@ -99,6 +99,7 @@ static void refuse(struct joining *joining, const struct member_work *work, enum
 
 static enum status apply(struct joining *joining, const struct member_work *work,
                          struct fault *fault) {
+    const struct bound_program *bound = &joining->session.bound;
     struct fault refused;
     enum status status = store(joining, work->entry, &refused);
     if (status == OK) {
@@ -110,13 +111,18 @@ static enum status apply(struct joining *joining, const struct member_work *work
     }
     join_note_disk(joining, NULL);
     struct join_round round = take_in(joining, work);
+    status = program_failure(bound, fault);
+    if (status != OK) {
+        return status;
+    }
     struct event event = {.kind = EVENT_APPLIED, .job = work->job, .root = round.root};
     member_loop_answer(joining->loop, &event);
     return after_round(joining, &round, fault);
 }
 
 /* A state from other members: durable at once, as nothing here leads up to it. */
-static void adopt(struct joining *joining, const struct member_work *work) {
+static enum status adopt(struct joining *joining, const struct member_work *work,
+                         struct fault *fault) {
     struct replica *replica = &joining->replica;
     struct join_position *at = &joining->at;
     struct fault refused;
@@ -127,17 +133,22 @@ static void adopt(struct joining *joining, const struct member_work *work) {
     at->saved_round = 0;
     at->saved_commits = at->commits;
     join_follow(joining);
-    enum status status = join_state_save(joining, &refused);
+    enum status status = program_failure(&joining->session.bound, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = join_state_save(joining, &refused);
     if (member_loop_is_stale(joining->loop, work)) {
-        return;
+        return OK;
     }
     if (status != OK) {
         refuse(joining, work, EVENT_APPLIED, &refused);
-        return;
+        return OK;
     }
     join_note_disk(joining, NULL);
     struct event event = {.kind = EVENT_APPLIED, .job = work->job, .root = replica->root};
     member_loop_answer(joining->loop, &event);
+    return OK;
 }
 
 /* ---- the rest ---- */
@@ -151,8 +162,9 @@ static void sum(struct joining *joining, const struct member_work *work) {
 }
 
 /* A commit is rooted as the proposal was that it came from: of the same results nothing is hashed
- * twice. */
-static void root(struct joining *joining, const struct member_work *work) {
+ * twice. A root that a failed device made is told to nobody. */
+static enum status root(struct joining *joining, const struct member_work *work,
+                        struct fault *fault) {
     struct replica *replica = &joining->replica;
     struct hash name = name_of_results(work->entry);
     bool is_known =
@@ -162,7 +174,11 @@ static void root(struct joining *joining, const struct member_work *work) {
                           .job = work->job,
                           .root = is_known ? replica->voted_root
                                            : replica_root_after(replica, work->entry->round)};
-    member_loop_answer(joining->loop, &event);
+    enum status status = program_failure(&joining->session.bound, fault);
+    if (status == OK) {
+        member_loop_answer(joining->loop, &event);
+    }
+    return status;
 }
 
 static void keep(struct joining *joining, const struct member_work *work) {
@@ -185,16 +201,14 @@ enum status join_work(struct joining *joining, const struct member_work *work,
         sum(joining, work);
         return OK;
     case ACTION_ROOT:
-        root(joining, work);
-        return OK;
+        return root(joining, work, fault);
     case ACTION_STORE:
         keep(joining, work);
         return OK;
     case ACTION_APPLY:
         return apply(joining, work, fault);
     case ACTION_ADOPT:
-        adopt(joining, work);
-        return OK;
+        return adopt(joining, work, fault);
     default:
         ASSERT(work->kind == ACTION_LEFT);
         joining->has_left = true;

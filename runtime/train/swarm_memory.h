@@ -22,13 +22,18 @@ enum swarm_line {
     SWARM_LINE_RESULTS,
     SWARM_LINE_SLOTS,
     SWARM_LINE_SCRATCH,
-    SWARM_LINE_RECORD, /* a contribution decoded, where rounds are recorded */
-    SWARM_LINE_TABLES, /* of the thread that talks */
+    SWARM_LINE_STRETCHES, /* of a device that does the replica's arithmetic */
+    SWARM_LINE_RECORD,    /* a contribution decoded, where rounds are recorded */
+    SWARM_LINE_TABLES,    /* of the thread that talks */
     SWARM_LINES
 };
 
+/* swarm_memory_on_device: whether the target's device does a replica's arithmetic. */
+bool swarm_memory_on_device(const struct target *target);
+
 /* swarm_memory_lines: replica_memory_of as extents of this target: a line that is not needed has 0
- * bytes. All of it is host memory.
+ * bytes. All of it is host memory; on a device that has memory of its own what its copies touch is
+ * pinned, and the stretches that it works on are its own.
  * records  swarm.record is set */
 void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target, bool records,
                         struct kept_extent lines[static SWARM_LINES]);

@@ -1,5 +1,11 @@
 #include "runtime/train/swarm_replica.h"
 
+#include "build_config.h"
+#if SKEP_CUDA
+#include "runtime/program/cuda_program.h"
+#include "runtime/swarm/replica_cuda.h"
+#endif
+
 void *swarm_line_at(const struct session *session, enum swarm_line line) {
     int extent = session->program.schedule.kept[line];
     return extent == EXTENT_NONE ? NULL : program_extent(&session->bound, extent);
@@ -20,7 +26,34 @@ static struct flat_part *parts_of_masters(struct session *session) {
     return parts;
 }
 
-void swarm_replica_bind(struct session *session, struct replica *replica) {
+/* A build without CUDA has refused the target when the program was bound. */
+static enum status bind_device(struct session *session, struct replica *replica,
+                               struct fault *fault) {
+#if SKEP_CUDA
+    if (swarm_memory_on_device(session->target)) {
+        struct replica_cuda *made = region_alloc(&session->region, 1, sizeof *made);
+        const struct replica_cuda_args args = {.with = cuda_program_compute(&session->bound),
+                                               .gpu = session->bound.port.cuda,
+                                               .slots =
+                                                   swarm_line_at(session, SWARM_LINE_STRETCHES)};
+        return replica_cuda_init(&args, replica, made, fault);
+    }
+#endif
+    (void)session;
+    (void)replica;
+    (void)fault;
+    return OK;
+}
+
+void swarm_replica_release(struct replica *replica) {
+    if (replica->device != NULL) {
+        replica->device->methods->release(replica->device);
+        replica->device = NULL;
+    }
+}
+
+enum status swarm_replica_bind(struct session *session, struct replica *replica,
+                               struct fault *fault) {
     ASSERT(session->kept_count == SWARM_LINES);
     const struct replica_shape *shape = &session->swarm.shape;
     struct hash *names = swarm_line_at(session, SWARM_LINE_NAMES);
@@ -41,4 +74,5 @@ void swarm_replica_bind(struct session *session, struct replica *replica) {
         .parts = parts_of_masters(session),
         .part_count = session->blueprint.param_count,
     };
+    return bind_device(session, replica, fault);
 }

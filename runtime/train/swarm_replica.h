@@ -13,7 +13,13 @@ void *swarm_line_at(const struct session *session, enum swarm_line line);
 /* swarm_replica_bind: the replica in its lines, its inner weights the session's masters in
  * blueprint order. Not filled.
  * limits  a member's session of one rank, bound; masters in f32
- * memory  the table of parts in the session's region */
-void swarm_replica_bind(struct session *session, struct replica *replica);
+ * memory  the table of parts, and what runs it on a device, in the session's region
+ * errors  STATUS_FAILED: the device's; nothing is held then */
+MUST_CHECK enum status swarm_replica_bind(struct session *session, struct replica *replica,
+                                          struct fault *fault);
+
+/* swarm_replica_release: what bind made on a device; nothing to do for a replica of zeros. Before
+ * the session is finished. */
+void swarm_replica_release(struct replica *replica);
 
 #endif

@@ -74,8 +74,8 @@ class Member(Process):
 class SwarmTest(RunTest):
     """A test with one swarm: self.site is the tracker's folder."""
 
-    def swarm(self, **settings):
-        self.site = self.folder(**{**SWARM, **settings})
+    def swarm(self, config=None, **settings):
+        self.site = self.folder(config, **{**SWARM, **settings})
         write_tokens(self.site.path / "train.u16", 200000, 97, 1)  # more than any test trains on
         (self.site.path / "roster.yaml").write_text("open: true\n")
         self.tracker = Process(self.site, "tracker", self.site.command(

@@ -1,62 +1,16 @@
 """Whole runs on a GPU that is emulated, in an order drawn from a seed among all that its streams
 allow: the losses of the CPU, the same bits in every order, and all that files need."""
-import os
+from emulated_run import DEVICE, STEPS, GpuTest
+from small_run import GPT2, LLAMA, main, tensors_of
 
-from small_run import GPT2, LLAMA, Folder, RunTest, main, tensors_of
-
-CPU = os.environ["CPU_SKEP"]
-STEPS = 4
-PROFILE = """name: emulated
-description: a GPU that is emulated
-kind: cuda
-unified: false
-alignment: 256
-threads: 1
-memory:
-  device: {capacity: 256 MiB, source: "the emulated driver", declared: []}
-  pinned: {capacity: 64 MiB, source: "assumption", declared: []}
-  host: {capacity: 1 GiB, source: "assumption", declared: []}
-speeds:
-  f32_flops: {value: 1e12, source: "assumption"}
-  bf16_flops: {value: 1e13, source: "assumption"}
-  memory_bandwidth: {value: 1e12, source: "assumption"}
-  host_link_bandwidth: {value: 1e10, source: "assumption"}
-  peer_link_bandwidth: {value: 1e10, source: "assumption"}
-efficiency:
-  matmul: {value: 0.5, source: "assumption"}
-  memory: {value: 0.5, source: "assumption"}
-  link: {value: 0.5, source: "assumption"}
-capabilities:
-  compute_capability: "9.0"
-  multiprocessors: 4
-"""
-SMALL = {"steps": STEPS, "batch__tokens": 32, "batch__sequence": 8, "data__documents": None}
 # Of a loss near 4.6: sums in another order; bf16 rounds every tensor on the way to 8 bits.
 TOLERANCES = {"f32": 2e-4, "bf16": 4e-2}
 
 
-class Emulated(RunTest):
-    def gpu_folder(self, config=None, **settings):
-        folder = self.folder(config, **{"steps": STEPS, "batch__tokens": 64, **settings})
-        (folder.path / "gpu.yaml").write_text(PROFILE)
-        return folder
-
-    def train(self, folder, *arguments, seed=1):
-        result = folder.train("target=./gpu.yaml", *arguments,
-                              env={"SKEP_EMULATED_SEED": str(seed), "SKEP_EMULATED_MIB": "512"})
-        self.assert_exit(result, 0)
-        return result
-
-    def losses(self, folder):
-        steps = {line["step"]: line["loss"] for line in folder.metrics("step")}
-        return [steps[step] for step in sorted(steps)]
-
+class Emulated(GpuTest):
     def cpu_losses(self, folder, *arguments):
-        gpu = folder.command
-        folder.command = lambda *arguments: [CPU, *map(str, arguments)]
-        self.assert_exit(folder.train(*arguments), 0)
+        self.on_cpu(folder, "train", "run.yaml", *arguments)
         losses = self.losses(folder), [line["loss"] for line in folder.metrics("eval")]
-        folder.command = gpu
         folder.forget()
         return losses
 
@@ -67,13 +21,10 @@ class Emulated(RunTest):
                                          precision__compute=precision)
                 steps, evaluations = self.cpu_losses(folder)
                 self.train(folder)
-                found = self.losses(folder)
-                self.assertEqual(len(found), STEPS)
-                for here, there in zip(found, steps, strict=True):
-                    self.assertAlmostEqual(here, there, delta=TOLERANCES[precision])
-                for here, there in zip([line["loss"] for line in folder.metrics("eval")],
-                                       evaluations, strict=True):
-                    self.assertAlmostEqual(here, there, delta=TOLERANCES[precision])
+                self.assertEqual(len(steps), STEPS)
+                self.assert_all_near(self.losses(folder), steps, TOLERANCES[precision])
+                self.assert_all_near([line["loss"] for line in folder.metrics("eval")],
+                                     evaluations, TOLERANCES[precision])
 
     def test_every_order_that_is_allowed_gives_the_same_bits(self):
         for config in (LLAMA, GPT2):
@@ -110,17 +61,16 @@ class Emulated(RunTest):
         folder = self.gpu_folder()
         steps, _ = self.cpu_losses(folder)
         self.train(folder, "strategy.offload=optimizer")
-        for here, there in zip(self.losses(folder), steps, strict=True):
-            self.assertAlmostEqual(here, there, delta=TOLERANCES["f32"])
+        self.assert_all_near(self.losses(folder), steps, TOLERANCES["f32"])
 
     def test_a_snapshot_of_one_goes_on_on_the_other(self):
         folder = self.gpu_folder()
         steps, _ = self.cpu_losses(folder)
-        self.train(folder, "pause_at=2")
-        folder.command = lambda *arguments: [CPU, *map(str, arguments)]
-        self.assert_exit(folder.train(), 0)
-        for here, there in zip(self.losses(folder), steps, strict=True):
-            self.assertAlmostEqual(here, there, delta=TOLERANCES["f32"])
+        self.train(folder, "pause_at=1")
+        self.on_cpu(folder, "train", "run.yaml", "pause_at=2")
+        self.train(folder, "pause_at=3")
+        self.on_cpu(folder, "train", "run.yaml")
+        self.assert_all_near(self.losses(folder), steps, TOLERANCES["f32"])
 
     def test_the_exported_model_is_the_snapshot(self):
         folder = self.gpu_folder(steps=1)
@@ -136,8 +86,7 @@ class Emulated(RunTest):
         lost_at = 500  # grows until it is behind what binding runs
         while lost_at < 200000:
             result = folder.train("target=./gpu.yaml", "pause_at=50",
-                                  env={"SKEP_EMULATED_MIB": "512",
-                                       "SKEP_EMULATED_LOSE_AT": str(lost_at)})
+                                  env={**DEVICE, "SKEP_EMULATED_LOSE_AT": str(lost_at)})
             self.assert_exit(result, 1)
             self.assertIn("CUDA_ERROR_LAUNCH_FAILED", result.stderr)
             if "snapshot of step 2" in result.stderr:
@@ -149,7 +98,7 @@ class Emulated(RunTest):
 
     def test_a_trace_is_refused_in_words(self):
         folder = self.gpu_folder(steps=1, trace="trace.json", trace_steps="1:1")
-        result = folder.train("target=./gpu.yaml", env={"SKEP_EMULATED_MIB": "512"})
+        result = folder.train("target=./gpu.yaml", env=DEVICE)
         self.assert_exit(result, 2)
         self.assertIn("a device runs each segment as a whole", result.stderr)
 
@@ -158,12 +107,9 @@ class Emulated(RunTest):
         self.train(folder)
         arguments = ("generate", "run.yaml", "--ids", "--prompt", "5 9 17", "--tokens", "6",
                      "--temperature", "0")
-        here = folder.run(*arguments, "target=./gpu.yaml", env={"SKEP_EMULATED_MIB": "512"})
+        here = folder.run(*arguments, "target=./gpu.yaml", env=DEVICE)
         self.assert_exit(here, 0)
-        folder.command = lambda *arguments: [CPU, *map(str, arguments)]
-        there = folder.run(*arguments)
-        self.assert_exit(there, 0)
-        self.assertEqual(here.stdout, there.stdout)
+        self.assertEqual(here.stdout, self.on_cpu(folder, *arguments).stdout)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 #include "tests/emulated/driver_parts.h"
 
 #include "base/random.h"
+#include "base/region.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -98,6 +99,26 @@ CUresult driver_work_failure(void) {
     return injected(&next_work, "");
 }
 
+/* What a sealed program promised not to do any more. */
+static bool takes(const char *call) {
+    static const char *const TAKING[] = {"cuMemAlloc",
+                                         "cuMemHostAlloc",
+                                         "cuMemCreate",
+                                         "cuMemAddressReserve",
+                                         "cuStreamCreate",
+                                         "cuStreamCreateWithPriority",
+                                         "cuEventCreate",
+                                         "cuStreamBeginCapture",
+                                         "cuGraphInstantiateWithFlags",
+                                         "cuLibraryLoadData",
+                                         "cuFuncLoad"};
+    bool found = false;
+    for (size_t i = 0; i < ARRAY_COUNT(TAKING); i++) {
+        found = found || strcmp(call, TAKING[i]) == 0;
+    }
+    return found;
+}
+
 CUresult driver_enter(const char *call, unsigned entry) {
     pthread_mutex_lock(&emulated.lock);
     ASSERT(emulated.open);
@@ -108,6 +129,9 @@ CUresult driver_enter(const char *call, unsigned entry) {
     }
     if (emulated.broken != CUDA_SUCCESS) {
         return emulated.broken;
+    }
+    if (process_is_sealed() && takes(call)) {
+        return driver_refuse(CUDA_ERROR_NOT_PERMITTED, "%s after the seal", call);
     }
     if ((entry & ENTRY_CONTEXT) != 0 && driver_context() == NULL) {
         return driver_refuse(CUDA_ERROR_INVALID_CONTEXT, "%s: this thread has no context", call);
@@ -140,6 +164,7 @@ static const struct {
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {CUDA_ERROR_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE",
      "uncorrectable ECC error encountered"},
+    {CUDA_ERROR_NOT_PERMITTED, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted"},
     {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
      "operation not permitted when stream is capturing"},
     {CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",

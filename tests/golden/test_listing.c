@@ -24,15 +24,20 @@ struct listing {
     int zero, shard, replicate, prefetch;
     enum dtype compute, reduce;
     unsigned offload;
+    const char *target; /* NULL: cpu */
 };
 
 static const struct listing LISTINGS[] = {
-    {"one_rank", 0, 1, 1, 0, DTYPE_F32, DTYPE_F32, 0},
-    {"one_rank_offload", 0, 1, 1, 0, DTYPE_F32, DTYPE_F32, OFFLOAD_ACTIVATIONS | OFFLOAD_OPTIMIZER},
-    {"zero0_three_ranks", 0, 3, 1, 1, DTYPE_F32, DTYPE_F32, 0},
-    {"zero2_two_ranks_bf16", 2, 2, 1, 1, DTYPE_BF16, DTYPE_BF16, 0},
-    {"zero3_two_by_two", 3, 2, 2, 1, DTYPE_F32, DTYPE_F32, 0},
-    {"zero3_two_ranks_offload", 3, 2, 1, 1, DTYPE_BF16, DTYPE_F32, OFFLOAD_OPTIMIZER},
+    {"one_rank", 0, 1, 1, 0, DTYPE_F32, DTYPE_F32, 0, NULL},
+    {"one_rank_offload", 0, 1, 1, 0, DTYPE_F32, DTYPE_F32, OFFLOAD_ACTIVATIONS | OFFLOAD_OPTIMIZER,
+     NULL},
+    {"one_rank_gpu", 0, 1, 1, 0, DTYPE_BF16, DTYPE_F32, 0, "rtx3060-12g"},
+    {"one_rank_gpu_offload", 0, 1, 1, 0, DTYPE_BF16, DTYPE_F32,
+     OFFLOAD_ACTIVATIONS | OFFLOAD_OPTIMIZER, "rtx3060-12g"},
+    {"zero0_three_ranks", 0, 3, 1, 1, DTYPE_F32, DTYPE_F32, 0, NULL},
+    {"zero2_two_ranks_bf16", 2, 2, 1, 1, DTYPE_BF16, DTYPE_BF16, 0, NULL},
+    {"zero3_two_by_two", 3, 2, 2, 1, DTYPE_F32, DTYPE_F32, 0, NULL},
+    {"zero3_two_ranks_offload", 3, 2, 1, 1, DTYPE_BF16, DTYPE_F32, OFFLOAD_OPTIMIZER, NULL},
 };
 
 static void expect_ok(const struct listing *listing, enum status status,
@@ -52,7 +57,8 @@ static void compile(const struct listing *listing, struct region *region, struct
     expect_ok(listing,
               blueprint_read(CONFIG, strlen(CONFIG), "config.json", region, blueprint, &fault),
               &fault);
-    expect_ok(listing, target_open("cpu", region, &target, &fault), &fault);
+    const char *wanted = listing->target == NULL ? "cpu" : listing->target;
+    expect_ok(listing, target_open(wanted, region, &target, &fault), &fault);
     for (int unit = 0; unit < UNITS; unit++) {
         strategies[unit] = (struct unit_strategy){.zero = listing->zero};
     }

@@ -60,7 +60,7 @@ static void open_bench(struct bench *bench, const char *compute, const char *par
     expect_ok(bench, session_compile(session, PURPOSE_TRAIN, fault));
     expect_ok(bench, session_bind(session, fault));
     expect_ok(bench, session_weights(session, fault));
-    swarm_replica_bind(session, &bench->replica);
+    expect_ok(bench, swarm_replica_bind(session, &bench->replica, fault));
     compute_copies_of(session, &bench->copies);
     replica_begin(&bench->replica);
 }

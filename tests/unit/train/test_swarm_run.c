@@ -268,6 +268,30 @@ static void a_plan_of_a_manifest_has_a_line_for_all_that_a_member_keeps(void **s
     finish_session(session);
 }
 
+/* On a device what its copies touch is pinned, and only stretches are its own. */
+static void a_plan_for_a_device_keeps_the_outer_state_pinned(void **state) {
+    (void)state;
+    static const char *const OVERRIDES[] = {"target=rtx3060-12g"};
+    struct session *session = read_session(OVERRIDES, 1);
+    const struct replica_memory memory = replica_memory_of(&session->swarm.shape);
+    const struct replica_device_memory device = replica_device_memory_of(&session->swarm.shape);
+    uint64_t bytes[SPACE_COUNT] = {0};
+    expect_ok(session_compile(session, PURPOSE_TRAIN, &fault));
+    const struct schedule *schedule = &session->program.schedule;
+    for (int i = 0; i < SWARM_LINES; i++) {
+        if (schedule->kept[i] != EXTENT_NONE) {
+            const struct extent *extent = &schedule->extents[schedule->kept[i]];
+            bytes[extent->space] += extent->bytes;
+        }
+    }
+    assert_int_equal(bytes[SPACE_DEVICE], device.slots);
+    assert_int_equal(bytes[SPACE_PINNED], memory.params + memory.momentum + memory.feedback +
+                                              memory.contribution + memory.results +
+                                              device.scratch);
+    assert_true(bytes[SPACE_HOST] >= memory.residual + memory.slots + memory.marks + memory.leaves);
+    finish_session(session);
+}
+
 /* What a member computes its first root over: the inner weights, in blueprint order. */
 static struct hash root_of_weights(struct session *session) {
     struct tensor_set set = parts_of_copy(session, VIEW_MASTER, PART_HELD);
@@ -361,6 +385,7 @@ int main(void) {
         cmocka_unit_test(a_run_that_cannot_be_a_swarm_is_refused),
         cmocka_unit_test(state_goes_where_the_environment_says),
         cmocka_unit_test(a_plan_of_a_manifest_has_a_line_for_all_that_a_member_keeps),
+        cmocka_unit_test(a_plan_for_a_device_keeps_the_outer_state_pinned),
         cmocka_unit_test(a_members_first_weights_have_the_genesis_root),
         cmocka_unit_test(a_folder_of_another_model_is_refused),
         cmocka_unit_test(a_tracker_goes_on_with_the_same_run_only),
