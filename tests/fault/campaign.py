@@ -1,12 +1,13 @@
 """Faults in the middle of exchanges, one after the other, and what each of them cost.
 
     everybody has committed ── next exchange ── the victim has passed so many bytes: fault ── all
-    survivors have committed ── repair ── look at what it cost and whether it is right ── ...
+    survivors have committed ── what it cost ── repair, and meanwhile: whether it is right ── ...
 
 Now and then a round goes by without one, to compare with.
 
 Times are those of members' metrics (from TABLE to COMMIT); bytes are Ethernet's, of all members.
 """
+import concurrent.futures
 import dataclasses
 import random
 import statistics
@@ -18,7 +19,7 @@ JUDGED_S = 30  # for survivors to commit the round of a fault
 ROUND_S = 120  # no round takes so long, on any machine that this runs on
 REJOIN_S = 300
 CLEAN_LEAST = 2  # rounds without a fault: before the first one,
-CLEAN_EVERY = 6  # and one more for so many faults
+CLEAN_EVERY = 10  # and one more for so many faults
 
 
 @dataclasses.dataclass
@@ -48,6 +49,8 @@ class Campaign:
         self.chance = random.Random(seed)
         self.clean, self.strikes, self.violations = [], [], []
         self.rechecked = 0
+        self.aside = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+        self.begun = []  # what goes on there
 
     # ---- rounds ----
 
@@ -85,20 +88,24 @@ class Campaign:
         if self.is_together():
             self.next_round(members, members[0].last(), REJOIN_S)
         self.swarm.wait_for(self.is_together, REJOIN_S, "round that everybody is in")
-        mark, number = self.mark(), members[0].last()
-        oracle.forget_records(self.swarm, number)
-        return number, mark
+        place = members[0].last(), self.mark()
+        self.finish()
+        return place
 
-    def clean_round(self):
-        """Wait for a round with everybody in it, and remember what it cost."""
+    def clean_round(self, place):
+        """Wait for a round with everybody in it after that boundary, and remember what it cost; the
+        boundary at its end."""
         members = list(self.swarm.members.values())
         deadline = time.monotonic() + REJOIN_S
         while time.monotonic() < deadline:
-            last, before = self.boundary()
+            last, before = place
             number = self.next_round(members, last, REJOIN_S)
+            after = self.mark()
+            self.begin(oracle.forget_records, self.swarm, number)
             if number == last + 1 and self.whole(number):
-                self.clean.append(self.cost(number, before, self.mark()))
-                return
+                self.clean.append(self.cost(number, before, after))
+                return number, after
+            place = self.boundary()
         raise TimeoutError(f"not everybody is in a round within {REJOIN_S} s")
 
     def cost(self, number, before, after):
@@ -112,12 +119,12 @@ class Campaign:
 
     # ---- faults ----
 
-    def aim(self, kind):
-        """Wait until a victim has passed so many bytes of a round: the strike, the round before and
-        the mark of then. A round that is over before is not the one."""
+    def aim(self, kind, place):
+        """Wait until a victim has passed so many bytes of the round after that boundary: the
+        strike, the round before and the mark of then. If the round is over first, of the next."""
         members = list(self.swarm.members.values())
         while True:
-            last, before = self.boundary()
+            last, before = place
             victim = self.chance.choice(self.swarm.names)
             usual = statistics.median(clean.passed_bytes[victim] for clean in self.clean)
             strike = Strike(kind, victim, int(usual * self.chance.uniform(0.02, 0.98)))
@@ -126,11 +133,13 @@ class Campaign:
                 ROUND_S, f"{strike.offset} bytes of {victim}")
             if max(member.last() for member in members) == last:
                 return strike, last, before
+            place = self.boundary()
 
     def strike(self, kind):
+        place = self.boundary()
         while len(self.clean) < CLEAN_LEAST + len(self.strikes) // CLEAN_EVERY:
-            self.clean_round()
-        strike, last, before = self.aim(kind)
+            place = self.clean_round(place)
+        strike, last, before = self.aim(kind, place)
         victim = strike.victim
         other = self.chance.choice([name for name in self.swarm.names if name != victim])
         self.apply(kind, victim, other)
@@ -142,11 +151,10 @@ class Campaign:
         except TimeoutError as stuck:
             strike.extra_s = JUDGED_S
             self.violations.append(f"{kind} of {victim} at {strike.offset}: {stuck}")
-        if kind == "cut":
-            self.check(strike)  # as long as nothing goes on
         self.repair(kind, victim, other)
-        if kind != "cut":
-            self.check(strike)
+        if strike.round >= 0:
+            self.begin(oracle.forget_records, self.swarm, strike.round)
+            self.begin(self.check, strike)
 
     def apply(self, kind, victim, other):
         if kind == "kill":
@@ -174,11 +182,18 @@ class Campaign:
             slowest = max(member.rounds[strike.round]["exchange_ms"] for member in survivors)
             strike.extra_s = slowest / 1000 - self.usual("exchange_s")
 
+    def begin(self, work, *arguments):
+        """Beside what the swarm does meanwhile; one after the other."""
+        self.begun.append(self.aside.submit(work, *arguments))
+
+    def finish(self):
+        """Before anything is measured again."""
+        while self.begun:
+            self.begun.pop(0).result()
+
     def check(self, strike):
         """The oracles on its round."""
         number = strike.round
-        if number < 0:
-            return
         found = oracle.roots_differ(self.swarm, number)
         if self.swarm.record:
             wrong, steps = oracle.recheck(self.swarm, number, self.parameters)
@@ -202,4 +217,5 @@ class Campaign:
             self.swarm.wait_for(self.is_together, REJOIN_S, "round that everybody is in")
         except (TimeoutError, RuntimeError) as stuck:
             self.violations.append(str(stuck))
+        self.finish()
         self.violations += oracle.ledgers(self.swarm)

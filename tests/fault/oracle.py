@@ -151,7 +151,8 @@ def recheck_once(swarm, number, parameters):
                            for seat in row["contributors"])
         lines.append(f"{row['begin']} {row['end']} {row['hash']} {len(row['contributors'])} "
                      f"{addends}\n")
-    command = [RECHECK, CODEC, str(parameters), *(array(path, "contribution") for path in paths)]
+    command = [RECHECK, CODEC, str(parameters),
+               *(array(path, "contribution") for path in paths)]
     steps = step_arrays(swarm, commit)
     if steps:
         command += ["--step", str(OUTER_LR), str(OUTER_MOMENTUM), *steps]

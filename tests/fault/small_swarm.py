@@ -172,9 +172,11 @@ class Member(Process):
 class Swarm:
     """The tracker and the members of a network, by name; a context manager."""
 
-    def __init__(self, network, folder, members, record=False):
+    def __init__(self, network, folder, members, record=False,
+                 inner_steps=SETTINGS["swarm.inner_steps"]):
+        """inner_steps: the run's."""
         self.network, self.folder = network, pathlib.Path(folder)
-        self.record = record
+        self.record, self.inner_steps = record, inner_steps
         address = f"tcp://{network.address(TRACKER)}:{TRACKER_PORT}"
         self.tracker = Process(network, TRACKER, self.folder / TRACKER, [
             SKEP, "track", self.folder / "run.yaml", "--listen", address,
@@ -190,7 +192,8 @@ class Swarm:
         for name in self.names:
             folder = self.folder / name
             settings = ["threads=1", "snapshot.keep=1",
-                        f"snapshot.every={4 * (5 + len(self.members))}",  # not all at once
+                        # not all at once
+                        f"snapshot.every={self.inner_steps * (5 + len(self.members))}",
                         f"data.train={self.folder / 'train.bytes'}",
                         f"data.validation={self.folder / 'valid.bytes'}"]
             if self.record:

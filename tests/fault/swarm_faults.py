@@ -23,7 +23,7 @@ import tempfile
 from campaign import Campaign
 from links import Link, Network
 from namespaces import why_not
-from small_swarm import TRACKER, Swarm, make_run
+from small_swarm import PATIENCE, TRACKER, Swarm, make_run
 
 SKIPPED = 77  # as Meson reads it
 BOUNDS_S = {"kill": 1.5, "cut": 3.0, "pair": 3.0}  # of the 99th percentile of the extra time
@@ -154,10 +154,11 @@ def attack(chosen):
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(chosen.folder or stack.enter_context(
             tempfile.TemporaryDirectory(prefix="skep-faults-")))
-        parameters = make_run(folder, chosen.parameters, swarm__members_min=chosen.members)
+        parameters = make_run(folder, chosen.parameters, swarm__members_min=chosen.members,
+                              swarm__inner_steps=1, swarm__patience=4 * PATIENCE)
         network = stack.enter_context(Network(
             {TRACKER: Link()} | {name: Link.of(chosen.rate) for name in names}))
-        swarm = Swarm(network, folder, names, record=not chosen.no_record)
+        swarm = Swarm(network, folder, names, record=not chosen.no_record, inner_steps=1)
         campaign = Campaign(swarm, parameters, chosen.seed)
         swarm.start()
         campaign.run(plan_of(chosen), chosen.minutes, show)
