@@ -51,10 +51,10 @@ static void tick(struct member_loop *loop, int64_t now_ns) {
         return;
     }
     loop->ticked_ns = now_ns;
+    member_loop_links_tick(loop, now_ns);
     if (loop->is_admitted) {
         struct timing_measured measured = member_loop_measured_now(loop);
         member_measured(loop->machine, &measured);
-        member_loop_links_tick(loop, now_ns);
         member_loop_step(loop, &(struct event){.kind = EVENT_TICK});
     }
     if (loop->tracker_is_there) {

@@ -45,6 +45,7 @@ static void place_seats(struct tracker *tracker) {
 void tracker_enter(struct tracker *tracker, enum tracker_stage stage, int64_t now_ms) {
     tracker->stage = stage;
     tracker->stage_ms = now_ms;
+    tracker->held_ms = now_ms;
     tracker->is_asking = 0;
 }
 
@@ -194,6 +195,13 @@ static void take_appended(struct tracker *tracker, const struct event *event) {
     }
 }
 
+/* Who starts anew is reached, until somebody says again that it is not. */
+static void forget_cuts(struct tracker *tracker, uint32_t row) {
+    for (uint32_t other = 0; other < SWARM_MEMBERS_MAX; other++) {
+        tracker->members[other].cut &= ~(UINT64_C(1) << row);
+    }
+}
+
 /* What was written is what the tracker stands for now. */
 static void take_next(struct tracker *tracker) {
     struct slice_plan *plans = tracker->record.table.slices;
@@ -252,6 +260,7 @@ static void written(struct tracker *tracker, const struct event *event, int64_t 
         uint32_t row = tracker->pending_row - 1;
         tracker->pending_row = 0;
         tracker->members[row].silent = 0;
+        forget_cuts(tracker, row);
         struct message welcome = {.kind = MESSAGE_WELCOME, .number = tracker->members[row].welcome};
         tracker_say(tracker, row, welcome, actions);
         return;
@@ -275,6 +284,7 @@ static void bridge_gap(struct tracker *tracker, int64_t now_ms) {
         return;
     }
     tracker->stage_ms += gap_ms;
+    tracker->held_ms += gap_ms;
     tracker->round_ms += gap_ms;
     tracker->quorum_ms += gap_ms;
     tracker->reached_ms += gap_ms;

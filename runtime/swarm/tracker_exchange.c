@@ -260,6 +260,7 @@ void tracker_exchange(struct tracker *tracker, int64_t now_ms, struct actions *a
         is_changed = 1;
         tracker->next.table.slices[s] = plan;
     }
+    tracker->is_asking &= needs_answers; /* the next death asks anew */
     if (is_changed) {
         tracker->next.table.version += 1;
         tracker_write(tracker, RECORD_PLANS, actions);

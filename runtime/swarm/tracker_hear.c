@@ -43,13 +43,15 @@ static void hear_hello(struct tracker *tracker, const struct message *message, i
         }
         return;
     }
+    int64_t held_ms = row == ROW_NONE ? 0 : tracker->members[row].held_ms;
     row = row == ROW_NONE ? free_row(tracker) : row;
     if (tracker->writing != 0 || tracker->is_held_back || row == ROW_NONE) {
         return; /* it asks again */
     }
     struct tracker_member *member = &tracker->members[row];
     struct slice_report *reports = member->reports;
-    *member = (struct tracker_member){.heard_ms = now_ms, .silent = 1, .reports = reports};
+    *member = (struct tracker_member){
+        .heard_ms = now_ms, .silent = 1, .held_ms = held_ms, .reports = reports};
     member->welcome = message->number;
     member->durable = message->root;
     tracker_draft(tracker);

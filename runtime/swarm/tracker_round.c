@@ -76,18 +76,26 @@ static void give_ranges(const struct tracker *tracker, struct entry_seat *seat,
 
 /* Who is live and has missed rounds because others commit faster than the state comes to it: links
  * are its own until it is there, or has had its time. */
-static int is_hindered(const struct tracker *tracker, uint32_t row, int64_t waited_ms) {
+static int is_hindered(const struct tracker *tracker, uint32_t row) {
     const struct tracker_member *member = &tracker->members[row];
     return !is_ready(tracker, row) && !member->silent && !member->leaving &&
            member->missed >= MISSED_MOST &&
-           member->held_ms + waited_ms < HELD_EXCHANGES * (int64_t)tracker->timing.exchange_ms;
+           member->held_ms < HELD_EXCHANGES * (int64_t)tracker->timing.exchange_ms;
 }
 
-/* A round opens after so long: who gets a seat, and who is passed over. */
-static void count_missed(struct tracker *tracker, int64_t waited_ms) {
+/* As it passes: who comes and goes is not waited for anew each time. */
+static void count_held(struct tracker *tracker, int64_t now_ms) {
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        int64_t passed_ms = is_hindered(tracker, row) ? now_ms - tracker->held_ms : 0;
+        tracker->members[row].held_ms += passed_ms;
+    }
+    tracker->held_ms = now_ms;
+}
+
+/* A round opens: who gets a seat, and who is passed over. */
+static void count_missed(struct tracker *tracker) {
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         struct tracker_member *member = &tracker->members[row];
-        member->held_ms += is_hindered(tracker, row, 0) ? waited_ms : 0;
         member->missed += 1;
         if (is_ready(tracker, row)) {
             member->missed = 0;
@@ -137,13 +145,14 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
     uint32_t applying = 0;
     uint32_t following = 0;
     uint32_t hindered = 0;
+    count_held(tracker, now_ms);
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         ready += (uint32_t)is_ready(tracker, row);
         int is_late = !member->silent && !member->leaving && !is_ready(tracker, row);
         applying += (uint32_t)(is_late && is_applying(tracker, row));
         following += (uint32_t)(is_late && is_following(tracker, row));
-        hindered += (uint32_t)is_hindered(tracker, row, waited_ms);
+        hindered += (uint32_t)is_hindered(tracker, row);
     }
     tracker->reached_ms = ready > 0 ? now_ms : tracker->reached_ms;
     int is_shrunk = settings->shrink_after_ms > 0 && waited_ms >= settings->shrink_after_ms;
@@ -157,7 +166,7 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
     if (ready == 0) {
         tracker_roll_back(tracker, now_ms, actions);
     } else if (ready >= settings->members_min && is_settled && (has_quorum || is_shrunk)) {
-        count_missed(tracker, waited_ms);
+        count_missed(tracker);
         open_round(tracker, actions);
     }
 }

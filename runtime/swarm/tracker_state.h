@@ -27,7 +27,7 @@ struct tracker_member {
     int silent; /* not heard for timing.silence_ms, or gone */
     int leaving;
     uint32_t missed; /* rounds opened without it since it came, or had a seat */
-    int64_t held_ms; /* for so long no round was opened, for its sake */
+    int64_t held_ms; /* for so long no round was opened, for its sake, since it last was ready */
     uint64_t report_number;
     uint32_t ask;        /* the newest that it answered */
     uint32_t round;      /* of `reports` */
@@ -86,6 +86,7 @@ struct tracker {
     int is_asking;      /* salvage waits for everyone's answer to `ask` */
     int64_t seen_ms;    /* the last event */
     int64_t stage_ms;   /* when the stage began */
+    int64_t held_ms;    /* until then the members' held_ms are counted */
     int64_t round_ms;   /* when the round was opened */
     int64_t quorum_ms;  /* when a quorum was last seen */
     int64_t reached_ms; /* when somebody was last seen on the state that stands */

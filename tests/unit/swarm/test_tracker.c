@@ -1,6 +1,6 @@
 /* test_tracker: the tracker's machine by hand: who owns what, where orphans go, deadlines that
  * follow what was measured, and the run's end. What faults do to it is the simulator's. */
-#include "runtime/swarm/tracker.h"
+#include "tests/unit/swarm/tracker_scene.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,150 +10,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-enum { SLICES = 16, MEMBERS = 5, SEATS_ALL = (1 << MEMBERS) - 1 };
-
-static const struct hash ROOT = {{1}}; /* nothing here changes it */
-static uint32_t members_min = MEMBERS;
-
-/* A tracker with its disk, which never fails, and what it said last to whom. */
-static struct scene {
-    struct tracker *tracker;
-    struct tracker_record record;
-    struct entry_slice slices[SLICES];
-    struct slice_plan plans[SLICES];
-    struct hash hashes[SWARM_MEMBERS_MAX * SLICES];
-    struct action rows[ACTIONS_MAX];
-    struct actions actions;
-    int64_t now_ms;
-    uint64_t number;
-    uint8_t entries; /* appended so far */
-    struct entry head;
-    struct slice_plan table[SLICES]; /* as it was said */
-    uint32_t table_version;
-    uint32_t ask;
-    uint64_t goodbyes; /* by member */
-    struct slice_report reports[MEMBERS][SLICES];
-    struct timing_measured measured[MEMBERS];
-    uint64_t cut[MEMBERS];
-    uint32_t adopting; /* members whose state is on its way */
-} scene;
-
-static void take(const struct event *event);
-
-static void do_action(const struct action *action) {
-    if (action->kind == ACTION_WRITE) {
-        struct event written = {.kind = EVENT_WRITTEN};
-        written.hash.bytes[0] = ++scene.entries;
-        if (action->entry != NULL) {
-            scene.head = *action->entry;
-        }
-        take(&written);
-        return;
-    }
-    const struct message *message = &action->message;
-    scene.ask = message->kind == MESSAGE_ASK ? message->ask : scene.ask;
-    if (message->kind == MESSAGE_TABLE) {
-        scene.table_version = message->table->version;
-        memcpy(scene.table, message->table->slices, sizeof(scene.table));
-    } else if (message->kind == MESSAGE_GOODBYE) {
-        scene.goodbyes |= UINT64_C(1) << (action->to.bytes[0] - 1);
-    }
-}
-
-/* One event; a write that it causes ends at once, and is the last that it causes. */
-static void take(const struct event *event) {
-    scene.actions.count = 0;
-    tracker_step(scene.tracker, event, scene.now_ms, &scene.actions);
-    uint32_t count = scene.actions.count;
-    for (uint32_t i = 0; i < count; i++) {
-        struct action action = scene.rows[i];
-        do_action(&action);
-    }
-}
-
-static void say(uint32_t member, struct message message) {
-    message.from.bytes[0] = (uint8_t)(member + 1);
-    message.session = message.kind == MESSAGE_HELLO ? 0 : member + 1;
-    take(&(struct event){.kind = EVENT_MESSAGE, .message = &message});
-}
-
-static void report(uint32_t member, uint32_t round) {
-    int is_adopting = (scene.adopting >> member & 1) != 0;
-    say(member, (struct message){.kind = MESSAGE_REPORT,
-                                 .number = ++scene.number,
-                                 .root = is_adopting ? (struct hash){{0}} : ROOT,
-                                 .round = round,
-                                 .version = scene.table_version,
-                                 .ask = scene.ask,
-                                 .cut = scene.cut[member],
-                                 .measured = scene.measured[member],
-                                 .reports = scene.reports[member]});
-}
-
-/* A heartbeat of everybody but those in `silent`. */
-static void beat(uint32_t round, uint32_t silent) {
-    scene.now_ms += 100;
-    for (uint32_t m = 0; m < MEMBERS; m++) {
-        if ((silent >> m & 1) == 0) {
-            report(m, round);
-        }
-    }
-    take(&(struct event){.kind = EVENT_TICK});
-}
-
-static void begin(uint32_t commits_max) {
-    free(scene.tracker);
-    memset(&scene, 0, sizeof(scene));
-    scene.actions = (struct actions){scene.rows, 0, ACTIONS_MAX};
-    scene.record.commit.slices = scene.slices;
-    scene.record.table.slices = scene.plans;
-    scene.record.table.hashes = scene.hashes;
-    scene.record.session_next = 1;
-    scene.record.commit.root = ROOT;
-    scene.record.head.root = ROOT;
-    struct tracker_settings settings = {.slice_count = SLICES,
-                                        .slice_elements = 100,
-                                        .parameter_count = 100 * SLICES - 50,
-                                        .seat_samples = 8,
-                                        .sample_tokens = 1,
-                                        .members_min = members_min,
-                                        .commits_max = commits_max,
-                                        .training = {30, 2},
-                                        .timing = {100, 1000, 1000, 5000, 60000}};
-    scene.tracker = aligned_alloc(64, tracker_bytes(&settings));
-    scene.tracker = tracker_init(scene.tracker, &settings, &scene.record, 0);
-    for (uint32_t m = 0; m < MEMBERS; m++) {
-        scene.measured[m].up_kib_s = TIMING_UNKNOWN;
-        say(m, (struct message){.kind = MESSAGE_HELLO, .number = 70 + m});
-    }
-}
-
-/* Up to the table of the next round. */
-static void open_and_declare(void) {
-    uint32_t round = scene.head.round;
-    for (int i = 0; i < 50 && (scene.head.kind != ENTRY_OPEN || scene.head.round == round); i++) {
-        beat(round, 0);
-    }
-    assert_int_equal(scene.head.kind, ENTRY_OPEN);
-    assert_int_equal(scene.head.seat_count, MEMBERS);
-    struct hash hashes[SLICES] = {0};
-    for (uint32_t m = 0; m < MEMBERS; m++) {
-        say(m,
-            (struct message){
-                .kind = MESSAGE_DECLARE, .round = scene.head.round, .tokens = 8, .hashes = hashes});
-    }
-    beat(scene.head.round, 0);
-    assert_true(scene.table_version > 0);
-}
-
-/* The open round ends by its age. */
-static void end_round(void) {
-    for (int i = 0; i < 1000 && scene.head.kind == ENTRY_OPEN; i++) {
-        beat(scene.head.round, 0);
-    }
-    assert_int_equal(scene.head.kind, ENTRY_ABORT);
-}
 
 static void count_owned(uint32_t counts[MEMBERS]) {
     memset(counts, 0, MEMBERS * sizeof(*counts));
@@ -181,11 +37,11 @@ static void slices_are_dealt_by_what_members_can_send(void **state) {
     };
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         uint32_t counts[MEMBERS];
-        begin(0);
+        scene_begin(0, MEMBERS);
         for (uint32_t m = 0; m < MEMBERS; m++) {
             scene.measured[m].up_kib_s = CASES[i].up[m];
         }
-        open_and_declare();
+        scene_open_and_declare();
         count_owned(counts);
         for (uint32_t m = 0; m < MEMBERS; m++) {
             if (counts[m] != CASES[i].owned[m]) {
@@ -199,11 +55,11 @@ static void slices_are_dealt_by_what_members_can_send(void **state) {
 static void orphans_go_to_whoever_is_done_soonest(void **state) {
     (void)state;
     uint32_t counts[MEMBERS];
-    begin(0);
+    scene_begin(0, MEMBERS);
     for (uint32_t m = 0; m < MEMBERS; m++) {
         scene.measured[m].up_kib_s = m == 4 ? 0 : 1000;
     }
-    open_and_declare();
+    scene_open_and_declare();
     uint32_t round = scene.head.round;
     for (int s = 0; s < SLICES; s++) { /* all but one of what seats 1 and 2 own is summed */
         uint32_t owner = scene.table[s].owner;
@@ -213,10 +69,10 @@ static void orphans_go_to_whoever_is_done_soonest(void **state) {
                 (struct slice_report){.held = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
         }
     }
-    beat(round, 0);
-    take(&(struct event){.kind = EVENT_CLOSED, .peer = {{1}}});
+    scene_beat(round, 0);
+    scene_close(0);
     assert_true(scene.ask > 0); /* does anybody hold a result of his? */
-    beat(round, 1);
+    scene_beat(round, 1);
     count_owned(counts);
     assert_int_equal(scene.table_version, 3); /* 2: his contributions are not waited for */
     assert_int_equal(counts[0], 0);
@@ -244,8 +100,8 @@ static const struct message *proposed(void) {
  * what it is counts before others'. */
 static void results_that_nobody_can_have_are_not_proposed(void **state) {
     (void)state;
-    begin(0);
-    open_and_declare();
+    scene_begin(0, MEMBERS);
+    scene_open_and_declare();
     uint32_t round = scene.head.round;
     uint32_t owner = scene.table[0].owner;
     uint32_t liar = scene.table[SLICES - 1].owner;
@@ -257,12 +113,12 @@ static void results_that_nobody_can_have_are_not_proposed(void **state) {
     held.hash.bytes[0] = 66;
     scene.reports[liar][0] = held;
     for (int i = 0; i < 3; i++) {
-        beat(round, 0);
+        scene_beat(round, 0);
         assert_null(proposed());
     }
     held.hash.bytes[0] = 7;
     scene.reports[owner][0] = held;
-    report(owner, round);
+    scene_report(owner, round);
     assert_non_null(proposed());
     assert_int_equal(proposed()->entry->slices[0].hash.bytes[0], 7);
 }
@@ -270,8 +126,8 @@ static void results_that_nobody_can_have_are_not_proposed(void **state) {
 /* Everybody has everything else, and nobody votes. */
 static void what_one_alone_has_of_a_dead_owner_is_summed_again(void **state) {
     (void)state;
-    begin(0);
-    open_and_declare();
+    scene_begin(0, MEMBERS);
+    scene_open_and_declare();
     uint32_t round = scene.head.round;
     uint32_t liar = scene.table[SLICES - 1].owner;
     for (int s = 0; s < SLICES; s++) {
@@ -280,97 +136,25 @@ static void what_one_alone_has_of_a_dead_owner_is_summed_again(void **state) {
         }
     }
     assert_int_equal(scene.table[0].owner, 0);
-    take(&(struct event){.kind = EVENT_CLOSED, .peer = {{1}}});
+    scene_close(0);
     for (int i = 0; i < 100 && scene.table[0].epoch == 0; i++) {
-        beat(round, 1);
+        scene_beat(round, 1);
     }
     assert_int_equal(scene.table[0].epoch, 1);
     assert_int_not_equal(scene.table[0].owner, 0);
 }
 
-/* One of the two says it. Neither waits for the other, and from the next round on neither owns what
- * the other would be left out of. */
-static void a_pair_that_is_cut_waits_for_nobody(void **state) {
-    (void)state;
-    begin(0);
-    open_and_declare();
-    scene.cut[3] = 1 << 1;
-    report(3, scene.head.round);
-    assert_int_equal(scene.table_version, 2);
-    for (int s = 0; s < SLICES; s++) {
-        uint32_t owner = scene.table[s].owner;
-        uint64_t cut = owner == 1 ? 1 << 3 : owner == 3 ? 1 << 1 : 0;
-        assert_int_equal(scene.table[s].epoch, 0);
-        assert_int_equal(scene.table[s].expected, SEATS_ALL & ~cut);
-    }
-    end_round();
-    open_and_declare();
-    for (int s = 0; s < SLICES; s++) {
-        assert_true(scene.table[s].owner != 1 && scene.table[s].owner != 3);
-        assert_int_equal(scene.table[s].expected, SEATS_ALL);
-    }
-}
-
-static void who_reaches_nobody_owns_nothing(void **state) {
-    (void)state;
-    begin(0);
-    open_and_declare();
-    scene.cut[2] = SEATS_ALL & ~(1 << 2);
-    report(2, scene.head.round);
-    for (int s = 0; s < SLICES; s++) {
-        assert_int_not_equal(scene.table[s].owner, 2);
-        assert_int_equal(scene.table[s].expected, SEATS_ALL & ~(1 << 2));
-    }
-    uint32_t version = scene.table_version;
-    beat(scene.head.round, 0);
-    assert_int_equal(scene.table_version, version);
-}
-
-/* Heartbeats until the next round opens. */
-static int beats_to_next(void) {
-    end_round();
-    int count = 0;
-    for (uint32_t round = scene.head.round; scene.head.round == round && count < 1000; count++) {
-        beat(0, 0);
-    }
-    return count;
-}
-
-/* Two rounds go on without it, then it is waited for: as long as four exchanges may stand still, or
- * until it is there. */
-static void who_never_comes_by_the_state_is_waited_for_once(void **state) {
-    (void)state;
-    enum { SOON = 5, HELD = 4 * 5000 / 100 };
-    members_min = MEMBERS - 1;
-    begin(0);
-    members_min = MEMBERS;
-    while (scene.head.kind != ENTRY_OPEN) {
-        beat(0, 0);
-    }
-    assert_true(beats_to_next() < SOON);
-    assert_int_equal(scene.head.seat_count, MEMBERS);
-    scene.adopting = 1 << 4;
-    assert_true(beats_to_next() < SOON);
-    assert_true(beats_to_next() < SOON);
-    assert_in_range(beats_to_next(), HELD, HELD + SOON);
-    assert_true(beats_to_next() < SOON);
-    assert_int_equal(scene.head.seat_count, MEMBERS - 1);
-    scene.adopting = 0;
-    assert_true(beats_to_next() < SOON);
-    assert_int_equal(scene.head.seat_count, MEMBERS);
-}
-
 static void deadlines_follow_what_members_measured(void **state) {
     (void)state;
     const struct timing_measured *rows = NULL;
-    begin(0);
+    scene_begin(0, MEMBERS);
     assert_int_equal(tracker_timing(scene.tracker)->train_ms, 1000);
     assert_int_equal(tracker_measured(scene.tracker, &rows), 0);
     for (uint32_t m = 0; m < 3; m++) {
         scene.measured[m] = (struct timing_measured){100 + 10 * m, 2000, 120, 1000};
     }
     scene.measured[3] = (struct timing_measured){9000, 0, 0, 1000}; /* has exchanged nothing yet */
-    open_and_declare();
+    scene_open_and_declare();
     assert_int_equal(tracker_measured(scene.tracker, &rows), 3);
     const struct swarm_timing *timing = tracker_timing(scene.tracker);
     assert_int_equal(timing->train_ms, 2 * 120 * 30);
@@ -382,14 +166,14 @@ static void deadlines_follow_what_members_measured(void **state) {
 /* A round by hand: results are at their owners, everybody votes alike. */
 static void the_run_ends_with_its_last_commit(void **state) {
     (void)state;
-    begin(1);
-    open_and_declare();
+    scene_begin(1, MEMBERS);
+    scene_open_and_declare();
     uint32_t round = scene.head.round;
     for (int s = 0; s < SLICES; s++) {
         scene.reports[scene.table[s].owner][s] =
             (struct slice_report){.held = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
     }
-    beat(round, 0);
+    scene_beat(round, 0);
     uint64_t number = 0;
     for (uint32_t i = 0; i < ACTIONS_MAX; i++) {
         const struct message *message = &scene.rows[i].message;
@@ -399,8 +183,8 @@ static void the_run_ends_with_its_last_commit(void **state) {
     for (uint32_t m = 0; m < 3; m++) {
         assert_int_equal(scene.head.kind, ENTRY_OPEN); /* two are no quorum of five */
         struct message vote = {.kind = MESSAGE_VOTE, .round = round, .number = number};
-        vote.root = ROOT;
-        say(m, vote);
+        vote.root = scene.record.commit.root;
+        scene_say(m, vote);
     }
     assert_int_equal(scene.head.kind, ENTRY_COMMIT);
     assert_int_equal(scene.head.commits, 1);
@@ -408,10 +192,10 @@ static void the_run_ends_with_its_last_commit(void **state) {
     assert_int_equal(scene.head.slices[SLICES - 1].begin, 100 * (SLICES - 1));
     assert_int_equal(scene.head.slices[SLICES - 1].end, 100 * SLICES - 50);
     assert_int_equal(scene.head.slices[0].weight, 5 * 8);
-    beat(0, 0);
+    scene_beat(0, 0);
     assert_int_equal(scene.goodbyes, SEATS_ALL);
     for (int i = 0; i < 100; i++) {
-        beat(0, 0);
+        scene_beat(0, 0);
     }
     assert_int_equal(scene.head.kind, ENTRY_COMMIT);
 }
@@ -422,13 +206,10 @@ int main(void) {
         cmocka_unit_test(orphans_go_to_whoever_is_done_soonest),
         cmocka_unit_test(results_that_nobody_can_have_are_not_proposed),
         cmocka_unit_test(what_one_alone_has_of_a_dead_owner_is_summed_again),
-        cmocka_unit_test(a_pair_that_is_cut_waits_for_nobody),
-        cmocka_unit_test(who_reaches_nobody_owns_nothing),
-        cmocka_unit_test(who_never_comes_by_the_state_is_waited_for_once),
         cmocka_unit_test(deadlines_follow_what_members_measured),
         cmocka_unit_test(the_run_ends_with_its_last_commit),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    free(scene.tracker);
+    scene_free();
     return failed;
 }

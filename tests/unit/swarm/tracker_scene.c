@@ -1,0 +1,143 @@
+#include "tests/unit/swarm/tracker_scene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct hash ROOT = {{1}}; /* nothing here changes it */
+
+struct scene scene;
+
+static void do_action(const struct action *action) {
+    if (action->kind == ACTION_WRITE) {
+        struct event written = {.kind = EVENT_WRITTEN};
+        written.hash.bytes[0] = ++scene.entries;
+        if (action->entry != NULL) {
+            scene.head = *action->entry;
+        }
+        scene_take(&written);
+        return;
+    }
+    const struct message *message = &action->message;
+    scene.ask = message->kind == MESSAGE_ASK ? message->ask : scene.ask;
+    if (message->kind == MESSAGE_TABLE) {
+        scene.table_version = message->table->version;
+        memcpy(scene.table, message->table->slices, sizeof(scene.table));
+        if (message->table->version == 1) {
+            memcpy(scene.plans_first, scene.table, sizeof(scene.table));
+        }
+    } else if (message->kind == MESSAGE_GOODBYE) {
+        scene.goodbyes |= UINT64_C(1) << (action->to.bytes[0] - 1);
+    } else if (message->kind == MESSAGE_WELCOME) {
+        scene.sessions[action->to.bytes[0] - 1] = message->session;
+    }
+}
+
+void scene_take(const struct event *event) {
+    scene.actions.count = 0;
+    tracker_step(scene.tracker, event, scene.now_ms, &scene.actions);
+    uint32_t count = scene.actions.count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct action action = scene.rows[i];
+        do_action(&action);
+    }
+}
+
+void scene_say(uint32_t member, struct message message) {
+    message.from.bytes[0] = (uint8_t)(member + 1);
+    message.session = message.kind == MESSAGE_HELLO ? 0 : scene.sessions[member];
+    scene_take(&(struct event){.kind = EVENT_MESSAGE, .message = &message});
+}
+
+void scene_report(uint32_t member, uint32_t round) {
+    int is_adopting = (scene.adopting >> member & 1) != 0;
+    scene_say(member, (struct message){.kind = MESSAGE_REPORT,
+                                       .number = ++scene.number,
+                                       .root = is_adopting ? (struct hash){{0}} : ROOT,
+                                       .round = round,
+                                       .version = scene.table_version,
+                                       .ask = scene.ask,
+                                       .cut = scene.cut[member],
+                                       .measured = scene.measured[member],
+                                       .reports = scene.reports[member]});
+}
+
+void scene_beat(uint32_t round, uint32_t silent) {
+    scene.now_ms += 100;
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        if ((silent >> m & 1) == 0) {
+            scene_report(m, round);
+        }
+    }
+    scene_take(&(struct event){.kind = EVENT_TICK});
+}
+
+void scene_free(void) {
+    free(scene.tracker);
+    scene.tracker = NULL;
+}
+
+void scene_begin(uint32_t commits_max, uint32_t members_min) {
+    scene_free();
+    memset(&scene, 0, sizeof(scene));
+    scene.actions = (struct actions){scene.rows, 0, ACTIONS_MAX};
+    scene.record.commit.slices = scene.slices;
+    scene.record.table.slices = scene.plans;
+    scene.record.table.hashes = scene.hashes;
+    scene.record.session_next = 1;
+    scene.record.commit.root = ROOT;
+    scene.record.head.root = ROOT;
+    struct tracker_settings settings = {.slice_count = SLICES,
+                                        .slice_elements = 100,
+                                        .parameter_count = 100 * SLICES - 50,
+                                        .seat_samples = 8,
+                                        .sample_tokens = 1,
+                                        .members_min = members_min,
+                                        .commits_max = commits_max,
+                                        .training = {30, 2},
+                                        .timing = {100, 1000, 1000, 5000, 60000}};
+    scene.tracker = aligned_alloc(64, tracker_bytes(&settings));
+    scene.tracker = tracker_init(scene.tracker, &settings, &scene.record, 0);
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        scene.measured[m].up_kib_s = TIMING_UNKNOWN;
+        scene_say(m, (struct message){.kind = MESSAGE_HELLO, .number = 70 + m});
+    }
+}
+
+void scene_start_anew(uint32_t member) {
+    scene_say(member, (struct message){.kind = MESSAGE_HELLO, .number = ++scene.number + 100});
+}
+
+void scene_close(uint32_t member) {
+    scene_take(&(struct event){.kind = EVENT_CLOSED, .peer = {{(uint8_t)(member + 1)}}});
+}
+
+void scene_open_and_declare(void) {
+    uint32_t round = scene.head.round;
+    for (int i = 0; i < 50 && (scene.head.kind != ENTRY_OPEN || scene.head.round == round); i++) {
+        scene_beat(round, 0);
+    }
+    assert_int_equal(scene.head.kind, ENTRY_OPEN);
+    assert_int_equal(scene.head.seat_count, MEMBERS);
+    struct hash hashes[SLICES] = {0};
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        scene_say(m, (struct message){.kind = MESSAGE_DECLARE,
+                                      .round = scene.head.round,
+                                      .tokens = 8,
+                                      .hashes = hashes});
+    }
+    scene_beat(scene.head.round, 0);
+    assert_true(scene.table_version > 0);
+}
+
+void scene_end_round(void) {
+    for (int i = 0; i < 1000 && scene.head.kind == ENTRY_OPEN; i++) {
+        scene_beat(scene.head.round, 0);
+    }
+    assert_int_equal(scene.head.kind, ENTRY_ABORT);
+}

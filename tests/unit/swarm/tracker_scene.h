@@ -1,0 +1,58 @@
+/* tracker_scene: the tracker's machine by hand, between a disk that never fails and members who say
+ * what a test makes them say. */
+#ifndef SKEP_TESTS_UNIT_SWARM_TRACKER_SCENE_H
+#define SKEP_TESTS_UNIT_SWARM_TRACKER_SCENE_H
+
+#include "runtime/swarm/tracker.h"
+
+enum { SLICES = 16, MEMBERS = 5, SEATS_ALL = (1 << MEMBERS) - 1 };
+
+/* A tracker with its disk, which never fails, and what it said last to whom. */
+extern struct scene {
+    struct tracker *tracker;
+    struct tracker_record record;
+    struct entry_slice slices[SLICES];
+    struct slice_plan plans[SLICES];
+    struct hash hashes[SWARM_MEMBERS_MAX * SLICES];
+    struct action rows[ACTIONS_MAX];
+    struct actions actions;
+    int64_t now_ms;
+    uint64_t number;
+    uint8_t entries; /* appended so far */
+    struct entry head;
+    struct slice_plan table[SLICES];       /* as it was said */
+    struct slice_plan plans_first[SLICES]; /* in the first table of a round */
+    uint32_t table_version;
+    uint32_t ask;
+    uint64_t goodbyes; /* by member */
+    uint32_t sessions[MEMBERS];
+    struct slice_report reports[MEMBERS][SLICES];
+    struct timing_measured measured[MEMBERS];
+    uint64_t cut[MEMBERS];
+    uint32_t adopting; /* members whose state is on its way */
+} scene;
+
+/* scene_begin: a new swarm that opens its first round with so many members; all are registered.
+ * scene_free: after the last. */
+void scene_begin(uint32_t commits_max, uint32_t members_min);
+void scene_free(void);
+
+/* scene_take: one event; a write that it causes ends at once, and is the last that it causes. */
+void scene_take(const struct event *event);
+
+/* scene_say: of a member, in its present session. scene_report: as the scene has it.
+ * scene_beat: a heartbeat of everybody but those in `silent`. */
+void scene_say(uint32_t member, struct message message);
+void scene_report(uint32_t member, uint32_t round);
+void scene_beat(uint32_t round, uint32_t silent);
+
+/* scene_close: its connection is gone. scene_start_anew: it is another process from now on. */
+void scene_close(uint32_t member);
+void scene_start_anew(uint32_t member);
+
+/* scene_open_and_declare: up to the table of the next round, which all are in.
+ * scene_end_round: the open round ends by its age. */
+void scene_open_and_declare(void);
+void scene_end_round(void);
+
+#endif
