@@ -1,4 +1,5 @@
 /* bind: a compiled program takes its place on a machine, as one rank of a site. */
+#include "base/text.h"
 #include "build_config.h"
 #include "runtime/program/run.h"
 #if SKEP_CUDA
@@ -159,13 +160,31 @@ static struct rank_indices alone(void) {
     return ranks;
 }
 
+/* A GPU that has no memory of its own: what the host fills and reads would have to be memory of
+ * both, which no port reserves. */
+static enum status refuse_shared_memory(const struct target *target, struct fault *fault) {
+    if (target->kind != TARGET_CUDA || !target->unified) {
+        return OK;
+    }
+    char place[NAME_BYTES];
+    struct text name = text_over(place, sizeof place);
+    text_add(&name, "target %s", target->name);
+    return fault_set(fault, STATUS_INPUT, place, "take target=cpu",
+                     "this GPU computes in the host's memory: it can be planned for, and not be "
+                     "computed on");
+}
+
 enum status program_bind(const struct program *program, const struct rank_indices *ranks,
                          struct region *region, struct bound_program *bound, struct fault *fault) {
     memset(bound, 0, sizeof *bound);
     bound->program = program;
     bound->ranks = ranks != NULL ? *ranks : alone();
-    enum status status = port_init(&bound->port, program->target, fault);
+    enum status status = refuse_shared_memory(program->target, fault);
+    if (status == OK) {
+        status = port_init(&bound->port, program->target, fault);
+    }
     if (status != OK) {
+        memset(bound, 0, sizeof *bound);
         return status;
     }
     status = reserve(bound, fault);

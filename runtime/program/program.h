@@ -87,7 +87,8 @@ struct bound_program {
  * ranks   NULL: alone
  * memory  tables in `region`; *bound must stay where it is until program_release
  * errors  STATUS_FIT when the machine has less free than the plan needs, naming who holds it;
- *         STATUS_FAILED when a thread cannot be started */
+ *         STATUS_INPUT for a GPU that computes in the host's memory; STATUS_FAILED when a thread
+ *         cannot be started; *bound is then zeros */
 MUST_CHECK enum status program_bind(const struct program *program, const struct rank_indices *ranks,
                                     struct region *region, struct bound_program *bound,
                                     struct fault *fault);

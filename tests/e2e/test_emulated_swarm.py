@@ -73,6 +73,54 @@ class EmulatedSwarm(SwarmTest):
         for space in ("device", "pinned", "host"):
             self.assertIn(space, report)
 
+    def test_a_member_goes_on_on_the_other_kind_of_device(self):
+        """What was trained on a GPU is replayed and trained on a processor, and back."""
+        self.swarm(steps=10**6, swarm__codec="int4")
+        stays, moves = self.cpu_member("stays"), self.gpu_member("moves", "snapshot.every=4")
+        gpu = moves.command
+        cpu = [CPU, *(word for word in gpu[1:] if not word.startswith("target="))]
+        stays.start()
+        for command in (gpu, cpu, gpu):
+            moves.command = command
+            before = max(stays.last(), moves.last())
+            self.start_gpu(moves)
+            self.wait_for(lambda: any(number > before + 1 and line["contributors"] == 2
+                                      for number, line in moves.rounds().items()),
+                          "round of both", seconds=300)
+            moves.ask_to_stop()
+            self.wait_for_end(moves)
+        stays.ask_to_stop()
+        self.wait_for_end(stays)
+        self.assert_one_root_a_round()
+        self.assert_one_history()
+
+    def test_a_device_that_fails_costs_its_member_and_no_round(self):
+        self.swarm(steps=10**6, swarm__codec="int4", swarm__members_min=1)
+        stays, fails = self.cpu_member("stays").start(), self.gpu_member("fails")
+        self.start_gpu(fails)
+        self.wait_for(lambda: fails.last() >= 2, "rounds", seconds=300)
+        fails.kill()
+        work = 4000  # of the device; grows until it is behind what a start takes
+        while True:
+            had = fails.last()
+            self.start_gpu(fails, SKEP_EMULATED_LOSE_AT=str(work))
+            self.assertEqual(fails.wait(600), 1, fails.log())
+            if fails.last() > had:
+                break
+            work *= 2
+        words = fails.log().splitlines()[-1]
+        self.assertIn("CUDA_ERROR_LAUNCH_FAILED", words)
+        self.assertRegex(words, r"start again: it goes on from round \d+")
+        after = stays.last()
+        self.wait_for(lambda: stays.last() >= after + 2, "rounds without it", seconds=300)
+        before = fails.last()
+        self.start_gpu(fails, seed=2)
+        self.wait_for(lambda: fails.last() > before, "round with it again", seconds=300)
+        for member in (stays, fails):
+            member.ask_to_stop()
+        self.wait_for_end(stays, fails)
+        self.assert_one_root_a_round()
+
 
 if __name__ == "__main__":
     main()
