@@ -65,24 +65,17 @@ static struct chunk chunk_at(const struct head_loss_args *args,
     return chunk;
 }
 
-enum status cuda_head_loss_choose(struct cuda_products *products, const struct head_loss_args *args,
-                                  const struct cuda_head_loss_operands *operands,
-                                  struct fault *fault) {
+void cuda_head_loss_choose(struct cuda_products *products, const struct head_loss_args *args,
+                           const struct cuda_head_loss_operands *operands) {
     for (int64_t index = 0; index < items_count(args->tokens, args->chunk); index++) {
         struct chunk chunk = chunk_at(args, operands, index);
         const struct product *all[] = {&chunk.logits, &chunk.dhidden, &chunk.dweight};
         for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
-            if (!all[i]->wanted) {
-                continue;
-            }
-            enum status status =
-                cuda_products_choose(products, &all[i]->args, &all[i]->operands, fault);
-            if (status != OK) {
-                return status;
+            if (all[i]->wanted) {
+                cuda_products_choose(products, &all[i]->args, &all[i]->operands);
             }
         }
     }
-    return OK;
 }
 
 /* ---- running ---- */

@@ -30,9 +30,7 @@ struct cuda_head_loss_operands {
 };
 
 /* cuda_head_loss_choose: cuda_products_choose for each product of every chunk; at bind. */
-MUST_CHECK enum status cuda_head_loss_choose(struct cuda_products *products,
-                                             const struct head_loss_args *args,
-                                             const struct cuda_head_loss_operands *operands,
-                                             struct fault *fault);
+void cuda_head_loss_choose(struct cuda_products *products, const struct head_loss_args *args,
+                           const struct cuda_head_loss_operands *operands);
 
 #endif

@@ -112,15 +112,13 @@ void cuda_matmul_own(const struct cuda_compute *compute, const struct matmul_arg
 void cuda_matmul_run(const struct cuda_compute *compute, const struct matmul_args *args,
                      const void *a, const void *b, const void *bias, void *c, void *workspace) {
     struct cuda_product_operands operands = {.a = a, .b = b, .bias = bias, .c = c};
-    const struct cuda_product *product = NULL;
+    struct cuda_product *product = NULL;
     if (compute->products != NULL) {
         product = cuda_products_find(compute->products, args, &operands);
     }
-    if (product == NULL) {
-        cuda_matmul_own(compute, args, a, b, bias, c);
-        return;
-    }
-    ASSERT((uintptr_t)workspace % WORKSPACE_ALIGN == 0);
     check_args(args, bias);
-    cuda_product_run(compute, product, &operands, workspace);
+    ASSERT(product == NULL || (uintptr_t)workspace % WORKSPACE_ALIGN == 0);
+    if (product == NULL || !cuda_product_run(compute, product, &operands, workspace)) {
+        cuda_matmul_own(compute, args, a, b, bias, c);
+    }
 }

@@ -1,6 +1,8 @@
 #include "kernels/cuda/products.h"
 
 #include "base/check.h"
+#include "base/hash.h"
+#include "base/log.h"
 #include "kernels/cuda/workspace.h"
 
 #include <stdio.h>
@@ -14,8 +16,9 @@ enum { OPERAND_A, OPERAND_B, OPERAND_BIAS, OPERAND_C };
 static enum status refuse(const struct cublas_lt *library, cublasStatus_t result,
                           const char *action, struct fault *fault) {
     return fault_set(fault, STATUS_FAILED, "cuBLASLt",
-                     "check that driver and libcublasLt belong together", "cannot %s: %s", action,
-                     library->cublasLtGetStatusName(result));
+                     "check that driver and libcublasLt belong together, and that the device has "
+                     "memory; without it products are made by slower kernels of our own",
+                     "cannot %s: %s", action, library->cublasLtGetStatusName(result));
 }
 
 enum status cuda_products_init(const struct cublas_lt *library, const struct target *target,
@@ -29,6 +32,13 @@ enum status cuda_products_init(const struct cublas_lt *library, const struct tar
     *products = (struct cuda_products){
         .library = *library, .handle = handle, .target = target, .region = region};
     return OK;
+}
+
+enum status cuda_products_open(const struct target *target, struct region *region,
+                               struct cuda_products *products, struct fault *fault) {
+    struct cublas_lt library;
+    enum status status = cublas_lt_find(&library, fault);
+    return status == OK ? cuda_products_init(&library, target, region, products, fault) : status;
 }
 
 static void release(const struct cublas_lt *library, const struct cuda_product *product) {
@@ -72,12 +82,12 @@ static bool same_args(const struct matmul_args *a, const struct matmul_args *b) 
            a->accumulate == b->accumulate && a->bias == b->bias;
 }
 
-static const struct cuda_product *find(const struct cuda_products *products,
-                                       const struct matmul_args *args,
-                                       const struct cuda_product_operands *operands) {
+static struct cuda_product *find(const struct cuda_products *products,
+                                 const struct matmul_args *args,
+                                 const struct cuda_product_operands *operands) {
     unsigned alignment[4];
     align_all(operands, alignment);
-    for (const struct cuda_product *i = products->first; i != NULL; i = i->next) {
+    for (struct cuda_product *i = products->first; i != NULL; i = i->next) {
         if (same_args(&i->args, args) && memcmp(i->alignment, alignment, sizeof alignment) == 0) {
             return i;
         }
@@ -85,10 +95,10 @@ static const struct cuda_product *find(const struct cuda_products *products,
     return NULL;
 }
 
-const struct cuda_product *cuda_products_find(const struct cuda_products *products,
-                                              const struct matmul_args *args,
-                                              const struct cuda_product_operands *operands) {
-    const struct cuda_product *product = find(products, args, operands);
+struct cuda_product *cuda_products_find(const struct cuda_products *products,
+                                        const struct matmul_args *args,
+                                        const struct cuda_product_operands *operands) {
+    struct cuda_product *product = find(products, args, operands);
     ASSERT(product != NULL);
     return product->own ? NULL : product;
 }
@@ -294,11 +304,20 @@ static cublasStatus_t choose(const struct cuda_products *products, struct cuda_p
     return result;
 }
 
-enum status cuda_products_choose(struct cuda_products *products, const struct matmul_args *args,
-                                 const struct cuda_product_operands *operands,
-                                 struct fault *fault) {
+/* The library failed: our own kernel takes the product. */
+static void give_up(const struct cublas_lt *library, struct cuda_product *product,
+                    cublasStatus_t result) {
+    char text[CUDA_PRODUCT_TEXT_BYTES];
+    product->own = true;
+    cuda_product_text(product, text);
+    log_line(LOG_WARNING, "cuBLASLt refused with %s: %s", library->cublasLtGetStatusName(result),
+             text);
+}
+
+void cuda_products_choose(struct cuda_products *products, const struct matmul_args *args,
+                          const struct cuda_product_operands *operands) {
     if (find(products, args, operands) != NULL) {
-        return OK;
+        return;
     }
     struct cuda_product *product = region_alloc(products->region, 1, sizeof *product);
     product->args = *args;
@@ -307,25 +326,23 @@ enum status cuda_products_choose(struct cuda_products *products, const struct ma
     if (!product->own) {
         cublasStatus_t result = choose(products, product, operands->bias);
         if (result != CUBLAS_STATUS_SUCCESS) {
-            release(&products->library, product);
-            return refuse(&products->library, result, "choose a product", fault);
+            give_up(&products->library, product, result);
         }
     }
     product->next = products->first;
     products->first = product;
-    return OK;
 }
 
 /* ---- running ---- */
 
-void cuda_product_run(const struct cuda_compute *compute, const struct cuda_product *product,
+bool cuda_product_run(const struct cuda_compute *compute, struct cuda_product *product,
                       const struct cuda_product_operands *operands, void *workspace) {
     const struct cuda_products *products = compute->products;
     const float one = 1;
     const float before = product->args.accumulate ? 1 : 0;
     cublasStatus_t result = CUBLAS_STATUS_SUCCESS;
     if (compute->failure->result != CUDA_SUCCESS) {
-        return;
+        return true;
     }
     if (product->args.bias) {
         result = set(&products->library, product->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
@@ -338,9 +355,12 @@ void cuda_product_run(const struct cuda_compute *compute, const struct cuda_prod
             &product->algorithm, workspace, product->record.workspace_bytes, compute->stream);
     }
     if (result != CUBLAS_STATUS_SUCCESS) {
-        cuda_note(compute, CUDA_ERROR_LAUNCH_FAILED, "multiply matrices by cuBLASLt");
+        give_up(&products->library, product, result);
     }
+    return result == CUBLAS_STATUS_SUCCESS;
 }
+
+/* ---- telling ---- */
 
 void cuda_product_text(const struct cuda_product *product, char text[CUDA_PRODUCT_TEXT_BYTES]) {
     const struct matmul_args *args = &product->args;
@@ -359,4 +379,25 @@ void cuda_product_text(const struct cuda_product *product, char text[CUDA_PRODUC
              dtype_name(args->dtype_out), args->transpose_a ? ", a transposed" : "",
              args->transpose_b ? ", b transposed" : "", args->accumulate ? ", accumulate" : "",
              args->bias ? ", bias" : "", how);
+}
+
+void cuda_products_tell(const struct cuda_products *products) {
+    size_t version = products->library.cublasLtGetVersion();
+    int chosen = 0;
+    int own = 0;
+    struct hash_state state;
+    char hex[HASH_HEX_BYTES];
+    char text[CUDA_PRODUCT_TEXT_BYTES];
+    hash_begin(&state);
+    for (const struct cuda_product *i = products->first; i != NULL; i = i->next) {
+        cuda_product_text(i, text);
+        log_line(LOG_DEBUG, "product %s", text);
+        hash_add(&state, text, strlen(text));
+        chosen += !i->own;
+        own += i->own;
+    }
+    struct hash hash = hash_end(&state);
+    log_line(LOG_INFO, "cuBLASLt %zu.%zu.%zu makes %d products, our own kernels %d; choice %.12s",
+             version / 10000, version / 100 % 100, version % 100, chosen, own,
+             hash_hex(&hash, hex));
 }

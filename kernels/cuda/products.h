@@ -3,6 +3,7 @@
  * propose an algorithm: the first proposal that fits the workspace of the plan, adds in a fixed
  * order and rounds as the contract says is taken, written down, and used for as long as the program
  * lives. Nothing is timed, so every start of one version on one kind of device takes the same.
+ * Whatever the library refuses is told, and made by our own kernels: it is never a reason to end.
  *
  * cuBLASLt thinks in columns: a row-major matrix [rows, columns] is to it a column-major one
  * [columns, rows]. So it is asked for C' = op(B)' op(A)', with B as its left operand:
@@ -61,10 +62,10 @@ struct cuda_product_record {
 
 /* One distinct product: its arguments and how its operands are aligned. */
 struct cuda_product {
-    const struct cuda_product *next;
+    struct cuda_product *next;
     struct matmul_args args;
     unsigned alignment[4]; /* of a, b, bias and c, at most 256 bytes */
-    bool own;              /* cuBLASLt has none that will do: our own kernel takes it */
+    bool own;              /* cuBLASLt has none that will do, or refused: our own kernel's */
     struct cuda_product_record record;
     cublasLtMatmulAlgo_t algorithm;
     cublasLtMatmulDesc_t operation;
@@ -76,7 +77,7 @@ struct cuda_products {
     cublasLtHandle_t handle;
     const struct target *target;
     struct region *region;
-    const struct cuda_product *first; /* the newest */
+    struct cuda_product *first; /* the newest */
 };
 
 /* cublas_lt_find: the library's functions.
@@ -92,24 +93,31 @@ MUST_CHECK enum status cuda_products_init(const struct cublas_lt *library,
                                           struct cuda_products *products, struct fault *fault);
 void cuda_products_finish(struct cuda_products *products);
 
+/* cuda_products_open: find the library, and cuda_products_init.
+ * errors  those of both; *products is then untouched, and compute->products stays NULL */
+MUST_CHECK enum status cuda_products_open(const struct target *target, struct region *region,
+                                          struct cuda_products *products, struct fault *fault);
+
 /* cuda_products_choose: choose for this product, unless it has been; at bind, with the addresses
- * that it will be run with.
- * errors  STATUS_FAILED when the library fails; that it has no algorithm is none: our own kernel
- *         then takes the product */
-MUST_CHECK enum status cuda_products_choose(struct cuda_products *products,
-                                            const struct matmul_args *args,
-                                            const struct cuda_product_operands *operands,
-                                            struct fault *fault);
+ * that it will be run with. Where the library has no algorithm, or fails, which is told, our own
+ * kernel takes the product. */
+void cuda_products_choose(struct cuda_products *products, const struct matmul_args *args,
+                          const struct cuda_product_operands *operands);
 
 /* cuda_products_find: what was chosen for this product; NULL: our own kernel.
  * errors  a product that was never chosen for is a caller's bug */
-const struct cuda_product *cuda_products_find(const struct cuda_products *products,
-                                              const struct matmul_args *args,
-                                              const struct cuda_product_operands *operands);
+struct cuda_product *cuda_products_find(const struct cuda_products *products,
+                                        const struct matmul_args *args,
+                                        const struct cuda_product_operands *operands);
 
-/* cuda_product_run: enqueue it. */
-void cuda_product_run(const struct cuda_compute *compute, const struct cuda_product *product,
+/* cuda_product_run: enqueue it. False when the library refused, which is told: nothing was
+ * enqueued, and from now on our own kernel takes the product. */
+bool cuda_product_run(const struct cuda_compute *compute, struct cuda_product *product,
                       const struct cuda_product_operands *operands, void *workspace);
+
+/* cuda_products_tell: one line of the log, with a checksum over all choices, by which two starts
+ * are compared; with -v each product's choice, too. At bind. */
+void cuda_products_tell(const struct cuda_products *products);
 
 /* cuda_product_text: "m 2048 n 768 k 3072 bf16 to f32, b transposed: cuBLASLt algorithm 67, tile
  * 20, stages 35, split-k 1, workspace 0 B", for the log; cut where it does not fit. */

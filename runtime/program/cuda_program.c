@@ -1,5 +1,6 @@
 #include "runtime/program/cuda_program.h"
 
+#include "base/log.h"
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/table.h"
 #include "kernels/elementwise.h"
@@ -375,27 +376,27 @@ static enum status make_events(struct cuda_program *program, struct region *regi
     return status;
 }
 
-/* Where cuBLASLt is not installed our own kernels take all products. */
-static enum status choose_products(struct cuda_program *program, struct region *region,
-                                   struct fault *fault) {
+/* Without cuBLASLt our own kernels take all products. */
+static void choose_products(struct cuda_program *program, struct region *region) {
     const struct bound_program *bound = program->bound;
-    struct cublas_lt library;
     struct fault absent;
-    if (cublas_lt_find(&library, &absent) != OK) {
-        return OK;
-    }
-    enum status status =
-        cuda_products_init(&library, bound->program->target, region, &program->products, fault);
-    if (status != OK) {
-        return status;
+    if (cuda_products_open(bound->program->target, region, &program->products, &absent) != OK) {
+        log_line(LOG_WARNING, "%s: %s%s%s", absent.place, absent.reason,
+                 absent.remedy[0] != '\0' ? "; " : "", absent.remedy);
+        return;
     }
     program->has_products = true;
     program->compute.products = &program->products;
-    for (int i = 0; i < bound->program->schedule.instruction_count && status == OK; i++) {
-        status = opcode_choose(&program->products, instruction_at(program, (uint32_t)i),
-                               &bound->args[i], bound->addresses[i], fault);
+    for (int i = 0; i < bound->program->schedule.instruction_count; i++) {
+        opcode_choose(&program->products, instruction_at(program, (uint32_t)i), &bound->args[i],
+                      bound->addresses[i]);
     }
-    return status;
+}
+
+static void tell_products(const struct cuda_program *program) {
+    if (program->has_products) {
+        cuda_products_tell(&program->products);
+    }
 }
 
 static void zero_arenas(struct cuda_program *program) {
@@ -434,11 +435,10 @@ static enum status build(struct cuda_program *program, struct region *region, st
         status = make_events(program, region, fault);
     }
     if (status == OK) {
-        status = choose_products(program, region, fault);
-    }
-    if (status == OK) {
+        choose_products(program, region);
         capture_all(program);
         rehearse(program);
+        tell_products(program);
         status = tell_failure(&program->device, fault);
     }
     return status;

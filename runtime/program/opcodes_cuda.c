@@ -78,15 +78,15 @@ static void run_head_loss(const struct call *c) {
                        c->at[4], c->at[5], c->at[WORKSPACE]);
 }
 
-enum status opcode_choose(struct cuda_products *products, const struct instruction *instruction,
-                          const union kernel_args *args, void *const *address,
-                          struct fault *fault) {
+void opcode_choose(struct cuda_products *products, const struct instruction *instruction,
+                   const union kernel_args *args, void *const *address) {
     switch (instruction->op) {
     case OP_LINEAR:
     case OP_LINEAR_DX:
     case OP_LINEAR_DW: {
         struct cuda_product_operands of = product_operands(instruction, address);
-        return cuda_products_choose(products, &args->matmul, &of, fault);
+        cuda_products_choose(products, &args->matmul, &of);
+        break;
     }
     case OP_HEAD_LOSS:
     case OP_HEAD_LOSS_GRADIENT: {
@@ -95,10 +95,11 @@ enum status opcode_choose(struct cuda_products *products, const struct instructi
                                              .dhidden = address[4],
                                              .dweight = address[5],
                                              .workspace = address[WORKSPACE]};
-        return cuda_head_loss_choose(products, &args->head_loss, &of, fault);
+        cuda_head_loss_choose(products, &args->head_loss, &of);
+        break;
     }
     default:
-        return OK;
+        break;
     }
 }
 

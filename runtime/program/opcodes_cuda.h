@@ -9,11 +9,9 @@
 void opcode_enqueue(const struct cuda_compute *compute, const struct instruction *instruction,
                     const union kernel_args *args, void *const *address);
 
-/* opcode_choose: the library's algorithm for each product that `instruction` is made of; at bind.
- * errors  those of cuda_products_choose */
-MUST_CHECK enum status opcode_choose(struct cuda_products *products,
-                                     const struct instruction *instruction,
-                                     const union kernel_args *args, void *const *address,
-                                     struct fault *fault);
+/* opcode_choose: at bind, the library's algorithm for each product that `instruction` is made
+ * of. */
+void opcode_choose(struct cuda_products *products, const struct instruction *instruction,
+                   const union kernel_args *args, void *const *address);
 
 #endif

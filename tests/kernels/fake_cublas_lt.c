@@ -35,8 +35,10 @@ static cublasStatus_t destroy(void *object) {
 /* ---- objects ---- */
 
 static cublasStatus_t create(cublasLtHandle_t *handle) {
-    *handle = make(1);
-    return CUBLAS_STATUS_SUCCESS;
+    if (fake_cublas_lt.create == CUBLAS_STATUS_SUCCESS) {
+        *handle = make(1);
+    }
+    return fake_cublas_lt.create;
 }
 
 static cublasStatus_t destroy_handle(cublasLtHandle_t handle) {

@@ -20,6 +20,7 @@ struct fake_proposal {
 struct fake_cublas_lt {
     struct fake_proposal proposals[FAKE_PROPOSALS_MAX];
     int proposal_count;
+    cublasStatus_t create;    /* what making a handle answers */
     cublasStatus_t heuristic; /* what the heuristic answers */
     cublasStatus_t run;       /* what a product answers */
     /* what it was asked */

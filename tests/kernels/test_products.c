@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/dtype.h"
 #include "kernels/cuda/matmul.h"
+#include "kernels/cuda/table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -134,11 +135,10 @@ static bool is_known(const struct matmul_args *args) {
 }
 
 static void check_form(struct fixture *fixture, const struct matmul_args *args) {
-    struct fault fault;
     struct cuda_product_operands operands = operands_of(args);
     int calls = fake_cublas_lt.heuristic_calls;
     int runs = fake_cublas_lt.runs;
-    assert_int_equal(cuda_products_choose(&fixture->products, args, &operands, &fault), OK);
+    cuda_products_choose(&fixture->products, args, &operands);
     if (!is_known(args)) {
         assert_int_equal(fake_cublas_lt.heuristic_calls, calls);
         assert_null(cuda_products_find(&fixture->products, args, &operands));
@@ -171,14 +171,13 @@ static void rows_are_its_columns_in_every_form(void **state) {
 static void question_names_workspace_order_and_alignment(void **state) {
     (void)state;
     struct fixture fixture;
-    struct fault fault;
     fixture_init(&fixture);
     struct matmul_args args = form_of(4, 4, 6, 8, 0); /* bf16 in, f32 out */
     struct cuda_product_operands operands = operands_of(&args);
     operands.a = buffers.a + 2;
     operands.b = buffers.b + 16;
     operands.c = buffers.c + 64;
-    assert_int_equal(cuda_products_choose(&fixture.products, &args, &operands, &fault), OK);
+    cuda_products_choose(&fixture.products, &args, &operands);
     assert_int_equal(fake_cublas_lt.workspace_limit, 32 << 20);
     assert_int_equal(fake_cublas_lt.reductions_allowed, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
     assert_int_equal(fake_cublas_lt.ways_allowed & CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F,
@@ -187,7 +186,7 @@ static void question_names_workspace_order_and_alignment(void **state) {
     assert_memory_equal(fake_cublas_lt.alignment, alignment, sizeof alignment);
     args = form_of(0, 4, 6, 8, 0);
     operands = operands_of(&args);
-    assert_int_equal(cuda_products_choose(&fixture.products, &args, &operands, &fault), OK);
+    cuda_products_choose(&fixture.products, &args, &operands);
     assert_int_equal(fake_cublas_lt.ways_allowed & CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32, 0);
     fixture_finish(&fixture);
 }
@@ -195,16 +194,15 @@ static void question_names_workspace_order_and_alignment(void **state) {
 static void product_is_chosen_once_for_each_alignment(void **state) {
     (void)state;
     struct fixture fixture;
-    struct fault fault;
     fixture_init(&fixture);
     struct matmul_args args = form_of(0, 4, 6, 8, 0);
     struct cuda_product_operands operands = operands_of(&args);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(cuda_products_choose(&fixture.products, &args, &operands, &fault), OK);
+        cuda_products_choose(&fixture.products, &args, &operands);
         assert_int_equal(fake_cublas_lt.heuristic_calls, 1);
     }
     operands.a = buffers.a + 32;
-    assert_int_equal(cuda_products_choose(&fixture.products, &args, &operands, &fault), OK);
+    cuda_products_choose(&fixture.products, &args, &operands);
     assert_int_equal(fake_cublas_lt.heuristic_calls, 2);
     fixture_finish(&fixture);
 }
@@ -214,12 +212,11 @@ static void product_is_chosen_once_for_each_alignment(void **state) {
 static const struct cuda_product *choose_among(struct fixture *fixture,
                                                const struct fake_proposal *proposals, int count,
                                                enum dtype dtype) {
-    struct fault fault;
     struct matmul_args args = form_of(dtype == DTYPE_BF16 ? 12 : 0, 4, 6, 8, 0);
     struct cuda_product_operands operands = operands_of(&args);
     memcpy(fake_cublas_lt.proposals, proposals, (size_t)count * sizeof *proposals);
     fake_cublas_lt.proposal_count = count;
-    assert_int_equal(cuda_products_choose(&fixture->products, &args, &operands, &fault), OK);
+    cuda_products_choose(&fixture->products, &args, &operands);
     return cuda_products_find(&fixture->products, &args, &operands);
 }
 
@@ -271,28 +268,73 @@ static void own_kernel_takes_what_has_no_proposal_that_will_do(void **state) {
 
 /* ---- failures ---- */
 
-static void failures_of_the_library_are_told(void **state) {
+static int launches;
+
+static CUresult launch(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                       CUstream stream, void **arguments, void **extra) {
+    (void)function, (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y;
+    (void)block_z, (void)shared_bytes, (void)stream, (void)arguments, (void)extra;
+    launches++;
+    return CUDA_SUCCESS;
+}
+
+static void what_the_library_refuses_is_made_by_our_own_kernel(void **state) {
+    (void)state;
+    static const struct cuda_kernel_table table;
+    static const struct cuda_driver driver = {.cuLaunchKernel = launch};
+    struct fixture fixture;
+    fixture_init(&fixture);
+    fixture.compute.table = &table;
+    fixture.compute.driver = &driver;
+    struct matmul_args args = form_of(0, 4, 6, 8, 0);
+    struct matmul_args larger = form_of(0, 8, 6, 8, 0);
+    struct cuda_product_operands operands = operands_of(&args);
+    fake_cublas_lt.heuristic = CUBLAS_STATUS_INTERNAL_ERROR;
+    cuda_products_choose(&fixture.products, &args, &operands);
+    assert_null(cuda_products_find(&fixture.products, &args, &operands));
+    fake_cublas_lt.heuristic = CUBLAS_STATUS_SUCCESS;
+    cuda_products_choose(&fixture.products, &larger, &operands);
+    assert_non_null(cuda_products_find(&fixture.products, &larger, &operands));
+    fake_cublas_lt.run = CUBLAS_STATUS_ALLOC_FAILED;
+    for (int i = 1; i <= 2; i++) { /* asked once */
+        cuda_matmul_run(&fixture.compute, &larger, operands.a, operands.b, NULL, operands.c,
+                        buffers.workspace);
+        assert_int_equal(launches, i);
+        assert_int_equal(fake_cublas_lt.runs, 1);
+    }
+    assert_int_equal(fixture.failure.result, CUDA_SUCCESS);
+    assert_null(cuda_products_find(&fixture.products, &larger, &operands));
+    fixture_finish(&fixture);
+}
+
+static void nothing_is_enqueued_behind_a_failure(void **state) {
     (void)state;
     struct fixture fixture;
-    struct fault fault;
     fixture_init(&fixture);
     struct matmul_args args = form_of(0, 4, 6, 8, 0);
     struct cuda_product_operands operands = operands_of(&args);
-    fake_cublas_lt.heuristic = CUBLAS_STATUS_INTERNAL_ERROR;
-    assert_int_equal(cuda_products_choose(&fixture.products, &args, &operands, &fault),
-                     STATUS_FAILED);
-    assert_string_equal(fault.reason, "cannot choose a product: CUBLAS_STATUS_INTERNAL_ERROR");
-    fake_cublas_lt.heuristic = CUBLAS_STATUS_SUCCESS;
-    assert_int_equal(cuda_products_choose(&fixture.products, &args, &operands, &fault), OK);
-    fake_cublas_lt.run = CUBLAS_STATUS_EXECUTION_FAILED;
+    cuda_products_choose(&fixture.products, &args, &operands);
+    fixture.failure.result = CUDA_ERROR_LAUNCH_FAILED;
     cuda_matmul_run(&fixture.compute, &args, operands.a, operands.b, NULL, operands.c,
                     buffers.workspace);
-    assert_int_equal(fixture.failure.result, CUDA_ERROR_LAUNCH_FAILED);
-    int runs = fake_cublas_lt.runs;
-    cuda_matmul_run(&fixture.compute, &args, operands.a, operands.b, NULL, operands.c,
-                    buffers.workspace);
-    assert_int_equal(fake_cublas_lt.runs, runs); /* nothing more is enqueued */
+    assert_int_equal(fake_cublas_lt.runs, 0);
     fixture_finish(&fixture);
+}
+
+static void a_handle_that_is_refused_is_told(void **state) {
+    (void)state;
+    const struct cublas_lt library = fake_cublas_lt_table();
+    struct region region = {0};
+    struct cuda_products products;
+    struct fault fault;
+    fake_cublas_lt = (struct fake_cublas_lt){.create = CUBLAS_STATUS_INTERNAL_ERROR};
+    assert_int_equal(cuda_products_init(&library, &HOPPER, &region, &products, &fault),
+                     STATUS_FAILED);
+    assert_string_equal(fault.reason, "cannot make a handle: CUBLAS_STATUS_INTERNAL_ERROR");
+    assert_non_null(strstr(fault.remedy, "kernels of our own"));
+    assert_int_equal(fake_cublas_lt.objects, 0);
+    region_finish(&region);
 }
 
 /* Whether the library is here or not: all of its functions, or a fault that says what to do. */
@@ -318,7 +360,9 @@ int main(void) {
         cmocka_unit_test(product_is_chosen_once_for_each_alignment),
         cmocka_unit_test(first_proposal_that_will_do_is_taken_and_written_down),
         cmocka_unit_test(own_kernel_takes_what_has_no_proposal_that_will_do),
-        cmocka_unit_test(failures_of_the_library_are_told),
+        cmocka_unit_test(what_the_library_refuses_is_made_by_our_own_kernel),
+        cmocka_unit_test(nothing_is_enqueued_behind_a_failure),
+        cmocka_unit_test(a_handle_that_is_refused_is_told),
         cmocka_unit_test(library_is_found_or_its_absence_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
