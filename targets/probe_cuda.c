@@ -258,11 +258,14 @@ static void set_declared(const struct probe_gpu *result, const char *measured,
     space->capacity_source = measured;
 }
 
+/* Less than a profile can say is no GPU's rate. */
+static const double RATE_LEAST = 1e6;
+
 /* A rate that was reached is a rate times an efficiency: the profile's two are set so that their
  * product is what was measured. */
 static void set_figure(double measured, double share, const char *source,
                        struct target_figure *figure) {
-    if (measured > 0) {
+    if (measured >= RATE_LEAST) {
         *figure = (struct target_figure){measured / share, source};
     }
 }

@@ -6,6 +6,8 @@
 #include "targets/nvml.h"
 #include "targets/probe.h"
 
+enum { PROBE_LIBRARY_BYTES = 192 };
+
 /* A rate or a number of bytes that was not measured is 0. */
 struct probe_gpu {
     char name[CUDA_DEVICE_NAME_BYTES];
@@ -14,11 +16,13 @@ struct probe_gpu {
     uint64_t memory_total_bytes;
     uint64_t memory_free_bytes; /* with our context there and nothing else of ours */
     uint64_t context_bytes;
-    bool context_alone;           /* NVML told our share; else it holds what others hold, too */
-    uint64_t kernels_bytes;       /* all of our kernels, loaded */
-    uint64_t products_bytes;      /* the library of matrix products, without its workspace */
-    double f32_flops, bf16_flops; /* of large products */
-    double memory_bandwidth;      /* of a copy: bytes read and written per second */
+    bool context_alone;      /* NVML told our share; else it holds what others hold, too */
+    uint64_t kernels_bytes;  /* all of our kernels, loaded */
+    uint64_t products_bytes; /* the library of matrix products, without its workspace */
+    char products[PROBE_LIBRARY_BYTES];    /* "cuBLASLt 13.0.2"; or why there is none */
+    double f32_flops, bf16_flops;          /* of large products: the library's, else our own */
+    double own_f32_flops, own_bf16_flops;  /* by our own kernels */
+    double memory_bandwidth;               /* of a copy: bytes read and written per second */
     double host_to_device, device_to_host; /* pinned memory, bytes per second */
     bool healthy;                          /* NVML told what follows */
     struct nvml_health health;             /* when everything had been measured */

@@ -68,8 +68,11 @@ static void print_lines(const struct probed *probed) {
     char promised[VALUE_BYTES];
     char found[VALUE_BYTES];
     const struct target *target = probed->target;
-    printf("machine  %s\ntarget   %s (%s): %s\n\n", probed->machine, target->name, target->place,
-           target->description);
+    printf("machine  %s\n", probed->machine);
+    if (probed->products[0] != '\0') {
+        printf("products %s\n", probed->products);
+    }
+    printf("target   %s (%s): %s\n\n", target->name, target->place, target->description);
     printf("%-26s %14s %14s\n", "", "profile", "here");
     for (int i = 0; i < probed->count; i++) {
         const struct probe_line *line = &probed->lines[i];

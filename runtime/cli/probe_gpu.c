@@ -19,17 +19,16 @@ enum status probe_gpu_run(const char *name, struct region *region, struct probed
 #else
 
 #include "kernels/cuda/table.h"
-#include "targets/probe_cuda.h"
+#include "runtime/cli/probe_products.h"
 
 /* What loading takes is what is free before less what is free behind. */
-static enum status load_kernels(const struct cuda_device *device, struct probe_gpu *result,
-                                struct fault *fault) {
-    struct cuda_kernel_table table;
+static enum status load_kernels(const struct cuda_device *device, struct cuda_kernel_table *table,
+                                struct probe_gpu *result, struct fault *fault) {
     uint64_t before;
     uint64_t behind;
     enum status status = cuda_device_free(device, &before, fault);
     if (status == OK) {
-        status = cuda_kernel_table_init(&device->driver, &table, fault);
+        status = cuda_kernel_table_init(&device->driver, table, fault);
     }
     if (status == OK) {
         status = cuda_device_free(device, &behind, fault);
@@ -42,12 +41,16 @@ static enum status load_kernels(const struct cuda_device *device, struct probe_g
 
 static enum status measure(const struct cuda_device *device, struct probe_gpu *result,
                            struct fault *fault) {
+    struct cuda_kernel_table table;
     enum status status = probe_gpu_begin(device, result, fault);
     if (status == OK) {
-        status = load_kernels(device, result, fault);
+        status = load_kernels(device, &table, result, fault);
     }
     if (status == OK) {
         status = probe_gpu_copies(device, result, fault);
+    }
+    if (status == OK) {
+        status = probe_products(device, &table, result, fault);
     }
     if (status == OK) {
         probe_gpu_end(device, result);
@@ -63,6 +66,17 @@ static void name_holders(const struct cuda_device *device, struct probed *probed
     }
 }
 
+static void describe_products(const struct probe_gpu *gpu, struct probed *probed,
+                              struct text *json) {
+    struct text text = text_over(probed->products, sizeof probed->products);
+    text_add(&text, "%s; our own kernels %.3g TFLOP/s in f32, %.3g TFLOP/s in bf16", gpu->products,
+             gpu->own_f32_flops * 1e-12, gpu->own_bf16_flops * 1e-12);
+    text_add(json, ", \"products\": ");
+    text_add_json(json, gpu->products);
+    text_add(json, ", \"products_bytes\": %llu, \"own_f32_flops\": %.6g, \"own_bf16_flops\": %.6g",
+             (unsigned long long)gpu->products_bytes, gpu->own_f32_flops, gpu->own_bf16_flops);
+}
+
 static void describe(const struct probe_gpu *gpu, struct probed *probed) {
     struct text text = text_over(probed->machine, sizeof probed->machine);
     struct text json = text_over(probed->json, sizeof probed->json);
@@ -75,6 +89,7 @@ static void describe(const struct probe_gpu *gpu, struct probed *probed) {
     text_add_json(&json, gpu->driver);
     text_add(&json, ", \"context_bytes\": %llu, \"kernels_bytes\": %llu",
              (unsigned long long)gpu->context_bytes, (unsigned long long)gpu->kernels_bytes);
+    describe_products(gpu, probed, &json);
     if (gpu->healthy && gpu->health.temperature_c >= 0) {
         text_add(&text, ", %d C", gpu->health.temperature_c);
         text_add(&json, ", \"temperature_c\": %d", gpu->health.temperature_c);

@@ -13,15 +13,16 @@ struct probed {
     int count, lower;              /* lines; how many of them are PROBE_LOWER */
     char machine[256];             /* "NVIDIA H200, compute capability 9.0, ..." */
     char holders[256];             /* who holds most memory; "" when that is not seen */
-    char json[512];                /* what describes the machine, behind its "{" */
+    char products[384];            /* who makes matrix products, and how fast; "": not measured */
+    char json[1024];               /* what describes the machine, behind its "{" */
     const struct target *measured; /* the profile to write */
 };
 
 /* probe_gpu_run: measure the GPU of this process and fill all but probed->target, with a profile
  * called `name`.
- * memory  in `region`; of the device what probe_gpu_copies says
- * errors  those of port_init, cuda_kernel_table_init and probe_gpu_copies; STATUS_INPUT when this
- *         build has no CUDA */
+ * memory  in `region`; of the device what probe_gpu_copies and probe_products say
+ * errors  those of port_init, cuda_kernel_table_init, probe_gpu_copies and probe_products;
+ *         STATUS_INPUT when this build has no CUDA */
 MUST_CHECK enum status probe_gpu_run(const char *name, struct region *region, struct probed *probed,
                                      struct fault *fault);
 

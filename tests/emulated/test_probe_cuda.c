@@ -95,7 +95,7 @@ static void a_profile_holds_what_context_and_kernels_took(void **state) {
     assert_non_null(strstr(target->memory_bandwidth.source, "measured by skep probe"));
     assert_non_null(strstr(target->host_link_bandwidth.source, "measured by skep probe"));
     assert_true(target->memory_bandwidth.value > 0 && target->host_link_bandwidth.value > 0);
-    assert_null(strstr(target->f32_flops.source, "measured")); /* nothing multiplied yet */
+    assert_true(target->f32_flops.value >= 1e6 && target->bf16_flops.value >= 1e6);
     assert_int_equal(emulated_driver_calls("cuDevicePrimaryCtxRelease"), 1);
     emulated_driver_close();
 }
@@ -208,9 +208,12 @@ static void the_command_reports_the_gpu(void **state) {
     assert_int_equal(run_command(plain, 1, output, sizeof output), 0);
     assert_non_null(strstr(output, "machine  emulated GPU 0, compute capability 8.9, driver"));
     assert_non_null(strstr(output, "copies to the device"));
+    assert_non_null(strstr(output, "products no cuBLASLt: is not for an emulated device; our own"));
+    assert_non_null(strstr(output, "bf16 products"));
     assert_int_equal(run_command(json, 2, output, sizeof output), 0);
     assert_non_null(strstr(output, "\"machine\": {\"gpu\": \"emulated GPU 0\""));
     assert_non_null(strstr(output, "\"context_bytes\": 3145728"));
+    assert_non_null(strstr(output, "\"own_bf16_flops\": "));
     assert_int_equal(run_command(other, 3, output, sizeof output), 3); /* has less */
     assert_non_null(strstr(output, "LOWER"));
     emulated_driver_close();
