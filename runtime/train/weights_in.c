@@ -6,7 +6,7 @@
 #include "runtime/model/init.h"
 #include "runtime/train/parts.h"
 
-enum { INIT_PIECE_ELEMENTS = 1 << 14 };
+enum { INIT_PIECE_ELEMENTS = 1 << 14, INIT_SHARE_ELEMENTS = 1 << 11 };
 
 struct staging session_staging(const struct session *session) {
     int extent = session->program.schedule.host.staging;
@@ -24,9 +24,27 @@ static const struct param *param_named(const struct session *session, const char
     return &blueprint->params[index];
 }
 
+/* Elements drawn from their numbers alone: by all threads. */
+struct drawing {
+    const struct param *param;
+    uint64_t seed;
+    int64_t first, count;
+    float *values;
+};
+
+static void draw_share(void *context, int64_t item, int thread) {
+    const struct drawing *drawing = context;
+    (void)thread;
+    int64_t begin = item * INIT_SHARE_ELEMENTS;
+    int64_t left = drawing->count - begin;
+    param_init_fill(drawing->param, drawing->seed, drawing->first + begin,
+                    left < INIT_SHARE_ELEMENTS ? left : INIT_SHARE_ELEMENTS,
+                    drawing->values + begin);
+}
+
 /* Every copy of an element gets the same value, rounded once from fp32, on whatever rank it lies.
  */
-static enum status init_piece(const struct session *session, const struct tensor_piece *piece,
+static enum status init_piece(struct session *session, const struct tensor_piece *piece,
                               struct fault *fault) {
     const struct param *param = param_named(session, piece->name);
     const struct staging whole = session_staging(session);
@@ -40,13 +58,16 @@ static enum status init_piece(const struct session *session, const struct tensor
     for (int64_t done = 0; done < count && status == OK; done += INIT_PIECE_ELEMENTS) {
         int64_t left = count - done;
         int64_t some = left < INIT_PIECE_ELEMENTS ? left : INIT_PIECE_ELEMENTS;
-        param_init_fill(param, (uint64_t)session->run.seed, piece->first + done, some, values);
+        struct drawing drawing = {param, (uint64_t)session->run.seed, piece->first + done, some,
+                                  values};
+        pool_run(&session->bound.pool, draw_share, &drawing,
+                 (some + INIT_SHARE_ELEMENTS - 1) / INIT_SHARE_ELEMENTS);
         status = piece_put(piece, done, some, values, &rest, fault);
     }
     return status;
 }
 
-static enum status init_pieces(const struct session *session, const struct tensor_piece *pieces,
+static enum status init_pieces(struct session *session, const struct tensor_piece *pieces,
                                int count, struct fault *fault) {
     enum status status = OK;
     for (int i = 0; i < count && status == OK; i++) {
