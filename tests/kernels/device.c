@@ -283,6 +283,41 @@ static float time_once(const struct operation *operation, struct device_run *run
     return milliseconds;
 }
 
+static double rate_of(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL ? strtod(value, NULL) : 0;
+}
+
+/* What the work would take at the rates that skep probe measured here, of SKEP_BANDWIDTH (bytes a
+ * second), SKEP_F32_FLOPS and SKEP_BF16_FLOPS; 0: not told. */
+static double roofline_seconds(const struct operation *operation, const double work[2]) {
+    bool bf16 = strstr(operation->parameters, "bf16") != NULL;
+    double bandwidth = rate_of("SKEP_BANDWIDTH");
+    double flops = rate_of(bf16 ? "SKEP_BF16_FLOPS" : "SKEP_F32_FLOPS");
+    double moving = bandwidth > 0 ? work[0] / bandwidth : 0;
+    double computing = flops > 0 ? work[1] / flops : 0;
+    return moving > computing ? moving : computing;
+}
+
+static void print_times(const struct operation *operation, const double work[2],
+                        const float times[REPEATS]) {
+    double least = (double)times[0] * 1e6;
+    double median = (double)times[REPEATS / 2] * 1e6;
+    double roofline = roofline_seconds(operation, work);
+    printf("%-20s %-34s device  min %9.1f us  median %9.1f us", operation->name,
+           operation->parameters, least / 1e3, median / 1e3);
+    if (work[0] > 0) {
+        printf("  %10.0f bytes %7.1f GB/s", work[0], work[0] / median);
+    }
+    if (work[1] > 0) {
+        printf("  %12.0f flops %9.1f GFLOP/s", work[1], work[1] / median);
+    }
+    if (roofline > 0) {
+        printf("  %5.1f %% of the roofline", 1e11 * roofline / median);
+    }
+    printf("\n");
+}
+
 void device_bench(struct operation *operation, const double work[2]) {
     if (operation->run_cuda == NULL || device.is_emulated || !device_open()) {
         return;
@@ -300,16 +335,7 @@ void device_bench(struct operation *operation, const double work[2]) {
     }
     release(&run);
     qsort(times, REPEATS, sizeof times[0], compare_times);
-    double least = (double)times[0] * 1e6;
-    printf("%-20s %-34s device  min %9.1f us  median %9.1f us", operation->name,
-           operation->parameters, least / 1e3, (double)times[REPEATS / 2] * 1e3);
-    if (work[0] > 0) {
-        printf("  %7.1f GB/s", work[0] / least);
-    }
-    if (work[1] > 0) {
-        printf("  %7.1f GFLOP/s", work[1] / least);
-    }
-    printf("\n");
+    print_times(operation, work, times);
     for (int i = 0; i < 2; i++) {
         must(device.driver.cuEventDestroy(events[i]), "destroy an event");
     }

@@ -67,7 +67,8 @@ bool harness_benches(int argument_count, char **arguments);
 
 /* operation_bench: time the operation at every level with 1 and 2 threads; print the least and the
  * median of the repeats, and `bytes` and `flops` per second where they are not 0. On a device
- * between events; on the emulated one nothing is timed. */
+ * between events, with the share of the roofline that SKEP_BANDWIDTH, SKEP_F32_FLOPS and
+ * SKEP_BF16_FLOPS tell; on the emulated one nothing is timed. */
 void operation_bench(struct operation *operation, double bytes, double flops);
 
 /* harness_seed: the seed of this run: SKEP_TEST_SEED, or a fixed one. */

@@ -137,8 +137,36 @@ static void few_queries_of_a_long_cache_are_right(void **state) {
     }
 }
 
+/* One new token: each key and value is read once. */
+static void bench(void) {
+    const struct shape shape = {
+        .rows = 1, .time = 8192, .heads = 32, .kv_heads = 8, .head_dim = 128};
+    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
+        struct problem problem;
+        struct cached_problem cached;
+        problem_init(&problem, &shape, dtype);
+        cached_init(&cached, &problem, shape.time - 1, 1);
+        struct operation operation = {.name = "cached",
+                                      .run = run_cached,
+                                      .run_cuda = ON_CUDA(run_cached_cuda),
+                                      .context = &cached};
+        problem_describe(&operation, &shape, dtype);
+        operation_bench(&operation,
+                        2.0 * (double)(shape.time * shape.kv_heads * shape.head_dim) *
+                            (double)dtype_bytes(dtype),
+                        0);
+        tensor_free(&cached.q);
+        tensor_free(&cached.k);
+        tensor_free(&cached.v);
+        tensor_free(&cached.out);
+        tensor_free(&cached.workspace);
+        problem_finish(&problem);
+    }
+}
+
 int main(int argument_count, char **arguments) {
     if (harness_benches(argument_count, arguments)) {
+        bench();
         return 0;
     }
     const struct CMUnitTest tests[] = {

@@ -1,5 +1,6 @@
 /* The codecs: their bytes, what they decode to, what they refuse; and their speed beside memcpy. */
 #include "tests/kernels/codec_reference.h"
+#include "tests/kernels/device.h"
 #include "tests/kernels/harness.h"
 
 #include "base/check.h"
@@ -405,6 +406,31 @@ static void bench_level(struct bench *bench, enum cpu_level level) {
     }
 }
 
+/* Encode, decode and decode_add in one call, on a device. */
+static void bench_on_device(void) {
+    for (int kind = 0; kind < CODEC_COUNT; kind++) {
+        double encoded = (double)codec_bytes((enum codec)kind, BENCH_COUNT);
+        struct codec_context codec = {
+            .codec = (enum codec)kind,
+            .mode = MODE_BARE,
+            .count = BENCH_COUNT,
+            .source = tensor_random(DTYPE_F32, BENCH_COUNT, PATTERN_NORMAL, 1),
+            .bytes = tensor_unset(DTYPE_I32, (int64_t)(encoded + 3) / 4),
+            .decoded = tensor_unset(DTYPE_F32, BENCH_COUNT),
+            .sums = tensor_zeros(DTYPE_F32, BENCH_COUNT),
+        };
+        struct operation operation = {
+            .name = "codec", .run_cuda = ON_CUDA(run_codec_cuda), .context = &codec};
+        operation_describe(&operation, "%s count %lld", codec_name((enum codec)kind),
+                           (long long)BENCH_COUNT);
+        operation_bench(&operation, 16 * (double)BENCH_COUNT + 3 * encoded, 0);
+        tensor_free(&codec.source);
+        tensor_free(&codec.bytes);
+        tensor_free(&codec.decoded);
+        tensor_free(&codec.sums);
+    }
+}
+
 static void bench_codecs(const char *lone_level) {
     struct bench bench = {
         .source = tensor_random(DTYPE_F32, BENCH_COUNT, PATTERN_NORMAL, 1),
@@ -432,7 +458,11 @@ static void bench_codecs(const char *lone_level) {
 
 int main(int argument_count, char **arguments) {
     if (harness_benches(argument_count, arguments)) {
-        bench_codecs(argument_count > 2 ? arguments[2] : NULL);
+        if (device_is_wanted()) {
+            bench_on_device();
+        } else {
+            bench_codecs(argument_count > 2 ? arguments[2] : NULL);
+        }
         return 0;
     }
     const struct CMUnitTest tests[] = {

@@ -10,6 +10,7 @@ transformers in bf16. Exit 0 when everything is within its bound, 1 when somethi
 
 import argparse
 import array
+import ctypes
 import json
 import math
 import pathlib
@@ -49,6 +50,8 @@ KEY_BIASES = ("k_proj.bias", "c_attn.bias")
 # In bf16 the error is all rounding; it may be a little more than the reference's own, by chance.
 BF16_KEYS = ("precision.params=bf16", "precision.compute=bf16")
 BF16_SHARE = 1.1
+
+SKIPPED = 77  # as Meson reads it
 
 ELEMENT_FORMATS = {"F32": "f", "F64": "d", "I32": "i"}
 
@@ -176,11 +179,23 @@ def check_fixture(fixture, arguments):
     return len(failed)
 
 
+def finds_gpu():
+    """Whether NVIDIA's driver is here and finds a device."""
+    count = ctypes.c_int(0)
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        return (driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+                and count.value > 0)
+    except OSError:
+        return False
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("skep", help="the program under test")
     parser.add_argument("fixture", nargs="*", help="names of fixtures; all when none is given")
     parser.add_argument("--bf16", action="store_true", help="logits and gradients in bf16")
+    parser.add_argument("--gpu", action="store_true", help="exit 77 where there is no GPU")
     parser.add_argument("--verbose", action="store_true", help="one line for every tensor")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                         help="a further run key for the program, such as strategy.recompute=block")
@@ -189,6 +204,9 @@ def parse_arguments():
 
 def main():
     arguments = parse_arguments()
+    if arguments.gpu and not finds_gpu():
+        print("skipped: no GPU is here")
+        return SKIPPED
     names = arguments.fixture or sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
     print(f"{'fixture':20} {'quantity':62} {'error':>8} {'bound':>8} {'own':>8}")
     failures = 0
