@@ -11,6 +11,7 @@ TINY = {"model_type": "llama", "vocab_size": 97, "hidden_size": 16, "intermediat
         "max_position_embeddings": 16, "rms_norm_eps": 1e-5, "initializer_range": 0.1,
         "tie_word_embeddings": True, "hidden_act": "silu"}
 ROUNDS = 3
+PATIENCE_S = 600  # a machine that does other work, too
 SHORT = {"swarm__inner_steps": 2, "swarm__members_min": 2, "batch__sequence": 8,
          "batch__tokens": 16, "batch__microbatch": 2, "swarm__outer_lr": 1,
          "swarm__patience": 20, "steps": 2 * ROUNDS}
@@ -42,14 +43,16 @@ class EmulatedSwarm(SwarmTest):
         self.assertGreaterEqual(max(line["contributors"] for line in member.rounds().values()), 2)
 
     def test_a_mixed_swarm_has_one_root_a_round_with_every_codec(self):
-        for codec, params in (("int4", "f32"), ("int8", "bf16"), ("bf16", "f32"), ("fp32", "f32")):
-            with self.subTest(codec=codec, params=params):
+        for codec, params, offload in (("int4", "f32", "none"), ("int8", "bf16", "none"),
+                                       ("bf16", "f32", "optimizer"), ("fp32", "bf16", "none")):
+            with self.subTest(codec=codec, params=params, offload=offload):
                 self.swarm(swarm__codec=codec, precision__params=params,
                            precision__compute=params)
-                cpu, gpu = self.cpu_member("cpu"), self.gpu_member("gpu")
+                cpu = self.cpu_member("cpu")
+                gpu = self.gpu_member("gpu", f"strategy.offload={offload}")
                 cpu.start()
                 self.start_gpu(gpu)
-                self.wait_for_end(cpu, gpu)
+                self.wait_for_end(cpu, gpu, seconds=PATIENCE_S)
                 self.assert_rounds(cpu, gpu)
                 self.assert_everybody_contributes(gpu)
                 self.assertEqual(self.exported(cpu), self.exported(gpu))
@@ -68,7 +71,7 @@ class EmulatedSwarm(SwarmTest):
         for name in ("re-encoding residual", "contributions to own slices", "leaf names"):
             self.assertEqual(extents[name], "host", name)
         curious = self.gpu_member("curious", "--check")
-        self.assertEqual(self.start_gpu(curious).wait(), 0, curious.log())
+        self.assertEqual(self.start_gpu(curious).wait(PATIENCE_S), 0, curious.log())
         report = (curious.folder / "output").read_text()
         for space in ("device", "pinned", "host"):
             self.assertIn(space, report)
@@ -86,11 +89,11 @@ class EmulatedSwarm(SwarmTest):
             self.start_gpu(moves)
             self.wait_for(lambda: any(number > before + 1 and line["contributors"] == 2
                                       for number, line in moves.rounds().items()),
-                          "round of both", seconds=300)
+                          "round of both", seconds=PATIENCE_S)
             moves.ask_to_stop()
-            self.wait_for_end(moves)
+            self.wait_for_end(moves, seconds=PATIENCE_S)
         stays.ask_to_stop()
-        self.wait_for_end(stays)
+        self.wait_for_end(stays, seconds=PATIENCE_S)
         self.assert_one_root_a_round()
         self.assert_one_history()
 
@@ -98,13 +101,13 @@ class EmulatedSwarm(SwarmTest):
         self.swarm(steps=10**6, swarm__codec="int4", swarm__members_min=1)
         stays, fails = self.cpu_member("stays").start(), self.gpu_member("fails")
         self.start_gpu(fails)
-        self.wait_for(lambda: fails.last() >= 2, "rounds", seconds=300)
+        self.wait_for(lambda: fails.last() >= 2, "rounds", seconds=PATIENCE_S)
         fails.kill()
         work = 4000  # of the device; grows until it is behind what a start takes
         while True:
             had = fails.last()
             self.start_gpu(fails, SKEP_EMULATED_LOSE_AT=str(work))
-            self.assertEqual(fails.wait(600), 1, fails.log())
+            self.assertEqual(fails.wait(PATIENCE_S), 1, fails.log())
             if fails.last() > had:
                 break
             work *= 2
@@ -112,13 +115,13 @@ class EmulatedSwarm(SwarmTest):
         self.assertIn("CUDA_ERROR_LAUNCH_FAILED", words)
         self.assertRegex(words, r"start again: it goes on from round \d+")
         after = stays.last()
-        self.wait_for(lambda: stays.last() >= after + 2, "rounds without it", seconds=300)
+        self.wait_for(lambda: stays.last() >= after + 2, "rounds without it", seconds=PATIENCE_S)
         before = fails.last()
         self.start_gpu(fails, seed=2)
-        self.wait_for(lambda: fails.last() > before, "round with it again", seconds=300)
+        self.wait_for(lambda: fails.last() > before, "round with it again", seconds=PATIENCE_S)
         for member in (stays, fails):
             member.ask_to_stop()
-        self.wait_for_end(stays, fails)
+        self.wait_for_end(stays, fails, seconds=PATIENCE_S)
         self.assert_one_root_a_round()
 
 
