@@ -131,6 +131,11 @@ static void rest(struct leaf_fetch *fetch, uint32_t index, int64_t rest_ms, int6
     fetch->has_namer = fetch->has_namer && fetch->namer != index;
 }
 
+static void shun(struct leaf_fetch *fetch, uint32_t index, int64_t now_ns) {
+    fetch->sources[index].shunned_until_ns = now_ns + WRONG_REST_MS * MS;
+    rest(fetch, index, 0, now_ns);
+}
+
 static void blame(struct leaf_fetch *fetch, uint32_t index, int64_t rest_ms, int64_t now_ns) {
     struct leaf_source *source = &fetch->sources[index];
     source->faults += source->faults < FAULTS_MAX;
@@ -179,7 +184,7 @@ void leaf_fetch_names(struct leaf_fetch *fetch, uint32_t source, const struct ha
     }
     if (count % HASH_BYTES != 0 || name_count > fetch->leaf_count - fetch->named) {
         begin_names(fetch);
-        rest(fetch, source, WRONG_REST_MS, now_ns);
+        shun(fetch, source, now_ns);
         return;
     }
     memcpy(&fetch->replica->voted[fetch->named], names, count);
@@ -191,7 +196,7 @@ void leaf_fetch_names(struct leaf_fetch *fetch, uint32_t source, const struct ha
     struct hash got = merkle_root_of(fetch->bytes, fetch->replica->voted);
     if (!hash_equal(&got, &fetch->root)) {
         begin_names(fetch);
-        rest(fetch, source, WRONG_REST_MS, now_ns);
+        shun(fetch, source, now_ns);
         return;
     }
     begin_leaves(fetch);
@@ -225,7 +230,7 @@ void leaf_fetch_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
     bool is_asked = ask->state == ASK_OUT && ask->source == source;
     if (count == 0 || !is_right(fetch, index, bytes, count)) {
         if (count > 0) {
-            rest(fetch, source, WRONG_REST_MS, now_ns);
+            shun(fetch, source, now_ns);
         } else if (is_asked) {
             blame(fetch, source, REFUSED_REST_MS, now_ns);
         }
@@ -253,7 +258,8 @@ static struct leaf_source *next_source(struct leaf_fetch *fetch, uint32_t window
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
         uint32_t at = (fetch->turn + i) % LEAF_SOURCES_MAX;
         struct leaf_source *source = &fetch->sources[at];
-        if (source->is_there && source->asked < window && source->rests_until_ns <= now_ns) {
+        bool is_resting = source->rests_until_ns > now_ns || source->shunned_until_ns > now_ns;
+        if (source->is_there && source->asked < window && !is_resting) {
             fetch->turn = (at + 1) % LEAF_SOURCES_MAX;
             *index = at;
             return source;

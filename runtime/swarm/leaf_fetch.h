@@ -26,7 +26,8 @@ struct leaf_source {
     uint32_t asked; /* leaves that are on their way from it */
     uint32_t faults;
     int64_t rests_until_ns;
-    int64_t took_ns; /* its last leaf; 0: none yet */
+    int64_t shunned_until_ns; /* also when it goes and comes meanwhile */
+    int64_t took_ns;          /* its last leaf; 0: none yet */
 };
 
 struct leaf_ask {

@@ -200,6 +200,28 @@ static void fetch_believes_nobody_whose_bytes_are_not_the_name(void **state) {
     end(scene);
 }
 
+/* Whoever is wrong comes again and again. */
+static void fetch_asks_a_source_that_was_wrong_no_more(void **state) {
+    (void)state;
+    const enum manner manners[SOURCES] = {WRONG_NAMES, WRONG_NAMES, WRONG_NAMES, WRONG_NAMES};
+    struct scene *scene = begin(manners);
+    int asked = 0;
+    for (int turn = 0; turn < 50; turn++) {
+        leaf_fetch_step(&scene->fetch, scene->now_ns);
+        asked += scene->count;
+        while (scene->count > 0) {
+            answer_one(scene);
+        }
+        for (uint32_t i = 0; i < SOURCES && scene->fetch.named == 0; i++) {
+            leaf_fetch_source(&scene->fetch, i, false);
+            leaf_fetch_source(&scene->fetch, i, true);
+        }
+        scene->now_ns += STEP_MS * MS;
+    }
+    assert_int_equal(asked, 3 * SOURCES); /* three pieces of names from each */
+    end(scene);
+}
+
 /* A source that goes in the midst: what was asked of it is asked of the others at once. */
 static void fetch_asks_others_when_a_source_goes(void **state) {
     (void)state;
@@ -251,6 +273,7 @@ int main(void) {
         cmocka_unit_test(fetch_brings_every_leaf_once_from_several_sources),
         cmocka_unit_test(fetch_goes_round_those_who_are_of_no_use),
         cmocka_unit_test(fetch_believes_nobody_whose_bytes_are_not_the_name),
+        cmocka_unit_test(fetch_asks_a_source_that_was_wrong_no_more),
         cmocka_unit_test(fetch_asks_others_when_a_source_goes),
         cmocka_unit_test(fetch_begun_anew_keeps_what_both_states_have),
     };
