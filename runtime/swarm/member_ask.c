@@ -86,14 +86,14 @@ void member_ask_none(struct member *member) {
 }
 
 void member_ask_holders(struct member *member, const uint64_t *holders) {
-    memset(member->turns, 0, member->slice_count);
-    memset(member->holders, 0, member->slice_count * sizeof(*member->holders));
-    if (holders == NULL) {
-        return;
-    }
-    memcpy(member->holders, holders, member->slice_count * sizeof(*holders));
     for (uint32_t s = 0; s < member->slice_count; s++) {
-        if (member->asked[s] > 0 && (holders[s] & seat_bit(member->asked[s] - 1u)) == 0) {
+        uint64_t now = holders != NULL ? holders[s] : 0;
+        if (now == member->holders[s]) {
+            continue;
+        }
+        member->holders[s] = now;
+        member->turns[s] = 0;
+        if (now != 0 && member->asked[s] > 0 && (now & seat_bit(member->asked[s] - 1u)) == 0) {
             free_result(member, s);
         }
     }

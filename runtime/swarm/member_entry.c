@@ -138,6 +138,11 @@ void member_take_entry(struct member *member, const struct message *message,
 
 void member_take_proposal(struct member *member, const struct message *message) {
     const struct entry *entry = message->entry;
+    if (member->has_proposal && message->number == member->proposal_number &&
+        message->round == member->round) {
+        member_ask_holders(member, message->holders); /* there are more of them by now */
+        return;
+    }
     if (message->round != member->round || member->table.version == 0 || member->has_commit ||
         message->number <= member->proposal_number || entry->slice_count != member->slice_count ||
         !hash_equal(&entry->prev, &member->open.hash)) {
@@ -149,5 +154,6 @@ void member_take_proposal(struct member *member, const struct message *message) 
     member->proposal_number = message->number;
     entry_copy(&member->proposal, entry);
     want_results(member, &member->proposal, 1);
+    memset(member->holders, 0, member->slice_count * sizeof(*member->holders));
     member_ask_holders(member, message->holders);
 }

@@ -14,6 +14,7 @@
 enum { SLICES = 24, SEATS = 3, OWN = 8, ALL = (1 << SEATS) - 1, LONG = 100 };
 
 /* A member in seat 0 that owns slices 0 .. 7; seat 1 owns 8 .. 15, seat 2 the rest. */
+static uint32_t seats = SEATS; /* the fourth owns nothing */
 static struct scene {
     struct member *member;
     struct action rows[ACTIONS_MAX];
@@ -106,8 +107,8 @@ static void begin(void) {
     scene.member = aligned_alloc(64, member_bytes(SLICES));
     scene.member = member_init(scene.member, &start);
     hear((struct message){.kind = MESSAGE_WELCOME, .session = 7, .number = 5});
-    scene.open = (struct entry){.kind = ENTRY_OPEN, .round = 1, .seat_count = SEATS};
-    for (uint32_t seat = 0; seat < SEATS; seat++) {
+    scene.open = (struct entry){.kind = ENTRY_OPEN, .round = 1, .seat_count = seats};
+    for (uint32_t seat = 0; seat < seats; seat++) {
         scene.open.seats[seat].id = id_of(seat);
         scene.open.seats[seat].session = 7 + seat;
         scene.table.members[seat] = (struct entry_member){8, 8};
@@ -316,6 +317,44 @@ static void who_does_not_answer_is_told_and_not_asked(void **state) {
     assert_int_equal(asked(MESSAGE_FETCH_RESULT, 1), rest);
 }
 
+static void propose(const uint64_t holders[SLICES]) {
+    for (uint32_t s = 0; s < SLICES; s++) {
+        scene.slices[s] = (struct entry_slice){.owner = scene.plans[s].owner, .contributors = ALL};
+        scene.slices[s].hash = (struct hash){{3}};
+    }
+    hear((struct message){.kind = MESSAGE_PROPOSE,
+                          .session = 7,
+                          .round = 1,
+                          .number = 1,
+                          .entry = &scene.commit,
+                          .holders = holders});
+}
+
+/* Seat 1 goes when nobody else is known to hold its results, so half of them are asked of seat 3;
+ * seat 2 is busy with its own. Then seat 3 holds all of them. */
+static void a_proposal_said_again_tells_who_holds_results_now(void **state) {
+    (void)state;
+    uint64_t holders[SLICES];
+    seats = SEATS + 1;
+    begin();
+    seats = SEATS;
+    for (uint32_t s = 0; s < SLICES; s++) {
+        scene.plans[s].owner = s < OWN ? 2 : s / OWN;
+        holders[s] = UINT64_C(1) << scene.plans[s].owner;
+    }
+    say_table(1);
+    make_commit(1, 0);
+    propose(holders);
+    take(&(struct event){.kind = EVENT_CLOSED, .peer = id_of(1)});
+    uint32_t first = asked(MESSAGE_FETCH_RESULT, 3);
+    assert_int_equal(__builtin_popcount(first), OWN / 2);
+    for (uint32_t s = OWN; s < 2 * OWN; s++) {
+        holders[s] |= 1 << 3;
+    }
+    propose(holders);
+    assert_int_equal(asked(MESSAGE_FETCH_RESULT, 3), (UINT32_C(0xff) << OWN) & ~first);
+}
+
 static void an_adoption_begins_again_with_a_newer_commit(void **state) {
     (void)state;
     static const struct hash zero;
@@ -411,6 +450,7 @@ int main(void) {
         cmocka_unit_test(a_result_of_other_contributors_is_not_the_proposals),
         cmocka_unit_test(silence_is_asked_again_and_a_broken_channel_later),
         cmocka_unit_test(who_does_not_answer_is_told_and_not_asked),
+        cmocka_unit_test(a_proposal_said_again_tells_who_holds_results_now),
         cmocka_unit_test(an_adoption_begins_again_with_a_newer_commit),
         cmocka_unit_test(a_rollback_is_adopted_unless_it_is_there),
         cmocka_unit_test(slots_are_given_again_when_an_old_sum_has_ended),
