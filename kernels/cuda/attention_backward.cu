@@ -73,12 +73,28 @@ BOUNDED_KERNEL(attention_prepare_f32, cuda_attention_prepare_params, ATTENTION_P
     prepare<float>(p);
 }
 
-/* ---- dq ---- */
+/* ---- what both gradients do ---- */
 
 /* A probability out of a score: above 1 only by rounding, which huge logits would magnify. */
 DEVICE float probability(float score, float scale, float lse) {
     return exp2_fast(fminf(score * scale - lse, 0.0f));
 }
+
+template <int DIM, int ROW_TILES>
+DEVICE void store_gradient(void *to, int64_t start, int64_t stride, float factor, bf16 *tile,
+                           int row, int valid, const float (&sums)[ROW_TILES][DIM / 8][4],
+                           const cuda_attention_shape &shape) {
+    float factors[ROW_TILES][2];
+    UNROLL
+    for (int r = 0; r < ROW_TILES; r++) {
+        factors[r][0] = factors[r][1] = factor;
+    }
+    round_rows<DIM, ROW_TILES>(tile, row, sums, factors);
+    store_rows<DIM, ROW_TILES>(token_rows{static_cast<bf16 *>(to) + start, stride}, tile, row,
+                               valid, shape);
+}
+
+/* ---- dq ---- */
 
 /* Scores become probabilities; those of pairs that do not see each other 0. */
 template <int ROW_TILES, int BLOCKS>
@@ -99,89 +115,118 @@ DEVICE void row_probabilities(float (&scores)[ROW_TILES][BLOCKS][4],
     }
 }
 
+/* A block's tiles, and where its rows begin in the tensors; keys and values have STAGES. */
+struct query_operands {
+    bf16 *queries, *douts, *keys, *values;
+    bf16 *k, *v;
+    int64_t q_start, out_start;
+    int row, head, token, tokens; /* the tile's first token, and how many exist */
+};
+
+template <int DIM, int ROWS, int KEYS>
+DEVICE query_operands query_operands_of(const cuda_attention_backward_params &p,
+                                        unsigned char *memory) {
+    const cuda_attention_shape &shape = p.shape;
+    query_operands own;
+    own.queries = reinterpret_cast<bf16 *>(memory);
+    own.douts = own.queries + ROWS * ATTENTION_PITCH(DIM);
+    own.keys = own.douts + ROWS * ATTENTION_PITCH(DIM);
+    own.values = own.keys + STAGES * KEYS * ATTENTION_PITCH(DIM);
+    own.row = (int)blockIdx.x / shape.heads;
+    own.head = (int)blockIdx.x % shape.heads;
+    own.token = (int)(gridDim.y - 1 - blockIdx.y) * ROWS;
+    own.tokens = shape.time - own.token < ROWS ? shape.time - own.token : ROWS;
+    const int64_t start = (int64_t)own.row * shape.time;
+    const int64_t kv_start =
+        start * shape.kv_stride + own.head / (shape.heads / shape.kv_heads) * shape.head_dim;
+    own.q_start = (start + own.token) * shape.q_stride + own.head * shape.head_dim;
+    own.out_start = (start + own.token) * shape.out_stride + own.head * shape.head_dim;
+    own.k = static_cast<bf16 *>(const_cast<void *>(p.k)) + kv_start;
+    own.v = static_cast<bf16 *>(const_cast<void *>(p.v)) + kv_start;
+    return own;
+}
+
+template <int DIM, int ROWS, int THREADS>
+DEVICE void load_own_queries(const cuda_attention_backward_params &p, const query_operands &own) {
+    const cuda_attention_shape &shape = p.shape;
+    bf16 *q = static_cast<bf16 *>(const_cast<void *>(p.q)) + own.q_start;
+    bf16 *dout = static_cast<bf16 *>(const_cast<void *>(p.dout)) + own.out_start;
+    load_tile<DIM, ROWS, THREADS>(own.queries, token_rows{q, shape.q_stride}, own.tokens, shape);
+    load_tile<DIM, ROWS, THREADS>(own.douts, token_rows{dout, shape.out_stride}, own.tokens, shape);
+}
+
+/* Begin to load the keys and values from `key` on. */
+template <int DIM, int KEYS, int THREADS>
+DEVICE void load_keys(const query_operands &own, int stage, int key,
+                      const cuda_attention_shape &shape) {
+    const int at = stage * KEYS * ATTENTION_PITCH(DIM);
+    load_tile<DIM, KEYS, THREADS>(own.keys + at,
+                                  token_rows{own.k + key * shape.kv_stride, shape.kv_stride},
+                                  shape.time - key, shape);
+    load_tile<DIM, KEYS, THREADS>(own.values + at,
+                                  token_rows{own.v + key * shape.kv_stride, shape.kv_stride},
+                                  shape.time - key, shape);
+}
+
+/* Probabilities become the gradients of the scores. */
+template <int ROW_TILES, int BLOCKS>
+DEVICE void row_slopes(float (&scores)[ROW_TILES][BLOCKS][4],
+                       const float (&slopes)[ROW_TILES][BLOCKS][4],
+                       const cuda_attention_query (&facts)[ROW_TILES][2]) {
+    UNROLL
+    for (int i = 0; i < ROW_TILES * BLOCKS * 4; i++) {
+        int r = i / (BLOCKS * 4);
+        float &score = scores[r][i / 4 % BLOCKS][i % 4];
+        score *= slopes[r][i / 4 % BLOCKS][i % 4] - facts[r][i / 2 % 2].delta;
+    }
+}
+
 template <int DIM, int ROW_TILES, int WARPS, int KEYS>
 DEVICE void query_gradient(const cuda_attention_backward_params &p) {
     constexpr int ROWS = ATTENTION_BLOCK_ROWS(ROW_TILES, WARPS);
     constexpr int THREADS = WARPS * WARP;
     constexpr int BLOCKS = KEYS / 8;
     DYNAMIC_SHARED(memory);
-    bf16 *queries = reinterpret_cast<bf16 *>(memory);
-    bf16 *douts = queries + ROWS * ATTENTION_PITCH(DIM);
-    bf16 *keys = douts + ROWS * ATTENTION_PITCH(DIM);
-    bf16 *values = keys + STAGES * KEYS * ATTENTION_PITCH(DIM);
+    const query_operands own = query_operands_of<DIM, ROWS, KEYS>(p, memory);
     const cuda_attention_shape &shape = p.shape;
-    const int row = (int)blockIdx.x / shape.heads;
-    const int head = (int)blockIdx.x % shape.heads;
-    const int token = (int)(gridDim.y - 1 - blockIdx.y) * ROWS;
-    const int tokens = shape.time - token < ROWS ? shape.time - token : ROWS;
     const int warp_row = (int)threadIdx.x / WARP * ROW_TILES * 16;
-    const int64_t start = (int64_t)row * shape.time;
-    const int64_t kv_start =
-        start * shape.kv_stride + head / (shape.heads / shape.kv_heads) * shape.head_dim;
-    const int64_t q_start = (start + token) * shape.q_stride + head * shape.head_dim;
-    const int64_t out_start = (start + token) * shape.out_stride + head * shape.head_dim;
-    bf16 *k = static_cast<bf16 *>(const_cast<void *>(p.k)) + kv_start;
-    bf16 *v = static_cast<bf16 *>(const_cast<void *>(p.v)) + kv_start;
-    bf16 *q = static_cast<bf16 *>(const_cast<void *>(p.q)) + q_start;
-    bf16 *dout = static_cast<bf16 *>(const_cast<void *>(p.dout)) + out_start;
-
-    const int32_t *positions = p.positions + start;
-    const int seen_by_all = first_seen(shape, positions, token + tokens - 1);
-    int key = first_seen(shape, positions, token) / KEYS * KEYS;
-    load_tile<DIM, ROWS, THREADS>(queries, token_rows{q, shape.q_stride}, tokens, shape);
-    load_tile<DIM, ROWS, THREADS>(douts, token_rows{dout, shape.out_stride}, tokens, shape);
-    load_tile<DIM, KEYS, THREADS>(keys, token_rows{k + key * shape.kv_stride, shape.kv_stride},
-                                  shape.time - key, shape);
-    load_tile<DIM, KEYS, THREADS>(values, token_rows{v + key * shape.kv_stride, shape.kv_stride},
-                                  shape.time - key, shape);
+    const int end = own.token + own.tokens;
+    const int32_t *positions = p.positions + (int64_t)own.row * shape.time;
+    const int seen_by_all = first_seen(shape, positions, end - 1);
+    int key = first_seen(shape, positions, own.token) / KEYS * KEYS;
+    load_own_queries<DIM, ROWS, THREADS>(p, own);
+    load_keys<DIM, KEYS, THREADS>(own, 0, key, shape);
     copy_commit();
     cuda_attention_query facts[ROW_TILES][2];
     float sums[ROW_TILES][DIM / 8][4];
     UNROLL
     for (int i = 0; i < ROW_TILES * 2; i++) {
         int at = warp_row + i * 8 + (int)threadIdx.x % WARP / 4;
-        facts[i / 2][i % 2] = queries_of(p, row, head)[token + (at < tokens ? at : tokens - 1)];
+        at = at < own.tokens ? at : own.tokens - 1;
+        facts[i / 2][i % 2] = queries_of(p, own.row, own.head)[own.token + at];
         clear(sums[i / 2]);
     }
-    for (int stage = 0; key < token + tokens; key += KEYS, stage ^= 1) {
-        const bf16 *keys_now = keys + stage * KEYS * ATTENTION_PITCH(DIM);
-        const bf16 *values_now = values + stage * KEYS * ATTENTION_PITCH(DIM);
+    for (int stage = 0; key < end; key += KEYS, stage ^= 1) {
+        const bf16 *keys_now = own.keys + stage * KEYS * ATTENTION_PITCH(DIM);
+        const bf16 *values_now = own.values + stage * KEYS * ATTENTION_PITCH(DIM);
         copy_wait<0>();
         __syncthreads();
-        int next = key + KEYS;
-        if (next < token + tokens) {
-            int other = (stage ^ 1) * KEYS * ATTENTION_PITCH(DIM);
-            load_tile<DIM, KEYS, THREADS>(keys + other,
-                                          token_rows{k + next * shape.kv_stride, shape.kv_stride},
-                                          shape.time - next, shape);
-            load_tile<DIM, KEYS, THREADS>(values + other,
-                                          token_rows{v + next * shape.kv_stride, shape.kv_stride},
-                                          shape.time - next, shape);
+        if (key + KEYS < end) {
+            load_keys<DIM, KEYS, THREADS>(own, stage ^ 1, key + KEYS, shape);
         }
         copy_commit();
         float scores[ROW_TILES][BLOCKS][4];
         float slopes[ROW_TILES][BLOCKS][4];
-        product_of_rows<DIM, ROW_TILES, BLOCKS>(scores, queries, warp_row, keys_now);
+        product_of_rows<DIM, ROW_TILES, BLOCKS>(scores, own.queries, warp_row, keys_now);
         row_probabilities<ROW_TILES, BLOCKS>(scores, facts, shape.scale * LOG2_E, key,
-                                             key + KEYS - 1 > token || key < seen_by_all);
-        product_of_rows<DIM, ROW_TILES, BLOCKS>(slopes, douts, warp_row, values_now);
-        UNROLL
-        for (int i = 0; i < ROW_TILES * BLOCKS * 4; i++) {
-            int r = i / (BLOCKS * 4);
-            float &score = scores[r][i / 4 % BLOCKS][i % 4];
-            score *= slopes[r][i / 4 % BLOCKS][i % 4] - facts[r][i / 2 % 2].delta;
-        }
+                                             key + KEYS - 1 > own.token || key < seen_by_all);
+        product_of_rows<DIM, ROW_TILES, BLOCKS>(slopes, own.douts, warp_row, values_now);
+        row_slopes<ROW_TILES, BLOCKS>(scores, slopes, facts);
         add_product<DIM, ROW_TILES, BLOCKS>(sums, scores, keys_now);
     }
     copy_wait<0>();
-    float factors[ROW_TILES][2];
-    UNROLL
-    for (int r = 0; r < ROW_TILES; r++) {
-        factors[r][0] = factors[r][1] = shape.scale;
-    }
-    round_rows<DIM, ROW_TILES>(queries, warp_row, sums, factors);
-    store_rows<DIM, ROW_TILES>(token_rows{static_cast<bf16 *>(p.dq) + q_start, shape.q_stride},
-                               queries, warp_row, tokens, shape);
+    store_gradient<DIM, ROW_TILES>(p.dq, own.q_start, shape.q_stride, shape.scale, own.queries,
+                                   warp_row, own.tokens, sums, shape);
 }
 
 #define QUERY_GRADIENT(dim, row_tiles, warps, keys)                                                \
@@ -229,25 +274,27 @@ DEVICE void column_slopes(float (&scores)[ROW_TILES][BLOCKS][4],
     }
 }
 
-template <int DIM, int ROW_TILES>
-DEVICE void store_gradient(void *to, int64_t start, int64_t stride, float factor, bf16 *tile,
-                           int row, int valid, const float (&sums)[ROW_TILES][DIM / 8][4],
-                           const cuda_attention_shape &shape) {
-    float factors[ROW_TILES][2];
-    UNROLL
-    for (int r = 0; r < ROW_TILES; r++) {
-        factors[r][0] = factors[r][1] = factor;
-    }
-    round_rows<DIM, ROW_TILES>(tile, row, sums, factors);
-    store_rows<DIM, ROW_TILES>(token_rows{static_cast<bf16 *>(to) + start, stride}, tile, row,
-                               valid, shape);
-}
-
 /* A tile of the stream of queries of a key gradient: all tiles of one head, then of the next. What
  * lies beyond the last query is zero, and with q, dout, lse and delta 0 it adds 0. */
 struct stream_place {
     int head, token;
 };
+
+/* Tokens of a head begin at `first` and end before `last`. */
+template <int QUERIES>
+DEVICE stream_place place_after(const stream_place &place, int first, int last) {
+    bool more = place.token + QUERIES < last;
+    return stream_place{place.head + (more ? 0 : 1), more ? place.token + QUERIES : first};
+}
+
+/* Whether some of the queries, of which `exist` exist, do not see some of the keys from `key` on:
+ * those that are before the last key, and those whose first key, which never falls, is beyond. */
+template <int QUERIES>
+DEVICE bool tile_needs_mask(const cuda_attention_query *facts, int exist, bool on_diagonal,
+                            int key) {
+    int newest = exist < QUERIES ? exist - 1 : QUERIES - 1;
+    return on_diagonal || facts[newest].first > key;
+}
 
 template <int DIM, int QUERIES, int THREADS>
 DEVICE void load_queries(const cuda_attention_backward_params &p, int row,
@@ -270,39 +317,62 @@ DEVICE void load_queries(const cuda_attention_backward_params &p, int row,
     }
 }
 
+/* A block's tiles, and where its rows begin in the tensors. Queries, douts and facts have
+ * STAGES. */
+struct key_operands {
+    bf16 *keys, *values, *queries, *douts;
+    cuda_attention_query *facts;
+    int64_t start;
+    int row, head, key, count; /* the tile's first key, and how many exist */
+};
+
+template <int DIM, int ROWS, int QUERIES>
+DEVICE key_operands key_operands_of(const cuda_attention_backward_params &p,
+                                    unsigned char *memory) {
+    const cuda_attention_shape &shape = p.shape;
+    key_operands own;
+    own.keys = reinterpret_cast<bf16 *>(memory);
+    own.values = own.keys + ROWS * ATTENTION_PITCH(DIM);
+    own.queries = own.values + ROWS * ATTENTION_PITCH(DIM);
+    own.douts = own.queries + STAGES * QUERIES * ATTENTION_PITCH(DIM);
+    own.facts = reinterpret_cast<cuda_attention_query *>(own.douts +
+                                                         STAGES * QUERIES * ATTENTION_PITCH(DIM));
+    own.row = (int)blockIdx.x / shape.kv_heads;
+    own.head = (int)blockIdx.x % shape.kv_heads;
+    own.key = (int)blockIdx.y * ROWS;
+    own.count = shape.time - own.key < ROWS ? shape.time - own.key : ROWS;
+    own.start =
+        ((int64_t)own.row * shape.time + own.key) * shape.kv_stride + own.head * shape.head_dim;
+    return own;
+}
+
+template <int DIM, int ROWS, int THREADS, bool WANT_DK>
+DEVICE void load_own_keys(const cuda_attention_backward_params &p, const key_operands &own) {
+    const cuda_attention_shape &shape = p.shape;
+    bf16 *k = static_cast<bf16 *>(const_cast<void *>(p.k)) + own.start;
+    bf16 *v = static_cast<bf16 *>(const_cast<void *>(p.v)) + own.start;
+    load_tile<DIM, ROWS, THREADS>(own.keys, token_rows{k, shape.kv_stride}, own.count, shape);
+    if (WANT_DK) {
+        load_tile<DIM, ROWS, THREADS>(own.values, token_rows{v, shape.kv_stride}, own.count, shape);
+    }
+}
+
 template <int DIM, int ROW_TILES, int WARPS, int QUERIES, bool WANT_DK, bool WANT_DV>
 DEVICE void key_gradient(const cuda_attention_backward_params &p) {
     constexpr int ROWS = ATTENTION_BLOCK_ROWS(ROW_TILES, WARPS);
     constexpr int THREADS = WARPS * WARP;
     constexpr int BLOCKS = QUERIES / 8;
     DYNAMIC_SHARED(memory);
-    bf16 *keys = reinterpret_cast<bf16 *>(memory);
-    bf16 *values = keys + ROWS * ATTENTION_PITCH(DIM);
-    bf16 *queries = values + ROWS * ATTENTION_PITCH(DIM);
-    bf16 *douts = queries + STAGES * QUERIES * ATTENTION_PITCH(DIM);
-    cuda_attention_query *facts =
-        reinterpret_cast<cuda_attention_query *>(douts + STAGES * QUERIES * ATTENTION_PITCH(DIM));
+    const key_operands own = key_operands_of<DIM, ROWS, QUERIES>(p, memory);
     const cuda_attention_shape &shape = p.shape;
-    const int row = (int)blockIdx.x / shape.kv_heads;
-    const int kv_head = (int)blockIdx.x % shape.kv_heads;
-    const int group = shape.heads / shape.kv_heads;
-    const int key = (int)blockIdx.y * ROWS;
-    const int count = shape.time - key < ROWS ? shape.time - key : ROWS;
+    const int end = (own.head + 1) * (shape.heads / shape.kv_heads);
     const int warp_row = (int)threadIdx.x / WARP * ROW_TILES * 16;
-    const int64_t start =
-        ((int64_t)row * shape.time + key) * shape.kv_stride + kv_head * shape.head_dim;
-    const int last =
-        key + QUERIES * tiles_that_see<QUERIES, THREADS>(
-                            shape, p.positions + (int64_t)row * shape.time, key, key + count);
-
-    bf16 *k = static_cast<bf16 *>(const_cast<void *>(p.k)) + start;
-    bf16 *v = static_cast<bf16 *>(const_cast<void *>(p.v)) + start;
-    load_tile<DIM, ROWS, THREADS>(keys, token_rows{k, shape.kv_stride}, count, shape);
-    if (WANT_DK) {
-        load_tile<DIM, ROWS, THREADS>(values, token_rows{v, shape.kv_stride}, count, shape);
-    }
-    stream_place next = {kv_head * group, key};
-    load_queries<DIM, QUERIES, THREADS>(p, row, next, queries, douts, facts);
+    const int last = own.key + QUERIES * tiles_that_see<QUERIES, THREADS>(
+                                             shape, p.positions + (int64_t)own.row * shape.time,
+                                             own.key, own.key + own.count);
+    load_own_keys<DIM, ROWS, THREADS, WANT_DK>(p, own);
+    stream_place next = {own.head * (shape.heads / shape.kv_heads), own.key};
+    load_queries<DIM, QUERIES, THREADS>(p, own.row, next, own.queries, own.douts, own.facts);
     copy_commit();
     float dkeys[ROW_TILES][WANT_DK ? DIM / 8 : 1][4];
     float dvalues[ROW_TILES][WANT_DV ? DIM / 8 : 1][4];
@@ -311,48 +381,45 @@ DEVICE void key_gradient(const cuda_attention_backward_params &p) {
         clear(dkeys[r]);
         clear(dvalues[r]);
     }
-    for (int stage = 0; next.head < (kv_head + 1) * group; stage ^= 1) {
-        const bf16 *queries_now = queries + stage * QUERIES * ATTENTION_PITCH(DIM);
-        const bf16 *douts_now = douts + stage * QUERIES * ATTENTION_PITCH(DIM);
+    for (int stage = 0; next.head < end; stage ^= 1) {
+        const bf16 *queries_now = own.queries + stage * QUERIES * ATTENTION_PITCH(DIM);
+        const bf16 *douts_now = own.douts + stage * QUERIES * ATTENTION_PITCH(DIM);
+        const cuda_attention_query *facts_now = own.facts + stage * QUERIES;
         const int token = next.token;
-        next.token += QUERIES;
-        if (next.token >= last) {
-            next.token = key;
-            next.head++;
-        }
+        next = place_after<QUERIES>(next, own.key, last);
         copy_wait<0>();
         __syncthreads();
-        if (next.head < (kv_head + 1) * group) {
-            int other = (stage ^ 1) * QUERIES * ATTENTION_PITCH(DIM);
-            load_queries<DIM, QUERIES, THREADS>(p, row, next, queries + other, douts + other,
-                                                facts + (stage ^ 1) * QUERIES);
+        if (next.head < end) {
+            int other = (stage ^ 1) * QUERIES;
+            load_queries<DIM, QUERIES, THREADS>(
+                p, own.row, next, own.queries + other * ATTENTION_PITCH(DIM),
+                own.douts + other * ATTENTION_PITCH(DIM), own.facts + other);
         }
         copy_commit();
-        const cuda_attention_query *facts_now = facts + stage * QUERIES;
-        int newest = shape.time - token < QUERIES ? shape.time - token - 1 : QUERIES - 1;
-        bool masked = key + ROWS - 1 > token || facts_now[newest].first > key;
         float scores[ROW_TILES][BLOCKS][4];
-        product_of_rows<DIM, ROW_TILES, BLOCKS>(scores, keys, warp_row, queries_now);
-        column_probabilities<ROW_TILES, BLOCKS>(scores, facts_now, shape.scale * LOG2_E,
-                                                key + warp_row, token, masked);
+        product_of_rows<DIM, ROW_TILES, BLOCKS>(scores, own.keys, warp_row, queries_now);
+        column_probabilities<ROW_TILES, BLOCKS>(
+            scores, facts_now, shape.scale * LOG2_E, own.key + warp_row, token,
+            tile_needs_mask<QUERIES>(facts_now, shape.time - token, own.key + ROWS - 1 > token,
+                                     own.key));
         if constexpr (WANT_DV) {
             add_product<DIM, ROW_TILES, BLOCKS>(dvalues, scores, douts_now);
         }
         if constexpr (WANT_DK) {
             float slopes[ROW_TILES][BLOCKS][4];
-            product_of_rows<DIM, ROW_TILES, BLOCKS>(slopes, values, warp_row, douts_now);
+            product_of_rows<DIM, ROW_TILES, BLOCKS>(slopes, own.values, warp_row, douts_now);
             column_slopes<ROW_TILES, BLOCKS>(scores, slopes, facts_now);
             add_product<DIM, ROW_TILES, BLOCKS>(dkeys, scores, queries_now);
         }
     }
     copy_wait<0>();
     if constexpr (WANT_DK) {
-        store_gradient<DIM, ROW_TILES>(p.dk, start, shape.kv_stride, shape.scale, keys, warp_row,
-                                       count, dkeys, shape);
+        store_gradient<DIM, ROW_TILES>(p.dk, own.start, shape.kv_stride, shape.scale, own.keys,
+                                       warp_row, own.count, dkeys, shape);
     }
     if constexpr (WANT_DV) {
-        store_gradient<DIM, ROW_TILES>(p.dv, start, shape.kv_stride, 1.0f, keys, warp_row, count,
-                                       dvalues, shape);
+        store_gradient<DIM, ROW_TILES>(p.dv, own.start, shape.kv_stride, 1.0f, own.keys, warp_row,
+                                       own.count, dvalues, shape);
     }
 }
 

@@ -281,6 +281,24 @@ template <int DIM, int T> DEVICE void query_gradient(const cuda_attention_backwa
                        factors);
 }
 
+/* Scores of keys from `key` on and queries from `token` on become probabilities, and what dP was
+ * becomes their gradients. */
+template <int R>
+DEVICE void column_slopes(const cuda_attention_backward_params &p, int row, int head, int key,
+                          int token, float (&scores)[R][R], float (&slopes)[R][R]) {
+    for (int i = 0; i < R * R; i++) {
+        int own = token + column_of_thread() + i % R * SIDE;
+        /* Those beyond the last one have q and dout 0, and see no key. */
+        cuda_attention_query query = {0.0f, 0.0f, INT32_MAX, own};
+        if (own < p.shape.time) {
+            query = queries_of(p, row, head)[own];
+        }
+        float &score = scores[i / R][i % R];
+        score = probability(score, p.shape.scale, query, key + row_of_thread() + i / R * SIDE);
+        slopes[i / R][i % R] = score * (slopes[i / R][i % R] - query.delta);
+    }
+}
+
 template <int DIM, int T> DEVICE void key_gradient(const cuda_attention_backward_params &p) {
     constexpr int R = T / SIDE;
     DYNAMIC_SHARED(memory);
@@ -324,18 +342,7 @@ template <int DIM, int T> DEVICE void key_gradient(const cuda_attention_backward
             __syncthreads();
             product_of_rows<DIM, R>(scores, keys, queries);
             product_of_rows<DIM, R>(slopes, values, douts);
-            for (int i = 0; i < R * R; i++) {
-                int own = token + column_of_thread() + i % R * SIDE;
-                /* Those beyond the last one have q and dout 0, and see no key. */
-                cuda_attention_query query = {0.0f, 0.0f, INT32_MAX, own};
-                if (own < shape.time) {
-                    query = queries_of(p, row, head)[own];
-                }
-                float &score = scores[i / R][i % R];
-                score =
-                    probability(score, shape.scale, query, key + row_of_thread() + i / R * SIDE);
-                slopes[i / R][i % R] = score * (slopes[i / R][i % R] - query.delta);
-            }
+            column_slopes<R>(p, row, head, key, token, scores, slopes);
             share<R>(weights, scores);
             add_product<DIM, R>(dvalues, weights, douts);
             share<R>(weights, slopes);

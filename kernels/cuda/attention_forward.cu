@@ -22,8 +22,8 @@ template <int ROW_TILES> struct softmax_state {
     float sums[ROW_TILES][2]; /* of this thread's columns */
 };
 
-DEVICE int first_key(const cuda_attention_forward_params &p, const query_place &place,
-                     int stacked_row) {
+DEVICE int first_of_row(const cuda_attention_forward_params &p, const query_place &place,
+                        int stacked_row) {
     return first_key(p, place.past, (int64_t)place.row * p.shape.time, stacked_row / p.stack);
 }
 
@@ -47,7 +47,7 @@ DEVICE query_place place_of_block(const cuda_attention_forward_params &p) {
     last = last < tokens ? last : tokens - 1;
     place.begin = place.end = 0;
     if (place.first / p.stack <= last) {
-        int begin = first_key(p, place, place.first) / KEYS;
+        int begin = first_of_row(p, place, place.first) / KEYS;
         int end = (place.past + last) / KEYS + 1;
         int share = (end - begin + p.parts - 1) / p.parts;
         place.begin = begin + (int)blockIdx.z * share;
@@ -60,7 +60,7 @@ DEVICE query_place place_of_block(const cuda_attention_forward_params &p) {
 template <int KEYS>
 DEVICE bool needs_mask(const cuda_attention_forward_params &p, const query_place &place, int key) {
     return key + KEYS - 1 > place.past + place.first / p.stack ||
-           key < first_key(p, place, place.first + place.rows - 1);
+           key < first_of_row(p, place, place.first + place.rows - 1);
 }
 
 template <int ROW_TILES, int BLOCKS>
@@ -72,7 +72,7 @@ DEVICE void mask_scores(float (&scores)[ROW_TILES][BLOCKS][4],
     for (int i = 0; i < ROW_TILES * 2; i++) {
         int tile_row = row + i * 8 + lane / 4;
         int stacked_row = place.first + (tile_row < place.rows ? tile_row : place.rows - 1);
-        int first = first_key(p, place, stacked_row);
+        int first = first_of_row(p, place, stacked_row);
         int last = place.past + stacked_row / p.stack;
         UNROLL
         for (int c = 0; c < BLOCKS * 2; c++) {
@@ -172,82 +172,118 @@ DEVICE void store_outs(const cuda_attention_forward_params &p, const query_place
     store_rows<DIM, ROW_TILES>(to, tile, row, place.rows, p.shape);
 }
 
-template <int DIM, int ROW_TILES, int WARPS, int KEYS>
-DEVICE void forward(const cuda_attention_forward_params &p) {
-    constexpr int ROWS = ATTENTION_BLOCK_ROWS(ROW_TILES, WARPS);
-    constexpr int THREADS = WARPS * WARP;
-    DYNAMIC_SHARED(memory);
-    bf16 *queries = reinterpret_cast<bf16 *>(memory);
-    bf16 *keys = queries + ROWS * ATTENTION_PITCH(DIM);
-    bf16 *values = keys + KEYS * ATTENTION_PITCH(DIM);
-    const query_place place = place_of_block<ROWS, KEYS>(p);
+/* A block's tiles, and where its row and heads begin in the tensors. */
+struct forward_operands {
+    bf16 *queries, *keys, *values;
+    bf16 *q, *k, *v;
+};
+
+template <int DIM, int ROWS, int KEYS>
+DEVICE forward_operands operands_of(const cuda_attention_forward_params &p,
+                                    const query_place &place, unsigned char *memory) {
     const cuda_attention_shape &shape = p.shape;
-    const int row = (int)threadIdx.x / WARP * ROW_TILES * 16;
     const int group = shape.heads / shape.kv_heads;
     const int64_t row_start = (int64_t)place.row * shape.time;
     const int64_t kv_start = row_start * shape.kv_stride + place.head / group * shape.head_dim;
-    bf16 *k = static_cast<bf16 *>(const_cast<void *>(p.k)) + kv_start;
-    bf16 *v = static_cast<bf16 *>(const_cast<void *>(p.v)) + kv_start;
-    bf16 *q = static_cast<bf16 *>(const_cast<void *>(p.q)) + row_start * shape.q_stride +
-              place.head * shape.head_dim;
+    forward_operands own;
+    own.queries = reinterpret_cast<bf16 *>(memory);
+    own.keys = own.queries + ROWS * ATTENTION_PITCH(DIM);
+    own.values = own.keys + KEYS * ATTENTION_PITCH(DIM);
+    own.k = static_cast<bf16 *>(const_cast<void *>(p.k)) + kv_start;
+    own.v = static_cast<bf16 *>(const_cast<void *>(p.v)) + kv_start;
+    own.q = static_cast<bf16 *>(const_cast<void *>(p.q)) + row_start * shape.q_stride +
+            place.head * shape.head_dim;
+    return own;
+}
 
-    load_tile<DIM, ROWS, THREADS>(
-        queries, stacked_rows{q, shape.q_stride, p.stack, shape.head_dim, place.first}, place.rows,
-        shape);
-    if (place.begin < place.end) {
-        int key = place.begin * KEYS;
-        load_tile<DIM, KEYS, THREADS>(keys, token_rows{k + key * shape.kv_stride, shape.kv_stride},
-                                      place.keys - key, shape);
-    }
-    copy_commit();
-    float outs[ROW_TILES][DIM / 8][4];
-    softmax_state<ROW_TILES> state;
+/* Begin to load the tile of `from`, which is k or v, that begins at `key`. */
+template <int DIM, int KEYS, int THREADS>
+DEVICE void load_keys(bf16 *tile, bf16 *from, const query_place &place, int key,
+                      const cuda_attention_shape &shape) {
+    load_tile<DIM, KEYS, THREADS>(tile, token_rows{from + key * shape.kv_stride, shape.kv_stride},
+                                  place.keys - key, shape);
+}
+
+template <int ROW_TILES> DEVICE void clear(softmax_state<ROW_TILES> &state) {
     UNROLL
     for (int r = 0; r < ROW_TILES; r++) {
-        clear(outs[r]);
         state.maxima[r][0] = state.maxima[r][1] = MINUS_INFINITY;
         state.sums[r][0] = state.sums[r][1] = 0.0f;
     }
-    for (int tile = place.begin; tile < place.end; tile++) {
-        int key = tile * KEYS;
-        copy_wait<0>();
-        __syncthreads();
-        load_tile<DIM, KEYS, THREADS>(values,
-                                      token_rows{v + key * shape.kv_stride, shape.kv_stride},
-                                      place.keys - key, shape);
-        copy_commit();
-        float scores[ROW_TILES][KEYS / 8][4];
-        product_of_rows<DIM, ROW_TILES, KEYS / 8>(scores, queries, row, keys);
-        copy_wait<0>();
-        __syncthreads();
-        if (tile + 1 < place.end) {
-            int next = key + KEYS;
-            load_tile<DIM, KEYS, THREADS>(keys,
-                                          token_rows{k + next * shape.kv_stride, shape.kv_stride},
-                                          place.keys - next, shape);
-        }
-        copy_commit();
-        UNROLL
-        for (int i = 0; i < ROW_TILES * KEYS / 2; i++) {
-            scores[i / (KEYS / 2)][i / 4 % (KEYS / 8)][i % 4] *= shape.scale;
-        }
-        if (needs_mask<KEYS>(p, place, key)) {
-            mask_scores<ROW_TILES, KEYS / 8>(scores, p, place, row, key);
-        }
-        softmax_step<DIM, ROW_TILES, KEYS / 8>(scores, state, outs);
-        add_product<DIM, ROW_TILES, KEYS / 8>(outs, scores, values);
-    }
-    copy_wait<0>();
+}
+
+/* The sums of four threads, who have a row's columns, become that of the row. */
+template <int ROW_TILES> DEVICE void complete_sums(softmax_state<ROW_TILES> &state) {
     UNROLL
     for (int i = 0; i < ROW_TILES * 2; i++) {
         float &sum = state.sums[i / 2][i % 2];
         sum += shuffle_xor(sum, 1);
         sum += shuffle_xor(sum, 2);
     }
+}
+
+/* The scores of the tile of keys from `key` on become probabilities. */
+template <int DIM, int ROW_TILES, int KEYS>
+DEVICE void take_tile(const cuda_attention_forward_params &p, const query_place &place, int row,
+                      int key, float (&scores)[ROW_TILES][KEYS / 8][4],
+                      softmax_state<ROW_TILES> &state, float (&outs)[ROW_TILES][DIM / 8][4]) {
+    UNROLL
+    for (int i = 0; i < ROW_TILES * KEYS / 2; i++) {
+        scores[i / (KEYS / 2)][i / 4 % (KEYS / 8)][i % 4] *= p.shape.scale;
+    }
+    if (needs_mask<KEYS>(p, place, key)) {
+        mask_scores<ROW_TILES, KEYS / 8>(scores, p, place, row, key);
+    }
+    softmax_step<DIM, ROW_TILES, KEYS / 8>(scores, state, outs);
+}
+
+template <int DIM, int ROW_TILES, int WARPS, int KEYS>
+DEVICE void forward(const cuda_attention_forward_params &p) {
+    constexpr int ROWS = ATTENTION_BLOCK_ROWS(ROW_TILES, WARPS);
+    constexpr int THREADS = WARPS * WARP;
+    DYNAMIC_SHARED(memory);
+    const query_place place = place_of_block<ROWS, KEYS>(p);
+    const forward_operands own = operands_of<DIM, ROWS, KEYS>(p, place, memory);
+    const cuda_attention_shape &shape = p.shape;
+    const int row = (int)threadIdx.x / WARP * ROW_TILES * 16;
+    load_tile<DIM, ROWS, THREADS>(
+        own.queries, stacked_rows{own.q, shape.q_stride, p.stack, shape.head_dim, place.first},
+        place.rows, shape);
+    if (place.begin < place.end) {
+        load_keys<DIM, KEYS, THREADS>(own.keys, own.k, place, place.begin * KEYS, shape);
+    }
+    copy_commit();
+    float outs[ROW_TILES][DIM / 8][4];
+    softmax_state<ROW_TILES> state;
+    clear(state);
+    UNROLL
+    for (int r = 0; r < ROW_TILES; r++) {
+        clear(outs[r]);
+    }
+    for (int tile = place.begin; tile < place.end; tile++) {
+        copy_wait<0>();
+        __syncthreads();
+        load_keys<DIM, KEYS, THREADS>(own.values, own.v, place, tile * KEYS, shape);
+        copy_commit();
+        float scores[ROW_TILES][KEYS / 8][4];
+        product_of_rows<DIM, ROW_TILES, KEYS / 8>(scores, own.queries, row, own.keys);
+        copy_wait<0>();
+        __syncthreads();
+        if (tile + 1 < place.end) {
+            load_keys<DIM, KEYS, THREADS>(own.keys, own.k, place, (tile + 1) * KEYS, shape);
+        }
+        copy_commit();
+        take_tile<DIM, ROW_TILES, KEYS>(p, place, row, tile * KEYS, scores, state, outs);
+        add_product<DIM, ROW_TILES, KEYS / 8>(outs, scores, own.values);
+    }
+    /* Where there was no tile, other threads' queries still come to where this one's rows go. */
+    copy_wait<0>();
+    __syncthreads();
+    complete_sums(state);
     if (p.parts > 1) {
         store_part<DIM, ROW_TILES>(p, place, row, outs, state);
     } else {
-        store_outs<DIM, ROW_TILES>(p, place, row, outs, state, queries);
+        store_outs<DIM, ROW_TILES>(p, place, row, outs, state, own.queries);
     }
 }
 

@@ -129,6 +129,8 @@ class RuleTest(unittest.TestCase):
     def test_long_function_is_found(self):
         self.assert_found(tidy.check_lengths, "base/a.c", function_of(71), "planted has 71 lines")
         self.assertEqual(messages(tidy.check_lengths, "base/a.c", function_of(70)), [])
+        kernel = "template <int N>\nDEVICE " + function_of(70)
+        self.assert_found(tidy.check_lengths, "kernels/cuda/a.cu", kernel, "planted has 71 lines")
 
     def test_exception_that_is_no_longer_needed_is_found(self):
         with mock.patch.dict(rules.LONG_FILES, {"base/a.c": "x"}), \

@@ -13,7 +13,7 @@ import c_source
 import rules
 
 SKIPPED_FOLDERS = {".git", "__pycache__", "demo", "fixtures"}
-C_SUFFIXES = {".c", ".h"}
+C_SUFFIXES = {".c", ".h", ".cu"}
 TEXT_SUFFIXES = C_SUFFIXES | {".py", ".sh", ".build", ".yaml", ".md", ""}
 WIDE_SUFFIXES = {".md", ".yaml", ""}  # tables, sources and licences may be wider than code
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
