@@ -6,6 +6,8 @@
 
 extern const char cuda_embedding_fatbin[];
 
+enum { GRID_Y_MAX = 65535 };
+
 enum status cuda_embedding_kernels_init(const struct cuda_driver *driver,
                                         struct cuda_embedding_kernels *kernels,
                                         struct fault *fault) {
@@ -18,13 +20,8 @@ enum status cuda_embedding_kernels_init(const struct cuda_driver *driver,
 }
 
 static void check_args(const struct embedding_args *args) {
-    ASSERT(args->tokens >= 0 && args->dim > 0 && args->vocab > 0);
+    ASSERT(args->tokens >= 0 && args->tokens <= INT32_MAX && args->dim > 0 && args->vocab > 0);
     ASSERT(cuda_is_float(args->dtype));
-}
-
-static struct cuda_shape shape_of(const struct embedding_args *args) {
-    return (struct cuda_shape){.grid = {(unsigned)args->tokens, 1, 1},
-                               .threads = CUDA_EMBEDDING_THREADS};
 }
 
 static bool is_aligned(const struct embedding_args *args, const void *rows) {
@@ -44,13 +41,17 @@ void cuda_embedding_forward(const struct cuda_compute *compute, const struct emb
                                                  .aligned = is_aligned(args, table) &&
                                                             is_aligned(args, position_table) &&
                                                             is_aligned(args, out)};
-    struct cuda_shape shape = shape_of(args);
+    struct cuda_shape shape = {.grid = {(unsigned)args->tokens, 1, 1},
+                               .threads = CUDA_EMBEDDING_THREADS};
     cuda_launch(compute, compute->table->embedding.forward[args->dtype], &shape, &params);
 }
 
 static void run_backward(const struct cuda_compute *compute, const struct embedding_args *args,
                          const struct cuda_embedding_backward_params *params) {
-    struct cuda_shape shape = shape_of(args);
+    int64_t slices = items_count(args->dim, CUDA_EMBEDDING_ADDERS * CUDA_EMBEDDING_WIDTH);
+    ASSERT(slices <= GRID_Y_MAX);
+    struct cuda_shape shape = {.grid = {(unsigned)args->tokens, (unsigned)slices, 1},
+                               .threads = CUDA_EMBEDDING_ADDERS};
     cuda_launch(compute, compute->table->embedding.backward[args->dtype], &shape, params);
 }
 
@@ -64,10 +65,13 @@ void cuda_embedding_backward(const struct cuda_compute *compute, const struct em
                                                     .tokens = args->tokens,
                                                     .dim = args->dim,
                                                     .padding = args->padding};
+    bool rows_aligned = cuda_is_aligned(dout) && args->dim % CUDA_EMBEDDING_WIDTH == 0;
     if (dtable != NULL) {
+        params.aligned = rows_aligned && cuda_is_aligned(dtable);
         run_backward(compute, args, &params);
     }
     if (dposition_table != NULL) {
+        params.aligned = rows_aligned && cuda_is_aligned(dposition_table);
         params.ids = positions;
         params.dtable = dposition_table;
         params.padding = -1;

@@ -5,7 +5,10 @@
 #include <stdint.h>
 
 enum {
-    CUDA_EMBEDDING_THREADS = 256, /* of a token's block */
+    CUDA_EMBEDDING_THREADS = 256, /* of a token's block, forward */
+    CUDA_EMBEDDING_ADDERS = 128,  /* of a block backward */
+    CUDA_EMBEDDING_WIDTH = 4,     /* columns of one of them */
+    CUDA_EMBEDDING_LOOKS = 8,     /* tokens that one of them looks at, at a time */
 };
 
 struct cuda_embedding_params {
@@ -22,6 +25,7 @@ struct cuda_embedding_backward_params {
     const void *dout;
     float *dtable;
     int64_t tokens, dim, padding;
+    int aligned; /* both, and rows are whole runs of CUDA_EMBEDDING_WIDTH */
 };
 
 #endif
