@@ -6,8 +6,15 @@
 
 extern const char cuda_norm_fatbin[];
 
-/* Every device has it without being asked; static memory is part of it, which large teams take. */
-enum { SHARED_BYTES_MAX = 48 * 1024, LARGE_TEAM_BYTES = 128 };
+/* Dynamic shared memory of a block backward: three blocks to a multiprocessor of 228 KiB, one to
+ * the smallest, of 100. Short rows keep within what needs no asking. */
+enum { SHARED_BYTES_MAX = 72 * 1024, SHORT_SHARED_BYTES_MAX = 48 * 1024 };
+
+#define BACKWARD_ENTRY(kernel, slot)                                                               \
+    { #kernel, &(slot), SHARED_BYTES_MAX }
+#define BACKWARD_PAIR(kernel, slots)                                                               \
+    BACKWARD_ENTRY(kernel##_f32, (slots)[DTYPE_F32]),                                              \
+        BACKWARD_ENTRY(kernel##_bf16, (slots)[DTYPE_BF16])
 
 enum status cuda_norm_kernels_init(const struct cuda_driver *driver,
                                    struct cuda_norm_kernels *kernels, struct fault *fault) {
@@ -16,9 +23,9 @@ enum status cuda_norm_kernels_init(const struct cuda_driver *driver,
         CUDA_ENTRY_PAIR(norm_forward_short, kernels->forward.brief),
         CUDA_ENTRY_PAIR(norm_forward_wide, kernels->forward_wide.any),
         CUDA_ENTRY_PAIR(norm_forward_wide_short, kernels->forward_wide.brief),
-        CUDA_ENTRY_PAIR(norm_backward, kernels->backward.any),
+        BACKWARD_PAIR(norm_backward, kernels->backward.any),
         CUDA_ENTRY_PAIR(norm_backward_short, kernels->backward.brief),
-        CUDA_ENTRY_PAIR(norm_backward_wide, kernels->backward_wide.any),
+        BACKWARD_PAIR(norm_backward_wide, kernels->backward_wide.any),
         CUDA_ENTRY_PAIR(norm_backward_wide_short, kernels->backward_wide.brief),
         CUDA_ENTRY(norm_add, kernels->add),
     };
@@ -89,6 +96,20 @@ static bool backward_is_wide(const struct norm_args *args,
            cuda_is_aligned(params->dx);
 }
 
+/* The shared memory in which a block's teams add up `sums` sums, whole steps of a team's threads
+ * each; 0: there is not as much. */
+static unsigned share_sums(const struct norm_args *args, bool wide, int64_t sums,
+                           struct cuda_norm_backward_params *params) {
+    int64_t teams = teams_of(args);
+    int64_t step = CUDA_NORM_THREADS / teams * (wide ? cuda_run_elements(args->dtype) : 1);
+    int64_t columns = items_count(args->dim, step) * step;
+    int64_t bytes = teams * sums * columns * (int64_t)sizeof(float);
+    ASSERT(teams == 1 || bytes <= SHORT_SHARED_BYTES_MAX);
+    bool fits = bytes <= SHARED_BYTES_MAX;
+    params->shared_columns = fits ? (int)columns : 0;
+    return fits ? (unsigned)bytes : 0;
+}
+
 /* dweight and dbias [dim] are added to where they are not NULL. */
 static void run_backward(const struct cuda_compute *compute, const struct norm_args *args,
                          const struct cuda_norm_backward_params *tensors, float *dweight,
@@ -98,20 +119,17 @@ static void run_backward(const struct cuda_compute *compute, const struct norm_a
     const struct cuda_norm_kernels *kernels = &compute->table->norm;
     int64_t teams = teams_of(args);
     int64_t chunks = items_count(args->rows, teams * CUDA_NORM_TEAM_ROWS);
-    int64_t sums = (dweight != NULL) + (dbias != NULL);
-    int64_t shared_bytes = teams * sums * args->dim * (int64_t)sizeof(float);
     struct cuda_norm_backward_params params = *tensors;
     params.rows = args->rows;
     params.dim = args->dim;
     params.dweight = dweight != NULL ? partials : NULL;
     params.dbias = dbias != NULL ? partials + chunks * args->dim : NULL;
-    params.shared_sums = teams > 1 || shared_bytes <= SHARED_BYTES_MAX - LARGE_TEAM_BYTES;
+    bool wide = backward_is_wide(args, &params);
     struct cuda_shape shape = {
         .grid = {(unsigned)chunks, 1, 1},
         .threads = CUDA_NORM_THREADS,
-        .shared_bytes = params.shared_sums ? (unsigned)shared_bytes : 0,
+        .shared_bytes = share_sums(args, wide, (dweight != NULL) + (dbias != NULL), &params),
     };
-    bool wide = backward_is_wide(args, &params);
     cuda_launch(compute, kernel_of(wide ? &kernels->backward_wide : &kernels->backward, args),
                 &shape, &params);
     if (dweight != NULL) {

@@ -98,13 +98,19 @@ DEVICE void norm_forward(const cuda_norm_forward_params &p) {
 
 /* ---- backward ---- */
 
-/* Where a team adds up dweight and dbias; NULL: not made. */
+/* Where a team adds up dweight and dbias, where they are wanted. */
 struct team_sums {
     float *dweight, *dbias;
 };
 
+/* The place among the sums of a thread's column `i` + `j`. In shared memory the team's threads lie
+ * side by side, which is in different banks. */
+template <int width, int warps, bool in_shared> DEVICE int place_of(int i, int j, int lane) {
+    return in_shared ? i - lane * width + j * warps * WARP + lane : i + j;
+}
+
 /* One row of a team: what its thread at `lane` has to do with it. */
-template <typename T, int width, int warps> struct backward_row {
+template <typename T, int width, int warps, bool in_shared> struct backward_row {
     const cuda_norm_backward_params &p;
     int64_t row;
     int lane, turn;
@@ -135,13 +141,11 @@ template <typename T, int width, int warps> struct backward_row {
 
     DEVICE void add_sums(team_sums sums, int i, const float dout[width],
                          const float scaled[width]) const {
-        for (int j = 0; j < width; j++) {
-            if (sums.dweight != nullptr) {
-                sums.dweight[i + j] += dout[j] * scaled[j];
-            }
-            if (sums.dbias != nullptr) {
-                sums.dbias[i + j] += dout[j];
-            }
+        for (int j = 0; j < width && p.dweight != nullptr; j++) {
+            sums.dweight[place_of<width, warps, in_shared>(i, j, lane)] += dout[j] * scaled[j];
+        }
+        for (int j = 0; j < width && p.dbias != nullptr; j++) {
+            sums.dbias[place_of<width, warps, in_shared>(i, j, lane)] += dout[j];
         }
     }
 
@@ -176,51 +180,60 @@ template <typename T, int width, int warps> struct backward_row {
     }
 };
 
+/* A team's rows, one after the other. */
+template <typename T, int width, int warps, bool in_shared>
+DEVICE void norm_backward_rows(const cuda_norm_backward_params &p, team_sums sums) {
+    int team = (int)threadIdx.x / (warps * WARP);
+    int lane = (int)threadIdx.x % (warps * WARP);
+    for (int i = lane * width; i < p.dim; i += warps * WARP * width) {
+        for (int j = 0; j < width && p.dweight != nullptr; j++) {
+            sums.dweight[place_of<width, warps, in_shared>(i, j, lane)] = 0;
+        }
+        for (int j = 0; j < width && p.dbias != nullptr; j++) {
+            sums.dbias[place_of<width, warps, in_shared>(i, j, lane)] = 0;
+        }
+    }
+    int64_t teams = CUDA_NORM_WARPS / warps;
+    int64_t first = ((int64_t)blockIdx.x * teams + team) * CUDA_NORM_TEAM_ROWS;
+    for (int i = 0; i < CUDA_NORM_TEAM_ROWS && first + i < p.rows; i++) {
+        backward_row<T, width, warps, in_shared>{p, first + i, lane, i}.run(sums);
+    }
+}
+
+/* One column of one of the sums, over all teams. */
+template <int width, int warps>
+DEVICE float team_total(const cuda_norm_backward_params &p, const float *sums, int column) {
+    constexpr int step = warps * WARP * width;
+    int lane = column % step / width;
+    int j = column % width;
+    float total = 0;
+    for (int team = 0; team < CUDA_NORM_WARPS / warps; team++) {
+        total += sums[team * p.shared_columns + place_of<width, warps, true>(column - j, j, lane)];
+    }
+    return total;
+}
+
 template <typename T, int width, int warps>
 DEVICE void norm_backward(const cuda_norm_backward_params &p) {
     constexpr int teams = CUDA_NORM_WARPS / warps;
     DYNAMIC_SHARED(bytes);
-    float *shared = reinterpret_cast<float *>(bytes); /* dweight, then dbias: [teams, dim] */
-    int team = (int)threadIdx.x / (warps * WARP);
-    int lane = (int)threadIdx.x % (warps * WARP);
-    float *chunk_dweight = p.dweight != nullptr ? p.dweight + blockIdx.x * p.dim : nullptr;
-    float *chunk_dbias = p.dbias != nullptr ? p.dbias + blockIdx.x * p.dim : nullptr;
-    float *shared_dbias = p.dweight != nullptr ? shared + teams * p.dim : shared;
-    team_sums sums = {chunk_dweight, chunk_dbias};
-    if (p.shared_sums) {
-        sums.dweight = p.dweight != nullptr ? shared + team * p.dim : nullptr;
-        sums.dbias = p.dbias != nullptr ? shared_dbias + team * p.dim : nullptr;
-    }
-    for (int i = lane * width; i < p.dim; i += warps * WARP * width) {
-        for (int j = 0; j < width; j++) {
-            if (sums.dweight != nullptr) {
-                sums.dweight[i + j] = 0;
-            }
-            if (sums.dbias != nullptr) {
-                sums.dbias[i + j] = 0;
-            }
-        }
-    }
-    int64_t first = ((int64_t)blockIdx.x * teams + team) * CUDA_NORM_TEAM_ROWS;
-    for (int i = 0; i < CUDA_NORM_TEAM_ROWS && first + i < p.rows; i++) {
-        backward_row<T, width, warps>{p, first + i, lane, i}.run(sums);
-    }
-    if (!p.shared_sums) {
+    team_sums chunk = {p.dweight != nullptr ? p.dweight + blockIdx.x * p.dim : nullptr,
+                       p.dbias != nullptr ? p.dbias + blockIdx.x * p.dim : nullptr};
+    if (warps > 1 && p.shared_columns == 0) {
+        norm_backward_rows<T, width, warps, false>(p, chunk);
         return;
     }
+    float *dweight = reinterpret_cast<float *>(bytes); /* [teams, shared_columns] */
+    float *dbias = p.dweight != nullptr ? dweight + teams * p.shared_columns : dweight;
+    int own = (int)threadIdx.x / (warps * WARP) * p.shared_columns;
+    norm_backward_rows<T, width, warps, true>(p, team_sums{dweight + own, dbias + own});
     __syncthreads();
     for (int i = (int)threadIdx.x; i < p.dim; i += CUDA_NORM_THREADS) {
-        float dweight = 0;
-        float dbias = 0;
-        for (int t = 0; t < teams; t++) {
-            dweight += p.dweight != nullptr ? shared[t * p.dim + i] : 0;
-            dbias += p.dbias != nullptr ? shared_dbias[t * p.dim + i] : 0;
-        }
         if (p.dweight != nullptr) {
-            chunk_dweight[i] = dweight;
+            chunk.dweight[i] = team_total<width, warps>(p, dweight, i);
         }
         if (p.dbias != nullptr) {
-            chunk_dbias[i] = dbias;
+            chunk.dbias[i] = team_total<width, warps>(p, dbias, i);
         }
     }
 }

@@ -30,7 +30,9 @@ struct cuda_norm_backward_params {
     /* [chunks, dim], a chunk being the rows of one block; NULL: not made */
     float *dweight, *dbias;
     int64_t rows, dim;
-    int shared_sums; /* teams add up in shared memory; else in their row of dweight and dbias */
+    /* Of a team's sums in shared memory, whole steps of its threads; 0: it adds up in its row of
+     * dweight and dbias. */
+    int shared_columns;
 };
 
 #endif
