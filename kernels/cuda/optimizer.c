@@ -2,6 +2,7 @@
 
 #include "base/limits.h"
 #include "kernels/cuda/optimizer_params.h"
+#include "kernels/cuda/shapes.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/workspace.h"
 #include "kernels/items.h"
@@ -9,8 +10,8 @@
 extern const char cuda_optimizer_fatbin[];
 
 /* Blocks of AdamW for each multiprocessor: what is shared by all elements is computed once in each,
- * so there are no more than run at once. */
-enum { ADAMW_RESIDENT = 8, ONE_WARP = 32 };
+ * so there are no more than all devices run at once. */
+enum { ADAMW_RESIDENT = 4, ONE_WARP = 32 };
 
 enum status cuda_optimizer_kernels_init(const struct cuda_driver *driver,
                                         struct cuda_optimizer_kernels *kernels,
@@ -91,6 +92,8 @@ void cuda_adamw_run(const struct cuda_compute *compute, const struct adamw_args 
         .weight_decay = args->weight_decay,
         .moments_bf16 = args->dtype_moments == DTYPE_BF16,
         .params_bf16 = args->dtype_params == DTYPE_BF16,
+        .aligned = cuda_is_aligned(gradients) && cuda_is_aligned(master) && cuda_is_aligned(m) &&
+                   cuda_is_aligned(v) && cuda_is_aligned(params),
     };
     int64_t rounds = items_count(args->count, ADAMW_THREADS * ADAMW_EACH);
     int64_t most = (int64_t)compute->multiprocessors * ADAMW_RESIDENT;

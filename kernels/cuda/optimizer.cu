@@ -1,6 +1,7 @@
 /* The gradient norm, the clip factor, the tallies of ranks and AdamW: the bits of the CPU's. */
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/optimizer_params.h"
+#include "kernels/cuda/runs.h"
 
 /* Of the accumulator, and of fp64. */
 enum { GRANULE = 64, SUM_LANES = 8, ACCUMULATOR_WORDS = NORM_DIGITS + 1 };
@@ -245,34 +246,54 @@ DEVICE adamw_shared shared_of(const adamw_params &p) {
     return own;
 }
 
-DEVICE float element(const void *data, int is_bf16, int64_t at) {
-    return is_bf16 ? to_float(((const bf16 *)data)[at]) : ((const float *)data)[at];
+/* A thread's neighbours out of a tensor of either type, and back, each rounded once. */
+DEVICE void take_values(const void *data, int is_bf16, int64_t at, bool whole, int64_t left,
+                        float values[ADAMW_EACH]) {
+    if (is_bf16) {
+        load_run<bf16, ADAMW_EACH>((const bf16 *)data + at, whole, left, values);
+    } else {
+        load_run<float, ADAMW_EACH>((const float *)data + at, whole, left, values);
+    }
 }
 
-DEVICE void put_element(void *data, int is_bf16, int64_t at, float value) {
+DEVICE void put_values(void *data, int is_bf16, int64_t at, bool whole, int64_t left,
+                       const float values[ADAMW_EACH]) {
     if (is_bf16) {
-        ((bf16 *)data)[at] = from_float<bf16>(value);
+        store_run<bf16, ADAMW_EACH>((bf16 *)data + at, whole, left, values);
     } else {
-        ((float *)data)[at] = value;
+        store_run<float, ADAMW_EACH>((float *)data + at, whole, left, values);
     }
 }
 
 /* Every product, sum, quotient and root rounds once, in the CPU's order. */
-DEVICE void adamw_element(const adamw_params &p, const adamw_shared &own, int64_t at) {
-    float gradient = mul_exact(p.gradients[at], own.clip);
-    float m = element(p.m, p.moments_bf16, at);
-    float v = element(p.v, p.moments_bf16, at);
-    float keep = at < p.decayed ? own.keep : 1.0f;
+DEVICE float adamw_element(const adamw_shared &own, float keep, float scaled, float weight,
+                           float &m, float &v) {
+    float gradient = mul_exact(scaled, own.clip);
     m = add_exact(m, mul_exact(own.blend_m, sub_exact(gradient, m)));
     v = add_exact(mul_exact(own.beta2, v), mul_exact(mul_exact(own.blend_v, gradient), gradient));
     float divisor = add_exact(mul_exact(sqrt_exact(v), own.root_scale), own.epsilon);
-    float weight =
-        sub_exact(mul_exact(keep, p.master[at]), mul_exact(own.step, div_exact(m, divisor)));
-    put_element(p.m, p.moments_bf16, at, m);
-    put_element(p.v, p.moments_bf16, at, v);
-    p.master[at] = weight;
+    return sub_exact(mul_exact(keep, weight), mul_exact(own.step, div_exact(m, divisor)));
+}
+
+/* All is loaded before the first is computed. */
+DEVICE void adamw_run(const adamw_params &p, const adamw_shared &own, int64_t at) {
+    int64_t left = p.count - at;
+    bool whole = p.aligned != 0 && left >= ADAMW_EACH;
+    float gradients[ADAMW_EACH], weights[ADAMW_EACH], m[ADAMW_EACH], v[ADAMW_EACH];
+    take_values(p.gradients, 0, at, whole, left, gradients);
+    take_values(p.m, p.moments_bf16, at, whole, left, m);
+    take_values(p.v, p.moments_bf16, at, whole, left, v);
+    take_values(p.master, 0, at, whole, left, weights);
+#pragma unroll
+    for (int i = 0; i < ADAMW_EACH; i++) {
+        float keep = at + i < p.decayed ? own.keep : 1.0f;
+        weights[i] = adamw_element(own, keep, gradients[i], weights[i], m[i], v[i]);
+    }
+    put_values(p.m, p.moments_bf16, at, whole, left, m);
+    put_values(p.v, p.moments_bf16, at, whole, left, v);
+    put_values(p.master, 0, at, whole, left, weights);
     if (p.params != nullptr) {
-        put_element(p.params, p.params_bf16, at, weight);
+        put_values(p.params, p.params_bf16, at, whole, left, weights);
     }
 }
 
@@ -287,13 +308,8 @@ BOUNDED_KERNEL(adamw, adamw_params, ADAMW_THREADS, 4) {
     __syncthreads();
     adamw_shared own = shared[0];
     constexpr int64_t ROUND = ADAMW_THREADS * ADAMW_EACH;
-    for (int64_t first = blockIdx.x * ROUND; first < p.count; first += gridDim.x * ROUND) {
-#pragma unroll
-        for (int i = 0; i < ADAMW_EACH; i++) {
-            int64_t at = first + i * ADAMW_THREADS + (int)threadIdx.x;
-            if (at < p.count) {
-                adamw_element(p, own, at);
-            }
-        }
+    int64_t first = (blockIdx.x * ADAMW_THREADS + (int64_t)threadIdx.x) * ADAMW_EACH;
+    for (; first < p.count; first += gridDim.x * ROUND) {
+        adamw_run(p, own, first);
     }
 }

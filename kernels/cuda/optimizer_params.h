@@ -11,7 +11,7 @@ enum {
     NORM_ROUND_GRANULES = 32, /* that a block takes at a time: 4 for each warp */
     NORM_MERGE_THREADS = 1024,
     ADAMW_THREADS = 256,
-    ADAMW_EACH = 4 /* elements of a thread in one round */
+    ADAMW_EACH = 4 /* neighbours that a thread takes at a time */
 };
 
 struct norm_sums_params {
@@ -52,6 +52,7 @@ struct adamw_params {
     double beta1, beta2;
     float epsilon, weight_decay;
     int32_t moments_bf16, params_bf16;
+    int32_t aligned; /* all of them to 16 bytes */
 };
 
 #endif
