@@ -1,5 +1,6 @@
 /* Kernels that use each word of device.h rightly, and the same with a mistake planted. */
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/runs.h"
 
 #include "tests/emulated/planted_params.h"
 
@@ -107,6 +108,11 @@ KERNEL(planted_index_overrun, planted_params) {
     SHARED(float, few, 8);
     few[p.count] = 1;
     static_cast<float *>(p.out)[0] = few[0];
+}
+
+KERNEL(planted_store, planted_params) {
+    SHARED(words4, few, 1);
+    store_words(p.count == 0 ? static_cast<words4 *>(p.out) : few, words4{{1, 2, 3, 4}});
 }
 
 KERNEL(planted_dynamic_write, planted_params) {

@@ -133,8 +133,15 @@ void step_take(struct warp *warp, struct thread threads[LANES]) {
 
 /* ---- copies ---- */
 
+void emulated_global(const void *global) {
+    if (shared_holds(global, 1)) {
+        emulated_fail("gives shared memory to what takes global memory");
+    }
+}
+
 void emulated_copy(void *shared, const void *global, bool valid) {
     struct thread *thread = current_thread();
+    emulated_global(global);
     bool aligned =
         (uintptr_t)shared % COPY_BYTES == 0 && (!valid || (uintptr_t)global % COPY_BYTES == 0);
     if (!aligned || !shared_holds(shared, COPY_BYTES)) {

@@ -216,6 +216,7 @@ static void mistakes_end_the_process(void **state) {
     assert_dies("planted_static_overrun", 32, 0, &params, "beyond its static shared memory");
     assert_dies("planted_index_overrun", 32, 0, &params, "beyond its array");
     assert_dies("planted_unaligned", 32, 0, &params, "not aligned");
+    assert_dies("planted_store", 32, 0, &params, "gives shared memory");
     params.count = 100;
     assert_dies("planted_dynamic_write", 32, 100, &params, "beyond its dynamic shared memory");
     params.count = 128;

@@ -39,6 +39,9 @@ void emulated_copy(void *shared, const void *global, bool valid);
 void emulated_copy_commit(void);
 void emulated_copy_wait(int pending);
 
+/* emulated_global: no word that takes an address of global memory is given one of shared memory. */
+void emulated_global(const void *global);
+
 /* Static shared memory of one declaration, between red zones. */
 enum { EMULATED_RED_ZONE = 128 };
 struct emulated_shared {
