@@ -13,8 +13,8 @@ enum {
     STREAM_DEPTH = 1024,    /* work beyond that waits for room, as in NVIDIA's driver */
     CAPTURE_LANES = 16,
     SHARED_DEFAULT_BYTES = 48 << 10, /* of a block, unless its kernel was given more */
-    SHARED_MAX_BYTES = 227 << 10,
-    MAPPING_BYTES = 2 << 20, /* granularity of virtual memory management */
+    SHARED_MAX_BYTES = 99 << 10,     /* the least of any architecture */
+    MAPPING_BYTES = 2 << 20,         /* granularity of virtual memory management */
 };
 
 /* What driver_enter has to look at. */

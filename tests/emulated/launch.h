@@ -15,7 +15,7 @@
 enum {
     EMULATED_THREADS_MAX = 1024,
     EMULATED_SHARED_DEFAULT = 48 * 1024, /* of a block, static and dynamic together */
-    EMULATED_SHARED_MAX = 227 * 1024,    /* dynamic, for a kernel that asked for it */
+    EMULATED_SHARED_MAX = 99 * 1024,     /* the same, for a kernel that asked: a GeForce's */
 };
 
 /* A kernel, as KERNEL() of device.h leaves it behind in a program that was linked with it. */

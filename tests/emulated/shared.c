@@ -40,14 +40,27 @@ void shared_begin(unsigned bytes) {
     static_count = 0;
 }
 
+/* Dynamic memory begins behind the static one, at its alignment; what a kernel was granted counts,
+ * not what this launch takes of it. */
+static void check_sum(void) {
+    size_t granted = emulated_block.kernel->shared_allowed;
+    size_t most = granted > 0 ? EMULATED_SHARED_MAX : EMULATED_SHARED_DEFAULT;
+    size_t dynamic = granted > dynamic_count ? granted : dynamic_count;
+    size_t before =
+        dynamic > 0 ? (static_count + DYNAMIC_ALIGNMENT - 1) / DYNAMIC_ALIGNMENT * DYNAMIC_ALIGNMENT
+                    : static_count;
+    if (static_count > EMULATED_SHARED_DEFAULT || before + dynamic > most) {
+        emulated_fail("%zu bytes of static and %zu of dynamic shared memory", static_count,
+                      dynamic);
+    }
+}
+
 void emulated_shared_enter(struct emulated_shared *shared, unsigned char *bytes, size_t count) {
     if (shared->block == emulated_block.number) {
         return;
     }
     static_count += count;
-    if (static_count > EMULATED_SHARED_DEFAULT) {
-        emulated_fail("more than %d bytes of static shared memory", EMULATED_SHARED_DEFAULT);
-    }
+    check_sum();
     *shared = (struct emulated_shared){bytes, count, emulated_block.number, entered};
     entered = shared;
     memset(bytes - EMULATED_RED_ZONE, RED, EMULATED_RED_ZONE);

@@ -235,6 +235,8 @@ static void launches_stay_within_limits(void **state) {
     assert_dies("planted_dynamic_write", 32, 61000, &params, "it may have 49152");
     emulated_allow_shared(emulated_find("planted_dynamic_write"), 61000);
     launch("planted_dynamic_write", 1, 32, 61000, &params);
+    const char *sum = "32 bytes of static and 49152 of dynamic shared memory";
+    assert_dies("planted_index_overrun", 32, EMULATED_SHARED_DEFAULT, &params, sum);
     assert_null(emulated_find("planted_nothing"));
 }
 
