@@ -376,29 +376,6 @@ static enum status make_events(struct cuda_program *program, struct region *regi
     return status;
 }
 
-/* Without cuBLASLt our own kernels take all products. */
-static void choose_products(struct cuda_program *program, struct region *region) {
-    const struct bound_program *bound = program->bound;
-    struct fault absent;
-    if (cuda_products_open(bound->program->target, region, &program->products, &absent) != OK) {
-        log_line(LOG_WARNING, "%s: %s%s%s", absent.place, absent.reason,
-                 absent.remedy[0] != '\0' ? "; " : "", absent.remedy);
-        return;
-    }
-    program->has_products = true;
-    program->compute.products = &program->products;
-    for (int i = 0; i < bound->program->schedule.instruction_count; i++) {
-        opcode_choose(&program->products, instruction_at(program, (uint32_t)i), &bound->args[i],
-                      bound->addresses[i]);
-    }
-}
-
-static void tell_products(const struct cuda_program *program) {
-    if (program->has_products) {
-        cuda_products_tell(&program->products);
-    }
-}
-
 static void zero_arenas(struct cuda_program *program) {
     const struct bound_program *bound = program->bound;
     const uint64_t *bytes = bound->program->plan.peak_bytes;
@@ -411,6 +388,34 @@ static void zero_arenas(struct cuda_program *program) {
         if (space != SPACE_DEVICE && bound->base[space] != NULL) {
             memset(bound->base[space], 0, bytes[space]);
         }
+    }
+}
+
+/* Without cuBLASLt our own kernels take all products. It loads an algorithm's code when it first
+ * runs it, and what it refuses is known then: both before a capture, which such a call could
+ * spoil. */
+static void choose_products(struct cuda_program *program, struct region *region) {
+    const struct bound_program *bound = program->bound;
+    struct fault absent;
+    if (cuda_products_open(bound->program->target, region, &program->products, &absent) != OK) {
+        log_line(LOG_WARNING, "%s: %s%s%s", absent.place, absent.reason,
+                 absent.remedy[0] != '\0' ? "; " : "", absent.remedy);
+        return;
+    }
+    program->has_products = true;
+    program->compute.products = &program->products;
+    for (int i = 0; i < bound->program->schedule.instruction_count; i++) {
+        if (opcode_choose(&program->products, instruction_at(program, (uint32_t)i), &bound->args[i],
+                          bound->addresses[i])) {
+            run_one(&program->device, (uint32_t)i);
+        }
+    }
+    zero_arenas(program);
+}
+
+static void tell_products(const struct cuda_program *program) {
+    if (program->has_products) {
+        cuda_products_tell(&program->products);
     }
 }
 

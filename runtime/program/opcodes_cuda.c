@@ -78,7 +78,7 @@ static void run_head_loss(const struct call *c) {
                        c->at[4], c->at[5], c->at[WORKSPACE]);
 }
 
-void opcode_choose(struct cuda_products *products, const struct instruction *instruction,
+bool opcode_choose(struct cuda_products *products, const struct instruction *instruction,
                    const union kernel_args *args, void *const *address) {
     switch (instruction->op) {
     case OP_LINEAR:
@@ -86,7 +86,7 @@ void opcode_choose(struct cuda_products *products, const struct instruction *ins
     case OP_LINEAR_DW: {
         struct cuda_product_operands of = product_operands(instruction, address);
         cuda_products_choose(products, &args->matmul, &of);
-        break;
+        return true;
     }
     case OP_HEAD_LOSS:
     case OP_HEAD_LOSS_GRADIENT: {
@@ -96,10 +96,10 @@ void opcode_choose(struct cuda_products *products, const struct instruction *ins
                                              .dweight = address[5],
                                              .workspace = address[WORKSPACE]};
         cuda_head_loss_choose(products, &args->head_loss, &of);
-        break;
+        return true;
     }
     default:
-        break;
+        return false;
     }
 }
 

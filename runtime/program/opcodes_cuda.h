@@ -10,8 +10,8 @@ void opcode_enqueue(const struct cuda_compute *compute, const struct instruction
                     const union kernel_args *args, void *const *address);
 
 /* opcode_choose: at bind, the library's algorithm for each product that `instruction` is made
- * of. */
-void opcode_choose(struct cuda_products *products, const struct instruction *instruction,
+ * of. False: it is made of none. */
+bool opcode_choose(struct cuda_products *products, const struct instruction *instruction,
                    const union kernel_args *args, void *const *address);
 
 #endif
