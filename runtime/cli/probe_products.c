@@ -17,6 +17,7 @@ enum {
     SIDE_MIN = 32,
     SIDE_MAX = 8192,
     TRIES = 6,
+    SHARE = 16,              /* of free memory is enough */
     PATTERN_BYTES = 1 << 20, /* of random numbers; the matrices are filled with copies of it */
 };
 
@@ -187,8 +188,8 @@ static enum status reserve(struct product_bench *bench, const struct probe_gpu *
     void *far;
     void *near;
     bench->side_max = SIDE_MAX;
-    while (bench->side_max > SIDE_MIN &&
-           2 * MATRICES * matrix_bytes(bench->side_max, DTYPE_F32) > result->memory_free_bytes) {
+    while (bench->side_max > SIDE_MIN && MATRICES * matrix_bytes(bench->side_max, DTYPE_F32) >
+                                             result->memory_free_bytes / SHARE) {
         bench->side_max /= 2;
     }
     uint64_t bytes = MATRICES * matrix_bytes(bench->side_max, DTYPE_F32);
