@@ -130,20 +130,23 @@ static struct operation operation_of(struct embedding_context *e, bool backward)
     return operation;
 }
 
+static void check(int64_t tokens, int64_t dim, int64_t vocab, enum dtype dtype, bool positioned,
+                  bool backward) {
+    struct embedding_context e = context_of(tokens, dim, vocab, dtype, positioned);
+    if (backward) {
+        reference_backward(&e);
+    } else {
+        reference_forward(&e);
+    }
+    struct operation operation = operation_of(&e, backward);
+    operation_check(&operation);
+    context_finish(&e);
+}
+
 static void check_both_ways(int64_t tokens, int64_t dim, int64_t vocab, bool positioned) {
     for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
-        for (int backward = 0; backward < 2; backward++) {
-            struct embedding_context e =
-                context_of(tokens, dim, vocab, (enum dtype)dtype, positioned);
-            if (backward == 1) {
-                reference_backward(&e);
-            } else {
-                reference_forward(&e);
-            }
-            struct operation operation = operation_of(&e, backward == 1);
-            operation_check(&operation);
-            context_finish(&e);
-        }
+        check(tokens, dim, vocab, (enum dtype)dtype, positioned, false);
+        check(tokens, dim, vocab, (enum dtype)dtype, positioned, true);
     }
 }
 
@@ -158,7 +161,7 @@ static void embedding_equals_its_formula_for_any_dim(void **state) {
 static void embedding_backward_adds_every_token_of_one_row(void **state) {
     (void)state;
     check_both_ways(900, 65, 1, false);
-    check_both_ways(1100, 516, 5, false);
+    check(1030, 516, 5, DTYPE_BF16, false, true);
 }
 
 static void embedding_backward_leaves_a_frozen_table_alone(void **state) {
