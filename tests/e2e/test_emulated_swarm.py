@@ -97,8 +97,10 @@ class EmulatedSwarm(SwarmTest):
         self.assert_one_root_a_round()
         self.assert_one_history()
 
-    def test_a_device_that_fails_costs_its_member_and_no_round(self):
-        self.swarm(steps=10**6, swarm__codec="int4", swarm__members_min=1)
+    def test_a_device_that_fails_ends_its_member_and_rounds_go_on_when_it_is_back(self):
+        """No round opens without it: else the other one is far ahead before a slow machine has
+        started it again."""
+        self.swarm(steps=10**6, swarm__codec="int4")
         stays, fails = self.cpu_member("stays").start(), self.gpu_member("fails")
         self.start_gpu(fails)
         self.wait_for(lambda: fails.last() >= 2, "rounds", seconds=PATIENCE_S)
@@ -114,15 +116,17 @@ class EmulatedSwarm(SwarmTest):
         words = fails.log().splitlines()[-1]
         self.assertIn("CUDA_ERROR_LAUNCH_FAILED", words)
         self.assertRegex(words, r"start again: it goes on from round \d+")
-        after = stays.last()
-        self.wait_for(lambda: stays.last() >= after + 2, "rounds without it", seconds=PATIENCE_S)
-        before = fails.last()
+        self.assertTrue(stays.is_running(), stays.log())
+        before = stays.last()
         self.start_gpu(fails, seed=2)
-        self.wait_for(lambda: fails.last() > before, "round with it again", seconds=PATIENCE_S)
+        self.wait_for(lambda: min(stays.last(), fails.last()) > before + 1,
+                      "rounds with it again", seconds=PATIENCE_S)
         for member in (stays, fails):
             member.ask_to_stop()
         self.wait_for_end(stays, fails, seconds=PATIENCE_S)
         self.assert_one_root_a_round()
+        self.assertFalse([entry for entry in self.assert_one_history()
+                          if entry["kind"] == "rollback"])
 
 
 if __name__ == "__main__":
