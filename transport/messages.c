@@ -263,11 +263,13 @@ bool messenger_wait(struct messenger *messenger, int wake_fd, int timeout_ms) {
         }
         int64_t wake_ns = until_ns < messenger->tick_ns ? until_ns : messenger->tick_ns;
         const int64_t room_ns = now_ns + MESSENGER_ROOM * MESSENGER_MS;
-        wake_ns = messenger->listener_full && room_ns < wake_ns ? room_ns : wake_ns;
+        const bool waits_room = messenger->listener_full || messenger->is_ahead;
+        wake_ns = waits_room && room_ns < wake_ns ? room_ns : wake_ns;
         look(messenger, wake_fd, rounded_ms(wake_ns - now_ns));
-        const bool tries_room = messenger->listener_full && wake_ns == room_ns;
+        const bool tries_room = waits_room && wake_ns == room_ns;
         if (tries_room || (messenger->items[ITEM_WAKE].revents & ZMQ_POLLIN) != 0) {
             messenger->listener_full = messenger->listener_full && !tries_room;
+            messenger->is_ahead = messenger->is_ahead && !tries_room;
             return true;
         }
         if (now_ns >= until_ns && !is_ready(messenger)) {

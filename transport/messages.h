@@ -72,7 +72,8 @@ void messenger_drop(struct messenger *messenger, const uint8_t curve[static KEY_
 
 enum sent {
     SENT_TAKEN,   /* copied; on its way unless the connection breaks */
-    SENT_FULL,    /* the queue is at its mark: messenger_wait comes back when there is room */
+    SENT_FULL,    /* the queue is at its mark, or what is left in it for bulk goes on for longer
+                     than 50 ms: messenger_wait comes back when there is room */
     SENT_NOWHERE, /* no connection stands */
 };
 
@@ -80,6 +81,14 @@ enum sent {
  * limits  frame->length <= FRAME_PAYLOAD_MAX; kind 255 is the messengers' own */
 enum sent messenger_send(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
                          enum channel channel, const struct frame *frame, const void *payload);
+
+/* messenger_left: bytes of bulk frames that were taken for a peer and have not gone out. */
+uint64_t messenger_left(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+
+/* messenger_arrived_ns: when bytes were last seen to come on a bulk connection of the peer, looked
+ * up ten times a second, on the monotonic clock; 0: never. A long frame is read at its end only. */
+int64_t messenger_arrived_ns(const struct messenger *messenger,
+                             const uint8_t curve[static KEY_BYTES]);
 
 /* messenger_wait: sleep until something can be received, a full queue has room, `wake_fd` (-1:
  * none) is readable, or `timeout_ms` (-1: for ever) have passed. True unless the time passed; now

@@ -50,28 +50,44 @@ static void count_confirmed(struct messenger *messenger, const struct tcp_info *
     }
 }
 
-static void check_dialed(struct messenger *messenger) {
+/* Of a bulk connection: who sends is there, however long a frame of it takes. */
+static void note_arrived(struct peer *peer, struct link *link, const struct tcp_info *info,
+                         int64_t now_ns) {
+    if (info->tcpi_bytes_received > link->arrived_bytes) {
+        link->arrived_bytes = info->tcpi_bytes_received;
+        peer->arrived_ns = now_ns;
+    }
+}
+
+static void check_dialed(struct messenger *messenger, int64_t now_ns) {
     for (uint32_t i = 0; i < messenger->watched_count; i++) {
         struct link *link = messenger->watched[i].link;
+        struct peer *peer = messenger->watched[i].peer;
         struct tcp_info info;
         if (link->socket == NULL || !ask_kernel(link->fd, &info)) {
             continue;
         }
         count_confirmed(messenger, &info, &link->confirmed_bytes);
+        if (link != peer->links) {
+            note_arrived(peer, link, &info, now_ns);
+        }
         if (holds_too_much(messenger, taken_from(link->fd, &info), true, link->read_bytes,
                            link->read_frames)) {
-            peer_cut_off(messenger, messenger->watched[i].peer);
+            peer_cut_off(messenger, peer);
         }
     }
 }
 
-static void check_accepted(struct messenger *messenger, struct accepted *accepted) {
+static void check_accepted(struct messenger *messenger, struct accepted *accepted, int64_t now_ns) {
     const bool is_known = accepted->peer != NULL;
     struct tcp_info info;
     if (accepted->ending || !ask_kernel(accepted->fd, &info)) {
         return;
     }
     count_confirmed(messenger, &info, &accepted->confirmed_bytes);
+    if (is_known && accepted->link != 0 && accepted->link != ACCEPTED_SPARE) {
+        note_arrived(accepted->peer, &accepted->peer->links[accepted->link], &info, now_ns);
+    }
     if (!holds_too_much(messenger, taken_from(accepted->fd, &info), is_known, accepted->read_bytes,
                         accepted->read_frames)) {
         return;
@@ -84,9 +100,15 @@ static void check_accepted(struct messenger *messenger, struct accepted *accepte
 }
 
 void guard_check(struct messenger *messenger, int64_t now_ns) {
-    check_dialed(messenger);
+    check_dialed(messenger, now_ns);
     for (uint32_t i = 0; i < messenger->accepted_max; i++) {
-        check_accepted(messenger, &messenger->accepted[i]);
+        check_accepted(messenger, &messenger->accepted[i], now_ns);
     }
     messenger->counts.confirmed_ns = now_ns;
+}
+
+int64_t messenger_arrived_ns(const struct messenger *messenger,
+                             const uint8_t curve[static KEY_BYTES]) {
+    const struct peer *peer = peer_find(messenger, curve);
+    return peer == NULL ? 0 : peer->arrived_ns;
 }

@@ -20,7 +20,7 @@ const uint8_t *peer_curve(const struct messenger *messenger, const struct peer *
     return messenger->curves[peer - messenger->peers];
 }
 
-struct peer *peer_find(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+struct peer *peer_find(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         if (memcmp(messenger->curves[i], curve, KEY_BYTES) == 0) {
             return &messenger->peers[i];

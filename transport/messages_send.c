@@ -105,9 +105,18 @@ static enum sent send_bulk(struct messenger *messenger, struct peer *peer,
     bool is_full = false;
     for (uint32_t i = 0; i < peer->bulk_count && sent != SENT_TAKEN; i++) {
         struct link *link = &peer->links[1 + peer->bulk_turn++ % peer->bulk_count];
-        if (link_stands(link)) {
-            sent = send_on(messenger, link, frame, payload);
-            is_full = is_full || sent == SENT_FULL;
+        if (!link_stands(link)) {
+            continue;
+        }
+        if (ahead_is_enough(messenger, link)) {
+            messenger->is_ahead = true;
+            is_full = true;
+            continue;
+        }
+        sent = send_on(messenger, link, frame, payload);
+        is_full = is_full || sent == SENT_FULL;
+        if (sent == SENT_TAKEN) {
+            ahead_given(link, frame);
         }
     }
     /* the control connection stands, so the others are being made or made again */

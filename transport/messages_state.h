@@ -7,6 +7,7 @@
  *   messages_zap    which keys are let in
  *   messages_read   frames that come in: control first, strikes
  *   messages_send   frames that go out
+ *   messages_ahead  how much of them waits below us
  *   messages_guard  what the kernel knows: bytes that make no frames, bytes confirmed
  *   messages_socket sockets, their options, their monitors
  *
@@ -62,6 +63,10 @@ struct link {
     int64_t due_ns;    /* LINK_NONE: to be dialed; DIALING, SHAKEN: to be given up */
     uint64_t read_bytes, read_frames;
     uint64_t confirmed_bytes; /* of what was sent, as counted so far */
+    uint64_t arrived_bytes;   /* bulk: that the kernel had of the peer when it was last asked */
+    uint64_t given_bytes;     /* bulk: what ZeroMQ was given, as it goes out, ... */
+    uint64_t given_from;      /* ... after so many bytes that the kernel had sent by then */
+    int64_t given_ns;         /* the last time */
 };
 
 struct peer {
@@ -74,6 +79,7 @@ struct peer {
     bool wants_bulk;      /* SENT_FULL was said because no bulk connection stands yet */
     uint32_t turned_away; /* dials in a row that ended within CURVE's handshake */
     uint32_t strikes;
+    int64_t arrived_ns;  /* when bytes of its bulk connections were last seen to have come */
     uint32_t epoch;      /* counts its closings, so that frames of before are known */
     uint32_t bulk_count; /* bulk connections that it will have, while it is open */
     uint32_t bulk_turn;
@@ -146,6 +152,7 @@ struct messenger {
     bool has_news;         /* some peer has something to tell */
     bool has_room;         /* a full connection has room */
     bool listener_full;    /* SENT_FULL was said of an accepted connection */
+    bool is_ahead;         /* SENT_FULL was said because enough is on its way */
     uint32_t ending;       /* accepted connections that broke and are still read */
     uint32_t ending_reads; /* from the listener, until they are taken for read */
     uint32_t dial_serial;
@@ -171,7 +178,7 @@ bool socket_event(void *monitor, struct socket_monitor_event *event);
 MUST_CHECK bool address_is_one(const char *address, bool any_port);
 
 /* messages_peer */
-struct peer *peer_find(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+struct peer *peer_find(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 /* The same, else a free place for it; NULL when there is none. */
 struct peer *peer_take(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 bool peer_has_place(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
@@ -230,6 +237,12 @@ void read_forget(struct messenger *messenger); /* the frame that the caller has 
 /* messages_send: of our own kind; lost when the queue is full. */
 bool send_hello(struct messenger *messenger, void *socket, uint32_t link_index);
 bool send_welcome(struct messenger *messenger, uint32_t routing, uint32_t bulk_count);
+
+/* messages_ahead: whether a bulk connection has enough that has not gone out; what it was given;
+ * that it spreads what it sends. */
+bool ahead_is_enough(const struct messenger *messenger, struct link *link);
+void ahead_given(struct link *link, const struct frame *frame);
+void ahead_pace(const struct messenger *messenger, const struct link *link);
 
 /* messages_guard: cut connections whose bytes pile up without becoming frames, and count what was
  * confirmed on all others. */

@@ -1,0 +1,64 @@
+/* test_messages_ahead: what a messenger says of bulk that it took and that has not gone out. */
+#include "ends.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { FULL_LOOKS = 100, WAIT_MS = 5 };
+
+static struct end a, b;
+static uint8_t bulk[FRAME_PAYLOAD_MAX];
+
+static enum sent send_bulk(void) {
+    const struct frame frame = {.kind = 1, .length = FRAME_PAYLOAD_MAX};
+    return messenger_send(a.messenger, end_curve(&b), CHANNEL_BULK, &frame, bulk);
+}
+
+static bool is_taken(void *context) {
+    (void)context;
+    return send_bulk() == SENT_TAKEN;
+}
+
+static bool has_all_gone(void *context) {
+    (void)context;
+    return messenger_left(a.messenger, end_curve(&b)) == 0;
+}
+
+static bool has_arrived(void *context) {
+    (void)context;
+    return messenger_arrived_ns(b.messenger, end_curve(&a)) > 0;
+}
+
+/* Bulk for a peer that reads nothing is left here once its kernel and ours are full; it goes when
+ * that one reads, which sees bytes come. */
+static void what_is_left_goes_out_when_the_peer_reads(void **state) {
+    (void)state;
+    struct end *const both[] = {&a, &b};
+    end_init(&a);
+    end_init(&b);
+    end_open(&a);
+    end_open(&b);
+    end_names(&b, &a, NULL);
+    end_names(&a, &b, end_address(&b));
+    assert_true(ends_meet(&a, &b));
+    assert_true(messenger_left(a.messenger, end_curve(&b)) == 0);
+    assert_true(ends_until(both, 2, is_taken, NULL));
+    for (int looks = 0; looks < FULL_LOOKS; looks++) {
+        looks = send_bulk() == SENT_TAKEN ? 0 : looks;
+        (void)messenger_wait(a.messenger, -1, WAIT_MS);
+    }
+    assert_in_range(messenger_left(a.messenger, end_curve(&b)), 1, UINT32_MAX);
+    assert_true(ends_until(both, 2, has_all_gone, NULL));
+    assert_true(ends_until(both, 2, has_arrived, NULL));
+    end_close(&a);
+    end_close(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_left_goes_out_when_the_peer_reads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
