@@ -36,6 +36,11 @@ void member_measured(struct member *member, const struct timing_measured *measur
  * limits  count <= SWARM_MEMBERS_MAX; before an EVENT_TICK */
 void member_cut(struct member *member, const struct identity *ids, uint32_t count);
 
+/* member_arriving: bytes come from this member, though no whole slice has: what is asked of it is
+ * on its way and not asked again.
+ * limits  before an EVENT_TICK */
+void member_arriving(struct member *member, const struct identity *id);
+
 /* member_root: of the outer state that the member stands on; zero while it adopts one. */
 const struct hash *member_root(const struct member *member);
 

@@ -69,6 +69,13 @@ void member_came(struct member *member, uint32_t seat) {
     member->idle = 0;
 }
 
+void member_arriving(struct member *member, const struct identity *id) {
+    int seat = member_seat_of(member_roster(member), id);
+    if (seat != NO_SEAT) {
+        member->peers[seat].quiet = 0;
+    }
+}
+
 void member_ask_none(struct member *member) {
     uint32_t slowest = 0;
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {

@@ -44,7 +44,7 @@ uint64_t member_loop_bytes(const struct member_loop_options *options) {
            aligned(result_rows_bytes(shape.slice_count)) + 2 * aligned(lines) +
            aligned(SWARM_REPLAY_MAX * lines) +
            aligned(member_loop_adopt_bytes(&options->replica->shape)) +
-           3 * aligned(outbox_bytes(SWARM_MEMBERS_MAX));
+           4 * aligned(outbox_bytes(SWARM_MEMBERS_MAX));
 }
 
 static struct messenger_options messenger_options_of(const struct member_loop_options *options) {
@@ -73,7 +73,8 @@ static void bind_outboxes(struct member_loop *loop, char **memory) {
     size_t bytes = outbox_bytes(SWARM_MEMBERS_MAX);
     uint64_t share = options->limit_up / LEAVES_SHARE;
     uint64_t leaves_rate = options->limit_up == 0 ? LEAVES_MOST : share > 0 ? share : 1;
-    outbox_bind(&loop->outgoing, cut(memory, bytes), SWARM_MEMBERS_MAX, options->limit_up);
+    outbox_bind(&loop->contributions, cut(memory, bytes), SWARM_MEMBERS_MAX, options->limit_up);
+    outbox_bind(&loop->results, cut(memory, bytes), SWARM_MEMBERS_MAX, options->limit_up);
     outbox_bind(&loop->asks, cut(memory, bytes), SWARM_MEMBERS_MAX, options->limit_down);
     outbox_bind(&loop->leaves, cut(memory, bytes), SWARM_MEMBERS_MAX, leaves_rate);
 }

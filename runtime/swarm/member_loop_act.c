@@ -36,8 +36,10 @@ static void say_control(struct member_loop *loop, const struct action *action) {
 static void send(struct member_loop *loop, const struct action *action) {
     switch (action->message.kind) {
     case MESSAGE_CONTRIBUTION:
+        put(loop, &loop->contributions, action);
+        break;
     case MESSAGE_RESULT:
-        put(loop, &loop->outgoing, action);
+        put(loop, &loop->results, action);
         break;
     case MESSAGE_FETCH_CONTRIBUTION:
     case MESSAGE_FETCH_RESULT:

@@ -8,9 +8,10 @@
 static const int64_t MS = 1000000;
 
 enum {
-    SILENCES = 2,     /* of the tracker's deadline, who is to find out first that a member died */
-    PINGS = 4,        /* in that time, at least; fewer would tell a lost packet from a dead line */
-    FIRST_MS = 10000, /* from the roster's naming it to the first connection, at most */
+    SILENCES = 2,      /* of the tracker's deadline, who is to find out first that a member died */
+    PINGS = 4,         /* in that time, at least; fewer would tell a lost packet from a dead line */
+    ARRIVING_MS = 200, /* since bytes came: the messenger looks at them ten times a second */
+    FIRST_MS = 10000,  /* from the roster's naming it to the first connection, at most */
 };
 
 int64_t member_loop_link_patience_ns(const struct member_loop *loop) {
@@ -26,11 +27,8 @@ void member_loop_link_new(struct member_loop *loop, uint32_t peer, int64_t now_n
     loop->peers[peer].answered_ns = now_ns + FIRST_MS * MS;
 }
 
-void member_loop_link_heard(struct member_loop *loop, uint32_t peer, uint8_t kind, int64_t now_ns) {
+static void answered(struct member_loop *loop, uint32_t peer, int64_t now_ns) {
     struct loop_peer *row = &loop->peers[peer];
-    if (!is_answer(kind)) {
-        return;
-    }
     row->answered_ns = now_ns;
     if (row->is_cut) {
         row->is_cut = false;
@@ -38,8 +36,30 @@ void member_loop_link_heard(struct member_loop *loop, uint32_t peer, uint8_t kin
     }
 }
 
+void member_loop_link_heard(struct member_loop *loop, uint32_t peer, uint8_t kind, int64_t now_ns) {
+    if (is_answer(kind)) {
+        answered(loop, peer, now_ns);
+    }
+}
+
+/* A slice takes seconds on a slow line, and a pong behind a lost packet as long: bytes that go on
+ * coming are confirmed by us, so that the line carries both ways. */
+static void hear_bytes(struct member_loop *loop, uint32_t peer, int64_t now_ns) {
+    struct loop_peer *row = &loop->peers[peer];
+    int64_t arrived_ns = messenger_arrived_ns(loop->messenger, row->as.keys.curve);
+    if (arrived_ns > row->answered_ns) {
+        answered(loop, peer, arrived_ns);
+    }
+    if (arrived_ns > 0 && now_ns - arrived_ns <= ARRIVING_MS * MS) {
+        struct identity id;
+        memcpy(id.bytes, row->as.keys.sign, KEY_BYTES);
+        member_arriving(loop->machine, &id);
+    }
+}
+
 void member_loop_link_lost(struct member_loop *loop, uint32_t peer) {
-    outbox_forget(&loop->outgoing, peer);
+    outbox_forget(&loop->contributions, peer);
+    outbox_forget(&loop->results, peer);
     outbox_forget(&loop->asks, peer);
     outbox_forget(&loop->leaves, peer);
     leaf_fetch_source(&loop->adoption.fetch, peer, false);
@@ -64,6 +84,7 @@ void member_loop_links_tick(struct member_loop *loop, int64_t now_ns) {
         if (!row->is_known) {
             continue;
         }
+        hear_bytes(loop, peer, now_ns);
         ping(loop, row, now_ns);
         if (!row->is_cut && now_ns - row->answered_ns > member_loop_link_patience_ns(loop)) {
             row->is_cut = true;

@@ -11,6 +11,7 @@ static const int64_t SECOND_NS = 1000000000;
 
 enum {
     KIB = 1024,
+    RECENT_MS = 300, /* of several looks at what arrived */
 };
 
 static void note(struct loop_recent *recent, int64_t value) {
@@ -67,6 +68,8 @@ void member_loop_measure_table(struct member_loop *loop, uint32_t round) {
         measures->progress_ns = measures->table_ns;
         measures->second_ns = 0;
         measures->best_kib_s = 0;
+        measures->recent_ns = 0;
+        measures->recent = INT64_MAX; /* it is just beginning */
     }
 }
 
@@ -92,6 +95,20 @@ void member_loop_measure_commit(struct member_loop *loop, const struct entry *en
     }
 }
 
+/* Whether the line is in use now. */
+static void measure_recent(struct loop_measures *measures, const struct messenger_counts *counts) {
+    int64_t passed_ns = counts->confirmed_ns - measures->recent_ns;
+    if (measures->recent_ns > 0 && passed_ns < RECENT_MS * MS) {
+        return;
+    }
+    if (measures->recent_ns > 0) {
+        double bytes = (double)(counts->confirmed_bytes - measures->recent_bytes);
+        measures->recent = (uint64_t)(bytes * (double)SECOND_NS / (double)passed_ns);
+    }
+    measures->recent_ns = counts->confirmed_ns;
+    measures->recent_bytes = counts->confirmed_bytes;
+}
+
 /* What a line carries is what arrived in the best second of an exchange: at other times there may
  * have been nothing to send. One that is over within a second says nothing. */
 void member_loop_measure_up(struct member_loop *loop) {
@@ -100,6 +117,7 @@ void member_loop_measure_up(struct member_loop *loop) {
     if (measures->round == 0) {
         return;
     }
+    measure_recent(measures, &counts);
     int64_t passed_ns = counts.confirmed_ns - measures->second_ns;
     if (measures->second_ns > 0 && passed_ns < SECOND_NS) {
         return;
@@ -113,6 +131,13 @@ void member_loop_measure_up(struct member_loop *loop) {
     }
     measures->second_ns = counts.confirmed_ns;
     measures->second_bytes = counts.confirmed_bytes;
+}
+
+struct loop_line member_loop_measured_line(const struct member_loop *loop) {
+    uint64_t before = (uint64_t)median(&loop->measures.ups);
+    uint64_t now = loop->measures.best_kib_s;
+    return (struct loop_line){.rate = (before > now ? before : now) * KIB,
+                              .recent = loop->measures.recent};
 }
 
 /* Who cannot be reached can own no slice. */

@@ -27,6 +27,7 @@ struct loop_peer {
     int64_t closed_ns; /* since when none stands */
     bool is_cut;       /* it does not answer */
     int64_t answered_ns, pinged_ns;
+    uint64_t results_given; /* bytes, since the messenger had nothing left for it */
     struct wire_member as;
 };
 
@@ -83,6 +84,11 @@ struct loop_recent {
     uint32_t count; /* all that ever were */
 };
 
+/* Bytes a second. */
+struct loop_line {
+    uint64_t rate, recent;
+};
+
 struct loop_measures {
     struct loop_recent trips, transfers; /* ns */
     struct loop_recent ups;              /* KiB/s: each exchange's best second */
@@ -92,6 +98,8 @@ struct loop_measures {
     int64_t second_ns; /* when the second that is measured began; 0: none */
     uint64_t second_bytes;
     uint32_t best_kib_s; /* of this exchange */
+    int64_t recent_ns;   /* the same over shorter times, the last whole one's rate: */
+    uint64_t recent_bytes, recent;
     uint32_t exchange_ms;
 };
 
@@ -132,9 +140,10 @@ struct member_loop {
     struct result_rows rows;
     struct loop_adoption adoption;
 
-    struct outbox outgoing; /* bytes of slices */
-    struct outbox asks;     /* for bytes, under the limit of what comes */
-    struct outbox leaves;   /* names and leaves for others, when nothing else goes out */
+    struct outbox contributions; /* bytes of slices: these first, or sums are late */
+    struct outbox results;
+    struct outbox asks;   /* for bytes, under the limit of what comes */
+    struct outbox leaves; /* names and leaves for others, when nothing else goes out */
 
     struct loop_measures measures;
     struct timing_measured measured; /* what the computing thread says */
@@ -239,13 +248,15 @@ const struct message *member_loop_trail_given_up(struct member_loop *loop,
 bool member_loop_trail_proves(const struct member_loop *loop, struct message *message,
                               const uint8_t *bulk, size_t bulk_bytes);
 
-/* What is measured (member_loop_measure.c). */
+/* What is measured (member_loop_measure.c). member_loop_measured_line: bytes a second that the own
+ * line carries as far as this exchange and those before have shown, 0: not known; and of late. */
 void member_loop_ping(struct member_loop *loop, int64_t now_ns);
 void member_loop_hear_pong(struct member_loop *loop, const uint8_t *payload, size_t count);
 void member_loop_measure_table(struct member_loop *loop, uint32_t round);
 void member_loop_measure_progress(struct member_loop *loop);
 void member_loop_measure_commit(struct member_loop *loop, const struct entry *entry);
 void member_loop_measure_up(struct member_loop *loop);
+struct loop_line member_loop_measured_line(const struct member_loop *loop);
 struct timing_measured member_loop_measured_now(const struct member_loop *loop);
 
 #endif

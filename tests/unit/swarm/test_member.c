@@ -286,6 +286,21 @@ static void silence_is_asked_again_and_a_broken_channel_later(void **state) {
     assert_in_range(beats, 2, LONG);
 }
 
+static void what_arrives_is_not_asked_again(void **state) {
+    (void)state;
+    struct identity slow = id_of(1);
+    begin();
+    say_table(1);
+    int asked_others = 0;
+    for (int beats = 0; beats < LONG; beats++) {
+        member_arriving(scene.member, &slow);
+        beat(1);
+        assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 0);
+        asked_others += asked(MESSAGE_FETCH_CONTRIBUTION, 2) != 0;
+    }
+    assert_in_range(asked_others, 1, LONG); /* who is silent is */
+}
+
 /* `base` is what it starts from. */
 static void say_commit(uint8_t base) {
     struct message message = {.kind = MESSAGE_ENTRY, .session = 7, .entry = &scene.commit};
@@ -449,6 +464,7 @@ int main(void) {
         cmocka_unit_test(a_result_is_its_owners_whoever_sends_it),
         cmocka_unit_test(a_result_of_other_contributors_is_not_the_proposals),
         cmocka_unit_test(silence_is_asked_again_and_a_broken_channel_later),
+        cmocka_unit_test(what_arrives_is_not_asked_again),
         cmocka_unit_test(who_does_not_answer_is_told_and_not_asked),
         cmocka_unit_test(a_proposal_said_again_tells_who_holds_results_now),
         cmocka_unit_test(an_adoption_begins_again_with_a_newer_commit),
