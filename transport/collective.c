@@ -75,6 +75,31 @@ void collective_run(struct communicator *communicator, const struct collective_c
     communicator->methods->run(communicator->self, call);
 }
 
+uint64_t collective_received(const struct collective_group *group,
+                             const struct collective_call *call) {
+    uint64_t others = (uint64_t)(group->size - 1) * call->slot_bytes;
+    switch (call->kind) {
+    case COLLECTIVE_ALL_GATHER:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_ALL_TO_ALL:
+        return others;
+    case COLLECTIVE_ALL_REDUCE:
+        return 2 * others;
+    case COLLECTIVE_BROADCAST:
+        return group->index == call->root ? 0 : call->slot_bytes;
+    case COLLECTIVE_BARRIER:
+    case COLLECTIVE_KIND_COUNT:
+        break;
+    }
+    return 0;
+}
+
+void collective_count(struct communicator *communicator, const struct collective_call *call) {
+    const struct collective_group *group = &communicator->groups[call->group];
+    communicator->calls[call->kind]++;
+    communicator->received_bytes[call->kind] += collective_received(group, call);
+}
+
 void communicator_abort(struct communicator *communicator) {
     communicator->methods->abort(communicator->self);
 }

@@ -1,8 +1,8 @@
 #include "transport/shm_state.h"
 
-#include "base/hash.h"
 #include "base/limits.h"
 #include "targets/mapping.h"
+#include "transport/groups.h"
 #include "transport/shm_ticket.h"
 
 #include <unistd.h>
@@ -10,7 +10,7 @@
 /* What each rank says when it joins. No process: it could not make what it should. */
 struct shm_hello {
     struct shm_ticket control; /* rank 0's */
-    struct hash groups[COLLECTIVE_GROUPS_MAX];
+    struct group_hashes groups;
 };
 
 /* The same outcome on every rank: the own fault where there is one, else who failed. */
@@ -62,27 +62,6 @@ static enum status make_control(uint64_t bytes, int *fd, struct shm_ticket *tick
     return OK;
 }
 
-static struct hash group_hash(const struct collective_group *group) {
-    return hash_of(group->ranks, (size_t)group->size * sizeof *group->ranks);
-}
-
-static enum status compare_groups(const struct communicator *communicator,
-                                  const struct shm_hello *hellos, struct fault *fault) {
-    int rank = communicator->rank;
-    for (int g = 0; g < communicator->group_count; g++) {
-        const struct collective_group *group = &communicator->groups[g];
-        for (int i = 0; group->index >= 0 && i < group->size; i++) {
-            int peer = group->ranks[i];
-            if (!hash_equal(&hellos[rank].groups[g], &hellos[peer].groups[g])) {
-                return fault_set(
-                    fault, STATUS_INPUT, "shared memory", "give all ranks the same strategy",
-                    "rank %d and rank %d disagree on who is in group %d", rank, peer, g);
-            }
-        }
-    }
-    return OK;
-}
-
 /* Gives and takes hellos, and maps rank 0's control memory. */
 static enum status join(struct shm *shm, const struct shm_hello *mine, struct fault *fault) {
     struct communicator *communicator = shm->communicator;
@@ -92,7 +71,8 @@ static enum status join(struct shm *shm, const struct shm_hello *mine, struct fa
     if (status != OK) {
         return status;
     }
-    status = compare_groups(communicator, hellos, fault);
+    status =
+        groups_compare(communicator, &hellos[0].groups, sizeof *hellos, "shared memory", fault);
     if (status == OK && hellos[0].control.bytes != shm_board_bytes(communicator->world) &&
         hellos[0].control.process != 0) {
         status =
@@ -132,25 +112,6 @@ static void shm_close(void *self) {
 static const struct communicator_methods METHODS = {
     .name = "shm", .run = shm_run, .abort = shm_abort, .close = shm_close};
 
-/* A caller's groups, checked and copied. */
-static void copy_groups(const struct shm_args *args, struct region *region,
-                        struct communicator *communicator) {
-    ASSERT(args->group_count >= 0 && args->group_count <= COLLECTIVE_GROUPS_MAX);
-    for (int g = 0; g < args->group_count; g++) {
-        const struct collective_group *group = &args->groups[g];
-        ASSERT(group->size >= 0 && group->size <= args->world && group->index < group->size);
-        int *ranks = region_alloc(region, (size_t)group->size + 1, sizeof *ranks);
-        for (int i = 0; i < group->size; i++) {
-            ranks[i] = group->ranks[i];
-            ASSERT(ranks[i] >= 0 && ranks[i] < args->world);
-            ASSERT((ranks[i] == args->rank) == (i == group->index));
-        }
-        communicator->groups[g] = *group;
-        communicator->groups[g].ranks = ranks;
-    }
-    communicator->group_count = args->group_count;
-}
-
 static struct shm *new_state(const struct shm_args *args, struct region *region,
                              struct communicator *communicator) {
     size_t world = (size_t)args->world;
@@ -172,12 +133,10 @@ enum status shm_open_communicator(const struct shm_args *args, struct region *re
     ASSERT(args->world > 0 && args->world <= RANKS_MAX);
     ASSERT(args->rank >= 0 && args->rank < args->world);
     struct communicator opened = {.methods = &METHODS, .rank = args->rank, .world = args->world};
-    copy_groups(args, region, &opened);
+    groups_copy(args->groups, args->group_count, region, &opened);
     struct shm *shm = new_state(args, region, &opened);
     struct shm_hello *hello = region_alloc(region, 1, sizeof *hello);
-    for (int g = 0; g < opened.group_count; g++) {
-        hello->groups[g] = group_hash(&opened.groups[g]);
-    }
+    groups_hash(&opened, &hello->groups);
     enum status status = OK;
     int fd = -1;
     if (args->rank == 0) {

@@ -14,5 +14,6 @@ enum status cuda_kernel_table_init(const struct cuda_driver *driver,
     status = status == OK ? cuda_optimizer_kernels_init(driver, &table->optimizer, fault) : status;
     status = status == OK ? cuda_codec_kernels_init(driver, &table->codec, fault) : status;
     status = status == OK ? cuda_outer_kernels_init(driver, &table->outer, fault) : status;
+    status = status == OK ? cuda_wire_sum_kernels_init(driver, &table->wire_sum, fault) : status;
     return status;
 }

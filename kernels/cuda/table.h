@@ -12,6 +12,7 @@
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/optimizer.h"
 #include "kernels/cuda/outer.h"
+#include "kernels/cuda/wire_sum.h"
 
 struct cuda_kernel_table {
     struct cuda_attention_kernels attention;
@@ -24,6 +25,7 @@ struct cuda_kernel_table {
     struct cuda_norm_kernels norm;
     struct cuda_optimizer_kernels optimizer;
     struct cuda_outer_kernels outer;
+    struct cuda_wire_sum_kernels wire_sum;
 };
 
 /* cuda_kernel_table_init: load every family onto the current context, so that nothing is loaded

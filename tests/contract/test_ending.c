@@ -91,6 +91,7 @@ static void abort_ends_calls_of_every_kind_that_wait(void **state) {
 
 /* What the test process and its ranks have between them while one is killed. */
 struct kill_scene {
+    const struct implementation *implementation;
     int ready[2]; /* rank 2 writes when it is in the middle of its calls */
     int lost[2];  /* closed by the test when rank 2 is dead */
     int victim_calls;
@@ -151,7 +152,7 @@ static void run_survivor(struct processes *processes, int rank, void *context) {
                              .bytes = BYTES,
                              .outcome = &processes->board->outcomes[rank]};
     layout_groups_of(&THREE, rank, &member.groups);
-    run_shm_member(processes, &member, survive, scene);
+    scene->implementation->run_member(processes, &member, survive, scene);
     if (has_traces()) {
         outcome_fail(member.outcome, "shared memory is left after closing");
     }
@@ -179,31 +180,41 @@ static void kill_rank_two(struct processes *processes, const struct kill_scene *
     close(scene->lost[1]);
 }
 
+static void kill_one(const struct implementation *implementation, int victim_calls) {
+    struct processes processes;
+    struct kill_scene scene = {.implementation = implementation, .victim_calls = victim_calls};
+    assert_int_equal(pipe(scene.ready), 0);
+    assert_int_equal(pipe(scene.lost), 0);
+    processes_start(&processes, THREE.world, run_survivor, &scene);
+    kill_rank_two(&processes, &scene);
+    processes_wait(&processes);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_string_equal(processes.board->outcomes[rank].failure, "");
+        assert_true(processes.board->outcomes[rank].ended);
+    }
+    assert_false(processes.board->outcomes[2].ended);
+    processes_finish(&processes);
+    close(scene.ready[0]);
+    close(scene.ready[1]);
+    close(scene.lost[0]);
+}
+
 static void a_killed_rank_leaves_nothing_and_the_others_return(void **state) {
     (void)state;
     int files = files_in_shm();
-    for (int i = 0; i < KILLS; i++) {
-        struct processes processes;
-        struct kill_scene scene = {.victim_calls = i * CALLS_BEFORE_KILL / KILLS};
-        assert_int_equal(pipe(scene.ready), 0);
-        assert_int_equal(pipe(scene.lost), 0);
-        processes_start(&processes, THREE.world, run_survivor, &scene);
-        kill_rank_two(&processes, &scene);
-        processes_wait(&processes);
-        for (int rank = 0; rank < 2; rank++) {
-            assert_string_equal(processes.board->outcomes[rank].failure, "");
-            assert_true(processes.board->outcomes[rank].ended);
+    for (int i = 0; i < IMPLEMENTATION_COUNT * KILLS; i++) {
+        const struct implementation *implementation = &IMPLEMENTATIONS[i / KILLS];
+        if (implementation->run_member != NULL) { /* no thread can be killed */
+            kill_one(implementation, i % KILLS * CALLS_BEFORE_KILL / KILLS);
         }
-        assert_false(processes.board->outcomes[2].ended);
-        processes_finish(&processes);
-        close(scene.ready[0]);
-        close(scene.ready[1]);
-        close(scene.lost[0]);
     }
     assert_int_equal(files_in_shm(), files);
 }
 
 int main(void) {
+    if (!implementations_can_run()) {
+        return 77; /* a test that was skipped */
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(abort_ends_calls_of_every_kind_that_wait),
         cmocka_unit_test(a_killed_rank_leaves_nothing_and_the_others_return),

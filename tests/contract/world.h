@@ -14,7 +14,8 @@ struct outcome {
     char failure[300]; /* the first one; empty: none */
 };
 
-/* A rank at work. Its spaces are SPACE_DEVICE and SPACE_HOST. */
+/* A rank at work. Its spaces are SPACE_DEVICE and SPACE_HOST. Where `memory` is but the host's copy
+ * of them, push takes its first bytes there, and pull back. */
 struct member {
     int rank;
     const struct layout *layout;
@@ -23,31 +24,49 @@ struct member {
     unsigned char *memory[SPACE_COUNT];
     uint64_t bytes; /* of each */
     struct outcome *outcome;
+    void (*push)(struct member *member, enum space space, uint64_t bytes); /* NULL: no copy */
+    void (*pull)(struct member *member, enum space space, uint64_t bytes);
 };
 
 typedef void member_body(struct member *member, void *context);
 
+struct processes;
+
+/* Ranks are threads, or processes that run one member each from opening to closing. */
 struct implementation {
     const char *name;
-    /* All ranks from opening to closing. `context` is the same for all, not to be written. */
-    void (*run)(const struct layout *layout, uint64_t bytes, member_body *body, void *context,
-                struct outcome *outcomes);
+    void (*run_threads)(const struct layout *layout, uint64_t bytes, member_body *body,
+                        void *context, struct outcome *outcomes);
+    void (*run_member)(struct processes *processes, struct member *member, member_body *body,
+                       void *context);
+    int world_most;   /* ranks that one machine runs in a test's time, */
+    int random_calls; /* and calls */
 };
 
-/* Those that can run on this machine. */
+/* Those that a test is built with. */
 extern const struct implementation IMPLEMENTATIONS[];
 extern const int IMPLEMENTATION_COUNT;
+
+/* implementations_can_run: whether this machine has what they need. */
+bool implementations_can_run(void);
 
 /* outcome_fail: remember the first failure. */
 void outcome_fail(struct outcome *outcome, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* world_run: run `body` on all ranks and fail the test where one of them failed or did not end. */
+/* world_run: run `body` on all ranks and fail the test where one of them failed or did not end.
+ * `context` is the same for all, not to be written. */
 void world_run(const struct implementation *implementation, const struct layout *layout,
                uint64_t bytes, member_body *body, void *context);
 
-/* world_run_shm, world_run_inproc: rows of IMPLEMENTATIONS. */
-void world_run_shm(const struct layout *layout, uint64_t bytes, member_body *body, void *context,
-                   struct outcome *outcomes);
+/* world_run_outcomes: run it, and leave it to the caller what the ranks found. */
+void world_run_outcomes(const struct implementation *implementation, const struct layout *layout,
+                        uint64_t bytes, member_body *body, void *context, struct outcome *outcomes);
+
+/* member_push, member_pull: where memory has a copy. */
+void member_push(struct member *member, enum space space, uint64_t bytes);
+void member_pull(struct member *member, enum space space, uint64_t bytes);
+
+/* world_run_inproc: ranks as threads. */
 void world_run_inproc(const struct layout *layout, uint64_t bytes, member_body *body, void *context,
                       struct outcome *outcomes);
 

@@ -23,6 +23,8 @@ ALLOWED = {
     "bind.c": {"region_alloc": BEFORE + "the tables of addresses, calls and lanes"},
     "compute_copies.c": {"region_alloc": BEFORE + "compute_copies_of"},
     "connect.c": {"region_alloc": BEFORE + "session_connect"},
+    "groups.c": {"region_alloc": BEFORE + "groups_copy"},
+    "nccl.c": {"region_alloc": BEFORE + "nccl_open"},
     "cuda_program.c": {"region_alloc": BEFORE + "cuda_program_bind"},
     "data.c": {"region_alloc": BEFORE + "data_open", "region_text": BEFORE + "data_open"},
     "fingerprint.c": {"region_alloc": BEFORE + "fingerprint_of"},
@@ -67,8 +69,8 @@ EARLY = {
     "checkpoint": {"config_text.c", "json_scan.c", "safetensors.c", "safetensors_parse.c",
                    "snapshot_export.c", "snapshot_read.c", "weight_files.c",
                    "weights_load.c"},
-    "transport": {"inproc.c", "launch_children.c", "launch_place.c", "shm_ticket.c",
-                  "site_gather.c", "site_join.c", "site_socket.c"},
+    "transport": {"inproc.c", "launch_children.c", "launch_place.c", "nccl_library.c",
+                  "shm_ticket.c", "site_gather.c", "site_join.c", "site_socket.c"},
     "base": {"json.c", "yaml.c", "yaml_read.c"},
 }
 

@@ -92,6 +92,14 @@ void emulated_driver_fail_work(int nth, CUresult code);
  * memory and must not call the driver. */
 CUresult emulated_driver_enqueue(CUstream stream, void (*run)(void *context), void *context);
 
+/* emulated_driver_enqueue_when: the same, once `ready` says so, which it is asked again and again
+ * and may learn from another process. */
+CUresult emulated_driver_enqueue_when(CUstream stream, bool (*ready)(void *context),
+                                      void (*run)(void *context), void *context);
+
+/* emulated_driver_holds: whether a graph that can still be launched has work with that context. */
+bool emulated_driver_holds(const void *context);
+
 /* emulated_driver_read, _write: after everything queued has run, for tests' eyes. */
 void emulated_driver_read(void *to, CUdeviceptr from, size_t bytes);
 void emulated_driver_write(CUdeviceptr to, const void *from, size_t bytes);

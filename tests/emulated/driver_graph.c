@@ -402,6 +402,25 @@ bool graph_running(const struct CUgraphExec_st *graph) {
     return false;
 }
 
+static bool queue_holds(const struct work_queue *queue, const void *context) {
+    bool holds = false;
+    for (uint64_t i = 0; i < queue->issued && !holds; i++) {
+        const struct work *work = &queue->pieces[i];
+        holds = work->kind == WORK_HOST && work->as.host.context == context;
+    }
+    return holds;
+}
+
+bool emulated_driver_holds(const void *context) {
+    bool holds = false;
+    for (const struct CUgraphExec_st *at = executables; at != NULL; at = at->next) {
+        for (int lane = 0; at->live && lane < at->lanes && !holds; lane++) {
+            holds = queue_holds(&at->queues[lane], context);
+        }
+    }
+    return holds;
+}
+
 void graph_fill_table(struct cuda_driver *driver) {
     driver->cuStreamBeginCapture = stream_begin_capture;
     driver->cuStreamEndCapture = stream_end_capture;

@@ -34,6 +34,13 @@ struct moment {
 
 enum work_kind { WORK_MARK, WORK_WAIT, WORK_COPY, WORK_FILL, WORK_KERNEL, WORK_GRAPH, WORK_HOST };
 
+struct host_piece {
+    void (*run)(void *context);
+    void *context;
+    bool closed;                  /* it sees no device memory */
+    bool (*ready)(void *context); /* it waits for others; NULL: for nobody */
+};
+
 struct work {
     enum work_kind kind;
     bool begun;          /* a graph's pieces are under way */
@@ -54,11 +61,7 @@ struct work {
             _Alignas(16) unsigned char params[PARAM_BYTES_MAX];
         } launch;
         struct CUgraphExec_st *graph;
-        struct {
-            void (*run)(void *context);
-            void *context;
-            bool closed; /* it sees no device memory */
-        } host;
+        struct host_piece host;
     } as;
 };
 
@@ -143,6 +146,8 @@ void work_run_until(struct moment moment);
 void work_run_queue(struct work_queue *queue);
 void work_run_all(void);
 void work_run_some(void);
+/* As far as it goes without waiting for another process. */
+void work_try_until(struct moment moment);
 bool work_queued(void);
 /* The next piece of that queue, to be filled in; NULL: none, everything is blocked. */
 struct work *work_next(struct work_queue *queue);

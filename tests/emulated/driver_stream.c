@@ -150,7 +150,7 @@ static CUresult stream_query(CUstream handle) {
         bool done = stream->queue.completed == stream->queue.issued;
         if (!done && emulated.options.pace == EMULATED_LATE) {
             /* one piece a question: whoever asks again and again gets there */
-            work_run_until((struct moment){&stream->queue, stream->queue.completed});
+            work_try_until((struct moment){&stream->queue, stream->queue.completed});
         }
         result = emulated.broken != CUDA_SUCCESS ? emulated.broken
                  : done                          ? CUDA_SUCCESS
@@ -285,7 +285,7 @@ static CUresult event_query(CUevent handle) {
         work_run_some();
         bool done = work_done(event->moment);
         if (!done && emulated.options.pace == EMULATED_LATE) {
-            work_run_until((struct moment){event->moment.queue, event->moment.queue->completed});
+            work_try_until((struct moment){event->moment.queue, event->moment.queue->completed});
         }
         result = emulated.broken != CUDA_SUCCESS ? emulated.broken
                  : done                          ? CUDA_SUCCESS
@@ -393,28 +393,32 @@ static CUresult fill_async(CUdeviceptr to, unsigned char value, size_t bytes, CU
                                                : result);
 }
 
-static CUresult enqueue_host(const char *call, CUstream handle, void (*run)(void *context),
-                             void *context, bool closed) {
+static CUresult enqueue_host(const char *call, CUstream handle, struct host_piece host) {
     struct CUstream_st *stream = NULL;
     struct work *piece;
     CUresult result = enter_stream(call, handle, &stream);
     result = result == CUDA_SUCCESS ? stream_piece(stream, &piece) : result;
     if (result == CUDA_SUCCESS) {
         piece->kind = WORK_HOST;
-        piece->as.host.run = run;
-        piece->as.host.context = context;
-        piece->as.host.closed = closed;
+        piece->as.host = host;
         stream_issued(stream);
     }
     return driver_leave(result);
 }
 
 static CUresult launch_host(CUstream on, CUhostFn run, void *context) {
-    return enqueue_host("cuLaunchHostFunc", on, run, context, true);
+    return enqueue_host("cuLaunchHostFunc", on,
+                        (struct host_piece){.run = run, .context = context, .closed = true});
 }
 
 CUresult emulated_driver_enqueue(CUstream handle, void (*run)(void *context), void *context) {
-    return enqueue_host("emulated_driver_enqueue", handle, run, context, false);
+    return emulated_driver_enqueue_when(handle, NULL, run, context);
+}
+
+CUresult emulated_driver_enqueue_when(CUstream handle, bool (*ready)(void *context),
+                                      void (*run)(void *context), void *context) {
+    return enqueue_host("emulated_driver_enqueue", handle,
+                        (struct host_piece){.run = run, .context = context, .ready = ready});
 }
 
 void stream_fill_table(struct cuda_driver *driver) {

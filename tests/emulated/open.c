@@ -1,11 +1,15 @@
 /* open: what a program finds for a driver that is linked with -Wl,--wrap=cuda_driver_open: the
- * emulated one, and, with --wrap=cublas_lt_find, no cuBLASLt, which knows real ones only. A test
- * that opened it says what the device is like; else the environment does: SKEP_EMULATED_SEED,
- * SKEP_EMULATED_MIB (of device memory), SKEP_EMULATED_DEVICES, and SKEP_EMULATED_LOSE_AT, the piece
- * of work at which the device is lost. */
+ * emulated one; with --wrap=nccl_library_find the emulated NCCL; and, with --wrap=cublas_lt_find,
+ * no cuBLASLt, which knows real ones only. A test that opened the driver says what the device is
+ * like; else the environment does: SKEP_EMULATED_SEED, SKEP_EMULATED_MIB (of device memory),
+ * SKEP_EMULATED_DEVICES, and SKEP_EMULATED_LOSE_AT, the piece of work at which the device is lost.
+ * Of NCCL: SKEP_EMULATED_NCCL, one of "absent", "refuse_memory", "refuse_joining", "slow" and
+ * "error_at=N"; with SKEP_EMULATED_NCCL_RANK only for that rank. */
 #include "tests/emulated/device.h"
+#include "tests/emulated/nccl.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 MUST_CHECK enum status __wrap_cuda_driver_open(struct cuda_driver *driver, struct fault *fault);
 
@@ -37,4 +41,33 @@ MUST_CHECK enum status __wrap_cublas_lt_find(struct cublas_lt *library, struct f
 enum status __wrap_cublas_lt_find(struct cublas_lt *library, struct fault *fault) {
     (void)library;
     return fault_set(fault, STATUS_INPUT, "cuBLASLt", NULL, "is not for an emulated device");
+}
+
+MUST_CHECK enum status __wrap_nccl_library_find(struct nccl_library *library, struct fault *fault);
+
+/* What is planned for this rank; "": nothing. */
+static const char *nccl_wish(void) {
+    const char *wish = getenv("SKEP_EMULATED_NCCL");
+    const char *whose = getenv("SKEP_EMULATED_NCCL_RANK");
+    const char *rank = getenv("RANK");
+    bool meant = whose == NULL || (rank != NULL && strcmp(whose, rank) == 0);
+    return wish != NULL && meant ? wish : "";
+}
+
+enum status __wrap_nccl_library_find(struct nccl_library *library, struct fault *fault) {
+    static const char ERROR_AT[] = "error_at=";
+    const char *wish = nccl_wish();
+    bool error = strncmp(wish, ERROR_AT, sizeof ERROR_AT - 1) == 0;
+    if (strcmp(wish, "absent") == 0) {
+        return fault_set(fault, STATUS_INPUT, "libnccl.so.2", "install it", "is not here");
+    }
+    emulated_nccl_open(
+        &(struct emulated_nccl_plan){
+            .seed = number_of("SKEP_EMULATED_SEED") + 1000 * number_of("RANK"),
+            .error_at = error ? (int)strtol(wish + sizeof ERROR_AT - 1, NULL, 10) : 0,
+            .slow_init = strcmp(wish, "slow") == 0 ? 2000 : 0,
+            .refuse_joining = strcmp(wish, "refuse_joining") == 0,
+            .refuse_memory = strcmp(wish, "refuse_memory") == 0},
+        library);
+    return OK;
 }

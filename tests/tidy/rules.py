@@ -31,7 +31,7 @@ FOREIGN_HEADERS = {
     "cmocka.h": ("tests",),
     "assert.h": (),
     "zmq.h": ("transport", "tests/contract/test_messages_hostile.c"),
-    "nccl.h": ("transport",),
+    "nccl.h": ("transport", "tests/contract/test_nccl_header.c"),
     "cuda_runtime.h": ("targets", "kernels/cuda"),
 }
 

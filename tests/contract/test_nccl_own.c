@@ -1,0 +1,203 @@
+/* Tests of transport/nccl beyond the contract, on the emulated device: sums by rings, calls as part
+ * of a graph, and what NCCL refuses. */
+#include "kernels/cuda/table.h"
+#include "tests/contract/reference.h"
+#include "tests/contract/world_nccl.h"
+#include "transport/nccl.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { BYTES = 1 << 16, ELEMENTS = 1000, LAUNCHES = 5 };
+
+static const struct layout THREE = {"3 shards", 3, 3};
+
+static void plan_nccl(const char *wish) {
+    setenv("SKEP_EMULATED_NCCL", wish, 1);
+}
+
+static void run_all(member_body *body, void *context) {
+    world_run(&IMPLEMENTATIONS[0], &THREE, BYTES, body, context);
+}
+
+static struct collective_call sum_of(uint64_t elements) {
+    return (struct collective_call){.kind = COLLECTIVE_ALL_REDUCE,
+                                    .group = GROUP_WORLD,
+                                    .wire = DTYPE_F32,
+                                    .slot_bytes = elements * sizeof(float)};
+}
+
+static float element_at(const unsigned char *memory, uint64_t index) {
+    float value;
+    memcpy(&value, memory + index * sizeof value, sizeof value);
+    return value;
+}
+
+/* Near the exact sum, and, for some elements, not it: else this would not be the rings' order. */
+static void check_ring_sum(struct member *member, void *context) {
+    (void)context;
+    struct model model;
+    struct collective_call call = sum_of(ELEMENTS);
+    uint64_t used = 3 * call.slot_bytes;
+    int other_bits = 0;
+    model_init(&model, member->bytes);
+    reference_fill(member->memory[SPACE_DEVICE], used, 7, member->rank);
+    member_push(member, SPACE_DEVICE, used);
+    collective_run(&member->communicator, &call);
+    member_pull(member, SPACE_DEVICE, used);
+    model_fill(&model, &member->groups.groups[GROUP_WORLD], used, 7);
+    model_call(&model, &member->groups.groups[GROUP_WORLD], &call, used);
+    for (uint64_t i = 0; i < 3 * ELEMENTS; i++) {
+        float found = element_at(member->memory[SPACE_DEVICE], i);
+        float exact = element_at(model.after, i);
+        double most = 0;
+        for (int rank = 0; rank < 3; rank++) {
+            most += fabs((double)element_at(model.before[rank], i));
+        }
+        other_bits += memcmp(&found, &exact, sizeof found) != 0;
+        if (fabs((double)found - (double)exact) > 1e-6 * most) {
+            outcome_fail(member->outcome, "element %llu is %.9g, the sum %.9g",
+                         (unsigned long long)i, (double)found, (double)exact);
+        }
+    }
+    if (other_bits == 0) {
+        outcome_fail(member->outcome, "every bit is that of the exact sum");
+    }
+    model_finish(&model);
+}
+
+static void sums_by_rings_are_near_and_of_another_order(void **state) {
+    (void)state;
+    plan_nccl("");
+    world_nccl_in_rings = true;
+    run_all(check_ring_sum, NULL);
+    world_nccl_in_rings = false;
+}
+
+/* A graph of a gather and a sum: each launch sums what the last one left. */
+static void check_graph(struct member *member, void *context) {
+    (void)context;
+    const struct cuda_driver *driver = world_nccl_driver();
+    struct collective_call call = sum_of(ELEMENTS);
+    uint64_t used = 3 * call.slot_bytes;
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec executable;
+    CUresult result = driver->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    ASSERT(result == CUDA_SUCCESS);
+    for (uint64_t i = 0; i < 3 * ELEMENTS; i++) {
+        float one = 1;
+        memcpy(member->memory[SPACE_DEVICE] + i * sizeof one, &one, sizeof one);
+    }
+    member_push(member, SPACE_DEVICE, used);
+    result = driver->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    ASSERT(result == CUDA_SUCCESS);
+    nccl_enqueue(&member->communicator, &call, stream);
+    result = driver->cuStreamEndCapture(stream, &graph);
+    ASSERT(result == CUDA_SUCCESS);
+    result = driver->cuGraphInstantiateWithFlags(&executable, graph, 0);
+    ASSERT(result == CUDA_SUCCESS);
+    for (int i = 0; i < LAUNCHES; i++) {
+        struct fault fault;
+        result = driver->cuGraphLaunch(executable, stream);
+        ASSERT(result == CUDA_SUCCESS);
+        enum status status = nccl_wait(&member->communicator, stream, &result, &fault);
+        ASSERT(status == OK && result == CUDA_SUCCESS);
+    }
+    member_pull(member, SPACE_DEVICE, used);
+    for (uint64_t i = 0; i < 3 * ELEMENTS; i++) {
+        float found = element_at(member->memory[SPACE_DEVICE], i);
+        if (found != 243) { /* 3 to the power of LAUNCHES */
+            outcome_fail(member->outcome, "element %llu is %g", (unsigned long long)i,
+                         (double)found);
+        }
+    }
+    (void)driver->cuGraphExecDestroy(executable);
+    (void)driver->cuGraphDestroy(graph);
+}
+
+static void a_captured_call_is_made_by_each_launch(void **state) {
+    (void)state;
+    plan_nccl("");
+    run_all(check_graph, NULL);
+}
+
+static void memory_that_is_not_registered_is_copied(void **state) {
+    (void)state;
+    plan_nccl("refuse_memory");
+    run_all(check_graph, NULL);
+}
+
+static void a_group_that_joins_slowly_is_waited_for(void **state) {
+    (void)state;
+    plan_nccl("slow");
+    run_all(check_graph, NULL);
+}
+
+static void check_error(struct member *member, void *context) {
+    (void)context;
+    struct fault fault;
+    struct collective_call call = sum_of(ELEMENTS);
+    for (int i = 0; i < 3; i++) {
+        collective_run(&member->communicator, &call);
+    }
+    if (nccl_failure(&member->communicator, &fault) != STATUS_FAILED ||
+        strstr(fault.reason, "remote process exited") == NULL ||
+        strstr(fault.reason, "injected: a link broke") == NULL) {
+        outcome_fail(member->outcome, "not told: %s", fault.reason);
+    }
+}
+
+static void an_error_of_a_link_ends_the_wait_in_its_own_words(void **state) {
+    (void)state;
+    plan_nccl("error_at=3");
+    run_all(check_error, NULL);
+}
+
+static void never_runs(struct member *member, void *context) {
+    (void)context;
+    outcome_fail(member->outcome, "opened all the same");
+}
+
+static void expect_refusal(const char *wish, const char *words) {
+    struct outcome outcomes[WORLD_MAX] = {{0}};
+    plan_nccl(wish);
+    world_run_outcomes(&IMPLEMENTATIONS[0], &THREE, BYTES, never_runs, NULL, outcomes);
+    for (int rank = 0; rank < THREE.world; rank++) {
+        assert_false(outcomes[rank].ended);
+        if (strstr(outcomes[rank].failure, words) == NULL) {
+            fail_msg("rank %d says: %s", rank, outcomes[rank].failure);
+        }
+    }
+}
+
+static void a_machine_without_nccl_is_told_so(void **state) {
+    (void)state;
+    expect_refusal("absent", "libnccl.so.2: is not here");
+}
+
+static void a_group_that_cannot_be_joined_is_told_so(void **state) {
+    (void)state;
+    expect_refusal("refuse_joining", "cannot join the ranks of a group: system error: injected");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_by_rings_are_near_and_of_another_order),
+        cmocka_unit_test(a_captured_call_is_made_by_each_launch),
+        cmocka_unit_test(memory_that_is_not_registered_is_copied),
+        cmocka_unit_test(a_group_that_joins_slowly_is_waited_for),
+        cmocka_unit_test(an_error_of_a_link_ends_the_wait_in_its_own_words),
+        cmocka_unit_test(a_machine_without_nccl_is_told_so),
+        cmocka_unit_test(a_group_that_cannot_be_joined_is_told_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,226 @@
+/* nccl: communicators of the emulated NCCL. */
+#include "tests/emulated/nccl_parts.h"
+
+#include "base/random.h"
+#include "tests/emulated/driver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { VERSION = 22809, ID_MAGIC = 0x6d656e63, SYSTEM_ERROR = 2 };
+
+struct nccl_emulation emulated_nccl;
+
+/* What an id holds: where its maker's memory is. */
+struct id_words {
+    uint32_t magic;
+    int32_t process, fd;
+};
+
+uint32_t nccl_draw(uint32_t bound) {
+    uint32_t words[4];
+    random_block(emulated_nccl.plan.seed, emulated_nccl.draws++, words);
+    return words[0] % bound;
+}
+
+void nccl_stop(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "emulated NCCL: ");
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    va_end(arguments);
+    abort();
+}
+
+unsigned nccl_refuse(unsigned code, const char *why) {
+    snprintf(emulated_nccl.last_error, sizeof emulated_nccl.last_error, "%s", why);
+    return code;
+}
+
+/* ---- joining ---- */
+
+static unsigned get_version(int *version) {
+    *version = VERSION;
+    return NCCL_SUCCESS;
+}
+
+static unsigned get_unique_id(struct nccl_id *id) {
+    struct id_words words = {ID_MAGIC, getpid(), memfd_create("emulated nccl", MFD_CLOEXEC)};
+    if (words.fd < 0) {
+        return nccl_refuse(SYSTEM_ERROR, "no memory to share");
+    }
+    memset(id, 0, sizeof *id);
+    memcpy(id, &words, sizeof words);
+    return NCCL_SUCCESS;
+}
+
+static size_t bytes_of(int size) {
+    return sizeof(struct channel) + (size_t)size * NCCL_TURNS * NCCL_ROOM_BYTES;
+}
+
+static struct channel *map_channel(const struct id_words *words, int size) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", words->process, words->fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes_of(size)) != 0) {
+        nccl_stop("the memory of a group, %s: %s", path, strerror(errno));
+    }
+    void *mapped = mmap(NULL, bytes_of(size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+static unsigned init_rank(struct ncclComm **comm, int size, struct nccl_id id, int index,
+                          struct nccl_config *config) {
+    struct id_words words;
+    memcpy(&words, &id, sizeof words);
+    if (words.magic != ID_MAGIC || size < 2 || size > NCCL_RANKS_MAX || config->blocking != 0 ||
+        config->magic != (unsigned)NCCL_CONFIG_MAGIC || config->size != sizeof *config) {
+        nccl_stop("an id that nobody made, a group of %d, or another configuration", size);
+    }
+    struct ncclComm *made = calloc(1, sizeof *made);
+    if (made == NULL || (made->channel = map_channel(&words, size)) == NULL) {
+        nccl_stop("no memory");
+    }
+    made->channel_bytes = bytes_of(size);
+    made->size = size;
+    made->index = index;
+    made->fd = words.process == getpid() ? words.fd : -1;
+    made->questions = (int)nccl_draw(5) + 1 + emulated_nccl.plan.slow_init;
+    emulated_nccl.live++;
+    if (!emulated_nccl.plan.refuse_joining) {
+        atomic_store(&made->channel->ranks[index].joined, 1);
+    }
+    *comm = made;
+    return NCCL_IN_PROGRESS;
+}
+
+static bool all_joined(const struct ncclComm *comm) {
+    bool all = true;
+    for (int rank = 0; rank < comm->size; rank++) {
+        all = all && atomic_load(&comm->channel->ranks[rank].joined) != 0;
+    }
+    return all;
+}
+
+/* ---- in the course of it ---- */
+
+static unsigned get_async_error(struct ncclComm *comm, unsigned *error) {
+    if (emulated_nccl.plan.refuse_joining) {
+        *error = nccl_refuse(SYSTEM_ERROR, "injected: cannot join");
+        return NCCL_SUCCESS;
+    }
+    if (comm->state == NCCL_SUCCESS && comm->questions > 0) {
+        comm->questions--;
+    }
+    *error = comm->state;
+    if (comm->state == NCCL_SUCCESS && (comm->questions > 0 || !all_joined(comm))) {
+        *error = NCCL_IN_PROGRESS;
+    } else if (comm->state == NCCL_SUCCESS && comm->pending != NULL) {
+        *error = comm->state = transfer_enqueue(comm);
+    }
+    return NCCL_SUCCESS;
+}
+
+static unsigned register_memory(struct ncclComm *const comm, void *buffer, size_t bytes,
+                                void **handle) {
+    if (emulated_nccl.plan.refuse_memory || buffer == NULL || bytes == 0) {
+        return nccl_refuse(3, "injected: not this memory");
+    }
+    comm->registered++;
+    emulated_nccl.live++;
+    *handle = buffer;
+    return NCCL_SUCCESS;
+}
+
+static unsigned deregister_memory(struct ncclComm *const comm, void *handle) {
+    if (comm->registered == 0 || handle == NULL) {
+        nccl_stop("a registration given back that was none");
+    }
+    comm->registered--;
+    emulated_nccl.live--;
+    return NCCL_SUCCESS;
+}
+
+/* ---- the end ---- */
+
+static unsigned finalize(struct ncclComm *comm) {
+    if (comm->pending != NULL) {
+        nccl_stop("an end while a call is in progress");
+    }
+    comm->questions = (int)nccl_draw(3);
+    return comm->questions > 0 ? NCCL_IN_PROGRESS : NCCL_SUCCESS;
+}
+
+/* Its transfers go with it: no graph may hold them any more. */
+static unsigned destroy(struct ncclComm *comm) {
+    for (struct transfer *at = comm->transfers; at != NULL; at = at->next) {
+        if (emulated_driver_holds(at)) {
+            nccl_stop("a communicator is destroyed before a graph that captured its calls");
+        }
+    }
+    while (comm->transfers != NULL) {
+        struct transfer *next = comm->transfers->next;
+        free(comm->transfers);
+        comm->transfers = next;
+    }
+    munmap(comm->channel, comm->channel_bytes);
+    if (comm->fd >= 0) {
+        close(comm->fd);
+    }
+    emulated_nccl.live -= 1 + comm->registered;
+    free(comm);
+    return NCCL_SUCCESS;
+}
+
+/* Work that waits for others goes on as if it had come; what was freed is never read by it. */
+static unsigned abort_comm(struct ncclComm *comm) {
+    comm->aborted = true;
+    comm->pending = NULL;
+    emulated_nccl.live -= 1 + comm->registered;
+    return NCCL_SUCCESS;
+}
+
+static const char *error_string(unsigned result) {
+    static const char *const TEXTS[] = {"no error",
+                                        "unhandled cuda error",
+                                        "system error",
+                                        "internal error",
+                                        "invalid argument",
+                                        "invalid usage",
+                                        "remote process exited or there was a network error",
+                                        "NCCL operation in progress"};
+    return result < sizeof TEXTS / sizeof TEXTS[0] ? TEXTS[result] : "unknown result code";
+}
+
+static const char *last_error(struct ncclComm *comm) {
+    (void)comm;
+    return emulated_nccl.last_error;
+}
+
+void emulated_nccl_open(const struct emulated_nccl_plan *plan, struct nccl_library *library) {
+    emulated_nccl = (struct nccl_emulation){.plan = *plan};
+    *library = (struct nccl_library){.ncclGetVersion = get_version,
+                                     .ncclGetUniqueId = get_unique_id,
+                                     .ncclCommInitRankConfig = init_rank,
+                                     .ncclCommGetAsyncError = get_async_error,
+                                     .ncclCommFinalize = finalize,
+                                     .ncclCommDestroy = destroy,
+                                     .ncclCommAbort = abort_comm,
+                                     .ncclGetErrorString = error_string,
+                                     .ncclGetLastError = last_error,
+                                     .ncclCommRegister = register_memory,
+                                     .ncclCommDeregister = deregister_memory};
+    transfer_fill_table(library);
+}
+
+int emulated_nccl_live(void) {
+    return emulated_nccl.live;
+}
