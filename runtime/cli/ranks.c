@@ -64,9 +64,14 @@ static void print_fault(const struct ranks *ranks, const struct fault *fault) {
 }
 
 /* Nothing can be asked of the others any more, and a collective may be waiting for ever: the
- * process ends here and now. */
+ * process ends here and now. What runs on a device is ended before: another process would find it
+ * busy. */
 static void end_lost(void *context, const struct fault *fault) {
-    print_fault(context, fault);
+    const struct ranks *ranks = context;
+    print_fault(ranks, fault);
+    if (ranks->session->communicator.methods != NULL && program_waits(&ranks->session->bound)) {
+        communicator_abort(&ranks->session->communicator);
+    }
     _exit(fault_exit_code(STATUS_LOST));
 }
 

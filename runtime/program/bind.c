@@ -209,7 +209,8 @@ enum status program_bind(const struct program *program, const struct rank_indice
     return status;
 }
 
-void program_connect(struct bound_program *bound, struct communicator *communicator) {
+enum status program_connect(struct bound_program *bound, struct communicator *communicator,
+                            struct fault *fault) {
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
         ASSERT(communicator->groups[axis].size == bound->ranks.size[axis]);
         ASSERT(communicator->groups[axis].index == bound->ranks.of[axis]);
@@ -219,6 +220,22 @@ void program_connect(struct bound_program *bound, struct communicator *communica
         ASSERT(communicator->space_bytes[space] >= bytes);
     }
     bound->communicator = communicator;
+    return program_waits(bound) ? bound->device->methods->connect(bound->device, fault) : OK;
+}
+
+bool program_waits(const struct bound_program *bound) {
+    return bound->device != NULL && bound->calls != NULL;
+}
+
+enum status program_rehearse(struct bound_program *bound, struct fault *fault) {
+    return program_waits(bound) ? bound->device->methods->rehearse(bound->device, fault) : OK;
+}
+
+void program_disconnect(struct bound_program *bound) {
+    if (program_waits(bound)) {
+        bound->device->methods->disconnect(bound->device);
+    }
+    bound->communicator = NULL;
 }
 
 void program_seal(const struct bound_program *bound) {

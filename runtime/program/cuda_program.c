@@ -1,45 +1,16 @@
 #include "runtime/program/cuda_program.h"
 
 #include "base/log.h"
-#include "kernels/cuda/products.h"
-#include "kernels/cuda/table.h"
 #include "kernels/elementwise.h"
+#include "runtime/program/cuda_program_state.h"
 #include "runtime/program/opcodes.h"
 #include "runtime/program/opcodes_cuda.h"
 #include "runtime/program/run.h"
-#include "targets/cuda_device.h"
 
-#include <stdio.h>
 #include <string.h>
-
-/* An instruction that the host's threads run at its place in a stream. */
-struct host_call {
-    const struct bound_program *bound;
-    uint32_t index;
-};
-
-struct cuda_program {
-    struct device device; /* first: what the bound program knows of it */
-    struct bound_program *bound;
-    const struct cuda_device *gpu;
-    struct cuda_kernel_table kernels;
-    struct cuda_products products;
-    bool has_products;
-    struct cuda_failure failure;
-    struct cuda_compute compute; /* its stream is that of the lane at work */
-    CUstream streams[LANE_COUNT];
-    CUevent *events;                   /* of the schedule, [event_count + 1] */
-    CUevent fork, join[LANE_COUNT];    /* a segment's beginning, and the end of each lane */
-    CUgraphExec graphs[SEGMENT_COUNT]; /* NULL: nothing to run */
-    struct host_call *host_calls;      /* [instruction_count] */
-};
 
 static struct cuda_program *program_of(struct device *device) {
     return (struct cuda_program *)device;
-}
-
-static const struct cuda_driver *driver_of(const struct cuda_program *program) {
-    return &program->gpu->driver;
 }
 
 static CUdeviceptr address_of(const void *address) {
@@ -47,11 +18,15 @@ static CUdeviceptr address_of(const void *address) {
 }
 
 static bool has_failed(const struct cuda_program *program) {
-    return program->failure.result != CUDA_SUCCESS;
+    return program->failure.result != CUDA_SUCCESS || program->ranks_failed;
 }
 
 static void note(struct cuda_program *program, CUresult result, const char *action) {
     cuda_note(&program->compute, result, action);
+}
+
+static const struct cuda_driver *driver_of(const struct cuda_program *program) {
+    return &program->gpu->driver;
 }
 
 /* A thread that runs the program for the first time is in no context yet. */
@@ -60,13 +35,21 @@ static void enter(struct cuda_program *program) {
 }
 
 static void wait_for_stream(struct cuda_program *program, enum lane lane, const char *action) {
-    if (!has_failed(program)) {
+    if (has_failed(program)) {
+        return;
+    }
+    if (program->bound->communicator != NULL) {
+        note(program, cuda_ranks_wait(program, program->streams[lane]), action);
+    } else {
         note(program, driver_of(program)->cuStreamSynchronize(program->streams[lane]), action);
     }
 }
 
 static enum status tell_failure(const struct device *device, struct fault *fault) {
     const struct cuda_program *program = (const struct cuda_program *)device;
+    if (program->ranks_failed) {
+        return cuda_ranks_failure(program, fault);
+    }
     return has_failed(program) ? cuda_device_fault(program->gpu, program->failure.result,
                                                    STATUS_FAILED, program->failure.action, fault)
                                : OK;
@@ -104,7 +87,12 @@ static void enqueue(struct cuda_program *program, uint32_t index) {
              "let the host compute");
         return;
     }
-    opcode_enqueue(&program->compute, instruction, &bound->args[index], bound->addresses[index]);
+    if (call_is_collective(instruction)) {
+        cuda_ranks_enqueue(program, index, program->compute.stream);
+    } else {
+        opcode_enqueue(&program->compute, instruction, &bound->args[index],
+                       bound->addresses[index]);
+    }
 }
 
 static void enqueue_ordered(struct cuda_program *program, uint32_t index) {
@@ -213,8 +201,7 @@ static void capture_all(struct cuda_program *program) {
 
 /* ---- running ---- */
 
-static void run_segment(struct device *device, enum segment_kind kind) {
-    struct cuda_program *program = program_of(device);
+static void launch(struct cuda_program *program, enum segment_kind kind) {
     if (program->graphs[kind] == NULL || has_failed(program)) {
         return;
     }
@@ -223,6 +210,14 @@ static void run_segment(struct device *device, enum segment_kind kind) {
          driver_of(program)->cuGraphLaunch(program->graphs[kind], program->streams[LANE_COMPUTE]),
          "launch a segment");
     wait_for_stream(program, LANE_COMPUTE, "finish a segment");
+}
+
+static void run_segment(struct device *device, enum segment_kind kind) {
+    struct cuda_program *program = program_of(device);
+    launch(program, kind);
+    if (!has_failed(program)) {
+        cuda_ranks_count(program, kind);
+    }
 }
 
 static void run_one(struct device *device, uint32_t index) {
@@ -325,18 +320,25 @@ static void destroy_event(struct cuda_program *program, CUevent event) {
     }
 }
 
+/* What was captured of collectives is NCCL's, whose communicators end after it. */
+static void drop_graphs(struct device *device) {
+    struct cuda_program *program = program_of(device);
+    enter(program);
+    for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
+        if (program->graphs[kind] != NULL) {
+            (void)driver_of(program)->cuGraphExecDestroy(program->graphs[kind]);
+            program->graphs[kind] = NULL;
+        }
+    }
+}
+
 /* Whatever of it there is: bind may have failed half-way. A failed device refuses, which changes
  * nothing. */
 static void release(struct device *device) {
     struct cuda_program *program = program_of(device);
     const struct cuda_driver *driver = driver_of(program);
     uint32_t event_count = program->bound->program->schedule.event_count;
-    enter(program);
-    for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
-        if (program->graphs[kind] != NULL) {
-            (void)driver->cuGraphExecDestroy(program->graphs[kind]);
-        }
-    }
+    drop_graphs(device);
     for (uint32_t i = 1; program->events != NULL && i <= event_count; i++) {
         destroy_event(program, program->events[i]);
     }
@@ -421,14 +423,25 @@ static void tell_products(const struct cuda_program *program) {
 
 /* Whatever a driver or a library does on a first launch is then done. Ids, labels and positions of
  * 0 are valid; a decoded piece has at least one token. */
-static void rehearse(struct cuda_program *program) {
+static enum status rehearse(struct device *device, struct fault *fault) {
+    struct cuda_program *program = program_of(device);
     for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
         struct step_scalars *scalars = program_scalars(program->bound);
         *scalars =
             (struct step_scalars){.bias_correction_1 = 1, .bias_correction_2 = 1, .token_count = 1};
-        run_segment(&program->device, (enum segment_kind)kind);
+        launch(program, (enum segment_kind)kind);
     }
     zero_arenas(program);
+    tell_products(program);
+    return tell_failure(device, fault);
+}
+
+/* Several ranks connect first, then all of them rehearse. */
+static enum status connect(struct device *device, struct fault *fault) {
+    struct cuda_program *program = program_of(device);
+    enter(program);
+    capture_all(program);
+    return tell_failure(device, fault);
 }
 
 static enum status build(struct cuda_program *program, struct region *region, struct fault *fault) {
@@ -441,19 +454,12 @@ static enum status build(struct cuda_program *program, struct region *region, st
     }
     if (status == OK) {
         choose_products(program, region);
-        capture_all(program);
-        rehearse(program);
-        tell_products(program);
-        status = tell_failure(&program->device, fault);
+    }
+    if (status == OK && program->bound->calls == NULL) {
+        status = connect(&program->device, fault);
+        status = status == OK ? rehearse(&program->device, fault) : status;
     }
     return status;
-}
-
-static enum status refuse_collectives(const struct bound_program *bound, struct fault *fault) {
-    char place[sizeof fault->place];
-    snprintf(place, sizeof place, "target %.200s", bound->program->target->name);
-    return fault_set(fault, STATUS_INPUT, place, "run one rank on one device",
-                     "this build has no collectives between GPUs");
 }
 
 const struct cuda_compute *cuda_program_compute(const struct bound_program *bound) {
@@ -464,13 +470,13 @@ static const struct device_methods METHODS = {.run = run_segment,
                                               .run_one = run_one,
                                               .cast = cast,
                                               .failure = tell_failure,
+                                              .connect = connect,
+                                              .rehearse = rehearse,
+                                              .disconnect = drop_graphs,
                                               .release = release};
 
 enum status cuda_program_bind(struct bound_program *bound, struct region *region,
                               struct fault *fault) {
-    if (bound->calls != NULL) {
-        return refuse_collectives(bound, fault);
-    }
     struct cuda_program *program = region_alloc(region, 1, sizeof *program);
     program->device = (struct device){.methods = &METHODS, .far = {read_far, write_far, program}};
     program->bound = bound;

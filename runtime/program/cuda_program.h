@@ -7,11 +7,12 @@
 #include "runtime/program/program.h"
 
 /* cuda_program_bind: load every kernel, choose every product, capture every segment, and launch
- * each once on arenas that are all zeros, and are so again afterwards; sets bound->device.
+ * each once on arenas that are all zeros, and are so again afterwards; sets bound->device. With
+ * collectives segments wait for program_connect and program_rehearse.
  * limits  bound has its port, its arenas, its addresses and its lists
  * memory  tables in `region`
- * errors  those of the driver and of cuda_load_family; STATUS_INPUT for a program with collectives:
- *         this build has none between GPUs. bound->device is then NULL, and nothing is held */
+ * errors  those of the driver and of cuda_load_family. bound->device is then NULL, and nothing is
+ *         held */
 MUST_CHECK enum status cuda_program_bind(struct bound_program *bound, struct region *region,
                                          struct fault *fault);
 

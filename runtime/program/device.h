@@ -16,6 +16,11 @@ struct device_methods {
     void (*run_one)(struct device *device, uint32_t index);     /* a single instruction, alone */
     void (*cast)(struct device *device, const struct program_cast *cast);
     MUST_CHECK enum status (*failure)(const struct device *device, struct fault *fault);
+    /* For a program with collectives, in this order, around all runs: program_connect,
+     * program_rehearse, program_disconnect. */
+    MUST_CHECK enum status (*connect)(struct device *device, struct fault *fault);
+    MUST_CHECK enum status (*rehearse)(struct device *device, struct fault *fault);
+    void (*disconnect)(struct device *device);
     void (*release)(struct device *device);
 };
 

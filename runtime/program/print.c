@@ -62,6 +62,12 @@ static void add_collective(struct text *line, const struct collective_args *args
              (unsigned long long)args->slot_bytes);
 }
 
+/* An exact sum between GPUs shows by the staging that it names. */
+static void add_sum(struct text *line, const struct collective_args *args) {
+    add_collective(line, args);
+    text_add(line, "%s", args->sum == WIRE_SUM_RING ? " by ring" : "");
+}
+
 static void add_tally(struct text *line, const struct tally_args *args) {
     text_add(line, " of %d ranks%s%s", args->ranks, args->parts & TALLY_TOKENS ? " tokens" : "",
              args->parts & TALLY_LOSS ? " loss" : "");
@@ -102,8 +108,10 @@ static void add_step_args(struct text *line, const struct instruction *instructi
                  dtype_name(args->cast.to));
         break;
     case OP_ALL_GATHER:
-    case OP_REDUCE_SCATTER:
         add_collective(line, &args->collective);
+        break;
+    case OP_REDUCE_SCATTER:
+        add_sum(line, &args->collective);
         break;
     case OP_TALLY_IN:
         add_tally(line, &args->tally);

@@ -96,8 +96,25 @@ MUST_CHECK enum status program_bind(const struct program *program, const struct 
 /* program_connect: the ranks that the collectives run between. The communicator has the groups of
  * enum rank_axis, in that order, and knows every space with shared[space]: plan.peak_bytes from
  * base[space] (fd[space] for other processes). It stays the caller's, and outlives the last run.
- * Not needed by a program without collectives. */
-void program_connect(struct bound_program *bound, struct communicator *communicator);
+ * Not needed by a program without collectives. On a device, whose segments are captured now, it is
+ * that of cuda_ranks_open.
+ * errors  what the device refuses; never where the host runs the program */
+MUST_CHECK enum status program_connect(struct bound_program *bound,
+                                       struct communicator *communicator, struct fault *fault);
+
+/* program_waits: bound, but not to run before program_connect and program_rehearse: a program with
+ * collectives on a device. */
+bool program_waits(const struct bound_program *bound);
+
+/* program_rehearse: every segment once, by all ranks at a time, on arenas that are all zeros and
+ * are so again afterwards; after all of them have connected. Nothing to do for a program that does
+ * not wait.
+ * errors  as program_failure */
+MUST_CHECK enum status program_rehearse(struct bound_program *bound, struct fault *fault);
+
+/* program_disconnect: nothing holds the communicator any more, and nothing runs; before it is
+ * closed. */
+void program_disconnect(struct bound_program *bound);
 
 /* program_seal: from here on nothing of ours allocates. */
 void program_seal(const struct bound_program *bound);

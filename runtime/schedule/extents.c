@@ -30,6 +30,12 @@ int schedule_ranks(const struct schedule *schedule, enum rank_axis axis) {
     return ranks[axis];
 }
 
+enum wire_sum schedule_wire_sum(const struct schedule *schedule, enum dtype wire) {
+    bool rings = schedule->options.device != NULL && wire == DTYPE_F32 &&
+                 schedule->sharding.wire_sum == WIRE_SUM_RING;
+    return rings ? WIRE_SUM_RING : WIRE_SUM_EXACT;
+}
+
 struct zero_row schedule_zero(const struct schedule *schedule, int unit) {
     const struct sharding *sharding = &schedule->sharding;
     return *zero_row(sharding->shard > 1 ? sharding->units[unit].zero : 0);
@@ -151,6 +157,35 @@ void extents_add_units(struct schedule *schedule) {
             add_ways(schedule, unit, of);
         }
     }
+}
+
+/* The other ranks' slots of the largest sum, or a piece of them: sums are made piece by piece, one
+ * at a time on their lane, so all share one buffer. Peers' arenas are read where they lie on a
+ * processor, and need none. */
+void extents_add_sum_staging(struct schedule *schedule) {
+    enum dtype wire = schedule->sharding.reduce;
+    int world = schedule_ranks(schedule, AXIS_WORLD);
+    uint64_t most = 0;
+    schedule->sum_staging = EXTENT_NONE;
+    if (schedule->options.device == NULL || world == 1 || !schedule->options.train ||
+        schedule_wire_sum(schedule, wire) == WIRE_SUM_RING) {
+        return;
+    }
+    for (int unit = 0; unit < schedule->units->unit_count; unit++) {
+        if (schedule_trains(schedule, unit)) {
+            uint64_t whole = (uint64_t)(schedule->units->units[unit].elements * dtype_bytes(wire));
+            most = whole > most ? whole : most;
+        }
+    }
+    if (most == 0) {
+        return;
+    }
+    uint64_t least = (uint64_t)world * SUM_STAGING_LEAST;
+    most -= most / (uint64_t)world; /* the own slot is summed from where it lies */
+    most = most > SUM_STAGING_MOST ? SUM_STAGING_MOST : most;
+    most = most < least ? least : most;
+    schedule->sum_staging =
+        schedule_named_extent(schedule, "gradients.summed", ROLE_STAGING, SPACE_DEVICE, most);
 }
 
 int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, int unit) {

@@ -12,6 +12,14 @@ struct device_inputs {
 int schedule_named_extent(struct schedule *schedule, const char *name, enum extent_role role,
                           enum space space, uint64_t bytes);
 
+enum {
+    SUM_STAGING_MOST = 64 << 20, /* pieces that large keep any link busy */
+    SUM_STAGING_LEAST = 64 * 4,  /* of each rank (nccl_staging_least) */
+};
+
+/* extents_add_sum_staging: schedule->sum_staging, between GPUs that sum in order. */
+void extents_add_sum_staging(struct schedule *schedule);
+
 /* extents_add_offloaded: in memory of the host even where that is the device's own. `copied`: the
  * device copies from and to it. */
 int extents_add_offloaded(struct schedule *schedule, const char *name, enum extent_role role,

@@ -87,10 +87,15 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
     sums.access = ACCESS_UPDATE;
     scatter->operands[0] = from;
     scatter->operands[1] = sums;
+    enum dtype wire_dtype = wire == EXTENT_NONE ? DTYPE_F32 : reduce;
     scatter->args.collective = (struct collective_args){
         .axis = axis,
-        .wire = wire == EXTENT_NONE ? DTYPE_F32 : reduce,
-        .slot_bytes = from.bytes / (uint64_t)schedule_ranks(schedule, axis)};
+        .wire = wire_dtype,
+        .slot_bytes = from.bytes / (uint64_t)schedule_ranks(schedule, axis),
+        .sum = schedule_wire_sum(schedule, wire_dtype)};
+    if (schedule->sum_staging != EXTENT_NONE) {
+        scatter->workspace = schedule_whole(schedule, schedule->sum_staging, ACCESS_WRITE);
+    }
 }
 
 /* The sums of one shard group meet those of the others, then go where they are wanted. */

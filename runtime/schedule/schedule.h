@@ -74,6 +74,7 @@ struct collective_args {
     enum rank_axis axis;
     enum dtype wire;     /* sums: of `from`; all-gather: what the bytes are */
     uint64_t slot_bytes; /* as collective_call has it */
+    enum wire_sum sum;   /* of sums between GPUs; an exact one has the staging as its workspace */
 };
 
 /* AdamW over a unit, or over the slot of it that a rank owns. */
@@ -220,6 +221,8 @@ struct schedule {
     struct unit_extents *unit_extents; /* [units->unit_count] */
     struct sharding sharding;          /* of the options; shard and replicate 1 on one rank */
     int tallies;                       /* [world] struct rank_tally; EXTENT_NONE on one rank */
+    int sum_staging;                   /* what comes of other GPUs' slots, to be summed in order;
+                                          EXTENT_NONE where no sum is */
     struct step_volumes volumes;       /* what a rank receives in a step, by the formulas */
     struct host_extents host;
     int *kept; /* [options.kept_count]: their extents; EXTENT_NONE for one of no bytes */
@@ -246,6 +249,10 @@ union kernel_args schedule_args_of_rank(const struct instruction *instruction,
 
 /* schedule_ranks: how many ranks have an index along `axis`. */
 int schedule_ranks(const struct schedule *schedule, enum rank_axis axis);
+
+/* schedule_wire_sum: how gradients in that type on the wire are summed: between GPUs a ring would
+ * round bf16 at every hop, so it sums f32 only. */
+enum wire_sum schedule_wire_sum(const struct schedule *schedule, enum dtype wire);
 
 /* schedule_zero: what of a unit is split: nothing, whatever its strategy says, where the shard
  * group is one rank. */

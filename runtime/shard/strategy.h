@@ -28,6 +28,9 @@ struct unit_strategy {
 
 enum reduce_at { REDUCE_AT_MICROBATCH, REDUCE_AT_STEP };
 
+/* Sums over ranks: in the order of the group, or as a ring meets them. */
+enum wire_sum { WIRE_SUM_EXACT, WIRE_SUM_RING };
+
 /* How a program is spread over the ranks of a site. Rank r of the world has the cell
  * [r / shard][r % shard] of the mesh [replicate, shard], unless a rank table says otherwise. */
 struct sharding {
@@ -38,6 +41,7 @@ struct sharding {
     int live;                 /* most gathered units at a time, 0: no bound but bytes (spans.h) */
     enum reduce_at reduce_at; /* REDUCE_AT_STEP: ZeRO 0 and 1 only */
     enum dtype reduce;        /* of gradients on the wire: f32 or bf16 */
+    enum wire_sum wire_sum;   /* between GPUs; elsewhere all sums are exact */
 };
 
 /* strategy_read: every unit's strategy from the run's keys.

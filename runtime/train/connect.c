@@ -1,7 +1,11 @@
 /* connect: a session as one rank of several: what it asks the others, and its arenas among theirs.
  */
+#include "build_config.h"
 #include "runtime/train/session.h"
 #include "transport/shm.h"
+#if SKEP_CUDA
+#include "runtime/program/cuda_ranks.h"
+#endif
 
 int session_ranks(const struct session *session) {
     return session->site == NULL ? 1 : site_where(session->site)->world;
@@ -11,10 +15,13 @@ bool session_leads(const struct session *session) {
     return session->site == NULL || site_where(session->site)->rank == 0;
 }
 
-/* A device that failed is this rank's outcome, whatever it was about to agree to. */
+/* A device that failed is this rank's outcome, whatever it was about to agree to. It asks nobody:
+ * the others may be in a collective that waits for this rank, and learn of it from site_fail. */
 enum status session_agree(const struct session *session, enum status mine, struct fault *fault) {
-    if (mine == OK && session->bound.program != NULL) {
-        mine = program_failure(&session->bound, fault);
+    struct fault failure;
+    if (session->bound.program != NULL && program_failure(&session->bound, &failure) != OK) {
+        *fault = mine == OK ? failure : *fault;
+        return mine == OK ? failure.status : mine;
     }
     return session->site == NULL ? mine : site_agree(session->site, mine, fault);
 }
@@ -60,19 +67,43 @@ static enum status register_arenas(struct session *session, struct fault *fault)
     return status;
 }
 
-enum status session_connect(struct session *session, struct fault *fault) {
+static enum status open_shared(struct session *session, const struct collective_group *groups,
+                               struct fault *fault) {
+    enum status status = shm_open_site(session->site, groups, AXIS_COUNT, &session->region,
+                                       &session->communicator, fault);
+    return status == OK ? register_arenas(session, fault) : status;
+}
+
+static enum status open_ranks(struct session *session, struct fault *fault) {
     struct collective_group groups[AXIS_COUNT];
+    list_groups(&session->bound.ranks, &session->region, groups);
+#if SKEP_CUDA
+    if (program_waits(&session->bound)) {
+        return cuda_ranks_open(&session->bound, session->site, groups, &session->region,
+                               &session->communicator, fault);
+    }
+#endif
+    return open_shared(session, groups, fault);
+}
+
+/* Nobody begins to rehearse before all are there to answer. */
+enum status session_connect(struct session *session, struct fault *fault) {
     if (session->site == NULL) {
         return OK;
     }
-    list_groups(&session->bound.ranks, &session->region, groups);
-    enum status status = shm_open_site(session->site, groups, AXIS_COUNT, &session->region,
-                                       &session->communicator, fault);
+    enum status status = open_ranks(session, fault);
     if (status == OK) {
-        status = register_arenas(session, fault);
+        status = program_connect(&session->bound, &session->communicator, fault);
+    }
+    if (!program_waits(&session->bound)) {
+        return status;
+    }
+    status = session_agree(session, status, fault);
+    if (status == OK) {
+        status = program_rehearse(&session->bound, fault);
     }
     if (status == OK) {
-        program_connect(&session->bound, &session->communicator);
+        session_load_constants(session);
     }
     return status;
 }

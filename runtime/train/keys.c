@@ -67,7 +67,7 @@ static const struct key KEYS[] = {
     {"precision.reduce", KEY_SHARED, KEY_DTYPE, AT(reduce), "f32", "", 0, 0, NULL,
      "gradients on the wire between ranks"},
     {"precision.wire_sum", KEY_SHARED, KEY_CHOICE, AT(wire_sum), "exact", "", 0, 0, "exact|ring",
-     "sums over ranks: in rank order, or as the ring meets them"},
+     "sums over ranks: in rank order, or, between GPUs, as NCCL's ring meets them"},
     {"strategy.zero", KEY_LOCAL, KEY_INTEGER, AT(zero), "3", "", 0, 3, NULL,
      "ZeRO stage between the ranks of a site; one rank splits nothing"},
     {"strategy.replicate", KEY_LOCAL, KEY_INTEGER, AT(replicate), "1", "", 1, 1 << 20, NULL,

@@ -268,17 +268,24 @@ enum status session_bind(struct session *session, struct fault *fault) {
         struct rank_indices ranks = session_indices(session);
         status = program_bind(&session->program, &ranks, &session->region, &session->bound, fault);
     }
-    if (status == OK) {
-        batch_fill_rope_table(session);
-        program_run(&session->bound, SEGMENT_LOAD);
+    if (status == OK && !program_waits(&session->bound)) {
+        session_load_constants(session);
     }
     return status;
+}
+
+void session_load_constants(struct session *session) {
+    batch_fill_rope_table(session);
+    program_run(&session->bound, SEGMENT_LOAD);
 }
 
 void session_finish(struct session *session) {
     bool bound = session->bound.program != NULL;
     if (bound) {
         process_unseal();
+    }
+    if (bound) {
+        program_disconnect(&session->bound);
     }
     if (session->communicator.methods != NULL) {
         communicator_close(&session->communicator);

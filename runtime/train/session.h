@@ -72,13 +72,19 @@ struct schedule_options session_options(const struct session *session, enum purp
 MUST_CHECK enum status session_compile(struct session *session, enum purpose purpose,
                                        struct fault *fault);
 
-/* session_bind: refuse what does not fit, reserve, resolve, fill the constants. */
+/* session_bind: refuse what does not fit, reserve, resolve, fill the constants, unless the program
+ * waits for session_connect. */
 MUST_CHECK enum status session_bind(struct session *session, struct fault *fault);
 
-/* session_connect: what the bound program's collectives run between: the arenas of all ranks. Every
- * rank calls it, once all are bound; nothing to do when alone.
- * errors  as shm_open_communicator and shm_register, on all ranks alike */
+/* session_connect: what the bound program's collectives run between: the arenas of all ranks, by
+ * shared memory, or NCCL on GPUs, where the program is rehearsed then. Every rank calls it, once
+ * all are bound; nothing to do when alone.
+ * errors  as shm_open_communicator and shm_register, or cuda_ranks_open, on all ranks alike */
 MUST_CHECK enum status session_connect(struct session *session, struct fault *fault);
+
+/* session_load_constants: what every run of a segment finds; session_bind and session_connect do
+ * it, whichever leaves a program that can run. */
+void session_load_constants(struct session *session);
 
 /* session_agree: site_agree among the session's ranks: what one of them must not do alone, all ask
  * in the same order. `mine` when alone; where that is OK, what program_failure has to tell. Never

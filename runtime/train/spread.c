@@ -79,7 +79,8 @@ enum status spread_read(const struct run *run, const struct blueprint *blueprint
                                       .prefetch = (int)run->prefetch,
                                       .live = (int)run->live,
                                       .reduce_at = (enum reduce_at)run->reduce_at,
-                                      .reduce = (enum dtype)run->reduce};
+                                      .reduce = (enum dtype)run->reduce,
+                                      .wire_sum = (enum wire_sum)run->wire_sum};
     *spread = read;
     return OK;
 }

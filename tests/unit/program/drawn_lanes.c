@@ -203,7 +203,7 @@ void drawn_lanes_init(struct drawn_lanes *drawn, uint64_t seed) {
     assert_int_equal(program_bind(&drawn->program, &ranks, &drawn->region, &drawn->bound, &fault),
                      OK);
     drawn->communicator.space_bytes[SPACE_DEVICE] = drawn->program.plan.peak_bytes[SPACE_DEVICE];
-    program_connect(&drawn->bound, &drawn->communicator);
+    assert_int_equal(program_connect(&drawn->bound, &drawn->communicator, &fault), OK);
 }
 
 void drawn_lanes_fill(struct drawn_lanes *drawn) {

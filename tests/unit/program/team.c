@@ -121,7 +121,8 @@ static void connect(struct team *team, struct team_member *member) {
                             team->program.plan.peak_bytes[space]);
         }
     }
-    program_connect(&member->bound, &member->communicator);
+    struct fault fault;
+    expect(team, program_connect(&member->bound, &member->communicator, &fault), &fault);
 }
 
 static void disturb(void *context, uint32_t index) {

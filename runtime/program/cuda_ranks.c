@@ -1,0 +1,102 @@
+#include "runtime/program/cuda_ranks.h"
+
+#include "runtime/program/cuda_program_state.h"
+#include "runtime/program/run.h"
+#include "transport/nccl.h"
+
+/* ---- a program's collectives ---- */
+
+static void keep(struct cuda_program *program, enum status status) {
+    program->ranks_failed = program->ranks_failed || status != OK;
+}
+
+void cuda_ranks_enqueue(struct cuda_program *program, uint32_t index, CUstream stream) {
+    struct communicator *communicator = program->bound->communicator;
+    struct fault kept;
+    ASSERT(communicator != NULL);
+    nccl_enqueue(communicator, &program->bound->calls[index], stream);
+    keep(program, nccl_failure(communicator, &kept));
+}
+
+CUresult cuda_ranks_wait(struct cuda_program *program, CUstream stream) {
+    CUresult result = CUDA_SUCCESS;
+    struct fault kept;
+    keep(program, nccl_wait(program->bound->communicator, stream, &result, &kept));
+    return program->ranks_failed ? CUDA_SUCCESS : result;
+}
+
+void cuda_ranks_count(const struct cuda_program *program, enum segment_kind kind) {
+    const struct schedule *schedule = &program->bound->program->schedule;
+    const struct segment *segment = &schedule->segments[kind];
+    for (uint32_t i = segment->first; program->bound->calls != NULL && i < segment->end; i++) {
+        if (call_is_collective(&schedule->instructions[i])) {
+            collective_count(program->bound->communicator, &program->bound->calls[i]);
+        }
+    }
+}
+
+enum status cuda_ranks_failure(const struct cuda_program *program, struct fault *fault) {
+    return nccl_failure(program->bound->communicator, fault);
+}
+
+/* ---- opening ---- */
+
+/* Slots are added by a kernel of ours, in the order of the group. */
+static CUresult add(void *context, const struct nccl_sum *sum) {
+    struct cuda_program *program = context;
+    struct cuda_compute compute = program->compute;
+    compute.stream = sum->stream;
+    cuda_wire_sum_run(&compute, &(struct cuda_wire_sum_args){.wire = sum->wire,
+                                                             .size = sum->size,
+                                                             .index = sum->index,
+                                                             .apart = (int64_t)sum->apart /
+                                                                      dtype_bytes(sum->wire),
+                                                             .count = (int64_t)sum->elements,
+                                                             .own = sum->own,
+                                                             .others = sum->others,
+                                                             .to = sum->to});
+    return program->failure.result;
+}
+
+static enum status exchange(void *site, const void *mine, size_t bytes, void *all,
+                            struct fault *fault) {
+    return site_exchange(site, mine, bytes, all, fault);
+}
+
+static void find_staging(const struct bound_program *bound, struct nccl_args *args) {
+    const struct schedule *schedule = &bound->program->schedule;
+    if (schedule->sum_staging != EXTENT_NONE) {
+        args->staging = program_extent(bound, schedule->sum_staging);
+        args->staging_bytes = schedule->extents[schedule->sum_staging].bytes;
+    }
+}
+
+enum status cuda_ranks_open(struct bound_program *bound, struct site *site,
+                            const struct collective_group groups[static AXIS_COUNT],
+                            struct region *region, struct communicator *communicator,
+                            struct fault *fault) {
+    const struct site_place *place = site_where(site);
+    const struct schedule *schedule = &bound->program->schedule;
+    struct nccl_args args = {.rank = place->rank,
+                             .world = place->world,
+                             .groups = groups,
+                             .group_count = AXIS_COUNT,
+                             .exchange = exchange,
+                             .context = site,
+                             .device = bound->port.cuda,
+                             .add = add,
+                             .add_context = bound->device,
+                             .ring = schedule->sharding.wire_sum == WIRE_SUM_RING};
+    find_staging(bound, &args);
+    enum status status = cuda_device_enter(bound->port.cuda, fault);
+    if (status == OK) {
+        status = nccl_open(&args, region, communicator, fault);
+    }
+    for (int space = 0; space < SPACE_COUNT && status == OK; space++) {
+        if (bound->shared[space]) {
+            status = nccl_register(communicator, (enum space)space, bound->base[space],
+                                   bound->program->plan.peak_bytes[space], fault);
+        }
+    }
+    return status;
+}

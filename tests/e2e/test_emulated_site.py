@@ -1,0 +1,136 @@
+"""Sites of several ranks on GPUs that are emulated, which talk by an emulated NCCL: the losses of a
+site of processors, the same bits in every order and at every ZeRO stage, and an end in words when a
+rank or a link is lost."""
+import os
+import signal
+import time
+
+from emulated_run import CPU, PROFILE
+from small_run import LLAMA, RunTest, main, wait_until
+from test_site_faults import children, rank_of
+
+STEPS = 3
+TOLERANCE = 2e-4  # of a loss near 4.6: kernels that sum in another order
+NOTICED_S = 20  # five seconds are promised; the machine may be busy
+
+
+class EmulatedSite(RunTest):
+    def site(self, **settings):
+        folder = self.folder(LLAMA, **{"steps": STEPS, "batch__tokens": 48, "batch__sequence": 8,
+                                       "batch__microbatch": 1,
+                                       **settings})
+        (folder.path / "gpu.yaml").write_text(PROFILE)
+        return folder
+
+    def environment(self, ranks, seed=1, **more):
+        return {"SKEP_EMULATED_SEED": str(seed), "SKEP_EMULATED_MIB": "512",
+                "SKEP_EMULATED_DEVICES": str(ranks), **more}
+
+    def train(self, folder, ranks, *arguments, seed=1, code=0, **more):
+        result = folder.train("target=./gpu.yaml", *arguments, "--ranks", str(ranks),
+                              env=self.environment(ranks, seed, **more))
+        self.assert_exit(result, code)
+        return result
+
+    def losses(self, folder):
+        return [line["loss"] for line in folder.metrics("step")]
+
+    def cpu_losses(self, folder, ranks):
+        gpu = folder.command
+        folder.command = lambda *arguments: [CPU, *map(str, arguments)]
+        self.assert_exit(folder.train("--ranks", str(ranks)), 0)
+        found = self.losses(folder)
+        folder.command = gpu
+        folder.forget()
+        return found
+
+    def test_losses_are_those_of_a_site_of_processors(self):
+        for ranks in (2, 3):
+            folder = self.site()
+            expected = self.cpu_losses(folder, ranks)
+            self.train(folder, ranks)
+            found = self.losses(folder)
+            self.assertEqual(len(found), STEPS)
+            for here, there in zip(found, expected, strict=True):
+                self.assertAlmostEqual(here, there, delta=TOLERANCE)
+
+    def test_zero_stage_and_order_change_no_bit(self):
+        folder = self.site(steps=2)
+        states = []
+        for seed, zero in ((1, 3), (2, 3), (3, 0), (4, 1), (5, 2)):
+            folder.forget()
+            self.train(folder, 2, f"strategy.zero={zero}", seed=seed)
+            states.append(folder.state())
+        for state in states[1:]:
+            self.assertEqual(state, states[0])
+
+    def test_a_ring_sums_to_nearly_the_same(self):
+        folder = self.site()
+        self.train(folder, 3)
+        exact = self.losses(folder)
+        folder.forget()
+        self.train(folder, 3, "precision.wire_sum=ring")
+        for here, there in zip(self.losses(folder), exact, strict=True):
+            self.assertAlmostEqual(here, there, delta=TOLERANCE)
+
+    def test_bytes_that_a_rank_receives_are_those_of_processors(self):
+        folder = self.site(steps=1, precision__reduce="bf16")
+        self.cpu_losses(folder, 2)
+        received = []
+        for skep, extra in ((CPU, ()), (None, ("target=./gpu.yaml",))):
+            gpu = folder.command
+            if skep is not None:
+                folder.command = lambda *arguments: [CPU, *map(str, arguments)]
+            self.assert_exit(folder.train(*extra, "--ranks", "2", env=self.environment(2)), 0)
+            received.append([line["received_bytes"] for line in folder.metrics("step")])
+            folder.command = gpu
+            folder.forget()
+        self.assertEqual(received[0], received[1])
+
+    def test_the_plan_says_how_sums_are_made(self):
+        folder = self.site()
+        exact = folder.run("plan", "run.yaml", "target=./gpu.yaml", "--ranks", "2", "--program")
+        ring = folder.run("plan", "run.yaml", "target=./gpu.yaml", "--ranks", "2", "--program",
+                          "precision.wire_sum=ring")
+        self.assertRegex(exact.stdout, r"reduce_scatter .* >gradients\.summed:")
+        self.assertNotIn("by ring", exact.stdout)
+        self.assertRegex(ring.stdout, r"reduce_scatter .* by ring")
+        self.assertNotIn("gradients.summed", ring.stdout)
+
+    def test_an_absent_or_failing_nccl_is_told(self):
+        folder = self.site(steps=1)
+        result = self.train(folder, 2, code=2, SKEP_EMULATED_NCCL="absent")
+        self.assertIn("libnccl.so.2", result.stderr)
+        result = self.train(folder, 2, code=1, SKEP_EMULATED_NCCL="refuse_joining")
+        self.assertIn("cannot join the ranks of a group", result.stderr)
+        result = self.train(folder, 2, SKEP_EMULATED_NCCL="refuse_memory")
+        self.assertIn("NCCL does not register the arena", result.stderr)
+
+    def test_a_broken_link_ends_all_ranks(self):
+        folder = self.site(steps=400)
+        self.train(folder, 2, "pause_at=1")
+        result = folder.train("target=./gpu.yaml", "--ranks", "2",
+                              env=self.environment(2, SKEP_EMULATED_NCCL="error_at=150",
+                                                   SKEP_EMULATED_NCCL_RANK="1"))
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("a link broke", result.stderr)
+        self.assertIn("snapshot of step 1", result.stderr)
+        self.train(folder, 2, "pause_at=2")
+
+    def test_a_killed_or_stopped_rank_ends_the_others_in_words(self):
+        for blow in (signal.SIGKILL, signal.SIGSTOP):
+            folder = self.site(steps=2000)
+            process = folder.start("target=./gpu.yaml", "--ranks", 3, env=self.environment(3))
+            self.assertTrue(wait_until(lambda: len(folder.metrics("step")) >= 2, 120),
+                            folder.log())
+            ranks = {rank_of(pid): pid for pid in children(process.pid)}
+            os.kill(ranks[1], blow)
+            begin = time.monotonic()
+            self.assertEqual(process.wait(60), 4, folder.log())
+            self.assertLess(time.monotonic() - begin, NOTICED_S)
+            self.assertIn("rank 1: is gone" if blow == signal.SIGKILL
+                          else "rank 1: gives no sign of life", folder.log())
+
+
+if __name__ == "__main__":
+    main()
