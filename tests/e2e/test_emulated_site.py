@@ -16,7 +16,7 @@ NOTICED_S = 20  # five seconds are promised; the machine may be busy
 
 class EmulatedSite(RunTest):
     def site(self, **settings):
-        folder = self.folder(LLAMA, **{"steps": STEPS, "batch__tokens": 48, "batch__sequence": 8,
+        folder = self.folder(LLAMA, **{"steps": STEPS, "batch__tokens": 24, "batch__sequence": 8,
                                        "batch__microbatch": 1,
                                        **settings})
         (folder.path / "gpu.yaml").write_text(PROFILE)
@@ -110,7 +110,7 @@ class EmulatedSite(RunTest):
         folder = self.site(steps=400)
         self.train(folder, 2, "pause_at=1")
         result = folder.train("target=./gpu.yaml", "--ranks", "2",
-                              env=self.environment(2, SKEP_EMULATED_NCCL="error_at=150",
+                              env=self.environment(2, SKEP_EMULATED_NCCL="error_at=60",
                                                    SKEP_EMULATED_NCCL_RANK="1"))
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("a link broke", result.stderr)
@@ -120,7 +120,9 @@ class EmulatedSite(RunTest):
     def test_a_killed_or_stopped_rank_ends_the_others_in_words(self):
         for blow in (signal.SIGKILL, signal.SIGSTOP):
             folder = self.site(steps=2000)
-            process = folder.start("target=./gpu.yaml", "--ranks", 3, env=self.environment(3))
+            process = folder.start("target=./gpu.yaml", "--ranks", 3,
+                                   env={**os.environ, **self.environment(3)})
+            self.addCleanup(process.kill)  # its ranks end with it
             self.assertTrue(wait_until(lambda: len(folder.metrics("step")) >= 2, 120),
                             folder.log())
             ranks = {rank_of(pid): pid for pid in children(process.pid)}
