@@ -4,9 +4,10 @@
     fatbin.py NVCC FAMILY.cu FAMILY.fatbin FAMILY.resources FAMILY.d --include ROOT
               --architectures 80 86 90 120
 
-The fatbin holds machine code for each architecture and, for devices that are yet to come, PTX of
-the last. The resources are one line for each kernel and architecture: registers, bytes of stack,
-of spills and of static shared memory. The .d file names the headers, for ninja.
+The fatbin holds machine code for each architecture and PTX of the first, for all others from that
+one on: cards between the named ones, devices that are yet to come. The resources are one line for
+each kernel and architecture: registers, bytes of stack, of spills and of static shared memory. The
+.d file names the headers, for ninja.
 """
 
 import argparse
@@ -37,8 +38,8 @@ def command_of(arguments):
                "-I", arguments.include, "-MD", "-MF", arguments.depfile, "-o", arguments.fatbin]
     for architecture in arguments.architectures:
         command += ["-gencode", f"arch=compute_{architecture},code=sm_{architecture}"]
-    newest = arguments.architectures[-1]
-    return command + ["-gencode", f"arch=compute_{newest},code=compute_{newest}", arguments.source]
+    oldest = arguments.architectures[0]
+    return command + ["-gencode", f"arch=compute_{oldest},code=compute_{oldest}", arguments.source]
 
 
 def resources_of(text):

@@ -50,8 +50,10 @@ static enum status refuse(const struct cuda_driver *driver, CUresult result, con
     char place[sizeof fault->place];
     snprintf(place, sizeof place, "kernels of %s%s%s", family, kernel[0] != 0 ? ", " : "", kernel);
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) {
-        return fault_set(fault, STATUS_INPUT, place, "build with nvcc for this device",
-                         "this build has no code for this device: it has " CUDA_ARCHITECTURES);
+        return fault_set(fault, STATUS_INPUT, place,
+                         "take a device of the first of these or later, or a processor",
+                         "this build has no code for this device: it has " CUDA_ARCHITECTURES
+                         " and, as PTX, all others from the first on");
     }
     bool full = result == CUDA_ERROR_OUT_OF_MEMORY;
     return cuda_fault(driver, result, full ? STATUS_FIT : STATUS_FAILED, place, "load them", fault);
