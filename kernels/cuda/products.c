@@ -30,7 +30,7 @@ enum status cuda_products_init(const struct cublas_lt *library, const struct tar
         return refuse(library, result, "make a handle", fault);
     }
     *products = (struct cuda_products){
-        .library = *library, .handle = handle, .target = target, .region = region};
+        .lt = *library, .handle = handle, .target = target, .region = region};
     return OK;
 }
 
@@ -55,9 +55,9 @@ static void release(const struct cublas_lt *library, const struct cuda_product *
 
 void cuda_products_finish(struct cuda_products *products) {
     for (const struct cuda_product *i = products->first; i != NULL; i = i->next) {
-        release(&products->library, i);
+        release(&products->lt, i);
     }
-    (void)products->library.cublasLtDestroy(products->handle);
+    (void)products->lt.cublasLtDestroy(products->handle);
     *products = (struct cuda_products){.handle = NULL};
 }
 
@@ -217,7 +217,7 @@ static cublasStatus_t prefer(const struct cuda_products *products,
     cublasStatus_t result = CUBLAS_STATUS_SUCCESS;
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         if (result == CUBLAS_STATUS_SUCCESS) {
-            result = products->library.cublasLtMatmulPreferenceSetAttribute(
+            result = products->lt.cublasLtMatmulPreferenceSetAttribute(
                 preference, settings[i].attribute, settings[i].value, settings[i].bytes);
         }
     }
@@ -250,10 +250,10 @@ static struct cuda_product_record record_of(const struct cublas_lt *library,
  * word. */
 static bool will_do(const struct cuda_products *products, const struct matmul_args *args,
                     const cublasLtMatmulHeuristicResult_t *proposal) {
-    struct cuda_product_record record = record_of(&products->library, proposal);
+    struct cuda_product_record record = record_of(&products->lt, proposal);
     uint64_t ways = 0;
     size_t written;
-    cublasStatus_t told = products->library.cublasLtMatmulAlgoCapGetAttribute(
+    cublasStatus_t told = products->lt.cublasLtMatmulAlgoCapGetAttribute(
         &proposal->algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &ways, sizeof ways, &written);
     bool fits = proposal->workspaceSize <= cuda_matmul_workspace_bytes(args, products->target);
     bool ordered = record.split_k <= 1 || record.reduction == CUBLASLT_REDUCTION_SCHEME_NONE ||
@@ -265,7 +265,7 @@ static bool will_do(const struct cuda_products *products, const struct matmul_ar
 /* The first proposal that will do; none: our own kernel. */
 static cublasStatus_t propose(const struct cuda_products *products, struct cuda_product *product,
                               cublasLtMatmulPreference_t preference) {
-    const struct cublas_lt *library = &products->library;
+    const struct cublas_lt *library = &products->lt;
     cublasLtMatmulHeuristicResult_t proposals[PROPOSALS];
     int count = 0;
     cublasStatus_t result = prefer(products, product, preference);
@@ -289,7 +289,7 @@ static cublasStatus_t propose(const struct cuda_products *products, struct cuda_
 
 static cublasStatus_t choose(const struct cuda_products *products, struct cuda_product *product,
                              const void *bias) {
-    const struct cublas_lt *library = &products->library;
+    const struct cublas_lt *library = &products->lt;
     cublasLtMatmulPreference_t preference;
     cublasStatus_t result = describe(library, product, bias);
     if (result != CUBLAS_STATUS_SUCCESS) {
@@ -326,7 +326,7 @@ void cuda_products_choose(struct cuda_products *products, const struct matmul_ar
     if (!product->own) {
         cublasStatus_t result = choose(products, product, operands->bias);
         if (result != CUBLAS_STATUS_SUCCESS) {
-            give_up(&products->library, product, result);
+            give_up(&products->lt, product, result);
         }
     }
     product->next = products->first;
@@ -345,17 +345,17 @@ bool cuda_product_run(const struct cuda_compute *compute, struct cuda_product *p
         return true;
     }
     if (product->args.bias) {
-        result = set(&products->library, product->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+        result = set(&products->lt, product->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                      &operands->bias, sizeof operands->bias);
     }
     if (result == CUBLAS_STATUS_SUCCESS) {
-        result = products->library.cublasLtMatmul(
+        result = products->lt.cublasLtMatmul(
             products->handle, product->operation, &one, operands->b, product->left, operands->a,
             product->right, &before, operands->c, product->result, operands->c, product->result,
             &product->algorithm, workspace, product->record.workspace_bytes, compute->stream);
     }
     if (result != CUBLAS_STATUS_SUCCESS) {
-        give_up(&products->library, product, result);
+        give_up(&products->lt, product, result);
     }
     return result == CUBLAS_STATUS_SUCCESS;
 }
@@ -382,7 +382,7 @@ void cuda_product_text(const struct cuda_product *product, char text[CUDA_PRODUC
 }
 
 void cuda_products_tell(const struct cuda_products *products) {
-    size_t version = products->library.cublasLtGetVersion();
+    size_t version = products->lt.cublasLtGetVersion();
     int chosen = 0;
     int own = 0;
     struct hash_state state;

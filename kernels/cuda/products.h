@@ -73,7 +73,7 @@ struct cuda_product {
 };
 
 struct cuda_products {
-    struct cublas_lt library;
+    struct cublas_lt lt;
     cublasLtHandle_t handle;
     const struct target *target;
     struct region *region;

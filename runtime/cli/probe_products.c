@@ -165,7 +165,7 @@ static enum status with_library(struct product_bench *bench, struct region *regi
         snprintf(result->products, sizeof result->products, "no cuBLASLt: %.150s", absent.reason);
         return time_all(bench, NULL, result, fault);
     }
-    size_t version = products.library.cublasLtGetVersion();
+    size_t version = products.lt.cublasLtGetVersion();
     snprintf(result->products, sizeof result->products, "cuBLASLt %zu.%zu.%zu", version / 10000,
              version / 100 % 100, version % 100);
     status = time_all(bench, &products, result, fault);
