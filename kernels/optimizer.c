@@ -176,6 +176,9 @@ static struct adamw_job adamw_job_of(const struct adamw_args *args,
         .root_scale = (float)(1 / sqrt((double)scalars->bias_correction_2)),
         .epsilon = args->epsilon,
         .step = (float)(rate / (double)scalars->bias_correction_1),
+        .stochastic = args->rounding == ROUNDING_STOCHASTIC && args->dtype_moments == DTYPE_BF16,
+        .noise_key = noise_key(scalars->noise, args->stream),
+        .position = args->position,
     };
 }
 

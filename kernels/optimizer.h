@@ -28,6 +28,11 @@ void norm_accumulator_merge(struct norm_accumulator *into, const struct norm_acc
  * clip_factor 0. */
 void clip_run(float clip_norm, struct step_scalars *scalars);
 
+/* How a moment becomes bf16: to the nearest, ties to even; or up or down with the probability that
+ * makes the mean the value itself. To the nearest, v stands still where 1 - beta2 is below 2^-9 and
+ * gradients shrink: what it should lose is less than half of its last place. */
+enum rounding { ROUNDING_NEAREST, ROUNDING_STOCHASTIC };
+
 struct adamw_args {
     int64_t count;
     int64_t decayed;     /* the first so many elements decay: 0 to count */
@@ -36,6 +41,9 @@ struct adamw_args {
     float weight_decay;       /* of those that decay */
     enum dtype dtype_moments; /* f32 or bf16 */
     enum dtype dtype_params;  /* of params when it is a separate, rounded copy: f32 or bf16 */
+    enum rounding rounding;   /* of bf16 moments */
+    uint32_t stream;          /* stochastic: tells tensors apart that share a step's noise */
+    int64_t position;         /* stochastic: of element 0 in its tensor, however that is split */
 };
 
 /* adamw_run: one step of AdamW as torch.optim.AdamW takes it: decoupled decay, bias correction,
@@ -44,10 +52,14 @@ struct adamw_args {
  * shapes    gradients, master, m, v, params [count]
  * dtypes    gradients, master f32; m, v dtype_moments; params dtype_params: a rounded copy of
  *           master, or NULL when master itself is what computes; arithmetic in f32
+ * rounding  stochastic: 16 random bits are added below a moment's last place, then cut off; of
+ *           scalars->noise, stream and position + i mod 2^32 alone; m takes the lower half of a
+ *           hashed word, v the upper; values that are not finite are as to the nearest
  * memory    caller owns all
  * errors    none
  * accuracy  after 20 steps relative L2 1e-6 with f32 moments; the same bits at every ISA level
- * source    Loshchilov and Hutter 2019, arXiv:1711.05101 */
+ * source    Loshchilov and Hutter 2019, arXiv:1711.05101; stochastic rounding: Gupta et al. 2015,
+ *           arXiv:1502.02551 */
 void adamw_run(const struct compute *compute, const struct adamw_args *args,
                const struct step_scalars *scalars, const float *gradients, float *master, void *m,
                void *v, void *params);

@@ -24,6 +24,7 @@ struct step_scalars {
     int32_t cache_length;    /* tokens already in the key-value cache */
     int32_t token_count;     /* valid tokens of this prefill chunk */
     int64_t valid_tokens;    /* of the step or batch: this rank's; a tally makes it all ranks' */
+    uint32_t noise;          /* the step's key of stochastic rounding */
     /* written by kernels */
     double loss_sum; /* over valid tokens, not yet scaled; added to by each microbatch */
     double gradient_norm;

@@ -4,6 +4,7 @@
 #include "kernels/cpu/element.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { SUM_LANES = 8 };
 
@@ -29,6 +30,17 @@ static void granule_sums(const float *gradients, int64_t granules, double *sums)
     }
 }
 
+/* The bf16 below or above in size, as the lowest 16 of `noise` decide. */
+static float rounded_by_noise(float value, uint32_t noise) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (isfinite(value)) {
+        bits = (bits + (noise & 0xffff)) & 0xffff0000;
+    }
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 /* Every product, sum, quotient and root rounds once, in this order, at every level. */
 static void adamw_elements(const struct adamw_job *job, int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; i++) {
@@ -39,6 +51,11 @@ static void adamw_elements(const struct adamw_job *job, int64_t first, int64_t c
         v = job->beta2 * v + job->blend_v * gradient * gradient;
         float divisor = sqrtf(v) * job->root_scale + job->epsilon;
         float weight = job->keep * job->master[i] - job->step * (m / divisor);
+        if (job->stochastic) {
+            uint32_t noise = noise_at(job->noise_key, job->position + i);
+            m = rounded_by_noise(m, noise);
+            v = rounded_by_noise(v, noise >> 16);
+        }
         element_store(job->m, job->dtype_moments, i, m);
         element_store(job->v, job->dtype_moments, i, v);
         job->master[i] = weight;

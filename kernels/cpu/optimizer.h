@@ -3,6 +3,7 @@
 #ifndef SKEP_KERNELS_CPU_OPTIMIZER_H
 #define SKEP_KERNELS_CPU_OPTIMIZER_H
 
+#include "kernels/cpu/noise.h"
 #include "kernels/cpu_level.h"
 #include "kernels/optimizer.h"
 
@@ -18,7 +19,10 @@ struct adamw_job {
     float beta2, blend_v; /* beta2 and 1 - beta2 */
     float root_scale;     /* 1 / sqrt(bias correction 2) */
     float epsilon;
-    float step; /* lr / bias correction 1 */
+    float step;         /* lr / bias correction 1 */
+    bool stochastic;    /* moments are bf16 and rounded by noise */
+    uint32_t noise_key; /* of the step and the tensor */
+    int64_t position;   /* of element 0 in its tensor */
 };
 
 struct optimizer_kernels {

@@ -90,6 +90,9 @@ void cuda_adamw_run(const struct cuda_compute *compute, const struct adamw_args 
         .beta2 = args->beta2,
         .epsilon = args->epsilon,
         .weight_decay = args->weight_decay,
+        .position = args->position,
+        .stream = args->stream,
+        .stochastic = args->rounding == ROUNDING_STOCHASTIC && args->dtype_moments == DTYPE_BF16,
         .moments_bf16 = args->dtype_moments == DTYPE_BF16,
         .params_bf16 = args->dtype_params == DTYPE_BF16,
         .aligned = cuda_is_aligned(gradients) && cuda_is_aligned(master) && cuda_is_aligned(m) &&

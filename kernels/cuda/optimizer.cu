@@ -230,7 +230,17 @@ KERNEL(tally_take, tally_in_params) {
 /* What every element shares is computed in fp64 and rounded once. */
 struct adamw_shared {
     float clip, keep, blend_m, beta2, blend_v, root_scale, epsilon, step;
+    uint32_t noise_key;
 };
+
+/* The hash of kernels/cpu/noise.h. */
+DEVICE uint32_t noise_hash(uint32_t word) {
+    word ^= word >> 16;
+    word *= 0x7feb352du;
+    word ^= word >> 15;
+    word *= 0x846ca68bu;
+    return word ^ word >> 16;
+}
 
 DEVICE adamw_shared shared_of(const adamw_params &p) {
     double rate = (double)p.scalars->learning_rate;
@@ -243,6 +253,7 @@ DEVICE adamw_shared shared_of(const adamw_params &p) {
     own.root_scale = (float)(1 / sqrt_exact((double)p.scalars->bias_correction_2));
     own.epsilon = p.epsilon;
     own.step = (float)(rate / (double)p.scalars->bias_correction_1);
+    own.noise_key = noise_hash(p.scalars->noise + p.stream * 0x9e3779b9u);
     return own;
 }
 
@@ -275,6 +286,13 @@ DEVICE float adamw_element(const adamw_shared &own, float keep, float scaled, fl
     return sub_exact(mul_exact(keep, weight), mul_exact(own.step, div_exact(m, divisor)));
 }
 
+/* The bf16 below or above in size, as the lowest 16 of `noise` decide. */
+DEVICE float rounded_by_noise(float value, uint32_t noise) {
+    uint32_t bits = float_to_bits(value);
+    bool finite = (bits & 0x7f800000) != 0x7f800000;
+    return finite ? bits_to_float((bits + (noise & 0xffff)) & 0xffff0000u) : value;
+}
+
 /* All is loaded before the first is computed. */
 DEVICE void adamw_run(const adamw_params &p, const adamw_shared &own, int64_t at) {
     int64_t left = p.count - at;
@@ -288,6 +306,11 @@ DEVICE void adamw_run(const adamw_params &p, const adamw_shared &own, int64_t at
     for (int i = 0; i < ADAMW_EACH; i++) {
         float keep = at + i < p.decayed ? own.keep : 1.0f;
         weights[i] = adamw_element(own, keep, gradients[i], weights[i], m[i], v[i]);
+        if (p.stochastic) {
+            uint32_t noise = noise_hash((uint32_t)(p.position + at + i) ^ own.noise_key);
+            m[i] = rounded_by_noise(m[i], noise);
+            v[i] = rounded_by_noise(v[i], noise >> 16);
+        }
     }
     put_values(p.m, p.moments_bf16, at, whole, left, m);
     put_values(p.v, p.moments_bf16, at, whole, left, v);

@@ -51,6 +51,9 @@ struct adamw_params {
     int64_t count, decayed;
     double beta1, beta2;
     float epsilon, weight_decay;
+    int64_t position; /* of element 0 in its tensor */
+    uint32_t stream;
+    int32_t stochastic; /* moments are bf16 and rounded by noise */
     int32_t moments_bf16, params_bf16;
     int32_t aligned; /* all of them to 16 bytes */
 };

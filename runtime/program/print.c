@@ -49,6 +49,9 @@ static void add_adamw(struct text *line, const struct adamw_args *args) {
              (long long)args->count, (double)args->beta1, (double)args->beta2,
              (double)args->epsilon, (double)args->weight_decay, dtype_name(args->dtype_moments),
              dtype_name(args->dtype_params));
+    if (args->rounding == ROUNDING_STOCHASTIC) {
+        text_add(line, " by noise of stream %u", args->stream);
+    }
 }
 
 static void add_adamw_of_rank(struct text *line, const struct adamw_of_rank *args) {

@@ -28,6 +28,7 @@ union kernel_args schedule_args_of_rank(const struct instruction *instruction,
         int64_t before = index[AXIS_SHARD] * count;
         int64_t decayed = args.adamw.decayed_of_unit - before;
         args.adamw.run.decayed = decayed < 0 ? 0 : decayed > count ? count : decayed;
+        args.adamw.run.position = before;
     }
     return args;
 }

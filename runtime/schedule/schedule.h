@@ -150,6 +150,7 @@ struct schedule_options {
     bool evaluate;
     bool logits; /* evaluation keeps whole logits: for comparing implementations */
     enum dtype compute, moments;
+    enum rounding rounding;          /* of bf16 moments */
     const enum recompute *recompute; /* [layers] */
     unsigned offload;                /* enum offload; of programs that train */
     float clip_norm, beta1, beta2, epsilon, weight_decay;

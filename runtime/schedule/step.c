@@ -71,7 +71,9 @@ static struct adamw_of_rank adamw_args_of(const struct schedule *schedule, int u
                                           .epsilon = options->epsilon,
                                           .weight_decay = options->weight_decay,
                                           .dtype_moments = options->moments,
-                                          .dtype_params = options->compute}};
+                                          .dtype_params = options->compute,
+                                          .rounding = options->rounding,
+                                          .stream = (uint32_t)unit}};
 }
 
 /* What AdamW reads and writes of a unit beside master and moments. */

@@ -64,6 +64,8 @@ static const struct key KEYS[] = {
      "the copy that the optimizer updates; f32"},
     {"precision.moments", KEY_SHARED, KEY_DTYPE, AT(moments), "f32", "", 0, 0, NULL,
      "AdamW's moments"},
+    {"precision.rounding", KEY_SHARED, KEY_CHOICE, AT(rounding), "nearest", "", 0, 0,
+     "nearest|stochastic", "of bf16 moments; stochastic: right in the mean, also where they stand"},
     {"precision.reduce", KEY_SHARED, KEY_DTYPE, AT(reduce), "f32", "", 0, 0, NULL,
      "gradients on the wire between ranks"},
     {"precision.wire_sum", KEY_SHARED, KEY_CHOICE, AT(wire_sum), "exact", "", 0, 0, "exact|ring",

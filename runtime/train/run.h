@@ -43,6 +43,7 @@ struct run {
     int64_t schedule; /* enum learning_rate_kind */
     int64_t warmup_steps;
     int64_t params, compute, master, moments, reduce; /* enum dtype */
+    int64_t rounding;                                 /* enum rounding */
     int64_t wire_sum;
     int64_t zero, replicate, prefetch, live, keep_gathered, reduce_at;
     const char *units, *overrides, *offload;

@@ -222,6 +222,7 @@ struct schedule_options session_options(const struct session *session, enum purp
         .logits = purpose == PURPOSE_LOGITS || purpose == PURPOSE_COMPARE,
         .compute = (enum dtype)run->compute,
         .moments = (enum dtype)run->moments,
+        .rounding = (enum rounding)run->rounding,
         .recompute = run->layer_recompute,
         .offload = train ? run->offload_kinds : 0,
         .clip_norm = (float)run->clip_norm,

@@ -1,5 +1,6 @@
 #include "runtime/train/step.h"
 
+#include "base/random.h"
 #include "runtime/train/batch.h"
 #include "runtime/train/stop.h"
 
@@ -10,6 +11,13 @@ static struct step_pace pace_of(const struct session *session, int64_t step) {
     return (struct step_pace){.learning_rate = run_rate(&session->run, step), .updates = step};
 }
 
+/* The same on every rank, and again when a run goes on from a snapshot. */
+static uint32_t noise_of(const struct run *run, int64_t updates) {
+    uint32_t words[4];
+    random_block(random_key((uint64_t)run->seed, "stochastic rounding"), (uint64_t)updates, words);
+    return words[0];
+}
+
 int64_t step_begin_at(struct session *session, const struct step_pace *pace, int64_t own_valid) {
     const struct run *run = &session->run;
     struct step_scalars *scalars = program_scalars(&session->bound);
@@ -18,6 +26,7 @@ int64_t step_begin_at(struct session *session, const struct step_pace *pace, int
     scalars->learning_rate = (float)pace->learning_rate;
     scalars->bias_correction_1 = (float)(1 - pow(run->betas.first, count));
     scalars->bias_correction_2 = (float)(1 - pow(run->betas.second, count));
+    scalars->noise = noise_of(run, pace->updates);
     scalars->valid_tokens = own_valid;
     scalars->loss_scale = own_valid > 0 ? (float)(1.0 / (double)own_valid) : 0;
     program_run(&session->bound, SEGMENT_BEGIN);

@@ -6,6 +6,7 @@ import time
 from small_run import GPT2, LONG, RunTest, kill_group, main, tensors_of, wait_until
 
 STEPS = 20
+STOCHASTIC = {"precision__moments": "bf16", "precision__rounding": "stochastic"}
 
 
 def losses(folder):
@@ -26,7 +27,8 @@ class Determinism(RunTest):
             self.assertTrue(content == other[name], f"{what}: {name} differs")
 
     def test_two_runs_and_any_number_of_threads_give_the_same_bits(self):
-        for settings in ({}, {"precision__params": "bf16", "precision__compute": "bf16"}):
+        for settings in ({}, {"precision__params": "bf16", "precision__compute": "bf16"},
+                         STOCHASTIC):
             folder = self.folder(**settings)
             state = self.finished(folder)
             for threads in (1, 2, 3):
@@ -68,12 +70,13 @@ class Determinism(RunTest):
 
     def test_offload_and_resume_change_no_bit(self):
         """A snapshot knows nothing of where its tensors lay: stopped with, resumed without."""
-        whole = self.folder(steps=6)
-        state = self.finished(whole)
-        pieces = self.folder(steps=6)
-        for step, offload in ((2, "optimizer"), (4, "none"), (6, "[activations, optimizer]")):
-            self.assert_exit(pieces.train(f"pause_at={step}", f"strategy.offload={offload}"), 0)
-        self.assert_same_state(state, pieces.state(), "resumed with other offloads")
+        for settings in ({}, STOCHASTIC):
+            whole = self.folder(steps=6, **settings)
+            state = self.finished(whole)
+            pieces = self.folder(steps=6, **settings)
+            for step, offload in ((2, "optimizer"), (4, "none"), (6, "[activations, optimizer]")):
+                self.assert_exit(pieces.train(f"pause_at={step}", f"strategy.offload={offload}"), 0)
+            self.assert_same_state(state, pieces.state(), f"other offloads, {settings}")
 
     def test_pausing_at_every_step_changes_no_bit(self):
         whole = self.folder(steps=STEPS, snapshot__every=1, snapshot__keep=STEPS)

@@ -36,6 +36,7 @@ static struct step_scalars step_of(const struct adamw_context *adamw, int step) 
         .bias_correction_1 = (float)(1 - pow(adamw->args.beta1, step + 1)),
         .bias_correction_2 = (float)(1 - pow(adamw->args.beta2, step + 1)),
         .clip_factor = (float)adamw->clip,
+        .noise = 0x9d2c5680u * (uint32_t)(step + 1),
     };
 }
 
@@ -149,8 +150,9 @@ static struct operation adamw_operation(struct adamw_context *adamw) {
                                               {"m", &adamw->m, adamw->m.exact},
                                               {"v", &adamw->v, adamw->v.exact},
                                               {"params", &adamw->params, adamw->params.exact}}};
-    operation_describe(&operation, "count %lld moments %s params %s seed %llu",
+    operation_describe(&operation, "count %lld moments %s%s params %s seed %llu",
                        (long long)adamw->args.count, dtype_name(adamw->args.dtype_moments),
+                       adamw->args.rounding == ROUNDING_STOCHASTIC ? " by noise" : "",
                        dtype_name(adamw->args.dtype_params), (unsigned long long)harness_seed());
     return operation;
 }
@@ -252,6 +254,80 @@ static void adamw_changes_nothing_when_the_step_is_skipped(void **state) {
     adamw_finish(&adamw);
 }
 
+/* ---- stochastic rounding ---- */
+
+/* kernels/cpu/noise.h, written once more. */
+static uint32_t expected_hash(uint32_t word) {
+    word ^= word >> 16;
+    word *= 0x7feb352du;
+    word ^= word >> 15;
+    word *= 0x846ca68bu;
+    return word ^ word >> 16;
+}
+
+static double expected_by_noise(double value, uint32_t noise) {
+    float single = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof bits);
+    return isfinite(single) ? (double)bf16_to_f32((uint16_t)((bits + (noise & 0xffff)) >> 16))
+                            : value;
+}
+
+static void set_gradient(struct adamw_context *adamw, int step, int64_t at, float value) {
+    ((float *)adamw->gradients[step].data)[at] = value;
+    adamw->gradients[step].exact[at] = (double)value;
+}
+
+/* The bits that the formula says, of an odd count and a tensor's late part; and values that are not
+ * finite stay so. */
+static void adamw_adds_the_noise_of_position_stream_and_step(void **state) {
+    (void)state;
+    struct adamw_context adamw = adamw_of(2101, DTYPE_BF16, DTYPE_BF16);
+    adamw.args.rounding = ROUNDING_STOCHASTIC;
+    adamw.args.stream = 7;
+    adamw.args.position = ((int64_t)1 << 32) - 1000; /* some are past 2^32 */
+    set_gradient(&adamw, STEPS - 1, 3, NAN);
+    set_gradient(&adamw, STEPS - 1, 2100, -INFINITY);
+    adamw.args.dtype_moments = DTYPE_F32; /* what is rounded is not yet bf16 */
+    for (int step = 0; step < STEPS; step++) {
+        uint32_t key = expected_hash(step_of(&adamw, step).noise + 7 * 0x9e3779b9u);
+        for (int64_t i = 0; i < adamw.args.count; i++) {
+            uint32_t noise = expected_hash((uint32_t)(adamw.args.position + i) ^ key);
+            expect_roundings(&adamw, step, i);
+            adamw.m.exact[i] = expected_by_noise(adamw.m.exact[i], noise);
+            adamw.v.exact[i] = expected_by_noise(adamw.v.exact[i], noise >> 16);
+        }
+    }
+    adamw.args.dtype_moments = DTYPE_BF16;
+    assert_true(adamw.m.exact[2100] == -INFINITY && adamw.v.exact[2100] == INFINITY);
+    struct operation operation = adamw_operation(&adamw);
+    operation.name = "fill";
+    operation_check(&operation);
+    adamw_finish(&adamw);
+}
+
+/* Second moments that begin alike fall by a thousandth a step while gradients are zero: in the mean
+ * as they should, within five standard errors; rounded to the nearest they stand still. */
+static void second_moments_fall_in_the_mean_as_they_should(void **state) {
+    (void)state;
+    enum { COUNT = 1 << 14, DECAY_STEPS = 300 };
+    double sum = 0, squares = 0;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        double v = 1.5;
+        for (uint32_t step = 0; step < DECAY_STEPS; step++) {
+            uint32_t key = expected_hash(step * 0x6c078965u);
+            v = expected_by_noise((double)once(v * (double)0.999f), expected_hash(i ^ key) >> 16);
+        }
+        sum += v;
+        squares += v * v;
+    }
+    double mean = sum / COUNT;
+    double error = sqrt((squares / COUNT - mean * mean) / COUNT);
+    assert_true(error > 0 && error < 1e-3);
+    assert_true(fabs(mean - 1.5 * pow((double)0.999f, DECAY_STEPS)) < 5 * error);
+    assert_true(rounded_like((double)once(1.5 * (double)0.999f), DTYPE_BF16) == 1.5);
+}
+
 /* ---- timing ---- */
 
 static void run_one_step(const struct compute *compute, void *context) {
@@ -269,7 +345,7 @@ static void run_one_step_cuda(const struct cuda_compute *compute, struct device_
 }
 #endif
 
-static void bench_adamw(enum dtype moments) {
+static void bench_adamw(enum dtype moments, enum rounding rounding) {
     const int64_t count = 8 << 20;
     struct adamw_context adamw = adamw_of(GRANULE, moments, DTYPE_BF16);
     tensor_free(&adamw.gradients[0]);
@@ -278,6 +354,7 @@ static void bench_adamw(enum dtype moments) {
     tensor_free(&adamw.v);
     tensor_free(&adamw.params);
     adamw.args.count = count;
+    adamw.args.rounding = rounding;
     adamw.args.decayed = count;
     adamw.gradients[0] = tensor_random(DTYPE_F32, count, PATTERN_NORMAL, 1);
     adamw.master = tensor_random(DTYPE_F32, count, PATTERN_NORMAL, 2);
@@ -294,8 +371,9 @@ static void bench_adamw(enum dtype moments) {
 
 int main(int argument_count, char **arguments) {
     if (harness_benches(argument_count, arguments)) {
-        bench_adamw(DTYPE_F32);
-        bench_adamw(DTYPE_BF16);
+        bench_adamw(DTYPE_F32, ROUNDING_NEAREST);
+        bench_adamw(DTYPE_BF16, ROUNDING_NEAREST);
+        bench_adamw(DTYPE_BF16, ROUNDING_STOCHASTIC);
         return 0;
     }
     const struct CMUnitTest tests[] = {
@@ -303,6 +381,8 @@ int main(int argument_count, char **arguments) {
         cmocka_unit_test(adamw_rounds_in_the_order_written),
         cmocka_unit_test(adamw_decays_the_first_elements_only),
         cmocka_unit_test(adamw_changes_nothing_when_the_step_is_skipped),
+        cmocka_unit_test(adamw_adds_the_noise_of_position_stream_and_step),
+        cmocka_unit_test(second_moments_fall_in_the_mean_as_they_should),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

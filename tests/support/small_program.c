@@ -127,18 +127,20 @@ static void draw_options(struct small_program *small, struct draw *draw) {
                                   .weight_decay = 0.1f,
                                   .staging_bytes = (uint64_t)between(draw, 1, 64) * 256};
     small->options.prefill = between(draw, 1, small->options.context);
+    small->options.rounding = (enum rounding)between(draw, 0, 1);
 }
 
 static void title(struct small_program *small, uint64_t seed, uint64_t index) {
     const struct schedule_options *options = &small->options;
     snprintf(small->title, sizeof small->title,
              "seed %llu configuration %llu: %s, %lld layers, %lld x %lld x %lld, compute %s, "
-             "moments %s, context %lld, prefill %lld, %d threads, %s memory",
+             "moments %s%s, context %lld, prefill %lld, %d threads, %s memory",
              (unsigned long long)seed, (unsigned long long)index,
              small->blueprint.rope == ROPE_NONE ? "gpt2" : "decoder",
              (long long)small->blueprint.layers, (long long)options->accumulation,
              (long long)options->microbatch, (long long)options->sequence,
              dtype_name(options->compute), dtype_name(options->moments),
+             options->rounding == ROUNDING_STOCHASTIC ? " by noise" : "",
              (long long)options->context, (long long)options->prefill, small->target.threads,
              small->target.unified ? "unified" : "separate");
 }
@@ -264,6 +266,7 @@ static void run_step(const struct runner *runner, uint64_t number) {
     scalars->bias_correction_1 = 1 - powf(0.9f, (float)(number + 1));
     scalars->bias_correction_2 = 1 - powf(0.95f, (float)(number + 1));
     scalars->loss_scale = 1 / (float)(tokens * small->options.accumulation);
+    scalars->noise = (uint32_t)number;
     run_segment(runner, SEGMENT_BEGIN);
     for (int64_t m = 0; m < small->options.accumulation; m++) {
         fill_batch(small, number * 100 + (uint64_t)m, tokens);

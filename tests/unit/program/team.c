@@ -21,11 +21,12 @@ const char *team_title(const struct team_case *of) {
     static char title[256];
     snprintf(title, sizeof title,
              "shard %d replicate %d zero %d%s prefetch %d live %d keep %d at %s wire %s compute %s "
-             "recompute %s offload %u%s disturbance %llu",
+             "recompute %s offload %u%s%s disturbance %llu",
              of->shard, of->replicate, of->zero, of->mixed ? " mixed" : "", of->prefetch, of->live,
              of->keep_gathered, of->reduce_at == REDUCE_AT_STEP ? "step" : "microbatch",
              dtype_name(of->reduce), dtype_name(of->compute), recompute_name(of->recompute),
-             of->offload, of->separate ? " separate" : "", (unsigned long long)of->disturbance);
+             of->offload, of->noisy ? " noisy" : "", of->separate ? " separate" : "",
+             (unsigned long long)of->disturbance);
     return title;
 }
 
@@ -46,7 +47,9 @@ static struct schedule_options options_of(struct team *team) {
                                      .train = true,
                                      .evaluate = true,
                                      .compute = team->of.compute,
-                                     .moments = DTYPE_F32,
+                                     .moments = team->of.noisy ? DTYPE_BF16 : DTYPE_F32,
+                                     .rounding =
+                                         team->of.noisy ? ROUNDING_STOCHASTIC : ROUNDING_NEAREST,
                                      .recompute = recompute,
                                      .offload = team->of.offload,
                                      .clip_norm = 1,
@@ -251,6 +254,7 @@ static void take_step(struct team_member *member, int step) {
     scalars->learning_rate = 1e-3f;
     scalars->bias_correction_1 = 1 - powf(0.9f, (float)(step + 1));
     scalars->bias_correction_2 = 1 - powf(0.95f, (float)(step + 1));
+    scalars->noise = (uint32_t)step;
     scalars->valid_tokens = valid_tokens(member, step);
     scalars->loss_scale = 1.0f / (float)scalars->valid_tokens;
     program_run(bound, SEGMENT_BEGIN);

@@ -19,6 +19,7 @@ struct team_case {
     enum dtype compute, reduce;
     enum recompute recompute;
     unsigned offload; /* enum offload */
+    bool noisy;       /* bf16 moments, rounded by noise */
     bool separate;    /* spaces of their own, as a device with a host has them */
     int64_t microbatch;
     uint64_t disturbance; /* not 0: instructions begin late at random, drawn from it */

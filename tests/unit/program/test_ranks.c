@@ -162,6 +162,7 @@ static void strategies_and_delays_change_no_bit(void **state) {
         {.shard = 3, .replicate = 1, .microbatch = 2},
         {.shard = 2, .replicate = 2, .microbatch = 1, .compute = DTYPE_BF16},
         {.shard = 2, .replicate = 1, .microbatch = 3, .reduce = DTYPE_BF16},
+        {.shard = 3, .replicate = 1, .microbatch = 2, .noisy = true},
     };
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         struct team_case of = CASES[i];

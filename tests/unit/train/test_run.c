@@ -200,6 +200,8 @@ static void numbers_are_taken_in_their_usual_forms(void **state) {
     assert_int_equal(overridden("schedule.kind=wsd").schedule, RATE_WSD);
     assert_int_equal(overridden("strategy.keep_gathered=true").keep_gathered, 1);
     assert_int_equal(overridden("precision.moments=bf16").moments, DTYPE_BF16);
+    assert_int_equal(overridden("precision.rounding=nearest").rounding, ROUNDING_NEAREST);
+    assert_int_equal(overridden("precision.rounding=stochastic").rounding, ROUNDING_STOCHASTIC);
 }
 
 static void values_of_another_type_or_range_are_refused_where_they_stand(void **state) {
