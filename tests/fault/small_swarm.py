@@ -218,8 +218,9 @@ class Swarm:
                                 member.folder / "config" / "skep" / "identity"],
                                text=True, check=True, capture_output=True).stdout.strip()
                 for member in self.members.values()]
-        (self.folder / "roster.yaml").write_text(
-            "members:\n" + "".join(f"  - key: {key}\n" for key in keys))
+        closed = self.folder / "roster.closed"
+        closed.write_text("members:\n" + "".join(f"  - key: {key}\n" for key in keys))
+        closed.replace(self.folder / "roster.yaml")
 
     def running(self):
         return [member for member in self.members.values() if member.is_running()]

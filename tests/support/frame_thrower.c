@@ -6,7 +6,7 @@
  * Who is cut off for bad frames comes again with a new key, so an open roster is needed. A frame
  * counts once its hearer has answered a ping behind it: it was taken, looked at and survived. The
  * last line says how many; exit 1 when nobody answers any more. A stranger prints the kinds of
- * frames that it heard in a second. */
+ * frames that it heard, the last second after it was refused. */
 #include "tests/support/thrown_frame.h"
 
 #include "base/check.h"
@@ -164,6 +164,10 @@ static bool all_answered(const struct thrower *thrower) {
         }
     }
     return true;
+}
+
+static bool was_refused(const struct thrower *thrower) {
+    return thrower->heard[WIRE_REFUSED] > 0;
 }
 
 static bool never(const struct thrower *thrower) {
@@ -329,13 +333,17 @@ static void throw_all(struct thrower *thrower, uint64_t wanted) {
            thrower->confirmed, thrower->frames, thrower->keys_used, thrower->cut_off);
 }
 
-/* Introduces itself too, and says what only members may. */
+/* Introduces itself too, and says what only members may: for that it is cut off, and might not hear
+ * any more why it was refused. */
 static void be_a_stranger(struct thrower *thrower) {
     if (!begin(thrower)) {
         give_up("the tracker does not let a stranger in to be told so", "");
     }
     ask_manifest(thrower);
     introduce(thrower);
+    if (!wait_for(thrower, was_refused, WAIT_MS)) {
+        give_up("the tracker does not say why a stranger is not let in", "");
+    }
     hello(thrower);
     for (uint8_t kind = WIRE_STATUS_ASK; kind < WIRE_KIND_END; kind++) {
         struct frame frame = {.kind = kind, .length = sizeof(uint64_t)};
