@@ -181,7 +181,8 @@ static struct nccl *new_state(const struct nccl_args *args, struct region *regio
     nccl->exchange = args->exchange;
     nccl->context = args->context;
     nccl->add = args->add;
-    nccl->add_context = args->add_context;
+    nccl->forget = args->forget;
+    nccl->program = args->program;
     nccl->in_rings = args->ring;
     nccl->staging = args->staging;
     nccl->staging_bytes = args->staging_bytes;

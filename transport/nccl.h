@@ -44,6 +44,10 @@ struct nccl_sum {
 /* Enqueues the sum. */
 typedef CUresult nccl_add(void *context, const struct nccl_sum *sum);
 
+/* Destroys every graph that captured a call, though it may be under way: NCCL's communicators end
+ * after the last of them. */
+typedef void nccl_forget(void *context);
+
 struct nccl_args {
     int rank, world;
     const struct collective_group *groups; /* copied, with their ranks */
@@ -52,7 +56,8 @@ struct nccl_args {
     void *context;
     const struct cuda_device *device; /* the calling thread's */
     nccl_add *add;
-    void *add_context;
+    nccl_forget *forget; /* NULL: no graph outlives its last wait */
+    void *program;       /* the context of both */
     bool ring;     /* sums of f32 are NCCL's own; of bf16 they never are: it rounds at every hop */
     void *staging; /* device memory; of nccl_staging_least bytes or more */
     uint64_t staging_bytes; /* 0: only calls that need none: no sums but the ring's, no barrier */
@@ -85,8 +90,9 @@ void nccl_enqueue(struct communicator *communicator, const struct collective_cal
                   CUstream stream);
 
 /* nccl_wait: until the stream's work is done, NCCL reports an error or communicator_abort is called
- * by any thread. In the latter two cases everything under way is ended first, within NCCL_ABORT_MS
- * of the graph's own last kernel, and no call is accepted any more. Never allocates.
+ * by any thread. In the latter two cases graphs are forgotten and everything under way is ended
+ * first, within NCCL_ABORT_MS of the graph's own last kernel, and no call is accepted any more.
+ * Never allocates.
  * result  what the stream's work came to; an error of the device is not this communicator's
  * errors  as nccl_failure */
 MUST_CHECK enum status nccl_wait(struct communicator *communicator, CUstream stream,

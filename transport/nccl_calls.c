@@ -79,7 +79,7 @@ static CUresult add(const struct passage *passage, const void *others, uint64_t 
                                  .to = own_sum(passage) + first,
                                  .elements = elements,
                                  .stream = passage->stream};
-    return passage->nccl->add(passage->nccl->add_context, &sum);
+    return passage->nccl->add(passage->nccl->program, &sum);
 }
 
 static bool take_cuda(const struct passage *passage, CUresult result) {

@@ -21,7 +21,8 @@ struct nccl {
     nccl_exchange *exchange;
     void *context;
     nccl_add *add;
-    void *add_context;
+    nccl_forget *forget;
+    void *program;
     bool in_rings;
     char *staging;
     uint64_t staging_bytes;

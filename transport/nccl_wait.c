@@ -83,13 +83,28 @@ enum status nccl_check(struct nccl *nccl, struct ncclComm *comm, unsigned result
     return result == NCCL_SUCCESS ? OK : fail_result(nccl, comm, result, action);
 }
 
+static bool is_joined(const struct nccl *nccl) {
+    bool joined = false;
+    for (int i = 0; i < nccl->ring_count; i++) {
+        joined = joined || nccl->rings[i].comm != NULL;
+    }
+    return joined;
+}
+
+/* All at once: each ends after the graphs in which its calls are, and these may wait in another's
+ * kernels. */
 void nccl_drop(struct nccl *nccl) {
+    if (!is_joined(nccl)) {
+        return;
+    }
+    (void)nccl->library.ncclGroupStart();
     for (int i = 0; i < nccl->ring_count; i++) {
         if (nccl->rings[i].comm != NULL) {
             (void)nccl->library.ncclCommAbort(nccl->rings[i].comm);
             nccl->rings[i].comm = NULL;
         }
     }
+    (void)nccl->library.ncclGroupEnd();
 }
 
 /* The thread that waits ends what is under way, and no other: NCCL's communicators are its own. */
@@ -151,6 +166,9 @@ enum status nccl_wait(struct communicator *communicator, CUstream stream, CUresu
     atomic_store(&nccl->waiting, true);
     enum status status = watch(nccl, stream, result);
     if (status != OK) {
+        if (nccl->forget != NULL) {
+            nccl->forget(nccl->program);
+        }
         nccl_drop(nccl);
         *result = drain(nccl, stream);
     }

@@ -58,6 +58,11 @@ static CUresult add(void *context, const struct nccl_sum *sum) {
     return program->failure.result;
 }
 
+static void forget(void *context) {
+    struct cuda_program *program = context;
+    program->device.methods->disconnect(&program->device);
+}
+
 static enum status exchange(void *site, const void *mine, size_t bytes, void *all,
                             struct fault *fault) {
     return site_exchange(site, mine, bytes, all, fault);
@@ -85,7 +90,8 @@ enum status cuda_ranks_open(struct bound_program *bound, struct site *site,
                              .context = site,
                              .device = bound->port.cuda,
                              .add = add,
-                             .add_context = bound->device,
+                             .forget = forget,
+                             .program = bound->device,
                              .ring = schedule->sharding.wire_sum == WIRE_SUM_RING};
     find_staging(bound, &args);
     enum status status = cuda_device_enter(bound->port.cuda, fault);

@@ -1,11 +1,12 @@
-/* Tests of transport/nccl beyond the contract, on the emulated device: sums by rings, calls as part
- * of a graph, and what NCCL refuses. */
+/* Tests of transport/nccl beyond the contract: calls as part of a graph, also on a GPU of this
+ * machine; sums by rings and what NCCL refuses, on the emulated device alone. */
 #include "kernels/cuda/table.h"
 #include "tests/contract/reference.h"
 #include "tests/contract/world_nccl.h"
 #include "transport/nccl.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -82,29 +84,38 @@ static void sums_by_rings_are_near_and_of_another_order(void **state) {
     world_nccl_in_rings = false;
 }
 
+/* The sum as a graph, and a stream to launch it on. */
+static CUgraphExec capture_sum(struct member *member, CUstream *stream) {
+    const struct cuda_driver *driver = world_nccl_driver();
+    struct collective_call call = sum_of(ELEMENTS);
+    CUgraph graph;
+    CUgraphExec executable;
+    CUresult result = driver->cuStreamCreate(stream, CU_STREAM_NON_BLOCKING);
+    ASSERT(result == CUDA_SUCCESS);
+    result = driver->cuStreamBeginCapture(*stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    ASSERT(result == CUDA_SUCCESS);
+    nccl_enqueue(&member->communicator, &call, *stream);
+    result = driver->cuStreamEndCapture(*stream, &graph);
+    ASSERT(result == CUDA_SUCCESS);
+    result = driver->cuGraphInstantiateWithFlags(&executable, graph, 0);
+    ASSERT(result == CUDA_SUCCESS);
+    (void)driver->cuGraphDestroy(graph);
+    return executable;
+}
+
 /* A graph of a gather and a sum: each launch sums what the last one left. */
 static void check_graph(struct member *member, void *context) {
     (void)context;
     const struct cuda_driver *driver = world_nccl_driver();
-    struct collective_call call = sum_of(ELEMENTS);
-    uint64_t used = 3 * call.slot_bytes;
+    uint64_t used = 3 * sum_of(ELEMENTS).slot_bytes;
     CUstream stream;
-    CUgraph graph;
-    CUgraphExec executable;
-    CUresult result = driver->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-    ASSERT(result == CUDA_SUCCESS);
+    CUresult result;
     for (uint64_t i = 0; i < 3 * ELEMENTS; i++) {
         float one = 1;
         memcpy(member->memory[SPACE_DEVICE] + i * sizeof one, &one, sizeof one);
     }
     member_push(member, SPACE_DEVICE, used);
-    result = driver->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-    ASSERT(result == CUDA_SUCCESS);
-    nccl_enqueue(&member->communicator, &call, stream);
-    result = driver->cuStreamEndCapture(stream, &graph);
-    ASSERT(result == CUDA_SUCCESS);
-    result = driver->cuGraphInstantiateWithFlags(&executable, graph, 0);
-    ASSERT(result == CUDA_SUCCESS);
+    CUgraphExec executable = capture_sum(member, &stream);
     for (int i = 0; i < LAUNCHES; i++) {
         struct fault fault;
         result = driver->cuGraphLaunch(executable, stream);
@@ -121,13 +132,49 @@ static void check_graph(struct member *member, void *context) {
         }
     }
     (void)driver->cuGraphExecDestroy(executable);
-    (void)driver->cuGraphDestroy(graph);
 }
 
 static void a_captured_call_is_made_by_each_launch(void **state) {
     (void)state;
     plan_nccl("");
     run_all(check_graph, NULL);
+}
+
+static void *abort_calls(void *communicator) {
+    /* Only makes it likely that the graph is under way by now; what must hold, holds either way. */
+    nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+    communicator_abort(communicator);
+    return NULL;
+}
+
+/* Rank 0 launches nothing, so that nobody else's graph can end by itself. */
+static void check_lost(struct member *member, void *context) {
+    (void)context;
+    const struct cuda_driver *driver = world_nccl_driver();
+    struct fault fault;
+    CUstream stream;
+    pthread_t thread;
+    CUgraphExec executable = capture_sum(member, &stream);
+    if (member->rank == 0) {
+        (void)driver->cuGraphExecDestroy(executable);
+        return;
+    }
+    world_nccl_keep(executable);
+    CUresult result = driver->cuGraphLaunch(executable, stream);
+    ASSERT(result == CUDA_SUCCESS);
+    int failed = pthread_create(&thread, NULL, abort_calls, &member->communicator);
+    ASSERT(failed == 0);
+    enum status status = nccl_wait(&member->communicator, stream, &result, &fault);
+    pthread_join(thread, NULL);
+    if (status != STATUS_LOST || result != CUDA_SUCCESS) {
+        outcome_fail(member->outcome, "status %d, the stream's work %d", (int)status, (int)result);
+    }
+}
+
+static void a_graph_that_waits_for_a_lost_rank_is_ended(void **state) {
+    (void)state;
+    plan_nccl("");
+    run_all(check_lost, NULL);
 }
 
 static void memory_that_is_not_registered_is_copied(void **state) {
@@ -190,14 +237,21 @@ static void a_group_that_cannot_be_joined_is_told_so(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_by_rings_are_near_and_of_another_order),
+    const struct CMUnitTest on_every_device[] = {
         cmocka_unit_test(a_captured_call_is_made_by_each_launch),
+        cmocka_unit_test(a_graph_that_waits_for_a_lost_rank_is_ended),
+    };
+    const struct CMUnitTest with_a_plan[] = {
+        cmocka_unit_test(sums_by_rings_are_near_and_of_another_order),
         cmocka_unit_test(memory_that_is_not_registered_is_copied),
         cmocka_unit_test(a_group_that_joins_slowly_is_waited_for),
         cmocka_unit_test(an_error_of_a_link_ends_the_wait_in_its_own_words),
         cmocka_unit_test(a_machine_without_nccl_is_told_so),
         cmocka_unit_test(a_group_that_cannot_be_joined_is_told_so),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (!implementations_can_run()) {
+        return 77; /* a test that was skipped */
+    }
+    int failed = cmocka_run_group_tests(on_every_device, NULL, NULL);
+    return NCCL_IS_EMULATED ? failed + cmocka_run_group_tests(with_a_plan, NULL, NULL) : failed;
 }

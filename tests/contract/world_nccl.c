@@ -22,6 +22,7 @@ static struct {
     struct cuda_compute compute;
     CUstream stream;
     CUdeviceptr spaces[SPACE_COUNT];
+    CUgraphExec kept; /* NULL: none */
 } own;
 
 static bool must(struct member *member, CUresult result, const char *action) {
@@ -60,6 +61,14 @@ static CUresult add(void *context, const struct nccl_sum *sum) {
                           .others = sum->others,
                           .to = sum->to});
     return own.failure.result;
+}
+
+static void forget(void *context) {
+    (void)context;
+    if (own.kept != NULL) {
+        (void)own.device->driver.cuGraphExecDestroy(own.kept);
+        own.kept = NULL;
+    }
 }
 
 static enum status open_device(struct fault *fault) {
@@ -125,6 +134,7 @@ static enum status open_rank(struct processes_seat *seat, struct member *member,
                                    .context = seat,
                                    .device = own.device,
                                    .add = add,
+                                   .forget = forget,
                                    .ring = world_nccl_in_rings,
                                    .staging = (void *)(uintptr_t)staging,
                                    .staging_bytes = STAGING_BYTES};
@@ -154,6 +164,10 @@ void run_nccl_member(struct processes *processes, struct member *member, member_
 
 const struct cuda_driver *world_nccl_driver(void) {
     return &own.device->driver;
+}
+
+void world_nccl_keep(CUgraphExec graph) {
+    own.kept = graph;
 }
 
 bool world_nccl_has_device(void) {

@@ -15,6 +15,9 @@ extern bool world_nccl_in_rings;
 /* The driver of the rank's device, within a member's body. */
 const struct cuda_driver *world_nccl_driver(void);
 
+/* A graph that goes when the communicator forgets graphs. */
+void world_nccl_keep(CUgraphExec graph);
+
 /* Whether there is a GPU, emulated or real. */
 bool world_nccl_has_device(void);
 

@@ -100,6 +100,10 @@ CUresult emulated_driver_enqueue_when(CUstream stream, bool (*ready)(void *conte
 /* emulated_driver_holds: whether a graph that can still be launched has work with that context. */
 bool emulated_driver_holds(const void *context);
 
+/* emulated_driver_runs: whether a launch of such a graph has not come to its end, though the graph
+ * may be destroyed already. */
+bool emulated_driver_runs(const void *context);
+
 /* emulated_driver_read, _write: after everything queued has run, for tests' eyes. */
 void emulated_driver_read(void *to, CUdeviceptr from, size_t bytes);
 void emulated_driver_write(CUdeviceptr to, const void *from, size_t bytes);

@@ -16,6 +16,7 @@ struct CUgraphExec_st {
     struct CUgraphExec_st *next;
     int lanes;
     bool live;
+    uint64_t in_flight; /* launches that have not come to their end */
     struct work_queue queues[CAPTURE_LANES];
 };
 
@@ -338,16 +339,21 @@ static CUresult graph_destroy(CUgraph handle) {
     return driver_leave(result);
 }
 
+static void drop_when_idle(struct CUgraphExec_st *executable) {
+    for (int lane = 0; !executable->live && executable->in_flight == 0 && lane < executable->lanes;
+         lane++) {
+        work_remove_queue(&executable->queues[lane]);
+    }
+}
+
+/* What is in flight is not ended, and not waited for. */
 static CUresult exec_destroy(CUgraphExec handle) {
     struct CUgraphExec_st *executable = NULL;
     CUresult result = driver_enter("cuGraphExecDestroy", ENTRY_PLAIN);
     result = result == CUDA_SUCCESS ? executable_of(handle, &executable) : result;
     if (result == CUDA_SUCCESS) {
-        work_run_all();
         executable->live = false;
-        for (int lane = 0; lane < executable->lanes; lane++) {
-            work_remove_queue(&executable->queues[lane]);
-        }
+        drop_when_idle(executable);
         emulated.live--;
     }
     return driver_leave(result);
@@ -373,6 +379,7 @@ static CUresult launch(struct CUgraphExec_st *executable, struct CUstream_st *st
     if (result == CUDA_SUCCESS) {
         piece->kind = WORK_GRAPH;
         piece->as.graph = executable;
+        executable->in_flight++;
         stream_issued(stream);
     }
     return result;
@@ -393,6 +400,11 @@ void graph_begin(struct CUgraphExec_st *graph) {
     }
 }
 
+void graph_end(struct CUgraphExec_st *graph) {
+    graph->in_flight--;
+    drop_when_idle(graph);
+}
+
 bool graph_running(const struct CUgraphExec_st *graph) {
     for (int lane = 0; lane < graph->lanes; lane++) {
         if (graph->queues[lane].completed < graph->queues[lane].issued) {
@@ -411,14 +423,28 @@ static bool queue_holds(const struct work_queue *queue, const void *context) {
     return holds;
 }
 
+static bool graph_holds(const struct CUgraphExec_st *graph, const void *context) {
+    bool holds = false;
+    for (int lane = 0; lane < graph->lanes && !holds; lane++) {
+        holds = queue_holds(&graph->queues[lane], context);
+    }
+    return holds;
+}
+
 bool emulated_driver_holds(const void *context) {
     bool holds = false;
     for (const struct CUgraphExec_st *at = executables; at != NULL; at = at->next) {
-        for (int lane = 0; at->live && lane < at->lanes && !holds; lane++) {
-            holds = queue_holds(&at->queues[lane], context);
-        }
+        holds = holds || (at->live && graph_holds(at, context));
     }
     return holds;
+}
+
+bool emulated_driver_runs(const void *context) {
+    bool runs = false;
+    for (const struct CUgraphExec_st *at = executables; at != NULL; at = at->next) {
+        runs = runs || (at->in_flight > 0 && graph_holds(at, context));
+    }
+    return runs;
 }
 
 void graph_fill_table(struct cuda_driver *driver) {

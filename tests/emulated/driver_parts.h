@@ -167,6 +167,7 @@ CUresult graph_capture_mark(struct CUstream_st *stream, struct CUevent_st *event
 CUresult graph_capture_wait(struct CUstream_st *stream, struct CUevent_st *event);
 void graph_invalidate(struct capture *capture);
 void graph_begin(struct CUgraphExec_st *graph);
+void graph_end(struct CUgraphExec_st *graph);
 bool graph_running(const struct CUgraphExec_st *graph);
 void graph_fill_table(struct cuda_driver *driver);
 void graph_forget(void);

@@ -117,8 +117,10 @@ static void carry_out(struct work *work) {
             run_host(work);
         }
         break;
-    case WORK_WAIT:
     case WORK_GRAPH:
+        graph_end(work->as.graph);
+        break;
+    case WORK_WAIT:
         break;
     }
 }

@@ -95,6 +95,7 @@ static unsigned init_rank(struct ncclComm **comm, int size, struct nccl_id id, i
     made->fd = words.process == getpid() ? words.fd : -1;
     made->questions = (int)nccl_draw(5) + 1 + emulated_nccl.plan.slow_init;
     emulated_nccl.live++;
+    emulated_nccl.communicators++;
     if (!emulated_nccl.plan.refuse_joining) {
         atomic_store(&made->channel->ranks[index].joined, 1);
     }
@@ -159,13 +160,24 @@ static unsigned finalize(struct ncclComm *comm) {
     return comm->questions > 0 ? NCCL_IN_PROGRESS : NCCL_SUCCESS;
 }
 
-/* Its transfers go with it: no graph may hold them any more. */
-static unsigned destroy(struct ncclComm *comm) {
-    for (struct transfer *at = comm->transfers; at != NULL; at = at->next) {
+/* NCCL waits until the last graph that captured its calls is destroyed, be it aborted or not. */
+static void check_graphs(const struct ncclComm *comm, const char *action) {
+    for (const struct transfer *at = comm->transfers; at != NULL; at = at->next) {
         if (emulated_driver_holds(at)) {
-            nccl_stop("a communicator is destroyed before a graph that captured its calls");
+            nccl_stop("a communicator is %s before a graph that captured its calls", action);
         }
     }
+}
+
+/* Its transfers go with it. */
+static unsigned destroy(struct ncclComm *comm) {
+    check_graphs(comm, "destroyed");
+    for (const struct transfer *at = comm->transfers; at != NULL; at = at->next) {
+        if (emulated_driver_runs(at)) {
+            nccl_stop("a communicator is destroyed while its calls are under way");
+        }
+    }
+    emulated_nccl.communicators--;
     while (comm->transfers != NULL) {
         struct transfer *next = comm->transfers->next;
         free(comm->transfers);
@@ -180,11 +192,18 @@ static unsigned destroy(struct ncclComm *comm) {
     return NCCL_SUCCESS;
 }
 
-/* Work that waits for others goes on as if it had come; what was freed is never read by it. */
+/* Work that waits for others goes on as if it had come; what was freed is never read by it. NCCL
+ * comes back when graphs that hold its calls have ended: as long as another communicator's calls
+ * wait in them, never. */
 static unsigned abort_comm(struct ncclComm *comm) {
+    check_graphs(comm, "aborted");
     comm->aborted = true;
     comm->pending = NULL;
     emulated_nccl.live -= 1 + comm->registered;
+    emulated_nccl.communicators--;
+    if (emulated_nccl.group_depth == 0 && emulated_nccl.communicators > 0) {
+        nccl_stop("communicators are aborted one by one, not in one group");
+    }
     return NCCL_SUCCESS;
 }
 

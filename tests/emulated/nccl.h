@@ -5,9 +5,9 @@
  * As odd as allowed: calls say that they are in progress and enqueue later, when they are asked
  * after; joining takes a number of questions; sums of its own go round the ranks from a place that
  * is not the first. Stricter than NCCL: a call while another is in progress, other calls or sizes
- * on other ranks, or a communicator destroyed before the graphs that captured its calls end the
- * process with a message. Bytes travel by memory without a name, so a rank that is killed leaves
- * nothing behind. */
+ * on other ranks, communicators that are aborted one by one, or one that is destroyed or aborted
+ * before the graphs that captured its calls end the process with a message. Bytes travel by memory
+ * without a name, so a rank that is killed leaves nothing behind. */
 #ifndef SKEP_TESTS_EMULATED_NCCL_H
 #define SKEP_TESTS_EMULATED_NCCL_H
 

@@ -73,6 +73,7 @@ struct nccl_emulation {
     struct emulated_nccl_plan plan;
     uint64_t draws;
     int live;
+    int communicators; /* neither destroyed nor aborted */
     int group_depth;
     struct transfer *grouped; /* what the open group collects */
     CUstream grouped_on;
