@@ -20,7 +20,7 @@ enum { SEED = 20, CONFIGURATIONS = 5, SKIPPED = 77 };
  * products, the graph of each segment, streams with events. */
 enum {
     GRANULE_BYTES = 2 << 20,
-    FAMILIES = 12,
+    FAMILIES = 13,
     RESERVATIONS = 1 + FAMILIES + 1 + SEGMENT_COUNT + 1
 };
 
