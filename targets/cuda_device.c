@@ -56,6 +56,7 @@ static enum status choose(struct cuda_device *device, struct fault *fault) {
     if (result != CUDA_SUCCESS) {
         return cuda_fault(driver, result, STATUS_INPUT, "CUDA", "count the devices", fault);
     }
+    device->visible_count = count;
     enum status status = cuda_device_choose(&launcher, count, &device->ordinal, fault);
     if (status != OK) {
         return status;

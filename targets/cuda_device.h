@@ -16,7 +16,8 @@ enum { CUDA_DEVICE_NAME_BYTES = 96, CUDA_BUS_BYTES = 24 };
 struct cuda_device {
     struct cuda_driver driver;
     int driver_version; /* 13000: CUDA 13.0 */
-    int ordinal;        /* among the visible ones */
+    int visible_count;  /* devices that this process sees */
+    int ordinal;        /* among them */
     CUdevice device;
     CUcontext context; /* the primary one */
     char name[CUDA_DEVICE_NAME_BYTES];

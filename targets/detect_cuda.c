@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { MIB = 1 << 20, DECLARED_LINES = 3 };
+enum { MIB = 1 << 20, DECLARED_LINES = 4 };
 
 static const char ESTIMATE[] = "estimate until skep probe measures it";
 static const char ASSUMED[] = "assumed from clock and multiprocessors; skep probe measures it";
@@ -41,9 +41,12 @@ static double memory_bandwidth_of(const struct cuda_device *device) {
 static void set_device_space(const struct cuda_device *device, struct target_space *space,
                              struct region *region) {
     struct target_declared *lines = region_alloc(region, DECLARED_LINES, sizeof *lines);
-    lines[0] = (struct target_declared){"CUDA context", 520ull * MIB, ESTIMATE};
-    lines[1] = (struct target_declared){"cuBLAS handle and loaded kernels", 96ull * MIB, ESTIMATE};
-    lines[2] = (struct target_declared){"NCCL channels and proxies", 256ull * MIB, ESTIMATE};
+    lines[0] = (struct target_declared){"CUDA context", 520ull * MIB, ESTIMATE, PER_PROCESS};
+    lines[1] = (struct target_declared){"cuBLAS handle and loaded kernels", 96ull * MIB, ESTIMATE,
+                                        PER_PROCESS};
+    lines[2] =
+        (struct target_declared){"NCCL channels and proxies", 256ull * MIB, ESTIMATE, PER_SITE};
+    lines[3] = (struct target_declared){"NCCL, further groups", 128ull * MIB, ESTIMATE, PER_GROUP};
     *space =
         (struct target_space){device->memory_bytes, "what the driver tells", lines, DECLARED_LINES};
 }
@@ -53,9 +56,10 @@ static void set_host_spaces(struct target *target, struct region *region) {
     struct machine machine;
     machine_read("", &machine);
     struct target_declared *lines = region_alloc(region, 2, sizeof *lines);
-    lines[0] = (struct target_declared){"NCCL and copy staging", 64ull * MIB, ESTIMATE};
+    lines[0] =
+        (struct target_declared){"NCCL and copy staging", 64ull * MIB, ESTIMATE, PER_PROCESS};
     lines[1] = (struct target_declared){"program, driver libraries and operating system",
-                                        2048ull * MIB, ESTIMATE};
+                                        2048ull * MIB, ESTIMATE, PER_PROCESS};
     uint64_t half = machine.memory_total_bytes / 2;
     target->spaces[SPACE_PINNED] =
         (struct target_space){half, "half of the host's memory", &lines[0], 1};

@@ -36,7 +36,7 @@ struct probe_line {
     enum probe_verdict verdict;
 };
 
-enum { PROBE_LINES = 7, PROBE_GPU_LINES = 9 };
+enum { PROBE_LINES = 7, PROBE_GPU_LINES = 11 };
 
 /* probe_line_of: a line with its verdict. Of a speed nine tenths are enough. */
 struct probe_line probe_line_of(const struct target *target, const char *name, enum probe_unit unit,

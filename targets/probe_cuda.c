@@ -173,25 +173,37 @@ static double slower_way(const struct probe_gpu *result) {
                                                            : result->device_to_host;
 }
 
-/* What takes memory beside the arena, NCCL left out: a single device has none. */
-static uint64_t declared_for_one(const struct target *target) {
+static uint64_t declared_per(const struct target *target, enum target_per per) {
     const struct target_space *space = &target->spaces[SPACE_DEVICE];
     uint64_t sum = 0;
     for (int i = 0; i < space->declared_count; i++) {
-        sum += strncmp(space->declared[i].name, "NCCL", 4) != 0 ? space->declared[i].bytes : 0;
+        sum += space->declared[i].per == per ? space->declared[i].bytes : 0;
     }
     return sum;
 }
 
-static struct probe_line taken_line(const struct target *target, const struct probe_gpu *result) {
-    double promised = (double)declared_for_one(target);
-    double found = (double)(result->context_bytes + result->kernels_bytes + result->products_bytes);
+/* Of what others take, less is better. */
+static struct probe_line taken_line(const struct target *target, const char *name,
+                                    enum target_per per, uint64_t found) {
+    uint64_t promised = declared_per(target, per);
     struct probe_line line =
-        probe_line_of(target, "taken beside the arena", PROBE_BYTES, promised, found);
+        probe_line_of(target, name, PROBE_BYTES, (double)promised, (double)found);
     if (line.verdict != PROBE_ASSUMED) {
         line.verdict = found <= promised ? PROBE_OK : PROBE_LOWER;
     }
     return line;
+}
+
+static int add_taken(const struct target *target, const struct probe_gpu *result,
+                     struct probe_line *lines) {
+    lines[0] = taken_line(target, "taken beside the arena", PER_PROCESS,
+                          result->context_bytes + result->kernels_bytes + result->products_bytes);
+    if (result->nccl_ranks == 0) {
+        return 1;
+    }
+    lines[1] = taken_line(target, "taken by NCCL", PER_SITE, result->nccl_bytes);
+    lines[2] = taken_line(target, "by each further group", PER_GROUP, result->nccl_group_bytes);
+    return 3;
 }
 
 int probe_gpu_compare(const struct target *target, const struct probe_gpu *result,
@@ -226,12 +238,25 @@ int probe_gpu_compare(const struct target *target, const struct probe_gpu *resul
                 probe_line_of(target, rows[i].name, rows[i].unit, rows[i].promised, rows[i].found);
         }
     }
-    lines[count++] = taken_line(target, result);
+    count += add_taken(target, result, &lines[count]);
     *lower = 0;
     for (int i = 0; i < count; i++) {
         *lower += lines[i].verdict == PROBE_LOWER;
     }
     return count;
+}
+
+/* Lines that were not measured stay, and say why. */
+static void set_nccl(const struct probe_gpu *result, const char *measured,
+                     struct target_declared *line, struct region *region) {
+    char source[2 * PROBE_LIBRARY_BYTES + 64];
+    bool done = result->nccl_ranks > 0;
+    snprintf(source, sizeof source, done ? "%s: %s" : "estimate, not measured by skep probe: %s%s",
+             done ? measured : "", result->nccl);
+    line->source = region_text(region, source);
+    if (done) {
+        line->bytes = line->per == PER_SITE ? result->nccl_bytes : result->nccl_group_bytes;
+    }
 }
 
 static void set_declared(const struct probe_gpu *result, const char *measured,
@@ -251,6 +276,8 @@ static void set_declared(const struct probe_gpu *result, const char *measured,
         } else if (loaded && result->kernels_bytes + result->products_bytes > 0) {
             lines[i].bytes = result->kernels_bytes + result->products_bytes;
             lines[i].source = measured;
+        } else if (lines[i].per != PER_PROCESS) {
+            set_nccl(result, measured, &lines[i], region);
         }
     }
     space->declared = lines;

@@ -20,6 +20,10 @@ struct probe_gpu {
     uint64_t kernels_bytes;  /* all of our kernels, loaded */
     uint64_t products_bytes; /* the library of matrix products, without its workspace */
     char products[PROBE_LIBRARY_BYTES];    /* "cuBLASLt 13.0.2"; or why there is none */
+    uint64_t nccl_bytes;                   /* with its first group of ranks */
+    uint64_t nccl_group_bytes;             /* with a further one of the same ranks */
+    int nccl_ranks, nccl_devices;          /* that talked then; nccl_ranks 0: not measured */
+    char nccl[PROBE_LIBRARY_BYTES];        /* "NCCL 2.28.9 between 2 ranks on 2 GPUs"; or why not */
     double f32_flops, bf16_flops;          /* of large products: the library's, else our own */
     double own_f32_flops, own_bf16_flops;  /* by our own kernels */
     double memory_bandwidth;               /* of a copy: bytes read and written per second */

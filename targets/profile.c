@@ -9,11 +9,14 @@
 static const char *const SPACE_KEYS[SPACE_COUNT] = {
     [SPACE_DEVICE] = "device", [SPACE_PINNED] = "pinned", [SPACE_HOST] = "host"};
 static const char *const KIND_KEYS[] = {[TARGET_CPU] = "cpu", [TARGET_CUDA] = "cuda"};
+static const char *const PER_KEYS[] = {
+    [PER_PROCESS] = "process", [PER_SITE] = "site", [PER_GROUP] = "group"};
 static const char *const ISA_KEYS[] = {"scalar", "avx2", "avx512", "avx512_bf16", "neon"};
 
 #define SPACE_NAMES(space)                                                                         \
     "memory." space ".capacity", "memory." space ".source", "memory." space ".declared[].name",    \
-        "memory." space ".declared[].bytes", "memory." space ".declared[].source"
+        "memory." space ".declared[].bytes", "memory." space ".declared[].source",                 \
+        "memory." space ".declared[].per"
 #define FIGURE_NAMES(figure) figure ".value", figure ".source"
 
 static const char *const KNOWN[] = {"name",
@@ -162,6 +165,19 @@ static enum status read_figures(struct profile_reader *reader) {
     return OK;
 }
 
+/* Not said is per process. */
+static enum status read_per(struct profile_reader *reader, const struct yaml_node *item,
+                            enum target_per *per) {
+    char path[YAML_PATH_BYTES];
+    int value = PER_PROCESS;
+    snprintf(path, sizeof path, "%.200s.per", item->path);
+    enum status status = yaml_find(&reader->document, path) == NULL
+                             ? OK
+                             : read_choice(reader, path, PER_KEYS, ARRAY_COUNT(PER_KEYS), &value);
+    *per = (enum target_per)value;
+    return status;
+}
+
 static enum status read_declared_line(struct profile_reader *reader, const struct yaml_node *item,
                                       struct target_declared *line) {
     char path[YAML_PATH_BYTES];
@@ -172,6 +188,9 @@ static enum status read_declared_line(struct profile_reader *reader, const struc
     }
     snprintf(path, sizeof path, "%.200s.name", item->path);
     enum status status = read_text(reader, path, &line->name);
+    if (status == OK) {
+        status = read_per(reader, item, &line->per);
+    }
     if (status == OK) {
         snprintf(path, sizeof path, "%.200s.source", item->path);
         status = read_text(reader, path, &line->source);
@@ -371,6 +390,9 @@ static void write_space(const struct target_space *space, const char *key, struc
         text_add(text, "\n        bytes: %llu\n        source: ",
                  (unsigned long long)space->declared[i].bytes);
         write_quoted(text, space->declared[i].source);
+        if (space->declared[i].per != PER_PROCESS) {
+            text_add(text, "\n        per: %s", PER_KEYS[space->declared[i].per]);
+        }
         text_add(text, "\n");
     }
 }

@@ -110,10 +110,12 @@ static const struct target_declared *detected_lines(const struct machine *machin
     uint64_t system = machine->memory_total_bytes / 16;
     system = system < 256 * MIB ? 256 * MIB : system > 2048 * MIB ? 2048 * MIB : system;
     lines[0] = (struct target_declared){
-        "program, libraries and thread stacks", 64 * MIB,
-        "estimate: code and heap before seal, 64 KiB of stack touched by each thread"};
-    lines[1] = (struct target_declared){"operating system and other programs", system,
-                                        "estimate: a sixteenth, from 256 MiB to 2 GiB"};
+        .name = "program, libraries and thread stacks",
+        .bytes = 64 * MIB,
+        .source = "estimate: code and heap before seal, 64 KiB of stack touched by each thread"};
+    lines[1] = (struct target_declared){.name = "operating system and other programs",
+                                        .bytes = system,
+                                        .source = "estimate: a sixteenth, from 256 MiB to 2 GiB"};
     *count = machine->memory_limited ? 1 : 2; /* a cgroup's limit counts our own memory only */
     return lines;
 }
@@ -201,6 +203,33 @@ const struct target *target_with_declared(const struct target *target, enum spac
     lines[count] = *line;
     of->declared = lines;
     of->declared_count += 1;
+    return copy;
+}
+
+static void keep_lines(struct target_space *space, int groups, struct region *region) {
+    struct target_declared *lines =
+        region_alloc(region, (size_t)space->declared_count + 1, sizeof *lines);
+    int count = 0;
+    for (int i = 0; i < space->declared_count; i++) {
+        struct target_declared line = space->declared[i];
+        int times = line.per == PER_PROCESS ? 1 : line.per == PER_SITE ? groups > 0 : groups - 1;
+        if (times > 0) {
+            line.bytes *= (uint64_t)times;
+            line.per = PER_PROCESS;
+            lines[count++] = line;
+        }
+    }
+    space->declared = lines;
+    space->declared_count = count;
+}
+
+const struct target *target_of_groups(const struct target *target, int groups,
+                                      struct region *region) {
+    struct target *copy = region_alloc(region, 1, sizeof *copy);
+    *copy = *target;
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        keep_lines(&copy->spaces[space], groups, region);
+    }
     return copy;
 }
 

@@ -17,11 +17,19 @@ struct target_figure {
     const char *source;
 };
 
+/* How often a process takes what a line declares. */
+enum target_per {
+    PER_PROCESS, /* once */
+    PER_SITE,    /* once where several ranks talk, for the first group of them that a rank is in */
+    PER_GROUP,   /* for each group of ranks but that one */
+};
+
 /* Memory of a space that others take (drivers, libraries, the desktop): a line of every plan. */
 struct target_declared {
     const char *name;
     uint64_t bytes;
     const char *source; /* a measurement, or "estimate until ... measures it" */
+    enum target_per per;
 };
 
 /*  capacity_bytes
@@ -85,6 +93,13 @@ const struct target *target_detect_cuda(struct region *region);
 const struct target *target_with_declared(const struct target *target, enum space space,
                                           const struct target_declared *line,
                                           struct region *region);
+
+/* target_of_groups: the target as a rank has it that talks in `groups` groups of ranks, each by a
+ * communicator of its own; 0: it is alone. Lines per site and group are gone, or there as often as
+ * that, and then per process.
+ * memory  the copy in `region` */
+const struct target *target_of_groups(const struct target *target, int groups,
+                                      struct region *region);
 
 /* target_declared_bytes: sum of the declared lines of a space. */
 uint64_t target_declared_bytes(const struct target *target, enum space space);

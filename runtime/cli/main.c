@@ -64,7 +64,7 @@ static const struct command_row COMMANDS[] = {
      "ledger FILE-or-SWARM [--verify] [--tracker KEY] [--export OUT.jsonl] [--identity FILE] "
      "[--json]",
      "a swarm's ledger: what it records, and whether it holds together"},
-    {"probe", command_probe, "probe [--target T] [--write FILE] [--json]",
+    {"probe", command_probe, "probe [--target T] [--ranks N] [--write FILE] [--json]",
      "a profile against this machine"},
 };
 

@@ -1,12 +1,14 @@
-/* probe: `skep probe [--target T] [--write FILE] [--json]`: measure this machine, its processor or
- * its GPU, compare it with a profile, write a profile of it. Exit 3 when it has less than the
- * profile promises. */
+/* probe: `skep probe [--target T] [--ranks N] [--write FILE] [--json]`: measure this machine, its
+ * processor or its GPU, compare it with a profile, write a profile of it. Exit 3 when it has less
+ * than the profile promises. What NCCL takes of GPUs is measured between ranks: as many as there
+ * are GPUs, unless N says otherwise. */
 #include "targets/probe.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
 #include "runtime/cli/probe_gpu.h"
+#include "runtime/cli/ranks.h"
 #include "targets/profile.h"
 
 #include <stdio.h>
@@ -16,14 +18,17 @@
 enum { PROFILE_TEXT_BYTES = 16384, VALUE_BYTES = 40 };
 
 struct request {
-    const char *target, *write;
+    const char *target, *write, *ranks;
     bool json;
+    int argc; /* as the command has them */
+    char **argv;
 };
 
 static enum status read_request(int argc, char **argv, struct request *request,
                                 struct fault *fault) {
     struct arguments arguments;
     const struct flag flags[] = {{"--target", &request->target, NULL},
+                                 {"--ranks", &request->ranks, NULL},
                                  {"--write", &request->write, NULL},
                                  {"--json", NULL, &request->json}};
     enum status status =
@@ -70,7 +75,7 @@ static void print_lines(const struct probed *probed) {
     const struct target *target = probed->target;
     printf("machine  %s\n", probed->machine);
     if (probed->products[0] != '\0') {
-        printf("products %s\n", probed->products);
+        printf("products %s\nranks    %s\n", probed->products, probed->nccl);
     }
     printf("target   %s (%s): %s\n\n", target->name, target->place, target->description);
     printf("%-26s %14s %14s\n", "", "profile", "here");
@@ -206,51 +211,83 @@ static enum status probe_cpu(const struct request *request, const struct target 
                                  : status;
 }
 
+/* What rank 0 has measured. */
+static enum status report_gpu(const struct request *request, const struct probed *probed,
+                              struct region *region, struct fault *fault) {
+    enum status status = OK;
+    if (request->json) {
+        print_json(probed, probed->lower == 0);
+    } else {
+        print_lines(probed);
+    }
+    fflush(stdout);
+    if (request->write != NULL) {
+        status = write_profile(request->write, probed->measured, region, fault);
+    }
+    return status == OK && probed->lower > 0 ? refuse_lower(probed, NULL, fault) : status;
+}
+
+/* One rank for each GPU: each of them, started, counts the same GPUs. */
+static enum status begin_ranks(const struct request *request, struct ranks *ranks,
+                               struct fault *fault) {
+    char count[16];
+    snprintf(count, sizeof count, "%d", probe_gpu_count());
+    const char *flag = request->ranks != NULL ? request->ranks : count;
+    const struct ranks_request wanted = {
+        .flag = strcmp(flag, "0") == 0 ? "1" : flag, .argc = request->argc, .argv = request->argv};
+    return ranks_begin(&wanted, ranks->session, ranks, fault);
+}
+
 static enum status probe_gpu(const struct request *request, const struct target *target,
-                             struct region *region, struct fault *fault) {
+                             struct ranks *ranks, struct fault *fault) {
     char name[NAME_BYTES] = "";
+    struct session *session = ranks->session;
     struct probed probed = {.target = target};
+    enum status status = begin_ranks(request, ranks, fault);
+    if (status != OK || ranks->parent) {
+        return status;
+    }
     if (request->write != NULL) {
         name_of(request->write, name, sizeof name);
     }
-    enum status status = probe_gpu_run(name, region, &probed, fault);
+    status = probe_gpu_run(name, session->site, &session->region, &probed, fault);
     if (status != OK) {
-        return status;
+        return status; /* which the others know, or are told as this rank ends */
     }
-    if (request->json) {
-        print_json(&probed, probed.lower == 0);
-    } else {
-        print_lines(&probed);
+    if (ranks->place.rank <= 0) {
+        status = report_gpu(request, &probed, &session->region, fault);
     }
-    if (request->write != NULL) {
-        status = write_profile(request->write, probed.measured, region, fault);
-    }
-    return status == OK && probed.lower > 0 ? refuse_lower(&probed, NULL, fault) : status;
+    return session_agree(session, status, fault);
 }
 
-static enum status probe(const struct request *request, struct region *region,
-                         struct fault *fault) {
+static enum status probe(const struct request *request, struct ranks *ranks, struct fault *fault) {
+    struct region *region = &ranks->session->region;
     const struct target *target;
     enum status status = target_open(request->target, region, &target, fault);
     if (status != OK) {
         return status;
     }
+    if (target->kind == TARGET_CPU && request->ranks != NULL) {
+        return fault_set(fault, STATUS_USAGE, "--ranks", "skep comm tries ranks on processors",
+                         "ranks are measured on GPUs, and target %.200s is none", target->name);
+    }
     return target->kind == TARGET_CPU ? probe_cpu(request, target, region, fault)
-                                      : probe_gpu(request, target, region, fault);
+                                      : probe_gpu(request, target, ranks, fault);
 }
 
 int command_probe(int argc, char **argv) {
-    struct region region = {0};
-    struct request request = {0};
+    static struct session session;
+    static struct ranks ranks;
+    struct request request = {.argc = argc, .argv = argv};
     struct fault fault;
+    ranks = (struct ranks){.session = &session};
     enum status status = read_request(argc, argv, &request, &fault);
     if (status == OK) {
-        status = probe(&request, &region, &fault);
+        status = probe(&request, &ranks, &fault);
     }
-    if (status != OK) {
-        fflush(stdout);
-        fault_print(&fault, STDERR_FILENO);
-    }
-    region_finish(&region);
-    return fault_exit_code(status);
+    fflush(stdout);
+    int code = ranks_end(&ranks, status, &fault);
+    session_finish(&session);
+    memset(&session, 0, sizeof session);
+    return code;
 }

@@ -7,9 +7,13 @@
 
 #if !SKEP_CUDA
 
-enum status probe_gpu_run(const char *name, struct region *region, struct probed *probed,
-                          struct fault *fault) {
-    (void)name, (void)region;
+int probe_gpu_count(void) {
+    return 0;
+}
+
+enum status probe_gpu_run(const char *name, struct site *site, struct region *region,
+                          struct probed *probed, struct fault *fault) {
+    (void)name, (void)site, (void)region;
     char place[sizeof fault->place];
     snprintf(place, sizeof place, "target %.200s", probed->target->name);
     return fault_set(fault, STATUS_INPUT, place, "probe a cpu target",
@@ -19,6 +23,7 @@ enum status probe_gpu_run(const char *name, struct region *region, struct probed
 #else
 
 #include "kernels/cuda/table.h"
+#include "runtime/cli/probe_nccl.h"
 #include "runtime/cli/probe_products.h"
 
 /* What loading takes is what is free before less what is free behind. */
@@ -77,6 +82,17 @@ static void describe_products(const struct probe_gpu *gpu, struct probed *probed
              (unsigned long long)gpu->products_bytes, gpu->own_f32_flops, gpu->own_bf16_flops);
 }
 
+static void describe_nccl(const struct probe_gpu *gpu, struct probed *probed, struct text *json) {
+    snprintf(probed->nccl, sizeof probed->nccl, "%s", gpu->nccl);
+    text_add(json, ", \"nccl\": ");
+    text_add_json(json, gpu->nccl);
+    if (gpu->nccl_ranks > 0) {
+        text_add(json, ", \"nccl_ranks\": %d, \"nccl_bytes\": %llu, \"nccl_group_bytes\": %llu",
+                 gpu->nccl_ranks, (unsigned long long)gpu->nccl_bytes,
+                 (unsigned long long)gpu->nccl_group_bytes);
+    }
+}
+
 static void describe(const struct probe_gpu *gpu, struct probed *probed) {
     struct text text = text_over(probed->machine, sizeof probed->machine);
     struct text json = text_over(probed->json, sizeof probed->json);
@@ -90,6 +106,7 @@ static void describe(const struct probe_gpu *gpu, struct probed *probed) {
     text_add(&json, ", \"context_bytes\": %llu, \"kernels_bytes\": %llu",
              (unsigned long long)gpu->context_bytes, (unsigned long long)gpu->kernels_bytes);
     describe_products(gpu, probed, &json);
+    describe_nccl(gpu, probed, &json);
     if (gpu->healthy && gpu->health.temperature_c >= 0) {
         text_add(&text, ", %d C", gpu->health.temperature_c);
         text_add(&json, ", \"temperature_c\": %d", gpu->health.temperature_c);
@@ -105,19 +122,60 @@ static void describe(const struct probe_gpu *gpu, struct probed *probed) {
     text_add(&json, "}");
 }
 
-enum status probe_gpu_run(const char *name, struct region *region, struct probed *probed,
-                          struct fault *fault) {
+int probe_gpu_count(void) {
+    struct cuda_device device;
+    struct fault unseen;
+    return cuda_device_look(&device, &unseen) == OK ? device.visible_count : 0;
+}
+
+static enum status measure_alone(struct probed *probed, struct probe_gpu *result,
+                                 struct fault *fault) {
     struct cuda_device *device;
-    struct probe_gpu result;
-    struct probe_line *lines = region_alloc(region, PROBE_GPU_LINES, sizeof *lines);
     enum status status = cuda_device_acquire(&device, fault);
     if (status != OK) {
         return status;
     }
-    status = measure(device, &result, fault);
+    status = measure(device, result, fault);
     name_holders(device, probed);
     cuda_device_release(device);
+    return status;
+}
+
+static enum status measure_together(struct site *site, struct region *region,
+                                    struct probe_gpu *result, struct fault *fault) {
+    struct cuda_device *device;
+    enum status status = cuda_device_acquire(&device, fault);
+    bool acquired = status == OK;
+    status = site_agree(site, status, fault);
     if (status == OK) {
+        status = probe_nccl(device, site, region, result, fault);
+    }
+    if (acquired) {
+        cuda_device_release(device);
+    }
+    return status;
+}
+
+/* Rank 0 has the device for itself while it measures all else. */
+static enum status measure_all(struct site *site, struct region *region, struct probed *probed,
+                               struct probe_gpu *result, struct fault *fault) {
+    bool leads = site == NULL || site_where(site)->rank == 0;
+    enum status status = leads ? measure_alone(probed, result, fault) : OK;
+    if (site == NULL) {
+        snprintf(result->nccl, sizeof result->nccl,
+                 "NCCL takes nothing on one rank; --ranks 2 measures it, on one GPU too");
+        return status;
+    }
+    status = site_agree(site, status, fault);
+    return status == OK ? measure_together(site, region, result, fault) : status;
+}
+
+enum status probe_gpu_run(const char *name, struct site *site, struct region *region,
+                          struct probed *probed, struct fault *fault) {
+    struct probe_gpu result = {.nccl_ranks = 0};
+    struct probe_line *lines = region_alloc(region, PROBE_GPU_LINES, sizeof *lines);
+    enum status status = measure_all(site, region, probed, &result, fault);
+    if (status == OK && (site == NULL || site_where(site)->rank == 0)) {
         probed->lines = lines;
         probed->count = probe_gpu_compare(probed->target, &result, lines, &probed->lower);
         probed->measured = probe_gpu_target(&result, name, region);

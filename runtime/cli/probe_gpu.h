@@ -4,6 +4,8 @@
 
 #include "targets/probe.h"
 
+struct site;
+
 enum { PROBE_HOLDERS = 3 }; /* processes that are named */
 
 /* What a report shows. */
@@ -14,16 +16,21 @@ struct probed {
     char machine[256];             /* "NVIDIA H200, compute capability 9.0, ..." */
     char holders[256];             /* who holds most memory; "" when that is not seen */
     char products[384];            /* who makes matrix products, and how fast; "": not measured */
-    char json[1024];               /* what describes the machine, behind its "{" */
+    char nccl[192];                /* between whom NCCL was measured, or why not */
+    char json[1536];               /* what describes the machine, behind its "{" */
     const struct target *measured; /* the profile to write */
 };
 
+/* probe_gpu_count: how many GPUs this process sees; 0 when this build has no CUDA. */
+int probe_gpu_count(void);
+
 /* probe_gpu_run: measure the GPU of this process and fill all but probed->target, with a profile
- * called `name`.
- * memory  in `region`; of the device what probe_gpu_copies and probe_products say
- * errors  those of port_init, cuda_kernel_table_init, probe_gpu_copies and probe_products;
- *         STATUS_INPUT when this build has no CUDA */
-MUST_CHECK enum status probe_gpu_run(const char *name, struct region *region, struct probed *probed,
-                                     struct fault *fault);
+ * called `name`. With the ranks of a site (NULL: alone) all of them call it: rank 0 measures, then
+ * all of them what NCCL takes, and *probed is for rank 0 alone.
+ * memory  in `region`; of the device what probe_gpu_copies, probe_products and probe_nccl say
+ * errors  those of port_init, cuda_kernel_table_init, probe_gpu_copies, probe_products and
+ *         probe_nccl; STATUS_INPUT when this build has no CUDA */
+MUST_CHECK enum status probe_gpu_run(const char *name, struct site *site, struct region *region,
+                                     struct probed *probed, struct fault *fault);
 
 #endif

@@ -1,10 +1,12 @@
 /* connect: a session as one rank of several: what it asks the others, and its arenas among theirs.
  */
+#include "base/log.h"
 #include "build_config.h"
 #include "runtime/train/session.h"
 #include "transport/shm.h"
 #if SKEP_CUDA
 #include "runtime/program/cuda_ranks.h"
+#include "targets/cuda_device.h"
 #endif
 
 int session_ranks(const struct session *session) {
@@ -86,6 +88,23 @@ static enum status open_ranks(struct session *session, struct fault *fault) {
     return open_shared(session, groups, fault);
 }
 
+/* What the driver counts, of all processes, beside what the plan promises. */
+static void tell_memory(const struct session *session) {
+#if SKEP_CUDA
+    const struct cuda_device *device = session->bound.port.cuda;
+    uint64_t left;
+    struct fault untold;
+    if (device != NULL && cuda_device_free(device, &left, &untold) == OK) {
+        log_line(LOG_DEBUG, "device memory: %llu bytes planned, %llu declared, %llu taken",
+                 (unsigned long long)session->program.plan.peak_bytes[SPACE_DEVICE],
+                 (unsigned long long)target_declared_bytes(session->target, SPACE_DEVICE),
+                 (unsigned long long)(device->memory_bytes - left));
+    }
+#else
+    (void)session;
+#endif
+}
+
 /* Nobody begins to rehearse before all are there to answer. */
 enum status session_connect(struct session *session, struct fault *fault) {
     if (session->site == NULL) {
@@ -104,6 +123,7 @@ enum status session_connect(struct session *session, struct fault *fault) {
     }
     if (status == OK) {
         session_load_constants(session);
+        tell_memory(session);
     }
     return status;
 }

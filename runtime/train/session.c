@@ -54,6 +54,14 @@ static const struct target *share_of(const struct target *machine, int ranks,
     return share;
 }
 
+/* Of which a rank is a member, with others: that of its shard, that of its replicas and the whole
+ * site; without replicas the first and the last are the same. */
+static int groups_of(const struct session *session) {
+    const struct sharding *sharding = &session->spread.sharding;
+    bool both = sharding->shard > 1 && sharding->replicate > 1;
+    return session->ranks <= 1 ? 0 : both ? 3 : 1;
+}
+
 static enum status read_target(struct session *session, struct fault *fault) {
     const struct run *run = &session->run;
     struct region *region = &session->region;
@@ -61,6 +69,7 @@ static enum status read_target(struct session *session, struct fault *fault) {
     if (status != OK) {
         return status;
     }
+    session->target = target_of_groups(session->target, groups_of(session), region);
     struct target *own = region_alloc(region, 1, sizeof *own);
     if (run->limit_device > 0 && target_lower_capacity(session->target, run->limit_device, region,
                                                        &session->target, &session->misfit) != OK) {

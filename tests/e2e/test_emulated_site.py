@@ -2,6 +2,7 @@
 site of processors, the same bits in every order and at every ZeRO stage, and an end in words when a
 rank or a link is lost."""
 import os
+import re
 import signal
 import time
 
@@ -11,7 +12,15 @@ from test_site_faults import children, rank_of
 
 STEPS = 3
 TOLERANCE = 2e-4  # of a loss near 4.6: kernels that sum in another order
+MIB = 1 << 20
+GRANULE = 2 * MIB
+NCCL_CODE = 3 * MIB  # tests/emulated/nccl.h
 NOTICED_S = 20  # five seconds are promised; the machine may be busy
+
+
+def nccl_group(ranks):
+    """What the emulated NCCL takes for a group; a single rank: one without sends and receives."""
+    return 2 * MIB + 2 * MIB * (ranks - 1)
 
 
 class EmulatedSite(RunTest):
@@ -105,6 +114,60 @@ class EmulatedSite(RunTest):
         self.assertIn("cannot join the ranks of a group", result.stderr)
         result = self.train(folder, 2, SKEP_EMULATED_NCCL="refuse_memory")
         self.assertIn("NCCL does not register the arena", result.stderr)
+
+    def declared(self, folder, ranks, *arguments):
+        """name -> bytes of the device's declared lines."""
+        plan = self.document(folder.run("plan", "run.yaml", "target=./here.yaml", "--json",
+                                        "--ranks", ranks, *arguments))
+        device, = (space for space in plan["spaces"] if space["name"] == "device")
+        return {line["name"]: line["bytes"] for line in device["declared"]}
+
+    def test_what_nccl_takes_is_measured_planned_and_taken(self):
+        folder = self.site(steps=1)
+        found = self.document(folder.run("probe", "--json", "--write", "here.yaml",
+                                         env=self.environment(2)))["machine"]
+        self.assertEqual(found["nccl"], "NCCL 2.28.9 between 2 ranks on 2 GPUs")
+        self.assertEqual(found["nccl_bytes"], NCCL_CODE + nccl_group(2))
+        self.assertEqual(found["nccl_group_bytes"], nccl_group(2))
+        alone, two, four = (self.declared(folder, ranks) for ranks in (1, 2, 4))
+        self.assertFalse([name for name in alone if name.startswith("NCCL")])
+        self.assertEqual(two, alone | {"NCCL channels and proxies": NCCL_CODE + nccl_group(2)})
+        self.assertEqual(four, two)
+        self.assertEqual(self.declared(folder, 4, "strategy.replicate=2"),
+                         two | {"NCCL, further groups": 2 * nccl_group(2)})
+        for arguments, peers in (((), 2), (("precision.wire_sum=ring",), 1)):
+            folder.forget()
+            log = folder.run("-v", "train", "run.yaml", "target=./here.yaml", "--ranks", 2,
+                             *arguments, env=self.environment(2)).stderr
+            memory = re.findall(r"device memory: (\d+) bytes planned, (\d+) declared, (\d+) taken",
+                                log)
+            self.assertTrue(memory, log)
+            for planned, declared, taken in (map(int, line) for line in memory):
+                self.assertEqual(declared, sum(two.values()))
+                # An emulated device takes nothing but the arena, in whole granules, and NCCL's.
+                arena = -(-planned // GRANULE) * GRANULE
+                self.assertEqual(taken, arena + NCCL_CODE + nccl_group(peers))
+                self.assertLessEqual(taken, planned + declared + GRANULE)
+
+    def test_ranks_on_one_gpu_measure_nccl_too(self):
+        folder = self.site(steps=1)
+        result = folder.run("probe", "--ranks", 2, "--write", "here.yaml", env={
+            **self.environment(1), "NCCL_MAX_CTAS": "4"})
+        self.assert_exit(result, 0)
+        self.assertIn("ranks    NCCL 2.28.9 between 2 ranks on 1 GPU, NCCL_MAX_CTAS=4",
+                      result.stdout)
+        self.assertIn("NCCL_MAX_CTAS=4", (folder.path / "here.yaml").read_text())
+
+    def test_without_nccl_a_probe_says_so_and_what_it_takes_stays_an_estimate(self):
+        folder = self.site(steps=1)
+        result = folder.run("probe", "--ranks", 2, "--write", "here.yaml", env=self.environment(
+            2, SKEP_EMULATED_NCCL="absent"))
+        self.assert_exit(result, 0)
+        self.assertIn("ranks    no NCCL: is not here", result.stdout)
+        profile = (folder.path / "here.yaml").read_text()
+        self.assertIn("estimate, not measured by skep probe: no NCCL: is not here", profile)
+        alone = folder.run("probe", "--write", "here.yaml", env=self.environment(1))
+        self.assertIn("NCCL takes nothing on one rank", alone.stdout)
 
     def test_a_broken_link_ends_all_ranks(self):
         folder = self.site(steps=400)

@@ -101,17 +101,11 @@ CUresult driver_work_failure(void) {
 
 /* What a sealed program promised not to do any more. */
 static bool takes(const char *call) {
-    static const char *const TAKING[] = {"cuMemAlloc",
-                                         "cuMemHostAlloc",
-                                         "cuMemCreate",
-                                         "cuMemAddressReserve",
-                                         "cuStreamCreate",
-                                         "cuStreamCreateWithPriority",
-                                         "cuEventCreate",
-                                         "cuStreamBeginCapture",
-                                         "cuGraphInstantiateWithFlags",
-                                         "cuLibraryLoadData",
-                                         "cuFuncLoad"};
+    static const char *const TAKING[] = {
+        "cuMemAlloc",          "cuMemHostAlloc",       "cuMemCreate",
+        "cuMemAddressReserve", "cuStreamCreate",       "cuStreamCreateWithPriority",
+        "cuEventCreate",       "cuStreamBeginCapture", "cuGraphInstantiateWithFlags",
+        "cuLibraryLoadData",   "emulated_driver_take", "cuFuncLoad"};
     bool found = false;
     for (size_t i = 0; i < ARRAY_COUNT(TAKING); i++) {
         found = found || strcmp(call, TAKING[i]) == 0;
@@ -439,6 +433,10 @@ int emulated_driver_live(void) {
 
 uint64_t emulated_driver_peak_bytes(int device) {
     return emulated.peak_bytes[device];
+}
+
+int emulated_driver_device(void) {
+    return driver_context() == NULL ? -1 : driver_context()->device;
 }
 
 uint64_t emulated_driver_calls(const char *call) {

@@ -97,6 +97,14 @@ CUresult emulated_driver_enqueue(CUstream stream, void (*run)(void *context), vo
 CUresult emulated_driver_enqueue_when(CUstream stream, bool (*ready)(void *context),
                                       void (*run)(void *context), void *context);
 
+/* emulated_driver_take: what a library takes of the memory of this thread's device, beside blocks;
+ * its pair gives it back. */
+CUresult emulated_driver_take(uint64_t bytes);
+void emulated_driver_give(uint64_t bytes);
+
+/* emulated_driver_device: the one of this thread's context; -1: it has none. */
+int emulated_driver_device(void);
+
 /* emulated_driver_holds: whether a graph that can still be launched has work with that context. */
 bool emulated_driver_holds(const void *context);
 

@@ -218,6 +218,23 @@ static CUresult launch(CUfunction function, unsigned grid_x, unsigned grid_y, un
     return driver_leave(result);
 }
 
+/* ---- what libraries take ---- */
+
+CUresult emulated_driver_take(uint64_t bytes) {
+    CUresult result = driver_enter("emulated_driver_take", ENTRY_CONTEXT);
+    return driver_leave(result == CUDA_SUCCESS ? driver_take(driver_context()->device, bytes)
+                                               : result);
+}
+
+/* A device that failed takes back, too. */
+void emulated_driver_give(uint64_t bytes) {
+    (void)driver_enter("emulated_driver_give", ENTRY_PLAIN);
+    if (driver_context() != NULL) {
+        driver_give(driver_context()->device, bytes);
+    }
+    (void)driver_leave(CUDA_SUCCESS);
+}
+
 void kernel_fill_table(struct cuda_driver *driver) {
     driver->cuLibraryLoadData = library_load;
     driver->cuLibraryUnload = library_unload;

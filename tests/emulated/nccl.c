@@ -1,6 +1,7 @@
 /* nccl: communicators of the emulated NCCL. */
 #include "tests/emulated/nccl_parts.h"
 
+#include "base/hash.h"
 #include "base/random.h"
 #include "tests/emulated/driver.h"
 
@@ -13,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { VERSION = 22809, ID_MAGIC = 0x6d656e63, SYSTEM_ERROR = 2 };
+enum { VERSION = 22809, ID_MAGIC = 0x6d656e63, SYSTEM_ERROR = 2, INVALID_USAGE = 5 };
 
 struct nccl_emulation emulated_nccl;
 
@@ -42,6 +43,37 @@ void nccl_stop(const char *format, ...) {
 unsigned nccl_refuse(unsigned code, const char *why) {
     snprintf(emulated_nccl.last_error, sizeof emulated_nccl.last_error, "%s", why);
     return code;
+}
+
+/* ---- device memory ---- */
+
+static bool has_code; /* once in a process, whatever is found and closed again */
+
+static unsigned take_device(struct ncclComm *comm, uint64_t bytes) {
+    if (emulated_driver_take(bytes) != CUDA_SUCCESS) {
+        return nccl_refuse(1, "no device memory");
+    }
+    comm->taken_bytes += bytes;
+    return NCCL_SUCCESS;
+}
+
+static unsigned take_first(struct ncclComm *comm) {
+    if (!has_code && emulated_driver_take(EMULATED_NCCL_CODE_BYTES) != CUDA_SUCCESS) {
+        return nccl_refuse(1, "no device memory");
+    }
+    has_code = true;
+    return take_device(comm, EMULATED_NCCL_GROUP_BYTES);
+}
+
+unsigned nccl_connect(struct ncclComm *comm, bool between_two) {
+    bool *connected = between_two ? &comm->has_peers : &comm->has_ring;
+    uint64_t bytes = between_two ? (uint64_t)(comm->size - 1) * EMULATED_NCCL_PEER_BYTES
+                                 : EMULATED_NCCL_RING_BYTES;
+    if (*connected) {
+        return NCCL_SUCCESS;
+    }
+    *connected = true;
+    return take_device(comm, bytes);
 }
 
 /* ---- joining ---- */
@@ -77,6 +109,14 @@ static struct channel *map_channel(const struct id_words *words, int size) {
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
+static uint64_t place_of_this(void) {
+    const char *host = getenv("NCCL_HOSTID");
+    struct hash hash = hash_of(host != NULL ? host : "", host != NULL ? strlen(host) : 0);
+    uint64_t place;
+    memcpy(&place, &hash, sizeof place);
+    return place + (uint64_t)emulated_driver_device();
+}
+
 static unsigned init_rank(struct ncclComm **comm, int size, struct nccl_id id, int index,
                           struct nccl_config *config) {
     struct id_words words;
@@ -96,11 +136,23 @@ static unsigned init_rank(struct ncclComm **comm, int size, struct nccl_id id, i
     made->questions = (int)nccl_draw(5) + 1 + emulated_nccl.plan.slow_init;
     emulated_nccl.live++;
     emulated_nccl.communicators++;
+    made->state = take_first(made);
+    made->channel->ranks[index].place = place_of_this();
     if (!emulated_nccl.plan.refuse_joining) {
         atomic_store(&made->channel->ranks[index].joined, 1);
     }
     *comm = made;
     return NCCL_IN_PROGRESS;
+}
+
+static bool share_a_device(const struct ncclComm *comm) {
+    bool found = false;
+    for (int rank = 0; rank < comm->size; rank++) {
+        for (int other = 0; other < rank; other++) {
+            found = found || comm->channel->ranks[rank].place == comm->channel->ranks[other].place;
+        }
+    }
+    return found;
 }
 
 static bool all_joined(const struct ncclComm *comm) {
@@ -124,6 +176,8 @@ static unsigned get_async_error(struct ncclComm *comm, unsigned *error) {
     *error = comm->state;
     if (comm->state == NCCL_SUCCESS && (comm->questions > 0 || !all_joined(comm))) {
         *error = NCCL_IN_PROGRESS;
+    } else if (comm->state == NCCL_SUCCESS && share_a_device(comm)) {
+        *error = comm->state = nccl_refuse(INVALID_USAGE, "Duplicate GPU detected");
     } else if (comm->state == NCCL_SUCCESS && comm->pending != NULL) {
         *error = comm->state = transfer_enqueue(comm);
     }
@@ -183,6 +237,7 @@ static unsigned destroy(struct ncclComm *comm) {
         free(comm->transfers);
         comm->transfers = next;
     }
+    emulated_driver_give(comm->taken_bytes);
     munmap(comm->channel, comm->channel_bytes);
     if (comm->fd >= 0) {
         close(comm->fd);
@@ -199,6 +254,7 @@ static unsigned abort_comm(struct ncclComm *comm) {
     check_graphs(comm, "aborted");
     comm->aborted = true;
     comm->pending = NULL;
+    emulated_driver_give(comm->taken_bytes);
     emulated_nccl.live -= 1 + comm->registered;
     emulated_nccl.communicators--;
     if (emulated_nccl.group_depth == 0 && emulated_nccl.communicators > 0) {

@@ -6,8 +6,9 @@
  * after; joining takes a number of questions; sums of its own go round the ranks from a place that
  * is not the first. Stricter than NCCL: a call while another is in progress, other calls or sizes
  * on other ranks, communicators that are aborted one by one, or one that is destroyed or aborted
- * before the graphs that captured its calls end the process with a message. Bytes travel by memory
- * without a name, so a rank that is killed leaves nothing behind. */
+ * before the graphs that captured its calls end the process with a message. Ranks with one device
+ * are refused unless each has an NCCL_HOSTID of its own, as by NCCL. Bytes travel by memory without
+ * a name, so a rank that is killed leaves nothing behind. */
 #ifndef SKEP_TESTS_EMULATED_NCCL_H
 #define SKEP_TESTS_EMULATED_NCCL_H
 
@@ -15,6 +16,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* What it takes of the device, as late as NCCL may: code with the first group that a process joins,
+ * the rest with each group's first calls. */
+enum {
+    EMULATED_NCCL_CODE_BYTES = 3 << 20,
+    EMULATED_NCCL_GROUP_BYTES = 1 << 20, /* of a group */
+    EMULATED_NCCL_RING_BYTES = 1 << 20,  /* with its first collective */
+    EMULATED_NCCL_PEER_BYTES = 2 << 20,  /* for each other rank, with its first send or receive */
+};
 
 /* What goes wrong, for one process. */
 struct emulated_nccl_plan {

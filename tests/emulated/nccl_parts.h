@@ -25,6 +25,7 @@ struct channel_offer {
 
 struct channel_rank {
     _Atomic uint32_t joined;
+    uint64_t place;                  /* of machine and device */
     _Atomic uint64_t offered, taken; /* transfers */
     struct channel_offer offers[NCCL_TURNS];
 };
@@ -52,6 +53,7 @@ struct transfer {
     const float *from;
     float *to;
     uint64_t count, first, wanted;
+    bool between_two; /* sends and receives */
 };
 
 struct ncclComm {
@@ -66,7 +68,9 @@ struct ncclComm {
     CUstream stream;
     struct transfer *transfers;
     int registered;
-    int done; /* transfers that ran */
+    int done;                 /* transfers that ran */
+    bool has_ring, has_peers; /* connections for collectives, for sends and receives */
+    uint64_t taken_bytes;     /* of the device */
 };
 
 struct nccl_emulation {
@@ -85,6 +89,7 @@ extern struct nccl_emulation emulated_nccl;
 uint32_t nccl_draw(uint32_t bound);
 void nccl_stop(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 unsigned nccl_refuse(unsigned code, const char *why);
+unsigned nccl_connect(struct ncclComm *comm, bool between_two);
 
 /* nccl_transfer.c */
 struct transfer *transfer_new(struct ncclComm *comm, enum transfer_kind kind);

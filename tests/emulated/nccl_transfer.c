@@ -193,6 +193,10 @@ unsigned transfer_issue(struct transfer *transfer, CUstream stream) {
     if (comm->pending != NULL || comm->questions > 0) {
         nccl_stop("a call while another is in progress");
     }
+    unsigned connected = nccl_connect(comm, transfer->between_two);
+    if (connected != NCCL_SUCCESS) {
+        return connected;
+    }
     comm->pending = transfer;
     comm->stream = stream;
     if (nccl_draw(2) == 0) {
@@ -208,6 +212,7 @@ static struct transfer *grouped(struct ncclComm *comm, CUstream stream) {
     }
     if (emulated_nccl.grouped == NULL) {
         emulated_nccl.grouped = transfer_new(comm, TRANSFER_SLOTS);
+        emulated_nccl.grouped->between_two = true;
         emulated_nccl.grouped_on = stream;
     }
     if (emulated_nccl.grouped->comm != comm || emulated_nccl.grouped_on != stream) {

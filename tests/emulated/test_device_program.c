@@ -104,9 +104,9 @@ static uint64_t declared_without_context(const struct target *target) {
     const struct target_space *space = &target->spaces[SPACE_DEVICE];
     uint64_t sum = 0;
     for (int i = 0; i < space->declared_count; i++) {
-        const char *name = space->declared[i].name;
-        bool other = strcmp(name, "CUDA context") == 0 || strncmp(name, "NCCL", 4) == 0;
-        sum += other ? 0 : space->declared[i].bytes;
+        const struct target_declared *line = &space->declared[i];
+        bool other = strcmp(line->name, "CUDA context") == 0 || line->per != PER_PROCESS;
+        sum += other ? 0 : line->bytes;
     }
     return sum;
 }
@@ -115,7 +115,7 @@ static void a_bound_program_holds_its_plan_and_what_is_declared(void **state) {
     (void)state;
     struct probed probed = {.target = detected()};
     static struct small_program small;
-    if (probe_gpu_run("here", &region, &probed, &fault) != OK) {
+    if (probe_gpu_run("here", NULL, &region, &probed, &fault) != OK) {
         fail_msg("%s: %s", fault.place, fault.reason);
     }
     uint64_t before = held_bytes();

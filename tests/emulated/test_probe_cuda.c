@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-enum { MIB = 1 << 20, DEVICE_MIB = 400 };
+enum { MIB = 1 << 20, DEVICE_MIB = 480 };
 
 static struct region region;
 static struct fault fault;
@@ -67,7 +67,7 @@ static void auto_is_the_processor_where_the_driver_has_no_device(void **state) {
 static void measure(struct probed *probed) {
     open_driver();
     *probed = (struct probed){.target = target_detect_cuda(&region)};
-    assert_int_equal(probe_gpu_run("box", &region, probed, &fault), OK);
+    assert_int_equal(probe_gpu_run("box", NULL, &region, probed, &fault), OK);
 }
 
 static const struct target_declared *declared(const struct target *target, const char *name) {
@@ -132,8 +132,9 @@ static struct probe_gpu exactly_enough(void) {
                               .device_to_host = 0.9 * 0.5 * 20};
 }
 
-static const struct target_declared LINES[] = {
-    {"CUDA context", 250, "x"}, {"cuBLAS handle", 50, "x"}, {"NCCL", 100, "x"}};
+static const struct target_declared LINES[] = {{"CUDA context", 250, "x", PER_PROCESS},
+                                               {"cuBLAS handle", 50, "x", PER_PROCESS},
+                                               {"NCCL", 100, "x", PER_SITE}};
 
 static struct target promises(void) {
     struct target target = {.name = "t",

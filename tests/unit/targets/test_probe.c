@@ -25,7 +25,7 @@ static struct target promises(void) {
                             .memory_bandwidth = {50, "x"},
                             .host_link_bandwidth = {20, "x"},
                             .isa = "avx2"};
-    static const struct target_declared SYSTEM = {"system", 300, "x"};
+    static const struct target_declared SYSTEM = {"system", 300, "x", PER_PROCESS};
     target.spaces[SPACE_DEVICE] = (struct target_space){1000, "x", &SYSTEM, 1};
     return target;
 }

@@ -23,22 +23,22 @@ static const char GOOD[] = "name: box\n"                                        
                            "    source: sheet\n"                                     /* 10 */
                            "    declared:\n"                                         /* 11 */
                            "      - {name: context, bytes: 300 MiB, source: seen}\n" /* 12 */
-                           "      - {name: other, bytes: 1 GiB, source: guess}\n"    /* 13 */
-                           "  pinned: {capacity: 1 GiB, source: s, declared: []}\n"  /* 14 */
-                           "  host: {capacity: 2 GiB, source: s, declared: []}\n"    /* 15 */
-                           "speeds:\n"                                               /* 16 */
-                           "  f32_flops: {value: 10e12, source: s}\n"                /* 17 */
-                           "  bf16_flops: {value: 20e12, source: s}\n"               /* 18 */
-                           "  memory_bandwidth: {value: 300e9, source: s}\n"         /* 19 */
-                           "  host_link_bandwidth: {value: 30e9, source: s}\n"       /* 20 */
-                           "  peer_link_bandwidth: {value: 15e9, source: s}\n"       /* 21 */
-                           "efficiency:\n"                                           /* 22 */
-                           "  matmul: {value: 0.7, source: s}\n"                     /* 23 */
-                           "  memory: {value: 0.8, source: s}\n"                     /* 24 */
-                           "  link: {value: 0.9, source: s}\n"                       /* 25 */
-                           "capabilities:\n"                                         /* 26 */
-                           "  compute_capability: \"8.6\"\n"                         /* 27 */
-                           "  multiprocessors: 28\n";                                /* 28 */
+                           "      - {name: other, bytes: 1 GiB, source: guess, per: site}\n"
+                           "  pinned: {capacity: 1 GiB, source: s, declared: []}\n" /* 14 */
+                           "  host: {capacity: 2 GiB, source: s, declared: []}\n"   /* 15 */
+                           "speeds:\n"                                              /* 16 */
+                           "  f32_flops: {value: 10e12, source: s}\n"               /* 17 */
+                           "  bf16_flops: {value: 20e12, source: s}\n"              /* 18 */
+                           "  memory_bandwidth: {value: 300e9, source: s}\n"        /* 19 */
+                           "  host_link_bandwidth: {value: 30e9, source: s}\n"      /* 20 */
+                           "  peer_link_bandwidth: {value: 15e9, source: s}\n"      /* 21 */
+                           "efficiency:\n"                                          /* 22 */
+                           "  matmul: {value: 0.7, source: s}\n"                    /* 23 */
+                           "  memory: {value: 0.8, source: s}\n"                    /* 24 */
+                           "  link: {value: 0.9, source: s}\n"                      /* 25 */
+                           "capabilities:\n"                                        /* 26 */
+                           "  compute_capability: \"8.6\"\n"                        /* 27 */
+                           "  multiprocessors: 28\n";                               /* 28 */
 
 static struct region region;
 static struct fault fault;
@@ -65,6 +65,8 @@ static void read_fills_every_field_from_its_key(void **state) {
     assert_string_equal(target.spaces[SPACE_DEVICE].declared[0].name, "context");
     assert_int_equal(target.spaces[SPACE_DEVICE].declared[0].bytes, 314572800);
     assert_string_equal(target.spaces[SPACE_DEVICE].declared[1].source, "guess");
+    assert_int_equal(target.spaces[SPACE_DEVICE].declared[0].per, PER_PROCESS);
+    assert_int_equal(target.spaces[SPACE_DEVICE].declared[1].per, PER_SITE);
     assert_true(target.f32_flops.value == 10e12 && target.bf16_flops.value == 20e12);
     assert_true(target.memory_bandwidth.value == 300e9);
     assert_true(target.host_link_bandwidth.value == 30e9);
@@ -112,8 +114,10 @@ static void read_refuses_a_broken_profile_where_and_why(void **state) {
         {"bytes: 300 MiB, source: seen", "bytes: 300 MiB", "b.yaml:12:9", "source is missing", ""},
         {"bytes: 300 MiB", "byts: 300 MiB", "b.yaml:12:25", "declared[0].byts is not",
          "declared[].bytes?"},
-        {"{name: other, bytes: 1 GiB, source: guess}", "other", "b.yaml:13:9",
+        {"{name: other, bytes: 1 GiB, source: guess, per: site}", "other", "b.yaml:13:9",
          "declared[1] has keys of its own", ""},
+        {"per: site", "per: rank", "b.yaml:13:52", "declared[1].per is \"rank\", which is unknown",
+         "one of process, site, group"},
         {"declared: []}\n  host", "declared: x}\n  host", "b.yaml:14:40", "declared must be a list",
          ""},
         {"unified: false", "unified: true", "b.yaml:14:3", "memory.pinned is not memory of its own",
@@ -161,6 +165,7 @@ static void assert_same_space(const struct target_space *a, const struct target_
         assert_string_equal(a->declared[i].name, b->declared[i].name);
         assert_int_equal(a->declared[i].bytes, b->declared[i].bytes);
         assert_string_equal(a->declared[i].source, b->declared[i].source);
+        assert_int_equal(a->declared[i].per, b->declared[i].per);
     }
 }
 

@@ -87,7 +87,8 @@ static void detect_agrees_with_the_machine(void **state) {
 
 static void short_of_sums_the_spaces_of_a_unified_target(void **state) {
     (void)state;
-    static const struct target_declared LINES[] = {{"a", 10, "x"}, {"b", 20, "x"}};
+    static const struct target_declared LINES[] = {{"a", 10, "x", PER_PROCESS},
+                                                   {"b", 20, "x", PER_PROCESS}};
     struct target target = {.unified = true};
     target.spaces[SPACE_DEVICE] = (struct target_space){100, "x", LINES, 2};
     enum space space = SPACE_COUNT;
@@ -105,8 +106,8 @@ static void short_of_sums_the_spaces_of_a_unified_target(void **state) {
 
 static void a_declared_line_more_leaves_as_much_less_room(void **state) {
     (void)state;
-    static const struct target_declared LINES[] = {{"a", 10, "x"}};
-    static const struct target_declared MORE = {"messages", 30, "x"};
+    static const struct target_declared LINES[] = {{"a", 10, "x", PER_PROCESS}};
+    static const struct target_declared MORE = {"messages", 30, "x", PER_PROCESS};
     struct target target = {.unified = true};
     target.spaces[SPACE_DEVICE] = (struct target_space){100, "x", LINES, 1};
     const struct target *with = target_with_declared(&target, SPACE_HOST, &MORE, &region);
@@ -118,6 +119,25 @@ static void a_declared_line_more_leaves_as_much_less_room(void **state) {
     with = target_with_declared(&target, SPACE_HOST, &MORE, &region);
     assert_int_equal(target_room_bytes(with, SPACE_DEVICE), 90);
     assert_int_equal(target_room_bytes(with, SPACE_HOST), 20);
+}
+
+static void lines_of_groups_are_there_as_often_as_they_count(void **state) {
+    (void)state;
+    static const struct target_declared LINES[] = {
+        {"always", 1, "x", PER_PROCESS}, {"first", 10, "x", PER_SITE}, {"more", 7, "x", PER_GROUP}};
+    static const struct {
+        int groups, lines;
+        uint64_t bytes;
+    } CASES[] = {{0, 1, 1}, {1, 2, 11}, {2, 3, 18}, {3, 3, 25}};
+    struct target target = {.unified = false};
+    target.spaces[SPACE_DEVICE] = (struct target_space){100, "x", LINES, 3};
+    for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
+        const struct target *of = target_of_groups(&target, CASES[i].groups, &region);
+        assert_int_equal(of->spaces[SPACE_DEVICE].declared_count, CASES[i].lines);
+        assert_int_equal(target_declared_bytes(of, SPACE_DEVICE), CASES[i].bytes);
+        const struct target *again = target_of_groups(of, 0, &region);
+        assert_int_equal(target_declared_bytes(again, SPACE_DEVICE), CASES[i].bytes);
+    }
 }
 
 static void lower_capacity_never_raises_and_refuses_what_leaves_no_room(void **state) {
@@ -146,6 +166,7 @@ int main(void) {
                                   finish_region),
         cmocka_unit_test_teardown(detect_agrees_with_the_machine, finish_region),
         cmocka_unit_test_teardown(short_of_sums_the_spaces_of_a_unified_target, finish_region),
+        cmocka_unit_test_teardown(lines_of_groups_are_there_as_often_as_they_count, finish_region),
         cmocka_unit_test_teardown(a_declared_line_more_leaves_as_much_less_room, finish_region),
         cmocka_unit_test_teardown(lower_capacity_never_raises_and_refuses_what_leaves_no_room,
                                   finish_region),
