@@ -25,19 +25,24 @@ struct listing {
     enum dtype compute, reduce;
     unsigned offload;
     const char *target; /* NULL: cpu */
+    enum wire_sum wire_sum;
 };
 
 static const struct listing LISTINGS[] = {
-    {"one_rank", 0, 1, 1, 0, DTYPE_F32, DTYPE_F32, 0, NULL},
+    {"one_rank", 0, 1, 1, 0, DTYPE_F32, DTYPE_F32, 0, NULL, WIRE_SUM_EXACT},
     {"one_rank_offload", 0, 1, 1, 0, DTYPE_F32, DTYPE_F32, OFFLOAD_ACTIVATIONS | OFFLOAD_OPTIMIZER,
-     NULL},
-    {"one_rank_gpu", 0, 1, 1, 0, DTYPE_BF16, DTYPE_F32, 0, "rtx3060-12g"},
+     NULL, WIRE_SUM_EXACT},
+    {"one_rank_gpu", 0, 1, 1, 0, DTYPE_BF16, DTYPE_F32, 0, "rtx3060-12g", WIRE_SUM_EXACT},
     {"one_rank_gpu_offload", 0, 1, 1, 0, DTYPE_BF16, DTYPE_F32,
-     OFFLOAD_ACTIVATIONS | OFFLOAD_OPTIMIZER, "rtx3060-12g"},
-    {"zero0_three_ranks", 0, 3, 1, 1, DTYPE_F32, DTYPE_F32, 0, NULL},
-    {"zero2_two_ranks_bf16", 2, 2, 1, 1, DTYPE_BF16, DTYPE_BF16, 0, NULL},
-    {"zero3_two_by_two", 3, 2, 2, 1, DTYPE_F32, DTYPE_F32, 0, NULL},
-    {"zero3_two_ranks_offload", 3, 2, 1, 1, DTYPE_BF16, DTYPE_F32, OFFLOAD_OPTIMIZER, NULL},
+     OFFLOAD_ACTIVATIONS | OFFLOAD_OPTIMIZER, "rtx3060-12g", WIRE_SUM_EXACT},
+    {"zero3_two_by_two_gpu", 3, 2, 2, 1, DTYPE_BF16, DTYPE_F32, 0, "rtx3060-12g", WIRE_SUM_EXACT},
+    {"zero3_two_by_two_gpu_ring", 3, 2, 2, 1, DTYPE_BF16, DTYPE_F32, 0, "rtx3060-12g",
+     WIRE_SUM_RING},
+    {"zero0_three_ranks", 0, 3, 1, 1, DTYPE_F32, DTYPE_F32, 0, NULL, WIRE_SUM_EXACT},
+    {"zero2_two_ranks_bf16", 2, 2, 1, 1, DTYPE_BF16, DTYPE_BF16, 0, NULL, WIRE_SUM_EXACT},
+    {"zero3_two_by_two", 3, 2, 2, 1, DTYPE_F32, DTYPE_F32, 0, NULL, WIRE_SUM_EXACT},
+    {"zero3_two_ranks_offload", 3, 2, 1, 1, DTYPE_BF16, DTYPE_F32, OFFLOAD_OPTIMIZER, NULL,
+     WIRE_SUM_EXACT},
 };
 
 static void expect_ok(const struct listing *listing, enum status status,
@@ -66,7 +71,8 @@ static void compile(const struct listing *listing, struct region *region, struct
                                  .replicate = listing->replicate,
                                  .units = strategies,
                                  .prefetch = listing->prefetch,
-                                 .reduce = listing->reduce};
+                                 .reduce = listing->reduce,
+                                 .wire_sum = listing->wire_sum};
     struct schedule_options options = {.sequence = 8,
                                        .microbatch = 2,
                                        .accumulation = 2,
