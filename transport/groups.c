@@ -1,5 +1,7 @@
 #include "transport/groups.h"
 
+#include "transport/site.h"
+
 void groups_copy(const struct collective_group *groups, int count, struct region *region,
                  struct communicator *communicator) {
     ASSERT(count >= 0 && count <= COLLECTIVE_GROUPS_MAX);
@@ -43,6 +45,38 @@ enum status groups_compare(const struct communicator *communicator,
                                  "rank %d and rank %d disagree on who is in group %d", rank, peer,
                                  g);
             }
+        }
+    }
+    return OK;
+}
+
+enum status groups_by_site(void *site, const void *mine, size_t bytes, void *all,
+                           struct fault *fault) {
+    return site_exchange(site, mine, bytes, all, fault);
+}
+
+enum status groups_refuse_for(const struct groups_meeting *meeting, int rank, struct fault *fault) {
+    return fault_set(fault, STATUS_FAILED, meeting->place, NULL,
+                     "rank %d could not join; its own message says why", rank);
+}
+
+enum status groups_agree(const struct groups_meeting *meeting, enum status mine,
+                         struct fault *fault) {
+    int32_t outcome = mine;
+    int32_t *outcomes = region_alloc(meeting->region, (size_t)meeting->world, sizeof *outcomes);
+    struct fault broken;
+    enum status status =
+        meeting->exchange(meeting->context, &outcome, sizeof outcome, outcomes, &broken);
+    if (mine != OK) {
+        return mine;
+    }
+    if (status != OK) {
+        *fault = broken;
+        return status;
+    }
+    for (int rank = 0; rank < meeting->world; rank++) {
+        if (outcomes[rank] != OK) {
+            return groups_refuse_for(meeting, rank, fault);
         }
     }
     return OK;

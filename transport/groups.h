@@ -8,6 +8,35 @@
 
 #include <stddef.h>
 
+struct site;
+
+/* Every rank gives `bytes` bytes and receives all ranks', in rank order (site_exchange). */
+typedef enum status groups_exchange(void *context, const void *mine, size_t bytes, void *all,
+                                    struct fault *fault);
+
+/* groups_by_site: site_exchange; the context is its struct site. */
+MUST_CHECK enum status groups_by_site(void *site, const void *mine, size_t bytes, void *all,
+                                      struct fault *fault);
+
+/* How the ranks that open a communicator together speak until it is there. */
+struct groups_meeting {
+    groups_exchange *exchange;
+    void *context;
+    int world;
+    struct region *region; /* of what is exchanged */
+    const char *place;     /* of faults: "shared memory" */
+};
+
+/* groups_agree: the same outcome on every rank. One exchange.
+ * mine    this rank's own outcome; *fault is its fault on entry when it is not OK
+ * errors  the own fault where there is one; what the exchange reports; else that of
+ *         groups_refuse_for for the lowest rank that failed */
+MUST_CHECK enum status groups_agree(const struct groups_meeting *meeting, enum status mine,
+                                    struct fault *fault);
+
+/* groups_refuse_for: STATUS_FAILED, because that rank could not join. */
+enum status groups_refuse_for(const struct groups_meeting *meeting, int rank, struct fault *fault);
+
 /* What a rank says of its groups when it joins. */
 struct group_hashes {
     struct hash of[COLLECTIVE_GROUPS_MAX];

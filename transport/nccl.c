@@ -2,7 +2,6 @@
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "transport/groups.h"
 
 /* What each rank says when it joins: the ids of the groups that it is the first of. */
 struct nccl_hello {
@@ -10,35 +9,6 @@ struct nccl_hello {
     struct group_hashes groups;
     struct nccl_id ids[COLLECTIVE_GROUPS_MAX];
 };
-
-/* ---- agreement ---- */
-
-static enum status refuse_for(int rank, struct fault *fault) {
-    return fault_set(fault, STATUS_FAILED, "NCCL", NULL,
-                     "rank %d could not join; its own message says why", rank);
-}
-
-/* The same outcome on every rank: the own fault where there is one, else who failed. */
-static enum status agree(struct nccl *nccl, enum status mine, struct fault *fault) {
-    int world = nccl->communicator->world;
-    int32_t outcome = mine;
-    int32_t *outcomes = region_alloc(nccl->region, (size_t)world, sizeof *outcomes);
-    struct fault broken;
-    enum status status = nccl->exchange(nccl->context, &outcome, sizeof outcome, outcomes, &broken);
-    if (mine != OK) {
-        return mine;
-    }
-    if (status != OK) {
-        *fault = broken;
-        return status;
-    }
-    for (int rank = 0; rank < world; rank++) {
-        if (outcomes[rank] != OK) {
-            return refuse_for(rank, fault);
-        }
-    }
-    return OK;
-}
 
 /* ---- joining ---- */
 
@@ -127,10 +97,11 @@ static enum status join_ring(struct nccl *nccl, int ring, const struct nccl_hell
 static enum status join(struct nccl *nccl, const struct nccl_hello *mine, struct fault *fault) {
     const struct communicator *communicator = nccl->communicator;
     struct nccl_hello *hellos =
-        region_alloc(nccl->region, (size_t)communicator->world, sizeof *hellos);
-    enum status status = nccl->exchange(nccl->context, mine, sizeof *mine, hellos, fault);
+        region_alloc(nccl->meeting.region, (size_t)communicator->world, sizeof *hellos);
+    enum status status =
+        nccl->meeting.exchange(nccl->meeting.context, mine, sizeof *mine, hellos, fault);
     for (int rank = 0; rank < communicator->world && status == OK; rank++) {
-        status = hellos[rank].outcome == OK ? OK : refuse_for(rank, fault);
+        status = hellos[rank].outcome == OK ? OK : groups_refuse_for(&nccl->meeting, rank, fault);
     }
     if (status == OK) {
         status = groups_compare(communicator, &hellos[0].groups, sizeof *hellos, "NCCL", fault);
@@ -178,15 +149,17 @@ static struct nccl *new_state(const struct nccl_args *args, struct region *regio
     struct nccl *nccl = region_alloc(region, 1, sizeof *nccl);
     nccl->communicator = communicator;
     nccl->device = args->device;
-    nccl->exchange = args->exchange;
-    nccl->context = args->context;
+    nccl->meeting = (struct groups_meeting){.exchange = args->exchange,
+                                            .context = args->context,
+                                            .world = args->world,
+                                            .region = region,
+                                            .place = "NCCL"};
     nccl->add = args->add;
     nccl->forget = args->forget;
     nccl->program = args->program;
     nccl->in_rings = args->ring;
     nccl->staging = args->staging;
     nccl->staging_bytes = args->staging_bytes;
-    nccl->region = region;
     share_rings(nccl);
     return nccl;
 }
@@ -204,7 +177,7 @@ enum status nccl_open(const struct nccl_args *args, struct region *region,
     enum status prepared = prepare(nccl, hello, fault);
     struct fault other;
     enum status joined = join(nccl, hello, prepared == OK ? fault : &other);
-    enum status status = agree(nccl, prepared == OK ? joined : prepared, fault);
+    enum status status = groups_agree(&nccl->meeting, prepared == OK ? joined : prepared, fault);
     if (status != OK) {
         nccl->failed = true;
         nccl_close(nccl);

@@ -17,17 +17,12 @@
 #include "base/region.h"
 #include "targets/cuda_device.h"
 #include "transport/collective.h"
-
-struct site;
+#include "transport/groups.h"
 
 enum {
     NCCL_OPEN_S = 60,     /* for all ranks of a group to join; also for a call to be accepted */
     NCCL_ABORT_MS = 1000, /* for what is under way to end */
 };
-
-/* Every rank gives `bytes` bytes and receives all ranks', in rank order (site_exchange). */
-typedef enum status nccl_exchange(void *context, const void *mine, size_t bytes, void *all,
-                                  struct fault *fault);
 
 /* The slots of one place, to be added in the order of the group. */
 struct nccl_sum {
@@ -52,7 +47,7 @@ struct nccl_args {
     int rank, world;
     const struct collective_group *groups; /* copied, with their ranks */
     int group_count;                       /* the same on all ranks */
-    nccl_exchange *exchange;               /* used while opening */
+    groups_exchange *exchange;             /* used while opening */
     void *context;
     const struct cuda_device *device; /* the calling thread's */
     nccl_add *add;

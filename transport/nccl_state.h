@@ -18,15 +18,13 @@ struct nccl {
     struct communicator *communicator;
     struct nccl_library library;
     const struct cuda_device *device;
-    nccl_exchange *exchange;
-    void *context;
+    struct groups_meeting meeting;
     nccl_add *add;
     nccl_forget *forget;
     void *program;
     bool in_rings;
     char *staging;
     uint64_t staging_bytes;
-    struct region *region;
     struct nccl_ring rings[COLLECTIVE_GROUPS_MAX];
     int ring_count;
     int ring_of[COLLECTIVE_GROUPS_MAX]; /* by group; -1: alone in it, or not in it */

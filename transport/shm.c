@@ -2,10 +2,11 @@
 
 #include "base/limits.h"
 #include "targets/mapping.h"
-#include "transport/groups.h"
 #include "transport/shm_ticket.h"
 
 #include <unistd.h>
+
+static const char PLACE[] = "shared memory";
 
 /* What each rank says when it joins. No process: it could not make what it should. */
 struct shm_hello {
@@ -13,33 +14,10 @@ struct shm_hello {
     struct group_hashes groups;
 };
 
-/* The same outcome on every rank: the own fault where there is one, else who failed. */
-static enum status agree(struct shm *shm, enum status mine, struct fault *fault) {
-    int world = shm->communicator->world;
-    int32_t outcome = mine;
-    int32_t *outcomes = region_alloc(shm->region, (size_t)world, sizeof *outcomes);
-    struct fault broken;
-    enum status status = shm->exchange(shm->context, &outcome, sizeof outcome, outcomes, &broken);
-    if (mine != OK) {
-        return mine;
-    }
-    if (status != OK) {
-        *fault = broken;
-        return status;
-    }
-    for (int rank = 0; rank < world; rank++) {
-        if (outcomes[rank] != OK) {
-            return fault_set(fault, STATUS_FAILED, "shared memory", NULL,
-                             "rank %d could not join; its own message says why", rank);
-        }
-    }
-    return OK;
-}
-
 static enum status map_ticket(const struct shm_ticket *ticket, int rank, int writable,
                               void **address, struct fault *fault) {
     if (ticket->process == 0) {
-        return fault_set(fault, STATUS_FAILED, "shared memory", NULL,
+        return fault_set(fault, STATUS_FAILED, PLACE, NULL,
                          "rank %d has none to share; its own message says why", rank);
     }
     return shm_ticket_map(ticket, rank, writable, address, fault);
@@ -51,7 +29,7 @@ static enum status make_control(uint64_t bytes, int *fd, struct shm_ticket *tick
     int made = -1;
     int failure = mapping_make_file("skep control", bytes, &made);
     if (failure != 0) {
-        return fault_set_errno(fault, STATUS_FAILED, "shared memory", "cannot be made", failure);
+        return fault_set_errno(fault, STATUS_FAILED, PLACE, "cannot be made", failure);
     }
     enum status status = shm_ticket_make(made, bytes, ticket, fault);
     if (status != OK) {
@@ -66,17 +44,17 @@ static enum status make_control(uint64_t bytes, int *fd, struct shm_ticket *tick
 static enum status join(struct shm *shm, const struct shm_hello *mine, struct fault *fault) {
     struct communicator *communicator = shm->communicator;
     struct shm_hello *hellos =
-        region_alloc(shm->region, (size_t)communicator->world, sizeof *hellos);
-    enum status status = shm->exchange(shm->context, mine, sizeof *mine, hellos, fault);
+        region_alloc(shm->meeting.region, (size_t)communicator->world, sizeof *hellos);
+    enum status status =
+        shm->meeting.exchange(shm->meeting.context, mine, sizeof *mine, hellos, fault);
     if (status != OK) {
         return status;
     }
-    status =
-        groups_compare(communicator, &hellos[0].groups, sizeof *hellos, "shared memory", fault);
+    status = groups_compare(communicator, &hellos[0].groups, sizeof *hellos, PLACE, fault);
     if (status == OK && hellos[0].control.bytes != shm_board_bytes(communicator->world) &&
         hellos[0].control.process != 0) {
         status =
-            fault_set(fault, STATUS_INPUT, "shared memory", NULL,
+            fault_set(fault, STATUS_INPUT, PLACE, NULL,
                       "rank 0 has it for another number of ranks than %d", communicator->world);
     }
     if (status == OK) {
@@ -117,9 +95,11 @@ static struct shm *new_state(const struct shm_args *args, struct region *region,
     size_t world = (size_t)args->world;
     struct shm *shm = region_alloc(region, 1, sizeof *shm);
     shm->communicator = communicator;
-    shm->exchange = args->exchange;
-    shm->context = args->context;
-    shm->region = region;
+    shm->meeting = (struct groups_meeting){.exchange = args->exchange,
+                                           .context = args->context,
+                                           .world = args->world,
+                                           .region = region,
+                                           .place = PLACE};
     shm->sources = region_alloc(region, world, sizeof *shm->sources);
     shm->scratch = region_alloc(region, SHM_SUM_BLOCK, sizeof *shm->scratch);
     for (int space = 0; space < SPACE_COUNT; space++) {
@@ -144,7 +124,7 @@ enum status shm_open_communicator(const struct shm_args *args, struct region *re
     }
     struct fault other;
     enum status joined = join(shm, hello, status == OK ? fault : &other);
-    status = agree(shm, status == OK ? joined : status, fault);
+    status = groups_agree(&shm->meeting, status == OK ? joined : status, fault);
     if (fd >= 0) {
         close(fd);
     }
@@ -166,8 +146,7 @@ static enum status map_space(struct shm *shm, enum space space, const struct shm
     enum status status = OK;
     for (int rank = 0; rank < shm->communicator->world && status == OK; rank++) {
         if (tickets[rank].process != 0 && tickets[rank].bytes != tickets[own].bytes) {
-            status = fault_set(fault, STATUS_INPUT, "shared memory",
-                               "start all ranks with the same plan",
+            status = fault_set(fault, STATUS_INPUT, PLACE, "start all ranks with the same plan",
                                "rank %d has %llu bytes, rank %d has %llu", rank,
                                (unsigned long long)tickets[rank].bytes, own,
                                (unsigned long long)tickets[own].bytes);
@@ -187,15 +166,16 @@ enum status shm_register(struct communicator *communicator, enum space space, in
     ASSERT(bytes > 0 && communicator->space_bytes[space] == 0);
     struct shm_ticket ticket = {0};
     struct shm_ticket *tickets =
-        region_alloc(shm->region, (size_t)communicator->world, sizeof *tickets);
+        region_alloc(shm->meeting.region, (size_t)communicator->world, sizeof *tickets);
     enum status made = shm_ticket_make(fd, bytes, &ticket, fault);
     struct fault other;
     struct fault *first = made == OK ? fault : &other;
-    enum status status = shm->exchange(shm->context, &ticket, sizeof ticket, tickets, first);
+    enum status status =
+        shm->meeting.exchange(shm->meeting.context, &ticket, sizeof ticket, tickets, first);
     if (status == OK && made == OK) {
         status = map_space(shm, space, tickets, first);
     }
-    status = agree(shm, made == OK ? status : made, fault);
+    status = groups_agree(&shm->meeting, made == OK ? status : made, fault);
     if (status != OK) {
         unmap_space(shm, space, bytes);
         return status;

@@ -13,20 +13,13 @@
 #include "base/fault.h"
 #include "base/region.h"
 #include "transport/collective.h"
-
-#include <stddef.h>
-
-struct site;
-
-/* Every rank gives `bytes` bytes and receives all ranks', in rank order (site_exchange). */
-typedef enum status shm_exchange(void *context, const void *mine, size_t bytes, void *all,
-                                 struct fault *fault);
+#include "transport/groups.h"
 
 struct shm_args {
     int rank, world;
     const struct collective_group *groups; /* copied, with their ranks */
     int group_count;                       /* the same on all ranks */
-    shm_exchange *exchange;                /* used while opening and registering */
+    groups_exchange *exchange;             /* used while opening and registering */
     void *context;
 };
 

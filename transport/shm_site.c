@@ -3,11 +3,6 @@
 #include "transport/shm.h"
 #include "transport/site.h"
 
-static enum status exchange(void *site, const void *mine, size_t bytes, void *all,
-                            struct fault *fault) {
-    return site_exchange(site, mine, bytes, all, fault);
-}
-
 enum status shm_open_site(struct site *site, const struct collective_group *groups, int group_count,
                           struct region *region, struct communicator *communicator,
                           struct fault *fault) {
@@ -16,7 +11,7 @@ enum status shm_open_site(struct site *site, const struct collective_group *grou
                                   .world = place->world,
                                   .groups = groups,
                                   .group_count = group_count,
-                                  .exchange = exchange,
+                                  .exchange = groups_by_site,
                                   .context = site};
     return shm_open_communicator(&args, region, communicator, fault);
 }

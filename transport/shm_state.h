@@ -8,9 +8,7 @@
 
 struct shm {
     struct communicator *communicator;
-    shm_exchange *exchange;
-    void *context;
-    struct region *region;
+    struct groups_meeting meeting;
     void *control; /* the mapping that the board's signals are in */
     struct shm_board board;
     unsigned char *own[SPACE_COUNT];

@@ -174,11 +174,6 @@ static enum status use_group(struct nccl_bench *bench, int index, struct fault *
                : cuda_device_fault(bench->device, result, STATUS_FAILED, "run collectives", fault);
 }
 
-static enum status exchange(void *site, const void *mine, size_t bytes, void *all,
-                            struct fault *fault) {
-    return site_exchange(site, mine, bytes, all, fault);
-}
-
 /* Joined or not, all ranks know it. */
 static enum status join_group(struct nccl_bench *bench, int index, struct fault *fault) {
     const struct site_place *where = site_where(bench->site);
@@ -192,7 +187,7 @@ static enum status join_group(struct nccl_bench *bench, int index, struct fault 
                                    .world = bench->world,
                                    .groups = &group,
                                    .group_count = 1,
-                                   .exchange = exchange,
+                                   .exchange = groups_by_site,
                                    .context = bench->site,
                                    .device = bench->device,
                                    .ring = true,

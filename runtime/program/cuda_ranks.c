@@ -63,11 +63,6 @@ static void forget(void *context) {
     program->device.methods->disconnect(&program->device);
 }
 
-static enum status exchange(void *site, const void *mine, size_t bytes, void *all,
-                            struct fault *fault) {
-    return site_exchange(site, mine, bytes, all, fault);
-}
-
 static void find_staging(const struct bound_program *bound, struct nccl_args *args) {
     const struct schedule *schedule = &bound->program->schedule;
     if (schedule->sum_staging != EXTENT_NONE) {
@@ -86,7 +81,7 @@ enum status cuda_ranks_open(struct bound_program *bound, struct site *site,
                              .world = place->world,
                              .groups = groups,
                              .group_count = AXIS_COUNT,
-                             .exchange = exchange,
+                             .exchange = groups_by_site,
                              .context = site,
                              .device = bound->port.cuda,
                              .add = add,

@@ -42,7 +42,7 @@ void processes_wait(struct processes *processes);
 /* processes_finish: give the board back. */
 void processes_finish(struct processes *processes);
 
-/* processes_exchange: a shm_exchange; context is a struct processes_seat. */
+/* processes_exchange: a groups_exchange; context is a struct processes_seat. */
 enum status processes_exchange(void *context, const void *mine, size_t bytes, void *all,
                                struct fault *fault);
 
