@@ -59,6 +59,14 @@ enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
     return OK;
 }
 
+bool cuda_driver_is_here(void) {
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (library != NULL) {
+        dlclose(library);
+    }
+    return library != NULL;
+}
+
 /* What a person can do about it; NULL: nothing that the code alone tells. */
 static const char *remedy_of(CUresult result) {
     switch ((int)result) {

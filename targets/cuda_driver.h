@@ -9,6 +9,7 @@
 #include "base/fault.h"
 
 #include <cuda.h>
+#include <stdbool.h>
 
 /* Macros of cuda.h turn some of these names into those of their newest version (cuMemAlloc_v2): the
  * members and the symbols that are looked up have these. */
@@ -81,6 +82,9 @@ struct cuda_driver {
  * errors  STATUS_INPUT: no driver, one without a function that is needed (naming it and the
  *         driver's version), or one that finds no device; *driver is then untouched */
 MUST_CHECK enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault);
+
+/* cuda_driver_is_here: whether this machine has a driver at all, be it one that works or not. */
+bool cuda_driver_is_here(void);
 
 /* cuda_fault: what `result` means: "cannot ACTION: NAME, TEXT".
  * action  "reserve 12 GiB of device memory" */

@@ -1,5 +1,6 @@
 /* detect_cuda: a profile of the GPU at hand, from what its driver tells. */
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "targets/cuda_device.h"
 #include "targets/machine.h"
@@ -73,6 +74,9 @@ const struct target *target_detect_cuda(struct region *region) {
     struct cuda_device device;
     struct fault fault;
     if (cuda_device_look(&device, &fault) != OK) {
+        if (cuda_driver_is_here()) {
+            log_line(LOG_WARNING, "no GPU computes: %s: %s", fault.place, fault.reason);
+        }
         return NULL;
     }
     struct throughput clocked = throughput_of(&device);

@@ -83,7 +83,8 @@ MUST_CHECK enum status target_open(const char *wanted, struct region *region,
 const struct target *target_detect(struct region *region);
 
 /* target_detect_cuda: a cuda profile of the GPU that this process would take: memory and shape as
- * its driver tells, speeds assumed from them. NULL where there is none, or the build lacks CUDA.
+ * its driver tells, speeds assumed from them. NULL where there is none, which the log tells where
+ * there is a driver, or where the build lacks CUDA.
  * memory  in `region`; nothing is taken of the device */
 const struct target *target_detect_cuda(struct region *region);
 

@@ -105,6 +105,9 @@ class Commands(GpuTest):
         self.assertRegex(result.stderr, r"skep: libcuda\.so\.1: this driver is too old, it lacks: "
                                         r"cu\w+; install NVIDIA's driver, [^\n]+\n$")
         self.assert_exit(folder.run("plan", "run.yaml", "target=./gpu.yaml", env=old), 0)
+        result = folder.train(env=old)
+        self.assert_exit(result, 0)
+        self.assertRegex(result.stderr, r"no GPU computes: libcuda\.so\.1: this driver is too old")
 
     def test_a_device_that_computes_in_the_hosts_memory_is_planned_for_and_refused(self):
         folder = self.gpu_folder(steps=1)
