@@ -1,6 +1,6 @@
 """Plans of a site of GPUs, held against files: what is declared beside the arena, NCCL's lines
 among it, every extent, the staging between host and device and that of exact sums, and what moves
-between ranks. SKEP_GOLDEN_WRITE=1 makes the files anew: read the difference before it is committed."""
+between ranks. SKEP_GOLDEN_WRITE=1 makes the files anew: read the difference before committing."""
 import json
 import os
 import pathlib
