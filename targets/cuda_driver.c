@@ -86,7 +86,8 @@ static const char *remedy_of(CUresult result) {
     case CUDA_ERROR_ILLEGAL_INSTRUCTION:
     case CUDA_ERROR_MISALIGNED_ADDRESS:
     case CUDA_ERROR_LAUNCH_FAILED:
-        return "go on from the last snapshot; if it comes again it is a bug, or the device fails";
+        return "go on from the last snapshot; if it comes again it is a bug, or the device fails: "
+               "-v tries each instruction by itself before the first step";
     case CUDA_ERROR_LAUNCH_TIMEOUT:
         return "the desktop's watchdog ended a kernel: compute on a device that drives no screen";
     default:

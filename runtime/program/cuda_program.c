@@ -412,27 +412,19 @@ static void choose_products(struct cuda_program *program, struct region *region)
             run_one(&program->device, (uint32_t)i);
         }
     }
-    zero_arenas(program);
 }
 
-static void tell_products(const struct cuda_program *program) {
-    if (program->has_products) {
-        cuda_products_tell(&program->products);
-    }
-}
-
-/* Whatever a driver or a library does on a first launch is then done. Ids, labels and positions of
- * 0 are valid; a decoded piece has at least one token. */
+/* Whatever a driver or a library does on a first launch is then done. */
 static enum status rehearse(struct device *device, struct fault *fault) {
     struct cuda_program *program = program_of(device);
     for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
-        struct step_scalars *scalars = program_scalars(program->bound);
-        *scalars =
-            (struct step_scalars){.bias_correction_1 = 1, .bias_correction_2 = 1, .token_count = 1};
+        cuda_trial_scalars(program);
         launch(program, (enum segment_kind)kind);
     }
     zero_arenas(program);
-    tell_products(program);
+    if (program->has_products) {
+        cuda_products_tell(&program->products);
+    }
     return tell_failure(device, fault);
 }
 
@@ -454,6 +446,10 @@ static enum status build(struct cuda_program *program, struct region *region, st
     }
     if (status == OK) {
         choose_products(program, region);
+        if (log_enabled(LOG_DEBUG)) {
+            cuda_trial_run(program);
+        }
+        zero_arenas(program);
     }
     if (status == OK && program->bound->calls == NULL) {
         status = connect(&program->device, fault);

@@ -30,6 +30,15 @@ struct cuda_program {
     struct host_call *host_calls;      /* [instruction_count] */
 };
 
+/* ---- cuda_trial.c: instructions on arenas that are all zeros ---- */
+
+/* cuda_trial_scalars: scalars of a step with which any segment may run on them. */
+void cuda_trial_scalars(const struct cuda_program *program);
+
+/* cuda_trial_run: every instruction that is no collective, one after the other; the log names the
+ * one at which the device fails. Leaves the arenas as they come. */
+void cuda_trial_run(struct cuda_program *program);
+
 /* ---- cuda_ranks.c: collectives of a program, where it has a communicator ---- */
 
 /* cuda_ranks_enqueue: instruction `index`, a collective; a failure is kept. */

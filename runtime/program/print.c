@@ -202,8 +202,8 @@ static void add_operand(struct text *line, const struct schedule *schedule,
     text_add(line, ":%llu", (unsigned long long)operand->bytes);
 }
 
-static void print_instruction(const struct program *program, uint32_t index, program_sink *sink,
-                              void *context) {
+void program_print_instruction(const struct program *program, uint32_t index, program_sink *sink,
+                               void *context) {
     const struct schedule *schedule = &program->schedule;
     const struct instruction *instruction = &schedule->instructions[index];
     char buffer[LINE_BYTES];
@@ -240,7 +240,7 @@ void program_print_instructions(const struct program *program, program_sink *sin
                  (long long)segment->repeat);
         send(&line, sink, context);
         for (uint32_t i = segment->first; i < segment->end; i++) {
-            print_instruction(program, i, sink, context);
+            program_print_instruction(program, i, sink, context);
         }
     }
 }

@@ -12,6 +12,10 @@ typedef void program_sink(void *context, const char *line, size_t length);
  * own slot), waits and signals. */
 void program_print_instructions(const struct program *program, program_sink *sink, void *context);
 
+/* program_print_instruction: one line of these. */
+void program_print_instruction(const struct program *program, uint32_t index, program_sink *sink,
+                               void *context);
+
 /* program_hash: BLAKE2b over all extents (a line each: space, offset, bytes, life, role, name) and
  * these lines. */
 struct hash program_hash(const struct program *program);

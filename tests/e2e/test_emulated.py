@@ -96,6 +96,18 @@ class Emulated(GpuTest):
         self.assertEqual(folder.state(), saved)
         self.train(folder, "pause_at=3")
 
+    def test_a_verbose_start_names_the_instruction_at_which_a_device_fails(self):
+        folder = self.gpu_folder(steps=1)
+        verbose = {**DEVICE, "SKEP_LOG": "debug"}
+        result = folder.train("target=./gpu.yaml", env={**verbose, "SKEP_EMULATED_LOSE_AT": "20"})
+        self.assert_exit(result, 1)
+        self.assertRegex(result.stderr, r"the device fails in instruction +\d+ (compute|copy) ")
+        self.train(folder)
+        quiet = folder.state()
+        folder.forget()
+        self.assert_exit(folder.train("target=./gpu.yaml", env=verbose), 0)
+        self.assertEqual(folder.state(), quiet)
+
     def test_a_trace_is_refused_in_words(self):
         folder = self.gpu_folder(steps=1, trace="trace.json", trace_steps="1:1")
         result = folder.train("target=./gpu.yaml", env=DEVICE)
