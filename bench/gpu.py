@@ -56,9 +56,9 @@ class Engine:
 
     def hear(self):
         line = self.process.stdout.readline()
-        document = json.loads(line) if line.startswith("{") else None
-        if document is None:
+        if not (line.startswith("{") and line.endswith("}\n")):  # it ended, perhaps in the middle
             raise Failed(f"exit {self.process.wait()}: {self.told()}")
+        document = json.loads(line)
         if "failed" in document:
             raise Failed(document["failed"])
         return document
@@ -121,23 +121,28 @@ def run_turn(name, case_name, recompute, arguments, seconds):
         command = (skep_command(name, case, recompute, arguments, scratch) if name == "skep"
                    else torch_command(name, case_name, recompute, arguments))
         begin = time.monotonic()
-        engine = Engine(command, environment, seconds)
+        try:
+            engine = Engine(command, environment, seconds)
+        except OSError as error:
+            raise Failed(f"cannot start: {error}") from error
         try:
             ready = engine.hear()
             engine.steps(WARM_STEPS)
             warm = time.monotonic() - begin
             answer = engine.steps(case["steps"])
-            return ready | answer | {"warm_s": warm, "device_used": device_used(arguments)}
+            return ready | answer | {"warm_s": warm,
+                                     "device_used": device_memory(arguments, "used")}
         finally:
             engine.finish()
 
 
-def device_used(arguments):
-    """Bytes that the whole device has given away now, by nvidia-smi; None where it is not told."""
+def device_memory(arguments, which):
+    """Bytes that the whole device has given away now (used), or has (total), by nvidia-smi; None
+    where it is not told."""
     if arguments.device != "cuda":
         return None
     try:
-        told = subprocess.run(["nvidia-smi", "--query-gpu=memory.used",
+        told = subprocess.run(["nvidia-smi", f"--query-gpu=memory.{which}",
                                "--format=csv,noheader,nounits"], capture_output=True, text=True,
                               timeout=20, check=True).stdout
         return int(told.splitlines()[0]) << 20
@@ -289,9 +294,21 @@ def report(document, measured, arguments, rate):
     write_files(document, arguments)
 
 
+def give_up_what_cannot_fit(measured, arguments):
+    """To learn it from each engine, without and with recomputation, would take minutes."""
+    total = device_memory(arguments, "total")
+    for case_name, engines in measured.items():
+        static = gpu_cases.static_bytes(gpu_cases.CASES[case_name])
+        for of in engines.values() if total and static > total else ():
+            of.given_up = True
+            of.failures.append(f"static bytes alone are {static / 2**30:.1f} GiB, the device has "
+                               f"{total / 2**30:.1f} GiB")
+
+
 def measure(arguments, document, rate):
     """Rounds over all cases: the first is the most valuable; later ones make medians better."""
     measured = {case: {name: Measured() for name in arguments.engine} for case in arguments.case}
+    give_up_what_cannot_fit(measured, arguments)
     end = time.monotonic() + 60 * arguments.minutes
     for turn in range(arguments.turns):
         for case_name in arguments.case:
