@@ -85,6 +85,14 @@ enum sent messenger_send(struct messenger *messenger, const uint8_t curve[static
 /* messenger_left: bytes of bulk frames that were taken for a peer and have not gone out. */
 uint64_t messenger_left(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 
+/* messenger_pace: all bulk connections of a peer together send at most `rate` bytes a second, TCP's
+ * payload, in steps of a few percent, until it is told again; each that has something left has an
+ * equal part.
+ * limits  rate > 0 */
+static const uint64_t MESSENGER_UNPACED = INT64_MAX;
+void messenger_pace(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                    uint64_t rate);
+
 /* messenger_arrived_ns: when bytes were last seen to come on a bulk connection of the peer, looked
  * up ten times a second, on the monotonic clock; 0: never. A long frame is read at its end only. */
 int64_t messenger_arrived_ns(const struct messenger *messenger,

@@ -197,7 +197,7 @@ void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t rout
         hello_control(messenger, accepted, peer, hello->slice);
     } else if (hello->round <= peer->bulk_count && peer->links[0].state == LINK_ACCEPTED) {
         adopt(messenger, accepted, peer, hello->round);
-        ahead_pace(messenger, &peer->links[hello->round]);
+        ahead_spread(messenger, &peer->links[hello->round]);
         bulk_stands(messenger, peer);
         welcome(messenger, accepted);
     } else {

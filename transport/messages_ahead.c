@@ -17,6 +17,7 @@
 enum {
     AHEAD_MS = 50,           /* at the connection's rate: a late turn of ours and of ZeroMQ's */
     AHEAD_LEAST = 32 * 1024, /* bytes, while it is slow or its rate is not known */
+    PACE_STEP = 32,          /* a rate that changes by less of it stays */
     AHEAD_LOST_MS = 1000,    /* nothing is in the kernel for so long: nothing is left */
     SHORT_MAX = 255,         /* ZMTP has one byte for a length of up to so many */
     SHORT_BYTES = 2,
@@ -28,13 +29,16 @@ static int fd_of(const struct messenger *messenger, const struct link *link) {
     return link->state == LINK_ACCEPTED ? messenger->accepted[link->accepted].fd : link->fd;
 }
 
+static void pace(const struct messenger *messenger, struct link *link, uint64_t rate) {
+    link->paced = rate;
+    (void)setsockopt(fd_of(messenger, link), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
+}
+
 /* Two windows that meet on one line, each other's confirmations behind the other's data, make both
  * senders send in bursts with gaps between, in which the line stands idle: up to a quarter of the
  * time. A socket with a limit of its rate spreads what it sends, however high the limit is. */
-void ahead_pace(const struct messenger *messenger, const struct link *link) {
-    const uint64_t no_limit = INT64_MAX;
-    (void)setsockopt(fd_of(messenger, link), SOL_SOCKET, SO_MAX_PACING_RATE, &no_limit,
-                     sizeof no_limit);
+void ahead_spread(const struct messenger *messenger, struct link *link) {
+    pace(messenger, link, MESSENGER_UNPACED);
 }
 
 /* False on a kernel that does not say what it has sent. */
@@ -74,15 +78,40 @@ void ahead_given(struct link *link, const struct frame *frame) {
     link->given_ns = clock_monotonic_ns();
 }
 
+static uint64_t left_on(const struct messenger *messenger, struct link *link) {
+    struct tcp_info info;
+    return link_stands(link) && link->given_bytes > 0 && ask_kernel(messenger, link, &info)
+               ? left_in(link, &info)
+               : 0;
+}
+
 uint64_t messenger_left(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
     const struct peer *peer = peer_find(messenger, curve);
     uint64_t bytes = 0;
     for (uint32_t i = 1; peer != NULL && peer->open && i <= peer->bulk_count; i++) {
-        struct link *link = &peer->links[i];
-        struct tcp_info info;
-        if (link_stands(link) && link->given_bytes > 0 && ask_kernel(messenger, link, &info)) {
-            bytes += left_in(link, &info);
-        }
+        bytes += left_on(messenger, &peer->links[i]);
     }
     return bytes;
+}
+
+static bool is_like(uint64_t a, uint64_t b) {
+    return (a > b ? a - b : b - a) <= b / PACE_STEP;
+}
+
+void messenger_pace(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                    uint64_t rate) {
+    ASSERT(rate > 0);
+    const struct peer *peer = peer_find(messenger, curve);
+    const uint32_t count = peer != NULL && peer->open ? peer->bulk_count : 0;
+    uint32_t busy = 0;
+    for (uint32_t i = 1; i <= count && rate != MESSENGER_UNPACED; i++) {
+        busy += left_on(messenger, &peer->links[i]) > 0;
+    }
+    const uint64_t each = busy > 1 ? rate / busy + 1 : rate;
+    for (uint32_t i = 1; i <= count; i++) {
+        struct link *link = &peer->links[i];
+        if (link_stands(link) && !is_like(link->paced, each)) {
+            pace(messenger, link, each);
+        }
+    }
 }

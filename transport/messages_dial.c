@@ -185,7 +185,7 @@ void dial_welcomed(struct messenger *messenger, struct peer *peer, struct link *
         dial_bulk(messenger, peer, bulk_count);
         peer_opened(messenger, peer);
     } else {
-        ahead_pace(messenger, link);
+        ahead_spread(messenger, link);
         bulk_stands(messenger, peer);
     }
 }

@@ -42,11 +42,15 @@ static bool holds_too_much(const struct messenger *messenger, uint64_t taken_byt
     return taken_bytes > UNKNOWN_BYTES + allowed + read_bytes + read_frames * FRAME_COST;
 }
 
+/* What the other end has beyond a gap is there too; counted when the gap is closed, a line would
+ * seem to have stood still and then to have carried more than it can. */
 static void count_confirmed(struct messenger *messenger, const struct tcp_info *info,
                             uint64_t *counted) {
-    if (info->tcpi_bytes_acked > *counted) {
-        messenger->counts.confirmed_bytes += info->tcpi_bytes_acked - *counted;
-        *counted = info->tcpi_bytes_acked;
+    const uint64_t beyond = (uint64_t)info->tcpi_sacked * info->tcpi_snd_mss;
+    const uint64_t confirmed = info->tcpi_bytes_acked + beyond;
+    if (confirmed > *counted) {
+        messenger->counts.confirmed_bytes += confirmed - *counted;
+        *counted = confirmed;
     }
 }
 

@@ -67,6 +67,7 @@ struct link {
     uint64_t given_bytes;     /* bulk: what ZeroMQ was given, as it goes out, ... */
     uint64_t given_from;      /* ... after so many bytes that the kernel had sent by then */
     int64_t given_ns;         /* the last time */
+    uint64_t paced;           /* bulk: bytes a second that it may send */
 };
 
 struct peer {
@@ -239,10 +240,10 @@ bool send_hello(struct messenger *messenger, void *socket, uint32_t link_index);
 bool send_welcome(struct messenger *messenger, uint32_t routing, uint32_t bulk_count);
 
 /* messages_ahead: whether a bulk connection has enough that has not gone out; what it was given;
- * that it spreads what it sends. */
+ * a new one spreads what it sends. */
 bool ahead_is_enough(const struct messenger *messenger, struct link *link);
 void ahead_given(struct link *link, const struct frame *frame);
-void ahead_pace(const struct messenger *messenger, const struct link *link);
+void ahead_spread(const struct messenger *messenger, struct link *link);
 
 /* messages_guard: cut connections whose bytes pile up without becoming frames, and count what was
  * confirmed on all others. */

@@ -1,12 +1,14 @@
 /* test_messages_ahead: what a messenger says of bulk that it took and that has not gone out. */
 #include "ends.h"
 
+#include "base/clock.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
 
-enum { FULL_LOOKS = 100, WAIT_MS = 5 };
+enum { FULL_LOOKS = 100, WAIT_MS = 5, PACED = 4 << 20 };
 
 static struct end a, b;
 static uint8_t bulk[FRAME_PAYLOAD_MAX];
@@ -56,9 +58,36 @@ static void what_is_left_goes_out_when_the_peer_reads(void **state) {
     end_close(&b);
 }
 
+/* A peer's bytes take as long as its rate says: both connections together, and no more than a
+ * thirty-second part less; then as long as they like. */
+static void bulk_goes_out_as_slowly_as_it_is_paced(void **state) {
+    (void)state;
+    struct end *const both[] = {&a, &b};
+    end_init(&a);
+    end_init(&b);
+    end_open(&a);
+    end_open(&b);
+    end_names(&b, &a, NULL);
+    end_names(&a, &b, end_address(&b));
+    assert_true(ends_meet(&a, &b));
+    messenger_pace(a.messenger, end_curve(&b), PACED);
+    assert_true(ends_until(both, 2, is_taken, NULL));
+    messenger_pace(a.messenger, end_curve(&b), PACED);
+    const int64_t start_ns = clock_monotonic_ns();
+    assert_true(hears(both, 2, &b, MESSENGER_FRAME, 1));
+    const int64_t took_ns = clock_monotonic_ns() - start_ns;
+    assert_true(took_ns > FRAME_PAYLOAD_MAX / 2 * INT64_C(1000000000) / PACED);
+    messenger_pace(a.messenger, end_curve(&b), MESSENGER_UNPACED);
+    assert_true(ends_until(both, 2, is_taken, NULL));
+    assert_true(hears(both, 2, &b, MESSENGER_FRAME, 2));
+    end_close(&a);
+    end_close(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_goes_out_when_the_peer_reads),
+        cmocka_unit_test(bulk_goes_out_as_slowly_as_it_is_paced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
