@@ -23,7 +23,8 @@ static uint32_t whole_ms(int64_t ns) {
     return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
-static int64_t median(const struct loop_recent *recent) {
+/* Sorted, least first; 0 of none. */
+static int64_t at_rank(const struct loop_recent *recent, uint32_t (*rank_of)(uint32_t count)) {
     int64_t sorted[LOOP_RECENT];
     uint32_t count = recent->count < LOOP_RECENT ? recent->count : LOOP_RECENT;
     for (uint32_t i = 0; i < count; i++) {
@@ -33,7 +34,19 @@ static int64_t median(const struct loop_recent *recent) {
         }
         sorted[at] = recent->values[i];
     }
-    return count > 0 ? sorted[count / 2] : 0;
+    return count > 0 ? sorted[rank_of(count)] : 0;
+}
+
+static uint32_t middle(uint32_t count) {
+    return count / 2;
+}
+
+static uint32_t upper_quartile(uint32_t count) {
+    return count - 1 - count / 4;
+}
+
+static int64_t median(const struct loop_recent *recent) {
+    return at_rank(recent, middle);
 }
 
 /* One at a time: of many that a broken line held back, all answers would come late at once. */
@@ -68,6 +81,7 @@ void member_loop_measure_table(struct member_loop *loop, uint32_t round) {
         measures->progress_ns = measures->table_ns;
         measures->second_ns = 0;
         measures->best_kib_s = 0;
+        measures->seconds.count = 0;
         measures->recent_ns = 0;
         measures->recent = INT64_MAX; /* it is just beginning */
     }
@@ -92,6 +106,7 @@ void member_loop_measure_commit(struct member_loop *loop, const struct entry *en
     note(&measures->transfers, measures->progress_ns - measures->table_ns);
     if (measures->best_kib_s > 0) {
         note(&measures->ups, measures->best_kib_s);
+        note(&measures->lines, at_rank(&measures->seconds, upper_quartile));
     }
 }
 
@@ -125,6 +140,7 @@ void member_loop_measure_up(struct member_loop *loop) {
     if (measures->second_ns > 0) {
         double bytes = (double)(counts.confirmed_bytes - measures->second_bytes);
         double kib_s = bytes / KIB * (double)SECOND_NS / (double)passed_ns;
+        note(&measures->seconds, (int64_t)kib_s);
         if (kib_s > measures->best_kib_s) {
             measures->best_kib_s = kib_s < INT32_MAX ? (uint32_t)kib_s : INT32_MAX;
         }
@@ -133,11 +149,14 @@ void member_loop_measure_up(struct member_loop *loop) {
     measures->second_bytes = counts.confirmed_bytes;
 }
 
+/* Confirmations come late and then many at once, so that in its best second a line seems to carry
+ * more than it can. */
 struct loop_line member_loop_measured_line(const struct member_loop *loop) {
-    uint64_t before = (uint64_t)median(&loop->measures.ups);
-    uint64_t now = loop->measures.best_kib_s;
+    uint64_t before = (uint64_t)median(&loop->measures.lines);
+    uint64_t now = (uint64_t)at_rank(&loop->measures.seconds, upper_quartile);
     return (struct loop_line){.rate = (before > now ? before : now) * KIB,
-                              .recent = loop->measures.recent};
+                              .recent = loop->measures.recent,
+                              .is_known = before > 0};
 }
 
 /* Who cannot be reached can own no slice. */

@@ -139,7 +139,8 @@ static enum sent say_result(void *context, uint32_t peer, const struct outbox_it
 
 /* When to come back for results. */
 static int64_t flush_results(struct member_loop *loop, int64_t now_ns) {
-    if (loop->results.waiting > 0 && holds_results(loop)) {
+    loop->are_results_held = loop->results.waiting > 0 && holds_results(loop);
+    if (loop->are_results_held) {
         return now_ns + HELD_LOOK_MS * MS;
     }
     enum outbox_state state =
@@ -196,6 +197,7 @@ int64_t member_loop_flush(struct member_loop *loop, int64_t now_ns) {
 
     back_ns = sooner(back_ns, flush_results(loop, now_ns));
     member_loop_measure_up(loop);
+    member_loop_pace(loop, now_ns);
 
     state = outbox_flush(&loop->asks, now_ns, (struct outbox_way){loop, say_ask});
     back_ns = sooner(back_ns, back_at(&loop->asks, state, now_ns));

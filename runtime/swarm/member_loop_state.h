@@ -4,6 +4,7 @@
 
 #include "runtime/swarm/leaf_fetch.h"
 #include "runtime/swarm/ledger.h"
+#include "runtime/swarm/line_share.h"
 #include "runtime/swarm/member_loop.h"
 #include "runtime/swarm/outbox.h"
 #include "runtime/swarm/result_rows.h"
@@ -87,11 +88,14 @@ struct loop_recent {
 /* Bytes a second. */
 struct loop_line {
     uint64_t rate, recent;
+    bool is_known; /* from exchanges before */
 };
 
 struct loop_measures {
     struct loop_recent trips, transfers; /* ns */
-    struct loop_recent ups;              /* KiB/s: each exchange's best second */
+    struct loop_recent ups;              /* KiB/s: each exchange's best second, ... */
+    struct loop_recent lines;            /* ... and the upper quartile of its seconds */
+    struct loop_recent seconds;          /* KiB/s: of this exchange */
     int64_t pinged_ns;                   /* the ping that is to be answered; 0: none */
     uint32_t round;                      /* whose exchange is measured */
     int64_t table_ns, progress_ns;
@@ -101,6 +105,15 @@ struct loop_measures {
     int64_t recent_ns;   /* the same over shorter times, the last whole one's rate: */
     uint64_t recent_bytes, recent;
     uint32_t exchange_ms;
+};
+
+/* How the own line is shared out. */
+struct loop_pace {
+    struct line_share share;
+    bool is_shared;
+    uint32_t round;
+    int64_t looked_ns;
+    int64_t recent_ns; /* of the measures that were looked at */
 };
 
 struct member_loop {
@@ -142,10 +155,12 @@ struct member_loop {
 
     struct outbox contributions; /* bytes of slices: these first, or sums are late */
     struct outbox results;
+    bool are_results_held;
     struct outbox asks;   /* for bytes, under the limit of what comes */
     struct outbox leaves; /* names and leaves for others, when nothing else goes out */
 
     struct loop_measures measures;
+    struct loop_pace pace;
     struct timing_measured measured; /* what the computing thread says */
     int64_t turned_ns, ticked_ns;
     int64_t leaves_ns; /* when leaves could go out last */
@@ -179,6 +194,10 @@ enum sent member_loop_say_message(struct member_loop *loop, const uint8_t curve[
 /* member_loop_flush: what waits in the outboxes; when to come back: now_ns, later, or INT64_MAX
  * when only room or news can help. */
 int64_t member_loop_flush(struct member_loop *loop, int64_t now_ns);
+
+/* member_loop_pace: how fast each peer's connections may send, looked at now and then
+ * (member_loop_pace.c). */
+void member_loop_pace(struct member_loop *loop, int64_t now_ns);
 
 /* Leaves for others (member_loop_leaves.c). */
 void member_loop_hear_leaves(struct member_loop *loop, uint32_t peer, const struct frame *frame,
@@ -249,7 +268,8 @@ bool member_loop_trail_proves(const struct member_loop *loop, struct message *me
                               const uint8_t *bulk, size_t bulk_bytes);
 
 /* What is measured (member_loop_measure.c). member_loop_measured_line: bytes a second that the own
- * line carries as far as this exchange and those before have shown, 0: not known; and of late. */
+ * line carries as far as this exchange and those before have shown, 0: not known; and of late,
+ * INT64_MAX when the exchange is just beginning. */
 void member_loop_ping(struct member_loop *loop, int64_t now_ns);
 void member_loop_hear_pong(struct member_loop *loop, const uint8_t *payload, size_t count);
 void member_loop_measure_table(struct member_loop *loop, uint32_t round);

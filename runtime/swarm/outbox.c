@@ -44,6 +44,11 @@ void outbox_forget(struct outbox *outbox, uint32_t peer) {
     outbox->lines[peer].count = 0;
 }
 
+uint32_t outbox_waiting(const struct outbox *outbox, uint32_t peer) {
+    ASSERT(peer < outbox->peer_count);
+    return outbox->lines[peer].count;
+}
+
 void outbox_charge(struct outbox *outbox, uint64_t bytes) {
     if (outbox->rate > 0) {
         outbox->credit -= (int64_t)bytes;

@@ -52,6 +52,9 @@ bool outbox_put(struct outbox *outbox, uint32_t peer, const struct outbox_item *
 /* outbox_forget: drop what a peer was to get. */
 void outbox_forget(struct outbox *outbox, uint32_t peer);
 
+/* outbox_waiting: items that wait for a peer. */
+uint32_t outbox_waiting(const struct outbox *outbox, uint32_t peer);
+
 /* outbox_charge: bytes that went another way, under the same limit. */
 void outbox_charge(struct outbox *outbox, uint64_t bytes);
 
