@@ -114,7 +114,8 @@ static enum status join(struct nccl *nccl, const struct nccl_hello *mine, struct
 
 /* ---- life ---- */
 
-/* An orderly end needs the other ranks, so it is not for a communicator that failed. */
+/* An orderly end needs the other ranks, so it is not for a communicator that failed; and one of
+ * them may be gone that nobody watches any more. */
 static void leave_ring(struct nccl *nccl, struct nccl_ring *ring) {
     const struct nccl_library *library = &nccl->library;
     struct ncclComm *comm = ring->comm;
@@ -129,6 +130,7 @@ static void leave_ring(struct nccl *nccl, struct nccl_ring *ring) {
 
 static void nccl_close(void *self) {
     struct nccl *nccl = self;
+    nccl->settle_ms = NCCL_LEAVE_MS;
     for (int i = 0; i < nccl->ring_count && !nccl->failed && !atomic_load(&nccl->ended); i++) {
         if (nccl->rings[i].comm != NULL) {
             leave_ring(nccl, &nccl->rings[i]);
@@ -160,6 +162,7 @@ static struct nccl *new_state(const struct nccl_args *args, struct region *regio
     nccl->in_rings = args->ring;
     nccl->staging = args->staging;
     nccl->staging_bytes = args->staging_bytes;
+    nccl->settle_ms = NCCL_OPEN_S * 1000;
     share_rings(nccl);
     return nccl;
 }

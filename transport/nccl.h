@@ -21,7 +21,8 @@
 
 enum {
     NCCL_OPEN_S = 60,     /* for all ranks of a group to join; also for a call to be accepted */
-    NCCL_ABORT_MS = 1000, /* for what is under way to end */
+    NCCL_ABORT_MS = 500,  /* for what is under way to end */
+    NCCL_LEAVE_MS = 2000, /* for the others to take leave, too */
 };
 
 /* The slots of one place, to be added in the order of the group. */
@@ -70,6 +71,10 @@ uint64_t nccl_staging_least(int size);
  *         `exchange` reports. When one rank fails, all do */
 MUST_CHECK enum status nccl_open(const struct nccl_args *args, struct region *region,
                                  struct communicator *communicator, struct fault *fault);
+
+/* communicator_close takes leave of the other ranks in an orderly way, which needs all of them:
+ * within NCCL_LEAVE_MS, or it ends what there is without them. After a failure or
+ * communicator_abort it takes no leave at all. */
 
 /* nccl_register: this rank's memory of a space; the same bytes on all ranks, which is the caller's
  * to know. Device memory is made known to NCCL, so that peers and network adapters reach it without

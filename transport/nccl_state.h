@@ -29,7 +29,8 @@ struct nccl {
     int ring_count;
     int ring_of[COLLECTIVE_GROUPS_MAX]; /* by group; -1: alone in it, or not in it */
     char *spaces[SPACE_COUNT];
-    CUstream stream; /* of calls that are waited for one by one */
+    CUstream stream;   /* of calls that are waited for one by one */
+    int64_t settle_ms; /* how long what is in progress may take */
     bool failed;
     struct fault trouble;
     _Atomic bool ended;   /* by communicator_abort */

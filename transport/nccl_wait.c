@@ -2,6 +2,7 @@
  * and whether somebody else said that it is over. */
 #include "base/clock.h"
 #include "transport/nccl_state.h"
+#include "transport/site.h"
 
 #include <poll.h>
 #include <time.h>
@@ -9,6 +10,12 @@
 static const int64_t MS = 1000000;
 
 enum { LOOKS_BEFORE_SLEEP = 200 };
+
+/* A rank that falls silent is noticed at the first beat after SITE_SILENT_MS; rank 0 then waits for
+ * the others to have read it, and each ends what is under way. Half a second is left for threads
+ * that run late. */
+_Static_assert(SITE_SILENT_MS + SITE_BEAT_MS + SITE_PARTING_MS + NCCL_ABORT_MS + 500 <= SITE_END_MS,
+               "ranks end in time");
 
 /* Short segments end within the first looks; in long ones a core has better to do. */
 void nccl_pause(unsigned looks) {
@@ -36,7 +43,8 @@ static enum status fail_late(struct nccl *nccl, const char *action) {
     struct fault fault;
     (void)fault_set(&fault, STATUS_FAILED, "NCCL",
                     "start again with NCCL_DEBUG=INFO, it tells which link it waits for",
-                    "cannot %s: it did not come to an end within %d s", action, NCCL_OPEN_S);
+                    "cannot %s: it did not come to an end within %d s", action,
+                    (int)(nccl->settle_ms / 1000));
     return fail(nccl, &fault);
 }
 
@@ -54,7 +62,7 @@ static enum status fail_result(struct nccl *nccl, const struct ncclComm *comm, u
 }
 
 enum status nccl_settle(struct nccl *nccl, struct ncclComm *comm, const char *action) {
-    int64_t deadline_ns = clock_monotonic_ns() + NCCL_OPEN_S * 1000 * MS;
+    int64_t deadline_ns = clock_monotonic_ns() + nccl->settle_ms * MS;
     for (unsigned looks = 0;; looks++) {
         unsigned state = NCCL_SUCCESS;
         unsigned result = nccl->library.ncclCommGetAsyncError(comm, &state);

@@ -21,6 +21,7 @@ enum {
     SITE_SILENT_MS = 3000,         /* without one: stopped or cut off */
     SITE_MEET_S = 60,              /* for all ranks to arrive */
     SITE_PARTING_MS = 500,         /* for the last words of a rank to be read */
+    SITE_END_MS = 5000,            /* from a rank's last sign of life to the end of the others */
 };
 
 /* Who this process is among its site's ranks. */

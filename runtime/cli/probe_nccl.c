@@ -174,6 +174,16 @@ static enum status use_group(struct nccl_bench *bench, int index, struct fault *
                : cuda_device_fault(bench->device, result, STATUS_FAILED, "run collectives", fault);
 }
 
+static void forget_graphs(void *context) {
+    struct nccl_bench *bench = context;
+    for (int i = 0; i < GROUPS; i++) {
+        if (bench->graphs[i] != NULL) {
+            (void)bench->device->driver.cuGraphExecDestroy(bench->graphs[i]);
+            bench->graphs[i] = NULL;
+        }
+    }
+}
+
 /* Joined or not, all ranks know it. */
 static enum status join_group(struct nccl_bench *bench, int index, struct fault *fault) {
     const struct site_place *where = site_where(bench->site);
@@ -190,6 +200,8 @@ static enum status join_group(struct nccl_bench *bench, int index, struct fault 
                                    .exchange = groups_by_site,
                                    .context = bench->site,
                                    .device = bench->device,
+                                   .forget = forget_graphs,
+                                   .program = bench,
                                    .ring = true,
                                    .staging = bench->arena,
                                    .staging_bytes = sizeof(float)};
@@ -218,19 +230,21 @@ static enum status measure_group(struct nccl_bench *bench, int index, uint64_t *
 
 /* ---- all of it ---- */
 
-/* Graphs go before the communicators whose calls they captured. */
-static void close_bench(struct nccl_bench *bench) {
-    const struct cuda_driver *driver = &bench->device->driver;
+/* Graphs go before the communicators whose calls they captured. Ranks that may be gone are not
+ * waited for. */
+static void close_bench(struct nccl_bench *bench, enum status status) {
+    forget_graphs(bench);
     for (int i = 0; i < GROUPS; i++) {
-        if (bench->graphs[i] != NULL) {
-            (void)driver->cuGraphExecDestroy(bench->graphs[i]);
+        if (bench->groups[i].methods == NULL) {
+            continue;
         }
-        if (bench->groups[i].methods != NULL) {
-            communicator_close(&bench->groups[i]);
+        if (status != OK) {
+            communicator_abort(&bench->groups[i]);
         }
+        communicator_close(&bench->groups[i]);
     }
     if (bench->stream != NULL) {
-        (void)driver->cuStreamDestroy(bench->stream);
+        (void)bench->device->driver.cuStreamDestroy(bench->stream);
     }
     port_finish(&bench->port);
 }
@@ -283,7 +297,7 @@ enum status probe_nccl(const struct cuda_device *device, struct site *site, stru
         status = share(&bench, taken, result, fault);
     }
     bool joined = bench.groups[0].methods != NULL;
-    close_bench(&bench);
+    close_bench(&bench, status);
     if (status != OK && status != STATUS_LOST && !joined) {
         snprintf(result->nccl, sizeof result->nccl, "no NCCL: %.150s", fault->reason);
         return OK;

@@ -63,15 +63,20 @@ static void print_fault(const struct ranks *ranks, const struct fault *fault) {
              fault->remedy[0] != '\0' ? "; " : "", fault->remedy);
 }
 
+/* What runs on a device, for others that do not come any more. */
+static void end_collectives(const struct ranks *ranks) {
+    if (ranks->session->communicator.methods != NULL && program_waits(&ranks->session->bound)) {
+        communicator_abort(&ranks->session->communicator);
+    }
+}
+
 /* Nothing can be asked of the others any more, and a collective may be waiting for ever: the
  * process ends here and now. What runs on a device is ended before: another process would find it
  * busy. */
 static void end_lost(void *context, const struct fault *fault) {
     const struct ranks *ranks = context;
     print_fault(ranks, fault);
-    if (ranks->session->communicator.methods != NULL && program_waits(&ranks->session->bound)) {
-        communicator_abort(&ranks->session->communicator);
-    }
+    end_collectives(ranks);
     _exit(fault_exit_code(STATUS_LOST));
 }
 
@@ -133,6 +138,9 @@ int ranks_end(struct ranks *ranks, enum status status, const struct fault *fault
     bool together = false;
     if (ranks->session->site != NULL) {
         together = part(ranks, status, fault);
+        if (!together) {
+            end_collectives(ranks); /* nobody is left to take leave of */
+        }
     }
     if (fault_exit_code(status) != 0 && is_news(ranks, together)) {
         print_fault(ranks, fault);

@@ -209,6 +209,36 @@ static void an_error_of_a_link_ends_the_wait_in_its_own_words(void **state) {
     run_all(check_error, NULL);
 }
 
+/* Ranks that somebody told of a loss, rank 0 not yet: it takes leave, of nobody. */
+static void end_but_for_rank_0(struct member *member, void *context) {
+    (void)context;
+    struct collective_call call = sum_of(ELEMENTS);
+    collective_run(&member->communicator, &call);
+    if (member->rank != 0) {
+        communicator_abort(&member->communicator);
+    }
+}
+
+static void a_rank_takes_leave_of_ranks_that_are_gone_for_a_while_only(void **state) {
+    (void)state;
+    plan_nccl("");
+    run_all(end_but_for_rank_0, NULL);
+}
+
+static void end_all(struct member *member, void *context) {
+    (void)context;
+    struct collective_call call = sum_of(ELEMENTS);
+    collective_run(&member->communicator, &call);
+    communicator_abort(&member->communicator);
+}
+
+/* It would never come back from it. */
+static void no_leave_is_taken_after_an_abort(void **state) {
+    (void)state;
+    plan_nccl("finalize_waits");
+    run_all(end_all, NULL);
+}
+
 static void never_runs(struct member *member, void *context) {
     (void)context;
     outcome_fail(member->outcome, "opened all the same");
@@ -246,6 +276,8 @@ int main(void) {
         cmocka_unit_test(memory_that_is_not_registered_is_copied),
         cmocka_unit_test(a_group_that_joins_slowly_is_waited_for),
         cmocka_unit_test(an_error_of_a_link_ends_the_wait_in_its_own_words),
+        cmocka_unit_test(a_rank_takes_leave_of_ranks_that_are_gone_for_a_while_only),
+        cmocka_unit_test(no_leave_is_taken_after_an_abort),
         cmocka_unit_test(a_machine_without_nccl_is_told_so),
         cmocka_unit_test(a_group_that_cannot_be_joined_is_told_so),
     };

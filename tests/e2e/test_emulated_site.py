@@ -7,15 +7,18 @@ import signal
 import time
 
 from emulated_run import CPU, PROFILE
-from small_run import LLAMA, RunTest, main, wait_until
+from small_run import LLAMA, LONG, RunTest, main, wait_until
 from test_site_faults import children, rank_of
 
 STEPS = 3
+PATIENCE_S = 600
 TOLERANCE = 2e-4  # of a loss near 4.6: kernels that sum in another order
 MIB = 1 << 20
 GRANULE = 2 * MIB
 NCCL_CODE = 3 * MIB  # tests/emulated/nccl.h
-NOTICED_S = 20  # five seconds are promised; the machine may be busy
+# Five seconds are promised: test_loss_bound.c and test_nccl_bound.c hold every wait to its share
+# on a clock of their own. Here a machine may be busy, unless SKEP_LONG=1 says that it is not.
+NOTICED_S = 5 if LONG else 60
 
 
 def nccl_group(ranks):
@@ -180,18 +183,30 @@ class EmulatedSite(RunTest):
         self.assertIn("snapshot of step 1", result.stderr)
         self.train(folder, 2, "pause_at=2")
 
+    def test_a_rank_whose_device_fails_takes_no_leave_of_the_others(self):
+        """Here it would never come back from it; and the others say why they end."""
+        folder = self.site(steps=2000)
+        process = folder.start("target=./gpu.yaml", "--ranks", 2, env={
+            **os.environ, **self.environment(2, SKEP_EMULATED_LOSE_AT="1500",
+                                             SKEP_EMULATED_LOSE_RANK="1",
+                                             SKEP_EMULATED_NCCL="finalize_waits")})
+        self.addCleanup(process.kill)
+        self.assertEqual(process.wait(PATIENCE_S), 1, folder.log())
+        self.assertIn("rank 1: failed: device 1, emulated GPU 1", folder.log())
+        self.assertNotIn("did not end by itself", folder.log())
+
     def test_a_killed_or_stopped_rank_ends_the_others_in_words(self):
         for blow in (signal.SIGKILL, signal.SIGSTOP):
             folder = self.site(steps=2000)
             process = folder.start("target=./gpu.yaml", "--ranks", 3,
                                    env={**os.environ, **self.environment(3)})
             self.addCleanup(process.kill)  # its ranks end with it
-            self.assertTrue(wait_until(lambda: len(folder.metrics("step")) >= 2, 120),
+            self.assertTrue(wait_until(lambda: len(folder.metrics("step")) >= 2, PATIENCE_S),
                             folder.log())
             ranks = {rank_of(pid): pid for pid in children(process.pid)}
             os.kill(ranks[1], blow)
             begin = time.monotonic()
-            self.assertEqual(process.wait(60), 4, folder.log())
+            self.assertEqual(process.wait(PATIENCE_S), 4, folder.log())
             self.assertLess(time.monotonic() - begin, NOTICED_S)
             self.assertIn("rank 1: is gone" if blow == signal.SIGKILL
                           else "rank 1: gives no sign of life", folder.log())

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,6 +164,14 @@ static bool all_joined(const struct ncclComm *comm) {
     return all;
 }
 
+static bool all_left(const struct ncclComm *comm) {
+    bool all = true;
+    for (int rank = 0; rank < comm->size; rank++) {
+        all = all && atomic_load(&comm->channel->ranks[rank].left) != 0;
+    }
+    return all;
+}
+
 /* ---- in the course of it ---- */
 
 static unsigned get_async_error(struct ncclComm *comm, unsigned *error) {
@@ -174,7 +183,9 @@ static unsigned get_async_error(struct ncclComm *comm, unsigned *error) {
         comm->questions--;
     }
     *error = comm->state;
-    if (comm->state == NCCL_SUCCESS && (comm->questions > 0 || !all_joined(comm))) {
+    bool leaves = atomic_load(&comm->channel->ranks[comm->index].left) != 0;
+    if (comm->state == NCCL_SUCCESS &&
+        (comm->questions > 0 || !all_joined(comm) || (leaves && !all_left(comm)))) {
         *error = NCCL_IN_PROGRESS;
     } else if (comm->state == NCCL_SUCCESS && share_a_device(comm)) {
         *error = comm->state = nccl_refuse(INVALID_USAGE, "Duplicate GPU detected");
@@ -210,8 +221,12 @@ static unsigned finalize(struct ncclComm *comm) {
     if (comm->pending != NULL) {
         nccl_stop("an end while a call is in progress");
     }
+    atomic_store(&comm->channel->ranks[comm->index].left, 1);
+    while (emulated_nccl.plan.finalize_waits && !all_left(comm)) {
+        (void)poll(NULL, 0, 1);
+    }
     comm->questions = (int)nccl_draw(3);
-    return comm->questions > 0 ? NCCL_IN_PROGRESS : NCCL_SUCCESS;
+    return comm->questions > 0 || !all_left(comm) ? NCCL_IN_PROGRESS : NCCL_SUCCESS;
 }
 
 /* NCCL waits until the last graph that captured its calls is destroyed, be it aborted or not. */

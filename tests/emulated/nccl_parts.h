@@ -24,7 +24,7 @@ struct channel_offer {
 };
 
 struct channel_rank {
-    _Atomic uint32_t joined;
+    _Atomic uint32_t joined, left;
     uint64_t place;                  /* of machine and device */
     _Atomic uint64_t offered, taken; /* transfers */
     struct channel_offer offers[NCCL_TURNS];

@@ -2,9 +2,10 @@
  * emulated one; with --wrap=nccl_library_find the emulated NCCL; and, with --wrap=cublas_lt_find,
  * no cuBLASLt, which knows real ones only. A test that opened the driver says what the device is
  * like; else the environment does: SKEP_EMULATED_SEED, SKEP_EMULATED_MIB (of device memory),
- * SKEP_EMULATED_DEVICES, and SKEP_EMULATED_LOSE_AT, the piece of work at which the device is lost.
- * Of NCCL: SKEP_EMULATED_NCCL, one of "absent", "refuse_memory", "refuse_joining", "slow" and
- * "error_at=N"; with SKEP_EMULATED_NCCL_RANK only for that rank. */
+ * SKEP_EMULATED_DEVICES, and SKEP_EMULATED_LOSE_AT, the piece of work at which the device is lost
+ * (with SKEP_EMULATED_LOSE_RANK only that rank's). Of NCCL: SKEP_EMULATED_NCCL, one of "absent",
+ * "refuse_memory", "refuse_joining", "slow", "finalize_waits" and "error_at=N"; with
+ * SKEP_EMULATED_NCCL_RANK only for that rank. */
 #include "tests/emulated/device.h"
 #include "tests/emulated/nccl.h"
 
@@ -18,6 +19,13 @@ static uint64_t number_of(const char *name) {
     return value != NULL ? strtoull(value, NULL, 10) : 0;
 }
 
+/* Whether this rank is the one that a variable names; not set it names all. */
+static bool is_meant(const char *variable) {
+    const char *whose = getenv(variable);
+    const char *rank = getenv("RANK");
+    return whose == NULL || (rank != NULL && strcmp(whose, rank) == 0);
+}
+
 enum status __wrap_cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
     (void)fault;
     if (!emulated_driver_table(driver)) {
@@ -27,7 +35,7 @@ enum status __wrap_cuda_driver_open(struct cuda_driver *driver, struct fault *fa
                                        .devices = (int)number_of("SKEP_EMULATED_DEVICES"),
                                        .find = emulated_device_find},
             driver);
-        if (number_of("SKEP_EMULATED_LOSE_AT") > 0) {
+        if (number_of("SKEP_EMULATED_LOSE_AT") > 0 && is_meant("SKEP_EMULATED_LOSE_RANK")) {
             emulated_driver_fail_work((int)number_of("SKEP_EMULATED_LOSE_AT"),
                                       CUDA_ERROR_LAUNCH_FAILED);
         }
@@ -48,10 +56,7 @@ MUST_CHECK enum status __wrap_nccl_library_find(struct nccl_library *library, st
 /* What is planned for this rank; "": nothing. */
 static const char *nccl_wish(void) {
     const char *wish = getenv("SKEP_EMULATED_NCCL");
-    const char *whose = getenv("SKEP_EMULATED_NCCL_RANK");
-    const char *rank = getenv("RANK");
-    bool meant = whose == NULL || (rank != NULL && strcmp(whose, rank) == 0);
-    return wish != NULL && meant ? wish : "";
+    return wish != NULL && is_meant("SKEP_EMULATED_NCCL_RANK") ? wish : "";
 }
 
 enum status __wrap_nccl_library_find(struct nccl_library *library, struct fault *fault) {
@@ -67,7 +72,8 @@ enum status __wrap_nccl_library_find(struct nccl_library *library, struct fault 
             .error_at = error ? (int)strtol(wish + sizeof ERROR_AT - 1, NULL, 10) : 0,
             .slow_init = strcmp(wish, "slow") == 0 ? 2000 : 0,
             .refuse_joining = strcmp(wish, "refuse_joining") == 0,
-            .refuse_memory = strcmp(wish, "refuse_memory") == 0},
+            .refuse_memory = strcmp(wish, "refuse_memory") == 0,
+            .finalize_waits = strcmp(wish, "finalize_waits") == 0},
         library);
     return OK;
 }
