@@ -99,20 +99,31 @@ static bool is_joined(const struct nccl *nccl) {
     return joined;
 }
 
+static bool has_device_failed(const struct nccl *nccl) {
+    CUresult result = nccl->device->driver.cuStreamQuery(nccl->stream);
+    return result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
+}
+
 /* All at once: each ends after the graphs in which its calls are, and these may wait in another's
- * kernels. */
+ * kernels. Graphs of a device that failed cannot be destroyed, so that NCCL might wait for them for
+ * ever: its communicators end with the process. */
 void nccl_drop(struct nccl *nccl) {
     if (!is_joined(nccl)) {
         return;
     }
-    (void)nccl->library.ncclGroupStart();
-    for (int i = 0; i < nccl->ring_count; i++) {
-        if (nccl->rings[i].comm != NULL) {
-            (void)nccl->library.ncclCommAbort(nccl->rings[i].comm);
-            nccl->rings[i].comm = NULL;
-        }
+    bool ends = !has_device_failed(nccl);
+    if (ends) {
+        (void)nccl->library.ncclGroupStart();
     }
-    (void)nccl->library.ncclGroupEnd();
+    for (int i = 0; i < nccl->ring_count; i++) {
+        if (ends && nccl->rings[i].comm != NULL) {
+            (void)nccl->library.ncclCommAbort(nccl->rings[i].comm);
+        }
+        nccl->rings[i].comm = NULL;
+    }
+    if (ends) {
+        (void)nccl->library.ncclGroupEnd();
+    }
 }
 
 /* The thread that waits ends what is under way, and no other: NCCL's communicators are its own. */

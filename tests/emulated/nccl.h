@@ -7,9 +7,9 @@
  * is not the first. Stricter than NCCL: a call while another is in progress, other calls or sizes
  * on other ranks, communicators that are aborted one by one, or one that is destroyed or aborted
  * before the graphs that captured its calls end the process with a message. Ranks with one device
- * are refused unless each has an NCCL_HOSTID of its own, as by NCCL. A group is left when all of its
- * ranks have said so. Bytes travel by memory without a name, so a rank that is killed leaves nothing
- * behind. */
+ * are refused unless each has an NCCL_HOSTID of its own, as by NCCL. A group is left when all of
+ * its ranks have said so. Bytes travel by memory without a name, so a rank that is killed leaves
+ * nothing behind. */
 #ifndef SKEP_TESTS_EMULATED_NCCL_H
 #define SKEP_TESTS_EMULATED_NCCL_H
 
