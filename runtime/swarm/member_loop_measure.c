@@ -105,8 +105,10 @@ void member_loop_measure_commit(struct member_loop *loop, const struct entry *en
     measures->exchange_ms = whole_ms(clock_monotonic_ns() - measures->table_ns);
     note(&measures->transfers, measures->progress_ns - measures->table_ns);
     if (measures->best_kib_s > 0) {
+        int64_t line_kib_s = at_rank(&measures->seconds, upper_quartile);
         note(&measures->ups, measures->best_kib_s);
-        note(&measures->lines, at_rank(&measures->seconds, upper_quartile));
+        note(&measures->lines, line_kib_s);
+        measures->free_kib_s = loop->pace.is_shared ? measures->free_kib_s : line_kib_s;
     }
 }
 
@@ -122,6 +124,20 @@ static void measure_recent(struct loop_measures *measures, const struct messenge
     }
     measures->recent_ns = counts->confirmed_ns;
     measures->recent_bytes = counts->confirmed_bytes;
+}
+
+/* Seconds with less than half of the best one are none of the line's: there was nothing to send, as
+ * while all wait for a slow member or hash for the vote, or only to who takes it slowly. */
+static void note_second(struct loop_measures *measures, double kib_s) {
+    if (kib_s > 2.0 * measures->best_kib_s) {
+        measures->seconds.count = 0;
+    }
+    if (2.0 * kib_s >= measures->best_kib_s) {
+        note(&measures->seconds, (int64_t)kib_s);
+    }
+    if (kib_s > measures->best_kib_s) {
+        measures->best_kib_s = kib_s < INT32_MAX ? (uint32_t)kib_s : INT32_MAX;
+    }
 }
 
 /* What a line carries is what arrived in the best second of an exchange: at other times there may
@@ -140,19 +156,19 @@ void member_loop_measure_up(struct member_loop *loop) {
     if (measures->second_ns > 0) {
         double bytes = (double)(counts.confirmed_bytes - measures->second_bytes);
         double kib_s = bytes / KIB * (double)SECOND_NS / (double)passed_ns;
-        note(&measures->seconds, (int64_t)kib_s);
-        if (kib_s > measures->best_kib_s) {
-            measures->best_kib_s = kib_s < INT32_MAX ? (uint32_t)kib_s : INT32_MAX;
-        }
+        note_second(measures, kib_s);
     }
     measures->second_ns = counts.confirmed_ns;
     measures->second_bytes = counts.confirmed_bytes;
 }
 
 /* Confirmations come late and then many at once, so that in its best second a line seems to carry
- * more than it can. */
+ * more than it can. An exchange that was paced shows no more than what it was paced by; so one that
+ * was not, and showed much more than those before, is believed alone. */
 struct loop_line member_loop_measured_line(const struct member_loop *loop) {
-    uint64_t before = (uint64_t)median(&loop->measures.lines);
+    uint64_t median_of_all = (uint64_t)median(&loop->measures.lines);
+    uint64_t free = (uint64_t)loop->measures.free_kib_s;
+    uint64_t before = free > median_of_all + median_of_all / 4 ? free : median_of_all;
     uint64_t now = (uint64_t)at_rank(&loop->measures.seconds, upper_quartile);
     return (struct loop_line){.rate = (before > now ? before : now) * KIB,
                               .recent = loop->measures.recent,

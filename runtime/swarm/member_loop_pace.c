@@ -7,6 +7,7 @@ static const int64_t MS = 1000000;
 enum {
     LOOK_MS = 20,
     BUSY_MS = 300, /* of the line's rate: with less to send it need not be used */
+    FREE_EACH = 8, /* rounds, of which one is not paced: the line may have become faster */
 };
 
 /* Bytes that go to a peer as soon as it takes them: what it asked for, so that who is behind with
@@ -66,11 +67,13 @@ static void let_go(struct member_loop *loop) {
     }
 }
 
-/* In a first exchange it is not known what the line carries. */
+/* In a first exchange it is not known what the line carries. All members leave the same rounds
+ * unpaced. */
 void member_loop_pace(struct member_loop *loop, int64_t now_ns) {
     struct loop_pace *pace = &loop->pace;
     struct loop_line line = member_loop_measured_line(loop);
-    bool is_shared = loop->measures.round != 0 && line.is_known;
+    bool is_shared =
+        loop->measures.round % FREE_EACH != 0 && line.is_known; /* round 0: no exchange */
     if (is_shared && now_ns - pace->looked_ns >= LOOK_MS * MS) {
         pace->looked_ns = now_ns;
         share_out(loop, &line);

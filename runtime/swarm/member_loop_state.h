@@ -95,7 +95,8 @@ struct loop_measures {
     struct loop_recent trips, transfers; /* ns */
     struct loop_recent ups;              /* KiB/s: each exchange's best second, ... */
     struct loop_recent lines;            /* ... and the upper quartile of its seconds */
-    struct loop_recent seconds;          /* KiB/s: of this exchange */
+    struct loop_recent seconds;          /* KiB/s: of this exchange, with the line in use */
+    int64_t free_kib_s;                  /* such a quartile of the last one that was not paced */
     int64_t pinged_ns;                   /* the ping that is to be answered; 0: none */
     uint32_t round;                      /* whose exchange is measured */
     int64_t table_ns, progress_ns;
