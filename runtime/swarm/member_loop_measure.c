@@ -12,6 +12,7 @@ static const int64_t SECOND_NS = 1000000000;
 enum {
     KIB = 1024,
     RECENT_MS = 300, /* of several looks at what arrived */
+    SHORT_S = 2,     /* a transfer that takes less may have no second with the line full */
 };
 
 static void note(struct loop_recent *recent, int64_t value) {
@@ -166,13 +167,14 @@ void member_loop_measure_up(struct member_loop *loop) {
  * more than it can. An exchange that was paced shows no more than what it was paced by; so one that
  * was not, and showed much more than those before, is believed alone. */
 struct loop_line member_loop_measured_line(const struct member_loop *loop) {
+    bool is_long = median(&loop->measures.transfers) >= SHORT_S * SECOND_NS;
     uint64_t median_of_all = (uint64_t)median(&loop->measures.lines);
     uint64_t free = (uint64_t)loop->measures.free_kib_s;
     uint64_t before = free > median_of_all + median_of_all / 4 ? free : median_of_all;
     uint64_t now = (uint64_t)at_rank(&loop->measures.seconds, upper_quartile);
     return (struct loop_line){.rate = (before > now ? before : now) * KIB,
                               .recent = loop->measures.recent,
-                              .is_known = before > 0};
+                              .is_known = before > 0 && is_long};
 }
 
 /* Who cannot be reached can own no slice. */
