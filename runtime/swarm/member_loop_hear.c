@@ -38,6 +38,7 @@ static void note_entry(struct member_loop *loop, const struct entry *entry) {
         loop->open = *entry;
         loop->open.slices = NULL; /* it has none */
         loop->view.round = entry->round;
+        member_loop_measure_open(loop, entry->round);
     } else if (entry->kind == ENTRY_COMMIT) {
         member_loop_measure_commit(loop, entry);
     }

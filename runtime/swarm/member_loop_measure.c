@@ -88,6 +88,13 @@ void member_loop_measure_table(struct member_loop *loop, uint32_t round) {
     }
 }
 
+/* An exchange that came to no commit. */
+void member_loop_measure_open(struct member_loop *loop, uint32_t round) {
+    if (loop->measures.round < round) {
+        loop->measures.round = 0;
+    }
+}
+
 void member_loop_measure_progress(struct member_loop *loop) {
     loop->measures.progress_ns = clock_monotonic_ns();
 }

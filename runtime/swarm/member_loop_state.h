@@ -273,6 +273,7 @@ bool member_loop_trail_proves(const struct member_loop *loop, struct message *me
  * INT64_MAX when the exchange is just beginning. */
 void member_loop_ping(struct member_loop *loop, int64_t now_ns);
 void member_loop_hear_pong(struct member_loop *loop, const uint8_t *payload, size_t count);
+void member_loop_measure_open(struct member_loop *loop, uint32_t round);
 void member_loop_measure_table(struct member_loop *loop, uint32_t round);
 void member_loop_measure_progress(struct member_loop *loop);
 void member_loop_measure_commit(struct member_loop *loop, const struct entry *entry);

@@ -190,12 +190,35 @@ static void a_line_that_became_faster_is_used(void **state) {
     assert_true(took_s < 7);
 }
 
+/* What goes out after it is leaves, which have the whole line. */
+static void an_exchange_without_a_commit_leaves_nobody_paced(void **state) {
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        (void)exchange(5.0 * LINE / PEERS, 0.1);
+    }
+    member_loop_measure_table(&scene.loop, ++scene.round);
+    for (int peer = 0; peer < PEERS; peer++) {
+        scene.left[peer] = LINE;
+    }
+    step();
+    assert_true(scene.paced[0] < LINE);
+    member_loop_measure_open(&scene.loop, scene.round); /* the open round, told again */
+    step();
+    assert_true(scene.paced[0] < LINE);
+    member_loop_measure_open(&scene.loop, scene.round + 1);
+    step();
+    for (int peer = 0; peer < PEERS; peer++) {
+        assert_true(scene.paced[peer] == (double)MESSENGER_UNPACED);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(little_goes_as_fast_as_it_can, start),
         cmocka_unit_test_setup(a_line_that_waits_for_others_stays_fast, start),
         cmocka_unit_test_setup(a_peer_that_takes_slowly_slows_nobody_else, start),
         cmocka_unit_test_setup(a_line_that_became_faster_is_used, start),
+        cmocka_unit_test_setup(an_exchange_without_a_commit_leaves_nobody_paced, start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
