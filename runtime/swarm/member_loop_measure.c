@@ -13,6 +13,7 @@ enum {
     KIB = 1024,
     RECENT_MS = 300, /* of several looks at what arrived */
     SHORT_S = 2,     /* a transfer that takes less may have no second with the line full */
+    FULL_PERCENT = 80,
 };
 
 static void note(struct loop_recent *recent, int64_t value) {
@@ -44,6 +45,10 @@ static uint32_t middle(uint32_t count) {
 
 static uint32_t upper_quartile(uint32_t count) {
     return count - 1 - count / 4;
+}
+
+static uint32_t top(uint32_t count) {
+    return count - 1;
 }
 
 static int64_t median(const struct loop_recent *recent) {
@@ -172,16 +177,19 @@ void member_loop_measure_up(struct member_loop *loop) {
 
 /* Confirmations come late and then many at once, so that in its best second a line seems to carry
  * more than it can. An exchange that was paced shows no more than what it was paced by; so one that
- * was not, and showed much more than those before, is believed alone. */
+ * was not, and showed much more than those before, is believed alone. Where most seconds carry far
+ * less than the best one, the line was not what exchanges waited for, and its rate is not known. */
 struct loop_line member_loop_measured_line(const struct member_loop *loop) {
     bool is_long = median(&loop->measures.transfers) >= SHORT_S * SECOND_NS;
     uint64_t median_of_all = (uint64_t)median(&loop->measures.lines);
     uint64_t free = (uint64_t)loop->measures.free_kib_s;
     uint64_t before = free > median_of_all + median_of_all / 4 ? free : median_of_all;
     uint64_t now = (uint64_t)at_rank(&loop->measures.seconds, upper_quartile);
+    uint64_t most = (uint64_t)at_rank(&loop->measures.ups, top);
+    bool was_full = before >= most / 100 * FULL_PERCENT;
     return (struct loop_line){.rate = (before > now ? before : now) * KIB,
                               .recent = loop->measures.recent,
-                              .is_known = before > 0 && is_long};
+                              .is_known = before > 0 && is_long && was_full};
 }
 
 /* Who cannot be reached can own no slice. */

@@ -88,7 +88,7 @@ struct loop_recent {
 /* Bytes a second. */
 struct loop_line {
     uint64_t rate, recent;
-    bool is_known; /* from exchanges before, and those were long enough */
+    bool is_known; /* from exchanges before, which were long enough and used it fully */
 };
 
 struct loop_measures {
