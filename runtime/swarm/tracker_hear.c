@@ -33,6 +33,14 @@ static uint32_t free_row(const struct tracker *tracker) {
     return row;
 }
 
+/* What an earlier start of a row held went with its reports. */
+static void forget_held(struct tracker *tracker, uint32_t row) {
+    int seat = tracker->seat_of_row[row];
+    for (uint32_t s = 0; seat != NO_SEAT && s < tracker->settings.slice_count; s++) {
+        tracker->holders[s] &= ~(UINT64_C(1) << seat);
+    }
+}
+
 static void hear_hello(struct tracker *tracker, const struct message *message, int64_t now_ms,
                        struct actions *actions) {
     uint32_t row = tracker_row(tracker, &message->from);
@@ -54,6 +62,7 @@ static void hear_hello(struct tracker *tracker, const struct message *message, i
         .heard_ms = now_ms, .silent = 1, .held_ms = held_ms, .reports = reports};
     member->welcome = message->number;
     member->durable = message->root;
+    forget_held(tracker, row);
     tracker_draft(tracker);
     struct tracker_record *next = &tracker->next;
     next->members[row].id = message->from;

@@ -38,6 +38,16 @@ static int is_ready(const struct tracker *tracker, uint32_t row) {
            hash_equal(&member->root, &tracker->record.commit.root);
 }
 
+/* Of the last round's seats, those that were not let go. */
+static uint32_t count_staying(const struct tracker *tracker) {
+    uint32_t staying = 0;
+    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
+        int row = tracker->row_of_seat[seat];
+        staying += row == NO_SEAT || !tracker->members[row].leaving;
+    }
+    return staying;
+}
+
 /* Who votes and applies; not who is still fetching the state. */
 static int is_applying(const struct tracker *tracker, uint32_t row) {
     return tracker->seat_of_row[row] != NO_SEAT && tracker_has_state(&tracker->members[row]);
@@ -139,8 +149,8 @@ int tracker_is_over(const struct tracker *tracker) {
 
 static void advance_ready(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     const struct tracker_settings *settings = &tracker->settings;
-    const struct entry *head = &tracker->record.head;
     int64_t waited_ms = now_ms - tracker->stage_ms;
+    uint32_t staying = count_staying(tracker);
     uint32_t ready = 0;
     uint32_t applying = 0;
     uint32_t following = 0;
@@ -156,7 +166,7 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
     }
     tracker->reached_ms = ready > 0 ? now_ms : tracker->reached_ms;
     int is_shrunk = settings->shrink_after_ms > 0 && waited_ms >= settings->shrink_after_ms;
-    int has_quorum = head->seat_count == 0 || ready >= entry_quorum(head->seat_count);
+    int has_quorum = staying == 0 || ready >= entry_quorum(staying);
     int is_settled = waited_ms >= tracker->timing.heartbeat_ms &&
                      (applying == 0 || waited_ms >= tracker->timing.exchange_ms) && hindered == 0 &&
                      (following == 0 || waited_ms >= following_ms(&tracker->timing));

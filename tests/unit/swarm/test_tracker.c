@@ -123,6 +123,31 @@ static void results_that_nobody_can_have_are_not_proposed(void **state) {
     assert_int_equal(proposed()->entry->slices[0].hash.bytes[0], 7);
 }
 
+/* The last member's next start is not durable, so that its present one speaks on; what that held is
+ * known again with its next report. */
+static void a_start_that_is_not_durable_takes_results_with_it(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS);
+    scene_open_and_declare();
+    uint32_t round = scene.head.round;
+    uint32_t starts = scene.table[SLICES - 1].owner;
+    assert_int_not_equal(scene.table[0].owner, starts);
+    struct slice_report held = {.held = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
+    for (int s = 1; s < SLICES; s++) {
+        scene.reports[scene.table[s].owner][s] = held;
+    }
+    scene_beat(round, 0);
+    scene.disk_is_full = 1;
+    scene_start_anew(starts);
+    scene.disk_is_full = 0;
+    scene.reports[scene.table[0].owner][0] = held;
+    scene_beat(round, 1U << starts);
+    scene_say(starts, (struct message){.kind = MESSAGE_LEAVE});
+    assert_null(proposed());
+    scene_report(starts, round);
+    assert_non_null(proposed());
+}
+
 /* Everybody has everything else, and nobody votes. */
 static void what_one_alone_has_of_a_dead_owner_is_summed_again(void **state) {
     (void)state;
@@ -205,6 +230,7 @@ int main(void) {
         cmocka_unit_test(slices_are_dealt_by_what_members_can_send),
         cmocka_unit_test(orphans_go_to_whoever_is_done_soonest),
         cmocka_unit_test(results_that_nobody_can_have_are_not_proposed),
+        cmocka_unit_test(a_start_that_is_not_durable_takes_results_with_it),
         cmocka_unit_test(what_one_alone_has_of_a_dead_owner_is_summed_again),
         cmocka_unit_test(deadlines_follow_what_members_measured),
         cmocka_unit_test(the_run_ends_with_its_last_commit),

@@ -104,6 +104,29 @@ static int beats_to_next(void) {
     return count;
 }
 
+/* Those who stay are fewer than half, and no round is ever opened below a quorum here. */
+static void who_was_let_go_is_not_waited_for(void **state) {
+    (void)state;
+    enum { LEAVERS = 7 };
+    scene_begin(0, MEMBERS - 3);
+    while (scene.head.kind != ENTRY_OPEN) {
+        scene_beat(0, 0);
+    }
+    scene_end_round();
+    scene_open_and_declare();
+    scene_end_round();
+    for (uint32_t m = 0; m < 3; m++) {
+        scene_say(m, (struct message){.kind = MESSAGE_LEAVE});
+        scene_close(m);
+    }
+    assert_int_equal(scene.goodbyes, LEAVERS);
+    for (int i = 0; i < 5 && scene.head.kind != ENTRY_OPEN; i++) {
+        scene_beat(0, LEAVERS);
+    }
+    assert_int_equal(scene.head.kind, ENTRY_OPEN);
+    assert_int_equal(scene.head.seat_count, MEMBERS - 3);
+}
+
 /* Two rounds go on without it, then it is waited for: as long as four exchanges may stand still, or
  * until it is there. */
 static void who_never_comes_by_the_state_is_waited_for_once(void **state) {
@@ -161,6 +184,7 @@ int main(void) {
         cmocka_unit_test(who_reaches_nobody_owns_nothing),
         cmocka_unit_test(each_death_is_asked_about),
         cmocka_unit_test(who_starts_anew_is_reached),
+        cmocka_unit_test(who_was_let_go_is_not_waited_for),
         cmocka_unit_test(who_never_comes_by_the_state_is_waited_for_once),
         cmocka_unit_test(who_comes_and_goes_is_waited_for_no_longer),
     };

@@ -14,6 +14,10 @@ static const struct hash ROOT = {{1}}; /* nothing here changes it */
 struct scene scene;
 
 static void do_action(const struct action *action) {
+    if (action->kind == ACTION_WRITE && scene.disk_is_full) {
+        scene_take(&(struct event){.kind = EVENT_WRITTEN, .written = WRITE_FAILED});
+        return;
+    }
     if (action->kind == ACTION_WRITE) {
         struct event written = {.kind = EVENT_WRITTEN};
         written.hash.bytes[0] = ++scene.entries;

@@ -1,5 +1,5 @@
-/* tracker_scene: the tracker's machine by hand, between a disk that never fails and members who say
- * what a test makes them say. */
+/* tracker_scene: the tracker's machine by hand, between a disk and members who say what a test makes
+ * them say. */
 #ifndef SKEP_TESTS_UNIT_SWARM_TRACKER_SCENE_H
 #define SKEP_TESTS_UNIT_SWARM_TRACKER_SCENE_H
 
@@ -7,7 +7,7 @@
 
 enum { SLICES = 16, MEMBERS = 5, SEATS_ALL = (1 << MEMBERS) - 1 };
 
-/* A tracker with its disk, which never fails, and what it said last to whom. */
+/* A tracker with its disk, and what it said last to whom. */
 extern struct scene {
     struct tracker *tracker;
     struct tracker_record record;
@@ -30,6 +30,7 @@ extern struct scene {
     struct timing_measured measured[MEMBERS];
     uint64_t cut[MEMBERS];
     uint32_t adopting; /* members whose state is on its way */
+    int disk_is_full;
 } scene;
 
 /* scene_begin: a new swarm that opens its first round with so many members; all are registered.
