@@ -13,7 +13,7 @@
 
 enum { LOOK_MS = 200 }; /* between two looks for a wish to stop */
 
-static const char LISTEN_ANYWHERE[] = "tcp://0.0.0.0:*";
+static const char LISTEN_ANYWHERE[] = "tcp://*:*";
 
 /* ---- prepare ---- */
 

@@ -5,6 +5,8 @@
 #include "runtime/train/stop.h"
 #include "transport/identity_file.h"
 
+#include <string.h>
+
 static const int FIRST_WAIT_MS = 5000;
 static const int LONGEST_WAIT_MS = 60000; /* cli.md: tries again at most every 60 s */
 
@@ -65,6 +67,9 @@ static enum status read_manifest(struct joining *joining, struct fault *fault) {
         joining->place = region_text(region, tracker.address);
         status = manifest_read(text, length, joining->place, &tracker.keys, region,
                                &joining->manifest, fault);
+    }
+    if (status == OK) { /* it answered there, and may have moved since the manifest was written */
+        memcpy(joining->manifest.tracker.address, tracker.address, sizeof tracker.address);
     }
     return status;
 }

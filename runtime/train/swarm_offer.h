@@ -34,8 +34,8 @@ MUST_CHECK enum status swarm_offer_sign(const struct swarm_offer *offer, const c
                                         struct fault *fault);
 
 /* swarm_offer_same: whether a manifest that was made before is still this run's, so that a tracker
- * may go on: the same settings, config.json, address and keys. Reads neither data nor weights,
- * which the manifest speaks for.
+ * may go on: the same settings, config.json and keys. Another address is told in the log. Reads
+ * neither data nor weights, which the manifest speaks for.
  * errors  STATUS_INPUT at `place`, saying what differs, and in which key */
 MUST_CHECK enum status swarm_offer_same(const struct swarm_offer *offer,
                                         const struct manifest *manifest, const char *place,

@@ -74,7 +74,7 @@ class Member(Process):
 class SwarmTest(RunTest):
     """A test with one swarm: self.site is the tracker's folder."""
 
-    def swarm(self, config=None, **settings):
+    def swarm(self, config=None, listen="tcp://127.0.0.1:0", **settings):
         self.site = self.folder(config, **{**SWARM, **settings})
         write_tokens(self.site.path / "train.u16", 200000, 97, 1)  # more than any test trains on
         (self.site.path / "roster.yaml").write_text("open: true\n")
@@ -82,7 +82,7 @@ class SwarmTest(RunTest):
             "track", "run.yaml", "--state", "tracker", "--roster", "roster.yaml", "--json"))
         self.addCleanup(self.tracker.kill)
         self.members = {}
-        self.start_tracker("tcp://127.0.0.1:0")
+        self.start_tracker(listen)
 
     def start_tracker(self, listen):
         output = self.tracker.folder / "output"
@@ -100,11 +100,12 @@ class SwarmTest(RunTest):
         self.start_tracker(before.partition("#")[0])
         self.assertEqual(self.join_string, before)
 
-    def member(self, name, *settings):
-        """A member that is not started yet."""
+    def member(self, name, *settings, listen="tcp://127.0.0.1:*"):
+        """A member that is not started yet; it listens at the default with listen=None."""
+        place = ("--listen", listen) if listen else ()
         member = Member(self.site, name, self.site.command(
-            "join", self.join_string, "--listen", "tcp://127.0.0.1:*", "threads=1",
-            "data.train=train.u16", "data.validation=valid.u16", *settings))
+            "join", self.join_string, *place, "threads=1", "data.train=train.u16",
+            "data.validation=valid.u16", *settings))
         self.members[name] = member
         self.addCleanup(member.kill)
         return member

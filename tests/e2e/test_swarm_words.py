@@ -2,6 +2,7 @@
 place, the reason, the remedy, and an exit code: 2 for bad input, 1 for a failure, 3 for what does
 not fit."""
 import json
+import socket
 import time
 
 from loopback_swarm import SwarmTest
@@ -202,6 +203,42 @@ class OneIdentity(WordsTest):
         self.assertTrue(second.is_running())
         self.assertLessEqual(second.log().count("is gone"), 2, self.logs())
         self.assertNotIn("is gone", keeper.log())
+
+
+class Addresses(WordsTest):
+    """Members that say nothing of where they listen are reached as they came."""
+
+    def assert_members_reach_each_other(self, listen):
+        self.swarm(listen=listen, steps=1000000, swarm__members_min=2)
+        anna = self.member("anna", listen=None).start()
+        bert = self.member("bert", listen=None).start()
+        self.wait_for(lambda: min(anna.last(), bert.last()) >= 2, "rounds of both")
+
+    def test_over_ipv4(self):
+        self.assert_members_reach_each_other("tcp://127.0.0.1:0")
+
+    def test_over_ipv6(self):
+        try:
+            socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        except OSError as reason:
+            self.skipTest(f"no IPv6 here: {reason}")
+        self.assert_members_reach_each_other("tcp://[::1]:0")
+
+    def test_a_tracker_that_moved_is_found_by_its_new_join_string(self):
+        self.swarm(steps=1000000)
+        anna = self.member("anna").start()
+        self.wait_for(lambda: anna.last() >= 2, "rounds")
+        before, reached = self.join_string, anna.last()
+        anna.kill()
+        self.tracker.kill()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.start_tracker(f"tcp://127.0.0.1:{port}")
+        self.assertNotEqual(self.join_string, before)
+        self.assertIn("members need the new join string", self.tracker.log())
+        anna = self.member("anna").start()
+        self.wait_for(lambda: anna.last() > reached, "rounds at the new address")
+        self.assert_one_history()
 
 
 if __name__ == "__main__":

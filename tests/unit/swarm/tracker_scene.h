@@ -1,5 +1,5 @@
-/* tracker_scene: the tracker's machine by hand, between a disk and members who say what a test makes
- * them say. */
+/* tracker_scene: the tracker's machine by hand, between a disk and members who say what a test
+ * makes them say. */
 #ifndef SKEP_TESTS_UNIT_SWARM_TRACKER_SCENE_H
 #define SKEP_TESTS_UNIT_SWARM_TRACKER_SCENE_H
 

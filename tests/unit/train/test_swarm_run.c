@@ -367,11 +367,13 @@ static void a_tracker_goes_on_with_the_same_run_only(void **state) {
         assert_string_equal(fault.reason, ROWS[i].reason);
         assert_string_equal(fault.place, "heather.skep");
     }
-    tracker.address[sizeof "tcp://127.0.0.1:77" - 2] = '8';
+    tracker.address[sizeof "tcp://127.0.0.1:77" - 2] = '8'; /* it has moved: that is told only */
+    expect_ok(swarm_offer_same(&offer, &manifest, "heather.skep", &tracker, &fault));
+    tracker.keys.curve[0] ^= 1;
     assert_int_equal(swarm_offer_same(&offer, &manifest, "heather.skep", &tracker, &fault),
                      STATUS_INPUT);
     assert_string_equal(fault.reason,
-                        "the tracker's address is another than when the swarm was made");
+                        "the tracker's identity is another than when the swarm was made");
 }
 
 int main(void) {
