@@ -1,58 +1,17 @@
 #include "transport/reach.h"
 
-#include "base/text.h"
+#include "transport/host_number.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 /* What either end of ZMTP 3 says first: FF, eight bytes of padding, 7F. */
-enum { HOST_BYTES = 64, OPENING_BYTES = 10, OPENING_FIRST = 0xff, OPENING_LAST = 0x7f };
-
-union socket_address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-};
-
-/* How long the address is, or 0 when the text is none. */
-static socklen_t parse(const char *text, union socket_address *address) {
-    static const char SCHEME[] = "tcp://";
-    char host[HOST_BYTES];
-    int64_t port = 0;
-    const char *at = text + sizeof SCHEME - 1;
-    if (strncmp(text, SCHEME, sizeof SCHEME - 1) != 0) {
-        return 0;
-    }
-    bool bracketed = *at == '[';
-    const char *end = bracketed ? strchr(at, ']') : strchr(at, ':');
-    at += bracketed;
-    if (end == NULL || (size_t)(end - at) >= sizeof host || end[bracketed] != ':' ||
-        !text_parse_i64(end + bracketed + 1, &port) || port < 1 || port > UINT16_MAX) {
-        return 0;
-    }
-    memcpy(host, at, (size_t)(end - at));
-    host[end - at] = '\0';
-    memset(address, 0, sizeof *address);
-    if (inet_pton(AF_INET, host, &address->v4.sin_addr) == 1) {
-        address->v4.sin_family = AF_INET;
-        address->v4.sin_port = htons((uint16_t)port);
-        return sizeof address->v4;
-    }
-    if (inet_pton(AF_INET6, host, &address->v6.sin6_addr) == 1) {
-        address->v6.sin6_family = AF_INET6;
-        address->v6.sin6_port = htons((uint16_t)port);
-        return sizeof address->v6;
-    }
-    return 0;
-}
+enum { OPENING_BYTES = 10, OPENING_FIRST = 0xff, OPENING_LAST = 0x7f };
 
 bool reach_begin(const char *address, struct reach *reach) {
-    union socket_address to;
-    socklen_t length = parse(address, &to);
+    union host_number to;
+    socklen_t length = host_number_of(address, &to);
     reach->fd = -1;
     if (length == 0) {
         return false;
@@ -68,7 +27,7 @@ bool reach_begin(const char *address, struct reach *reach) {
 
 /* Whether the connection stands, is still being made, or failed. */
 static enum reach_state connected(int fd) {
-    union socket_address peer;
+    union host_number peer;
     socklen_t length = sizeof peer;
     int failure = 0;
     socklen_t size = sizeof failure;

@@ -19,8 +19,7 @@ struct reach {
     bool failed; /* at once */
 };
 
-/* reach_begin: try "tcp://HOST:PORT", HOST being an IPv4 address or an IPv6 address in brackets.
- * Never waits, asks no name server, allocates nothing.
+/* reach_begin: try an address that is a number (host_number_of). Never waits, allocates nothing.
  * errors  false: the host is a name, or no socket can be had; reach->fd is then -1 */
 MUST_CHECK bool reach_begin(const char *address, struct reach *reach);
 

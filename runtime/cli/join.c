@@ -8,6 +8,7 @@
 #include "runtime/swarm/link_probe.h"
 #include "runtime/swarm/roster.h"
 #include "runtime/train/fit_report.h"
+#include "transport/host_number.h"
 #include "transport/join_string.h"
 
 #include <stdio.h>
@@ -49,7 +50,8 @@ static enum status check_ranks(const char *given, struct fault *fault) {
 }
 
 /* What others are told of this member is looked at before anything is made. */
-static enum status check_words(const struct join_request *join, struct fault *fault) {
+static enum status check_words(struct join_request *join, struct fault *fault) {
+    static char number[MESSAGE_ADDRESS_BYTES];
     const char *wrong = join->name == NULL ? NULL : roster_name_wrong(join->name);
     if (wrong != NULL) {
         return fault_set(fault, STATUS_USAGE, "--name", "a name such as anna-2 will do",
@@ -61,7 +63,12 @@ static enum status check_words(const struct join_request *join, struct fault *fa
                          "name where others reach this member: tcp://HOST:PORT", "\"%.80s\" %s",
                          join->public_address, wrong);
     }
-    return OK;
+    if (join->public_address == NULL) {
+        return OK;
+    }
+    enum status status = host_number_find(join->public_address, number, fault);
+    join->public_address = number;
+    return status;
 }
 
 static enum status report(struct joining *joining, struct fault *fault) {

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "transport/join_string.h"
+#include "transport/host_number.h"
 
 #include <string.h>
 
@@ -133,7 +133,8 @@ static void complete_address(const struct host_peer *peer, char address[MESSAGE_
         text_add(&text, "tcp://%s%s%s:%s", is_v6 ? "[" : "", peer->seen_ip, is_v6 ? "]" : "",
                  said + sizeof HOSTLESS - 1);
     }
-    if (text.cut || (text.length > 0 && address_wrong(address) != NULL)) {
+    union host_number number;
+    if (text.cut || (text.length > 0 && host_number_of(address, &number) == 0)) {
         address[0] = '\0';
     }
 }
@@ -293,15 +294,6 @@ static void set_reached(struct tracker_loop *loop, uint32_t row, uint32_t is_rea
     }
 }
 
-/* A name stands for whatever its operator wants: it is taken as it is said. */
-static void begin_reach(struct tracker_loop *loop, uint32_t row, int64_t now_ms) {
-    struct host_member *seen = &loop->members[row];
-    seen->reach_ms = now_ms;
-    if (!reach_begin(loop->known.rows[row].address, &seen->reach)) {
-        set_reached(loop, row, 1);
-    }
-}
-
 static void reach_member(struct tracker_loop *loop, uint32_t row, int64_t now_ms) {
     struct host_member *seen = &loop->members[row];
     const struct known_member *member = &loop->known.rows[row];
@@ -319,7 +311,10 @@ static void reach_member(struct tracker_loop *loop, uint32_t row, int64_t now_ms
     bool is_due = seen->reach_ms == 0 || now_ms - seen->reach_ms >= HOST_REACH_AGAIN_MS;
     if (member->address[0] != '\0' && !member->is_reached && is_due &&
         is_connected(loop, member->keys.curve)) {
-        begin_reach(loop, row, now_ms);
+        seen->reach_ms = now_ms;
+        if (!reach_begin(member->address, &seen->reach)) {
+            log_line(LOG_WARNING, "%s: no socket to try %s with", member->name, member->address);
+        }
     }
 }
 

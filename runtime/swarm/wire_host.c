@@ -1,6 +1,7 @@
 /* wire_host: the forms of what the hosts of the machines say of themselves. */
 #include "runtime/swarm/pack.h"
 #include "runtime/swarm/wire.h"
+#include "transport/host_number.h"
 #include "transport/join_string.h"
 
 #include <string.h>
@@ -28,6 +29,14 @@ static const char *name_wrong(const char *name) {
                : "has a name with other characters than letters, digits and - _ .";
 }
 
+/* A name is another's to look up, who would wait for it. */
+static const char *dialled_wrong(const char *address) {
+    union host_number number;
+    const char *wrong = address_wrong(address);
+    return wrong != NULL || host_number_of(address, &number) > 0 ? wrong
+                                                                 : "has a name for its address";
+}
+
 /* "tcp://:PORT" is right where a host would make it right. */
 static const char *listening_wrong(const char *address) {
     static const char NO_HOST[] = "tcp://";
@@ -38,7 +47,7 @@ static const char *listening_wrong(const char *address) {
         return NULL;
     }
     if (strncmp(address, "tcp://:", prefix + 1) != 0) {
-        return address_wrong(address);
+        return dialled_wrong(address);
     }
     memcpy(whole + prefix + 1, address + prefix, length - prefix);
     return address_wrong(whole);
@@ -173,7 +182,7 @@ static const char *member_wrong(const struct wire_roster *roster, uint32_t index
             return "has a key twice";
         }
     }
-    return member->address[0] == '\0' ? NULL : address_wrong(member->address);
+    return member->address[0] == '\0' ? NULL : dialled_wrong(member->address);
 }
 
 static const char *roster_wrong(const struct wire_roster *roster) {

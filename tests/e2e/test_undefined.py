@@ -69,8 +69,9 @@ EARLY = {
     "checkpoint": {"config_text.c", "json_scan.c", "safetensors.c", "safetensors_parse.c",
                    "snapshot_export.c", "snapshot_read.c", "weight_files.c",
                    "weights_load.c"},
-    "transport": {"inproc.c", "launch_children.c", "launch_place.c", "nccl_library.c",
-                  "shm_ticket.c", "site_gather.c", "site_join.c", "site_socket.c"},
+    "transport": {"host_number.c", "inproc.c", "launch_children.c", "launch_place.c",
+                  "nccl_library.c", "shm_ticket.c", "site_gather.c", "site_join.c",
+                  "site_socket.c"},
     "base": {"json.c", "yaml.c", "yaml_read.c"},
 }
 

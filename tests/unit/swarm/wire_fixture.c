@@ -235,7 +235,7 @@ void wire_fixture_hosts(struct wire_fixture *fixture, enum wire_fill fill, uint6
         memset(introduction->name, 'n', WIRE_NAME_BYTES - 1);
     }
     if (is_there(fixture, fill)) {
-        strcpy(introduction->address, draw(fixture) % 2 == 0 ? "tcp://:7700" : "tcp://a.b:1");
+        strcpy(introduction->address, draw(fixture) % 2 == 0 ? "tcp://:7700" : "tcp://9.8.7.6:1");
     }
     wire_sign_introduction(self, introduction);
     roster->count = fill == WIRE_EMPTY ? 0 : fixture->shape.members_max;
