@@ -7,8 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum status ledger_file_open(const char *path, struct region *region, struct ledger_file **file,
-                             struct fault *fault) {
+enum status ledger_file_open_of(const char *path, size_t line_max, uint32_t slice_max,
+                                struct region *region, struct ledger_file **file,
+                                struct fault *fault) {
     int fd;
     int64_t bytes;
     enum status status = file_open_read(path, &fd, &bytes, fault);
@@ -19,10 +20,17 @@ enum status ledger_file_open(const char *path, struct region *region, struct led
     opened->path = path;
     opened->fd = fd;
     opened->bytes = bytes;
-    opened->buffer = region_alloc(region, LEDGER_LINE_MAX, 1);
-    opened->entry.slices = region_alloc(region, SWARM_SLICES_MAX, sizeof *opened->entry.slices);
+    opened->line_max = line_max;
+    opened->slice_max = slice_max;
+    opened->buffer = region_alloc(region, line_max, 1);
+    opened->entry.slices = region_alloc(region, slice_max, sizeof *opened->entry.slices);
     *file = opened;
     return OK;
+}
+
+enum status ledger_file_open(const char *path, struct region *region, struct ledger_file **file,
+                             struct fault *fault) {
+    return ledger_file_open_of(path, LEDGER_LINE_MAX, SWARM_SLICES_MAX, region, file, fault);
 }
 
 /* What is not parsed moves to the front, and the file fills the rest. */
@@ -30,7 +38,7 @@ static enum status refill(struct ledger_file *file, struct fault *fault) {
     memmove(file->buffer, file->buffer + file->from, file->until - file->from);
     file->until -= file->from;
     file->from = 0;
-    size_t room = LEDGER_LINE_MAX - file->until;
+    size_t room = file->line_max - file->until;
     int64_t left = file->bytes - file->at;
     size_t count = left < (int64_t)room ? (size_t)left : room;
     enum status status =
@@ -52,7 +60,7 @@ static enum status find_line(struct ledger_file *file, size_t *length, struct fa
         end = memchr(file->buffer, '\n', file->until);
     }
     if (end == NULL && file->until > 0) {
-        bool cut = file->until < LEDGER_LINE_MAX;
+        bool cut = file->until < file->line_max;
         return fault_set(fault, STATUS_INPUT, file->place,
                          cut ? "remove the last line: the entry was never whole" : NULL, "%s",
                          cut ? "ends in the middle of an entry" : "is longer than an entry may be");
@@ -74,7 +82,7 @@ enum status ledger_file_next(struct ledger_file *file, bool *more, struct fault 
         return OK;
     }
     status = ledger_line_read(file->buffer + file->from, length, file->place, file->entry.slices,
-                              SWARM_SLICES_MAX, &file->entry, fault);
+                              file->slice_max, &file->entry, fault);
     if (status == OK) {
         file->from += length + 1;
         file->line++;

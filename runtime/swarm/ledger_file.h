@@ -16,7 +16,9 @@ struct ledger_file {
     const char *path;
     int fd;
     int64_t bytes, at;              /* of the file; how far it is read into `buffer` */
-    char *buffer;                   /* LEDGER_LINE_MAX */
+    char *buffer;                   /* line_max */
+    size_t line_max;                /* bytes, with the line feed */
+    uint32_t slice_max;             /* of an entry */
     size_t from, until;             /* what of it is still to be parsed */
     int64_t line;                   /* the number of the last line read, from 1 */
     char place[LEDGER_PLACE_BYTES]; /* "FILE:LINE" of it */
@@ -29,9 +31,14 @@ struct ledger_file {
 MUST_CHECK enum status ledger_file_open(const char *path, struct region *region,
                                         struct ledger_file **file, struct fault *fault);
 
+/* ledger_file_open_of: the same of a swarm whose entries are known to be smaller. */
+MUST_CHECK enum status ledger_file_open_of(const char *path, size_t line_max, uint32_t slice_max,
+                                           struct region *region, struct ledger_file **file,
+                                           struct fault *fault);
+
 /* ledger_file_next: the next line into file->entry. *more is false behind the last one.
- * errors  STATUS_INPUT at FILE:LINE: no entry, longer than LEDGER_LINE_MAX, or without its line
- *         feed (a write was cut short). Hash, chain and signatures are not verified. */
+ * errors  STATUS_INPUT at FILE:LINE: no entry, longer than one may be, or without its line feed
+ *         (a write was cut short). Hash, chain and signatures are not verified. */
 MUST_CHECK enum status ledger_file_next(struct ledger_file *file, bool *more, struct fault *fault);
 
 void ledger_file_close(struct ledger_file *file);

@@ -183,7 +183,10 @@ enum status member_loop_start(const struct member_loop_options *options, void *t
         return status;
     }
     note_stored(loop);
-    status = open_sockets(loop, region, fault);
+    status = member_loop_chain_recall(loop, fault);
+    if (status == OK) {
+        status = open_sockets(loop, region, fault);
+    }
     if (status != OK) {
         work_post_close(&loop->post);
         return status;

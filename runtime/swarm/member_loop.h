@@ -33,8 +33,14 @@ struct member_loop_options {
                            the talking thread, at any time; NULL: none are */
     bool (*kept_result)(void *context, uint32_t round, uint32_t slice, const struct hash *hash,
                         uint8_t *bytes);
-    void *ledger_context; /* ledger_entry: called for each entry of the chain, verified and
-                                      in order, on the talking thread; NULL: not wanted */
+    uint32_t state_round; /* of the state in the replica; a ledger that ends before is not ours */
+    void *ledger_context;
+    /* ledger_past: the next entry of the ledger that this member was in before, into *entry, NULL
+     * behind the last; *place names it. Called before the start comes back; NULL: there is none. */
+    enum status (*ledger_past)(void *context, const struct entry **entry, const char **place,
+                               struct fault *fault);
+    /* ledger_entry: called for each entry behind those, verified and in order, on the talking
+     * thread; NULL: not wanted. */
     void (*ledger_entry)(void *context, const struct entry *entry);
 };
 
@@ -42,9 +48,12 @@ struct member_loop_options {
 uint64_t member_loop_bytes(const struct member_loop_options *options);
 uint64_t member_loop_declared(const struct member_loop_options *options);
 
-/* member_loop_start: open the sockets and start the thread. Before seal.
+/* member_loop_start: verify the ledger that is known, open the sockets and start the thread. Before
+ * seal. Of the tracker only what follows that ledger is asked for; one that does not have its last
+ * entry is told in the view's reason, and nothing of it is believed until it does.
  * memory  `tables` of member_loop_bytes (in the plan), the rest in `region`
- * errors  those of messenger_open; STATUS_FAILED when no thread can be started */
+ * errors  those of ledger_past; STATUS_INPUT at an entry that does not follow the one before; those
+ *         of messenger_open; STATUS_FAILED when no thread can be started */
 MUST_CHECK enum status member_loop_start(const struct member_loop_options *options, void *tables,
                                          struct region *region, struct member_loop **loop,
                                          struct fault *fault);

@@ -55,6 +55,10 @@ static bool is_adopted(struct member_loop *loop, const struct message *message) 
 
 /* What a message must be for the machine to hear it, beyond its signatures. */
 static bool is_fit(struct member_loop *loop, struct message *message) {
+    bool is_trackers = memcmp(&message->from, &loop->tracker_id, sizeof(message->from)) == 0;
+    if (is_trackers && message->kind != MESSAGE_ENTRY && !member_loop_chain_stands(loop)) {
+        return false;
+    }
     switch (message->kind) {
     case MESSAGE_ENTRY:
         if (!member_loop_chain_lets(loop, message)) {
@@ -202,6 +206,7 @@ static void hear_tracker_line(struct member_loop *loop, const struct messenger_e
         loop->is_admitted = false; /* it says so again */
         loop->introduced_ns = 0;
         loop->pieces.at = 0;
+        member_loop_chain_met(loop);
         break;
     case MESSENGER_CLOSED:
         if (loop->is_replaced) {

@@ -46,6 +46,8 @@ struct loop_chain {
     struct ledger_chain chain;
     struct hash commit; /* the newest commit's hash, or the genesis' */
     struct hash base;   /* the root that it starts from */
+    uint32_t round;     /* the newest that an entry names */
+    bool is_shown;      /* the tracker has the chain's head; true too while there is none */
     bool is_wanted;     /* more entries */
     int64_t asked_ns;
     bool lacks; /* an entry was said that does not follow the chain: this one */
@@ -243,11 +245,19 @@ void member_loop_link_lost(struct member_loop *loop, uint32_t peer);
 void member_loop_links_tick(struct member_loop *loop, int64_t now_ns);
 void member_loop_links_slept(struct member_loop *loop, int64_t slept_ns);
 
-/* The ledger (member_loop_chain.c). member_loop_chain_lets: whether the machine may hear an ENTRY:
+/* The ledger (member_loop_chain.c). member_loop_chain_recall: options.ledger_past.
+ * member_loop_chain_met: a tracker has come; it is to show that it has the chain's head.
+ * member_loop_chain_stands: it has it, and it reaches this member's state: until then the machine
+ * neither says anything to the tracker nor hears it, as a number of a session or of an incarnation
+ * of a tracker that has another ledger would keep it from hearing the right one.
+ * member_loop_chain_lets: whether the machine may hear an ENTRY:
  * it is the verified chain's; message->root is set to the one it starts from. */
 void member_loop_chain_init(struct member_loop *loop, struct entry_slice *slices,
                             struct entry_slice *held_slices);
 bool member_loop_chain_lets(struct member_loop *loop, struct message *message);
+MUST_CHECK enum status member_loop_chain_recall(struct member_loop *loop, struct fault *fault);
+void member_loop_chain_met(struct member_loop *loop);
+bool member_loop_chain_stands(const struct member_loop *loop);
 void member_loop_chain_hear(struct member_loop *loop, const struct frame *frame,
                             const uint8_t *payload);
 void member_loop_chain_ask(struct member_loop *loop, int64_t now_ns);

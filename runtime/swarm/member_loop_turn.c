@@ -52,7 +52,7 @@ static void tick(struct member_loop *loop, int64_t now_ns) {
     }
     loop->ticked_ns = now_ns;
     member_loop_links_tick(loop, now_ns);
-    if (loop->is_admitted) {
+    if (loop->is_admitted && member_loop_chain_stands(loop)) {
         struct timing_measured measured = member_loop_measured_now(loop);
         member_measured(loop->machine, &measured);
         member_loop_step(loop, &(struct event){.kind = EVENT_TICK});

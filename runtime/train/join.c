@@ -102,7 +102,9 @@ static enum status start_loop(struct joining *joining, struct fault *fault) {
                                           .stored = joining->reports};
     options.kept_context = &joining->store;
     options.kept_result = kept_result;
+    options.state_round = joining->at.round;
     options.ledger_context = &joining->ledger;
+    options.ledger_past = join_ledger_past;
     options.ledger_entry = join_ledger_entry;
     return member_loop_start(&options, swarm_line_at(session, SWARM_LINE_TABLES), &session->region,
                              &joining->loop, fault);

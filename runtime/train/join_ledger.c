@@ -7,8 +7,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -17,39 +17,53 @@ enum {
     FILE_MODE = 0644,
 };
 
-/* Whole lines, and where the last of them ends. */
-static enum status count_lines(struct join_ledger *ledger, int64_t size, int64_t *end,
-                               struct fault *fault) {
-    *end = 0;
-    for (int64_t at = 0; at < size;) {
-        int64_t left = size - at;
-        size_t some = left < (int64_t)ledger->line_bytes ? (size_t)left : ledger->line_bytes;
-        enum status status = file_read_at(ledger->fd, ledger->path, ledger->line, some, at, fault);
+static const char REMEDY[] =
+    "put a copy of the file back, or remove it to take the tracker's word for what it held";
+
+/* Where the last whole line ends. */
+static enum status find_end(const struct join_ledger *ledger, int64_t size, int64_t *end,
+                            struct fault *fault) {
+    for (int64_t until = size; until > 0;) {
+        int64_t some = until < (int64_t)ledger->line_bytes ? until : (int64_t)ledger->line_bytes;
+        enum status status =
+            file_read_at(ledger->fd, ledger->path, ledger->line, (size_t)some, until - some, fault);
         if (status != OK) {
             return status;
         }
-        for (size_t i = 0; i < some; i++) {
-            if (ledger->line[i] == '\n') {
-                ledger->kept++;
-                *end = at + (int64_t)i + 1;
-            }
+        const char *feed = memrchr(ledger->line, '\n', (size_t)some);
+        if (feed != NULL) {
+            *end = until - some + (feed - ledger->line) + 1;
+            return OK;
         }
-        at += (int64_t)some;
+        until -= some;
     }
+    *end = 0;
     return OK;
 }
 
-static enum status take_over(struct join_ledger *ledger, struct fault *fault) {
-    struct stat info;
-    int64_t end;
-    if (fstat(ledger->fd, &info) != 0) {
-        return fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot look at", errno);
-    }
-    enum status status = count_lines(ledger, info.st_size, &end, fault);
-    if (status == OK && (ftruncate(ledger->fd, end) != 0 || lseek(ledger->fd, 0, SEEK_END) < 0)) {
-        status = fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot shorten", errno);
+static enum status read_line(struct join_ledger *ledger, bool *more, struct fault *fault) {
+    enum status status = ledger_file_next(ledger->past, more, fault);
+    if (status == STATUS_INPUT) {
+        snprintf(fault->remedy, sizeof fault->remedy, "%s", REMEDY);
     }
     return status;
+}
+
+/* The first line says whose ledger it is. */
+static enum status read_first(struct join_ledger *ledger, struct fault *fault) {
+    enum status status = find_end(ledger, ledger->past->bytes, &ledger->past->bytes, fault);
+    if (status == OK &&
+        (ftruncate(ledger->fd, ledger->past->bytes) != 0 || lseek(ledger->fd, 0, SEEK_END) < 0)) {
+        status = fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot shorten", errno);
+    }
+    return status == OK ? read_line(ledger, &ledger->has_first, fault) : status;
+}
+
+static void forget_past(struct join_ledger *ledger) {
+    if (ledger->past != NULL) {
+        ledger_file_close(ledger->past);
+        ledger->past = NULL;
+    }
 }
 
 enum status join_ledger_open(const char *path, uint32_t slice_count, struct region *region,
@@ -60,10 +74,14 @@ enum status join_ledger_open(const char *path, uint32_t slice_count, struct regi
     if (opened.fd < 0) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
     }
-    opened.line = region_alloc(region, opened.line_bytes, 1);
-    enum status status = take_over(&opened, fault);
+    enum status status =
+        ledger_file_open_of(path, opened.line_bytes, slice_count, region, &opened.past, fault);
+    if (status == OK) {
+        opened.line = opened.past->buffer;
+        status = read_first(&opened, fault);
+    }
     if (status != OK) {
-        close(opened.fd);
+        join_ledger_close(&opened);
         return status;
     }
     *ledger = opened;
@@ -71,10 +89,33 @@ enum status join_ledger_open(const char *path, uint32_t slice_count, struct regi
 }
 
 void join_ledger_close(struct join_ledger *ledger) {
+    forget_past(ledger);
     if (ledger->fd >= 0) {
         close(ledger->fd);
         ledger->fd = -1;
     }
+}
+
+const struct entry *join_ledger_begins(const struct join_ledger *ledger) {
+    return ledger->has_first ? &ledger->past->entry : NULL;
+}
+
+enum status join_ledger_past(void *context, const struct entry **entry, const char **place,
+                             struct fault *fault) {
+    struct join_ledger *ledger = context;
+    bool more = ledger->has_first;
+    ASSERT(ledger->past != NULL);
+    enum status status = more ? OK : read_line(ledger, &more, fault);
+    ledger->has_first = false;
+    if (status != OK) {
+        return status;
+    }
+    *entry = more ? &ledger->past->entry : NULL;
+    *place = ledger->past->place;
+    if (!more) {
+        forget_past(ledger);
+    }
+    return OK;
 }
 
 /* What a full disk took of a line goes again, so that whoever reads the copy finds whole lines. */
@@ -84,12 +125,12 @@ static void end_before(struct join_ledger *ledger, ssize_t written) {
     bool is_whole = written <= 0 || (at >= written && ftruncate(ledger->fd, at - written) == 0);
     log_line(LOG_WARNING, "%s: cannot write: %s; this copy of the ledger ends %s", ledger->path,
              strerror(error), is_whole ? "here" : "in the middle of an entry");
-    join_ledger_close(ledger);
+    ledger->has_ended = true;
 }
 
 void join_ledger_entry(void *context, const struct entry *entry) {
     struct join_ledger *ledger = context;
-    if (ledger->fd < 0 || ledger->seen++ < ledger->kept) {
+    if (ledger->has_ended) {
         return;
     }
     struct text line = text_over(ledger->line, ledger->line_bytes);
@@ -100,4 +141,8 @@ void join_ledger_entry(void *context, const struct entry *entry) {
     if (written != (ssize_t)line.length) {
         end_before(ledger, written);
     }
+}
+
+enum status join_ledger_sync(const struct join_ledger *ledger, struct fault *fault) {
+    return file_sync(ledger->fd, ledger->path, fault);
 }

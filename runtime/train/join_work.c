@@ -103,6 +103,9 @@ static enum status apply(struct joining *joining, const struct member_work *work
     struct fault refused;
     enum status status = store(joining, work->entry, &refused);
     if (status == OK) {
+        status = join_ledger_sync(&joining->ledger, &refused);
+    }
+    if (status == OK) {
         status = member_store_applied(&joining->store, work->entry, &refused);
     }
     if (status != OK) {
@@ -137,7 +140,10 @@ static enum status adopt(struct joining *joining, const struct member_work *work
     if (status != OK) {
         return status;
     }
-    status = join_state_save(joining, &refused);
+    status = join_ledger_sync(&joining->ledger, &refused);
+    if (status == OK) {
+        status = join_state_save(joining, &refused);
+    }
     if (member_loop_is_stale(joining->loop, work)) {
         return OK;
     }

@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +22,15 @@ static struct scene {
     struct entry_slice slices[SLICES], read_slices[SLICES], held_slices[SLICES];
     struct entry_slice trail_slices[SWARM_REPLAY_MAX * SLICES];
     struct entry entry, early; /* the second round's OPEN */
+    struct hash genesis;       /* root */
     uint8_t records[RECORDS_BYTES];
     size_t count;
+    struct entry_slice past_slices[SLICES];
+    struct entry_fixture past;
+    struct entry past_entry;
+    uint32_t past_count, given; /* entries that the member has of its own */
+    uint32_t changed;           /* whose root is another one; 0: none */
+    char place[16];
 } scene;
 
 static void *machine;
@@ -33,6 +41,7 @@ static void begin(void) {
     entry_fixture_init(&scene.fixture, MEMBERS, scene.slices, SLICES);
     for (uint32_t i = 0; i < ENTRIES; i++) {
         entry_fixture_next(&scene.fixture, i, &scene.entry);
+        scene.genesis = i == 0 ? scene.entry.root : scene.genesis;
         scene.early = i == EARLY ? scene.entry : scene.early;
         scene.count += entry_write(&scene.entry, scene.records + scene.count,
                                    sizeof scene.records - scene.count);
@@ -40,12 +49,60 @@ static void begin(void) {
     scene.loop.shape.slice_count = SLICES;
     scene.loop.options.manifest = hash_of("manifest", 8);
     memcpy(scene.loop.options.tracker.sign, scene.fixture.tracker.public_keys.sign, KEY_BYTES);
-    struct member_start start = {.number = 1, .slice_count = SLICES};
+    struct member_start start = {.number = 1, .slice_count = SLICES, .root = scene.genesis};
     free(machine);
     machine = aligned_alloc(64, (member_bytes(SLICES) + 63) / 64 * 64);
     scene.loop.machine = member_init(machine, &start);
     member_loop_trail_bind(&scene.loop, scene.trail_slices);
     member_loop_chain_init(&scene.loop, scene.read_slices, scene.held_slices);
+}
+
+/* An earlier start has kept the chain's first entries. */
+static enum status give_past(void *context, const struct entry **entry, const char **place,
+                             struct fault *fault) {
+    (void)context;
+    (void)fault;
+    *entry = NULL;
+    if (scene.given < scene.past_count) {
+        entry_fixture_next(&scene.past, scene.given, &scene.past_entry);
+        scene.past_entry.root.bytes[0] ^= scene.changed > 0 && scene.given == scene.changed;
+        snprintf(scene.place, sizeof scene.place, "line %u", ++scene.given);
+        *entry = &scene.past_entry;
+        *place = scene.place;
+    }
+    return OK;
+}
+
+static enum status recall(uint32_t past_count, struct fault *fault) {
+    entry_fixture_init(&scene.past, MEMBERS, scene.past_slices, SLICES);
+    scene.past_count = past_count;
+    scene.loop.options.ledger_past = give_past;
+    scene.loop.options.tracker_address = "tcp://here:1";
+    enum status status = member_loop_chain_recall(&scene.loop, fault);
+    member_loop_chain_met(&scene.loop);
+    return status;
+}
+
+/* Where record `number` of the tracker's begins. */
+static size_t record_at(uint32_t number) {
+    static struct entry_slice slices[SLICES];
+    static struct entry_fixture fixture;
+    static struct entry entry;
+    size_t at = 0;
+    entry_fixture_init(&fixture, MEMBERS, slices, SLICES);
+    for (uint32_t i = 0; i < number; i++) {
+        entry_fixture_next(&fixture, i, &entry);
+        at += entry_record_bytes(&entry);
+    }
+    return at;
+}
+
+static void answer(uint32_t from, uint32_t until) {
+    size_t at = record_at(from);
+    struct frame frame = {
+        .kind = WIRE_LEDGER, .offset = from, .length = (uint32_t)(record_at(until) - at)};
+    scene.loop.ledger.asked_ns = 99;
+    member_loop_chain_hear(&scene.loop, &frame, scene.records + at);
 }
 
 /* The tracker says this OPEN; it says the ledger up to its end; it has no more. */
@@ -84,9 +141,87 @@ static void an_entry_that_is_not_in_the_ledger_is_found_out(void **state) {
     assert_int_equal(scene.loop.ledger.asked_ns, 88); /* asked again after a while only */
 }
 
+static void a_member_goes_on_from_its_own_ledger(void **state) {
+    (void)state;
+    struct fault fault;
+    begin();
+    assert_int_equal(recall(EARLY, &fault), OK);
+    assert_int_equal(scene.loop.ledger.chain.entry_count, EARLY);
+    assert_int_equal(scene.loop.trail.count, 1); /* the commit that its state does not have */
+    assert_false(member_loop_chain_stands(&scene.loop));
+    answer(EARLY - 1, ENTRIES); /* from its head on */
+    assert_true(member_loop_chain_stands(&scene.loop));
+    assert_int_equal(scene.loop.ledger.chain.entry_count, ENTRIES);
+    answer(ENTRIES, ENTRIES);
+    assert_false(scene.loop.ledger.is_wanted);
+    assert_string_equal(scene.loop.reason, "");
+}
+
+static void a_ledger_without_the_own_head_is_refused_until_it_is_there(void **state) {
+    (void)state;
+    struct fault fault;
+    begin();
+    struct message message = {.kind = MESSAGE_ENTRY, .entry = &scene.early};
+    assert_int_equal(recall(ENTRIES, &fault), OK);
+    assert_false(member_loop_chain_lets(&scene.loop, &message));
+    answer(ENTRIES - 1, ENTRIES - 1); /* it is shorter */
+    assert_non_null(strstr(scene.loop.reason, "tcp://here:1: "));
+    assert_non_null(strstr(scene.loop.reason, "does not have entry 5, of round 3; give"));
+    assert_int_equal(scene.loop.ledger.asked_ns, 99); /* asked again after a while only */
+    scene.loop.reason[0] = '\0';
+    struct frame frame = {.kind = WIRE_LEDGER,
+                          .offset = ENTRIES - 1,
+                          .length = (uint32_t)(record_at(EARLY) - record_at(EARLY - 1))};
+    member_loop_chain_hear(&scene.loop, &frame, scene.records + record_at(EARLY - 1));
+    assert_non_null(strstr(scene.loop.reason, "does not have entry 5, of round 3; give"));
+    assert_false(member_loop_chain_lets(&scene.loop, &message));
+    assert_false(member_loop_chain_stands(&scene.loop));
+    assert_int_equal(scene.loop.ledger.chain.entry_count, ENTRIES);
+    member_loop_chain_met(&scene.loop); /* another tracker */
+    answer(ENTRIES - 1, ENTRIES);
+    assert_true(member_loop_chain_stands(&scene.loop));
+    assert_string_equal(scene.loop.reason, "");
+}
+
+static void a_ledger_that_ends_before_the_state_is_refused(void **state) {
+    (void)state;
+    begin();
+    struct message message = {.kind = MESSAGE_ENTRY, .entry = &scene.early};
+    scene.loop.options.tracker_address = "tcp://here:1";
+    scene.loop.options.state_round = 3;
+    member_loop_chain_met(&scene.loop);
+    answer(0, EARLY);
+    assert_false(member_loop_chain_lets(&scene.loop, &message));
+    answer(EARLY + 1, EARLY + 1); /* the message was the next one */
+    assert_non_null(strstr(scene.loop.reason, "ends before round 3, whose state is here; give"));
+    answer(EARLY + 1, ENTRIES);
+    assert_true(member_loop_chain_stands(&scene.loop));
+    assert_string_equal(scene.loop.reason, "");
+}
+
+static void a_changed_entry_of_the_own_ledger_is_named(void **state) {
+    (void)state;
+    struct fault fault;
+    begin();
+    scene.changed = 2;
+    assert_int_equal(recall(ENTRIES, &fault), STATUS_INPUT);
+    assert_string_equal(fault.place, "line 3");
+    assert_non_null(strstr(fault.reason, "does not have the hash that it names"));
+    assert_true(fault.remedy[0] != '\0');
+    begin();
+    scene.loop.options.manifest.bytes[0] ^= 1;
+    assert_int_equal(recall(ENTRIES, &fault), STATUS_INPUT);
+    assert_string_equal(fault.place, "line 1");
+    assert_non_null(strstr(fault.reason, "another swarm"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_entry_whose_time_is_over_is_no_other_history),
+        cmocka_unit_test(a_member_goes_on_from_its_own_ledger),
+        cmocka_unit_test(a_ledger_without_the_own_head_is_refused_until_it_is_there),
+        cmocka_unit_test(a_ledger_that_ends_before_the_state_is_refused),
+        cmocka_unit_test(a_changed_entry_of_the_own_ledger_is_named),
         cmocka_unit_test(an_entry_that_is_not_in_the_ledger_is_found_out),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

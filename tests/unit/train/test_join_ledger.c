@@ -1,7 +1,6 @@
 /* Tests of train/join_ledger: a member's copy of the ledger is whole lines, each once, whatever
  * ended the process before. */
 #include "base/file.h"
-#include "runtime/swarm/ledger_file.h"
 #include "runtime/train/join_ledger.h"
 #include "scratch.h"
 #include "tests/unit/swarm/entry_fixture.h"
@@ -24,18 +23,32 @@ static struct entry entry;
 static struct region region;
 static const char PATH[] = "ledger.jsonl";
 
-/* A start of the process: it hears the first `count` entries. */
-static void hear(uint32_t count) {
+/* A start of the process: it reads what the file has, then hears the chain up to `count` entries,
+ * and gives how many the file had. */
+static uint32_t hear(uint32_t count) {
     static struct entry_fixture fixture;
     struct join_ledger ledger;
+    struct ledger_chain chain = {.entry_count = 0};
+    const struct entry *past = NULL;
+    const char *place;
     struct fault fault;
     assert_int_equal(join_ledger_open(PATH, SLICES, &region, &ledger, &fault), OK);
+    bool begins = join_ledger_begins(&ledger) != NULL;
+    do {
+        assert_int_equal(join_ledger_past(&ledger, &past, &place, &fault), OK);
+        assert_true(past == NULL || ledger_append(&chain, past) == NULL);
+    } while (past != NULL);
+    assert_int_equal(begins, chain.entry_count > 0);
     entry_fixture_init(&fixture, MEMBERS, lines, SLICES);
     for (uint32_t index = 0; index < count; index++) {
         entry_fixture_next(&fixture, index, &entry);
-        join_ledger_entry(&ledger, &entry);
+        if (index >= chain.entry_count) {
+            join_ledger_entry(&ledger, &entry);
+        }
     }
+    assert_int_equal(join_ledger_sync(&ledger, &fault), OK);
     join_ledger_close(&ledger);
+    return (uint32_t)chain.entry_count;
 }
 
 /* Reads the file back: a verified chain; gives how many entries it has. */
@@ -64,11 +77,11 @@ static int forget(void **state) {
 
 static void entries_are_kept_once_over_several_starts(void **state) {
     (void)state;
-    hear(3);
+    assert_int_equal(hear(3), 0);
     assert_int_equal(verified(), 3);
-    hear(2); /* an end before it had heard of more */
+    assert_int_equal(hear(2), 3); /* an end before it had heard of more */
     assert_int_equal(verified(), 3);
-    hear(ENTRIES);
+    assert_int_equal(hear(ENTRIES), 3);
     assert_int_equal(verified(), ENTRIES);
 }
 
@@ -89,6 +102,33 @@ static void a_line_that_was_cut_short_is_written_again(void **state) {
         assert_memory_equal(again, whole, size);
         region_finish(&region);
     }
+}
+
+static void a_line_that_is_no_entry_is_named(void **state) {
+    (void)state;
+    static char whole[FILE_MAX];
+    size_t size = 0;
+    struct join_ledger ledger;
+    const struct entry *past = NULL;
+    const char *place;
+    struct fault fault;
+    hear(2);
+    assert_int_equal(file_read_text(PATH, whole, sizeof whole, &size, &fault), OK);
+    whole[strcspn(whole, "\n") + 1] = '!';
+    scratch_write(PATH, whole, size);
+    assert_int_equal(join_ledger_open(PATH, SLICES, &region, &ledger, &fault), OK);
+    assert_int_equal(join_ledger_past(&ledger, &past, &place, &fault), OK);
+    assert_int_equal(past->kind, ENTRY_GENESIS);
+    assert_string_equal(place, "ledger.jsonl:1");
+    assert_int_equal(join_ledger_past(&ledger, &past, &place, &fault), STATUS_INPUT);
+    assert_non_null(strstr(fault.place, "ledger.jsonl:2"));
+    assert_true(fault.remedy[0] != '\0');
+    join_ledger_close(&ledger);
+    whole[0] = '!';
+    scratch_write(PATH, whole, size);
+    assert_int_equal(join_ledger_open(PATH, SLICES, &region, &ledger, &fault), STATUS_INPUT);
+    assert_non_null(strstr(fault.place, "ledger.jsonl:1"));
+    region_finish(&region);
 }
 
 /* A file that may not grow takes a part of a line, as a full disk does. */
@@ -116,6 +156,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(entries_are_kept_once_over_several_starts, forget),
         cmocka_unit_test_teardown(a_line_that_was_cut_short_is_written_again, forget),
+        cmocka_unit_test_teardown(a_line_that_is_no_entry_is_named, forget),
         cmocka_unit_test_teardown(a_disk_that_is_full_leaves_whole_lines, forget),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
