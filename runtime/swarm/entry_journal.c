@@ -165,6 +165,10 @@ enum status entry_journal_next(struct entry_journal *journal, int64_t *offset, s
     return OK;
 }
 
+bool entry_journal_is_empty(const struct entry_journal *journal) {
+    return journal->bytes == MARK_BYTES;
+}
+
 enum status entry_journal_clear(struct entry_journal *journal, struct fault *fault) {
     return cut(journal, MARK_BYTES, fault);
 }

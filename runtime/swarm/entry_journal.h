@@ -42,6 +42,8 @@ MUST_CHECK enum status entry_journal_append(struct entry_journal *journal,
 MUST_CHECK enum status entry_journal_next(struct entry_journal *journal, int64_t *offset,
                                           struct entry *entry, bool *found, struct fault *fault);
 
+bool entry_journal_is_empty(const struct entry_journal *journal);
+
 /* entry_journal_clear: forget every entry. Durable when it comes back. */
 MUST_CHECK enum status entry_journal_clear(struct entry_journal *journal, struct fault *fault);
 

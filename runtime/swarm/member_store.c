@@ -45,6 +45,56 @@ static enum status take_lock(struct member_store *store, struct fault *fault) {
     return OK;
 }
 
+/* ---- whose it is ---- */
+
+static const char ANOTHER[] = "set XDG_STATE_HOME to another folder, or move this one away";
+
+static enum status write_owner(struct member_store *store, const char *owner, struct fault *fault) {
+    int fd;
+    file_join(store->folder, "swarm.new", store->beside, PATH_BYTES);
+    enum status status = file_open_write(store->beside, &fd, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = file_write_at(fd, store->beside, owner, strlen(owner), 0, fault);
+    close(fd);
+    return status == OK ? file_publish(store->beside, store->path, fault) : status;
+}
+
+/* Into `owner`, unless nothing says and nothing is kept. */
+static enum status find_owner(const struct member_store *store, const struct entry *first,
+                              char owner[static HASH_HEX_BYTES], struct fault *fault) {
+    size_t length = 0;
+    if (file_exists(store->path)) {
+        return file_read_text(store->path, owner, HASH_HEX_BYTES, &length, fault);
+    }
+    if (first != NULL) {
+        hash_hex(&first->manifest, owner);
+    } else if (store->newest > 0 || !entry_journal_is_empty(&store->journal)) {
+        return fault_set(fault, STATUS_INPUT, store->folder, ANOTHER,
+                         "holds rounds, and nothing that says of which swarm");
+    }
+    return OK;
+}
+
+enum status member_store_claim(struct member_store *store, const struct hash *manifest,
+                               const struct entry *first, struct fault *fault) {
+    char owner[HASH_HEX_BYTES], wanted[HASH_HEX_BYTES];
+    file_join(store->folder, "swarm", store->path, PATH_BYTES);
+    hash_hex(manifest, wanted);
+    hash_hex(manifest, owner);
+    enum status status = find_owner(store, first, owner, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (strcmp(owner, wanted) != 0) {
+        return fault_set(fault, STATUS_INPUT, store->folder, ANOTHER,
+                         "is another swarm's, whose manifest is %.16s; this one's is %.16s", owner,
+                         wanted);
+    }
+    return file_exists(store->path) ? OK : write_owner(store, wanted, fault);
+}
+
 /* ---- results ---- */
 
 static void name_at(const struct member_store *store, uint32_t round, char *path) {

@@ -2,6 +2,7 @@
  * killed, or its machine lost power, so that a committed round lives while one voter lives.
  *
  *     FOLDER/lock         held while the member runs
+ *            swarm        the hash of the manifest: whose folder it is
  *            journal      the commits applied since the newest snapshot (entry_journal.h)
  *            results-12   of each round voted on since then (result_file.h)
  *
@@ -34,6 +35,14 @@ MUST_CHECK enum status member_store_open(const char *folder, const struct slices
                                          struct region *region, struct member_store *store,
                                          struct fault *fault);
 void member_store_close(struct member_store *store);
+
+/* member_store_claim: the folder is this swarm's, which is written down when nothing says so yet.
+ * Of a folder that does not, but keeps something, `first` says whose it is: the entry that the
+ * ledger beside it begins with, or NULL.
+ * errors  STATUS_INPUT when it is another swarm's, or keeps something that could be any swarm's;
+ *         STATUS_FIT, STATUS_FAILED */
+MUST_CHECK enum status member_store_claim(struct member_store *store, const struct hash *manifest,
+                                          const struct entry *first, struct fault *fault);
 
 /* member_store_keep: the results of entry->round, as they lie in the replica, are durable when it
  * comes back. Those kept earlier for the same round are replaced.

@@ -66,8 +66,12 @@ static enum status open_store(struct joining *joining, struct fault *fault) {
     }
     joining->store_is_open = true;
     file_join(session->run.stem, "ledger.jsonl", path, sizeof path);
-    return join_ledger_open(region_text(&session->region, path), session->swarm.shape.slices.count,
-                            &session->region, &joining->ledger, fault);
+    status =
+        join_ledger_open(region_text(&session->region, path), session->swarm.shape.slices.count,
+                         &session->region, &joining->ledger, fault);
+    return status == OK ? member_store_claim(&joining->store, &joining->manifest.hash,
+                                             join_ledger_begins(&joining->ledger), fault)
+                        : status;
 }
 
 static enum status open_metrics(struct joining *joining, struct fault *fault) {

@@ -130,6 +130,31 @@ class History(SwarmTest):
         self.wait_for_rounds(members, 2)
         self.end_well(members)
 
+    def test_a_folder_of_another_swarm_of_that_name_is_refused(self):
+        """What says whose it is may be lost, but not all of it."""
+        members = self.swarm_of_two()
+        for process in [*members, self.tracker]:
+            process.kill()
+        before = {path: path.read_bytes() for path in (members[0].folder / "state").rglob("*")
+                  if path.is_file() and path.name != "lock"}
+        (self.site.path / "tracker").rename(self.site.path / "tracker-before")
+        (self.site.path / "heather.skep").unlink()
+        self.tracker.folder.mkdir()
+        self.start_tracker("tcp://127.0.0.1:0")
+        state = members[0].folder / "state"
+        for lost in ([], ["ledger.jsonl"], ["swarm"], ["swarm", "ledger.jsonl"]):
+            for name in lost:
+                (state / name).unlink()
+            again = self.member("first")
+            self.assertEqual(again.start().wait(), 2, again.log())
+            self.assertRegex(again.log(), rf"skep: {state}: [^\n]+; set XDG_STATE_HOME[^\n]+\n$")
+            for path, content in before.items():
+                self.assertEqual(path.read_bytes() if path.exists() else b"",
+                                 b"" if path.name in lost else content, path.name)
+                path.write_bytes(content)
+        fresh = self.member("fresh").start()
+        self.wait_for(lambda: fresh.last() >= 2, "rounds of the new swarm")
+
 
 if __name__ == "__main__":
     main()

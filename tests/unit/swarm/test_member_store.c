@@ -235,6 +235,49 @@ static void write_all(const char *name, const uint8_t *bytes, size_t count) {
     close(fd);
 }
 
+static enum status claim(const char *name, const struct entry *first, struct fault *fault) {
+    struct member_store store;
+    struct hash manifest = hash_of(name, strlen(name));
+    assert_int_equal(
+        member_store_open(folder, &member.replica.shape.slices, &region, &store, fault), OK);
+    enum status status = member_store_claim(&store, &manifest, first, fault);
+    member_store_close(&store);
+    return status;
+}
+
+static void a_folder_is_one_swarms(void **state) {
+    (void)state;
+    struct fault fault;
+    assert_int_equal(claim("this", NULL, &fault), OK);
+    assert_int_equal(claim("this", NULL, &fault), OK);
+    assert_int_equal(claim("other", NULL, &fault), STATUS_INPUT);
+    assert_string_equal(fault.place, folder);
+    assert_non_null(strstr(fault.reason, "another swarm's"));
+    assert_non_null(strstr(fault.remedy, "XDG_STATE_HOME"));
+    write_all("swarm", NULL, 0);
+    assert_int_equal(claim("this", NULL, &fault), STATUS_INPUT);
+}
+
+/* A folder of a time when nobody wrote down whose it was. */
+static void rounds_that_were_kept_need_an_owner(void **state) {
+    (void)state;
+    struct member_store store;
+    struct fault fault;
+    make_results(1);
+    make_commit(1);
+    assert_int_equal(
+        member_store_open(folder, &member.replica.shape.slices, &region, &store, &fault), OK);
+    assert_int_equal(member_store_applied(&store, &entry, &fault), OK);
+    member_store_close(&store);
+    static struct entry first = {.kind = ENTRY_GENESIS};
+    first.manifest = hash_of("this", 4);
+    assert_int_equal(claim("this", NULL, &fault), STATUS_INPUT);
+    assert_string_equal(fault.place, folder);
+    assert_int_equal(claim("other", &first, &fault), STATUS_INPUT);
+    assert_int_equal(claim("this", &first, &fault), OK);
+    assert_int_equal(claim("this", NULL, &fault), OK);
+}
+
 static void a_torn_journal_keeps_its_whole_entries(void **state) {
     (void)state;
     static uint8_t whole[FILE_MAX], now[FILE_MAX];
@@ -437,6 +480,8 @@ int main(void) {
         STORE_TEST(what_was_kept_is_there_when_opened_again),
         STORE_TEST(results_kept_again_take_the_place_of_the_first),
         STORE_TEST(a_folder_has_one_holder),
+        STORE_TEST(a_folder_is_one_swarms),
+        STORE_TEST(rounds_that_were_kept_need_an_owner),
         STORE_TEST(a_torn_journal_keeps_its_whole_entries),
         STORE_TEST(a_changed_entry_is_not_read),
         STORE_TEST(what_is_no_journal_is_left_alone),
