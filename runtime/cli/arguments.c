@@ -8,10 +8,10 @@
 enum { FLAGS_MAX = 32 };
 
 static const char *const TAKE_VALUES[] = {
-    "--bytes",       "--capacity", "--data",    "--dtype",  "--export", "--identity", "--listen",
-    "--name",        "--per-node", "--prompt",  "--public", "--ranks",  "--roster",   "--seconds",
-    "--seed",        "--shards",   "--state",   "--steps",  "--svg",    "--table",    "--target",
-    "--temperature", "--tokens",   "--tracker", "--write",  "-o"};
+    "--bytes",   "--capacity",    "--data",     "--dtype",   "--export", "--identity", "--ledger",
+    "--listen",  "--name",        "--per-node", "--prompt",  "--public", "--ranks",    "--roster",
+    "--seconds", "--seed",        "--shards",   "--state",   "--steps",  "--svg",      "--table",
+    "--target",  "--temperature", "--tokens",   "--tracker", "--write",  "-o"};
 
 static bool takes_value(const char *name) {
     for (size_t i = 0; i < ARRAY_COUNT(TAKE_VALUES); i++) {

@@ -53,7 +53,7 @@ static const struct command_row COMMANDS[] = {
      "this machine's identity in swarms; made if there is none"},
     {"track", command_track,
      "track RUN.yaml [--listen ADDR] [--public ADDR] [--state DIR] [--roster FILE] "
-     "[--identity FILE] [--json] [key=value...]",
+     "[--identity FILE] [--ledger FILE] [--json] [key=value...]",
      "the tracker of a swarm: prints the join string, and serves it until it is stopped"},
     {"roster", command_roster,
      "roster add KEY [--name NAME], remove KEY-or-NAME, list  --roster FILE [--json]",

@@ -102,7 +102,8 @@ int command_track(int argc, char **argv) {
     const struct flag flags[] = {
         {"--listen", &wish.listen, NULL},     {"--public", &wish.address, NULL},
         {"--state", &wish.state, NULL},       {"--roster", &wish.roster, NULL},
-        {"--identity", &wish.identity, NULL}, {"--json", NULL, &tracking.json}};
+        {"--identity", &wish.identity, NULL}, {"--ledger", &wish.ledger, NULL},
+        {"--json", NULL, &tracking.json}};
     enum status status =
         arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
     stop_watch();

@@ -27,6 +27,8 @@ static const char TABLES[] =
     " BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;";
 
 static const char INCARNATION[] = "incarnation";
+static const char DAMAGED[] =
+    "put a copy back, or move it away and begin from a member's ledger: skep track --ledger FILE";
 
 static enum status failed(const struct ledger_store *store, const char *action,
                           struct fault *fault) {
@@ -41,8 +43,7 @@ static enum status failed(const struct ledger_store *store, const char *action,
                          "cannot %s: another process has the ledger open", action);
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
-        return fault_set(fault, STATUS_INPUT, store->path,
-                         "put a copy back, or take the ledger of a member",
+        return fault_set(fault, STATUS_INPUT, store->path, DAMAGED,
                          "cannot %s: the file is damaged, or no ledger's", action);
     case SQLITE_CANTOPEN:
         return fault_set(fault, STATUS_INPUT, store->path, "name a file in a folder that exists",
@@ -116,8 +117,7 @@ static enum status read_head(struct ledger_store *store, struct fault *fault) {
         return status;
     }
     if (last != count - 1) {
-        return fault_set(fault, STATUS_INPUT, store->path,
-                         "put a copy back, or take the ledger of a member",
+        return fault_set(fault, STATUS_INPUT, store->path, DAMAGED,
                          "%lld entries, numbered up to %lld: some are missing", (long long)count,
                          (long long)last);
     }
@@ -257,8 +257,7 @@ enum status ledger_store_read(struct ledger_store *store, uint64_t number,
     }
     sqlite3_reset(store->read);
     if (status == OK && wrong != NULL) {
-        status = fault_set(fault, STATUS_INPUT, store->path,
-                           "put a copy back, or take the ledger of a member", "entry %llu %s",
+        status = fault_set(fault, STATUS_INPUT, store->path, DAMAGED, "entry %llu %s",
                            (unsigned long long)number, wrong);
     }
     return status;
@@ -321,21 +320,24 @@ static enum status recall_starts(struct ledger_store *store, uint32_t *starts,
     return status;
 }
 
+enum status ledger_store_started(struct ledger_store *store, uint32_t starts, struct fault *fault) {
+    uint8_t bytes[4];
+    for (int i = 0; i < 4; i++) {
+        bytes[i] = (uint8_t)(starts >> (8 * i));
+    }
+    return ledger_store_promise(store, INCARNATION, bytes, sizeof bytes, fault);
+}
+
 enum status ledger_store_start(struct ledger_store *store, uint32_t *incarnation,
                                struct fault *fault) {
     uint32_t last = 0;
-    uint8_t bytes[4];
     enum status status = recall_starts(store, &last, fault);
     if (status == OK && last == UINT32_MAX) {
         status = fault_set(fault, STATUS_INPUT, store->path, NULL, "counts no starts any more");
     }
-    if (status != OK) {
-        return status;
+    if (status == OK) {
+        status = ledger_store_started(store, last + 1, fault);
     }
-    for (int i = 0; i < 4; i++) {
-        bytes[i] = (uint8_t)((last + 1) >> (8 * i));
-    }
-    status = ledger_store_promise(store, INCARNATION, bytes, sizeof bytes, fault);
     if (status == OK) {
         *incarnation = last + 1;
     }

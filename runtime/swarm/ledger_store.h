@@ -67,7 +67,10 @@ MUST_CHECK enum status ledger_store_recall(struct ledger_store *store, const cha
                                            void *bytes, size_t capacity, size_t *count,
                                            struct fault *fault);
 
-/* ledger_store_start: count one more start of the tracker; *incarnation is its number, from 1. */
+/* ledger_store_start: count one more start of the tracker; *incarnation is its number, from 1.
+ * ledger_store_started: so many have been; never fewer than were counted. */
+MUST_CHECK enum status ledger_store_started(struct ledger_store *store, uint32_t starts,
+                                            struct fault *fault);
 MUST_CHECK enum status ledger_store_start(struct ledger_store *store, uint32_t *incarnation,
                                           struct fault *fault);
 

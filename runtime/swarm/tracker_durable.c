@@ -7,8 +7,9 @@
 
 #include <string.h>
 
-static const char MEMBERS[] = "members", TABLE[] = "table";
-static const char DAMAGED[] = "put a copy of the store back";
+static const char MEMBERS[] = TRACKER_MEMBERS, TABLE[] = "table";
+static const char DAMAGED[] =
+    "put a copy of the store back, or move it away and begin from a member's ledger: --ledger FILE";
 
 enum {
     HASHES_NAME_BYTES = 16,

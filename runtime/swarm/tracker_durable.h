@@ -12,6 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What sessions are kept as (tracker_record_code.h). */
+#define TRACKER_MEMBERS "members"
+
 /* The bytes of a part of the record: those in the store, and those of the write under way. */
 struct durable_part {
     uint8_t *kept, *wanted;

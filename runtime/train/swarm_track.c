@@ -1,7 +1,10 @@
 #include "runtime/train/swarm_track.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "runtime/swarm/roster.h"
+#include "runtime/swarm/tracker_import.h"
+#include "runtime/train/stop.h"
 #include "transport/identity_file.h"
 #include "transport/messages.h"
 #include "transport/own_address.h"
@@ -196,6 +199,9 @@ static enum status make_manifest(struct swarm_track *track, struct region *regio
     const char *text = NULL;
     enum status status = swarm_offer_sign(&track->offer, track->join.address, &track->keys, region,
                                           &track->manifest, &text, fault);
+    if (status == OK && stop_asked()) {
+        return fault_set(fault, STATUS_STOPPED, "track", NULL, "asked to stop");
+    }
     if (status == OK) {
         track->text = (char *)(uintptr_t)text;
         track->is_new = true;
@@ -229,6 +235,41 @@ static enum status make_swarm(struct swarm_track *track, struct region *region,
     return status == OK ? make_manifest(track, region, fault) : status;
 }
 
+/* Members have been in the ledger that was lost: a second one would never be theirs. */
+static enum status refuse_second(const struct swarm_track *track, struct fault *fault) {
+    char remedy[sizeof fault->remedy];
+    struct text text = text_over(remedy, sizeof remedy);
+    text_add(&text,
+             "put it back, or begin from the longest of the members' ledger.jsonl: --ledger FILE; "
+             "if nobody has ever joined, remove %.*s",
+             (int)(sizeof remedy / 2), track->manifest_path);
+    return fault_set(fault, STATUS_INPUT, track->store, remedy,
+                     "holds no ledger, and the swarm %s was begun before", track->manifest.name);
+}
+
+static enum status check_store(const struct swarm_track *track, const char *copy,
+                               struct fault *fault) {
+    const struct tracker_import import = {.from = copy,
+                                          .store = track->store,
+                                          .tracker_key = track->keys.public_keys.sign,
+                                          .manifest = track->manifest.hash};
+    uint64_t count = 0;
+    bool has_entries = true;
+    enum status status = copy == NULL ? tracker_store_has_entries(track->store, &has_entries, fault)
+                                      : tracker_import(&import, &count, fault);
+    if (status == OK && copy != NULL) {
+        log_line(LOG_INFO, "begun from %s: %llu entries", copy, (unsigned long long)count);
+    }
+    return status == OK && !has_entries ? refuse_second(track, fault) : status;
+}
+
+/* A ledger from elsewhere is a swarm's that was begun here. */
+static enum status refuse_ledger(const struct swarm_track *track, struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, track->manifest_path,
+                     "put it and the tracker's identity back, or leave --ledger away",
+                     "is missing: it says which swarm the ledger is of");
+}
+
 enum status swarm_track_prepare(const struct swarm_track_wish *wish, struct region *region,
                                 struct swarm_track *track, struct fault *fault) {
     bool made = false;
@@ -248,6 +289,9 @@ enum status swarm_track_prepare(const struct swarm_track_wish *wish, struct regi
     if (is_old) {
         status = read_before(track, region, fault);
     }
+    if (status == OK && !is_old && wish->ledger != NULL) {
+        status = refuse_ledger(track, fault);
+    }
     const struct manifest *before = is_old ? &track->manifest : NULL;
     track->join.keys = track->keys.public_keys;
     if (status == OK) {
@@ -260,6 +304,9 @@ enum status swarm_track_prepare(const struct swarm_track_wish *wish, struct regi
         status = is_old ? swarm_offer_same(&track->offer, before, track->manifest_path,
                                            &track->join, fault)
                         : make_swarm(track, region, fault);
+    }
+    if (status == OK && is_old) {
+        status = check_store(track, wish->ledger, fault);
     }
     if (status == OK) {
         track->offer.terms.manifest = &track->manifest;

@@ -16,6 +16,7 @@ struct swarm_track_wish {
     const char *state;    /* folder; else STEM/ beside the run file */
     const char *roster;   /* file; else roster.yaml in the state folder */
     const char *identity; /* file; else `identity` in the state folder */
+    const char *ledger;   /* a copy to make the store anew from, which was lost */
 };
 
 struct swarm_track {
@@ -33,8 +34,10 @@ struct swarm_track {
 /* swarm_track_prepare: read the run, make the folder and an identity if there is none, and read the
  * manifest that an earlier start made there, or make it: then all data files are read once.
  * memory  *track is the caller's, zeroed; the rest in `region`
+ * A swarm that was begun goes on with its own store: without its entries nothing begins anew.
  * errors  those of swarm_offer_read, identity_load_or_make, swarm_offer_sign, swarm_offer_same;
- *         STATUS_USAGE for an address that is none */
+ *         STATUS_USAGE for an address that is none; STATUS_INPUT when the store was lost;
+ *         those of tracker_import */
 MUST_CHECK enum status swarm_track_prepare(const struct swarm_track_wish *wish,
                                            struct region *region, struct swarm_track *track,
                                            struct fault *fault);

@@ -84,10 +84,10 @@ class SwarmTest(RunTest):
         self.members = {}
         self.start_tracker(listen)
 
-    def start_tracker(self, listen):
+    def start_tracker(self, listen, *more):
         output = self.tracker.folder / "output"
         output.unlink(missing_ok=True)
-        self.tracker.start("--listen", listen)
+        self.tracker.start("--listen", listen, *more)
         self.assertTrue(wait_until(lambda: output.exists() and output.read_text().endswith("\n") or
                                    not self.tracker.is_running()))
         self.assertTrue(self.tracker.is_running(), self.tracker.log())

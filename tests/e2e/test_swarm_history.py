@@ -38,8 +38,8 @@ class History(SwarmTest):
         for path in folder.iterdir():
             shutil.copy(path, self.site.path / "tracker")
 
-    def start_tracker_again(self):
-        self.start_tracker(self.join_string.partition("#")[0])
+    def start_tracker_again(self, *more):
+        self.start_tracker(self.join_string.partition("#")[0], *more)
 
     def end_well(self, members):
         for member in members:
@@ -129,6 +129,49 @@ class History(SwarmTest):
         self.start_tracker_again()
         self.wait_for_rounds(members, 2)
         self.end_well(members)
+
+    def lose_store(self):
+        self.tracker.kill()
+        for path in self.stores():
+            path.unlink()
+
+    def refused(self, *more, place="tracker.db"):
+        result = self.site.run("track", "run.yaml", "--state", "tracker", "--roster", "roster.yaml",
+                               "--listen", self.join_string.partition("#")[0], *more)
+        self.assert_exit(result, 2)
+        self.assertRegex(result.stderr, rf"^skep: [^\n]*{place}: [^\n]+; [^\n]+\n$")
+        return result.stderr
+
+    def test_a_tracker_that_lost_its_ledger_goes_on_from_a_members(self):
+        """One member runs all the time, the other is started again."""
+        members = stays, dies = self.swarm_of_two()
+        self.lose_store()
+        dies.kill()
+        stood = max(member.last() for member in members)
+        said = self.refused()
+        self.assertIn("--ledger FILE", said)
+        self.assertIn("heather.skep", said)
+        self.assertEqual(self.stores(), [])
+        (self.site.path / "tracker" / "tracker.db").touch()  # as a disk leaves what it lost
+        self.refused()
+        longest = max((member.ledger() for member in members), key=lambda path: path.stat().st_size)
+        copy = self.site.path / "copy.jsonl"
+        shutil.copy(longest, copy)
+        lines = copy.read_text().splitlines(keepends=True)
+        (self.site.path / "changed.jsonl").write_text(
+            "".join([*lines[:2], lines[2].replace('"prev": "', '"prev": "0', 1), *lines[3:]]))
+        self.refused("--ledger", "changed.jsonl", place=r"changed\.jsonl:3")
+        self.refused()
+        self.start_tracker_again("--ledger", str(copy))
+        dies.start()
+        self.wait_for(lambda: min(member.last() for member in members) >= stood + 3, "rounds")
+        self.end_tracker()
+        self.assertIn("start without", self.refused("--ledger", "copy.jsonl"))
+        self.start_tracker_again()
+        self.wait_for_rounds(members, 2)
+        self.assertTrue(stays.is_running())
+        self.assertFalse([entry for entry in self.end_well(members)
+                          if entry["kind"] == "rollback"])
 
     def test_a_folder_of_another_swarm_of_that_name_is_refused(self):
         """What says whose it is may be lost, but not all of it."""
