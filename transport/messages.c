@@ -39,6 +39,9 @@ static void check_options(const struct messenger_options *options) {
     ASSERT(options->peers_max >= 1 && options->peers_max <= MESSAGE_PEERS_MAX);
     ASSERT(options->bulk_connections <= MESSAGE_BULK_MAX);
     ASSERT(options->queued_frames >= 2 && options->queued_frames <= 64);
+    for (uint32_t i = 0; i < MESSAGE_CLASSES; i++) {
+        ASSERT(options->guests.places[i] <= options->peers_max);
+    }
     ASSERT((options->known[MESSENGER_KIND / 64] >> MESSENGER_KIND % 64 & 1) == 0);
 }
 

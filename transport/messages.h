@@ -26,8 +26,19 @@
 enum {
     MESSAGE_ADDRESS_BYTES = 128, /* "tcp://HOST:PORT", IPv6 in brackets, with its NUL */
     MESSAGE_PEERS_MAX = 1024,
-    MESSAGE_BULK_MAX = 8,   /* bulk connections between two processes */
-    MESSAGE_STRIKES_MAX = 3 /* bad frames until a peer is cut off */
+    MESSAGE_BULK_MAX = 8,    /* bulk connections between two processes */
+    MESSAGE_STRIKES_MAX = 3, /* bad frames until a peer is cut off */
+    MESSAGE_CLASSES = 3,     /* of keys that nobody named */
+};
+
+/* Guests: keys that messenger_peer never named, told apart by what the caller knows of them. One of
+ * class k is let in while guests of the classes up to k have fewer than places[k]; so what is
+ * places[k] above places[k - 1] is there for class k, however many come of those below. */
+struct messenger_guests {
+    uint32_t places[MESSAGE_CLASSES]; /* each at most peers_max; 0: nobody of this class */
+    /* Asked within messenger_wait and messenger_next; NULL: all are of class 0. */
+    uint32_t (*class_of)(const void *context, const uint8_t curve[static KEY_BYTES]);
+    const void *context;
 };
 
 enum channel { CHANNEL_CONTROL, CHANNEL_BULK };
@@ -40,7 +51,7 @@ struct messenger_options {
     uint32_t peers_max;           /* 1 .. MESSAGE_PEERS_MAX; beyond it nobody is let in */
     uint32_t bulk_connections;    /* 0 .. MESSAGE_BULK_MAX, to each peer; 0: bulk goes as control */
     uint32_t queued_frames;       /* high-water mark of a connection, each way: 2 .. 64 */
-    bool guests;                  /* let in keys that messenger_peer never named (a tracker) */
+    struct messenger_guests guests; /* whom a tracker lets in; zero: nobody */
     uint64_t known[4]; /* frame kinds that may come in, as frame_read takes them; 255 not */
 };
 
@@ -69,6 +80,13 @@ MUST_CHECK enum status messenger_peer(struct messenger *messenger,
 /* messenger_drop: cut a peer off, with what is queued; its key is not let in again until it is
  * named again. Harmless for one that is not there. */
 void messenger_drop(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+
+/* messenger_hang_up: end the connections with a peer, with what is queued; MESSENGER_CLOSED
+ * follows, and it may come again. */
+void messenger_hang_up(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+
+/* messenger_reclass: class_of may say something else than before of some key. */
+void messenger_reclass(struct messenger *messenger);
 
 enum sent {
     SENT_TAKEN,   /* copied; on its way unless the connection breaks */

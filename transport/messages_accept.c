@@ -155,10 +155,13 @@ static void hello_control(struct messenger *messenger, struct accepted *accepted
     adopt_control(messenger, accepted, peer);
 }
 
-static bool may_talk(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
-    const struct peer *peer = peer_find(messenger, curve);
-    return !peer_is_banned(messenger, curve) &&
-           (messenger->options.guests || (peer != NULL && peer->named));
+/* Whose key it is, when it may talk. */
+static struct peer *let_in(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    struct peer *peer = peer_find(messenger, curve);
+    if (peer_is_banned(messenger, curve)) {
+        return NULL;
+    }
+    return peer != NULL && peer->named ? peer : peer_take_guest(messenger, curve);
 }
 
 /* The connection that a hello was said on, by what the monitor says now; NULL: one that is gone. */
@@ -186,8 +189,7 @@ void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t rout
     if (accepted == NULL) {
         return;
     }
-    struct peer *peer =
-        zap_user(message, curve) && may_talk(messenger, curve) ? peer_take(messenger, curve) : NULL;
+    struct peer *peer = zap_user(message, curve) ? let_in(messenger, curve) : NULL;
     if (peer == NULL) {
         hang_up(accepted->fd);
         return;

@@ -29,7 +29,8 @@ struct peer *peer_find(const struct messenger *messenger, const uint8_t curve[st
     return NULL;
 }
 
-static struct peer *place_for(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+static struct peer *place_for(const struct messenger *messenger,
+                              const uint8_t curve[static KEY_BYTES]) {
     struct peer *peer = peer_find(messenger, curve);
     for (uint32_t i = 0; i < messenger->options.peers_max && peer == NULL; i++) {
         if (is_free(messenger, &messenger->peers[i])) {
@@ -39,8 +40,46 @@ static struct peer *place_for(struct messenger *messenger, const uint8_t curve[s
     return peer;
 }
 
-bool peer_has_place(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
-    return place_for(messenger, curve) != NULL;
+static uint32_t class_of(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    const struct messenger_guests *guests = &messenger->options.guests;
+    const uint32_t class = guests->class_of == NULL ? 0 : guests->class_of(guests->context, curve);
+    ASSERT(class < MESSAGE_CLASSES);
+    return class;
+}
+
+bool peer_is_wanted(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    return messenger->options.guests.places[class_of(messenger, curve)] > 0;
+}
+
+bool peer_has_place(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    const struct peer *place = place_for(messenger, curve);
+    if (place == NULL || !is_free(messenger, place)) {
+        return place != NULL;
+    }
+    const uint32_t class = class_of(messenger, curve);
+    uint32_t guests = 0;
+    for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
+        const struct peer *peer = &messenger->peers[i];
+        guests += !peer->named && peer->guest_class <= class && !is_free(messenger, peer);
+    }
+    return guests < messenger->options.guests.places[class];
+}
+
+struct peer *peer_take_guest(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    struct peer *peer = peer_has_place(messenger, curve) ? peer_take(messenger, curve) : NULL;
+    if (peer != NULL) {
+        peer->guest_class = class_of(messenger, curve);
+    }
+    return peer;
+}
+
+void messenger_reclass(struct messenger *messenger) {
+    for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
+        struct peer *peer = &messenger->peers[i];
+        if (!peer->named && !is_free(messenger, peer)) {
+            peer->guest_class = class_of(messenger, messenger->curves[i]);
+        }
+    }
 }
 
 struct peer *peer_take(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
@@ -230,6 +269,14 @@ enum status messenger_peer(struct messenger *messenger, const uint8_t curve[stat
     peer->links[0].due_ns = clock_monotonic_ns() + (waits ? MESSENGER_GRACE * MESSENGER_MS : 0);
     due_by(messenger, peer->links[0].due_ns);
     return OK;
+}
+
+void messenger_hang_up(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    read_forget(messenger);
+    struct peer *peer = peer_find(messenger, curve);
+    if (peer != NULL) {
+        peer_closed(messenger, peer);
+    }
 }
 
 void messenger_drop(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {

@@ -80,9 +80,10 @@ struct peer {
     bool wants_bulk;      /* SENT_FULL was said because no bulk connection stands yet */
     uint32_t turned_away; /* dials in a row that ended within CURVE's handshake */
     uint32_t strikes;
-    int64_t arrived_ns;  /* when bytes of its bulk connections were last seen to have come */
-    uint32_t epoch;      /* counts its closings, so that frames of before are known */
-    uint32_t bulk_count; /* bulk connections that it will have, while it is open */
+    uint32_t guest_class; /* not named: as it was when it came, or at the last messenger_reclass */
+    int64_t arrived_ns;   /* when bytes of its bulk connections were last seen to have come */
+    uint32_t epoch;       /* counts its closings, so that frames of before are known */
+    uint32_t bulk_count;  /* bulk connections that it will have, while it is open */
     uint32_t bulk_turn;
     struct link *links;                  /* [1 + options.bulk_connections] */
     char address[MESSAGE_ADDRESS_BYTES]; /* to dial; "" for none */
@@ -182,7 +183,11 @@ MUST_CHECK bool address_is_one(const char *address, bool any_port);
 struct peer *peer_find(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 /* The same, else a free place for it; NULL when there is none. */
 struct peer *peer_take(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
-bool peer_has_place(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+/* The same for a guest: NULL also when there is none for those of its class. */
+struct peer *peer_take_guest(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+bool peer_has_place(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+/* Whether guests of its class are wanted at all. */
+bool peer_is_wanted(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 bool peer_is_banned(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 void peer_ban(struct messenger *messenger, const uint8_t curve[static KEY_BYTES], int64_t until_ns);
 const uint8_t *peer_curve(const struct messenger *messenger, const struct peer *peer);

@@ -64,7 +64,7 @@ static bool part_is(const struct zap_request *request, uint32_t part, const char
            memcmp(request->parts[part], text, request->bytes[part]) == 0;
 }
 
-static bool is_let_in(struct messenger *messenger, const struct zap_request *request) {
+static bool is_let_in(const struct messenger *messenger, const struct zap_request *request) {
     if (request->count != ZAP_PARTS || !part_is(request, ZAP_VERSION, "1.0") ||
         !part_is(request, ZAP_MECHANISM, "CURVE") || request->bytes[ZAP_KEY] != KEY_BYTES) {
         return false;
@@ -74,10 +74,7 @@ static bool is_let_in(struct messenger *messenger, const struct zap_request *req
         return false;
     }
     const struct peer *peer = peer_find(messenger, curve);
-    if (peer != NULL && peer->named) {
-        return true;
-    }
-    return messenger->options.guests && peer_has_place(messenger, curve);
+    return (peer != NULL && peer->named) || peer_has_place(messenger, curve);
 }
 
 static void send_part(void *zap, const void *bytes, size_t count, bool is_last) {

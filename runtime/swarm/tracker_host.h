@@ -15,13 +15,15 @@
 #include "transport/reach.h"
 
 enum {
-    HOST_GUESTS_MAX = 128,  /* connected at once besides a full swarm's members */
-    HOST_DRAIN_MAX = 65536, /* frames between two ticks: a flood delays deadlines no further */
-    HOST_STARTS_MAX = 8,    /* of an identity that are told from one another */
-    HOST_STRIKES_MAX = 3,   /* messages that no honest process sends, until it is cut off */
-    HOST_RETRY_MS = 1000,   /* after a failed write */
-    HOST_ROSTER_MS = 500,   /* between two looks at the roster file */
-    HOST_REACH_MS = 5000,   /* a try to reach an address */
+    HOST_GUESTS_MAX = 128,    /* connected at once besides a full swarm's members, ... */
+    HOST_STRANGERS_MAX = 96,  /* ... and of those, whose keys are on no roster */
+    HOST_IDLE_MS = 20 * 1000, /* until a guest goes that neither introduces itself nor asks */
+    HOST_DRAIN_MAX = 65536,   /* frames between two ticks: a flood delays deadlines no further */
+    HOST_STARTS_MAX = 8,      /* of an identity that are told from one another */
+    HOST_STRIKES_MAX = 3,     /* messages that no honest process sends, until it is cut off */
+    HOST_RETRY_MS = 1000,     /* after a failed write */
+    HOST_ROSTER_MS = 500,     /* between two looks at the roster file */
+    HOST_REACH_MS = 5000,     /* a try to reach an address */
     HOST_REACH_AGAIN_MS = 30000,
 };
 
@@ -60,6 +62,7 @@ struct host_peer {
     bool was_refused;    /* has been told so, for what it introduced itself as */
     uint32_t strikes;
     uint32_t announced; /* version of the roster that it was sent */
+    int64_t heard_ms;   /* when it came, introduced itself, or asked last */
     uint8_t curve[KEY_BYTES];
     char seen_ip[MESSAGE_ADDRESS_BYTES];
     struct wire_introduction introduction;
@@ -146,6 +149,12 @@ bool host_send(struct tracker_loop *loop, const struct host_peer *peer, enum wir
 void host_send_document(struct tracker_loop *loop, struct host_peer *peer, enum document document,
                         const struct frame *whole);
 void host_pump(struct tracker_loop *loop);
+
+/* Whose places a key may take, in the order of messenger_guests: no idle or hostile stranger keeps
+ * those out who are on the roster, and those none who are members already. */
+enum host_class { HOST_STRANGER, HOST_LISTED, HOST_MEMBER };
+_Static_assert(HOST_MEMBER + 1 == MESSAGE_CLASSES, "every class has its places");
+uint32_t host_class_of(const void *loop, const uint8_t curve[static KEY_BYTES]);
 
 /* tracker_host_admit. host_peer_of: the place of a key that is connected, a new one when there
  * is none, NULL when all are taken. */

@@ -25,9 +25,32 @@ struct host_peer *host_peer_of(struct tracker_loop *loop, const uint8_t curve[st
         memset(free, 0, sizeof *free);
         free->is_used = true;
         memcpy(free->curve, curve, KEY_BYTES);
+        free->heard_ms = host_now_ms();
         free->stream.current = -1;
     }
     return free;
+}
+
+uint32_t host_class_of(const void *context, const uint8_t curve[static KEY_BYTES]) {
+    const struct tracker_loop *loop = context;
+    if (known_of_curve(&loop->known, curve) != KNOWN_NOBODY) {
+        return HOST_MEMBER;
+    }
+    const bool is_own = memcmp(curve, loop->options.keys->public_keys.curve, KEY_BYTES) == 0;
+    return is_own || roster_has_curve(&loop->roster, curve) ? HOST_LISTED : HOST_STRANGER;
+}
+
+/* Who is no member and says nothing has no use for its place. A swarm's own addresses are no bound:
+ * many members may well stand behind one. */
+static void end_idle(struct tracker_loop *loop, int64_t now_ms) {
+    for (uint32_t i = 0; i < loop->peers_max; i++) {
+        struct host_peer *peer = &loop->peers[i];
+        if (peer->is_used && now_ms - peer->heard_ms >= (int64_t)loop->options.idle_ms &&
+            known_of_curve(&loop->known, peer->curve) == KNOWN_NOBODY) {
+            peer->heard_ms = now_ms;
+            messenger_hang_up(loop->messenger, peer->curve);
+        }
+    }
 }
 
 void host_opened(struct tracker_loop *loop, const struct messenger_event *event) {
@@ -65,6 +88,7 @@ static bool is_connected(const struct tracker_loop *loop, const uint8_t curve[st
 static void change_known(struct tracker_loop *loop) {
     loop->known.version++;
     loop->known_is_durable = false;
+    messenger_reclass(loop->messenger);
 }
 
 static void forget_row(struct tracker_loop *loop, int row) {
@@ -245,6 +269,7 @@ void host_introduced(struct tracker_loop *loop, struct host_peer *peer, const ui
         host_refuse(loop, peer, "it goes by another manifest than the tracker: fetch it again");
     } else {
         peer->introduction = said;
+        peer->heard_ms = host_now_ms();
         peer->has_introduced = true;
         peer->announced = 0;
         judge(loop, peer);
@@ -281,6 +306,7 @@ static void read_roster(struct tracker_loop *loop) {
     }
     log_line(LOG_INFO, "roster %s: %u keys%s", loop->options.roster_path, loop->roster.count,
              loop->roster.open ? ", open to everybody" : "");
+    messenger_reclass(loop->messenger);
     host_judge_all(loop);
 }
 
@@ -360,6 +386,7 @@ void host_admit_due(struct tracker_loop *loop, int64_t now_ms) {
         loop->roster_ms = now_ms + HOST_ROSTER_MS;
         read_roster(loop);
     }
+    end_idle(loop, now_ms);
     for (uint32_t row = 0; row < loop->known.count; row++) {
         reach_member(loop, row, now_ms);
     }

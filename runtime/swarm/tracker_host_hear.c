@@ -123,9 +123,14 @@ static void send_pong(struct tracker_loop *loop, const struct host_peer *peer,
     }
 }
 
+static bool is_ask(uint8_t kind) {
+    return kind == WIRE_MANIFEST_ASK || kind == WIRE_STATUS_ASK || kind == WIRE_LEDGER_ASK;
+}
+
 static void answer(struct tracker_loop *loop, struct host_peer *peer,
                    const struct messenger_event *event) {
     const struct frame whole = {.kind = WIRE_MANIFEST};
+    peer->heard_ms = is_ask(event->frame.kind) ? host_now_ms() : peer->heard_ms;
     switch (event->frame.kind) {
     case WIRE_INTRODUCE:
         host_introduced(loop, peer, event->payload, event->frame.length);

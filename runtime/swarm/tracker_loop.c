@@ -61,12 +61,17 @@ static size_t document_capacity(const struct tracker_loop_options *options,
 }
 
 static struct messenger_options messenger_options_of(const struct tracker_loop_options *options) {
+    const uint32_t strangers =
+        options->strangers_max > 0 ? options->strangers_max : HOST_STRANGERS_MAX;
+    const uint32_t peers = options->members_max + HOST_GUESTS_MAX;
     struct messenger_options made = {.keys = options->keys,
                                      .listen = options->listen,
-                                     .peers_max = options->members_max + HOST_GUESTS_MAX,
+                                     .peers_max = peers,
                                      .bulk_connections = 0,
                                      .queued_frames = options->queued_frames,
-                                     .guests = true};
+                                     .guests = {.places = {[HOST_STRANGER] = strangers,
+                                                           [HOST_LISTED] = HOST_GUESTS_MAX,
+                                                           [HOST_MEMBER] = peers}}};
     wire_kinds(WIRE_TRACKER, made.known);
     return made;
 }
@@ -163,9 +168,12 @@ enum status tracker_loop_open(const struct tracker_loop_options *options, struct
                               struct tracker_loop **loop, struct fault *fault) {
     ASSERT(options->manifest_bytes <= MANIFEST_BYTES_MAX);
     ASSERT(options->members_max >= 1 && options->members_max <= SWARM_MEMBERS_MAX);
-    const struct messenger_options channels = messenger_options_of(options);
+    struct messenger_options channels = messenger_options_of(options);
     struct tracker_loop *opened = region_alloc(region, 1, sizeof *opened);
+    channels.guests.class_of = host_class_of;
+    channels.guests.context = opened;
     opened->options = *options;
+    opened->options.idle_ms = options->idle_ms > 0 ? options->idle_ms : HOST_IDLE_MS;
     opened->shape = shape_of(options);
     opened->known_is_durable = true;
     opened->timing = options->settings.timing;

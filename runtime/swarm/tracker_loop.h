@@ -33,6 +33,8 @@ struct tracker_loop_options {
     struct tracker_settings settings;
     uint32_t members_max;   /* 1 .. SWARM_MEMBERS_MAX; beyond it nobody is admitted */
     uint32_t queued_frames; /* as messenger_options has it */
+    uint32_t strangers_max; /* connected at once whose keys are on no roster; 0: as by default */
+    uint32_t idle_ms;       /* until one of those goes that says nothing; 0: as by default */
     int stop_fd;            /* readable: end; -1: never */
     /* Called at each place of tracker_loop_places, by tests that kill the process there. */
     void (*reached)(void *context, const char *place);

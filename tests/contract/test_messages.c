@@ -197,48 +197,6 @@ static void an_unknown_key_is_refused_until_it_is_named(void **state) {
     check_talk(&a, &b);
 }
 
-static void guests_are_let_in_where_they_are_wanted(void **state) {
-    (void)state;
-    struct end *const both[] = {&a, &b};
-    b.options.guests = true;
-    a.options.listen = NULL;
-    end_open(&a);
-    end_open(&b);
-    end_names(&a, &b, end_address(&b));
-    assert_true(ends_meet(&a, &b));
-    assert_true(heard_last(&b, MESSENGER_OPENED)->is_guest);
-    assert_false(heard_last(&a, MESSENGER_OPENED)->is_guest);
-    assert_int_equal(send_to(&a, &b, CHANNEL_CONTROL, 1, 10), SENT_TAKEN);
-    assert_true(hears(both, 2, &b, MESSENGER_FRAME, 1));
-    assert_true(heard_last(&b, MESSENGER_FRAME)->is_guest);
-    end_names(&b, &a, NULL);
-    assert_int_equal(send_to(&a, &b, CHANNEL_CONTROL, 2, 10), SENT_TAKEN);
-    assert_true(hears(both, 2, &b, MESSENGER_FRAME, 2));
-    assert_false(heard_last(&b, MESSENGER_FRAME)->is_guest);
-    assert_int_equal(heard_count(&b, MESSENGER_OPENED, NULL), 1);
-}
-
-static void beyond_the_last_place_nobody_is_let_in(void **state) {
-    (void)state;
-    struct end *const all[] = {&a, &b, &c};
-    struct fault fault;
-    b.options.guests = true;
-    a.options.listen = NULL;
-    c.options.listen = NULL;
-    b.options.peers_max = 1;
-    for (int i = 0; i < 3; i++) {
-        end_open(all[i]);
-    }
-    end_names(&a, &b, end_address(&b));
-    assert_true(ends_meet(&a, &b));
-    end_names(&c, &b, end_address(&b));
-    assert_true(hears(all, 3, &c, MESSENGER_REFUSED, 1));
-    assert_int_equal(messenger_peer(b.messenger, end_curve(&c), NULL, &fault), STATUS_FIT);
-    end_close(&a); /* its place is free again */
-    assert_true(hears(all, 3, &c, MESSENGER_OPENED, 1));
-    assert_int_equal(heard_count(&b, MESSENGER_OPENED, &c), 1);
-}
-
 /* Send bulk until nothing more is taken while nobody reads: how many were. */
 static uint32_t fill(struct end *const both[2], struct end *from, struct end *to) {
     uint32_t taken = 1;
@@ -482,8 +440,6 @@ int main(void) {
         TEST(three_talk_pairwise),
         TEST(another_key_than_was_said_is_refused),
         TEST(an_unknown_key_is_refused_until_it_is_named),
-        TEST(guests_are_let_in_where_they_are_wanted),
-        TEST(beyond_the_last_place_nobody_is_let_in),
         TEST(a_full_queue_says_so_and_says_when_there_is_room),
         TEST(control_does_not_wait_for_bulk),
         TEST(a_peer_that_goes_is_missed_at_once_and_comes_again),

@@ -58,7 +58,7 @@ static void start(struct answerer *answerer, bool silent) {
                                         .listen = "tcp://127.0.0.1:*",
                                         .peers_max = 4,
                                         .queued_frames = 4,
-                                        .guests = true};
+                                        .guests = {.places = {4}}};
     *answerer = (struct answerer){.silent = silent};
     keys_make(&answerer->keys);
     wire_kinds(WIRE_TRACKER, options.known);

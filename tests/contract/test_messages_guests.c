@@ -1,0 +1,157 @@
+/* test_messages_guests: contract B: keys that nobody named: whom a listener lets in, for whom it
+ * keeps places, and what those hear for whom there is none. */
+#include "ends.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct end a, b, c, d;
+
+static int setup(void **state) {
+    struct end *const all[] = {&a, &b, &c, &d};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        end_init(all[i]);
+        all[i]->options.listen = all[i] == &b ? "tcp://127.0.0.1:*" : NULL;
+    }
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    end_close(&a);
+    end_close(&b);
+    end_close(&c);
+    end_close(&d);
+    return 0;
+}
+
+static enum sent say(struct end *from, const struct end *to) {
+    const struct frame frame = {.kind = 1};
+    return messenger_send(from->messenger, end_curve(to), CHANNEL_CONTROL, &frame, NULL);
+}
+
+static void guests_are_let_in_where_they_are_wanted(void **state) {
+    (void)state;
+    struct end *const both[] = {&a, &b};
+    b.options.guests.places[0] = b.options.peers_max;
+    end_open(&a);
+    end_open(&b);
+    end_names(&a, &b, end_address(&b));
+    assert_true(ends_meet(&a, &b));
+    assert_true(heard_last(&b, MESSENGER_OPENED)->is_guest);
+    assert_false(heard_last(&a, MESSENGER_OPENED)->is_guest);
+    assert_int_equal(say(&a, &b), SENT_TAKEN);
+    assert_true(hears(both, 2, &b, MESSENGER_FRAME, 1));
+    assert_true(heard_last(&b, MESSENGER_FRAME)->is_guest);
+    end_names(&b, &a, NULL);
+    assert_int_equal(say(&a, &b), SENT_TAKEN);
+    assert_true(hears(both, 2, &b, MESSENGER_FRAME, 2));
+    assert_false(heard_last(&b, MESSENGER_FRAME)->is_guest);
+    assert_int_equal(heard_count(&b, MESSENGER_OPENED, NULL), 1);
+}
+
+static void beyond_the_last_place_nobody_is_let_in(void **state) {
+    (void)state;
+    struct end *const all[] = {&a, &b, &c};
+    struct fault fault;
+    b.options.peers_max = 1;
+    b.options.guests.places[0] = 1;
+    for (int i = 0; i < 3; i++) {
+        end_open(all[i]);
+    }
+    end_names(&a, &b, end_address(&b));
+    assert_true(ends_meet(&a, &b));
+    end_names(&c, &b, end_address(&b));
+    assert_true(hears(all, 3, &c, MESSENGER_REFUSED, 1));
+    assert_int_equal(messenger_peer(b.messenger, end_curve(&c), NULL, &fault), STATUS_FIT);
+    end_close(&a); /* its place is free again */
+    assert_true(hears(all, 3, &c, MESSENGER_OPENED, 1));
+    assert_int_equal(heard_count(&b, MESSENGER_OPENED, &c), 1);
+}
+
+/* What b takes each key for. */
+static uint32_t classes[2];
+
+static uint32_t class_of(const void *context, const uint8_t curve[static KEY_BYTES]) {
+    (void)context;
+    return memcmp(curve, end_curve(&a), KEY_BYTES) == 0   ? classes[0]
+           : memcmp(curve, end_curve(&d), KEY_BYTES) == 0 ? classes[1]
+                                                          : 0;
+}
+
+static void open_with_classes(uint32_t class_of_a, uint32_t class_of_d) {
+    struct end *const all[] = {&a, &b, &c, &d};
+    classes[0] = class_of_a;
+    classes[1] = class_of_d;
+    b.options.peers_max = 3;
+    b.options.guests =
+        (struct messenger_guests){.places = {1, 2, 3}, .class_of = class_of, .context = NULL};
+    for (int i = 0; i < 4; i++) {
+        end_open(all[i]);
+    }
+}
+
+static void strangers_leave_the_places_of_those_who_are_expected(void **state) {
+    (void)state;
+    struct end *const all[] = {&a, &b, &c, &d};
+    open_with_classes(0, 1);
+    end_names(&a, &b, end_address(&b));
+    assert_true(ends_meet(&a, &b));
+    end_names(&c, &b, end_address(&b)); /* two places are free, but not for strangers */
+    assert_true(hears(all, 4, &c, MESSENGER_REFUSED, 1));
+    end_names(&d, &b, end_address(&b));
+    assert_true(hears(all, 4, &d, MESSENGER_OPENED, 1));
+    assert_int_equal(heard_count(&b, MESSENGER_OPENED, &c), 0);
+    end_close(&d); /* and comes back, though strangers go on trying */
+    end_open(&d);
+    end_names(&d, &b, end_address(&b));
+    assert_true(hears(all, 4, &d, MESSENGER_OPENED, 2));
+    assert_int_equal(heard_count(&b, MESSENGER_OPENED, &c), 0);
+}
+
+static void who_is_a_stranger_no_more_makes_place_for_another(void **state) {
+    (void)state;
+    struct end *const all[] = {&a, &b, &c};
+    open_with_classes(0, 1);
+    end_names(&a, &b, end_address(&b));
+    assert_true(ends_meet(&a, &b));
+    end_names(&c, &b, end_address(&b));
+    assert_true(hears(all, 3, &c, MESSENGER_REFUSED, 1));
+    classes[0] = 2;
+    messenger_reclass(b.messenger);
+    assert_true(hears(all, 3, &c, MESSENGER_OPENED, 1));
+    assert_int_equal(heard_count(&b, MESSENGER_CLOSED, &a), 0);
+}
+
+static void one_that_was_hung_up_on_comes_again(void **state) {
+    (void)state;
+    struct end *const both[] = {&a, &b};
+    b.options.guests.places[0] = 1;
+    end_open(&a);
+    end_open(&b);
+    end_names(&a, &b, end_address(&b));
+    assert_true(ends_meet(&a, &b));
+    messenger_hang_up(b.messenger, end_curve(&a));
+    messenger_hang_up(b.messenger, end_curve(&c)); /* one that never was */
+    assert_int_equal(say(&b, &a), SENT_NOWHERE);
+    assert_true(hears(both, 2, &b, MESSENGER_CLOSED, 1));
+    assert_true(hears(both, 2, &a, MESSENGER_OPENED, 2));
+    assert_true(hears(both, 2, &b, MESSENGER_OPENED, 2));
+    assert_int_equal(heard_count(&a, MESSENGER_REFUSED, NULL), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        TEST(guests_are_let_in_where_they_are_wanted),
+        TEST(beyond_the_last_place_nobody_is_let_in),
+        TEST(strangers_leave_the_places_of_those_who_are_expected),
+        TEST(who_is_a_stranger_no_more_makes_place_for_another),
+        TEST(one_that_was_hung_up_on_comes_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,260 @@
+/* test_tracker_guests: who has a place at a tracker: strangers keep nobody out who is expected, and
+ * who does nothing with its place loses it. The tracker runs in a thread. */
+#include "runtime/swarm/tracker_loop.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "runtime/swarm/roster.h"
+#include "scripted_member.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MEMBERS = 2, SCRIPTED = 2, WITHIN_MS = 30000, WAIT_MS = 2, IDLE_MS = 300 };
+
+static const char MANIFEST[] = "format: 1\nname: scripted\n";
+
+/* Connects, and says nothing. */
+struct stranger {
+    struct key_pairs keys;
+    struct region region;
+    struct messenger *messenger;
+    uint32_t opened, closed;
+};
+
+static struct scripted_member members[SCRIPTED];
+static struct stranger strangers[2];
+static struct key_pairs tracker_keys;
+static struct hash manifest_hash, genesis_root;
+static struct region region;
+static struct tracker_loop *loop;
+static char folder[64], store_path[128], roster_path[128], address[64];
+static int stop_pipe[2];
+static pthread_t thread;
+static bool is_running;
+
+static void *run(void *context) {
+    struct fault fault;
+    (void)context;
+    return tracker_loop_run(loop, &fault) == OK ? NULL : loop;
+}
+
+static void go_on(void) {
+    assert_int_equal(pthread_create(&thread, NULL, run, NULL), 0);
+    is_running = true;
+}
+
+static void pause_tracker(void) {
+    void *failed = NULL;
+    char byte = 0;
+    assert_int_equal(write(stop_pipe[1], &byte, 1), 1);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_int_equal(read(stop_pipe[0], &byte, 1), 1);
+    assert_null(failed);
+    is_running = false;
+}
+
+static void open_tracker(uint32_t members_max) {
+    struct fault fault;
+    const struct timing_measured quick = {1, 1, 1, 1};
+    const struct tracker_loop_options options = {
+        .keys = &tracker_keys,
+        .name = "scripted",
+        .listen = "tcp://127.0.0.1:*",
+        .store_path = store_path,
+        .roster_path = roster_path,
+        .manifest = (const uint8_t *)MANIFEST,
+        .manifest_bytes = sizeof MANIFEST - 1,
+        .manifest_hash = manifest_hash,
+        .genesis_root = genesis_root,
+        .settings = {.slice_count = SCRIPTED_SLICES,
+                     .slice_elements = 10,
+                     .parameter_count = 10 * SCRIPTED_SLICES - 3,
+                     .seat_samples = 4,
+                     .sample_tokens = 4,
+                     .members_min = MEMBERS,
+                     .shrink_after_ms = 1000,
+                     .training = {1, 2},
+                     .timing = timing_derive(&quick, 1, &(struct timing_training){1, 2})},
+        .members_max = members_max,
+        .queued_frames = 8,
+        .strangers_max = 1,
+        .idle_ms = IDLE_MS,
+        .stop_fd = stop_pipe[0],
+    };
+    assert_int_equal(tracker_loop_open(&options, &region, &loop, &fault), OK);
+    struct text text = text_over(address, sizeof address);
+    text_add(&text, "tcp://127.0.0.1:%u", tracker_loop_port(loop));
+    go_on();
+}
+
+static void let_in(int count) {
+    for (int i = 1; i <= count; i++) {
+        struct key_pairs keys;
+        struct fault fault;
+        char key[KEYS_TEXT_BYTES];
+        scripted_keys((uint8_t)i, &keys);
+        public_keys_write(&keys.public_keys, key);
+        assert_int_equal(roster_add(roster_path, key, NULL, &fault), OK);
+    }
+}
+
+static int begin(void **state) {
+    (void)state;
+    strcpy(folder, "/tmp/skep-guests-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    struct text text = text_over(store_path, sizeof store_path);
+    text_add(&text, "%s/tracker.db", folder);
+    text = text_over(roster_path, sizeof roster_path);
+    text_add(&text, "%s/roster.yaml", folder);
+    scripted_keys(0, &tracker_keys);
+    manifest_hash = hash_of(MANIFEST, sizeof MANIFEST - 1);
+    genesis_root = hash_of("root", 4);
+    memset(members, 0, sizeof members);
+    memset(strangers, 0, sizeof strangers);
+    setenv("SKEP_LOG", "error", 1);
+    log_init(0);
+    return pipe(stop_pipe);
+}
+
+static int end(void **state) {
+    char command[128];
+    (void)state;
+    for (int i = 0; i < SCRIPTED; i++) {
+        if (members[i].messenger != NULL) {
+            scripted_close(&members[i]);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (strangers[i].messenger != NULL) {
+            messenger_close(strangers[i].messenger, 0);
+            region_finish(&strangers[i].region);
+        }
+    }
+    if (is_running) {
+        pause_tracker();
+    }
+    tracker_loop_close(loop);
+    region_finish(&region);
+    close(stop_pipe[0]);
+    close(stop_pipe[1]);
+    struct text text = text_over(command, sizeof command);
+    text_add(&text, "rm -r %s", folder);
+    return system(command);
+}
+
+static void open_member(int at) {
+    scripted_open(&members[at], (uint8_t)(at + 1), &tracker_keys.public_keys, address,
+                  &manifest_hash, &genesis_root);
+}
+
+static void open_stranger(struct stranger *stranger) {
+    struct fault fault;
+    const struct messenger_options options = {
+        .keys = &stranger->keys, .peers_max = 1, .queued_frames = 4};
+    keys_make(&stranger->keys);
+    assert_int_equal(messenger_open(&options, &stranger->region, &stranger->messenger, &fault), OK);
+    assert_int_equal(
+        messenger_peer(stranger->messenger, tracker_keys.public_keys.curve, address, &fault), OK);
+}
+
+static void look(struct stranger *stranger) {
+    struct messenger_event event;
+    if (stranger->messenger == NULL || !messenger_wait(stranger->messenger, -1, WAIT_MS)) {
+        return;
+    }
+    while (messenger_next(stranger->messenger, &event)) {
+        stranger->opened += event.kind == MESSENGER_OPENED;
+        stranger->closed += event.kind == MESSENGER_CLOSED;
+    }
+}
+
+/* Everybody who is there but those behind `count` runs until `done`. */
+static void run_until(int count, bool (*done)(void)) {
+    const int64_t until_ns = clock_monotonic_ns() + (int64_t)WITHIN_MS * 1000000;
+    while (!done()) {
+        assert_true(clock_monotonic_ns() < until_ns);
+        for (int i = 0; i < count; i++) {
+            scripted_run(&members[i], WAIT_MS);
+        }
+        for (int i = 0; i < 2; i++) {
+            look(&strangers[i]);
+        }
+    }
+}
+
+static bool first_stranger_is_there(void) {
+    return strangers[0].opened > 0;
+}
+
+static bool both_have_committed(void) {
+    return members[0].commits >= 2 && members[1].commits >= 2;
+}
+
+static bool second_is_admitted(void) {
+    return members[1].is_admitted;
+}
+
+static void a_stranger_keeps_nobody_out_who_is_on_the_roster(void **state) {
+    (void)state;
+    let_in(MEMBERS);
+    open_tracker(4);
+    open_stranger(&strangers[0]);
+    run_until(0, first_stranger_is_there);
+    open_stranger(&strangers[1]); /* both want the one place again and again */
+    open_member(0);
+    open_member(1);
+    run_until(MEMBERS, both_have_committed);
+    scripted_close(&members[1]); /* killed: it comes back to its own place */
+    open_member(1);
+    run_until(MEMBERS, second_is_admitted);
+}
+
+static bool both_strangers_were_there(void) {
+    return strangers[0].opened > 0 && strangers[0].closed > 0 && strangers[1].opened > 0;
+}
+
+static void a_stranger_that_says_nothing_makes_place_for_the_next(void **state) {
+    (void)state;
+    open_tracker(4);
+    open_stranger(&strangers[0]);
+    run_until(0, first_stranger_is_there);
+    open_stranger(&strangers[1]);
+    run_until(0, both_strangers_were_there);
+}
+
+static int64_t waited_from_ns;
+
+static bool has_waited_long(void) {
+    return clock_monotonic_ns() - waited_from_ns > 4 * (int64_t)IDLE_MS * 1000000;
+}
+
+static void a_member_keeps_its_place_whatever_it_asks(void **state) {
+    (void)state;
+    let_in(MEMBERS);
+    open_tracker(4);
+    open_member(0);
+    open_member(1);
+    run_until(MEMBERS, both_have_committed);
+    waited_from_ns = clock_monotonic_ns();
+    run_until(MEMBERS, has_waited_long);
+    assert_int_equal(members[0].opened, 1);
+    assert_int_equal(members[1].opened, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+        TEST(a_stranger_keeps_nobody_out_who_is_on_the_roster),
+        TEST(a_stranger_that_says_nothing_makes_place_for_the_next),
+        TEST(a_member_keeps_its_place_whatever_it_asks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
