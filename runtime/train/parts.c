@@ -21,26 +21,39 @@ struct tensor_spec parts_tensor(const struct session *session, int index, enum p
                                 .shape = {param->shape[0], param->shape[1]}};
 }
 
-/* Of `part` the elements in this rank's slot of the unit, which only the first replica answers for.
- */
+bool parts_range(const struct session *session, int index, enum param_view view, int shard,
+                 int64_t *first, int64_t *count) {
+    const struct unit_slot *of = slot_of(session, index);
+    int64_t slot = view_of(session, index, view).slot;
+    int64_t begin = slot * shard - of->offset;
+    int64_t end = begin + slot;
+    begin = begin > 0 ? begin : 0;
+    end = end < of->elements ? end : of->elements;
+    if (begin >= end) {
+        return false;
+    }
+    *first = begin;
+    *count = end - begin;
+    return true;
+}
+
+/* Of `part` what this rank owns; only the first replica answers for it. */
 static struct param_part own_of(const struct session *session, int index, enum param_view view,
                                 struct param_part part) {
     const struct rank_indices *ranks = &session->bound.ranks;
-    int64_t slot = view_of(session, index, view).slot;
-    int64_t begin = slot * ranks->of[AXIS_SHARD] - slot_of(session, index)->offset;
-    int64_t end = begin + slot;
-    int64_t part_end = part.first + part.count;
-    begin = begin > part.first ? begin : part.first;
-    end = end < part_end ? end : part_end;
-    if (ranks->of[AXIS_REPLICATE] != 0 || begin >= end) {
+    int64_t first;
+    int64_t count;
+    if (ranks->of[AXIS_REPLICATE] != 0 ||
+        !parts_range(session, index, view, ranks->of[AXIS_SHARD], &first, &count)) {
         return (struct param_part){0};
     }
+    ASSERT(first >= part.first && first + count <= part.first + part.count);
     char *address = part.address;
-    return (struct param_part){.first = begin,
-                               .count = end - begin,
+    return (struct param_part){.first = first,
+                               .count = count,
                                .dtype = part.dtype,
                                .far = part.far,
-                               .address = address + (begin - part.first) * dtype_bytes(part.dtype)};
+                               .address = address + (first - part.first) * dtype_bytes(part.dtype)};
 }
 
 bool parts_piece(const struct session *session, int index, enum param_view view,

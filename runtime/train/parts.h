@@ -21,6 +21,12 @@ bool parts_has(const struct session *session, int index, enum param_view view);
 /* parts_tensor: parameter `index` as a file knows it, in the type of one of its copies. */
 struct tensor_spec parts_tensor(const struct session *session, int index, enum param_view view);
 
+/* parts_range: the elements [*first, *first + *count) of parameter `index` that rank `shard` of the
+ * shard group owns; false, and both untouched, when there are none. Those of all of them together
+ * are every element once. */
+bool parts_range(const struct session *session, int index, enum param_view view, int shard,
+                 int64_t *first, int64_t *count);
+
 /* parts_piece: this rank's part of a copy of parameter `index`; false, and *piece untouched, when
  * there is none. */
 bool parts_piece(const struct session *session, int index, enum param_view view,

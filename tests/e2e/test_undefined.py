@@ -28,6 +28,7 @@ ALLOWED = {
     "cuda_program.c": {"region_alloc": BEFORE + "cuda_program_bind"},
     "data.c": {"region_alloc": BEFORE + "data_open", "region_text": BEFORE + "data_open"},
     "fingerprint.c": {"region_alloc": BEFORE + "fingerprint_of"},
+    "inner_weights.c": {"region_alloc": BEFORE + "inner_weights_plan"},
     "join.c": {"region_alloc": BEFORE + "make_scratch", "region_text": BEFORE + "open_store"},
     "join_ledger.c": {"region_alloc": BEFORE + "join_ledger_open"},
     "join_state.c": {"region_alloc": BEFORE + "join_state_plan"},
