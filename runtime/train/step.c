@@ -54,8 +54,8 @@ struct step_result step_finish(struct session *session, int64_t step, int64_t va
     return step_finish_at(session, &pace, valid_tokens);
 }
 
-static bool kept_on(const struct step_source *source) {
-    return source->keep_on == NULL || source->keep_on(source->context);
+bool step_kept_on(step_keep_on *keep_on, void *context) {
+    return keep_on == NULL || keep_on(context);
 }
 
 static enum status stopped(struct fault *fault) {
@@ -75,13 +75,11 @@ static int64_t at_most(int64_t value, int64_t limit) {
     return value < limit ? value : limit;
 }
 
-/* Rows that all ranks compute at a time. */
-static int64_t rows_at_once(const struct session *session) {
+int64_t step_rows_at_once(const struct session *session) {
     return session->run.microbatch * session->bound.ranks.size[AXIS_WORLD];
 }
 
-/* Whether row `row` of a step or an evaluation is this rank's. */
-static bool is_own(const struct session *session, int64_t row) {
+bool step_row_is_own(const struct session *session, int64_t row) {
     int64_t turn = row / session->run.microbatch;
     return turn % session->bound.ranks.size[AXIS_WORLD] == session->bound.ranks.of[AXIS_WORLD];
 }
@@ -94,7 +92,7 @@ static enum status load_shuffled(struct session *session, const struct step_sour
     int64_t loaded = 0;
     for (int64_t row = first; row < first + count; row++) {
         int64_t window = data_next(source->data, source->seed, cursor);
-        if (!is_own(session, row)) {
+        if (!step_row_is_own(session, row)) {
             continue;
         }
         struct token_row into = batch_row(session, loaded++);
@@ -123,7 +121,7 @@ static enum status count_valid(struct session *session, const struct step_source
         int64_t window = data_next(data, source->seed, &cursor);
         int64_t labels = 0;
         enum status status =
-            is_own(session, row)
+            step_row_is_own(session, row)
                 ? data_valid_labels(data, window, raw_tokens(session), &labels, fault)
                 : OK;
         if (status != OK) {
@@ -168,10 +166,11 @@ enum status step_from_data(struct session *session, const struct step_source *so
     int64_t at = *cursor;
     int64_t valid = 0;
     enum status status = begin_step(session, source, step, at, &valid, fault);
-    for (int64_t done = 0; done < rows && status == OK; done += rows_at_once(session)) {
-        int64_t count = at_most(rows - done, rows_at_once(session));
-        status = kept_on(source) ? load_shuffled(session, source, done, count, &at, fault)
-                                 : stopped(fault);
+    for (int64_t done = 0; done < rows && status == OK; done += step_rows_at_once(session)) {
+        int64_t count = at_most(rows - done, step_rows_at_once(session));
+        status = step_kept_on(source->keep_on, source->context)
+                     ? load_shuffled(session, source, done, count, &at, fault)
+                     : stopped(fault);
         status = session_agree(session, status, fault);
         if (status == OK) {
             program_run(&session->bound, SEGMENT_MICROBATCH);
@@ -206,7 +205,7 @@ static enum status load_in_order(struct session *session, const struct token_dat
                                  struct fault *fault) {
     int64_t loaded = 0;
     for (int64_t row = first; row < first + count; row++) {
-        if (!is_own(session, row)) {
+        if (!step_row_is_own(session, row)) {
             continue;
         }
         struct token_row into = batch_row(session, loaded++);
@@ -228,12 +227,13 @@ enum status evaluate_data(struct session *session, const struct step_source *sou
     int64_t wanted = rows == 0 ? windows : at_most(rows, windows);
     double sum = 0;
     int64_t valid = 0;
-    for (int64_t done = 0; done < wanted; done += rows_at_once(session)) {
-        int64_t count = at_most(wanted - done, rows_at_once(session));
+    for (int64_t done = 0; done < wanted; done += step_rows_at_once(session)) {
+        int64_t count = at_most(wanted - done, step_rows_at_once(session));
         int64_t own_valid = 0;
         enum status status =
-            kept_on(source) ? load_in_order(session, source->data, done, count, &own_valid, fault)
-                            : stopped(fault);
+            step_kept_on(source->keep_on, source->context)
+                ? load_in_order(session, source->data, done, count, &own_valid, fault)
+                : stopped(fault);
         status = session_agree(session, status, fault);
         if (status != OK) {
             return status;

@@ -32,6 +32,14 @@ int64_t step_begin(struct session *session, int64_t step, int64_t own_valid);
 /* step_finish: the finish segment, and what the step came to. */
 struct step_result step_finish(struct session *session, int64_t step, int64_t valid_tokens);
 
+/* How rows are dealt to the ranks. step_rows_at_once: as many as all of them compute at a time.
+ * step_row_is_own: whether row `row` of a step or an evaluation is this rank's.
+ * step_kept_on: the caller's answer to whether it goes on; NULL: always. */
+typedef bool step_keep_on(void *context);
+int64_t step_rows_at_once(const struct session *session);
+bool step_row_is_own(const struct session *session, int64_t row);
+bool step_kept_on(step_keep_on *keep_on, void *context);
+
 /* step_from_data: a whole step, its rows from the shuffled stream; *cursor moves on only when the
  * step is complete. The step's valid labels are counted before its first backward.
  *
@@ -44,7 +52,6 @@ struct step_result step_finish(struct session *session, int64_t step, int64_t va
  * errors   those of data_window, of whichever rank met them; STATUS_INPUT when every token of the
  *          step is a separator; parameters and *cursor have not changed then either; those of
  *          program_failure */
-typedef bool step_keep_on(void *context);
 struct step_source {
     const struct token_data *data;
     uint64_t seed;

@@ -13,10 +13,10 @@ struct step_windows {
     void *context;
 };
 
-/* step_on_windows: as step_from_data, of as many microbatches as the windows fill.
- * limits  a session of one rank
- * errors  STATUS_STOPPED when keep_on says no, those of data_window, STATUS_INPUT when no label is
- *         valid: parameters have not changed then */
+/* step_on_windows: as step_from_data, of as many microbatches as the windows fill. All ranks call
+ * it with the same windows and pace, of which the rows are dealt to them as a step's are.
+ * errors  STATUS_STOPPED when keep_on says no on any rank, those of data_window, of whichever rank
+ *         met them, STATUS_INPUT when no label is valid: parameters have not changed then */
 MUST_CHECK enum status step_on_windows(struct session *session, const struct step_windows *step,
                                        struct step_result *result, struct fault *fault);
 
