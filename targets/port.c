@@ -49,12 +49,21 @@ static enum status reserve(struct port *port, enum space space, struct port_bloc
                            struct fault *fault) {
     ASSERT(block->bytes > 0 && block->bytes < (uint64_t)1 << 46);
     ASSERT(port->blocks[space].address == NULL);
+    block->holes = port->blocks[space].holes;
+    block->hole_count = port->blocks[space].hole_count;
     enum status status = port->cuda != NULL ? port_cuda_reserve(port, space, block, fault)
                                             : port_cpu_reserve(port, space, block, fault);
     if (status == OK) {
         port->blocks[space] = *block;
     }
     return status;
+}
+
+void port_leave_out(struct port *port, enum space space, const struct port_hole *holes, int count) {
+    struct port_block *block = &port->blocks[space];
+    ASSERT(block->address == NULL && port->cuda == NULL);
+    block->holes = holes;
+    block->hole_count = count;
 }
 
 enum status port_reserve(struct port *port, enum space space, uint64_t bytes, void **address,

@@ -44,6 +44,10 @@ enum status port_refuse_host(const struct port *port, enum space space, uint64_t
                      list.length > 0 ? "; held by " : "", list.bytes);
 }
 
+static uint64_t page_bytes(void) {
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 static int populate(char *address, uint64_t bytes) {
     if (madvise(address, bytes, MADV_POPULATE_WRITE) == 0) {
         return 0;
@@ -51,7 +55,7 @@ static int populate(char *address, uint64_t bytes) {
     if (errno != EINVAL) {
         return errno;
     }
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE); /* a kernel before 5.14: touch each page */
+    uint64_t page = page_bytes(); /* a kernel before 5.14: touch each one */
     for (uint64_t offset = 0; offset < bytes; offset += page) {
         ((volatile char *)address)[offset] = 0;
     }
@@ -75,21 +79,60 @@ bool port_host_has(uint64_t bytes, struct machine *machine) {
     return machine->memory_available_bytes >= bytes + SPARE_BYTES;
 }
 
+/* Whole pages of a hole. */
+static struct port_hole pages_of(const struct port_hole *hole) {
+    uint64_t page = page_bytes();
+    return (struct port_hole){(hole->begin + page - 1) / page * page, hole->end / page * page};
+}
+
+/* Bytes of the block from `from` on that are to be present. */
+static uint64_t present_bytes(const struct port_block *block, uint64_t from) {
+    uint64_t bytes = block->mapped_bytes - from;
+    for (int i = 0; i < block->hole_count; i++) {
+        struct port_hole hole = pages_of(&block->holes[i]);
+        uint64_t begin = hole.begin > from ? hole.begin : from;
+        bytes -= hole.end > begin ? hole.end - begin : 0;
+    }
+    return bytes;
+}
+
+/* The first stretch at or behind `from` without a hole in it, at most a step long; empty at the
+ * block's end. */
+static struct port_hole next_stretch(const struct port_block *block, uint64_t from) {
+    struct port_hole stretch = {from, block->mapped_bytes};
+    for (int looks = 0; looks <= block->hole_count; looks++) { /* holes may lie side by side */
+        for (int i = 0; i < block->hole_count; i++) {
+            struct port_hole hole = pages_of(&block->holes[i]);
+            if (hole.begin <= stretch.begin && stretch.begin < hole.end) {
+                stretch.begin = hole.end;
+            }
+        }
+    }
+    for (int i = 0; i < block->hole_count; i++) {
+        struct port_hole hole = pages_of(&block->holes[i]);
+        bool cuts = hole.begin < hole.end && hole.begin > stretch.begin;
+        stretch.end = cuts && hole.begin < stretch.end ? hole.begin : stretch.end;
+    }
+    uint64_t longest = stretch.begin + POPULATE_STEP_BYTES;
+    stretch.end = stretch.end < longest ? stretch.end : longest;
+    return stretch;
+}
+
 /* Step by step, so that when others take memory meanwhile we give up before the kernel kills. */
 static enum status populate_all(const struct port *port, enum space space,
                                 const struct port_block *block, struct fault *fault) {
-    for (uint64_t offset = 0; offset < block->mapped_bytes; offset += POPULATE_STEP_BYTES) {
+    struct port_hole step = next_stretch(block, 0);
+    for (; step.begin < step.end; step = next_stretch(block, step.end)) {
         struct machine machine;
-        uint64_t left = block->mapped_bytes - offset;
+        uint64_t left = present_bytes(block, step.begin);
         if (!port_host_has(left, &machine)) {
             return port_refuse_host(port, space, left, &machine, fault);
         }
-        char *step = (char *)block->address + offset;
-        uint64_t bytes = left < POPULATE_STEP_BYTES ? left : POPULATE_STEP_BYTES;
+        char *address = (char *)block->address + step.begin;
         if (block->shared) {
-            collapse(step, bytes);
+            collapse(address, step.end - step.begin);
         }
-        int failure = populate(step, bytes);
+        int failure = populate(address, step.end - step.begin);
         if (failure != 0) {
             return fault_set_errno(fault, STATUS_FIT, port->target->name,
                                    "cannot make the arena's pages present", failure);
@@ -123,10 +166,11 @@ static enum status map_block(const struct port *port, struct port_block *block,
 enum status port_cpu_reserve(struct port *port, enum space space, struct port_block *block,
                              struct fault *fault) {
     struct machine machine;
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t page = page_bytes();
     block->mapped_bytes = (block->bytes + page - 1) / page * page;
-    if (!port_host_has(block->bytes, &machine)) {
-        return port_refuse_host(port, space, block->bytes, &machine, fault);
+    uint64_t present = present_bytes(block, 0);
+    if (!port_host_has(present, &machine)) {
+        return port_refuse_host(port, space, present, &machine, fault);
     }
     if (block->shared) {
         enum status made = make_shared(port, block->mapped_bytes, &block->fd, fault);

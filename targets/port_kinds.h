@@ -7,7 +7,7 @@
 
 const char *port_space_name(enum space space);
 
-/* port_cpu_reserve: fill *block, of which bytes and shared are set.
+/* port_cpu_reserve: fill *block, of which bytes, shared and holes are set.
  * errors  as port_reserve; nothing is reserved then */
 MUST_CHECK enum status port_cpu_reserve(struct port *port, enum space space,
                                         struct port_block *block, struct fault *fault);

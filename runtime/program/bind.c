@@ -96,6 +96,26 @@ static void find_shared(struct bound_program *bound) {
     }
 }
 
+/* What is kept beside the program is the first rank's alone: the others have no pages of it. */
+static void leave_out_kept(struct bound_program *bound, struct region *region) {
+    const struct schedule *schedule = &bound->program->schedule;
+    size_t most = (size_t)schedule->options.kept_count;
+    for (int space = 0; space < SPACE_COUNT && bound->ranks.of[AXIS_WORLD] > 0; space++) {
+        struct port_hole *holes = region_alloc(region, most, sizeof *holes);
+        int count = 0;
+        for (size_t i = 0; i < most; i++) {
+            const struct extent *extent =
+                schedule->kept[i] == EXTENT_NONE ? NULL : &schedule->extents[schedule->kept[i]];
+            if (extent != NULL && extent->space == (enum space)space) {
+                holes[count++] = (struct port_hole){extent->offset, extent->offset + extent->bytes};
+            }
+        }
+        if (count > 0) {
+            port_leave_out(&bound->port, (enum space)space, holes, count);
+        }
+    }
+}
+
 static enum status reserve(struct bound_program *bound, struct fault *fault) {
     find_shared(bound);
     for (int i = 0; i < SPACE_COUNT; i++) {
@@ -187,6 +207,7 @@ enum status program_bind(const struct program *program, const struct rank_indice
         memset(bound, 0, sizeof *bound);
         return status;
     }
+    leave_out_kept(bound, region);
     status = reserve(bound, fault);
     if (status == OK) {
         list_lanes(bound, region);

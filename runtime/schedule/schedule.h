@@ -132,7 +132,8 @@ enum offload {
 };
 
 /* A buffer that lies in the arenas all along, and that no instruction touches: what a swarm's
- * member keeps beside the program. */
+ * member keeps beside the program. Of several ranks the first one has it; in the arenas of the
+ * others, which are laid out alike, its pages stay absent. */
 struct kept_extent {
     const char *name;
     enum extent_role role; /* ROLE_OUTER or ROLE_EXCHANGE */

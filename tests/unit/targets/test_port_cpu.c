@@ -154,6 +154,45 @@ static void shared_blocks_are_zero_aligned_present_and_the_peers_too(void **stat
     }
 }
 
+/* Of a hole only the pages at its ends may be there. */
+static void expect_holes(const unsigned char *present, uint64_t bytes,
+                         const struct port_hole *holes, int count) {
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    for (uint64_t begin = 0; begin < bytes; begin += page) {
+        bool left_out = false;
+        for (int i = 0; i < count; i++) {
+            left_out = left_out || (holes[i].begin <= begin && begin + page <= holes[i].end);
+        }
+        if ((present[begin / page] & 1) == left_out) {
+            fail_msg("the page at %llu is %s", (unsigned long long)begin,
+                     left_out ? "there" : "missing");
+        }
+    }
+}
+
+static void what_is_left_out_has_no_pages(void **state) {
+    (void)state;
+    enum { BYTES = (9 << 20) + 7 };
+    static const struct port_hole HOLES[] = {{5 << 20, (9 << 20) + 7},
+                                             {4097, (3 << 20) + 4095},
+                                             {4 << 20, 5 << 20},
+                                             {(3 << 20) + 8192, (3 << 20) + 8200}};
+    for (int count = 0; count <= (int)ARRAY_COUNT(HOLES); count++) {
+        static unsigned char present[4096];
+        struct port port;
+        void *address = NULL;
+        int fd = -1;
+        assert_int_equal(port_init(&port, &TARGET, &fault), OK);
+        port_leave_out(&port, SPACE_DEVICE, HOLES, count);
+        assert_int_equal(port_reserve_shared(&port, SPACE_DEVICE, BYTES, &address, &fd, &fault),
+                         OK);
+        assert_int_equal(mincore(address, BYTES, present), 0);
+        expect_holes(present, BYTES, HOLES, count);
+        memset(address, 0xff, BYTES); /* who touches it all the same gets pages */
+        port_finish(&port);
+    }
+}
+
 static void nobody_can_take_a_shared_block_away(void **state) {
     (void)state;
     struct port port;
@@ -192,6 +231,7 @@ int main(void) {
         cmocka_unit_test(spaces_are_reserved_and_released_on_their_own),
         cmocka_unit_test(reserve_refuses_more_than_is_free_with_need_and_have),
         cmocka_unit_test(shared_blocks_are_zero_aligned_present_and_the_peers_too),
+        cmocka_unit_test(what_is_left_out_has_no_pages),
         cmocka_unit_test(nobody_can_take_a_shared_block_away),
         cmocka_unit_test(a_shared_block_that_does_not_fit_is_refused_and_closed),
         cmocka_unit_test(a_cuda_target_is_refused_where_there_is_none),
