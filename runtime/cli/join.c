@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/cli/ranks.h"
 #include "runtime/swarm/link_probe.h"
 #include "runtime/swarm/roster.h"
 #include "runtime/train/fit_report.h"
@@ -16,7 +17,7 @@
 
 struct request {
     struct join_request join;
-    const char *target, *ranks;
+    const char *target, *rank_count;
     bool check;
 };
 
@@ -35,18 +36,6 @@ static enum status take_target(const struct request *request, struct arguments *
     text_add(&text, "target=%s", request->target);
     arguments->overrides[arguments->override_count++] = override;
     return OK;
-}
-
-static enum status check_ranks(const char *given, struct fault *fault) {
-    int64_t ranks = 1;
-    enum status status = argument_i64("--ranks", given, 1, &ranks, fault);
-    if (status == OK && ranks > 1) {
-        status = fault_set(fault, STATUS_USAGE, "--ranks",
-                           "start one member for each, with an identity and a state folder of its "
-                           "own",
-                           "a member is one rank");
-    }
-    return status;
 }
 
 /* What others are told of this member is looked at before anything is made. */
@@ -85,11 +74,19 @@ static enum status report(struct joining *joining, struct fault *fault) {
     return status;
 }
 
+/* Rank 0's report is of what all of them are about to do. */
+static enum status look(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    enum status status = session_leads(session) ? report(joining, fault)
+                                                : session_compile(session, PURPOSE_TRAIN, fault);
+    return session_agree(session, status, fault);
+}
+
 static enum status run(struct joining *joining, const struct request *request,
                        struct fault *fault) {
     enum status status = join_read(joining, &request->join, fault);
     if (status == OK) {
-        status = report(joining, fault);
+        status = look(joining, fault);
     }
     if (status == OK && !request->check) {
         status = join_prepare(joining, fault);
@@ -100,8 +97,31 @@ static enum status run(struct joining *joining, const struct request *request,
     return status;
 }
 
+/* A report needs no ranks, only their number. */
+static enum status begin_ranks(const struct request *request, int argc, char **argv,
+                               struct ranks *ranks, struct fault *fault) {
+    struct session *session = ranks->session;
+    const struct ranks_request wanted = {.flag = request->rank_count,
+                                         .environment = true,
+                                         .saves = true,
+                                         .argc = argc,
+                                         .argv = argv};
+    int64_t count = 0;
+    if (!request->check) {
+        return ranks_begin(&wanted, session, ranks, fault);
+    }
+    enum status status = argument_i64("--ranks", request->rank_count, 1, &count, fault);
+    if (status == OK && count > RANKS_MAX) {
+        status = fault_set(fault, STATUS_USAGE, "--ranks", NULL, "%lld ranks; at most %d",
+                           (long long)count, RANKS_MAX);
+    }
+    session->ranks = (int)count;
+    return status;
+}
+
 int command_join(int argc, char **argv) {
     static struct joining joining;
+    static struct ranks ranks;
     static struct arguments arguments;
     struct request request = {.check = false};
     struct join_request *join = &request.join;
@@ -109,15 +129,13 @@ int command_join(int argc, char **argv) {
     const struct flag flags[] = {
         {"--check", NULL, &request.check},         {"--identity", &join->identity, NULL},
         {"--listen", &join->listen, NULL},         {"--name", &join->name, NULL},
-        {"--public", &join->public_address, NULL}, {"--ranks", &request.ranks, NULL},
+        {"--public", &join->public_address, NULL}, {"--ranks", &request.rank_count, NULL},
         {"--target", &request.target, NULL},
     };
     joining.metrics.fd = joining.ledger.fd = -1;
+    ranks.session = &joining.session;
     enum status status =
         arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
-    if (status == OK) {
-        status = check_ranks(request.ranks, &fault);
-    }
     if (status == OK) {
         status = check_words(join, &fault);
     }
@@ -125,14 +143,15 @@ int command_join(int argc, char **argv) {
         status = take_target(&request, &arguments, &fault);
     }
     if (status == OK) {
+        status = begin_ranks(&request, argc, argv, &ranks, &fault);
+    }
+    if (status == OK && !ranks.parent) {
         join->swarm = arguments.positionals[0];
         join->overrides = arguments.overrides;
         join->override_count = arguments.override_count;
         status = run(&joining, &request, &fault);
     }
+    int code = ranks_end(&ranks, status, &fault);
     join_finish(&joining);
-    if (status != OK && status != STATUS_STOPPED) {
-        fault_print(&fault, STDERR_FILENO);
-    }
-    return fault_exit_code(status);
+    return code;
 }

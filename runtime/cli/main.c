@@ -22,7 +22,8 @@ static const struct command_row COMMANDS[] = {
     {"inspect", command_inspect, "inspect MODEL [--shards N] [--json]",
      "parameters, units, FLOPs and bytes per token, tensors"},
     {"plan", command_plan,
-     "plan RUN-or-MODEL [--target T] [--ranks N] [--json] [--program] [--svg FILE] [key=value...]",
+     "plan RUN-or-MODEL-or-SWARM [--target T] [--ranks N] [--json] [--program] [--svg FILE] "
+     "[key=value...]",
      "lay out every byte; exit 0 fits, 3 does not"},
     {"mesh", command_mesh,
      "mesh NAME=SIZE,... [--table RANK,...] [--per-node K] [--bytes NAME=B,...] [--json]",
@@ -43,8 +44,8 @@ static const struct command_row COMMANDS[] = {
      "[key=value...]",
      "logits, losses, gradients and weights, for comparing"},
     {"join", command_join,
-     "join SWARM [--check] [--target T] [--identity FILE] [--listen ADDR] [--public ADDR] "
-     "[--name NAME] [key=value...]",
+     "join SWARM [--check] [--target T] [--ranks N] [--identity FILE] [--listen ADDR] "
+     "[--public ADDR] [--name NAME] [key=value...]",
      "train as a member of a swarm: NAME.skep or tcp://HOST:PORT#KEY"},
     {"snapshot", command_snapshot,
      "snapshot list, verify, inspect, export FOLDER [-o OUT] [--dtype T] [--json]",

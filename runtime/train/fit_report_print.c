@@ -36,6 +36,17 @@ static void add_space(const struct fit_space *space, struct text *text) {
     add_bytes(text, "", difference, "\n");
 }
 
+/* What is above is rank 0's, which speaks for all. */
+static void add_ranks(const struct fit_report *report, struct text *text) {
+    const struct fit_space *space = &report->spaces[0];
+    int ranks = report->session->ranks;
+    if (ranks > 1) {
+        text_add(text, "ranks    %d on this machine: of the arena %s", ranks,
+                 ranks == 2 ? "the other one takes" : "each other one takes");
+        add_bytes(text, " ", space->planned_bytes - space->swarm_bytes, "\n");
+    }
+}
+
 static void add_time(const struct fit_report *report, struct text *text) {
     text_add(text, "time     %.3g s a step, %.3g s for a round's steps", report->step_s,
              report->train_s);
@@ -120,6 +131,7 @@ void fit_report_text(const struct fit_report *report, struct text *text) {
     for (int i = 0; i < report->space_count; i++) {
         add_space(&report->spaces[i], text);
     }
+    add_ranks(report, text);
     add_disk(&report->disk, text);
     add_time(report, text);
     add_link(report, text);
@@ -231,6 +243,7 @@ void fit_report_json(const struct fit_report *report, struct text *text) {
     put_text(text, "swarm", terms->manifest->name);
     text_add(text, ", \"manifest\": \"%s\", ", hash_hex(&terms->manifest->hash, hash));
     put_text(text, "target", session->target->name);
+    put_bytes(text, "ranks", (uint64_t)(session->ranks > 1 ? session->ranks : 1));
     put_bytes(text, "parameters", (uint64_t)terms->shape.slices.parameter_count);
     text_add(text, ", \"rounds\": %u, ", terms->commits_max);
     put_text(text, "codec", codec_name(terms->shape.slices.codec));

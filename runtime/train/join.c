@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "build_config.h"
 #include "runtime/train/data_roots.h"
+#include "runtime/train/hello.h"
+#include "runtime/train/join_order.h"
 #include "runtime/train/join_parts.h"
 #include "runtime/train/stop.h"
 
@@ -17,14 +19,20 @@ static const char LISTEN_ANYWHERE[] = "tcp://*:*";
 
 /* ---- prepare ---- */
 
+static bool leads(const struct joining *joining) {
+    return session_leads(&joining->session);
+}
+
+static enum status check_data(struct joining *joining, struct fault *fault) {
+    return leads(joining) ? data_roots_check(&joining->session.run, &joining->manifest, fault) : OK;
+}
+
 static enum status open_data(struct joining *joining, struct fault *fault) {
     struct session *session = &joining->session;
     const struct run *run = &session->run;
     int64_t vocab = session->blueprint.vocab;
-    enum status status = data_roots_check(run, &joining->manifest, fault);
-    if (status == OK) {
-        status = data_open_run(run, &run->train, vocab, &session->region, &joining->train, fault);
-    }
+    enum status status =
+        data_open_run(run, &run->train, vocab, &session->region, &joining->train, fault);
     if (status == OK && run->validation.count > 0) {
         status = data_open_run(run, &run->validation, vocab, &session->region, &joining->validation,
                                fault);
@@ -32,20 +40,48 @@ static enum status open_data(struct joining *joining, struct fault *fault) {
     return status;
 }
 
-static enum status bind(struct joining *joining, struct fault *fault) {
+/* The manifest stands for the data, which rank 0 has held against it. */
+static enum status compare(struct joining *joining, struct fault *fault) {
     struct session *session = &joining->session;
-    enum status status = session_bind(session, fault);
-    if (status == OK) {
-        compute_copies_of(session, &joining->copies);
-        status = swarm_replica_bind(session, &joining->replica, fault);
+    enum status status = hello_compare(session, &joining->manifest.hash, fault);
+    if (status == OK && session_ranks(session) > 1) {
+        log_line(LOG_INFO, "%d ranks (%s)", session_ranks(session),
+                 site_where(session->site)->source);
     }
     return status;
 }
 
-static void make_scratch(struct joining *joining) {
+static enum status bind(struct joining *joining, struct fault *fault) {
+    return session_bind(&joining->session, fault);
+}
+
+static enum status connect_ranks(struct joining *joining, struct fault *fault) {
+    return session_connect(&joining->session, fault);
+}
+
+/* The outer state, and how what is trained comes to it. */
+static enum status bind_state(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    enum status status =
+        leads(joining) ? swarm_replica_bind(session, &joining->replica, fault) : OK;
+    if (status != OK) {
+        return status;
+    }
+    if (session_ranks(session) > 1) {
+        float *flat = leads(joining) ? swarm_line_at(session, SWARM_LINE_INNER) : NULL;
+        inner_weights_plan(session, flat, &joining->inner);
+    } else {
+        compute_copies_of(session, &joining->copies);
+    }
+    join_state_plan(joining);
+    return OK;
+}
+
+static enum status make_scratch(struct joining *joining, struct fault *fault) {
     struct region *region = &joining->session.region;
     const struct run *run = &joining->session.run;
     uint32_t slices = joining->session.swarm.shape.slices.count;
+    (void)fault;
     joining->hashes = region_alloc(region, slices, sizeof *joining->hashes);
     joining->reports = region_alloc(region, slices, sizeof *joining->reports);
     joining->entry = region_alloc(region, 1, sizeof *joining->entry);
@@ -53,12 +89,15 @@ static void make_scratch(struct joining *joining) {
     sample_order_init(&joining->train, (uint64_t)run->seed, region, &joining->order);
     joining->windows =
         region_alloc(region, (size_t)(run->batch_tokens / run->sequence), sizeof *joining->windows);
+    return OK;
 }
 
 static enum status open_store(struct joining *joining, struct fault *fault) {
     struct session *session = &joining->session;
     char path[2 * PATH_BYTES];
-    make_scratch(joining);
+    if (!leads(joining)) {
+        return OK;
+    }
     enum status status = member_store_open(session->run.stem, &session->swarm.shape.slices,
                                            &session->region, &joining->store, fault);
     if (status != OK) {
@@ -74,8 +113,29 @@ static enum status open_store(struct joining *joining, struct fault *fault) {
                         : status;
 }
 
+static enum status describe(struct joining *joining, struct fault *fault) {
+    return outputs_describe(&joining->session, &joining->outputs, fault);
+}
+
+static enum status plan_export(struct joining *joining, struct fault *fault) {
+    return outputs_plan_export(&joining->session, &joining->groups[0].set, &joining->outputs,
+                               fault);
+}
+
+static enum status make_writer(struct joining *joining, struct fault *fault) {
+    return outputs_make_writer(&joining->session, joining->groups, joining->group_count,
+                               &joining->outputs, fault);
+}
+
+static enum status begin_state(struct joining *joining, struct fault *fault) {
+    return join_under(joining, join_state_begin, fault);
+}
+
 static enum status open_metrics(struct joining *joining, struct fault *fault) {
     struct session *session = &joining->session;
+    if (!leads(joining)) {
+        return OK;
+    }
     round_record_plan(session, &joining->replica, &joining->record);
     enum status status = metrics_check(session->run.metrics, "metrics", fault);
     return status == OK ? metrics_open(session, &joining->metrics, fault) : status;
@@ -91,6 +151,9 @@ static enum status start_loop(struct joining *joining, struct fault *fault) {
     struct session *session = &joining->session;
     const struct run *run = &session->run;
     const char *listen = joining->request.listen;
+    if (!leads(joining)) {
+        return OK;
+    }
     struct member_loop_options options = swarm_loop_options(&session->swarm, &joining->replica);
     options.keys = &joining->keys;
     options.tracker = joining->manifest.tracker.keys;
@@ -114,15 +177,22 @@ static enum status start_loop(struct joining *joining, struct fault *fault) {
                              &joining->loop, fault);
 }
 
+static enum status unless_stopped(enum status status, struct fault *fault) {
+    return status == OK && stop_asked()
+               ? fault_set(fault, STATUS_STOPPED, "join", NULL, "asked to stop")
+               : status;
+}
+
+/* Each stage ends in one outcome for all ranks. Those in which ranks meet are stages of their own,
+ * so that all of them get there. */
 enum status join_prepare(struct joining *joining, struct fault *fault) {
     static enum status (*const STAGES[])(struct joining *, struct fault *) = {
-        open_data, bind, open_store, join_state_plan, join_state_begin, open_metrics, start_loop};
+        check_data, open_data, compare,     bind,        connect_ranks, bind_state,   make_scratch,
+        open_store, describe,  plan_export, make_writer, begin_state,   open_metrics, start_loop};
     enum status status = OK;
     for (size_t i = 0; i < ARRAY_COUNT(STAGES) && status == OK; i++) {
-        status = STAGES[i](joining, fault);
-        if (status == OK && stop_asked()) {
-            status = fault_set(fault, STATUS_STOPPED, "join", NULL, "asked to stop");
-        }
+        status = unless_stopped(STAGES[i](joining, fault), fault);
+        status = session_agree(&joining->session, status, fault);
     }
     return status;
 }
@@ -171,13 +241,15 @@ static enum status work_on(struct joining *joining, struct fault *fault) {
         if (status == OK && is_new) {
             status = join_work(joining, &work, fault);
         }
+        if (status == OK) {
+            status = join_rest(joining, fault);
+        }
     }
     return status;
 }
 
 static enum status export_model(struct joining *joining, struct fault *fault) {
-    struct staging staging = session_staging(&joining->session);
-    enum status status = weights_save_run(&joining->outputs.export, &staging, fault);
+    enum status status = join_do_plain(joining, ORDER_EXPORT, fault);
     if (status == OK) {
         progress_line(&joining->progress, "model written to %s", joining->outputs.export.folder);
     }
@@ -215,16 +287,12 @@ static enum status tell_lost(const struct joining *joining, enum status status,
     return status;
 }
 
-enum status join_run(struct joining *joining, struct fault *fault) {
-    struct session *session = &joining->session;
-    progress_init(&joining->progress, session);
-    metrics_start(&joining->metrics, session, SKEP_VERSION);
-    program_seal(&session->bound);
+static enum status work(struct joining *joining, struct fault *fault) {
     enum status status = work_on(joining, fault);
     if (status != OK) {
         return tell_lost(joining, status, fault);
     }
-    bool finished = joining->at.commits >= session->swarm.commits_max;
+    bool finished = joining->at.commits >= joining->session.swarm.commits_max;
     if (joining->has_left && !finished && !stop_asked()) {
         log_line(LOG_WARNING,
                  "the run has ended, and this member stands at round %u only: take "
@@ -232,12 +300,24 @@ enum status join_run(struct joining *joining, struct fault *fault) {
                  joining->at.round);
     }
     status = conclude(joining, finished, fault);
+    if (status == OK) {
+        status = join_note_memory(joining, fault);
+    }
     if (status != OK) {
         return status;
     }
-    join_note_memory(joining);
     metrics_end(&joining->metrics, finished);
     return finished ? OK : fault_set(fault, STATUS_STOPPED, "join", NULL, "asked to stop");
+}
+
+enum status join_run(struct joining *joining, struct fault *fault) {
+    struct session *session = &joining->session;
+    progress_init(&joining->progress, session);
+    if (leads(joining)) {
+        metrics_start(&joining->metrics, session, SKEP_VERSION);
+    }
+    program_seal(&session->bound);
+    return join_under(joining, work, fault);
 }
 
 void join_finish(struct joining *joining) {

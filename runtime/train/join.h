@@ -6,6 +6,8 @@
  *     join_prepare  data, program, arena, first state, sockets                          then: seal
  *     join_run      round after round, until the run's end or a wish to stop
  *
+ * Of a member of several ranks all call these, and rank 0 speaks for it (join_order.h).
+ *
  * The state folder keeps what a restart needs (member_store.h), snapshots and the model at the end.
  */
 #ifndef SKEP_TRAIN_JOIN_H
@@ -14,6 +16,7 @@
 #include "runtime/swarm/member_loop.h"
 #include "runtime/swarm/member_store.h"
 #include "runtime/train/compute_copies.h"
+#include "runtime/train/inner_weights.h"
 #include "runtime/train/join_ledger.h"
 #include "runtime/train/metrics.h"
 #include "runtime/train/outputs.h"
@@ -69,7 +72,8 @@ struct joining {
     struct session session;
     struct token_data train, validation; /* validation.file_count 0: none */
     struct replica replica;
-    struct compute_copies copies;
+    struct compute_copies copies; /* of one rank */
+    struct inner_weights inner;   /* of several */
     struct sample_order order;
     struct sample_share share;
     struct member_store store;
@@ -79,7 +83,8 @@ struct joining {
     struct metrics metrics;
     struct progress progress;
     struct round_record record;
-    struct snapshot_group groups[JOIN_GROUPS_MAX];
+    struct snapshot_group groups[JOIN_GROUPS_MAX]; /* what this rank saves, */
+    struct snapshot_group held[JOIN_GROUPS_MAX];   /* and what it loads */
     int group_count;
     struct outputs outputs;
     struct join_position at;
@@ -94,10 +99,21 @@ struct joining {
     int64_t step_count;    /* of these, all told */
     double encode_seconds; /* the last contribution's */
     bool is_leaving, has_left;
+    /* What the ranks tell each other (join_order.h). */
+    void *heard; /* of all ranks */
+    struct rank_memory *memories;
+    int64_t ordered_ns;  /* when the last order was given */
+    char *manifest_text; /* as the tracker sent it; NULL: `place` is a file */
+    size_t manifest_bytes;
+    step_keep_on *keep_on; /* rank 0's, of the step or evaluation under way */
+    void *keep_on_context;
+    struct step_result stepped;         /* the last one, */
+    struct evaluation_result evaluated; /* and the last evaluation */
 };
 
 /* join_read: identity, manifest (asked for until it comes, telling why it does not), settings.
- * Zero-initialise *joining first; after any outcome join_finish frees what was taken.
+ * Zero-initialise *joining first but for the session's ranks and site; after any outcome
+ * join_finish frees what was taken.
  * errors  STATUS_INPUT from whichever is at fault; STATUS_STOPPED */
 MUST_CHECK enum status join_read(struct joining *joining, const struct join_request *request,
                                  struct fault *fault);

@@ -4,20 +4,23 @@
 
 #include "runtime/train/join.h"
 
-/* The durable state (join_state.c). join_state_plan: what snapshots and the export hold.
+/* The durable state (join_state.c). join_state_plan: what of it this rank saves and loads.
  * join_state_begin: the outer state: newest snapshot and what was applied after it, else the first
- * weights; fills the replica, joining->at and what is known of stored results. */
-MUST_CHECK enum status join_state_plan(struct joining *joining, struct fault *fault);
+ * weights; fills the replica, joining->at and what is known of stored results. On rank 0. */
+void join_state_plan(struct joining *joining);
 MUST_CHECK enum status join_state_begin(struct joining *joining, struct fault *fault);
 
 /* join_state_save: a snapshot of where the member stands, unless there is one; then what it makes
- * superfluous goes. */
+ * superfluous goes. On rank 0. join_state_write: of it what every rank does. */
 MUST_CHECK enum status join_state_save(struct joining *joining, struct fault *fault);
+MUST_CHECK enum status join_state_write(struct joining *joining, const struct join_position *at,
+                                        struct fault *fault);
 
-/* join_follow: inner weights and what computes with them are the outer ones; nothing is trained.
- * join_followed: the same when the replica has made the inner weights follow already. */
-void join_follow(struct joining *joining);
-void join_followed(struct joining *joining);
+/* join_follow: inner weights and what computes with them are the outer ones, on all ranks; nothing
+ * is trained. join_followed: the same when the replica has made the inner weights follow already.
+ * errors  of several ranks those of site_exchange */
+MUST_CHECK enum status join_follow(struct joining *joining, struct fault *fault);
+MUST_CHECK enum status join_followed(struct joining *joining, struct fault *fault);
 
 /* join_forget_sent: a commit is applied without the contribution that this member made to it, if it
  * made one: replica_forget_sent. */
@@ -46,7 +49,7 @@ struct join_round {
 void join_note_round(struct joining *joining, const struct join_round *round);
 void join_note_swarm(struct joining *joining);
 void join_note_disk(struct joining *joining, const struct fault *fault);
-void join_note_memory(struct joining *joining);
+MUST_CHECK enum status join_note_memory(struct joining *joining, struct fault *fault);
 MUST_CHECK enum status join_evaluate(struct joining *joining, bool is_last, struct fault *fault);
 
 #endif

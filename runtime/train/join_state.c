@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "runtime/train/genesis.h"
+#include "runtime/train/join_order.h"
 #include "runtime/train/join_parts.h"
 #include "runtime/train/parts.h"
 #include "runtime/train/resume.h"
@@ -12,7 +13,7 @@
 
 /* ---- what snapshots hold ---- */
 
-/* The flat space as tensors under the parameters' names. */
+/* The flat space as tensors under the parameters' names; NULL: rank 0 has them. */
 static struct tensor_set flat_set(struct session *session, float *flat) {
     size_t count = (size_t)session->blueprint.param_count;
     struct tensor_spec *tensors = region_alloc(&session->region, count, sizeof *tensors);
@@ -23,47 +24,43 @@ static struct tensor_set flat_set(struct session *session, float *flat) {
                                           .dtype = DTYPE_F32,
                                           .rank = param->rank,
                                           .shape = {param->shape[0], param->shape[1]}};
-        pieces[i] = piece_of_spec(&tensors[i], flat);
-        flat += param_elements(param);
+        if (flat != NULL) {
+            pieces[i] = piece_of_spec(&tensors[i], flat);
+            flat += param_elements(param);
+        }
     }
     return (struct tensor_set){.tensors = tensors,
                                .tensor_count = (int)count,
                                .pieces = pieces,
-                               .piece_count = (int)count};
+                               .piece_count = flat != NULL ? (int)count : 0};
 }
 
-static void add_group(struct joining *joining, const char *file, const char *prefix,
-                      struct tensor_set set) {
+static void add_outer(struct joining *joining, const char *file, const char *prefix, float *flat) {
+    struct snapshot_group group = {
+        .file = file, .prefix = prefix, .set = flat_set(&joining->session, flat)};
     ASSERT(joining->group_count < JOIN_GROUPS_MAX);
-    joining->groups[joining->group_count++] =
-        (struct snapshot_group){.file = file, .prefix = prefix, .set = set};
+    joining->groups[joining->group_count] = group;
+    joining->held[joining->group_count++] = group;
 }
 
-static void make_groups(struct joining *joining) {
-    struct session *session = &joining->session;
+static void add_moment(struct joining *joining, const char *prefix, enum param_view view) {
+    struct snapshot_group group = {.file = "optimizer.safetensors", .prefix = prefix};
+    ASSERT(joining->group_count < JOIN_GROUPS_MAX);
+    group.set = parts_of_copy(&joining->session, view, PART_OWN);
+    joining->groups[joining->group_count] = group;
+    group.set = parts_of_copy(&joining->session, view, PART_HELD);
+    joining->held[joining->group_count++] = group;
+}
+
+void join_state_plan(struct joining *joining) {
     const struct replica *replica = &joining->replica;
-    add_group(joining, "weights.safetensors", "", flat_set(session, replica->params));
-    add_group(joining, "outer.safetensors", "momentum.", flat_set(session, replica->momentum));
-    if (replica->feedback != NULL) {
-        add_group(joining, "outer.safetensors", "feedback.", flat_set(session, replica->feedback));
+    add_outer(joining, "weights.safetensors", "", replica->params);
+    add_outer(joining, "outer.safetensors", "momentum.", replica->momentum);
+    if (replica_memory_of(&joining->session.swarm.shape).feedback > 0) {
+        add_outer(joining, "outer.safetensors", "feedback.", replica->feedback);
     }
-    add_group(joining, "optimizer.safetensors", "exp_avg.",
-              parts_of_copy(session, VIEW_MOMENT1, PART_OWN));
-    add_group(joining, "optimizer.safetensors", "exp_avg_sq.",
-              parts_of_copy(session, VIEW_MOMENT2, PART_OWN));
-}
-
-enum status join_state_plan(struct joining *joining, struct fault *fault) {
-    struct session *session = &joining->session;
-    struct outputs *outputs = &joining->outputs;
-    make_groups(joining);
-    enum status status = outputs_describe(session, outputs, fault);
-    if (status == OK) {
-        status = outputs_plan_export(session, &joining->groups[0].set, outputs, fault);
-    }
-    return status == OK
-               ? outputs_make_writer(session, joining->groups, joining->group_count, outputs, fault)
-               : status;
+    add_moment(joining, "exp_avg.", VIEW_MOMENT1);
+    add_moment(joining, "exp_avg_sq.", VIEW_MOMENT2);
 }
 
 /* ---- save ---- */
@@ -76,12 +73,9 @@ static uint64_t swarm_value(const struct joining *joining) {
     return value;
 }
 
-enum status join_state_save(struct joining *joining, struct fault *fault) {
-    struct join_position *at = &joining->at;
+enum status join_state_write(struct joining *joining, const struct join_position *at,
+                             struct fault *fault) {
     const struct run *run = &joining->session.run;
-    if (at->saved_round == at->round) {
-        return OK;
-    }
     const struct snapshot_value values[] = {
         {.name = "swarm", .value = swarm_value(joining)},
         {.name = "round", .value = at->round},
@@ -93,14 +87,24 @@ enum status join_state_save(struct joining *joining, struct fault *fault) {
                                    .values = values,
                                    .value_count = ARRAY_COUNT(values)};
     struct staging staging = session_staging(&joining->session);
-    int64_t begin_ns = clock_monotonic_ns();
     program_run(&joining->session.bound, SEGMENT_SNAPSHOT);
-    enum status status = snapshot_save(&joining->outputs.writer, &state, &staging, fault);
+    return snapshot_save(&joining->outputs.writer, &state, &staging, fault);
+}
+
+enum status join_state_save(struct joining *joining, struct fault *fault) {
+    struct join_position *at = &joining->at;
+    if (at->saved_round == at->round) {
+        return OK;
+    }
+    const struct join_order order = {.kind = ORDER_SAVE, .at = *at};
+    int64_t begin_ns = clock_monotonic_ns();
+    enum status status = join_do(joining, &order, fault);
     if (status == OK) {
         at->saved_round = at->round;
         at->saved_commits = at->commits;
         progress_line(&joining->progress, "round %u  snapshot in %s, %.2f s", at->round,
-                      run->snapshot_folder, (double)(clock_monotonic_ns() - begin_ns) * 1e-9);
+                      joining->session.run.snapshot_folder,
+                      (double)(clock_monotonic_ns() - begin_ns) * 1e-9);
         status = member_store_settle(&joining->store, at->round, fault);
     }
     return status;
@@ -108,18 +112,18 @@ enum status join_state_save(struct joining *joining, struct fault *fault) {
 
 /* ---- begin ---- */
 
-void join_follow(struct joining *joining) {
+enum status join_follow(struct joining *joining, struct fault *fault) {
     replica_follow(&joining->replica);
-    join_followed(joining);
+    return join_followed(joining, fault);
 }
 
-void join_followed(struct joining *joining) {
-    compute_copies_refresh(&joining->session, &joining->copies);
+enum status join_followed(struct joining *joining, struct fault *fault) {
     share_forget(&joining->share);
     joining->at.encoded_round = 0;
     joining->at.inner_steps = 0;
     joining->at.loss_sum = 0;
     joining->at.loss_tokens = 0;
+    return join_do_plain(joining, ORDER_SCATTER, fault);
 }
 
 static enum status refuse_genesis(const struct joining *joining, struct fault *fault) {
@@ -136,7 +140,10 @@ static enum status refuse_genesis(const struct joining *joining, struct fault *f
 static enum status first_weights(struct joining *joining, struct fault *fault) {
     struct session *session = &joining->session;
     bool absent = session->run.init == INIT_FROM_WEIGHTS && session->model_folder[0] == '\0';
-    enum status status = absent ? OK : session_weights(session, fault);
+    enum status status = absent ? OK : join_do_plain(joining, ORDER_WEIGHTS, fault);
+    if (status == OK) {
+        status = join_do_plain(joining, ORDER_GATHER, fault);
+    }
     if (status != OK) {
         return status;
     }
@@ -182,7 +189,8 @@ static enum status take_up(struct joining *joining, const struct snapshot *snaps
                          "set XDG_STATE_HOME to another folder, or remove this one",
                          "the snapshot is of another swarm than %s", joining->manifest.name);
     }
-    enum status status = snapshot_load(snapshot, joining->groups, joining->group_count, fault);
+    const struct join_order order = {.kind = ORDER_LOAD, .step = snapshot->step};
+    enum status status = join_do(joining, &order, fault);
     if (status == OK) {
         replica_refresh(&joining->replica);
         log_line(LOG_INFO, "going on from %s, round %u", snapshot->path, joining->at.round);
@@ -262,8 +270,7 @@ enum status join_state_begin(struct joining *joining, struct fault *fault) {
     }
     if (status == OK) {
         find_stored(joining);
-        join_follow(joining);
-        status = program_failure(&session->bound, fault);
+        status = join_follow(joining, fault);
     }
-    return status;
+    return status == OK ? program_failure(&session->bound, fault) : status;
 }

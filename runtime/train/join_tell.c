@@ -1,6 +1,7 @@
 /* join_tell: what a member tells the metrics and a person. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "runtime/train/join_order.h"
 #include "runtime/train/join_parts.h"
 #include "runtime/train/stop.h"
 
@@ -60,9 +61,12 @@ void join_note_round(struct joining *joining, const struct join_round *round) {
     }
 }
 
-void join_note_memory(struct joining *joining) {
-    struct rank_memory memory = metrics_own_memory(&joining->session);
-    metrics_memory(&joining->metrics, &joining->session, &memory);
+enum status join_note_memory(struct joining *joining, struct fault *fault) {
+    enum status status = join_do_plain(joining, ORDER_MEMORY, fault);
+    if (status == OK) {
+        metrics_memory(&joining->metrics, &joining->session, joining->memories);
+    }
+    return status;
 }
 
 void join_note_disk(struct joining *joining, const struct fault *fault) {
@@ -164,18 +168,15 @@ static int64_t evaluation_end_ns(struct joining *joining, bool is_last) {
 }
 
 enum status join_evaluate(struct joining *joining, bool is_last, struct fault *fault) {
-    struct session *session = &joining->session;
     struct join_told *told = &joining->told;
-    const struct run *run = &session->run;
+    const struct run *run = &joining->session.run;
     if (joining->validation.file_count == 0 || told->evaluated_round == joining->at.round ||
         (told->evaluates_last && !is_last)) {
         return OK;
     }
     int64_t until_ns = evaluation_end_ns(joining, is_last);
-    struct step_source source = {
-        .data = &joining->validation, .keep_on = has_time, .context = &until_ns};
-    struct evaluation_result result;
-    enum status status = evaluate_data(session, &source, run_eval_rows(run), &result, fault);
+    const struct join_order order = {.kind = ORDER_EVALUATE};
+    enum status status = join_do_while(joining, &order, has_time, &until_ns, fault);
     if (status == STATUS_STOPPED && !stop_asked()) {
         told->evaluates_last = true;
         log_line(LOG_WARNING, "evaluating takes longer than half of a round's training, which the "
@@ -186,9 +187,9 @@ enum status join_evaluate(struct joining *joining, bool is_last, struct fault *f
     }
     int64_t step = (int64_t)joining->at.commits * run->swarm_inner_steps;
     told->evaluated_round = joining->at.round;
-    metrics_eval(&joining->metrics, step, result.loss);
-    join_note_memory(joining);
+    double loss = joining->evaluated.loss;
+    metrics_eval(&joining->metrics, step, loss);
     progress_line(&joining->progress, "step %lld  validation loss %.4f  perplexity %.2f",
-                  (long long)step, plain_nan(result.loss), plain_nan(exp(result.loss)));
-    return OK;
+                  (long long)step, plain_nan(loss), plain_nan(exp(loss)));
+    return join_note_memory(joining, fault);
 }

@@ -2,12 +2,10 @@
  * contribution. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "runtime/train/join_order.h"
 #include "runtime/train/join_parts.h"
 #include "runtime/train/loop.h"
-#include "runtime/train/step_windows.h"
 #include "runtime/train/stop.h"
-
-#include <string.h>
 
 /* A round's training: how long it may go on. */
 struct season {
@@ -102,22 +100,19 @@ static enum status take_step(struct season *season, struct joining *joining,
                              struct share_place *place, bool *went_on, struct fault *fault) {
     struct share_place from = *place;
     struct share_place to = *place;
-    struct step_windows step = {.data = &joining->train,
-                                .windows = joining->windows,
-                                .count = next_windows(joining, &to),
-                                .pace = pace_of(joining, season->work),
-                                .keep_on = keep_on,
-                                .context = season};
-    struct step_result result;
+    const struct join_order order = {.kind = ORDER_STEP,
+                                     .windows = next_windows(joining, &to),
+                                     .pace = pace_of(joining, season->work)};
     *went_on = false;
-    if (step.count == 0) {
+    if (order.windows == 0) {
         return OK;
     }
     int64_t begin_ns = clock_monotonic_ns();
-    enum status status = step_on_windows(&joining->session, &step, &result, fault);
+    enum status status = join_do_while(joining, &order, keep_on, season, fault);
     if (status != OK) {
         return status == STATUS_STOPPED ? OK : status;
     }
+    const struct step_result result = joining->stepped;
     note_time(joining, (double)(clock_monotonic_ns() - begin_ns) * 1e-9);
     share_mark(&joining->share, &from, &to, result.skipped ? 0 : result.tokens);
     joining->at.inner_steps++;
@@ -131,37 +126,32 @@ static enum status take_step(struct season *season, struct joining *joining,
 
 /* ---- the contribution ---- */
 
-static void forget_moments(struct joining *joining) {
-    const struct staging staging = session_staging(&joining->session);
-    for (int g = 0; g < joining->group_count; g++) {
-        const struct snapshot_group *group = &joining->groups[g];
-        if (strcmp(group->file, "optimizer.safetensors") != 0) {
-            continue;
-        }
-        for (int i = 0; i < group->set.piece_count; i++) {
-            struct fault kept; /* by the device, which says so before the next step */
-            enum status cleared = piece_clear(&group->set.pieces[i], &staging, &kept);
-            (void)cleared;
-        }
-    }
-    joining->at.updates = 0;
-}
-
-/* Weights that are not finite contribute nothing, and are given up with what made them so. */
-static uint64_t encode(struct joining *joining, uint32_t round) {
-    int64_t begin_ns = clock_monotonic_ns();
-    bool finite = replica_encode(&joining->replica, joining->hashes);
-    joining->encode_seconds = (double)(clock_monotonic_ns() - begin_ns) * 1e-9;
-    joining->at.encoded_round = round;
-    if (finite) {
-        return (uint64_t)joining->share.tokens;
-    }
+/* Weights that are not finite are given up, with what made them so. */
+static enum status give_up(struct joining *joining, uint32_t round, struct fault *fault) {
     log_line(LOG_WARNING,
              "round %u: weights are not finite; they are dropped, and nothing is contributed",
              round);
-    join_follow(joining);
-    forget_moments(joining);
-    return 0;
+    enum status status = join_follow(joining, fault);
+    if (status == OK) {
+        status = join_do_plain(joining, ORDER_FORGET, fault);
+    }
+    joining->at.updates = 0;
+    return status;
+}
+
+/* The contribution as it stands, and the tokens that it counts for. */
+static enum status encode(struct joining *joining, uint32_t round, uint64_t *tokens,
+                          struct fault *fault) {
+    int64_t begin_ns = clock_monotonic_ns();
+    enum status status = join_do_plain(joining, ORDER_GATHER, fault);
+    if (status != OK) {
+        return status;
+    }
+    bool finite = replica_encode(&joining->replica, joining->hashes);
+    joining->encode_seconds = (double)(clock_monotonic_ns() - begin_ns) * 1e-9;
+    joining->at.encoded_round = round;
+    *tokens = finite ? (uint64_t)joining->share.tokens : 0;
+    return finite ? OK : give_up(joining, round, fault);
 }
 
 /* Weights of a device that failed meanwhile are told to nobody. */
@@ -169,11 +159,11 @@ static enum status declare(struct joining *joining, const struct member_work *wo
                            struct fault *fault) {
     struct staging staging = session_staging(&joining->session);
     struct fault unwritten;
-    struct event event = {.kind = EVENT_TRAINED,
-                          .round = work->round,
-                          .tokens = encode(joining, work->round),
-                          .hashes = joining->hashes};
-    enum status status = program_failure(&joining->session.bound, fault);
+    struct event event = {.kind = EVENT_TRAINED, .round = work->round, .hashes = joining->hashes};
+    enum status status = encode(joining, work->round, &event.tokens, fault);
+    if (status == OK) {
+        status = program_failure(&joining->session.bound, fault);
+    }
     if (status != OK) {
         return status;
     }
@@ -195,7 +185,7 @@ enum status join_train(struct joining *joining, const struct member_work *work,
     enum status status = OK;
     joining->at.encoded_round = 0;
     if (!share_take(&joining->share, work->ranges, work->range_count)) {
-        join_follow(joining); /* what was trained is somebody else's now */
+        status = join_follow(joining, fault); /* what was trained is somebody else's now */
     }
     while (status == OK && went_on && !is_over(&season) && has_time(&season)) {
         status = take_step(&season, joining, &place, &went_on, fault);

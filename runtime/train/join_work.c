@@ -51,7 +51,8 @@ static int seat_at_hand(struct joining *joining, const struct member_work *work)
     return work->seat;
 }
 
-static struct join_round take_in(struct joining *joining, const struct member_work *work) {
+static enum status take_in(struct joining *joining, const struct member_work *work,
+                           struct join_round *taken, struct fault *fault) {
     const struct entry *entry = work->entry;
     struct join_position *at = &joining->at;
     struct join_round round = {
@@ -62,8 +63,8 @@ static struct join_round take_in(struct joining *joining, const struct member_wo
     round.root = replica_apply(&joining->replica, entry, seat_at_hand(joining, work));
     at->round = entry->round;
     at->commits = entry->commits;
-    join_followed(joining);
-    return round;
+    *taken = round;
+    return join_followed(joining, fault);
 }
 
 /* What follows a round, once the swarm knows that it is applied here. */
@@ -113,8 +114,11 @@ static enum status apply(struct joining *joining, const struct member_work *work
         return OK;
     }
     join_note_disk(joining, NULL);
-    struct join_round round = take_in(joining, work);
-    status = program_failure(bound, fault);
+    struct join_round round;
+    status = take_in(joining, work, &round, fault);
+    if (status == OK) {
+        status = program_failure(bound, fault);
+    }
     if (status != OK) {
         return status;
     }
@@ -135,8 +139,10 @@ static enum status adopt(struct joining *joining, const struct member_work *work
     at->commits = work->entry->commits;
     at->saved_round = 0;
     at->saved_commits = at->commits;
-    join_follow(joining);
-    enum status status = program_failure(&joining->session.bound, fault);
+    enum status status = join_follow(joining, fault);
+    if (status == OK) {
+        status = program_failure(&joining->session.bound, fault);
+    }
     if (status != OK) {
         return status;
     }

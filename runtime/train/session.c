@@ -62,6 +62,11 @@ static int groups_of(const struct session *session) {
     return session->ranks <= 1 ? 0 : both ? 3 : 1;
 }
 
+/* On this machine, which they share. */
+static int sharing_ranks(const struct session *session) {
+    return session->local_ranks > 0 ? session->local_ranks : session->ranks;
+}
+
 static enum status read_target(struct session *session, struct fault *fault) {
     const struct run *run = &session->run;
     struct region *region = &session->region;
@@ -78,9 +83,8 @@ static enum status read_target(struct session *session, struct fault *fault) {
         own->spaces[SPACE_DEVICE].capacity_source = "limits.device";
         session->target = own;
     }
-    int sharing = session->local_ranks > 0 ? session->local_ranks : session->ranks;
-    if (sharing > 1 && session->target->kind == TARGET_CPU) {
-        session->target = share_of(session->target, sharing, region);
+    if (sharing_ranks(session) > 1 && session->target->kind == TARGET_CPU) {
+        session->target = share_of(session->target, sharing_ranks(session), region);
     }
     if (run->threads > 0) {
         own = region_alloc(region, 1, sizeof *own);
@@ -165,12 +169,52 @@ static enum status find_weights(struct session *session, struct fault *fault) {
     return OK;
 }
 
+/* The masters of several GPUs would have to be gathered into pinned memory, which no collective
+ * reaches. */
+static enum status check_ranks(const struct session *session, struct fault *fault) {
+    if (session->ranks <= 1 || session->target->kind == TARGET_CPU) {
+        return OK;
+    }
+    char place[NAME_BYTES];
+    snprintf(place, sizeof place, "target %.100s", session->target->name);
+    return fault_set(fault, STATUS_INPUT, place,
+                     "start one member for each GPU, each with its own identity and state folder",
+                     "a member of several ranks computes on processors, not on GPUs");
+}
+
+/* What a member keeps lies once on its machine, with rank 0, though all ranks have one plan: a
+ * rank's part of the machine is those bytes and an equal part of the rest. */
+static void charge_once(struct session *session, uint64_t bytes) {
+    uint64_t ranks = (uint64_t)sharing_ranks(session);
+    if (ranks <= 1) {
+        return;
+    }
+    struct region *region = &session->region;
+    struct target *own = region_alloc(region, 1, sizeof *own);
+    *own = *session->target;
+    struct target_space *device = &own->spaces[SPACE_DEVICE];
+    char source[2 * NAME_BYTES];
+    snprintf(source, sizeof source, "%.200s, but for what rank 0 alone keeps of the swarm",
+             device->capacity_source);
+    device->capacity_bytes += bytes / ranks * (ranks - 1);
+    device->capacity_source = region_text(region, source);
+    session->target = own;
+}
+
 static void keep_swarm(struct session *session) {
     struct kept_extent *lines = region_alloc(&session->region, SWARM_LINES, sizeof *lines);
-    swarm_memory_lines(&session->swarm, session->target, session->run.swarm_record != NULL, lines);
+    const struct swarm_member_kind kind = {.is_site = session->ranks > 1,
+                                           .records = session->run.swarm_record != NULL};
+    swarm_memory_lines(&session->swarm, session->target, kind, lines);
+    uint64_t shared = target_declared_bytes(session->target, SPACE_DEVICE);
     session->target = swarm_memory_declared(&session->swarm, session->target, &session->region);
     session->kept = lines;
     session->kept_count = SWARM_LINES;
+    uint64_t once = target_declared_bytes(session->target, SPACE_DEVICE) - shared;
+    for (int i = 0; i < SWARM_LINES; i++) {
+        once += lines[i].bytes;
+    }
+    charge_once(session, once);
 }
 
 enum status session_read_swarm(struct session *session, const struct swarm_member_source *source,
@@ -194,6 +238,9 @@ enum status session_read_swarm(struct session *session, const struct swarm_membe
         run->model = region_text(&session->region, source->place);
     }
     status = settle(session, fault);
+    if (status == OK) {
+        status = check_ranks(session, fault);
+    }
     if (status == OK) {
         status = swarm_terms_of(source->manifest, run, &session->blueprint, &session->swarm, fault);
     }

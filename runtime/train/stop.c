@@ -66,6 +66,11 @@ void stop_watch(void) {
     hold(SIG_UNBLOCK);
 }
 
+void stop_ask(void) {
+    int64_t first = 0;
+    (void)atomic_compare_exchange_strong(&asked_ns, &first, clock_monotonic_ns());
+}
+
 bool stop_asked(void) {
     return atomic_load(&asked_ns) != 0;
 }

@@ -17,6 +17,9 @@ void stop_hold(void);
  * our launcher passes on besides one that came directly (launch_is_forwarded). */
 void stop_watch(void);
 
+/* stop_ask: as if one had come, unless one has: another rank of the site was asked. */
+void stop_ask(void);
+
 /* stop_asked: has one come? */
 bool stop_asked(void);
 

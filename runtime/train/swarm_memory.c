@@ -23,7 +23,8 @@ bool swarm_memory_on_device(const struct target *target) {
     return target->kind == TARGET_CUDA && !target->unified;
 }
 
-void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target, bool records,
+void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target,
+                        struct swarm_member_kind kind,
                         struct kept_extent lines[static SWARM_LINES]) {
     const struct replica_memory memory = replica_memory_of(&terms->shape);
     const struct replica_device_memory device = replica_device_memory_of(&terms->shape);
@@ -47,8 +48,10 @@ void swarm_memory_lines(const struct swarm_terms *terms, const struct target *ta
                                 on_device ? device.scratch : memory.scratch},
         [SWARM_LINE_STRETCHES] = {"outer stretches", ROLE_EXCHANGE, SPACE_DEVICE,
                                   on_device ? device.slots : 0},
+        [SWARM_LINE_INNER] = {"inner weights", ROLE_OUTER, copied,
+                              kind.is_site ? memory.params : 0},
         [SWARM_LINE_RECORD] = {"recorded contribution", ROLE_EXCHANGE, SPACE_HOST,
-                               records ? memory.params : 0},
+                               kind.records ? memory.params : 0},
         [SWARM_LINE_TABLES] = {"members and messages", ROLE_EXCHANGE, SPACE_HOST,
                                member_loop_bytes(&options)}};
     _Static_assert(ARRAY_COUNT(made) == SWARM_LINES, "a row for each line");

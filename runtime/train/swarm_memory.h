@@ -23,6 +23,7 @@ enum swarm_line {
     SWARM_LINE_SLOTS,
     SWARM_LINE_SCRATCH,
     SWARM_LINE_STRETCHES, /* of a device that does the replica's arithmetic */
+    SWARM_LINE_INNER,     /* what the ranks of a site train, for rank 0 to encode */
     SWARM_LINE_RECORD,    /* a contribution decoded, where rounds are recorded */
     SWARM_LINE_TABLES,    /* of the thread that talks */
     SWARM_LINES
@@ -31,11 +32,17 @@ enum swarm_line {
 /* swarm_memory_on_device: whether the target's device does a replica's arithmetic. */
 bool swarm_memory_on_device(const struct target *target);
 
+/* What kind of member it is, as far as its memory follows from that. */
+struct swarm_member_kind {
+    bool is_site; /* of several ranks */
+    bool records; /* swarm.record is set */
+};
+
 /* swarm_memory_lines: replica_memory_of as extents of this target: a line that is not needed has 0
  * bytes. All of it is host memory; on a device that has memory of its own what its copies touch is
- * pinned, and the stretches that it works on are its own.
- * records  swarm.record is set */
-void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target, bool records,
+ * pinned, and the stretches that it works on are its own. */
+void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target,
+                        struct swarm_member_kind kind,
                         struct kept_extent lines[static SWARM_LINES]);
 
 /* swarm_memory_declared: the target with a line for what ZeroMQ may hold, in host memory.

@@ -11,8 +11,16 @@ void *swarm_line_at(const struct session *session, enum swarm_line line) {
     return extent == EXTENT_NONE ? NULL : program_extent(&session->bound, extent);
 }
 
+/* Where masters are shards, the flat copy that they are gathered into. */
+static void take_copy(struct session *session, float *copy, struct replica *replica) {
+    struct flat_part *part = region_alloc(&session->region, 1, sizeof *part);
+    *part = (struct flat_part){0, replica->shape.slices.parameter_count, copy, NULL};
+    replica->parts = part;
+    replica->part_count = 1;
+}
+
 /* Masters in blueprint order: the flat space. */
-static struct flat_part *parts_of_masters(struct session *session) {
+static void take_masters(struct session *session, struct replica *replica) {
     int count = session->blueprint.param_count;
     struct flat_part *parts = region_alloc(&session->region, (size_t)count, sizeof *parts);
     int64_t begin = 0;
@@ -23,7 +31,8 @@ static struct flat_part *parts_of_masters(struct session *session) {
         parts[i] = (struct flat_part){begin, elements, master.address, master.far};
         begin += elements;
     }
-    return parts;
+    replica->parts = parts;
+    replica->part_count = count;
 }
 
 /* A build without CUDA has refused the target when the program was bound. */
@@ -71,8 +80,12 @@ enum status swarm_replica_bind(struct session *session, struct replica *replica,
         .leaves = names,
         .voted = names + replica_leaf_count(shape->slices.parameter_count),
         .scratch = swarm_line_at(session, SWARM_LINE_SCRATCH),
-        .parts = parts_of_masters(session),
-        .part_count = session->blueprint.param_count,
     };
+    float *inner = swarm_line_at(session, SWARM_LINE_INNER);
+    if (inner != NULL) {
+        take_copy(session, inner, replica);
+    } else {
+        take_masters(session, replica);
+    }
     return bind_device(session, replica, fault);
 }

@@ -11,8 +11,8 @@
 void *swarm_line_at(const struct session *session, enum swarm_line line);
 
 /* swarm_replica_bind: the replica in its lines, its inner weights the session's masters in
- * blueprint order. Not filled.
- * limits  a member's session of one rank, bound; masters in f32
+ * blueprint order; of several ranks, rank 0's copy of them (inner_weights.h). Not filled.
+ * limits  a member's session, bound, of the rank that leads; masters in f32
  * memory  the table of parts, and what runs it on a device, in the session's region
  * errors  STATUS_FAILED: the device's; nothing is held then */
 MUST_CHECK enum status swarm_replica_bind(struct session *session, struct replica *replica,

@@ -172,6 +172,39 @@ def launched(folder, ranks, arguments=(), env=None):
     return [(code, errors) for errors, code in ended]
 
 
+def children(pid):
+    path = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+    try:
+        return [int(word) for word in path.read_text().split()]
+    except OSError:
+        return []
+
+
+def rank_of(pid):
+    """What the launcher told a child; None when it is gone."""
+    try:
+        for entry in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if entry.startswith(b"RANK="):
+                return int(entry[5:])
+    except OSError:
+        pass
+    return None
+
+
+def gone(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def ranks_of(launcher):
+    """rank -> process number of what a `skep --ranks` has started and is there."""
+    found = {rank_of(pid): pid for pid in children(launcher)}
+    found.pop(None, None)
+    return found
+
+
 def tensors_of(path):
     """name -> (dtype, shape, bytes) of a safetensors file."""
     data = pathlib.Path(path).read_bytes()

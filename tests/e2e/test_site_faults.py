@@ -7,38 +7,12 @@ import signal
 import subprocess
 import time
 
-from small_run import LONG, SKEP, RunTest, main, wait_until
+from small_run import LONG, SKEP, RunTest, gone, main, ranks_of, wait_until
 
 RANKS = 4
 STEPS = 60
 BOUND_S = 5.0
 NOTICED_S = BOUND_S + 1.0  # the parent also has to wait for the last rank, on a busy machine
-
-
-def children(pid):
-    path = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
-    try:
-        return [int(word) for word in path.read_text().split()]
-    except OSError:
-        return []
-
-
-def rank_of(pid):
-    """What the launcher told a child; None when it is gone."""
-    try:
-        for entry in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-            if entry.startswith(b"RANK="):
-                return int(entry[5:])
-    except OSError:
-        pass
-    return None
-
-
-def gone(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 class SiteFaults(RunTest):
@@ -53,8 +27,7 @@ class SiteFaults(RunTest):
 
         def all_there():
             found.clear()
-            found.update((rank_of(pid), pid) for pid in children(process.pid))
-            found.pop(None, None)
+            found.update(ranks_of(process.pid))
             return len(found) == RANKS or process.poll() is not None
 
         self.assertTrue(wait_until(all_there, 20), folder.log())

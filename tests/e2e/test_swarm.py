@@ -262,7 +262,7 @@ class Refused(SwarmTest):
     def test_what_cannot_be_is_refused_with_a_reason(self):
         self.swarm()
         self.refused(self.member("shared", "optimizer.lr=1"), 2, "optimizer.lr")
-        self.refused(self.member("many", "--ranks", "2"), 2, "--ranks", "one rank")
+        self.refused(self.member("many", "--ranks", "1025"), 2, "--ranks", "at most 1024")
         self.refused(self.member("tight", "limits.device=1MiB"), 3)
         self.refused(self.member("other", "data.train=valid.u16"), 2, "valid.u16")
         joined = self.member("twice").start()

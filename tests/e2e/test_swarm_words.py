@@ -100,7 +100,7 @@ class BadInput(WordsTest):
         self.say(2, ["changed.u16", "file 1", "root", "name the swarm's own files"],
                  *join, "data.train=changed.u16")
         self.say(2, ["none.u16", "No such file"], *join, "data.train=none.u16")
-        self.say(2, ["--ranks", "one rank", "one member for each"], *join, own, "--ranks", "2")
+        self.say(2, ["--ranks", "2.5"], *join, own, "--ranks", "2.5")
         self.say(2, ["optimizer.lr is shared", "0.01 in the swarm heather", "1 here",
                      "leave it out"], *join, own, "optimizer.lr=1")
         self.say(2, ["optimiser.lr", "did you mean optimizer.lr"], *join, own, "optimiser.lr=1")

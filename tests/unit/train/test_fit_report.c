@@ -44,11 +44,15 @@ static void expect_ok(enum status status) {
 }
 
 /* On a machine that is described, not this one. */
-static void read_session(const char *first, const char *second) {
+static void read_site(int ranks, const char *first, const char *second) {
     const char *overrides[OVERRIDES_MAX] = {"target=cpu-zen5-2c-24g", first, second};
     int count = second != NULL ? 3 : first != NULL ? 2 : 1;
-    session = (struct session){.ranks = 0};
+    session = (struct session){.ranks = ranks};
     expect_ok(session_read(&session, "heather.skep", overrides, count, &fault));
+}
+
+static void read_session(const char *first, const char *second) {
+    read_site(0, first, second);
 }
 
 static void assert_near(double found, double wanted) {
@@ -89,6 +93,38 @@ static void figures_are_those_of_the_formulas(void **state) {
                          session.program.plan.peak_bytes[SPACE_PINNED] +
                          session.program.plan.peak_bytes[SPACE_HOST]);
     session_finish(&session);
+    free(report);
+}
+
+/* What rank 0 keeps lies on the machine once, whatever number of ranks its memory is shared by. */
+static void a_site_takes_what_rank_0_keeps_once(void **state) {
+    (void)state;
+    const struct fit_link unknown = {.round_trip_s = 0};
+    struct fit_report *report = calloc(1, sizeof *report);
+    assert_non_null(report);
+    read_session(NULL, NULL);
+    uint64_t machine = session.target->spaces[SPACE_DEVICE].capacity_bytes;
+    uint64_t others = target_declared_bytes(session.target, SPACE_DEVICE);
+    session_finish(&session);
+    for (int ranks = 2; ranks <= 5; ranks++) {
+        struct text text = text_over(buffer, sizeof buffer);
+        read_site(ranks, NULL, NULL);
+        expect_ok(fit_report_make(&session, &unknown, 0, report, &fault));
+        const struct fit_space *space = &report->spaces[0];
+        /* ZeroMQ's line, of the last one declared, is rank 0's too */
+        const struct target_space *of = &session.target->spaces[SPACE_DEVICE];
+        uint64_t zeromq = of->declared[of->declared_count - 1].bytes;
+        uint64_t once = space->swarm_bytes + zeromq;
+        uint64_t each = space->capacity_bytes - once;
+        uint64_t together = each * (uint64_t)ranks + once;
+        assert_in_range(together, machine - (uint64_t)(ranks * ranks), machine); /* rounded down */
+        together = (space->declared_bytes - zeromq) * (uint64_t)ranks + zeromq;
+        assert_in_range(together, others, others + (uint64_t)(2 * ranks)); /* and up */
+        assert_true(space->swarm_bytes > 4 * (uint64_t)blueprint_elements(&offer.blueprint) * 5);
+        fit_report_text(report, &text);
+        assert_non_null(strstr(buffer, ranks == 2 ? "the other one takes" : "each other one"));
+        session_finish(&session);
+    }
     free(report);
 }
 
@@ -186,6 +222,7 @@ static void a_disk_that_is_too_small_is_said_too(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_are_those_of_the_formulas),
+        cmocka_unit_test(a_site_takes_what_rank_0_keeps_once),
         cmocka_unit_test(limits_slow_the_exchange_and_nobody_alone_exchanges),
         cmocka_unit_test(json_is_one_document_with_the_same_figures),
         cmocka_unit_test(a_machine_that_is_too_small_is_told_what_would_fit),

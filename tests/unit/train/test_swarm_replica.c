@@ -52,7 +52,7 @@ static void open_bench(struct bench *bench, const char *compute, const char *par
         (struct replica_shape){.members_max = 3, .outer_rate = 1, .outer_momentum = 0};
     expect_ok(bench, slices_cut(blueprint_elements(&session->blueprint), CODEC_FP32, 3,
                                 &session->swarm.shape.slices, fault));
-    swarm_memory_lines(&session->swarm, session->target, false, lines);
+    swarm_memory_lines(&session->swarm, session->target, (struct swarm_member_kind){0}, lines);
     session->kept = lines;
     session->kept_count = SWARM_LINES;
     expect_ok(bench, data_open_run(&session->run, &paths, session->blueprint.vocab,
