@@ -36,6 +36,9 @@ enum {
  * places[k] above places[k - 1] is there for class k, however many come of those below. */
 struct messenger_guests {
     uint32_t places[MESSAGE_CLASSES]; /* each at most peers_max; 0: nobody of this class */
+    /* Where there is none for a key, it has that of the guest of class 0 who came first, if that
+     * was so many ms ago; 0: nobody gives way. */
+    uint32_t turn_ms;
     /* Asked within messenger_wait and messenger_next; NULL: all are of class 0. */
     uint32_t (*class_of)(const void *context, const uint8_t curve[static KEY_BYTES]);
     const void *context;
@@ -123,10 +126,12 @@ bool messenger_wait(struct messenger *messenger, int wake_fd, int timeout_ms);
 
 enum messenger_event_kind {
     MESSENGER_FRAME,
-    MESSENGER_OPENED,  /* the first connection with the peer stands */
-    MESSENGER_CLOSED,  /* the control connection broke, seen at once by a socket monitor */
-    MESSENGER_REFUSED, /* it does not let our key in, or has another key than was said: told once
-                          until it opens or gets another address; it is dialed on */
+    MESSENGER_OPENED, /* the first connection with the peer stands */
+    MESSENGER_CLOSED, /* the control connection broke, seen at once by a socket monitor */
+    /* Each told once until it opens or gets another address; it is dialed on. Not told: nobody is
+     * there, or who is hangs up before it says that it speaks as we do. */
+    MESSENGER_REFUSED, /* it does not let our key in, or has another key than was said */
+    MESSENGER_FULL,    /* it would let our key in, but has no place now */
 };
 
 struct messenger_event {

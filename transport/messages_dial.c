@@ -49,16 +49,26 @@ void link_again(struct messenger *messenger, const struct peer *peer, struct lin
     due_by(messenger, link->due_ns);
 }
 
+/* Who has another key than was said cannot open our hello, and hangs up without a word: just as
+ * whoever forwards connections to one that is not there. So where that happens again and again, the
+ * next connection only waits for a first word, which whoever speaks as we do says unasked. */
 static void dial(struct messenger *messenger, struct peer *peer, struct link *link) {
     const uint32_t link_index = (uint32_t)(link - peer->links);
-    if (!socket_dial(messenger, peer_curve(messenger, peer), peer->address, &link->socket,
-                     &link->monitor)) {
+    const bool asks =
+        link_index == 0 && peer->turned_away >= TURNED_AWAY_MAX && !peer->said_refused;
+    if (!socket_dial(messenger, asks ? NULL : peer_curve(messenger, peer), peer->address,
+                     &link->socket, &link->monitor)) {
         link_again(messenger, peer, link);
         return;
     }
     link->state = LINK_DIALING;
+    link->asks = asks;
     link->due_ns = clock_monotonic_ns() + 2 * MESSENGER_HANDSHAKE * MESSENGER_MS;
     messenger->stale = true;
+    if (asks) {
+        peer->turned_away = 0;
+        return;
+    }
     /* it waits in the queue, in front of all others, until there is a connection */
     const bool is_queued = send_hello(messenger, link->socket, link_index);
     ASSERT(is_queued);
@@ -107,17 +117,27 @@ void dial_due(struct messenger *messenger, int64_t now_ns) {
 
 /* The peer lets our key in. */
 static void shaken(struct link *link) {
+    if (link->asks) {
+        return; /* hands were not shaken */
+    }
     link->state = LINK_SHAKEN;
     link->due_ns = clock_monotonic_ns() + MESSENGER_GREETING * MESSENGER_MS;
 }
 
-static void turned_away(struct messenger *messenger, struct peer *peer, uint32_t error) {
-    /* a peer that cannot open our hello, because it has another key, hangs up without a word */
-    if (error == EPIPE || error == ECONNRESET) {
-        peer->turned_away++;
-    }
-    if (peer->turned_away >= TURNED_AWAY_MAX) {
+static void not_let_in(struct messenger *messenger, struct peer *peer, uint32_t code) {
+    if (code == MESSENGER_ZAP_FULL) {
+        peer_full(messenger, peer);
+    } else {
         peer_refused(messenger, peer);
+    }
+}
+
+/* One that is too busy to shake hands hangs up too, but only when the time for that is over. */
+static void turned_away(struct peer *peer, const struct link *link, uint32_t error) {
+    const int64_t left_ns = link->due_ns - clock_monotonic_ns();
+    if (!link->asks && (error == EPIPE || error == ECONNRESET) &&
+        left_ns > MESSENGER_HANDSHAKE * MESSENGER_MS) {
+        peer->turned_away++;
     }
 }
 
@@ -135,8 +155,16 @@ void dial_read(struct messenger *messenger, struct peer *peer, struct link *link
     }
 }
 
+void dial_asked(struct messenger *messenger, struct peer *peer, struct link *link) {
+    if (link->asks && socket_hears(link->socket)) {
+        peer_refused(messenger, peer);
+        link_failed(messenger, peer, link);
+    }
+}
+
 void dial_events(struct messenger *messenger, struct peer *peer, struct link *link) {
     struct socket_monitor_event event;
+    dial_asked(messenger, peer, link);
     while (link->monitor != NULL && socket_event(link->monitor, &event)) {
         switch (event.kind) {
         case ZMQ_EVENT_CONNECTED:
@@ -146,9 +174,11 @@ void dial_events(struct messenger *messenger, struct peer *peer, struct link *li
             shaken(link);
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-            turned_away(messenger, peer, event.value);
+            turned_away(peer, link, event.value);
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+            not_let_in(messenger, peer, event.value);
+            break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
             if (link->state == LINK_DIALING) {
                 peer_refused(messenger, peer);

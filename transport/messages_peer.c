@@ -13,7 +13,7 @@ static bool is_free(const struct messenger *messenger, const struct peer *peer) 
             return false;
         }
     }
-    return !peer->named && !peer->open && !peer->told_open && !peer->refused;
+    return !peer->named && !peer->open && !peer->told_open && !peer->refused && !peer->full;
 }
 
 const uint8_t *peer_curve(const struct messenger *messenger, const struct peer *peer) {
@@ -138,8 +138,11 @@ bool peer_dials_first(const struct messenger *messenger, const struct peer *peer
 
 void peer_opened(struct messenger *messenger, struct peer *peer) {
     peer->open = true;
+    peer->opened_ns = clock_monotonic_ns();
     peer->refused = false;
     peer->said_refused = false;
+    peer->full = false;
+    peer->said_full = false;
     peer->turned_away = 0;
     messenger->has_news = true;
 }
@@ -173,6 +176,14 @@ void peer_refused(struct messenger *messenger, struct peer *peer) {
     }
 }
 
+void peer_full(struct messenger *messenger, struct peer *peer) {
+    if (!peer->said_full) {
+        peer->said_full = true;
+        peer->full = true;
+        messenger->has_news = true;
+    }
+}
+
 void peer_seen_at(struct peer *peer, zmq_msg_t *message) {
     static const char MAPPED[] = "::ffff:"; /* IPv4 on a socket for both */
     const char *ip = zmq_msg_gets(message, "Peer-Address");
@@ -199,10 +210,12 @@ static bool news_of(struct peer *peer, enum messenger_event_kind *kind) {
         *kind = MESSENGER_OPENED;
         return true;
     }
-    *kind = MESSENGER_REFUSED;
     const bool is_refused = peer->refused;
+    const bool is_full = peer->full && !is_refused;
+    *kind = is_refused ? MESSENGER_REFUSED : MESSENGER_FULL;
     peer->refused = false;
-    return is_refused;
+    peer->full = peer->full && !is_full;
+    return is_refused || is_full;
 }
 
 bool peer_news(struct messenger *messenger, struct messenger_event *event) {
@@ -220,6 +233,24 @@ bool peer_news(struct messenger *messenger, struct messenger_event *event) {
     }
     messenger->has_news = false;
     return false;
+}
+
+bool peer_gives_way(struct messenger *messenger) {
+    const int64_t turn_ns = messenger->options.guests.turn_ms * MESSENGER_MS;
+    struct peer *first = NULL;
+    for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
+        struct peer *peer = &messenger->peers[i];
+        if (!peer->named && peer->open && peer->guest_class == 0 &&
+            (first == NULL || peer->opened_ns < first->opened_ns)) {
+            first = peer;
+        }
+    }
+    const bool is_over =
+        turn_ns > 0 && first != NULL && clock_monotonic_ns() - first->opened_ns >= turn_ns;
+    if (is_over) {
+        peer_closed(messenger, first);
+    }
+    return is_over;
 }
 
 /* What the caller asks. */
@@ -264,6 +295,8 @@ enum status messenger_peer(struct messenger *messenger, const uint8_t curve[stat
     forget_dialed(messenger, peer);
     memcpy(peer->address, address, strlen(address));
     peer->said_refused = false;
+    peer->said_full = false;
+    peer->turned_away = 0;
     peer->links[0].again_ms = MESSENGER_AGAIN_LEAST;
     const bool waits = messenger->listener != NULL && peer_dials_first(messenger, peer);
     peer->links[0].due_ns = clock_monotonic_ns() + (waits ? MESSENGER_GRACE * MESSENGER_MS : 0);
@@ -286,6 +319,7 @@ void messenger_drop(struct messenger *messenger, const uint8_t curve[static KEY_
     if (peer != NULL) {
         peer->named = false;
         peer->refused = false;
+        peer->full = false;
         memset(peer->address, 0, sizeof peer->address);
         peer_closed(messenger, peer);
     }

@@ -76,7 +76,8 @@ static void strike(struct messenger *messenger, struct peer *peer, enum frame_ve
 static void take_own(struct messenger *messenger, const struct origin *origin, zmq_msg_t *message,
                      const struct frame *frame) {
     struct link *link = origin->link;
-    const bool awaits = link != NULL && (link->state == LINK_SHAKEN || link->state == LINK_DIALING);
+    const bool awaits =
+        link != NULL && !link->asks && (link->state == LINK_SHAKEN || link->state == LINK_DIALING);
     if (frame->epoch == MESSENGER_WELCOME && awaits) {
         peer_seen_at(origin->peer, message);
         dial_welcomed(messenger, origin->peer, link, frame->slice);
@@ -215,8 +216,9 @@ static bool read_dialed(struct messenger *messenger, uint32_t at, struct messeng
         bool is_single = false;
         zmq_msg_t message;
         zmq_msg_init(&message);
-        if (item->socket != watched.link->socket) {
-            item->revents = 0; /* ended since, or another one */
+        dial_asked(messenger, watched.peer, watched.link);
+        if (item->socket != watched.link->socket || watched.link->asks) {
+            item->revents = 0; /* ended since, or another one, or nobody has proven a key there */
         } else if (!receive(watched.link->socket, &message, &is_single)) {
             item->revents = 0;
             dial_read(messenger, watched.peer, watched.link);

@@ -118,23 +118,37 @@ enum status socket_listener(struct messenger *messenger, struct fault *fault) {
     return OK;
 }
 
-bool socket_dial(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
-                 const char *address, void **socket, void **monitor) {
-    void *dealer = zmq_socket(messenger->context, ZMQ_DEALER);
-    if (dealer == NULL) {
+/* What comes is a name and then bytes, which are none when a connection begins or ends. */
+bool socket_hears(void *stream) {
+    bool is_name = true;
+    bool any = false;
+    zmq_msg_t part;
+    zmq_msg_init(&part);
+    while (!any && zmq_msg_recv(&part, stream, ZMQ_DONTWAIT) >= 0) {
+        any = !is_name && zmq_msg_size(&part) > 0;
+        is_name = !zmq_msg_more(&part);
+    }
+    zmq_msg_close(&part);
+    return any;
+}
+
+bool socket_dial(struct messenger *messenger, const uint8_t *curve, const char *address,
+                 void **socket, void **monitor) {
+    void *made = zmq_socket(messenger->context, curve == NULL ? ZMQ_STREAM : ZMQ_DEALER);
+    if (made == NULL) {
         return false;
     }
     void *watch = NULL;
-    if (!set_basics(dealer, messenger) ||
-        zmq_setsockopt(dealer, ZMQ_CURVE_SERVERKEY, curve, KEY_BYTES) != 0 ||
-        !set(dealer, ZMQ_RECONNECT_IVL, NEVER_MS) ||
-        !set(dealer, ZMQ_CONNECT_TIMEOUT, MESSENGER_HANDSHAKE) ||
-        (watch = monitor_of(messenger, dealer, ZMQ_EVENT_ALL)) == NULL ||
-        zmq_connect(dealer, address) != 0) {
-        socket_close(dealer, watch, 0);
+    if (!set_basics(made, messenger) ||
+        (curve != NULL && zmq_setsockopt(made, ZMQ_CURVE_SERVERKEY, curve, KEY_BYTES) != 0) ||
+        !set(made, ZMQ_RECONNECT_IVL, NEVER_MS) ||
+        !set(made, ZMQ_CONNECT_TIMEOUT, MESSENGER_HANDSHAKE) ||
+        (watch = monitor_of(messenger, made, ZMQ_EVENT_ALL)) == NULL ||
+        zmq_connect(made, address) != 0) {
+        socket_close(made, watch, 0);
         return false;
     }
-    *socket = dealer;
+    *socket = made;
     *monitor = watch;
     return true;
 }

@@ -39,7 +39,8 @@ enum {
     MESSENGER_LATE = 1000,       /* ms: a tick so much too late is a gap in this process's life */
     MESSENGER_ROOM = 5,          /* ms: a full connection of the listener's is tried again */
     MESSENGER_AHEAD_MAX = 64,    /* bulk frames read ahead of control frames behind them */
-    MESSENGER_STRANGERS = 256,   /* connections at once that have not said who they are */
+    MESSENGER_ZAP_FULL = 500,  /* no place now. Not 300: ZeroMQ tells the other end nothing of it */
+    MESSENGER_STRANGERS = 256, /* connections at once that have not said who they are */
 };
 
 enum link_state {
@@ -55,6 +56,7 @@ enum link_state {
 struct link {
     enum link_state state;
     bool full;         /* SENT_FULL was said of it */
+    bool asks;         /* DIALING, without CURVE: only to learn whether somebody is there */
     int fd;            /* of one that we made; -1 */
     int accepted;      /* LINK_ACCEPTED: which; -1 */
     void *socket;      /* of one that we made: a DEALER, and its monitor */
@@ -77,13 +79,15 @@ struct peer {
     bool broke;           /* it was not, since then */
     bool refused;         /* to be told */
     bool said_refused;    /* has been told, for this address */
+    bool full, said_full; /* the same */
     bool wants_bulk;      /* SENT_FULL was said because no bulk connection stands yet */
     uint32_t turned_away; /* dials in a row that ended within CURVE's handshake */
     uint32_t strikes;
     uint32_t guest_class; /* not named: as it was when it came, or at the last messenger_reclass */
-    int64_t arrived_ns;   /* when bytes of its bulk connections were last seen to have come */
-    uint32_t epoch;       /* counts its closings, so that frames of before are known */
-    uint32_t bulk_count;  /* bulk connections that it will have, while it is open */
+    int64_t opened_ns;
+    int64_t arrived_ns;  /* when bytes of its bulk connections were last seen to have come */
+    uint32_t epoch;      /* counts its closings, so that frames of before are known */
+    uint32_t bulk_count; /* bulk connections that it will have, while it is open */
     uint32_t bulk_turn;
     struct link *links;                  /* [1 + options.bulk_connections] */
     char address[MESSAGE_ADDRESS_BYTES]; /* to dial; "" for none */
@@ -169,9 +173,12 @@ struct socket_monitor_event {
     uint32_t value;
 };
 MUST_CHECK enum status socket_listener(struct messenger *messenger, struct fault *fault);
-/* A DEALER that is connecting; false when there is none, by lack of descriptors. */
-MUST_CHECK bool socket_dial(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
-                            const char *address, void **socket, void **monitor);
+/* A DEALER that is connecting to one who has this key; NULL: a STREAM, to learn whether anybody is
+ * there. False when there is none, by lack of descriptors. */
+MUST_CHECK bool socket_dial(struct messenger *messenger, const uint8_t *curve, const char *address,
+                            void **socket, void **monitor);
+/* Whether any byte has come to a STREAM. */
+bool socket_hears(void *stream);
 /* Both, if they are there. */
 void socket_close(void *socket, void *monitor, int linger_ms);
 /* The next event of a monitor; false when there is none now. */
@@ -186,6 +193,8 @@ struct peer *peer_take(struct messenger *messenger, const uint8_t curve[static K
 /* The same for a guest: NULL also when there is none for those of its class. */
 struct peer *peer_take_guest(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 bool peer_has_place(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+/* A guest whose turn is over goes: its place is free once the caller knows. False: none. */
+bool peer_gives_way(struct messenger *messenger);
 /* Whether guests of its class are wanted at all. */
 bool peer_is_wanted(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 bool peer_is_banned(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
@@ -197,6 +206,7 @@ void peer_opened(struct messenger *messenger, struct peer *peer);
 void peer_closed(struct messenger *messenger, struct peer *peer);
 void peer_cut_off(struct messenger *messenger, struct peer *peer);
 void peer_refused(struct messenger *messenger, struct peer *peer);
+void peer_full(struct messenger *messenger, struct peer *peer);
 void peer_seen_at(struct peer *peer, zmq_msg_t *message); /* keep the IP that it came from */
 bool peer_news(struct messenger *messenger, struct messenger_event *event);
 
@@ -206,6 +216,8 @@ void dial_late(struct messenger *messenger, int64_t late_ns);
 void accept_late(struct messenger *messenger, int64_t late_ns);
 void dial_due(struct messenger *messenger, int64_t now_ns); /* whatever is to be dialed by now */
 void dial_events(struct messenger *messenger, struct peer *peer, struct link *link);
+/* One that only asks: ends it when it has its answer. */
+void dial_asked(struct messenger *messenger, struct peer *peer, struct link *link);
 /* Nothing is left in it to be read: ends one that broke. */
 void dial_read(struct messenger *messenger, struct peer *peer, struct link *link);
 void dial_welcomed(struct messenger *messenger, struct peer *peer, struct link *link,

@@ -64,17 +64,25 @@ static bool part_is(const struct zap_request *request, uint32_t part, const char
            memcmp(request->parts[part], text, request->bytes[part]) == 0;
 }
 
-static bool is_let_in(const struct messenger *messenger, const struct zap_request *request) {
+/* An answer's status: let in, not let in, or not now. */
+static const char ZAP_YES[] = "200";
+static const char ZAP_NO[] = "400";
+static const char ZAP_FULL[] = "500"; /* MESSENGER_ZAP_FULL */
+
+static const char *answer_to(struct messenger *messenger, const struct zap_request *request) {
     if (request->count != ZAP_PARTS || !part_is(request, ZAP_VERSION, "1.0") ||
         !part_is(request, ZAP_MECHANISM, "CURVE") || request->bytes[ZAP_KEY] != KEY_BYTES) {
-        return false;
+        return ZAP_NO;
     }
     const uint8_t *curve = request->parts[ZAP_KEY];
-    if (peer_is_banned(messenger, curve)) {
-        return false;
-    }
     const struct peer *peer = peer_find(messenger, curve);
-    return (peer != NULL && peer->named) || peer_has_place(messenger, curve);
+    const bool is_named = peer != NULL && peer->named;
+    if (peer_is_banned(messenger, curve) || (!is_named && !peer_is_wanted(messenger, curve))) {
+        return ZAP_NO;
+    }
+    const bool has_place =
+        is_named || peer_has_place(messenger, curve) || peer_gives_way(messenger);
+    return has_place ? ZAP_YES : ZAP_FULL;
 }
 
 static void send_part(void *zap, const void *bytes, size_t count, bool is_last) {
@@ -85,7 +93,8 @@ static void send_part(void *zap, const void *bytes, size_t count, bool is_last) 
 void zap_answer(struct messenger *messenger) {
     struct zap_request request;
     while (take_request(messenger->zap, &request)) {
-        const bool yes = is_let_in(messenger, &request);
+        const char *answer = answer_to(messenger, &request);
+        const bool yes = answer == ZAP_YES;
         char user[HASH_HEX_BYTES] = "";
         if (yes) {
             struct hash key;
@@ -96,7 +105,7 @@ void zap_answer(struct messenger *messenger) {
         }
         send_part(messenger->zap, "1.0", 3, false);
         send_part(messenger->zap, request.parts[ZAP_REQUEST], request.bytes[ZAP_REQUEST], false);
-        send_part(messenger->zap, yes ? "200" : "400", 3, false);
+        send_part(messenger->zap, answer, strlen(answer), false);
         send_part(messenger->zap, yes ? "OK" : "no", 2, false);
         send_part(messenger->zap, user, strlen(user), false);
         send_part(messenger->zap, "", 0, true);

@@ -218,6 +218,10 @@ static void hear_tracker_line(struct member_loop *loop, const struct messenger_e
         log_line(LOG_WARNING, "swarm: the tracker at %s has another key than the join string's",
                  loop->options.tracker_address);
         break;
+    case MESSENGER_FULL:
+        log_line(LOG_WARNING, "swarm: the tracker at %s has no place for one more; it is tried on",
+                 loop->options.tracker_address);
+        break;
     }
 }
 
@@ -241,6 +245,7 @@ void member_loop_hear(struct member_loop *loop, const struct messenger_event *ev
         member_loop_closed(loop, peer);
         break;
     case MESSENGER_REFUSED:
+    case MESSENGER_FULL:
         break; /* it does not know us yet; the messenger tries again */
     }
 }

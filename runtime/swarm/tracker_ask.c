@@ -20,7 +20,7 @@ struct tracker_asker {
     struct messenger *messenger;
     struct wire_pieces pieces;
     char refusal[WIRE_REASON_BYTES]; /* "" for none */
-    bool has_answer;
+    bool has_answer, is_full;
 };
 
 static int64_t now_ms(void) {
@@ -98,6 +98,8 @@ static enum status drain(struct tracker_asker *asker, const struct tracker_quest
                              "ask for the join string again",
                              "who listens there has another key than the join string says");
         }
+        asker->is_full =
+            event.kind == MESSENGER_FULL || (asker->is_full && event.kind != MESSENGER_OPENED);
         if (event.kind == MESSENGER_FRAME) {
             take(asker, question, &event, answer);
         }
@@ -132,8 +134,9 @@ enum status tracker_ask(struct tracker_asker *asker, const struct tracker_questi
     }
     if (status == OK && !asker->has_answer) {
         status = fault_set(fault, STATUS_FAILED, asker->tracker->address,
-                           "is the tracker running, and its port open?", "no answer within %d s",
-                           question->timeout_ms / 1000);
+                           asker->is_full ? NULL : "is the tracker running, and its port open?",
+                           "no answer within %d s%s", question->timeout_ms / 1000,
+                           asker->is_full ? ": it has no place for one more who asks" : "");
     }
     return status;
 }

@@ -17,6 +17,7 @@
 enum {
     HOST_GUESTS_MAX = 128,    /* connected at once besides a full swarm's members, ... */
     HOST_STRANGERS_MAX = 96,  /* ... and of those, whose keys are on no roster */
+    HOST_TURN_MS = 5 * 1000,  /* a stranger's place is its own so long, then also another's */
     HOST_IDLE_MS = 20 * 1000, /* until a guest goes that neither introduces itself nor asks */
     HOST_DRAIN_MAX = 65536,   /* frames between two ticks: a flood delays deadlines no further */
     HOST_STARTS_MAX = 8,      /* of an identity that are told from one another */

@@ -71,7 +71,8 @@ static struct messenger_options messenger_options_of(const struct tracker_loop_o
                                      .queued_frames = options->queued_frames,
                                      .guests = {.places = {[HOST_STRANGER] = strangers,
                                                            [HOST_LISTED] = HOST_GUESTS_MAX,
-                                                           [HOST_MEMBER] = peers}}};
+                                                           [HOST_MEMBER] = peers},
+                                                .turn_ms = HOST_TURN_MS}};
     wire_kinds(WIRE_TRACKER, made.known);
     return made;
 }

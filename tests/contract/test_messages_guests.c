@@ -2,9 +2,13 @@
  * keeps places, and what those hear for whom there is none. */
 #include "ends.h"
 
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -66,11 +70,12 @@ static void beyond_the_last_place_nobody_is_let_in(void **state) {
     end_names(&a, &b, end_address(&b));
     assert_true(ends_meet(&a, &b));
     end_names(&c, &b, end_address(&b));
-    assert_true(hears(all, 3, &c, MESSENGER_REFUSED, 1));
+    assert_true(hears(all, 3, &c, MESSENGER_FULL, 1));
     assert_int_equal(messenger_peer(b.messenger, end_curve(&c), NULL, &fault), STATUS_FIT);
     end_close(&a); /* its place is free again */
     assert_true(hears(all, 3, &c, MESSENGER_OPENED, 1));
     assert_int_equal(heard_count(&b, MESSENGER_OPENED, &c), 1);
+    assert_int_equal(heard_count(&c, MESSENGER_REFUSED, NULL), 0);
 }
 
 /* What b takes each key for. */
@@ -102,7 +107,7 @@ static void strangers_leave_the_places_of_those_who_are_expected(void **state) {
     end_names(&a, &b, end_address(&b));
     assert_true(ends_meet(&a, &b));
     end_names(&c, &b, end_address(&b)); /* two places are free, but not for strangers */
-    assert_true(hears(all, 4, &c, MESSENGER_REFUSED, 1));
+    assert_true(hears(all, 4, &c, MESSENGER_FULL, 1));
     end_names(&d, &b, end_address(&b));
     assert_true(hears(all, 4, &d, MESSENGER_OPENED, 1));
     assert_int_equal(heard_count(&b, MESSENGER_OPENED, &c), 0);
@@ -120,7 +125,7 @@ static void who_is_a_stranger_no_more_makes_place_for_another(void **state) {
     end_names(&a, &b, end_address(&b));
     assert_true(ends_meet(&a, &b));
     end_names(&c, &b, end_address(&b));
-    assert_true(hears(all, 3, &c, MESSENGER_REFUSED, 1));
+    assert_true(hears(all, 3, &c, MESSENGER_FULL, 1));
     classes[0] = 2;
     messenger_reclass(b.messenger);
     assert_true(hears(all, 3, &c, MESSENGER_OPENED, 1));
@@ -144,6 +149,83 @@ static void one_that_was_hung_up_on_comes_again(void **state) {
     assert_int_equal(heard_count(&a, MESSENGER_REFUSED, NULL), 0);
 }
 
+/* Connections are forwarded here to nobody: each is taken, and ended at once. */
+static int forward = -1;
+static int forwarded;
+static bool resets;
+
+static void open_forward(char address[static MESSAGE_ADDRESS_BYTES]) {
+    struct sockaddr_in place = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof place;
+    forward = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const int yes = 1; /* as ZeroMQ has it: another listens here later */
+    assert_int_equal(setsockopt(forward, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
+    assert_int_equal(bind(forward, (const struct sockaddr *)&place, sizeof place), 0);
+    assert_int_equal(listen(forward, 8), 0);
+    assert_int_equal(getsockname(forward, (struct sockaddr *)&place, &bytes), 0);
+    snprintf(address, MESSAGE_ADDRESS_BYTES, "tcp://127.0.0.1:%u", ntohs(place.sin_port));
+    forwarded = 0;
+}
+
+static bool has_forwarded(void *wanted) {
+    const struct linger at_once = {.l_onoff = 1};
+    int fd = accept(forward, NULL, NULL);
+    for (; fd >= 0; fd = accept(forward, NULL, NULL)) {
+        if (resets) {
+            (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        }
+        close(fd);
+        forwarded++;
+    }
+    return forwarded >= *(const int *)wanted;
+}
+
+static void check_that_a_forward_to_nobody_is_no_answer(void) {
+    struct end *const both[] = {&a, &b};
+    struct end *const alone[] = {&a};
+    char address[MESSAGE_ADDRESS_BYTES];
+    int wanted = 7;
+    open_forward(address);
+    end_open(&a);
+    end_names(&a, &b, address);
+    assert_true(ends_until(alone, 1, has_forwarded, &wanted));
+    assert_int_equal(a.count, 0);
+    close(forward);
+    b.options.listen = address; /* who was meant is back */
+    b.options.guests.places[0] = 1;
+    end_open(&b);
+    assert_true(hears(both, 2, &a, MESSENGER_OPENED, 1));
+    assert_int_equal(heard_count(&a, MESSENGER_REFUSED, NULL), 0);
+}
+
+static void a_forward_to_nobody_is_no_answer(void **state) {
+    (void)state;
+    resets = false;
+    check_that_a_forward_to_nobody_is_no_answer();
+}
+
+static void a_forward_that_resets_is_no_answer(void **state) {
+    (void)state;
+    resets = true;
+    check_that_a_forward_to_nobody_is_no_answer();
+}
+
+static void a_stranger_gives_way_when_its_turn_is_over(void **state) {
+    (void)state;
+    struct end *const all[] = {&a, &b, &c};
+    b.options.guests = (struct messenger_guests){.places = {1}, .turn_ms = 300};
+    for (int i = 0; i < 3; i++) {
+        end_open(all[i]);
+    }
+    end_names(&a, &b, end_address(&b));
+    assert_true(ends_meet(&a, &b));
+    end_names(&c, &b, end_address(&b));
+    assert_true(hears(all, 3, &c, MESSENGER_OPENED, 1));
+    assert_true(hears(all, 3, &a, MESSENGER_CLOSED, 1));
+    assert_true(hears(all, 3, &a, MESSENGER_OPENED, 2)); /* and has another turn */
+    assert_int_equal(heard_count(&a, MESSENGER_REFUSED, NULL), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -152,6 +234,9 @@ int main(void) {
         TEST(strangers_leave_the_places_of_those_who_are_expected),
         TEST(who_is_a_stranger_no_more_makes_place_for_another),
         TEST(one_that_was_hung_up_on_comes_again),
+        TEST(a_stranger_gives_way_when_its_turn_is_over),
+        TEST(a_forward_to_nobody_is_no_answer),
+        TEST(a_forward_that_resets_is_no_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
