@@ -19,12 +19,15 @@ enum {
     HOST_STRANGERS_MAX = 96,  /* ... and of those, whose keys are on no roster */
     HOST_TURN_MS = 5 * 1000,  /* a stranger's place is its own so long, then also another's */
     HOST_IDLE_MS = 20 * 1000, /* until a guest goes that neither introduces itself nor asks */
-    HOST_DRAIN_MAX = 65536,   /* frames between two ticks: a flood delays deadlines no further */
-    HOST_STARTS_MAX = 8,      /* of an identity that are told from one another */
-    HOST_STRIKES_MAX = 3,     /* messages that no honest process sends, until it is cut off */
-    HOST_RETRY_MS = 1000,     /* after a failed write */
-    HOST_ROSTER_MS = 500,     /* between two looks at the roster file */
-    HOST_REACH_MS = 5000,     /* a try to reach an address */
+    HOST_DRAIN_MAX = 65536, /* frames between two ticks: a flood delays deadlines no further, ... */
+    HOST_DRAIN_MS = 1000,   /* ... nor does what they cost */
+    HOST_READING = 4,       /* of the time at most one part in so many goes to reading the ledger */
+    HOST_FULL_MS = 1000,    /* an answer for which there was no room is not read again sooner */
+    HOST_STARTS_MAX = 8,    /* of an identity that are told from one another */
+    HOST_STRIKES_MAX = 3,   /* messages that no honest process sends, until it is cut off */
+    HOST_RETRY_MS = 1000,   /* after a failed write */
+    HOST_ROSTER_MS = 500,   /* between two looks at the roster file */
+    HOST_REACH_MS = 5000,   /* a try to reach an address */
     HOST_REACH_AGAIN_MS = 30000,
 };
 
@@ -68,6 +71,9 @@ struct host_peer {
     char seen_ip[MESSAGE_ADDRESS_BYTES];
     struct wire_introduction introduction;
     struct host_stream stream;
+    bool wants_ledger; /* one answer is due, to what it asked last */
+    uint64_t ledger_first;
+    int64_t ledger_ms; /* not before this */
 };
 
 /* Of each known member, what need not be kept: row by row as loop->known. */
@@ -100,6 +106,8 @@ struct tracker_loop {
     struct host_document documents[DOCUMENTS];
     uint8_t *scratch;    /* FRAME_PAYLOAD_MAX */
     struct entry served; /* of the ledger, being sent */
+    int64_t serve_ms;    /* when the ledger may be read again */
+    uint32_t serve_turn; /* the peer whose answer is looked for first */
     bool is_retrying;    /* a write failed; its end is told at retry_ms */
     int64_t retry_ms, complained_ms;
     int64_t tick_ms, roster_ms; /* when they are due */
@@ -141,6 +149,8 @@ void host_step(struct tracker_loop *loop, const struct event *event);
 /* tracker_host_hear: one frame of a peer. */
 void host_hear(struct tracker_loop *loop, struct host_peer *peer,
                const struct messenger_event *event);
+/* host_serve: an answer of those that are due from the ledger, if there is time for one. */
+void host_serve(struct tracker_loop *loop);
 
 /* tracker_host_say: a message of the machine's; one payload of a host's kind; a document from
  * its start; whatever of documents there is room for. */

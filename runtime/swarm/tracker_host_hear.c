@@ -96,7 +96,7 @@ static void send_status(struct tracker_loop *loop, struct host_peer *peer) {
 }
 
 /* Whole records from the one asked for on, as many as a frame holds; none is an answer too. */
-static void send_ledger(struct tracker_loop *loop, const struct host_peer *peer, uint64_t first) {
+static bool send_ledger(struct tracker_loop *loop, const struct host_peer *peer, uint64_t first) {
     struct ledger_store *store = &loop->durable.store;
     struct fault fault;
     size_t count = 0;
@@ -110,7 +110,27 @@ static void send_ledger(struct tracker_loop *loop, const struct host_peer *peer,
         }
         count += entry_write(&loop->served, loop->scratch + count, FRAME_PAYLOAD_MAX - count);
     }
-    (void)host_send(loop, peer, WIRE_LEDGER, first, loop->scratch, count);
+    return host_send(loop, peer, WIRE_LEDGER, first, loop->scratch, count);
+}
+
+/* A frame of records may be a megabyte to read and to decode: so asks are only noted as they come
+ * in, and answered in turn, beside everything else. */
+void host_serve(struct tracker_loop *loop) {
+    const int64_t begun_ms = host_now_ms();
+    for (uint32_t i = 0; begun_ms >= loop->serve_ms && i < loop->peers_max; i++) {
+        const uint32_t at = (loop->serve_turn + i) % loop->peers_max;
+        struct host_peer *peer = &loop->peers[at];
+        if (!peer->is_used || !peer->wants_ledger || begun_ms < peer->ledger_ms) {
+            continue;
+        }
+        const bool is_sent = send_ledger(loop, peer, peer->ledger_first);
+        const int64_t ended_ms = host_now_ms();
+        peer->wants_ledger = !is_sent;
+        peer->ledger_ms = is_sent ? 0 : ended_ms + HOST_FULL_MS;
+        loop->serve_turn = at + 1;
+        loop->serve_ms = ended_ms + (HOST_READING - 1) * (ended_ms - begun_ms);
+        return;
+    }
 }
 
 /* Sending ends the life of what came in: it is copied first. */
@@ -145,7 +165,8 @@ static void answer(struct tracker_loop *loop, struct host_peer *peer,
         break;
     case WIRE_LEDGER_ASK:
         if (may_look(loop, peer, event)) {
-            send_ledger(loop, peer, event->frame.offset);
+            peer->wants_ledger = true;
+            peer->ledger_first = event->frame.offset;
         }
         break;
     case WIRE_PING:

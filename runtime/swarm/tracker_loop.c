@@ -12,6 +12,7 @@
 enum {
     TICK_MS = 50,             /* at most between two looks at roster and sockets of our own */
     COMPLAINT_MS = 60 * 1000, /* between two lines about a store that cannot be written */
+    SERVE_MS = 5,             /* the same while an answer is due */
     LINGER_MS = 500,
 };
 
@@ -335,7 +336,10 @@ static void tick(struct tracker_loop *loop, int64_t now_ms) {
 /* All that has come in, before any deadline is looked at. */
 static void drain(struct tracker_loop *loop) {
     struct messenger_event event;
-    for (int i = 0; i < HOST_DRAIN_MAX && messenger_next(loop->messenger, &event); i++) {
+    const int64_t until_ms = host_now_ms() + HOST_DRAIN_MS;
+    for (int i = 0;
+         i < HOST_DRAIN_MAX && host_now_ms() < until_ms && messenger_next(loop->messenger, &event);
+         i++) {
         struct host_peer *peer;
         switch (event.kind) {
         case MESSENGER_OPENED:
@@ -364,13 +368,23 @@ static bool is_asked_to_stop(const struct tracker_loop *loop) {
     return loop->options.stop_fd >= 0 && poll(&wanted, 1, 0) > 0;
 }
 
+static bool is_serving(const struct tracker_loop *loop) {
+    bool is_asked = false;
+    for (uint32_t i = 0; i < loop->peers_max; i++) {
+        is_asked |= loop->peers[i].is_used && loop->peers[i].wants_ledger;
+    }
+    return is_asked;
+}
+
 enum status tracker_loop_run(struct tracker_loop *loop, struct fault *fault) {
     while (!is_asked_to_stop(loop) && !loop->is_fenced) {
         int64_t left_ms = loop->tick_ms - host_now_ms();
-        int timeout_ms = left_ms < 0 ? 0 : left_ms > TICK_MS ? TICK_MS : (int)left_ms;
+        int most_ms = is_serving(loop) ? SERVE_MS : TICK_MS;
+        int timeout_ms = left_ms < 0 ? 0 : left_ms > most_ms ? most_ms : (int)left_ms;
         messenger_wait(loop->messenger, loop->options.stop_fd, timeout_ms);
         drain(loop);
         host_pump(loop);
+        host_serve(loop);
         int64_t now_ms = host_now_ms();
         host_admit_due(loop, now_ms);
         if (now_ms >= loop->tick_ms) {

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,6 +40,7 @@ static char folder[64], store_path[128], roster_path[128], address[64];
 static int stop_pipe[2];
 static pthread_t thread;
 static bool is_running;
+static uint32_t idle_ms;
 
 static void *run(void *context) {
     struct fault fault;
@@ -86,13 +88,20 @@ static void open_tracker(uint32_t members_max) {
         .members_max = members_max,
         .queued_frames = 8,
         .strangers_max = 1,
-        .idle_ms = IDLE_MS,
+        .idle_ms = idle_ms,
         .stop_fd = stop_pipe[0],
     };
     assert_int_equal(tracker_loop_open(&options, &region, &loop, &fault), OK);
     struct text text = text_over(address, sizeof address);
     text_add(&text, "tcp://127.0.0.1:%u", tracker_loop_port(loop));
     go_on();
+}
+
+static void write_roster(const char *text) {
+    FILE *file = fopen(roster_path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
 }
 
 static void let_in(int count) {
@@ -117,6 +126,7 @@ static int begin(void **state) {
     scripted_keys(0, &tracker_keys);
     manifest_hash = hash_of(MANIFEST, sizeof MANIFEST - 1);
     genesis_root = hash_of("root", 4);
+    idle_ms = IDLE_MS;
     memset(members, 0, sizeof members);
     memset(strangers, 0, sizeof strangers);
     setenv("SKEP_LOG", "error", 1);
@@ -157,8 +167,9 @@ static void open_member(int at) {
 
 static void open_stranger(struct stranger *stranger) {
     struct fault fault;
-    const struct messenger_options options = {
-        .keys = &stranger->keys, .peers_max = 1, .queued_frames = 4};
+    struct messenger_options options = {
+        .keys = &stranger->keys, .peers_max = 1, .queued_frames = 8};
+    wire_kinds(WIRE_MEMBER, options.known);
     keys_make(&stranger->keys);
     assert_int_equal(messenger_open(&options, &stranger->region, &stranger->messenger, &fault), OK);
     assert_int_equal(
@@ -249,12 +260,52 @@ static void a_member_keeps_its_place_whatever_it_asks(void **state) {
     assert_int_equal(members[1].opened, 1);
 }
 
+/* Asks that all lie before the tracker when it looks; how many of them it answered. */
+static uint32_t answers_to(struct stranger *asker, uint64_t asks) {
+    const uint64_t last = 1000 + asks - 1;
+    struct messenger_event event = {.kind = MESSENGER_CLOSED};
+    uint32_t answers = 0;
+    pause_tracker();
+    for (uint64_t i = 0; i < asks; i++) {
+        const struct frame ask = {.kind = WIRE_LEDGER_ASK, .offset = 1000 + i};
+        assert_int_equal(messenger_send(asker->messenger, tracker_keys.public_keys.curve,
+                                        CHANNEL_CONTROL, &ask, NULL),
+                         SENT_TAKEN);
+    }
+    go_on();
+    const int64_t until_ns = clock_monotonic_ns() + (int64_t)WITHIN_MS * 1000000;
+    while (event.kind != MESSENGER_FRAME || event.frame.offset != last) {
+        assert_true(clock_monotonic_ns() < until_ns);
+        (void)messenger_wait(asker->messenger, -1, WAIT_MS);
+        while (messenger_next(asker->messenger, &event)) {
+            answers += event.kind == MESSENGER_FRAME;
+        }
+    }
+    return answers;
+}
+
+/* Were each answered, there would be as many answers in every try. */
+static void asks_that_come_at_once_have_one_answer_the_last_one_s(void **state) {
+    uint32_t answers = 4;
+    (void)state;
+    write_roster("open: true\n");
+    idle_ms = 0; /* as by default: longer than the tracker pauses */
+    open_tracker(4);
+    open_stranger(&strangers[0]);
+    run_until(0, first_stranger_is_there);
+    for (int tries = 0; tries < 20 && answers == 4; tries++) {
+        answers = answers_to(&strangers[0], 4);
+    }
+    assert_true(answers >= 1 && answers < 4);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
         TEST(a_stranger_keeps_nobody_out_who_is_on_the_roster),
         TEST(a_stranger_that_says_nothing_makes_place_for_the_next),
         TEST(a_member_keeps_its_place_whatever_it_asks),
+        TEST(asks_that_come_at_once_have_one_answer_the_last_one_s),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
