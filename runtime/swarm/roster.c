@@ -153,6 +153,10 @@ bool roster_is_stale(const char *path, const struct roster *roster) {
            now.bytes != roster->stamp.bytes || now.changed_ns != roster->stamp.changed_ns;
 }
 
+bool roster_is_lost(const char *path, const struct roster *roster) {
+    return roster->stamp.inode != 0 && stamp_of(path).inode == 0;
+}
+
 /* The stamp is taken first, so that a file that changes meanwhile is read once more. */
 enum status roster_read(const char *path, struct roster *roster, struct fault *fault) {
     struct region region = {0};

@@ -48,6 +48,9 @@ MUST_CHECK enum status roster_read(const char *path, struct roster *roster, stru
 /* roster_is_stale: the file is another one than was read. Allocates nothing. */
 bool roster_is_stale(const char *path, const struct roster *roster);
 
+/* roster_is_lost: a file was read, and is not there now. Allocates nothing. */
+bool roster_is_lost(const char *path, const struct roster *roster);
+
 /* roster_find: the row with both keys, or NULL. */
 const struct roster_row *roster_find(const struct roster *roster, const struct public_keys *keys);
 

@@ -97,6 +97,7 @@ struct tracker_loop {
     struct entry open;         /* the newest entry, for what must be signed by its seats */
     struct actions actions;
     struct roster roster;
+    bool roster_is_lost; /* its file was there, and is not */
     struct known_members known;
     struct host_member members[SWARM_MEMBERS_MAX];
     bool known_is_durable;      /* what is in `known` may be announced */

@@ -297,14 +297,20 @@ void host_judge_all(struct tracker_loop *loop) {
 
 static void read_roster(struct tracker_loop *loop) {
     struct fault fault;
-    if (!roster_is_stale(loop->options.roster_path, &loop->roster)) {
+    const char *path = loop->options.roster_path;
+    const bool was_lost = loop->roster_is_lost;
+    loop->roster_is_lost = roster_is_lost(path, &loop->roster);
+    if (loop->roster_is_lost && !was_lost) {
+        log_line(LOG_WARNING, "roster %s: is not there; it stays as it was until one is", path);
+    }
+    if (loop->roster_is_lost || !roster_is_stale(path, &loop->roster)) {
         return;
     }
-    if (roster_read(loop->options.roster_path, &loop->roster, &fault) != OK) {
+    if (roster_read(path, &loop->roster, &fault) != OK) {
         log_line(LOG_WARNING, "%s: %s; the roster stays as it was", fault.place, fault.reason);
         return;
     }
-    log_line(LOG_INFO, "roster %s: %u keys%s", loop->options.roster_path, loop->roster.count,
+    log_line(LOG_INFO, "roster %s: %u keys%s", path, loop->roster.count,
              loop->roster.open ? ", open to everybody" : "");
     messenger_reclass(loop->messenger);
     host_judge_all(loop);

@@ -25,7 +25,7 @@ struct tracker_loop_options {
     const char *name;        /* of the swarm */
     const char *listen;      /* "tcp://ADDRESS:PORT", port * for any */
     const char *store_path;  /* ledger and record: an SQLite file */
-    const char *roster_path; /* looked at again whenever it changes; need not exist */
+    const char *roster_path; /* looked at again when it changes; need not exist, or no more */
     const uint8_t *manifest; /* served as it is */
     size_t manifest_bytes;   /* at most MANIFEST_BYTES_MAX */
     struct hash manifest_hash;

@@ -299,12 +299,46 @@ static void asks_that_come_at_once_have_one_answer_the_last_one_s(void **state) 
     assert_true(answers >= 1 && answers < 4);
 }
 
+static bool some_have_committed(void) {
+    return members[0].commits >= 1 && members[1].commits >= 1;
+}
+
+static bool both_are_told_why(void) {
+    return members[0].reason[0] != '\0' && members[1].reason[0] != '\0';
+}
+
+/* An editor renames it, a server of files is gone for a moment. */
+static void a_roster_that_is_not_there_for_a_while_throws_nobody_out(void **state) {
+    char away[160];
+    (void)state;
+    struct text text = text_over(away, sizeof away);
+    text_add(&text, "%s.away", roster_path);
+    let_in(MEMBERS);
+    open_tracker(4);
+    open_member(0);
+    open_member(1);
+    run_until(MEMBERS, both_have_committed);
+    assert_int_equal(rename(roster_path, away), 0);
+    waited_from_ns = clock_monotonic_ns();
+    run_until(MEMBERS, has_waited_long); /* longer than between two looks at it */
+    assert_int_equal(rename(away, roster_path), 0);
+    members[0].commits = members[1].commits = 0;
+    run_until(MEMBERS, some_have_committed);
+    assert_int_equal(members[0].roster_count, MEMBERS);
+    assert_int_equal(members[1].roster_count, MEMBERS);
+    assert_string_equal(members[0].reason, "");
+    assert_string_equal(members[1].reason, "");
+    write_roster("members:\n");
+    run_until(MEMBERS, both_are_told_why);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
         TEST(a_stranger_keeps_nobody_out_who_is_on_the_roster),
         TEST(a_stranger_that_says_nothing_makes_place_for_the_next),
         TEST(a_member_keeps_its_place_whatever_it_asks),
+        TEST(a_roster_that_is_not_there_for_a_while_throws_nobody_out),
         TEST(asks_that_come_at_once_have_one_answer_the_last_one_s),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
