@@ -25,6 +25,7 @@ enum {
     HOST_FULL_MS = 1000,    /* an answer for which there was no room is not read again sooner */
     HOST_STARTS_MAX = 8,    /* of an identity that are told from one another */
     HOST_STRIKES_MAX = 3,   /* messages that no honest process sends, until it is cut off */
+    HOST_HUNG = 6,          /* times `silence`: who says nothing for so long keeps no joiner out */
     HOST_RETRY_MS = 1000,   /* after a failed write */
     HOST_ROSTER_MS = 500,   /* between two looks at the roster file */
     HOST_REACH_MS = 5000,   /* a try to reach an address */
@@ -112,6 +113,7 @@ struct tracker_loop {
     bool is_retrying;    /* a write failed; its end is told at retry_ms */
     int64_t retry_ms, complained_ms;
     int64_t tick_ms, roster_ms; /* when they are due */
+    int64_t passed_ms;          /* when it looked last at what came in */
     int64_t started_ms;
     double started_unix_s;
     const char *stage; /* as it was said last, and since when */

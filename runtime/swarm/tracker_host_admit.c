@@ -111,14 +111,35 @@ static bool has_seat(const struct tracker_loop *loop, const struct known_member 
     return false;
 }
 
-/* Room for one more: one that is not there and has no part in the round gives its place up. */
+/* The machine hears what it hears of one that goes by itself. */
+static void send_off(struct tracker_loop *loop, int row) {
+    struct event event = {.kind = EVENT_CLOSED};
+    memcpy(event.peer.bytes, loop->known.rows[row].keys.sign, KEY_BYTES);
+    forget_row(loop, row);
+    host_step(loop, &event);
+}
+
+/* Whether nothing was heard of a member for so long that it hangs, though it is connected. */
+static bool is_hung(const struct tracker_loop *loop, uint32_t row) {
+    const int64_t silent_ms = host_now_ms() - loop->members[row].heard_ms;
+    return silent_ms >= HOST_HUNG * (int64_t)loop->timing.silence_ms;
+}
+
+/* Room for one more: one without a part in the round that is not there, or hangs, gives its place
+ * up. */
 static bool make_room(struct tracker_loop *loop) {
     for (uint32_t row = 0;
          loop->known.count >= loop->options.members_max && row < loop->known.count; row++) {
-        const struct known_member *member = &loop->known.rows[row];
-        if (!is_connected(loop, member->keys.curve) && !has_seat(loop, member)) {
-            forget_row(loop, (int)row);
+        const struct known_member member = loop->known.rows[row];
+        const bool is_there = is_connected(loop, member.keys.curve);
+        if (has_seat(loop, &member) || (is_there && !is_hung(loop, row))) {
+            continue;
         }
+        if (is_there) {
+            log_line(LOG_INFO, "%s hangs, and gives its place up", member.name);
+            messenger_hang_up(loop->messenger, member.keys.curve);
+        }
+        send_off(loop, (int)row);
     }
     return loop->known.count < loop->options.members_max;
 }
@@ -220,6 +241,7 @@ static void admit(struct tracker_loop *loop, const struct host_peer *peer) {
     name_member(loop, who, member);
     struct host_member *seen = &loop->members[member - loop->known.rows];
     note_start(seen, member->name, who->start);
+    seen->heard_ms = host_now_ms();
     if (has_moved) {
         memcpy(member->address, address, sizeof address);
         member->is_reached = 0;
@@ -283,10 +305,7 @@ void host_judge_all(struct tracker_loop *loop) {
             continue;
         }
         log_line(LOG_INFO, "%s is no longer on the roster", member.name);
-        forget_row(loop, (int)row);
-        struct event event = {.kind = EVENT_CLOSED};
-        memcpy(event.peer.bytes, member.keys.sign, KEY_BYTES);
-        host_step(loop, &event);
+        send_off(loop, (int)row);
     }
     for (uint32_t i = 0; i < loop->peers_max; i++) {
         if (loop->peers[i].is_used && loop->peers[i].has_introduced) {

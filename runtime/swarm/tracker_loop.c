@@ -180,6 +180,7 @@ enum status tracker_loop_open(const struct tracker_loop_options *options, struct
     opened->known_is_durable = true;
     opened->timing = options->settings.timing;
     opened->started_ms = host_now_ms();
+    opened->passed_ms = opened->started_ms;
     opened->started_unix_s = clock_unix_s();
     enum status status = roster_read(options->roster_path, &opened->roster, fault);
     if (status != OK) {
@@ -333,6 +334,16 @@ static void tick(struct tracker_loop *loop, int64_t now_ms) {
     announce_timing(loop);
 }
 
+/* A process that was stopped has heard nobody meanwhile, and blames nobody for it. */
+static void forgive_gap(struct tracker_loop *loop) {
+    const int64_t now_ms = host_now_ms();
+    const int64_t gap_ms = now_ms - loop->passed_ms;
+    for (uint32_t row = 0; gap_ms > HOST_DRAIN_MS && row < loop->known.count; row++) {
+        loop->members[row].heard_ms += gap_ms;
+    }
+    loop->passed_ms = now_ms;
+}
+
 /* All that has come in, before any deadline is looked at. */
 static void drain(struct tracker_loop *loop) {
     struct messenger_event event;
@@ -382,6 +393,7 @@ enum status tracker_loop_run(struct tracker_loop *loop, struct fault *fault) {
         int most_ms = is_serving(loop) ? SERVE_MS : TICK_MS;
         int timeout_ms = left_ms < 0 ? 0 : left_ms > most_ms ? most_ms : (int)left_ms;
         messenger_wait(loop->messenger, loop->options.stop_fd, timeout_ms);
+        forgive_gap(loop);
         drain(loop);
         host_pump(loop);
         host_serve(loop);

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-enum { MEMBERS = 2, SCRIPTED = 2, WITHIN_MS = 30000, WAIT_MS = 2, IDLE_MS = 300 };
+enum { MEMBERS = 2, SCRIPTED = 3, WITHIN_MS = 30000, WAIT_MS = 2, IDLE_MS = 300 };
 
 static const char MANIFEST[] = "format: 1\nname: scripted\n";
 
@@ -31,6 +31,7 @@ struct stranger {
 };
 
 static struct scripted_member members[SCRIPTED];
+static bool hangs[SCRIPTED]; /* stays connected, and says and hears nothing */
 static struct stranger strangers[2];
 static struct key_pairs tracker_keys;
 static struct hash manifest_hash, genesis_root;
@@ -128,6 +129,7 @@ static int begin(void **state) {
     genesis_root = hash_of("root", 4);
     idle_ms = IDLE_MS;
     memset(members, 0, sizeof members);
+    memset(hangs, 0, sizeof hangs);
     memset(strangers, 0, sizeof strangers);
     setenv("SKEP_LOG", "error", 1);
     log_init(0);
@@ -193,7 +195,9 @@ static void run_until(int count, bool (*done)(void)) {
     while (!done()) {
         assert_true(clock_monotonic_ns() < until_ns);
         for (int i = 0; i < count; i++) {
-            scripted_run(&members[i], WAIT_MS);
+            if (!hangs[i]) {
+                scripted_run(&members[i], WAIT_MS);
+            }
         }
         for (int i = 0; i < 2; i++) {
             look(&strangers[i]);
@@ -332,6 +336,22 @@ static void a_roster_that_is_not_there_for_a_while_throws_nobody_out(void **stat
     run_until(MEMBERS, both_are_told_why);
 }
 
+static bool third_is_admitted(void) {
+    return members[2].is_admitted;
+}
+
+static void a_member_that_hangs_keeps_no_joiner_out(void **state) {
+    (void)state;
+    let_in(SCRIPTED);
+    open_tracker(MEMBERS);
+    open_member(0);
+    open_member(1);
+    run_until(MEMBERS, both_have_committed);
+    hangs[1] = true;
+    open_member(2);
+    run_until(SCRIPTED, third_is_admitted);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -339,6 +359,7 @@ int main(void) {
         TEST(a_stranger_that_says_nothing_makes_place_for_the_next),
         TEST(a_member_keeps_its_place_whatever_it_asks),
         TEST(a_roster_that_is_not_there_for_a_while_throws_nobody_out),
+        TEST(a_member_that_hangs_keeps_no_joiner_out),
         TEST(asks_that_come_at_once_have_one_answer_the_last_one_s),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
