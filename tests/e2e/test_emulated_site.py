@@ -7,8 +7,7 @@ import signal
 import time
 
 from emulated_run import CPU, PROFILE
-from small_run import LLAMA, LONG, RunTest, main, wait_until
-from test_site_faults import children, rank_of
+from small_run import LLAMA, LONG, RunTest, children, main, rank_of, wait_until
 
 STEPS = 3
 PATIENCE_S = 600

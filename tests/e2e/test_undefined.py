@@ -31,7 +31,6 @@ ALLOWED = {
     "inner_weights.c": {"region_alloc": BEFORE + "inner_weights_plan"},
     "join.c": {"region_alloc": BEFORE + "make_scratch", "region_text": BEFORE + "open_store"},
     "join_order.c": {"region_alloc": BEFORE + "join_order_plan and what ORDER_MANIFEST takes"},
-    "join_ledger.c": {"region_alloc": BEFORE + "join_ledger_open"},
     "join_state.c": {"region_alloc": BEFORE + "join_state_plan"},
     "messages.c": {"region_alloc": BEFORE + "messenger_open"},
     "metrics.c": {"region_alloc": BEFORE + "metrics_start"},
