@@ -233,7 +233,7 @@ void member_loop_chain_hear(struct member_loop *loop, const struct frame *frame,
         at += taken;
     }
     bool is_doubtful = frame->length == 0 && is_doubtful_end(loop);
-    ledger->is_wanted = frame->length > 0 && goes_on;
+    ledger->is_wanted = (frame->length > 0 && goes_on) || !member_loop_chain_stands(loop);
     ledger->asked_ns = goes_on && !is_doubtful ? 0 : ledger->asked_ns; /* no ask upon ask */
     if (ledger->is_held) {
         ledger->is_held = false;

@@ -72,7 +72,8 @@ class History(SwarmTest):
         self.assertEqual([member.ledger().read_bytes() for member in members], ledgers)
         for member in members:
             self.assertTrue(member.is_running(), member.log())
-            self.assertEqual(member.log().count(OTHER), 1, member.log())
+            _, _, since = member.log().rpartition("going on from")
+            self.assertLessEqual(since.count(OTHER), since.count("let in by"), member.log())
             self.assertIn("give the tracker its newest state back", member.log())
         self.end_tracker()
         self.put_store_back(newest)
@@ -156,8 +157,9 @@ class History(SwarmTest):
         self.refused()
         longest = max((member.ledger() for member in members), key=lambda path: path.stat().st_size)
         copy = self.site.path / "copy.jsonl"
-        shutil.copy(longest, copy)
-        lines = copy.read_text().splitlines(keepends=True)
+        lines = longest.read_text().splitlines(keepends=True)
+        lines = [line for line in lines if line.endswith("\n")]  # one was cut short by the kill
+        copy.write_text("".join(lines))
         (self.site.path / "changed.jsonl").write_text(
             "".join([*lines[:2], lines[2].replace('"prev": "', '"prev": "0', 1), *lines[3:]]))
         self.refused("--ledger", "changed.jsonl", place=r"changed\.jsonl:3")
@@ -179,7 +181,7 @@ class History(SwarmTest):
         for process in [*members, self.tracker]:
             process.kill()
         before = {path: path.read_bytes() for path in (members[0].folder / "state").rglob("*")
-                  if path.is_file() and path.name != "lock"}
+                  if path.is_file() and path.name != "lock" and path.suffix != ".new"}
         (self.site.path / "tracker").rename(self.site.path / "tracker-before")
         (self.site.path / "heather.skep").unlink()
         self.tracker.folder.mkdir()

@@ -75,14 +75,14 @@ def ledgers(swarm):
 
 
 def lost_rounds(swarm):
-    """What any member has reported as committed must stand in the history with that root."""
+    """What any member has ever reported as committed must stand in the history with that root."""
     roots = {}
     for member in swarm.members.values():
         roots.update((line["round"], line["root"]) for line in ledger_lines(member)
                      if line["kind"] == "commit")
     return [f"round {number} of {name} is not in the ledger, or with another root"
-            for name, member in swarm.members.items() for number, row in member.read().items()
-            if roots.get(number) != row["root"]]
+            for name, member in swarm.members.items() for number in member.read()
+            if {roots.get(number)} != member.roots[number]]
 
 
 # ---- records ----

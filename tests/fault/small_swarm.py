@@ -150,7 +150,8 @@ class Member(Process):
         self.record = record
         self.ledger = folder / "state" / "ledger.jsonl"
         self.lines = Lines(folder / "metrics.jsonl")
-        self.rounds = {}  # number: its line
+        self.rounds = {}  # number: its last line
+        self.roots = {}  # number: every root that it ever reported
 
     def move(self):
         """It listens at another port from its next start on."""
@@ -163,6 +164,7 @@ class Member(Process):
         for line in self.lines.new():
             if line["kind"] == "round":
                 self.rounds[line["round"]] = line
+                self.roots.setdefault(line["round"], set()).add(line["root"])
         return self.rounds
 
     def last(self):

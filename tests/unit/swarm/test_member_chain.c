@@ -168,6 +168,7 @@ static void a_ledger_without_the_own_head_is_refused_until_it_is_there(void **st
     assert_non_null(strstr(scene.loop.reason, "tcp://here:1: "));
     assert_non_null(strstr(scene.loop.reason, "does not have entry 5, of round 3; give"));
     assert_int_equal(scene.loop.ledger.asked_ns, 99); /* asked again after a while only */
+    assert_true(scene.loop.ledger.is_wanted);
     scene.loop.reason[0] = '\0';
     struct frame frame = {.kind = WIRE_LEDGER,
                           .offset = ENTRIES - 1,
