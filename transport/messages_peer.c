@@ -66,7 +66,8 @@ bool peer_has_place(const struct messenger *messenger, const uint8_t curve[stati
 }
 
 struct peer *peer_take_guest(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
-    struct peer *peer = peer_has_place(messenger, curve) ? peer_take(messenger, curve) : NULL;
+    const bool may = peer_is_wanted(messenger, curve) && peer_has_place(messenger, curve);
+    struct peer *peer = may ? peer_take(messenger, curve) : NULL;
     if (peer != NULL) {
         peer->guest_class = class_of(messenger, curve);
     }
