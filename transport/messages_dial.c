@@ -51,11 +51,11 @@ void link_again(struct messenger *messenger, const struct peer *peer, struct lin
 
 /* Who has another key than was said cannot open our hello, and hangs up without a word: just as
  * whoever forwards connections to one that is not there. So where that happens again and again, the
- * next connection only waits for a first word, which whoever speaks as we do says unasked. */
+ * next connection only waits for a first word, which whoever speaks as we do says unasked. It may
+ * have come back just now: so it is another only if it then hangs up on hellos again. */
 static void dial(struct messenger *messenger, struct peer *peer, struct link *link) {
     const uint32_t link_index = (uint32_t)(link - peer->links);
-    const bool asks =
-        link_index == 0 && peer->turned_away >= TURNED_AWAY_MAX && !peer->said_refused;
+    const bool asks = link_index == 0 && peer->turned_away >= TURNED_AWAY_MAX && !peer->speaks;
     if (!socket_dial(messenger, asks ? NULL : peer_curve(messenger, peer), peer->address,
                      &link->socket, &link->monitor)) {
         link_again(messenger, peer, link);
@@ -116,10 +116,12 @@ void dial_due(struct messenger *messenger, int64_t now_ns) {
 }
 
 /* The peer lets our key in. */
-static void shaken(struct link *link) {
+static void shaken(struct peer *peer, struct link *link) {
     if (link->asks) {
         return; /* hands were not shaken */
     }
+    peer->speaks = false;
+    peer->turned_away = 0;
     link->state = LINK_SHAKEN;
     link->due_ns = clock_monotonic_ns() + MESSENGER_GREETING * MESSENGER_MS;
 }
@@ -133,11 +135,15 @@ static void not_let_in(struct messenger *messenger, struct peer *peer, uint32_t 
 }
 
 /* One that is too busy to shake hands hangs up too, but only when the time for that is over. */
-static void turned_away(struct peer *peer, const struct link *link, uint32_t error) {
+static void turned_away(struct messenger *messenger, struct peer *peer, const struct link *link,
+                        uint32_t error) {
     const int64_t left_ns = link->due_ns - clock_monotonic_ns();
     if (!link->asks && (error == EPIPE || error == ECONNRESET) &&
         left_ns > MESSENGER_HANDSHAKE * MESSENGER_MS) {
         peer->turned_away++;
+    }
+    if (peer->speaks && peer->turned_away >= TURNED_AWAY_MAX) {
+        peer_refused(messenger, peer);
     }
 }
 
@@ -157,7 +163,8 @@ void dial_read(struct messenger *messenger, struct peer *peer, struct link *link
 
 void dial_asked(struct messenger *messenger, struct peer *peer, struct link *link) {
     if (link->asks && socket_hears(link->socket)) {
-        peer_refused(messenger, peer);
+        peer->speaks = true;
+        link->again_ms = MESSENGER_AGAIN_LEAST;
         link_failed(messenger, peer, link);
     }
 }
@@ -171,10 +178,10 @@ void dial_events(struct messenger *messenger, struct peer *peer, struct link *li
             link->fd = (int)event.value;
             break;
         case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
-            shaken(link);
+            shaken(peer, link);
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-            turned_away(peer, link, event.value);
+            turned_away(messenger, peer, link, event.value);
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
             not_let_in(messenger, peer, event.value);

@@ -145,6 +145,7 @@ void peer_opened(struct messenger *messenger, struct peer *peer) {
     peer->full = false;
     peer->said_full = false;
     peer->turned_away = 0;
+    peer->speaks = false;
     messenger->has_news = true;
 }
 
@@ -298,6 +299,7 @@ enum status messenger_peer(struct messenger *messenger, const uint8_t curve[stat
     peer->said_refused = false;
     peer->said_full = false;
     peer->turned_away = 0;
+    peer->speaks = false;
     peer->links[0].again_ms = MESSENGER_AGAIN_LEAST;
     const bool waits = messenger->listener != NULL && peer_dials_first(messenger, peer);
     peer->links[0].due_ns = clock_monotonic_ns() + (waits ? MESSENGER_GRACE * MESSENGER_MS : 0);

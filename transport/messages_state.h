@@ -82,6 +82,7 @@ struct peer {
     bool full, said_full; /* the same */
     bool wants_bulk;      /* SENT_FULL was said because no bulk connection stands yet */
     uint32_t turned_away; /* dials in a row that ended within CURVE's handshake */
+    bool speaks;          /* when it was only asked, it had a word to say */
     uint32_t strikes;
     uint32_t guest_class; /* not named: as it was when it came, or at the last messenger_reclass */
     int64_t opened_ns;
