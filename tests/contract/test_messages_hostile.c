@@ -84,7 +84,7 @@ static struct raw raw_of_a(void) {
     return raw;
 }
 
-/* Pump b until the monitor says so. */
+/* Pump b until the monitor says one of these. */
 static bool comes_to(const struct raw *raw, uint16_t wanted) {
     bool came = false;
     const int64_t until_ns = clock_monotonic_ns() + WITHIN_MS * INT64_C(1000000);
@@ -96,7 +96,7 @@ static bool comes_to(const struct raw *raw, uint16_t wanted) {
         } else {
             ends_pump(both, 2);
         }
-        came = event == wanted;
+        came = (event & wanted) != 0;
     }
     return came;
 }
@@ -110,8 +110,11 @@ static void say(const struct raw *raw, const struct frame *frame, size_t bytes, 
 
 static const struct frame RIGHT = {.kind = 2};
 
+/* The end comes before its reason is read, or after. */
 static void other_mechanisms_get_nothing(void **state) {
     (void)state;
+    const uint16_t failed =
+        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     uint8_t bytes[64];
     end_close(&b);
     b.options.guests.places[0] = b.options.peers_max; /* even where every key would do */
@@ -124,8 +127,8 @@ static void other_mechanisms_get_nothing(void **state) {
     raw_dial(&plain);
     say(&null, &RIGHT, FRAME_HEADER_BYTES, 0);
     say(&plain, &RIGHT, FRAME_HEADER_BYTES, 0);
-    assert_true(comes_to(&null, ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL));
-    assert_true(comes_to(&plain, ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL));
+    assert_true(comes_to(&null, failed));
+    assert_true(comes_to(&plain, failed));
     assert_int_equal(zmq_recv(null.socket, bytes, sizeof bytes, ZMQ_DONTWAIT), -1);
     assert_int_equal(zmq_recv(plain.socket, bytes, sizeof bytes, ZMQ_DONTWAIT), -1);
     assert_int_equal(b.count, 0);
