@@ -31,7 +31,7 @@ MUST_CHECK enum status file_close_synced(int fd, const char *path, struct fault 
 /* file_read_text: the whole file, NUL-terminated, into the caller's buffer; larger is refused. */
 MUST_CHECK enum status file_read_text(const char *path, char *buffer, size_t capacity,
                                       size_t *length, struct fault *fault);
-/* file_publish: fsync what was written, rename `from` to `to`, fsync the folder that holds it. */
+/* file_publish: rename `from`, whose bytes were synced, to `to`; fsync the folder that holds it. */
 MUST_CHECK enum status file_publish(const char *from, const char *to, struct fault *fault);
 /* file_sync_folder: make the entries of a folder durable. */
 MUST_CHECK enum status file_sync_folder(const char *path, struct fault *fault);

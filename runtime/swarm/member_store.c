@@ -57,7 +57,11 @@ static enum status write_owner(struct member_store *store, const char *owner, st
         return status;
     }
     status = file_write_at(fd, store->beside, owner, strlen(owner), 0, fault);
-    close(fd);
+    if (status != OK) {
+        close(fd);
+        return status;
+    }
+    status = file_close_synced(fd, store->beside, fault);
     return status == OK ? file_publish(store->beside, store->path, fault) : status;
 }
 

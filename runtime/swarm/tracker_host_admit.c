@@ -119,23 +119,22 @@ static void send_off(struct tracker_loop *loop, int row) {
     host_step(loop, &event);
 }
 
-/* Whether nothing was heard of a member for so long that it hangs, though it is connected. */
+/* Whether nothing was heard of a member for so long that it hangs, or will not come back soon. */
 static bool is_hung(const struct tracker_loop *loop, uint32_t row) {
     const int64_t silent_ms = host_now_ms() - loop->members[row].heard_ms;
     return silent_ms >= HOST_HUNG * (int64_t)loop->timing.silence_ms;
 }
 
-/* Room for one more: one without a part in the round that is not there, or hangs, gives its place
- * up. */
+/* Room for one more: one without a part in the round of which nothing is heard gives its place up.
+ */
 static bool make_room(struct tracker_loop *loop) {
     for (uint32_t row = 0;
          loop->known.count >= loop->options.members_max && row < loop->known.count; row++) {
         const struct known_member member = loop->known.rows[row];
-        const bool is_there = is_connected(loop, member.keys.curve);
-        if (has_seat(loop, &member) || (is_there && !is_hung(loop, row))) {
+        if (has_seat(loop, &member) || !is_hung(loop, row)) {
             continue;
         }
-        if (is_there) {
+        if (is_connected(loop, member.keys.curve)) {
             log_line(LOG_INFO, "%s hangs, and gives its place up", member.name);
             messenger_hang_up(loop->messenger, member.keys.curve);
         }
@@ -435,6 +434,9 @@ enum status host_recall_known(struct tracker_loop *loop, struct fault *fault) {
         return fault_set(fault, STATUS_INPUT, loop->options.store_path,
                          "put a copy of the store back", "what is kept as \"%s\" %s", ANNOUNCED,
                          wrong);
+    }
+    for (uint32_t row = 0; row < loop->known.count; row++) {
+        loop->members[row].heard_ms = host_now_ms(); /* it has its time to come back */
     }
     return OK;
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { UNTOLD = 1 << 16 }; /* starts and sessions that no entry may tell of, and more */
+enum { UNTOLD = 1 << 10 }; /* starts and sessions that no entry may tell of, and more */
 
 static const char OTHER_COPY[] = "take the copy of another member";
 

@@ -155,6 +155,7 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
     uint32_t applying = 0;
     uint32_t following = 0;
     uint32_t hindered = 0;
+    uint32_t waiting = 0;
     count_held(tracker, now_ms);
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
@@ -163,8 +164,10 @@ static void advance_ready(struct tracker *tracker, int64_t now_ms, struct action
         applying += (uint32_t)(is_late && is_applying(tracker, row));
         following += (uint32_t)(is_late && is_following(tracker, row));
         hindered += (uint32_t)is_hindered(tracker, row);
+        waiting += (uint32_t)!member->silent;
     }
-    tracker->reached_ms = ready > 0 ? now_ms : tracker->reached_ms;
+    /* Nobody waits in vain while nobody is there: whoever has the state may come last. */
+    tracker->reached_ms = ready > 0 || waiting == 0 ? now_ms : tracker->reached_ms;
     int is_shrunk = settings->shrink_after_ms > 0 && waited_ms >= settings->shrink_after_ms;
     int has_quorum = staying == 0 || ready >= entry_quorum(staying);
     int is_settled = waited_ms >= tracker->timing.heartbeat_ms &&
@@ -281,10 +284,23 @@ static void advance_train(struct tracker *tracker, int64_t now_ms, struct action
     }
 }
 
-/* A round ends without a result when no quorum came back in time, or when it is too old. */
+/* Seats whose session is its member's still: another start of it has no part in the round. */
+static uint32_t count_standing(const struct tracker *tracker) {
+    uint32_t standing = 0;
+    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
+        standing += tracker->row_of_seat[seat] != NO_SEAT;
+    }
+    return standing;
+}
+
+/* A round ends without a result when no quorum can come back, when none did in time, or when it is
+ * too old. */
 static int is_hopeless(struct tracker *tracker, int64_t now_ms) {
     const struct tracker_settings *settings = &tracker->settings;
     uint32_t live = count_of(tracker_live_seats(tracker));
+    if (count_standing(tracker) < entry_quorum(tracker->record.head.seat_count)) {
+        return 1;
+    }
     if (live >= entry_quorum(tracker->record.head.seat_count)) {
         tracker->quorum_ms = now_ms;
         return now_ms - tracker->round_ms >= tracker->timing.round_ms;

@@ -127,6 +127,60 @@ static void who_was_let_go_is_not_waited_for(void **state) {
     assert_int_equal(scene.head.seat_count, MEMBERS - 3);
 }
 
+/* Three of five that start anew are none of the round's seats any more. */
+static void a_round_that_cannot_have_a_quorum_ends(void **state) {
+    (void)state;
+    scene_begin(0, MEMBERS);
+    scene_open_and_declare();
+    scene_start_anew(0);
+    scene_start_anew(1);
+    scene_beat(scene.head.round, 0);
+    assert_int_equal(scene.head.kind, ENTRY_OPEN);
+    scene_start_anew(2);
+    assert_int_equal(scene.head.kind, ENTRY_ABORT);
+}
+
+/* A heartbeat of the first member, which has another state on its disk and stands on none. */
+static void beat_of_an_older_one(const struct hash *older) {
+    scene.now_ms += 100;
+    scene_say(0, (struct message){.kind = MESSAGE_REPORT,
+                                  .number = ++scene.number,
+                                  .hash = *older,
+                                  .reports = scene.reports[0]});
+    scene_take(&(struct event){.kind = EVENT_TICK});
+}
+
+/* All have gone, with the newest state; who comes back first has an older one. */
+static void the_newest_state_is_waited_for_by_who_is_there_only(void **state) {
+    (void)state;
+    const struct hash older = {{2}};
+    scene_begin(0, MEMBERS);
+    static struct entry genesis = {.kind = ENTRY_GENESIS};
+    static struct entry commit = {.kind = ENTRY_COMMIT};
+    genesis.root = older;
+    commit.root = scene.record.commit.root;
+    tracker_recall(scene.tracker, &genesis);
+    tracker_recall(scene.tracker, &commit);
+    scene_open_and_declare();
+    scene_end_round();
+    for (uint32_t m = 0; m < MEMBERS; m++) {
+        scene_close(m);
+    }
+    for (int i = 0; i < 2 * ROLLBACK_MS / 100; i++) {
+        scene_beat(0, SEATS_ALL);
+    }
+    scene_say(0, (struct message){.kind = MESSAGE_HELLO, .number = 99, .root = older});
+    for (int i = 0; i < ROLLBACK_MS / 100 - 1; i++) {
+        beat_of_an_older_one(&older);
+        assert_int_equal(scene.head.kind, ENTRY_ABORT);
+    }
+    for (int i = 0; i < 3; i++) {
+        beat_of_an_older_one(&older);
+    }
+    assert_int_equal(scene.head.kind, ENTRY_ROLLBACK);
+    assert_int_equal(scene.head.root.bytes[0], 2);
+}
+
 /* Two rounds go on without it, then it is waited for: as long as four exchanges may stand still, or
  * until it is there. */
 static void who_never_comes_by_the_state_is_waited_for_once(void **state) {
@@ -185,6 +239,8 @@ int main(void) {
         cmocka_unit_test(each_death_is_asked_about),
         cmocka_unit_test(who_starts_anew_is_reached),
         cmocka_unit_test(who_was_let_go_is_not_waited_for),
+        cmocka_unit_test(a_round_that_cannot_have_a_quorum_ends),
+        cmocka_unit_test(the_newest_state_is_waited_for_by_who_is_there_only),
         cmocka_unit_test(who_never_comes_by_the_state_is_waited_for_once),
         cmocka_unit_test(who_comes_and_goes_is_waited_for_no_longer),
     };

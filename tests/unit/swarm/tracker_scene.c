@@ -103,6 +103,7 @@ void scene_begin(uint32_t commits_max, uint32_t members_min) {
                                         .sample_tokens = 1,
                                         .members_min = members_min,
                                         .commits_max = commits_max,
+                                        .rollback_after_ms = ROLLBACK_MS,
                                         .training = {30, 2},
                                         .timing = {100, 1000, 1000, 5000, 60000}};
     scene.tracker = aligned_alloc(64, tracker_bytes(&settings));

@@ -5,7 +5,7 @@
 
 #include "runtime/swarm/tracker.h"
 
-enum { SLICES = 16, MEMBERS = 5, SEATS_ALL = (1 << MEMBERS) - 1 };
+enum { SLICES = 16, MEMBERS = 5, SEATS_ALL = (1 << MEMBERS) - 1, ROLLBACK_MS = 20000 };
 
 /* A tracker with its disk, and what it said last to whom. */
 extern struct scene {
