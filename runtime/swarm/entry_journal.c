@@ -88,9 +88,10 @@ static enum status open_records(struct entry_journal *journal, struct fault *fau
     if (end == size) {
         return OK;
     }
-    log_line(LOG_WARNING, "%s: the last %lld bytes are no whole record, and are cut off",
-             journal->path, (long long)(size - end));
-    return cut(journal, end, fault);
+    log_line(LOG_WARNING, "%s: the last %lld bytes are no whole record", journal->path,
+             (long long)(size - end));
+    journal->has_tail = true;
+    return OK;
 }
 
 enum status entry_journal_open(const char *path, uint32_t slice_max, struct region *region,
@@ -129,8 +130,12 @@ enum status entry_journal_append(struct entry_journal *journal, const struct ent
     memcpy(bytes, &count, sizeof count);
     struct hash hash = hash_of(bytes, LENGTH_BYTES + count);
     memcpy(bytes + LENGTH_BYTES + count, hash.bytes, HASH_BYTES);
-    enum status status =
-        file_write_at(journal->fd, journal->path, bytes, framed(count), journal->bytes, fault);
+    enum status status = journal->has_tail ? cut(journal, journal->bytes, fault) : OK;
+    if (status == OK) {
+        journal->has_tail = false;
+        status =
+            file_write_at(journal->fd, journal->path, bytes, framed(count), journal->bytes, fault);
+    }
     if (status == OK) {
         status = file_sync(journal->fd, journal->path, fault);
     }

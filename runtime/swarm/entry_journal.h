@@ -3,7 +3,7 @@
  *     | "skep journal 1\n" | length 4 | record | hash 32 | length 4 | record | hash 32 | ...
  *
  * The hash is of length and record; a record is entry_code's. What a kill or a power cut left of an
- * append is no whole record, and is cut off when the file is opened again. */
+ * append is no whole record, and is cut off before the next one: who only looks changes nothing. */
 #ifndef SKEP_SWARM_ENTRY_JOURNAL_H
 #define SKEP_SWARM_ENTRY_JOURNAL_H
 
@@ -16,7 +16,8 @@
 struct entry_journal {
     const char *path;
     int fd;
-    int64_t bytes; /* of whole records, and of the file */
+    int64_t bytes; /* of whole records */
+    bool has_tail; /* the file has more */
     uint32_t slice_max;
     uint8_t *record; /* [record_max] */
     size_t record_max;

@@ -40,8 +40,9 @@ struct member_loop_options {
     enum status (*ledger_past)(void *context, const struct entry **entry, const char **place,
                                struct fault *fault);
     /* ledger_entry: called for each entry behind those, verified and in order, on the talking
-     * thread; NULL: not wanted. */
-    void (*ledger_entry)(void *context, const struct entry *entry);
+     * thread; and with NULL before each, and now and then: false while an entry that it was given
+     * is not kept, so that no other is taken. NULL: not wanted. */
+    bool (*ledger_entry)(void *context, const struct entry *entry);
 };
 
 /* member_loop_bytes: memory of tables, for the plan's line; member_loop_declared: ZeroMQ's. */

@@ -112,8 +112,18 @@ bool member_loop_chain_stands(const struct member_loop *loop) {
     return loop->ledger.is_shown && loop->ledger.round >= loop->options.state_round;
 }
 
+/* The member's own copy has not taken the last entry: a full disk. */
+static bool is_copy_behind(const struct member_loop *loop) {
+    return loop->options.ledger_entry != NULL &&
+           !loop->options.ledger_entry(loop->options.ledger_context, NULL);
+}
+
 static bool append(struct member_loop *loop, const struct entry *entry) {
     struct loop_chain *ledger = &loop->ledger;
+    if (is_copy_behind(loop)) {
+        ledger->is_wanted = true;
+        return false;
+    }
     const char *wrong = follow(loop, entry);
     if (wrong != NULL) {
         doubt(loop, wrong);
@@ -123,7 +133,7 @@ static bool append(struct member_loop *loop, const struct entry *entry) {
     ledger->lacks = ledger->lacks && !hash_equal(&ledger->lacked, &entry->hash);
     ledger->is_met |= ledger->is_held && hash_equal(&ledger->held_entry.hash, &entry->hash);
     if (loop->options.ledger_entry != NULL) {
-        loop->options.ledger_entry(loop->options.ledger_context, entry);
+        (void)loop->options.ledger_entry(loop->options.ledger_context, entry);
     }
     return true;
 }
@@ -233,7 +243,8 @@ void member_loop_chain_hear(struct member_loop *loop, const struct frame *frame,
         at += taken;
     }
     bool is_doubtful = frame->length == 0 && is_doubtful_end(loop);
-    ledger->is_wanted = (frame->length > 0 && goes_on) || !member_loop_chain_stands(loop);
+    ledger->is_wanted =
+        (frame->length > 0 && goes_on) || !member_loop_chain_stands(loop) || is_copy_behind(loop);
     ledger->asked_ns = goes_on && !is_doubtful ? 0 : ledger->asked_ns; /* no ask upon ask */
     if (ledger->is_held) {
         ledger->is_held = false;
@@ -243,7 +254,8 @@ void member_loop_chain_hear(struct member_loop *loop, const struct frame *frame,
 
 void member_loop_chain_ask(struct member_loop *loop, int64_t now_ns) {
     struct loop_chain *ledger = &loop->ledger;
-    bool may_ask = loop->tracker_is_there && loop->is_admitted && ledger->is_wanted;
+    bool is_behind = is_copy_behind(loop);
+    bool may_ask = loop->tracker_is_there && loop->is_admitted && ledger->is_wanted && !is_behind;
     if (!may_ask || (ledger->asked_ns > 0 && now_ns - ledger->asked_ns < LOOP_AGAIN_MS * MS)) {
         return;
     }

@@ -1,5 +1,6 @@
 #include "runtime/train/join_ledger.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -16,6 +17,8 @@ enum {
     SLICE_BYTES = 512,      /* of a line, with every seat a contributor */
     FILE_MODE = 0644,
 };
+
+static const int64_t AGAIN_NS = 1000000000; /* between two tries of a full disk */
 
 static const char REMEDY[] =
     "put a copy of the file back, or remove it to take the tracker's word for what it held";
@@ -52,10 +55,10 @@ static enum status read_line(struct join_ledger *ledger, bool *more, struct faul
 /* The first line says whose ledger it is. */
 static enum status read_first(struct join_ledger *ledger, struct fault *fault) {
     enum status status = find_end(ledger, ledger->past->bytes, &ledger->past->bytes, fault);
-    if (status == OK &&
-        (ftruncate(ledger->fd, ledger->past->bytes) != 0 || lseek(ledger->fd, 0, SEEK_END) < 0)) {
+    if (status == OK && ftruncate(ledger->fd, ledger->past->bytes) != 0) {
         status = fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot shorten", errno);
     }
+    ledger->end = ledger->past->bytes;
     return status == OK ? read_line(ledger, &ledger->has_first, fault) : status;
 }
 
@@ -119,30 +122,46 @@ enum status join_ledger_past(void *context, const struct entry **entry, const ch
 }
 
 /* What a full disk took of a line goes again, so that whoever reads the copy finds whole lines. */
-static void end_before(struct join_ledger *ledger, ssize_t written) {
-    int error = written < 0 ? errno : ENOSPC;
-    off_t at = lseek(ledger->fd, 0, SEEK_CUR);
-    bool is_whole = written <= 0 || (at >= written && ftruncate(ledger->fd, at - written) == 0);
-    log_line(LOG_WARNING, "%s: cannot write: %s; this copy of the ledger ends %s", ledger->path,
-             strerror(error), is_whole ? "here" : "in the middle of an entry");
-    ledger->has_ended = true;
+static bool refused(struct join_ledger *ledger, ssize_t written) {
+    ledger->error = written < 0 ? errno : ENOSPC;
+    bool is_whole = ftruncate(ledger->fd, ledger->end) == 0;
+    if (!ledger->is_behind) {
+        log_line(LOG_WARNING, "%s: cannot write: %s; it ends %s until there is room", ledger->path,
+                 strerror(ledger->error), is_whole ? "here" : "in the middle of an entry");
+    }
+    ledger->is_behind = true;
+    return false;
 }
 
-void join_ledger_entry(void *context, const struct entry *entry) {
-    struct join_ledger *ledger = context;
-    if (ledger->has_ended) {
-        return;
+static bool write_waiting(struct join_ledger *ledger) {
+    ledger->tried_ns = clock_monotonic_ns();
+    ssize_t written = pwrite(ledger->fd, ledger->line, ledger->waiting, ledger->end);
+    if (written != (ssize_t)ledger->waiting) {
+        return refused(ledger, written);
     }
+    ledger->end += written;
+    ledger->waiting = 0;
+    ledger->is_behind = false;
+    return true;
+}
+
+bool join_ledger_entry(void *context, const struct entry *entry) {
+    struct join_ledger *ledger = context;
+    if (entry == NULL) {
+        bool is_due = clock_monotonic_ns() - ledger->tried_ns >= AGAIN_NS;
+        return ledger->waiting == 0 || (is_due && write_waiting(ledger));
+    }
+    ASSERT(ledger->waiting == 0);
     struct text line = text_over(ledger->line, ledger->line_bytes);
     ledger_line_write(entry, &line);
     text_add(&line, "\n");
     ASSERT(!line.cut);
-    ssize_t written = write(ledger->fd, line.bytes, line.length);
-    if (written != (ssize_t)line.length) {
-        end_before(ledger, written);
-    }
+    ledger->waiting = line.length;
+    return write_waiting(ledger);
 }
 
 enum status join_ledger_sync(const struct join_ledger *ledger, struct fault *fault) {
-    return file_sync(ledger->fd, ledger->path, fault);
+    return ledger->is_behind
+               ? fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot write", ledger->error)
+               : file_sync(ledger->fd, ledger->path, fault);
 }

@@ -15,7 +15,11 @@
 struct join_ledger {
     const char *path;
     int fd;
-    bool has_ended;           /* the disk has failed: no more is kept */
+    int64_t end;              /* of whole lines */
+    size_t waiting;           /* bytes of `line` that are still to be written */
+    int64_t tried_ns;         /* to write them */
+    _Atomic bool is_behind;   /* the disk has refused them */
+    int error;                /* why */
     struct ledger_file *past; /* what earlier starts kept; NULL: it was read */
     bool has_first;           /* past->entry is the first, and is still to be given */
     char *line;
@@ -36,12 +40,13 @@ const struct entry *join_ledger_begins(const struct join_ledger *ledger);
 /* join_ledger_past: for member_loop_options.ledger_past; `context` is the join_ledger. What is
  * wrong with a line stops the start: a copy that was changed vouches for nothing, and to go on from
  * the part before it would be to forget rounds without a word.
- * join_ledger_entry: for member_loop_options.ledger_entry: entries behind those. A disk that fails
- * is told once, and the copy ends.
- * join_ledger_sync: what was kept so far is durable when it comes back; on any thread. */
+ * join_ledger_entry: for member_loop_options.ledger_entry: entries behind those. What a full disk
+ * refuses is told once, and tried again every second; nothing behind it is taken meanwhile.
+ * join_ledger_sync: what was heard so far is durable when it comes back; on any thread.
+ * errors  STATUS_FAILED while the disk refuses a line */
 MUST_CHECK enum status join_ledger_past(void *context, const struct entry **entry,
                                         const char **place, struct fault *fault);
-void join_ledger_entry(void *context, const struct entry *entry);
+bool join_ledger_entry(void *context, const struct entry *entry);
 MUST_CHECK enum status join_ledger_sync(const struct join_ledger *ledger, struct fault *fault);
 
 #endif

@@ -159,8 +159,11 @@ static void see_contributors(struct scene *scene, const struct entry *entry) {
     }
 }
 
-static void see_entry(void *context, const struct entry *entry) {
+static bool see_entry(void *context, const struct entry *entry) {
     struct site *site = context;
+    if (entry == NULL) {
+        return true;
+    }
     pthread_mutex_lock(&site->scene->lock);
     ASSERT(site->seen_count < SCENE_SEEN_MAX);
     site->seen[site->seen_count++] = entry->hash;
@@ -169,6 +172,7 @@ static void see_entry(void *context, const struct entry *entry) {
     }
     pthread_cond_broadcast(&site->scene->changed);
     pthread_mutex_unlock(&site->scene->lock);
+    return true;
 }
 
 /* ---- a scene ---- */

@@ -1,5 +1,6 @@
 /* Tests of train/join_ledger: a member's copy of the ledger is whole lines, each once, whatever
  * ended the process before. */
+#include "base/clock.h"
 #include "base/file.h"
 #include "runtime/train/join_ledger.h"
 #include "scratch.h"
@@ -22,6 +23,7 @@ static struct entry_slice lines[SLICES];
 static struct entry entry;
 static struct region region;
 static const char PATH[] = "ledger.jsonl";
+static const int64_t PATIENCE_NS = 30 * INT64_C(1000000000);
 
 /* A start of the process: it reads what the file has, then hears the chain up to `count` entries,
  * and gives how many the file had. */
@@ -43,7 +45,7 @@ static uint32_t hear(uint32_t count) {
     for (uint32_t index = 0; index < count; index++) {
         entry_fixture_next(&fixture, index, &entry);
         if (index >= chain.entry_count) {
-            join_ledger_entry(&ledger, &entry);
+            assert_true(join_ledger_entry(&ledger, &entry));
         }
     }
     assert_int_equal(join_ledger_sync(&ledger, &fault), OK);
@@ -131,23 +133,44 @@ static void a_line_that_is_no_entry_is_named(void **state) {
     region_finish(&region);
 }
 
-/* A file that may not grow takes a part of a line, as a full disk does. */
-static void a_disk_that_is_full_leaves_whole_lines(void **state) {
+/* A file that may not grow takes a part of a line, as a full disk does: nothing counts as durable
+ * until there is room, and then the line is there. */
+static void a_full_disk_is_waited_for(void **state) {
     (void)state;
+    static struct entry_fixture fixture;
     static char whole[FILE_MAX];
     size_t size = 0;
     struct fault fault;
     struct rlimit before;
+    struct join_ledger ledger;
+    const struct entry *past = NULL;
+    const char *place;
     hear(2);
     assert_int_equal(file_read_text(PATH, whole, sizeof whole, &size, &fault), OK);
     region_finish(&region);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     struct rlimit full = {.rlim_cur = size + 50, .rlim_max = before.rlim_max};
     assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    assert_int_equal(join_ledger_open(PATH, SLICES, &region, &ledger, &fault), OK);
+    do {
+        assert_int_equal(join_ledger_past(&ledger, &past, &place, &fault), OK);
+    } while (past != NULL);
+    entry_fixture_init(&fixture, MEMBERS, lines, SLICES);
+    for (uint32_t index = 0; index < 3; index++) {
+        entry_fixture_next(&fixture, index, &entry);
+    }
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
-    hear(ENTRIES);
+    assert_false(join_ledger_entry(&ledger, &entry));
+    assert_false(join_ledger_entry(&ledger, NULL));
+    assert_int_equal(join_ledger_sync(&ledger, &fault), STATUS_FAILED);
+    assert_string_equal(fault.place, PATH);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_int_equal(verified(), 2);
+    const int64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
+    while (!join_ledger_entry(&ledger, NULL) && clock_monotonic_ns() < until_ns) {
+    }
+    assert_int_equal(join_ledger_sync(&ledger, &fault), OK);
+    join_ledger_close(&ledger);
+    assert_int_equal(verified(), 3);
     hear(ENTRIES);
     assert_int_equal(verified(), ENTRIES);
 }
@@ -157,7 +180,7 @@ int main(void) {
         cmocka_unit_test_teardown(entries_are_kept_once_over_several_starts, forget),
         cmocka_unit_test_teardown(a_line_that_was_cut_short_is_written_again, forget),
         cmocka_unit_test_teardown(a_line_that_is_no_entry_is_named, forget),
-        cmocka_unit_test_teardown(a_disk_that_is_full_leaves_whole_lines, forget),
+        cmocka_unit_test_teardown(a_full_disk_is_waited_for, forget),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
