@@ -287,7 +287,7 @@ static enum status tell_lost(const struct joining *joining, enum status status,
     return status;
 }
 
-static enum status work(struct joining *joining, struct fault *fault) {
+static enum status work_to_end(struct joining *joining, struct fault *fault) {
     enum status status = work_on(joining, fault);
     if (status != OK) {
         return tell_lost(joining, status, fault);
@@ -308,6 +308,17 @@ static enum status work(struct joining *joining, struct fault *fault) {
     }
     metrics_end(&joining->metrics, finished);
     return finished ? OK : fault_set(fault, STATUS_STOPPED, "join", NULL, "asked to stop");
+}
+
+/* Data that were good when it joined and are not any more: no matter of bad input, which changes
+ * nothing, but a failure. */
+static enum status work(struct joining *joining, struct fault *fault) {
+    enum status status = work_to_end(joining, fault);
+    if (status == STATUS_INPUT) {
+        fault->status = STATUS_FAILED;
+        status = STATUS_FAILED;
+    }
+    return status;
 }
 
 enum status join_run(struct joining *joining, struct fault *fault) {

@@ -207,6 +207,17 @@ class Ending(SwarmTest):
         self.assertEqual(member.wait(), 1, member.log())
         self.assertRegex(member.log(), r"skep: heather: the run has diverged: [^\n]+; [^\n]+\n$")
 
+    def test_data_that_go_bad_after_a_round_are_a_failure(self):
+        for name, when in (("train.u16", 2), ("valid.u16", 1)):
+            with self.subTest(name):
+                self.swarm(steps=100000 if name == "train.u16" else 300)
+                member = self.member("alone").start()
+                self.wait_for(lambda: member.last() >= when, "rounds")
+                os.truncate(self.site.path / name, 100)
+                self.assertEqual(member.wait(), 1, member.log())
+                self.assertRegex(member.log().splitlines()[-1], f"^skep: .*{name}: ends .*truncat")
+                self.tracker.kill()
+
     def test_a_run_that_has_ended_is_told_to_who_comes_too_late(self):
         self.swarm(steps=30)
         early, late = self.member("early"), self.member("late")
