@@ -207,6 +207,11 @@ enum status join_do_while(struct joining *joining, const struct join_order *orde
     status = carry_out(joining, order, fault);
     joining->keep_on = NULL;
     joining->keep_on_context = NULL;
+    if (status == STATUS_STOPPED && !is_alone(joining)) { /* by whom, before it is judged */
+        const struct join_order resting = {.kind = ORDER_REST};
+        enum status told = give(joining, &resting, fault);
+        return told == OK ? status : told;
+    }
     return status;
 }
 
@@ -226,11 +231,18 @@ enum status join_rest(struct joining *joining, struct fault *fault) {
 
 /* ---- the others ---- */
 
+/* Heard within a step or an evaluation too, which may take long. */
+static bool nobody_asked(void *context) {
+    (void)context;
+    return !stop_asked();
+}
+
 static enum status obey(struct joining *joining, struct fault *fault) {
     const struct join_order *heard = joining->heard;
     struct join_order order = {.kind = ORDER_REST};
     struct fault known; /* to rank 0, which decides what comes of it */
     enum status status = OK;
+    joining->keep_on = nobody_asked;
     while (status == OK && order.kind != ORDER_DISMISS) {
         const struct join_order own = {.stop_asked = stop_asked()};
         status = site_exchange(joining->session.site, &own, sizeof own, joining->heard, fault);

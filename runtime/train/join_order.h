@@ -44,7 +44,8 @@ void join_order_plan(struct joining *joining);
 /* join_do: rank 0 gives an order and carries it out with the others. That one of them was asked to
  * stop is its own wish from then on.
  * join_do_plain: an order that is all in its kind.
- * join_do_while: a step or an evaluation, which all ranks give up when keep_on says no.
+ * join_do_while: a step or an evaluation, which all ranks give up when keep_on says no, or one
+ * of the others was asked to stop.
  * errors  those of what is ordered, the same on all ranks, STATUS_STOPPED when given up; of several
  *         ranks those of site_exchange */
 MUST_CHECK enum status join_do(struct joining *joining, const struct join_order *order,

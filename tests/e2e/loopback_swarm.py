@@ -74,9 +74,11 @@ class Member(Process):
 class SwarmTest(RunTest):
     """A test with one swarm: self.site is the tracker's folder."""
 
-    def swarm(self, config=None, listen="tcp://127.0.0.1:0", **settings):
+    def swarm(self, config=None, listen="tcp://127.0.0.1:0", held_out=None, **settings):
         self.site = self.folder(config, **{**SWARM, **settings})
         write_tokens(self.site.path / "train.u16", 200000, 97, 1)  # more than any test trains on
+        if held_out:
+            (self.site.path / "valid.u16").write_bytes(held_out)
         (self.site.path / "roster.yaml").write_text("open: true\n")
         self.tracker = Process(self.site, "tracker", self.site.command(
             "track", "run.yaml", "--state", "tracker", "--roster", "roster.yaml", "--json"))

@@ -191,6 +191,19 @@ class SwarmSite(SwarmTest):
         self.assert_one_root_a_round()
         self.assert_one_history()
 
+    def test_a_rank_that_is_asked_within_a_long_evaluation_ends_it(self):
+        for ranks in ("2", "3"):
+            self.swarm(steps=20, held_out=50000000 * b"\1\0")
+            member = self.member(f"of-{ranks}", "eval.tokens=0").start("--ranks", ranks)
+            pids = self.ranks(member, int(ranks))
+            self.wait_for(lambda member=member: member.last() >= 2, "last round")
+            time.sleep(2)  # and what comes before the last evaluation
+            self.assertTrue(member.is_running(), member.log())
+            os.kill(pids[1], signal.SIGTERM)
+            self.assert_ends(member, 0)
+            self.assertFalse(member.lines("eval"))
+            self.tracker.kill()
+
     def test_a_second_wish_ends_all_ranks_at_once(self):
         self.swarm(steps=10**6)
         member = self.member("alone", "stop_within=100").start("--ranks", "2")
