@@ -179,13 +179,28 @@ void metrics_round(struct metrics *metrics, const struct metrics_round *round) {
     end(metrics, &line);
 }
 
+/* What is held of a space: none of its holes, as those of a member's other ranks. */
+static uint64_t held_bytes(const struct bound_program *bound, enum space space) {
+    const struct port_block *block = &bound->port.blocks[space];
+    uint64_t highest = bound->high_water[space];
+    uint64_t held = highest;
+    for (int i = 0; i < block->hole_count; i++) {
+        const struct port_hole *hole = &block->holes[i];
+        uint64_t end = hole->end < highest ? hole->end : highest;
+        held -= hole->begin < end ? end - hole->begin : 0;
+    }
+    return held;
+}
+
 struct rank_memory metrics_own_memory(const struct session *session) {
     struct rank_memory own = {.process_bytes = 0};
     struct process_memory memory = {0};
     if (process_memory_read(&memory)) {
         own.process_bytes = memory.anonymous_bytes + memory.shared_bytes;
     }
-    memcpy(own.high_water_bytes, session->bound.high_water, sizeof own.high_water_bytes);
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        own.high_water_bytes[space] = held_bytes(&session->bound, (enum space)space);
+    }
     return own;
 }
 

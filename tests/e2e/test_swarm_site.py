@@ -105,7 +105,11 @@ class SwarmSite(SwarmTest):
         member.ask_to_stop()
         self.assert_ends(member, 0)
         self.assertEqual(member.lines("start")[0]["ranks"], 3)
-        self.assertEqual([rank["rank"] for rank in member.lines("memory")[-1]["ranks"]], [0, 1, 2])
+        told = member.lines("memory")[-1]["ranks"]
+        self.assertEqual([rank["rank"] for rank in told], [0, 1, 2])
+        first, *others = (sum(rank["high_water_bytes"].values()) for rank in told)
+        self.assertEqual(first, planned)
+        self.assertEqual(others, 2 * [planned - kept])
 
     def planned(self, *arguments):
         """Bytes of the arena, and those of it that are kept for the swarm."""
