@@ -12,7 +12,9 @@ a million parameters. For each seed:
                     of ranks, so one run stands beside all swarms
     a swarm of M    `skep track` and M x `skep join` on loopback, --tokens / M a member's step, as
                     many steps: the same tokens
-    the others      M = 4 again with other codecs, and with members that die and are replaced
+    the others      M = 4 again with other codecs, and with members that die and are replaced:
+                    --churn-length times the steps, for who dies takes a round's work along, and
+                    its samples return to the ledger; the tokens that counted are told
 
 Each has its own learning rate, and should have its best. Reported for each is the validation loss
 after the last step, its distance from its pair of the same seed, and the mean distance over seeds
@@ -30,7 +32,6 @@ import os
 import pathlib
 import random
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -79,6 +80,7 @@ swarm:
   members_max: 8
   members_min: {members_min}
   patience: 20
+  shrink_after: 2
   outer_lr: {outer_lr}
   outer_momentum: {outer_momentum}
 """
@@ -110,6 +112,7 @@ def parse_arguments():
     parser.add_argument("--swarm-lr", type=float, default=1e-3)
     parser.add_argument("--outer-lr", type=float, default=1)
     parser.add_argument("--outer-momentum", type=float, default=0.5)
+    parser.add_argument("--churn-length", type=float, default=1.125, help="of other runs' steps")
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--cases", nargs="+", help="ends of names; all by default")
@@ -146,8 +149,9 @@ class Bench:
         run = folder / "run.yaml"
         arguments = self.arguments
         tokens = arguments.tokens // members
+        steps = round(arguments.steps * (arguments.churn_length if churn else 1))
         run.write_text(RUN.format(
-            seed=seed, steps=arguments.steps, text=self.text, tokens=tokens,
+            seed=seed, steps=steps, text=self.text, tokens=tokens,
             microbatch=min(tokens // 128, 8), warmup=arguments.warmup,
             lr=arguments.lr if codec is None else arguments.swarm_lr,
             inner_steps=arguments.inner_steps, codec=codec or "int8",
@@ -222,16 +226,25 @@ class Swarm:
              f"export={home}/model"],
             stdout=self.log, stderr=self.log, env={**os.environ, "STATE_DIRECTORY": str(home)})
 
+    def reached(self, home):
+        """A member's last round; 0: none yet."""
+        metrics = home / "metrics.jsonl"
+        lines = metrics.read_text().splitlines() if metrics.exists() else []
+        return max((json.loads(line)["round"] for line in lines
+                    if '"round"' in line and line.endswith("}")), default=0)
+
     def rounds(self):
         """Of the member that has come furthest."""
-        most = 0
-        for home in self.members:
-            metrics = home / "metrics.jsonl"
-            if metrics.exists():
-                lines = metrics.read_text().splitlines()
-                most = max([most] + [json.loads(line)["round"] for line in lines
-                                     if '"round"' in line and line.endswith("}")])
-        return most
+        return max(self.reached(home) for home in self.members)
+
+    def replace(self, home):
+        """A death with all that was on the disk; but the newest state lives with one at least."""
+        newest = self.rounds()
+        if any(other != home and self.reached(other) == newest for other in self.members):
+            process = self.members.pop(home)
+            process.kill()
+            process.wait()
+            self.join()
 
     def rounds_done(self, members, home):
         """Rounds, those in which somebody lacked or stopped short, and the tokens of all."""
@@ -254,10 +267,7 @@ class Swarm:
                 seen += 1
                 for home, process in list(self.members.items()):
                     if chance.random() < churn and process.poll() is None:
-                        process.send_signal(signal.SIGKILL)
-                        process.wait()
-                        del self.members[home]
-                        self.join()
+                        self.replace(home)
         ended = {home: process.returncode for home, process in self.members.items()}
         if any(ended.values()):
             raise RuntimeError(f"members ended with {ended}: see {self.folder / 'log'}")
@@ -363,7 +373,7 @@ def tell(result):
     line = (f"seed {result['seed']}  {result['case']:24}  {result['loss']:.4f}  "
             f"{result['seconds']} s")
     if result.get("short"):
-        line += f"  {result['short']} of {result['rounds']} rounds short"
+        line += f"  {result['short']} of {result['rounds']} rounds short, {result['tokens']} tokens"
     print(line, file=sys.stderr, flush=True)
 
 
