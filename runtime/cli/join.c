@@ -100,23 +100,13 @@ static enum status run(struct joining *joining, const struct request *request,
 /* A report needs no ranks, only their number. */
 static enum status begin_ranks(const struct request *request, int argc, char **argv,
                                struct ranks *ranks, struct fault *fault) {
-    struct session *session = ranks->session;
     const struct ranks_request wanted = {.flag = request->rank_count,
                                          .environment = true,
                                          .saves = true,
                                          .argc = argc,
                                          .argv = argv};
-    int64_t count = 0;
-    if (!request->check) {
-        return ranks_begin(&wanted, session, ranks, fault);
-    }
-    enum status status = argument_i64("--ranks", request->rank_count, 1, &count, fault);
-    if (status == OK && count > RANKS_MAX) {
-        status = fault_set(fault, STATUS_USAGE, "--ranks", NULL, "%lld ranks; at most %d",
-                           (long long)count, RANKS_MAX);
-    }
-    session->ranks = (int)count;
-    return status;
+    return request->check ? ranks_count(&wanted, ranks->session, ranks, fault)
+                          : ranks_begin(&wanted, ranks->session, ranks, fault);
 }
 
 int command_join(int argc, char **argv) {
@@ -145,7 +135,8 @@ int command_join(int argc, char **argv) {
     if (status == OK) {
         status = begin_ranks(&request, argc, argv, &ranks, &fault);
     }
-    if (status == OK && !ranks.parent) {
+    bool is_told = request.check && ranks.place.rank > 0; /* by rank 0 of a launcher's */
+    if (status == OK && !ranks.parent && !is_told) {
         join->swarm = arguments.positionals[0];
         join->overrides = arguments.overrides;
         join->override_count = arguments.override_count;

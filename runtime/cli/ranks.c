@@ -114,6 +114,17 @@ enum status ranks_begin(const struct ranks_request *request, struct session *ses
     return status;
 }
 
+enum status ranks_count(const struct ranks_request *request, struct session *session,
+                        struct ranks *ranks, struct fault *fault) {
+    *ranks = (struct ranks){.session = session};
+    enum status status = find_place(request, &ranks->place, fault);
+    if (status == OK) {
+        session->ranks = ranks->place.world;
+        session->local_ranks = ranks->place.local_world;
+    }
+    return status;
+}
+
 /* Whether the others know what this rank knows. If not they are told, and not waited for: they may
  * sit in a collective. Ranks that are done part together, so that a loss before that is noticed. */
 static bool part(struct ranks *ranks, enum status status, const struct fault *fault) {

@@ -30,6 +30,12 @@ struct ranks {
 MUST_CHECK enum status ranks_begin(const struct ranks_request *request, struct session *session,
                                    struct ranks *ranks, struct fault *fault);
 
+/* ranks_count: how many ranks ranks_begin would make, and where; none is started or met.
+ * session->ranks and local_ranks are set; place.rank is LAUNCH_PARENT where it would start them.
+ * errors  STATUS_USAGE, those of launch_place */
+MUST_CHECK enum status ranks_count(const struct ranks_request *request, struct session *session,
+                                   struct ranks *ranks, struct fault *fault);
+
 /* ranks_end: the exit code of a command that ends with `status`, whose fault is printed where it is
  * news. Ranks that end together leave the site; one that fails alone tells the others why. Comes
  * before session_finish. */

@@ -27,6 +27,13 @@ def arena_bytes(pid):
     return sum(1024 * int(re.search(r"^Rss: +(\d+)", text, re.M).group(1)) for text in own)
 
 
+def place(rank):
+    """The environment of one of two ranks that another launcher starts."""
+    variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2,
+                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 20000 + os.getpid() % 10000}
+    return {name: str(value) for name, value in variables.items()}
+
+
 class SwarmSite(SwarmTest):
     def ranks(self, member, count):
         """rank -> process of a member of `count` ranks, once all are there."""
@@ -237,12 +244,10 @@ class SwarmSite(SwarmTest):
         self.swarm(steps=100, swarm__codec="int4")
         ranks = []
         for rank in range(2):
-            place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2,
-                     "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 20000 + os.getpid() % 10000}
             ranks.append(self.member("site", "eval.every=20", "snapshot.every=20").start(
                 LD_PRELOAD=COUNTER, COUNT_ALLOC_ZMQ="1",
                 COUNT_ALLOC_REPORT=str(self.site.path / f"report-{rank}"),
-                **{name: str(value) for name, value in place.items()}))
+                **place(rank)))
         self.wait_for_end(*ranks)
         self.assertEqual(len(ranks[0].rounds()), 10)
         for rank in range(2):
@@ -270,9 +275,25 @@ class SwarmSite(SwarmTest):
             together = ranks * (each - of_site) + of_site  # all that the ranks may take
             self.assertAlmostEqual(together / room, 1, places=3)
             self.assertGreater(of_site, kept)  # the inner weights
-        result = self.site.run("join", manifest, "--check", "--ranks", "2", "data.train=train.u16",
-                               env={"XDG_CONFIG_HOME": str(self.site.path / "config")})
-        self.assert_exit(result, 0)
+        self.check_takes_the_number_of_ranks(manifest)
+
+    def check_takes_the_number_of_ranks(self, manifest):
+        """Of those that it is asked for, and of those that another launcher starts."""
+        def report(*arguments, **environment):
+            result = self.site.run("join", manifest, "--check", "data.train=train.u16", *arguments,
+                                   env={"XDG_CONFIG_HOME": str(self.site.path / "config"),
+                                        **environment})
+            self.assert_exit(result, 0)
+            return result.stdout
+
+        def memory(text):
+            return [line for line in text.splitlines() if line.startswith(("device ", "ranks "))]
+
+        asked = memory(report("--ranks", "2"))
+        self.assertEqual(len(asked), 2)
+        self.assertEqual(memory(report(**place(0))), asked)
+        self.assertEqual(report(**place(1)), "")
+        self.assertEqual(len(memory(report())), 1)
         self.assertFalse((self.site.path / "state").exists())
 
     def test_a_site_of_gpus_is_refused_in_words(self):
