@@ -79,43 +79,59 @@ static void add_gradient(struct flow *flow, int layer, int tensor, int gradient,
         return;
     }
     int sum = gradient_tensor(flow, tensor);
-    graph_op(flow->graph, OP_ADD, layer, (int[]){gradient_of(flow, tensor), gradient, sum}, 3);
+    const int operands[] = {
+        [ADD_A] = gradient_of(flow, tensor), [ADD_B] = gradient, [ADD_OUT] = sum};
+    graph_op(flow->graph, OP_ADD, layer, operands, ADD_OPERANDS);
     set_gradient(flow, tensor, sum, true);
 }
 
-static void linear_input_backward(struct flow *flow, struct op op, int dout) {
+static void linear_input_backward(struct flow *flow, const struct op *op, int dout) {
     struct graph *graph = flow->graph;
-    int x = op.operands[0];
-    int weight = op.operands[1];
+    int x = op->operands[LINEAR_X];
     /* In f32 a further contribution is added inside the product. In bf16 it is rounded first and
      * then added, as every other sum of activations is. */
     bool inside = has_gradient(flow, x) && flow->owned[graph_base(graph, x)] &&
                   graph->shape.dtype == DTYPE_F32;
     int dx = inside ? gradient_of(flow, x) : gradient_tensor(flow, x);
-    struct op *product = graph_op(graph, OP_LINEAR_DX, op.layer, (int[]){dout, weight, dx}, 3);
-    product->transposed = op.transposed;
+    const int operands[] = {[LINEAR_DX_DOUT] = dout,
+                            [LINEAR_DX_WEIGHT] = op->operands[LINEAR_WEIGHT],
+                            [LINEAR_DX_DX] = dx};
+    struct op *product = graph_op(graph, OP_LINEAR_DX, op->layer, operands, LINEAR_DX_OPERANDS);
+    product->transposed = op->transposed;
     product->accumulate = inside;
     if (!inside) {
-        add_gradient(flow, op.layer, x, dx, true);
+        add_gradient(flow, op->layer, x, dx, true);
     }
 }
 
-static void linear_backward(struct flow *flow, struct op op) {
-    struct graph *graph = flow->graph;
-    int x = op.operands[0];
-    int weight = op.operands[1];
-    int bias = op.operands[2];
-    int dout = gradient_of(flow, op.operands[3]);
+static void linear_bias_backward(struct flow *flow, const struct op *op, int dout) {
+    const int operands[] = {[COLUMN_SUM_DOUT] = dout,
+                            [COLUMN_SUM_DBIAS] =
+                                graph_param_gradient(flow->graph, op->operands[LINEAR_BIAS])};
+    graph_op(flow->graph, OP_COLUMN_SUM, op->layer, operands, COLUMN_SUM_OPERANDS);
+}
+
+static void linear_weight_backward(struct flow *flow, const struct op *op, int dout) {
+    const int operands[] = {[LINEAR_DW_DOUT] = dout,
+                            [LINEAR_DW_X] = op->operands[LINEAR_X],
+                            [LINEAR_DW_DWEIGHT] =
+                                graph_param_gradient(flow->graph, op->operands[LINEAR_WEIGHT])};
+    struct op *product =
+        graph_op(flow->graph, OP_LINEAR_DW, op->layer, operands, LINEAR_DW_OPERANDS);
+    product->transposed = op->transposed;
+}
+
+static void linear_backward(struct flow *flow, const struct op *op) {
+    const struct graph *graph = flow->graph;
+    int bias = op->operands[LINEAR_BIAS];
+    int dout = gradient_of(flow, op->operands[LINEAR_OUT]);
     if (bias != TENSOR_NONE && !graph_frozen(graph, bias)) {
-        int dbias = graph_param_gradient(graph, bias);
-        graph_op(graph, OP_COLUMN_SUM, op.layer, (int[]){dout, dbias}, 2);
+        linear_bias_backward(flow, op, dout);
     }
-    if (!graph_frozen(graph, weight)) {
-        int dweight = graph_param_gradient(graph, weight);
-        graph_op(graph, OP_LINEAR_DW, op.layer, (int[]){dout, x, dweight}, 3)->transposed =
-            op.transposed;
+    if (!graph_frozen(graph, op->operands[LINEAR_WEIGHT])) {
+        linear_weight_backward(flow, op, dout);
     }
-    if (wants_gradient(flow, x)) {
+    if (wants_gradient(flow, op->operands[LINEAR_X])) {
         linear_input_backward(flow, op, dout);
     }
 }
@@ -130,111 +146,140 @@ static int norm_input_gradient(struct flow *flow, int x) {
     return dx;
 }
 
-static void rmsnorm_backward(struct flow *flow, struct op op) {
-    struct graph *graph = flow->graph;
-    int x = op.operands[0];
-    int dadd = has_gradient(flow, x) ? gradient_of(flow, x) : TENSOR_NONE;
-    int dx = norm_input_gradient(flow, x);
-    int operands[] = {
-        gradient_of(flow, op.operands[2]),   x, op.operands[1], op.operands[3], dadd, dx,
-        param_gradient(flow, op.operands[1])};
-    graph_op(graph, OP_RMSNORM_BACKWARD, op.layer, operands, 7)->heads = op.heads;
+/* What has flowed into x so far: the norm's backward pass adds it to its own dx. */
+static int norm_addend(struct flow *flow, int x) {
+    return has_gradient(flow, x) ? gradient_of(flow, x) : TENSOR_NONE;
 }
 
-static void layernorm_backward(struct flow *flow, struct op op) {
-    struct graph *graph = flow->graph;
-    int x = op.operands[0];
-    int dadd = has_gradient(flow, x) ? gradient_of(flow, x) : TENSOR_NONE;
-    int dx = norm_input_gradient(flow, x);
-    int operands[] = {gradient_of(flow, op.operands[3]),
-                      x,
-                      op.operands[1],
-                      op.operands[4],
-                      op.operands[5],
-                      dadd,
-                      dx,
-                      param_gradient(flow, op.operands[1]),
-                      param_gradient(flow, op.operands[2])};
-    graph_op(graph, OP_LAYERNORM_BACKWARD, op.layer, operands, 9)->heads = op.heads;
+static void rmsnorm_backward(struct flow *flow, const struct op *op) {
+    const int *of = op->operands;
+    int dadd = norm_addend(flow, of[RMSNORM_X]);
+    int dx = norm_input_gradient(flow, of[RMSNORM_X]);
+    const int operands[] = {[RMSNORM_BACKWARD_DOUT] = gradient_of(flow, of[RMSNORM_OUT]),
+                            [RMSNORM_BACKWARD_X] = of[RMSNORM_X],
+                            [RMSNORM_BACKWARD_WEIGHT] = of[RMSNORM_WEIGHT],
+                            [RMSNORM_BACKWARD_RMS_INV] = of[RMSNORM_RMS_INV],
+                            [RMSNORM_BACKWARD_DADD] = dadd,
+                            [RMSNORM_BACKWARD_DX] = dx,
+                            [RMSNORM_BACKWARD_DWEIGHT] = param_gradient(flow, of[RMSNORM_WEIGHT])};
+    graph_op(flow->graph, OP_RMSNORM_BACKWARD, op->layer, operands, RMSNORM_BACKWARD_OPERANDS)
+        ->heads = op->heads;
 }
 
-/* One op makes all three: a gradient that nobody wants is dropped behind it. So is it with the two
- * of SwiGLU. */
-static void attention_backward(struct flow *flow, struct op op) {
-    const int *in = op.operands;
-    int dout = gradient_of(flow, in[4]);
-    int dq = new_gradient(flow, in[0]);
-    int dk = new_gradient(flow, in[1]);
-    int dv = new_gradient(flow, in[2]);
-    int operands[] = {in[0], in[1], in[2], in[4], in[5], dout, in[3], dq, dk, dv};
-    struct op *added = graph_op(flow->graph, OP_ATTENTION_BACKWARD, op.layer, operands, 10);
-    added->heads = op.heads;
-    added->window = op.window;
+static void layernorm_backward(struct flow *flow, const struct op *op) {
+    const int *of = op->operands;
+    int dadd = norm_addend(flow, of[LAYERNORM_X]);
+    int dx = norm_input_gradient(flow, of[LAYERNORM_X]);
+    const int operands[] = {[LAYERNORM_BACKWARD_DOUT] = gradient_of(flow, of[LAYERNORM_OUT]),
+                            [LAYERNORM_BACKWARD_X] = of[LAYERNORM_X],
+                            [LAYERNORM_BACKWARD_WEIGHT] = of[LAYERNORM_WEIGHT],
+                            [LAYERNORM_BACKWARD_MEAN] = of[LAYERNORM_MEAN],
+                            [LAYERNORM_BACKWARD_STD_INV] = of[LAYERNORM_STD_INV],
+                            [LAYERNORM_BACKWARD_DADD] = dadd,
+                            [LAYERNORM_BACKWARD_DX] = dx,
+                            [LAYERNORM_BACKWARD_DWEIGHT] =
+                                param_gradient(flow, of[LAYERNORM_WEIGHT]),
+                            [LAYERNORM_BACKWARD_DBIAS] = param_gradient(flow, of[LAYERNORM_BIAS])};
+    graph_op(flow->graph, OP_LAYERNORM_BACKWARD, op->layer, operands, LAYERNORM_BACKWARD_OPERANDS)
+        ->heads = op->heads;
+}
+
+/* One op makes all three gradients; an unwanted one is dropped after it. SwiGLU's two alike. */
+static void attention_backward(struct flow *flow, const struct op *op) {
+    const int *of = op->operands;
+    int dout = gradient_of(flow, of[ATTENTION_OUT]);
+    int dq = new_gradient(flow, of[ATTENTION_Q]);
+    int dk = new_gradient(flow, of[ATTENTION_K]);
+    int dv = new_gradient(flow, of[ATTENTION_V]);
+    const int operands[] = {[ATTENTION_BACKWARD_Q] = of[ATTENTION_Q],
+                            [ATTENTION_BACKWARD_K] = of[ATTENTION_K],
+                            [ATTENTION_BACKWARD_V] = of[ATTENTION_V],
+                            [ATTENTION_BACKWARD_OUT] = of[ATTENTION_OUT],
+                            [ATTENTION_BACKWARD_LSE] = of[ATTENTION_LSE],
+                            [ATTENTION_BACKWARD_DOUT] = dout,
+                            [ATTENTION_BACKWARD_POSITIONS] = of[ATTENTION_POSITIONS],
+                            [ATTENTION_BACKWARD_DQ] = dq,
+                            [ATTENTION_BACKWARD_DK] = dk,
+                            [ATTENTION_BACKWARD_DV] = dv};
+    struct op *added = graph_op(flow->graph, OP_ATTENTION_BACKWARD, op->layer, operands,
+                                ATTENTION_BACKWARD_OPERANDS);
+    added->heads = op->heads;
+    added->window = op->window;
 }
 
 /* The rotation is undone in place, in the gradient that attention has just made. */
-static void rope_backward(struct flow *flow, struct op op) {
-    int x = op.operands[2];
+static void rope_backward(struct flow *flow, const struct op *op) {
+    int x = op->operands[ROPE_X];
     ASSERT(flow->owned[graph_base(flow->graph, x)]);
-    int operands[] = {op.operands[0], op.operands[1], gradient_of(flow, x)};
-    struct op *added = graph_op(flow->graph, OP_ROPE, op.layer, operands, 3);
-    added->heads = op.heads;
-    added->inverse = !op.inverse;
+    const int operands[] = {[ROPE_TABLE] = op->operands[ROPE_TABLE],
+                            [ROPE_POSITIONS] = op->operands[ROPE_POSITIONS],
+                            [ROPE_X] = gradient_of(flow, x)};
+    struct op *added = graph_op(flow->graph, OP_ROPE, op->layer, operands, ROPE_OPERANDS);
+    added->heads = op->heads;
+    added->inverse = !op->inverse;
 }
 
-static void embedding_backward(struct flow *flow, struct op op) {
-    struct graph *graph = flow->graph;
-    int table = op.operands[3];
-    int operands[] = {op.operands[0], op.operands[1], gradient_of(flow, op.operands[4]),
-                      param_gradient(flow, op.operands[2]),
-                      table == TENSOR_NONE ? TENSOR_NONE : param_gradient(flow, table)};
-    graph_op(graph, OP_EMBEDDING_BACKWARD, op.layer, operands, 5);
+static void embedding_backward(struct flow *flow, const struct op *op) {
+    const int *of = op->operands;
+    int positions = of[EMBEDDING_POSITION_TABLE];
+    int dout = gradient_of(flow, of[EMBEDDING_OUT]);
+    int dtable = param_gradient(flow, of[EMBEDDING_TABLE]);
+    int dpositions = positions == TENSOR_NONE ? TENSOR_NONE : param_gradient(flow, positions);
+    const int operands[] = {[EMBEDDING_BACKWARD_IDS] = of[EMBEDDING_IDS],
+                            [EMBEDDING_BACKWARD_POSITIONS] = of[EMBEDDING_POSITIONS],
+                            [EMBEDDING_BACKWARD_DOUT] = dout,
+                            [EMBEDDING_BACKWARD_DTABLE] = dtable,
+                            [EMBEDDING_BACKWARD_DPOSITION_TABLE] = dpositions};
+    graph_op(flow->graph, OP_EMBEDDING_BACKWARD, op->layer, operands, EMBEDDING_BACKWARD_OPERANDS);
 }
+
+static void swiglu_backward(struct flow *flow, const struct op *op) {
+    const int *of = op->operands;
+    int dout = gradient_of(flow, of[SWIGLU_OUT]);
+    int dgate = new_gradient(flow, of[SWIGLU_GATE]);
+    int dup = new_gradient(flow, of[SWIGLU_UP]);
+    const int operands[] = {[SWIGLU_BACKWARD_DOUT] = dout,
+                            [SWIGLU_BACKWARD_GATE] = of[SWIGLU_GATE],
+                            [SWIGLU_BACKWARD_UP] = of[SWIGLU_UP],
+                            [SWIGLU_BACKWARD_DGATE] = dgate,
+                            [SWIGLU_BACKWARD_DUP] = dup};
+    graph_op(flow->graph, OP_SWIGLU_BACKWARD, op->layer, operands, SWIGLU_BACKWARD_OPERANDS);
+}
+
+static void gelu_backward(struct flow *flow, const struct op *op) {
+    int dout = gradient_of(flow, op->operands[GELU_OUT]);
+    int dx = new_gradient(flow, op->operands[GELU_X]);
+    const int operands[] = {[GELU_BACKWARD_DOUT] = dout,
+                            [GELU_BACKWARD_X] = op->operands[GELU_X],
+                            [GELU_BACKWARD_DX] = dx};
+    graph_op(flow->graph, OP_GELU_BACKWARD, op->layer, operands, GELU_BACKWARD_OPERANDS);
+}
+
+static void add_backward(struct flow *flow, const struct op *op) {
+    int dout = gradient_of(flow, op->operands[ADD_OUT]);
+    add_gradient(flow, op->layer, op->operands[ADD_A], dout, false);
+    add_gradient(flow, op->layer, op->operands[ADD_B], dout, false);
+}
+
+/* One rule for each op of a forward pass that trains. `op` is a copy: a rule appends to the graph,
+ * which may move its ops. */
+typedef void backward_rule(struct flow *flow, const struct op *op);
+
+static backward_rule *const RULES[OP_KIND_COUNT] = {
+    [OP_EMBEDDING] = embedding_backward,
+    [OP_RMSNORM] = rmsnorm_backward,
+    [OP_LAYERNORM] = layernorm_backward,
+    [OP_LINEAR] = linear_backward,
+    [OP_ROPE] = rope_backward,
+    [OP_ATTENTION] = attention_backward,
+    [OP_SWIGLU] = swiglu_backward,
+    [OP_GELU] = gelu_backward,
+    [OP_ADD] = add_backward,
+};
 
 static void op_backward(struct flow *flow, struct op op) {
-    struct graph *graph = flow->graph;
-    const int *in = op.operands;
-    switch (op.kind) {
-    case OP_EMBEDDING:
-        embedding_backward(flow, op);
-        return;
-    case OP_RMSNORM:
-        rmsnorm_backward(flow, op);
-        return;
-    case OP_LAYERNORM:
-        layernorm_backward(flow, op);
-        return;
-    case OP_LINEAR:
-        linear_backward(flow, op);
-        return;
-    case OP_ROPE:
-        rope_backward(flow, op);
-        return;
-    case OP_ATTENTION:
-        attention_backward(flow, op);
-        return;
-    case OP_SWIGLU: {
-        int dout = gradient_of(flow, in[2]);
-        int dgate = new_gradient(flow, in[0]);
-        int dup = new_gradient(flow, in[1]);
-        graph_op(graph, OP_SWIGLU_BACKWARD, op.layer, (int[]){dout, in[0], in[1], dgate, dup}, 5);
-        return;
-    }
-    case OP_GELU: {
-        int dout = gradient_of(flow, in[1]);
-        int dx = new_gradient(flow, in[0]);
-        graph_op(graph, OP_GELU_BACKWARD, op.layer, (int[]){dout, in[0], dx}, 3);
-        return;
-    }
-    case OP_ADD: {
-        int dout = gradient_of(flow, in[2]);
-        add_gradient(flow, op.layer, in[0], dout, false);
-        add_gradient(flow, op.layer, in[1], dout, false);
-        return;
-    }
-    default:
-        ASSERT(false && "an op without a backward rule in a training graph");
-    }
+    ASSERT(RULES[op.kind] != NULL);
+    RULES[op.kind](flow, &op);
 }
 
 static void loss_backward(struct flow *flow) {
@@ -246,8 +291,11 @@ static void loss_backward(struct flow *flow) {
     int dhidden = wants_gradient(flow, hidden) ? new_gradient(flow, hidden) : TENSOR_NONE;
     int dweight = param_gradient(flow, weight);
     ASSERT(dhidden != TENSOR_NONE || dweight != TENSOR_NONE);
-    int operands[] = {hidden, weight, graph->labels, graph->scalars, dhidden, dweight};
-    graph_op(graph, OP_HEAD_LOSS_GRADIENT, PARAM_NO_LAYER, operands, 6);
+    const int operands[] = {
+        [HEAD_LOSS_GRADIENT_HIDDEN] = hidden,        [HEAD_LOSS_GRADIENT_WEIGHT] = weight,
+        [HEAD_LOSS_GRADIENT_LABELS] = graph->labels, [HEAD_LOSS_GRADIENT_SCALARS] = graph->scalars,
+        [HEAD_LOSS_GRADIENT_DHIDDEN] = dhidden,      [HEAD_LOSS_GRADIENT_DWEIGHT] = dweight};
+    graph_op(graph, OP_HEAD_LOSS_GRADIENT, PARAM_NO_LAYER, operands, HEAD_LOSS_GRADIENT_OPERANDS);
 }
 
 /* Whether `op` reads something trainable, or something made from it. */

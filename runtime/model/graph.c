@@ -3,52 +3,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#define R ACCESS_READ
-#define W ACCESS_WRITE
-#define U ACCESS_UPDATE
-
-static const struct op_row ROWS[OP_KIND_COUNT] = {
-    [OP_EMBEDDING] = {"embedding", 5, {R, R, R, R, W}},
-    [OP_EMBEDDING_BACKWARD] = {"embedding_backward", 5, {R, R, R, U, U}},
-    [OP_RMSNORM] = {"rmsnorm", 4, {R, R, W, W}},
-    [OP_RMSNORM_BACKWARD] = {"rmsnorm_backward", 7, {R, R, R, R, R, W, U}},
-    [OP_LAYERNORM] = {"layernorm", 6, {R, R, R, W, W, W}},
-    [OP_LAYERNORM_BACKWARD] = {"layernorm_backward", 9, {R, R, R, R, R, R, W, U, U}},
-    [OP_LINEAR] = {"linear", 4, {R, R, R, W}},
-    [OP_LINEAR_DX] = {"linear_dx", 3, {R, R, W}},
-    [OP_LINEAR_DW] = {"linear_dw", 3, {R, R, U}},
-    [OP_COLUMN_SUM] = {"column_sum", 2, {R, U}},
-    [OP_ROPE] = {"rope", 3, {R, R, U}},
-    [OP_ATTENTION] = {"attention", 6, {R, R, R, R, W, W}},
-    [OP_ATTENTION_BACKWARD] = {"attention_backward", 10, {R, R, R, R, R, R, R, W, W, W}},
-    [OP_CACHE_APPEND] = {"cache_append", 3, {R, R, U}},
-    [OP_ATTENTION_CACHED] = {"attention_cached", 5, {R, R, R, R, W}},
-    [OP_SWIGLU] = {"swiglu", 3, {R, R, W}},
-    [OP_SWIGLU_BACKWARD] = {"swiglu_backward", 5, {R, R, R, W, W}},
-    [OP_GELU] = {"gelu", 2, {R, W}},
-    [OP_GELU_BACKWARD] = {"gelu_backward", 3, {R, R, W}},
-    [OP_ADD] = {"add", 3, {R, R, W}},
-    [OP_SELECT_LAST] = {"select_last", 3, {R, R, W}},
-    [OP_HEAD_LOSS] = {"head_loss", 4, {R, R, R, U}},
-    [OP_HEAD_LOSS_GRADIENT] = {"head_loss_gradient", 6, {R, R, R, U, W, U}},
-    [OP_ZERO] = {"zero", 1, {W}},
-    [OP_GRADIENT_NORM] = {"gradient_norm", 2, {R, U}},
-    [OP_CLIP] = {"clip", 1, {U}},
-    [OP_ADAMW] = {"adamw", 6, {R, R, U, U, U, W}},
-    [OP_CAST] = {"cast", 2, {R, W}},
-    [OP_COPY] = {"copy", 2, {R, W}},
-    [OP_HOST] = {"host", 1, {U}},
-    [OP_ALL_GATHER] = {"all_gather", 1, {U}},
-    [OP_REDUCE_SCATTER] = {"reduce_scatter", 2, {R, U}},
-    [OP_ACCUMULATE] = {"accumulate", 2, {R, U}},
-    [OP_TALLY_OUT] = {"tally_out", 2, {R, W}},
-    [OP_TALLY_IN] = {"tally_in", 2, {R, U}},
-    [OP_RELEASE] = {"release", 1, {U}},
-};
-
-#undef R
-#undef W
-#undef U
+#define READ(operand)            [operand] = {ACCESS_READ, false},
+#define WRITE(operand)           [operand] = {ACCESS_WRITE, false},
+#define UPDATE(operand)          [operand] = {ACCESS_UPDATE, false},
+#define MAY_READ(operand)        [operand] = {ACCESS_READ, true},
+#define MAY_WRITE(operand)       [operand] = {ACCESS_WRITE, true},
+#define MAY_UPDATE(operand)      [operand] = {ACCESS_UPDATE, true},
+#define OP(kind, name, operands) [OP_##kind] = {#name, kind##_OPERANDS, {operands}},
+static const struct op_row ROWS[OP_KIND_COUNT] = {OP_LIST(OP)};
+#undef OP
+#undef READ
+#undef WRITE
+#undef UPDATE
+#undef MAY_READ
+#undef MAY_WRITE
+#undef MAY_UPDATE
 
 const struct op_row *op_row(enum op_kind kind) {
     ASSERT(kind < OP_KIND_COUNT);
@@ -60,10 +29,10 @@ enum access op_access(const struct op *op, int index) {
     if (index >= row->operand_count || op->operands[index] == TENSOR_NONE) {
         return (enum access)0;
     }
-    if (op->kind == OP_LINEAR_DX && index == 2 && op->accumulate) {
+    if (op->kind == OP_LINEAR_DX && index == LINEAR_DX_DX && op->accumulate) {
         return ACCESS_UPDATE;
     }
-    return row->access[index];
+    return row->operands[index].access;
 }
 
 int64_t graph_tokens(const struct graph *graph) {
@@ -207,7 +176,8 @@ int graph_param_gradient(struct graph *graph, int tensor) {
 
 struct op *graph_op(struct graph *graph, enum op_kind kind, int layer, const int *operands,
                     int operand_count) {
-    ASSERT(operand_count == op_row(kind)->operand_count);
+    const struct op_row *row = op_row(kind);
+    ASSERT(operand_count == row->operand_count);
     if (graph->op_count == graph->op_capacity) {
         graph->ops =
             grown(graph, graph->ops, graph->op_count, &graph->op_capacity, sizeof *graph->ops);
@@ -216,6 +186,7 @@ struct op *graph_op(struct graph *graph, enum op_kind kind, int layer, const int
     *op = (struct op){.kind = kind, .layer = layer};
     for (int i = 0; i < OPERANDS_MAX; i++) {
         op->operands[i] = i < operand_count ? operands[i] : TENSOR_NONE;
+        ASSERT(i >= operand_count || row->operands[i].optional || operands[i] != TENSOR_NONE);
     }
     return op;
 }
@@ -223,25 +194,45 @@ struct op *graph_op(struct graph *graph, enum op_kind kind, int layer, const int
 int graph_add(struct graph *graph, int layer, int a, int b, const char *name) {
     struct tensor shape = graph->tensors[a];
     int out = graph_activation(graph, name, layer, shape.rows, shape.columns);
-    graph_op(graph, OP_ADD, layer, (int[]){a, b, out}, 3);
+    const int operands[] = {[ADD_A] = a, [ADD_B] = b, [ADD_OUT] = out};
+    graph_op(graph, OP_ADD, layer, operands, ADD_OPERANDS);
     return out;
 }
 
-int graph_attention(struct graph *graph, int layer, int q, int k, int v) {
-    struct tensor shape = graph->tensors[q];
+static void append_to_cache(struct graph *graph, int layer, int rows, int cache) {
+    const int operands[] = {[CACHE_APPEND_ROWS] = rows,
+                            [CACHE_APPEND_SCALARS] = graph->scalars,
+                            [CACHE_APPEND_CACHE] = cache};
+    graph_op(graph, OP_CACHE_APPEND, layer, operands, CACHE_APPEND_OPERANDS);
+}
+
+static struct op *cached_attention(struct graph *graph, int layer, const struct qkv *qkv, int out) {
+    int keys = graph->caches[2 * layer];
+    int values = graph->caches[2 * layer + 1];
+    append_to_cache(graph, layer, qkv->k, keys);
+    append_to_cache(graph, layer, qkv->v, values);
+    const int operands[] = {[ATTENTION_CACHED_Q] = qkv->q,
+                            [ATTENTION_CACHED_KEY_CACHE] = keys,
+                            [ATTENTION_CACHED_VALUE_CACHE] = values,
+                            [ATTENTION_CACHED_SCALARS] = graph->scalars,
+                            [ATTENTION_CACHED_OUT] = out};
+    return graph_op(graph, OP_ATTENTION_CACHED, layer, operands, ATTENTION_CACHED_OPERANDS);
+}
+
+static struct op *attention(struct graph *graph, int layer, const struct qkv *qkv, int out) {
+    int64_t tokens = graph->tensors[qkv->q].rows;
+    int lse = graph_statistic(graph, "lse", layer, tokens, graph->blueprint->heads);
+    const int operands[] = {[ATTENTION_Q] = qkv->q, [ATTENTION_K] = qkv->k,
+                            [ATTENTION_V] = qkv->v, [ATTENTION_POSITIONS] = graph->positions,
+                            [ATTENTION_OUT] = out,  [ATTENTION_LSE] = lse};
+    return graph_op(graph, OP_ATTENTION, layer, operands, ATTENTION_OPERANDS);
+}
+
+int graph_attention(struct graph *graph, int layer, const struct qkv *qkv) {
+    struct tensor shape = graph->tensors[qkv->q];
     int out = graph_activation(graph, "attended", layer, shape.rows, shape.columns);
-    struct op *op;
-    if (graph->shape.mode == GRAPH_GENERATE) {
-        int keys = graph->caches[2 * layer];
-        int values = graph->caches[2 * layer + 1];
-        graph_op(graph, OP_CACHE_APPEND, layer, (int[]){k, graph->scalars, keys}, 3);
-        graph_op(graph, OP_CACHE_APPEND, layer, (int[]){v, graph->scalars, values}, 3);
-        op = graph_op(graph, OP_ATTENTION_CACHED, layer,
-                      (int[]){q, keys, values, graph->scalars, out}, 5);
-    } else {
-        int lse = graph_statistic(graph, "lse", layer, shape.rows, graph->blueprint->heads);
-        op = graph_op(graph, OP_ATTENTION, layer, (int[]){q, k, v, graph->positions, out, lse}, 6);
-    }
+    struct op *op = graph->shape.mode == GRAPH_GENERATE ? cached_attention(graph, layer, qkv, out)
+                                                        : attention(graph, layer, qkv, out);
     op->heads = graph->blueprint->heads;
     op->window = graph->blueprint->layer_window[layer];
     return out;
@@ -283,8 +274,11 @@ static void add_caches(struct graph *graph) {
 static void add_logits(struct graph *graph, int hidden, int weight, int64_t rows) {
     graph->logits = graph_statistic(graph, "logits", PARAM_NO_LAYER, rows, graph->blueprint->vocab);
     graph->tensors[graph->logits].kind = TENSOR_OUTPUT;
-    int operands[] = {hidden, weight, TENSOR_NONE, graph->logits};
-    graph_op(graph, OP_LINEAR, PARAM_NO_LAYER, operands, 4);
+    const int operands[] = {[LINEAR_X] = hidden,
+                            [LINEAR_WEIGHT] = weight,
+                            [LINEAR_BIAS] = TENSOR_NONE,
+                            [LINEAR_OUT] = graph->logits};
+    graph_op(graph, OP_LINEAR, PARAM_NO_LAYER, operands, LINEAR_OPERANDS);
 }
 
 static void add_head(struct graph *graph, int hidden) {
@@ -292,8 +286,10 @@ static void add_head(struct graph *graph, int hidden) {
     int weight = graph_param(graph, blueprint->tied ? PARAM_EMBEDDING : PARAM_HEAD, PARAM_NO_LAYER);
     if (graph->shape.mode == GRAPH_GENERATE) {
         int last = graph_activation(graph, "last", PARAM_NO_LAYER, 1, blueprint->hidden);
-        int operands[] = {hidden, graph->scalars, last};
-        graph_op(graph, OP_SELECT_LAST, PARAM_NO_LAYER, operands, 3);
+        const int operands[] = {[SELECT_LAST_X] = hidden,
+                                [SELECT_LAST_SCALARS] = graph->scalars,
+                                [SELECT_LAST_OUT] = last};
+        graph_op(graph, OP_SELECT_LAST, PARAM_NO_LAYER, operands, SELECT_LAST_OPERANDS);
         add_logits(graph, last, weight, 1);
         return;
     }
@@ -303,8 +299,11 @@ static void add_head(struct graph *graph, int hidden) {
     if (graph->shape.mode == GRAPH_TRAIN) {
         return; /* loss and gradient are one op, which backward adds */
     }
-    int operands[] = {hidden, weight, graph->labels, graph->scalars};
-    graph_op(graph, OP_HEAD_LOSS, PARAM_NO_LAYER, operands, 4);
+    const int operands[] = {[HEAD_LOSS_HIDDEN] = hidden,
+                            [HEAD_LOSS_WEIGHT] = weight,
+                            [HEAD_LOSS_LABELS] = graph->labels,
+                            [HEAD_LOSS_SCALARS] = graph->scalars};
+    graph_op(graph, OP_HEAD_LOSS, PARAM_NO_LAYER, operands, HEAD_LOSS_OPERANDS);
 }
 
 void graph_build(const struct blueprint *blueprint, const struct graph_shape *shape,

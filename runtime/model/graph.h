@@ -5,6 +5,7 @@
 #define SKEP_MODEL_GRAPH_H
 
 #include "runtime/model/blueprint.h"
+#include "runtime/model/op_list.h"
 
 /* What a tensor is, which decides who owns its bytes. */
 enum tensor_kind {
@@ -33,64 +34,50 @@ struct tensor {
     int layer;      /* PARAM_NO_LAYER outside blocks */
 };
 
-/* One row per kind in op_table: operands in the order given here. "+" is read and written. */
-enum op_kind {
-    OP_EMBEDDING,          /* ids, [positions], table, [position table] -> out */
-    OP_EMBEDDING_BACKWARD, /* ids, [positions], dout, [dtable+], [dposition table+] */
-    OP_RMSNORM,            /* x, weight -> out, rms_inv */
-    OP_RMSNORM_BACKWARD,   /* dout, x, weight, rms_inv, [dadd] -> [dx], [dweight+] */
-    OP_LAYERNORM,          /* x, weight, bias -> out, mean, std_inv */
-    /* dout, x, weight, mean, std_inv, [dadd] -> [dx], [dweight+], [dbias+] */
-    OP_LAYERNORM_BACKWARD,
-    OP_LINEAR,             /* x, weight, [bias] -> out */
-    OP_LINEAR_DX,          /* dout, weight -> dx (dx+ when op.accumulate) */
-    OP_LINEAR_DW,          /* dout, x, dweight+ */
-    OP_COLUMN_SUM,         /* dout, dbias+ */
-    OP_ROPE,               /* table, positions, x+ (op.inverse: turn back) */
-    OP_ATTENTION,          /* q, k, v, positions -> out, lse */
-    OP_ATTENTION_BACKWARD, /* q, k, v, out, lse, dout, positions -> dq, dk, dv */
-    OP_CACHE_APPEND,       /* new, scalars, cache+ */
-    OP_ATTENTION_CACHED,   /* q, key cache, value cache, scalars -> out */
-    OP_SWIGLU,             /* gate, up -> out */
-    OP_SWIGLU_BACKWARD,    /* dout, gate, up -> dgate, dup */
-    OP_GELU,               /* x -> out */
-    OP_GELU_BACKWARD,      /* dout, x -> dx */
-    OP_ADD,                /* a, b -> out */
-    OP_SELECT_LAST,        /* x, scalars -> out: the row of the last valid token */
-    OP_HEAD_LOSS,          /* hidden, weight, labels, scalars+ */
-    OP_HEAD_LOSS_GRADIENT, /* hidden, weight, labels, scalars+ -> [dhidden], [dweight+] */
-    /* Outside the graph, but for copies and releases: instructions of the step around it. */
-    OP_ZERO,          /* -> bytes */
-    OP_GRADIENT_NORM, /* gradients, scalars+ */
-    OP_CLIP,          /* scalars+ */
-    OP_ADAMW,         /* scalars, gradients, master+, m+, v+ [-> params] */
-    OP_CAST,          /* in -> out */
-    OP_COPY,          /* in -> out, between spaces; offload.h */
-    OP_HOST,          /* the host works here with the extents named: a load, a snapshot */
-    /* Between the ranks of a site: on the collective lane. Own slots by rank_stride. */
-    OP_ALL_GATHER,     /* slots+: own slot in, all slots out */
-    OP_REDUCE_SCATTER, /* slots, own slot+ (of another extent when the wire is bf16) */
-    OP_ACCUMULATE,     /* sums, accumulated+ (compute lane, f32) */
-    OP_TALLY_OUT,      /* scalars -> own slot of the tallies (compute lane) */
-    OP_TALLY_IN,       /* tallies, scalars+: counts, losses and norms of all ranks (compute lane) */
-    OP_RELEASE,        /* bytes+: nothing runs; earlier uses on other lanes end before it */
-    OP_KIND_COUNT
-};
+#define OP(kind, name, operands) OP_##kind,
+enum op_kind { OP_LIST(OP) OP_KIND_COUNT };
+#undef OP
+
+/* enum rmsnorm_operand { RMSNORM_X, RMSNORM_WEIGHT, ..., RMSNORM_OPERANDS } and so on: an op's
+ * operands by name, in the graph and in the instructions made from it. */
+#define READ(operand)       operand,
+#define WRITE(operand)      operand,
+#define UPDATE(operand)     operand,
+#define MAY_READ(operand)   operand,
+#define MAY_WRITE(operand)  operand,
+#define MAY_UPDATE(operand) operand,
+#define OP(kind, name, operands)                                                                   \
+    enum name##_operand{operands kind##_OPERANDS};                                                 \
+    _Static_assert((int)kind##_OPERANDS <= (int)OPERANDS_MAX, "an op has at most OPERANDS_MAX");
+OP_LIST(OP)
+#undef OP
+#undef READ
+#undef WRITE
+#undef UPDATE
+#undef MAY_READ
+#undef MAY_WRITE
+#undef MAY_UPDATE
 
 /* How an op touches an operand. */
 enum access { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_UPDATE = 3 };
 
+struct operand_row {
+    enum access access;
+    bool optional; /* the operand may be absent */
+};
+
+/* What op_list.h says of one kind. */
 struct op_row {
     const char *name;
     int operand_count;
-    enum access access[OPERANDS_MAX];
+    struct operand_row operands[OPERANDS_MAX];
 };
 const struct op_row *op_row(enum op_kind kind);
 
 struct op {
     enum op_kind kind;
     int layer;
-    int operands[OPERANDS_MAX]; /* tensor ids; TENSOR_NONE where an optional one is absent */
+    int operands[OPERANDS_MAX]; /* tensor ids by operand; TENSOR_NONE: absent */
     bool accumulate;            /* OP_LINEAR_DX */
     bool transposed;            /* linear family: weight stored [in, out] */
     bool inverse;               /* OP_ROPE */
@@ -156,6 +143,9 @@ int graph_param_span(struct graph *graph, enum param_kind kind, int layer, int64
 bool graph_frozen(const struct graph *graph, int tensor);
 /* graph_param_gradient: the f32 gradient of the range that param tensor `tensor` covers. */
 int graph_param_gradient(struct graph *graph, int tensor);
+/* graph_op: append an op.
+ * operands       tensor ids, indexed by the kind's operand enum; TENSOR_NONE where one is absent
+ * operand_count  the kind's operand count */
 struct op *graph_op(struct graph *graph, enum op_kind kind, int layer, const int *operands,
                     int operand_count);
 /* graph_base: the tensor whose bytes `tensor` uses. */
@@ -165,7 +155,10 @@ int64_t graph_tokens(const struct graph *graph);
 /* Pieces that the families' builders share. */
 int graph_add(struct graph *graph, int layer, int a, int b, const char *name);
 /* graph_attention: over q, k, v of the new tokens; in generation through the layer's cache. */
-int graph_attention(struct graph *graph, int layer, int q, int k, int v);
+struct qkv {
+    int q, k, v; /* tensors of queries, keys and values */
+};
+int graph_attention(struct graph *graph, int layer, const struct qkv *qkv);
 
 /* The families' builders: embedding to final hidden state. Each gives the id of the final hidden
  * state, [tokens, hidden]. */

@@ -8,7 +8,9 @@ static int linear(struct graph *graph, int layer, int x, enum param_kind weight_
     int bias = graph_param(graph, bias_kind, layer);
     int64_t rows = graph->tensors[x].rows;
     int out = graph_activation(graph, name, layer, rows, graph->tensors[weight].rows);
-    graph_op(graph, OP_LINEAR, layer, (int[]){x, weight, bias, out}, 4);
+    const int operands[] = {
+        [LINEAR_X] = x, [LINEAR_WEIGHT] = weight, [LINEAR_BIAS] = bias, [LINEAR_OUT] = out};
+    graph_op(graph, OP_LINEAR, layer, operands, LINEAR_OPERANDS);
     return out;
 }
 
@@ -17,20 +19,21 @@ static int rmsnorm(struct graph *graph, int layer, int x, int weight, int64_t he
     struct tensor shape = graph->tensors[x];
     int out = graph_activation(graph, name, layer, shape.rows, shape.columns);
     int inverse = graph_statistic(graph, "rms_inv", layer, shape.rows, heads);
-    struct op *op = graph_op(graph, OP_RMSNORM, layer, (int[]){x, weight, out, inverse}, 4);
+    const int operands[] = {[RMSNORM_X] = x,
+                            [RMSNORM_WEIGHT] = weight,
+                            [RMSNORM_OUT] = out,
+                            [RMSNORM_RMS_INV] = inverse};
+    struct op *op = graph_op(graph, OP_RMSNORM, layer, operands, RMSNORM_OPERANDS);
     op->heads = heads;
     return out;
 }
 
 static void rope(struct graph *graph, int layer, int x, int64_t heads) {
-    struct op *op =
-        graph_op(graph, OP_ROPE, layer, (int[]){graph->rope_table, graph->positions, x}, 3);
+    const int operands[] = {
+        [ROPE_TABLE] = graph->rope_table, [ROPE_POSITIONS] = graph->positions, [ROPE_X] = x};
+    struct op *op = graph_op(graph, OP_ROPE, layer, operands, ROPE_OPERANDS);
     op->heads = heads;
 }
-
-struct qkv {
-    int q, k, v;
-};
 
 static bool frozen_alike(const struct graph *graph, int layer, const enum param_kind kinds[3]) {
     const struct blueprint *blueprint = graph->blueprint;
@@ -69,7 +72,9 @@ static struct qkv qkv_together(struct graph *graph, int layer, int x) {
         graph->tensors[bias].columns = graph->tensors[bias].stride = q + 2 * kv;
     }
     int out = graph_activation(graph, "qkv", layer, graph_tokens(graph), q + 2 * kv);
-    graph_op(graph, OP_LINEAR, layer, (int[]){x, weight, bias, out}, 4);
+    const int operands[] = {
+        [LINEAR_X] = x, [LINEAR_WEIGHT] = weight, [LINEAR_BIAS] = bias, [LINEAR_OUT] = out};
+    graph_op(graph, OP_LINEAR, layer, operands, LINEAR_OPERANDS);
     return (struct qkv){graph_view(graph, out, "q", 0, q), graph_view(graph, out, "k", q, kv),
                         graph_view(graph, out, "v", q + kv, kv)};
 }
@@ -93,7 +98,8 @@ static int mlp(struct graph *graph, int layer, int x) {
     int up = linear(graph, layer, x, PARAM_UP, PARAM_UP_BIAS, "up");
     struct tensor shape = graph->tensors[up];
     int product = graph_activation(graph, "swiglu", layer, shape.rows, shape.columns);
-    graph_op(graph, OP_SWIGLU, layer, (int[]){gate, up, product}, 3);
+    const int operands[] = {[SWIGLU_GATE] = gate, [SWIGLU_UP] = up, [SWIGLU_OUT] = product};
+    graph_op(graph, OP_SWIGLU, layer, operands, SWIGLU_OPERANDS);
     return linear(graph, layer, product, PARAM_DOWN, PARAM_DOWN_BIAS, "down");
 }
 
@@ -105,7 +111,7 @@ static int block(struct graph *graph, int layer, int x) {
                                                       : qkv_apart(graph, layer, normed);
     rope(graph, layer, qkv.q, blueprint->heads);
     rope(graph, layer, qkv.k, blueprint->kv_heads);
-    int attended = graph_attention(graph, layer, qkv.q, qkv.k, qkv.v);
+    int attended = graph_attention(graph, layer, &qkv);
     int projected = linear(graph, layer, attended, PARAM_O, PARAM_O_BIAS, "projected");
     int middle = graph_add(graph, layer, x, projected, "middle");
     weight = graph_param(graph, PARAM_MLP_NORM, layer);
@@ -118,8 +124,12 @@ int graph_decoder(struct graph *graph) {
     int table = graph_param(graph, PARAM_EMBEDDING, PARAM_NO_LAYER);
     int x =
         graph_activation(graph, "embedded", PARAM_NO_LAYER, graph_tokens(graph), blueprint->hidden);
-    graph_op(graph, OP_EMBEDDING, PARAM_NO_LAYER,
-             (int[]){graph->ids, TENSOR_NONE, table, TENSOR_NONE, x}, 5);
+    const int operands[] = {[EMBEDDING_IDS] = graph->ids,
+                            [EMBEDDING_POSITIONS] = TENSOR_NONE,
+                            [EMBEDDING_TABLE] = table,
+                            [EMBEDDING_POSITION_TABLE] = TENSOR_NONE,
+                            [EMBEDDING_OUT] = x};
+    graph_op(graph, OP_EMBEDDING, PARAM_NO_LAYER, operands, EMBEDDING_OPERANDS);
     for (int layer = 0; layer < (int)blueprint->layers; layer++) {
         x = block(graph, layer, x);
     }

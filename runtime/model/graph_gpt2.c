@@ -8,7 +8,9 @@ static int linear(struct graph *graph, int layer, int x, enum param_kind weight_
     int bias = graph_param(graph, bias_kind, layer);
     int64_t rows = graph->tensors[x].rows;
     int out = graph_activation(graph, name, layer, rows, graph->tensors[weight].columns);
-    struct op *op = graph_op(graph, OP_LINEAR, layer, (int[]){x, weight, bias, out}, 4);
+    const int operands[] = {
+        [LINEAR_X] = x, [LINEAR_WEIGHT] = weight, [LINEAR_BIAS] = bias, [LINEAR_OUT] = out};
+    struct op *op = graph_op(graph, OP_LINEAR, layer, operands, LINEAR_OPERANDS);
     op->transposed = true;
     return out;
 }
@@ -21,8 +23,10 @@ static int layernorm(struct graph *graph, int layer, int x, enum param_kind weig
     int out = graph_activation(graph, name, layer, shape.rows, shape.columns);
     int mean = graph_statistic(graph, "mean", layer, shape.rows, 1);
     int inverse = graph_statistic(graph, "std_inv", layer, shape.rows, 1);
-    struct op *op =
-        graph_op(graph, OP_LAYERNORM, layer, (int[]){x, weight, bias, out, mean, inverse}, 6);
+    const int operands[] = {
+        [LAYERNORM_X] = x,     [LAYERNORM_WEIGHT] = weight, [LAYERNORM_BIAS] = bias,
+        [LAYERNORM_OUT] = out, [LAYERNORM_MEAN] = mean,     [LAYERNORM_STD_INV] = inverse};
+    struct op *op = graph_op(graph, OP_LAYERNORM, layer, operands, LAYERNORM_OPERANDS);
     op->heads = 1;
     return out;
 }
@@ -30,10 +34,11 @@ static int layernorm(struct graph *graph, int layer, int x, enum param_kind weig
 static int attention(struct graph *graph, int layer, int x) {
     int64_t hidden = graph->blueprint->hidden;
     int qkv = linear(graph, layer, x, PARAM_QKV, PARAM_QKV_BIAS, "qkv");
-    int q = graph_view(graph, qkv, "q", 0, hidden);
-    int k = graph_view(graph, qkv, "k", hidden, hidden);
-    int v = graph_view(graph, qkv, "v", 2 * hidden, hidden);
-    return graph_attention(graph, layer, q, k, v);
+    struct qkv views;
+    views.q = graph_view(graph, qkv, "q", 0, hidden);
+    views.k = graph_view(graph, qkv, "k", hidden, hidden);
+    views.v = graph_view(graph, qkv, "v", 2 * hidden, hidden);
+    return graph_attention(graph, layer, &views);
 }
 
 static int block(struct graph *graph, int layer, int x) {
@@ -46,7 +51,7 @@ static int block(struct graph *graph, int layer, int x) {
     int up = linear(graph, layer, normed, PARAM_UP, PARAM_UP_BIAS, "up");
     struct tensor shape = graph->tensors[up];
     int active = graph_activation(graph, "gelu", layer, shape.rows, shape.columns);
-    graph_op(graph, OP_GELU, layer, (int[]){up, active}, 2);
+    graph_op(graph, OP_GELU, layer, (int[]){[GELU_X] = up, [GELU_OUT] = active}, GELU_OPERANDS);
     int down = linear(graph, layer, active, PARAM_DOWN, PARAM_DOWN_BIAS, "down");
     return graph_add(graph, layer, middle, down, "out");
 }
@@ -57,8 +62,12 @@ int graph_gpt2(struct graph *graph) {
     int positions = graph_param(graph, PARAM_POSITIONS, PARAM_NO_LAYER);
     int x =
         graph_activation(graph, "embedded", PARAM_NO_LAYER, graph_tokens(graph), blueprint->hidden);
-    graph_op(graph, OP_EMBEDDING, PARAM_NO_LAYER,
-             (int[]){graph->ids, graph->positions, table, positions, x}, 5);
+    const int operands[] = {[EMBEDDING_IDS] = graph->ids,
+                            [EMBEDDING_POSITIONS] = graph->positions,
+                            [EMBEDDING_TABLE] = table,
+                            [EMBEDDING_POSITION_TABLE] = positions,
+                            [EMBEDDING_OUT] = x};
+    graph_op(graph, OP_EMBEDDING, PARAM_NO_LAYER, operands, EMBEDDING_OPERANDS);
     for (int layer = 0; layer < (int)blueprint->layers; layer++) {
         x = block(graph, layer, x);
     }

@@ -117,7 +117,7 @@ static void find_saved(struct rewrite *rewrite, int tensor_count) {
 }
 
 static void emit_copy(struct graph *graph, int layer, int from, int to) {
-    graph_op(graph, OP_COPY, layer, (int[]){from, to}, 2);
+    graph_op(graph, OP_COPY, layer, (int[]){[COPY_FROM] = from, [COPY_TO] = to}, COPY_OPERANDS);
 }
 
 static void emit_before(struct rewrite *rewrite, int index) {
@@ -125,7 +125,8 @@ static void emit_before(struct rewrite *rewrite, int index) {
     for (int i = 0; i < rewrite->saved_count; i++) {
         const struct saved *saved = &rewrite->saved[i];
         if (saved->release_before == index) {
-            graph_op(graph, OP_RELEASE, saved->layer, (int[]){saved->tensor}, 1);
+            const int operands[] = {[RELEASE_EXTENT] = saved->tensor};
+            graph_op(graph, OP_RELEASE, saved->layer, operands, RELEASE_OPERANDS);
         }
     }
     for (int i = 0; i < rewrite->saved_count; i++) {

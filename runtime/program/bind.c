@@ -39,8 +39,10 @@ static struct collective_call call_of(const struct bound_program *bound,
                                       const struct instruction *instruction) {
     const struct collective_args *args = &instruction->args.collective;
     bool sums = instruction->op == OP_REDUCE_SCATTER;
-    const struct operand *from = &instruction->operands[0];
-    const struct operand *to = &instruction->operands[sums ? 1 : 0];
+    const struct operand *from =
+        &instruction->operands[sums ? (int)REDUCE_SCATTER_FROM : (int)ALL_GATHER_SLOTS];
+    const struct operand *to =
+        &instruction->operands[sums ? (int)REDUCE_SCATTER_TO : (int)ALL_GATHER_SLOTS];
     const struct extent *extents = bound->program->schedule.extents;
     ASSERT(extents[from->extent].space == extents[to->extent].space);
     return (struct collective_call){.kind =

@@ -107,8 +107,8 @@ void schedule_copy_part(struct schedule *schedule, enum segment_kind segment, st
     ASSERT(from.bytes == to.bytes);
     from.access = ACCESS_READ;
     to.access = ACCESS_WRITE;
-    copy->operands[0] = from;
-    copy->operands[1] = to;
+    copy->operands[COPY_FROM] = from;
+    copy->operands[COPY_TO] = to;
     copy->args.count = (int64_t)from.bytes;
 }
 
@@ -122,7 +122,7 @@ void schedule_copy(struct schedule *schedule, enum segment_kind segment, int fro
 
 void schedule_zero_fill(struct schedule *schedule, enum segment_kind segment, int extent) {
     struct instruction *zero = schedule_instruction(schedule, OP_ZERO, segment, LANE_COMPUTE);
-    zero->operands[0] = schedule_whole(schedule, extent, ACCESS_WRITE);
+    zero->operands[ZERO_EXTENT] = schedule_whole(schedule, extent, ACCESS_WRITE);
     zero->args.count = (int64_t)schedule->extents[extent].bytes;
 }
 
@@ -148,7 +148,7 @@ void schedule_end(struct schedule *schedule, enum segment_kind segment) {
 /* The host at work: nothing to run, but the extents named are in use. */
 static void add_host_work(struct schedule *schedule, enum segment_kind segment, int extent) {
     struct instruction *work = schedule_instruction(schedule, OP_HOST, segment, LANE_COMPUTE);
-    work->operands[0] = schedule_whole(schedule, extent, ACCESS_UPDATE);
+    work->operands[HOST_EXTENT] = schedule_whole(schedule, extent, ACCESS_UPDATE);
 }
 
 static void build_load(struct schedule *schedule, const struct device_inputs *inputs) {

@@ -26,8 +26,8 @@ static void add_cast(struct schedule *schedule, enum segment_kind segment, struc
     struct instruction *cast = schedule_instruction(schedule, OP_CAST, segment, LANE_COMPUTE);
     from.access = ACCESS_READ;
     to.access = ACCESS_WRITE;
-    cast->operands[0] = from;
-    cast->operands[1] = to;
+    cast->operands[CAST_FROM] = from;
+    cast->operands[CAST_TO] = to;
     cast->args.cast.count = (int64_t)to.bytes / dtype_bytes(to_dtype);
     cast->args.cast.from = from_dtype;
     cast->args.cast.to = to_dtype;
@@ -40,7 +40,7 @@ static void add_gather(struct schedule *schedule, enum segment_kind segment, enu
     struct instruction *gather =
         schedule_instruction(schedule, OP_ALL_GATHER, segment, LANE_COLLECTIVE);
     slots.access = ACCESS_UPDATE;
-    gather->operands[0] = slots;
+    gather->operands[ALL_GATHER_SLOTS] = slots;
     gather->args.collective = (struct collective_args){
         .axis = axis,
         .wire = dtype,
@@ -85,8 +85,8 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
         schedule_instruction(schedule, OP_REDUCE_SCATTER, segment, LANE_COLLECTIVE);
     from.access = ACCESS_READ;
     sums.access = ACCESS_UPDATE;
-    scatter->operands[0] = from;
-    scatter->operands[1] = sums;
+    scatter->operands[REDUCE_SCATTER_FROM] = from;
+    scatter->operands[REDUCE_SCATTER_TO] = sums;
     enum dtype wire_dtype = wire == EXTENT_NONE ? DTYPE_F32 : reduce;
     scatter->args.collective = (struct collective_args){
         .axis = axis,
@@ -139,7 +139,7 @@ void ranks_reduce_end(struct schedule *schedule, enum segment_kind segment, int 
     if (wire != EXTENT_NONE) {
         struct instruction *release =
             schedule_instruction(schedule, OP_RELEASE, segment, LANE_COMPUTE);
-        release->operands[0] = schedule_whole(schedule, wire, ACCESS_UPDATE);
+        release->operands[RELEASE_EXTENT] = schedule_whole(schedule, wire, ACCESS_UPDATE);
     }
 }
 
@@ -153,8 +153,8 @@ void ranks_accumulate(struct schedule *schedule, enum segment_kind segment, int 
     ASSERT(total.bytes == sums.bytes);
     struct instruction *accumulate =
         schedule_instruction(schedule, OP_ACCUMULATE, segment, LANE_COMPUTE);
-    accumulate->operands[0] = sums;
-    accumulate->operands[1] = total;
+    accumulate->operands[ACCUMULATE_ADDEND] = sums;
+    accumulate->operands[ACCUMULATE_SUM] = total;
     accumulate->args.elementwise = (struct elementwise_args){
         .count = (int64_t)(total.bytes / sizeof(float)), .dtype = DTYPE_F32};
 }
@@ -164,12 +164,13 @@ void ranks_tally_send(struct schedule *schedule, enum segment_kind segment) {
         return;
     }
     struct instruction *out = schedule_instruction(schedule, OP_TALLY_OUT, segment, LANE_COMPUTE);
-    out->operands[0] = schedule_whole(schedule, schedule->host.device_scalars, ACCESS_READ);
-    out->operands[1] = (struct operand){.extent = schedule->tallies,
-                                        .access = ACCESS_WRITE,
-                                        .axis = AXIS_WORLD,
-                                        .bytes = sizeof(struct rank_tally),
-                                        .stride = sizeof(struct rank_tally)};
+    out->operands[TALLY_OUT_SCALARS] =
+        schedule_whole(schedule, schedule->host.device_scalars, ACCESS_READ);
+    out->operands[TALLY_OUT_TALLY] = (struct operand){.extent = schedule->tallies,
+                                                      .access = ACCESS_WRITE,
+                                                      .axis = AXIS_WORLD,
+                                                      .bytes = sizeof(struct rank_tally),
+                                                      .stride = sizeof(struct rank_tally)};
     add_gather(schedule, segment, AXIS_WORLD,
                schedule_whole(schedule, schedule->tallies, ACCESS_UPDATE), DTYPE_F32);
 }
@@ -179,8 +180,9 @@ void ranks_tally_receive(struct schedule *schedule, enum segment_kind segment, u
         return;
     }
     struct instruction *in = schedule_instruction(schedule, OP_TALLY_IN, segment, LANE_COMPUTE);
-    in->operands[0] = schedule_whole(schedule, schedule->tallies, ACCESS_READ);
-    in->operands[1] = schedule_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
+    in->operands[TALLY_IN_TALLIES] = schedule_whole(schedule, schedule->tallies, ACCESS_READ);
+    in->operands[TALLY_IN_SCALARS] =
+        schedule_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
     in->args.tally = (struct tally_args){.ranks = schedule_ranks(schedule, AXIS_WORLD),
                                          .shard = schedule->sharding.shard,
                                          .parts = parts};

@@ -43,9 +43,10 @@ static void add_reductions(struct schedule *schedule) {
 static void add_gradient_norm(struct schedule *schedule, int unit) {
     struct instruction *norm =
         schedule_instruction(schedule, OP_GRADIENT_NORM, SEGMENT_FINISH, LANE_COMPUTE);
-    norm->operands[0] =
+    norm->operands[GRADIENT_NORM_GRADIENTS] =
         ranks_owned(schedule, unit, schedule->unit_extents[unit].gradients, ACCESS_READ, DTYPE_F32);
-    norm->operands[1] = schedule_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
+    norm->operands[GRADIENT_NORM_SCALARS] =
+        schedule_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
     norm->args.count = schedule_slot(schedule, unit);
     schedule_workspace(schedule, norm);
 }
@@ -53,7 +54,8 @@ static void add_gradient_norm(struct schedule *schedule, int unit) {
 static void add_clip(struct schedule *schedule) {
     struct instruction *clip =
         schedule_instruction(schedule, OP_CLIP, SEGMENT_FINISH, LANE_COMPUTE);
-    clip->operands[0] = schedule_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
+    clip->operands[CLIP_SCALARS] =
+        schedule_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
     clip->args.clip_norm = schedule->options.clip_norm;
 }
 
@@ -93,15 +95,22 @@ static void add_adamw(struct schedule *schedule, int unit, const struct adamw_ex
     const struct unit_extents *of = &schedule->unit_extents[unit];
     const struct op_row *row = op_row(OP_ADAMW);
     enum dtype moments = schedule->options.moments;
-    const int extents[] = {from->gradients, of->master, of->moment1, of->moment2, from->params};
-    const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F32, moments, moments, schedule->options.compute};
+    const int extents[ADAMW_OPERANDS] = {
+        [ADAMW_SCALARS] = EXTENT_NONE, [ADAMW_GRADIENTS] = from->gradients,
+        [ADAMW_MASTER] = of->master,   [ADAMW_MOMENT1] = of->moment1,
+        [ADAMW_MOMENT2] = of->moment2, [ADAMW_PARAMS] = from->params};
+    const enum dtype dtypes[ADAMW_OPERANDS] = {[ADAMW_GRADIENTS] = DTYPE_F32,
+                                               [ADAMW_MASTER] = DTYPE_F32,
+                                               [ADAMW_MOMENT1] = moments,
+                                               [ADAMW_MOMENT2] = moments,
+                                               [ADAMW_PARAMS] = schedule->options.compute};
     struct instruction *adamw =
         schedule_instruction(schedule, OP_ADAMW, SEGMENT_FINISH, LANE_COMPUTE);
-    adamw->operands[0] = schedule_whole(schedule, from->scalars, ACCESS_READ);
-    for (size_t k = 0; k < ARRAY_COUNT(extents); k++) {
+    adamw->operands[ADAMW_SCALARS] = schedule_whole(schedule, from->scalars, ACCESS_READ);
+    for (int k = ADAMW_GRADIENTS; k < ADAMW_OPERANDS; k++) {
         if (extents[k] != EXTENT_NONE) {
-            adamw->operands[1 + k] =
-                optimized(schedule, unit, extents[k], row->access[1 + k], dtypes[k]);
+            adamw->operands[k] =
+                optimized(schedule, unit, extents[k], row->operands[k].access, dtypes[k]);
         }
     }
     adamw->args.adamw = adamw_args_of(schedule, unit, schedule_zero(schedule, unit).optimizer);
@@ -148,7 +157,8 @@ static void add_release(struct schedule *schedule, int unit) {
     if (of->host_params != of->params) {
         struct instruction *release =
             schedule_instruction(schedule, OP_RELEASE, SEGMENT_FINISH, LANE_COMPUTE);
-        release->operands[0] = schedule_whole(schedule, of->host_params, ACCESS_UPDATE);
+        release->operands[RELEASE_EXTENT] =
+            schedule_whole(schedule, of->host_params, ACCESS_UPDATE);
     }
 }
 

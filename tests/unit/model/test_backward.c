@@ -115,8 +115,8 @@ static void only_the_heads_product_remains_when_only_the_head_is_trained(void **
     build(&built);
     assert_int_equal(backward_ops(&built.graph), 1);
     const struct op *head = only_op(&built.graph, OP_HEAD_LOSS_GRADIENT);
-    assert_int_equal(head->operands[4], TENSOR_NONE);
-    assert_int_not_equal(head->operands[5], TENSOR_NONE);
+    assert_int_equal(head->operands[HEAD_LOSS_GRADIENT_DHIDDEN], TENSOR_NONE);
+    assert_int_not_equal(head->operands[HEAD_LOSS_GRADIENT_DWEIGHT], TENSOR_NONE);
     region_finish(&built.region);
 }
 
@@ -133,9 +133,9 @@ static void a_frozen_embedding_takes_the_lowest_gradients_with_it(void **state) 
     /* The lowest norm still makes its weight's gradient, and none for the embedded tokens. */
     const struct op *lowest = &built.graph.ops[built.graph.op_count - 1];
     assert_int_equal(lowest->kind, OP_RMSNORM_BACKWARD);
-    assert_int_equal(lowest->operands[4], TENSOR_NONE);
-    assert_int_equal(lowest->operands[5], TENSOR_NONE);
-    assert_int_not_equal(lowest->operands[6], TENSOR_NONE);
+    assert_int_equal(lowest->operands[RMSNORM_BACKWARD_DADD], TENSOR_NONE);
+    assert_int_equal(lowest->operands[RMSNORM_BACKWARD_DX], TENSOR_NONE);
+    assert_int_not_equal(lowest->operands[RMSNORM_BACKWARD_DWEIGHT], TENSOR_NONE);
     region_finish(&built.region);
 }
 
@@ -151,8 +151,8 @@ static void layers_below_the_lowest_trainable_one_have_no_backward_ops(void **st
     }
     /* The head's op, the final norm, and those of one block. */
     const struct op *head = only_op(&built.graph, OP_HEAD_LOSS_GRADIENT);
-    assert_int_not_equal(head->operands[4], TENSOR_NONE);
-    assert_int_equal(head->operands[5], TENSOR_NONE);
+    assert_int_not_equal(head->operands[HEAD_LOSS_GRADIENT_DHIDDEN], TENSOR_NONE);
+    assert_int_equal(head->operands[HEAD_LOSS_GRADIENT_DWEIGHT], TENSOR_NONE);
     assert_int_equal(count_ops(&built.graph, OP_RMSNORM_BACKWARD), 3);
     assert_int_equal(count_ops(&built.graph, OP_LINEAR_DW), 5);
     assert_int_equal(count_ops(&built.graph, OP_LINEAR_DX), 5);
