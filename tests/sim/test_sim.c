@@ -89,7 +89,7 @@ static int run_all(struct world *world) {
 }
 
 int main(int argc, char **argv) {
-    struct world *world = malloc(sizeof(*world));
+    struct world *world = calloc(1, sizeof(*world));
     int is_good = 0;
     if (argc == 3 && strcmp(argv[1], "--seeds") == 0) {
         char *colon = NULL;

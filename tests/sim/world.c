@@ -169,6 +169,9 @@ void world_step(struct world *world, uint32_t index, const struct event *event,
     } else {
         member_step(node->machine, event, &actions);
     }
+    for (uint32_t i = 0; i < actions.count && world->observe != NULL; i++) {
+        world->observe(world, index, &actions.rows[i]);
+    }
     plane_act(world, index, &actions, parcel);
     if (node->has_left && node->machine != NULL) {
         world_stop(world, index);

@@ -197,6 +197,9 @@ struct world {
     struct entry ledger[LEDGER_MOST];
     struct entry_slice ledger_slices[LEDGER_MOST][SLICES_MOST];
     int is_undone[LEDGER_MOST]; /* by a rollback */
+    /* NULL, or shown every action as the machine of `node` gives it; `observed` is its own. */
+    void (*observe)(struct world *world, uint32_t node, const struct action *action);
+    void *observed;
 };
 
 /* world_run: one schedule; 1 if every oracle held, else world->failure says which did not. */
