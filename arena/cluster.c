@@ -61,16 +61,16 @@ static void cluster_measure(struct cluster *cluster, struct region *region) {
     }
 }
 
-struct cluster cluster_of_space(const struct extent *extents, int extent_count, enum space space,
+struct cluster cluster_of_space(const struct arena_problem *problem, enum space space,
                                 struct region *region) {
     int count = 0;
-    for (int i = 0; i < extent_count; i++) {
-        count += extents[i].space == space;
+    for (int i = 0; i < problem->extent_count; i++) {
+        count += problem->extents[i].space == space;
     }
     struct cluster cluster = cluster_alloc(count, region);
     uint64_t total_bytes = 0;
-    for (int i = 0; i < extent_count; i++) {
-        const struct extent *extent = &extents[i];
+    for (int i = 0; i < problem->extent_count; i++) {
+        const struct extent *extent = &problem->extents[i];
         ASSERT(extent->bytes > 0 && extent->bytes < TOTAL_BYTES_MAX);
         ASSERT(extent->first < extent->last && extent->space < SPACE_COUNT);
         ASSERT(extent->align > 0 && (extent->align & (extent->align - 1)) == 0);
@@ -124,7 +124,7 @@ static bool is_permanent(const struct cluster *cluster, int item, struct span sp
 /* Stack what is alive throughout, largest alignment first so that gaps are rare, and give back the
  * stack's top. */
 static uint64_t stack_permanent(const struct cluster *cluster, struct span span,
-                                struct extent *extents) {
+                                uint64_t *offsets) {
     uint64_t align_bits = 0;
     for (int i = 0; i < cluster->count; i++) {
         align_bits |= cluster->align[i];
@@ -137,7 +137,7 @@ static uint64_t stack_permanent(const struct cluster *cluster, struct span span,
         for (int i = 0; i < cluster->count; i++) {
             if (is_permanent(cluster, i, span) && cluster->align[i] == align) {
                 uint64_t offset = align_up(top_bytes, align);
-                extents[cluster->source[i]].offset = offset;
+                offsets[cluster->source[i]] = offset;
                 top_bytes = offset + cluster->bytes[i];
             }
         }
@@ -180,7 +180,7 @@ static void cluster_cut(const struct cluster *cluster, struct region *region,
 
 /* One round: every cluster of `pending` loses its permanent items and is cut; one that has none is
  * pushed onto `done`. */
-static struct cluster *reduce_round(struct cluster *pending, struct extent *extents,
+static struct cluster *reduce_round(struct cluster *pending, uint64_t *offsets,
                                     struct region *region, struct cluster **done) {
     struct cluster *parts = NULL;
     while (pending != NULL) {
@@ -188,7 +188,7 @@ static struct cluster *reduce_round(struct cluster *pending, struct extent *exte
         pending = cluster->next;
         struct span span = cluster_span(cluster);
         struct cluster rest =
-            cluster_rest(cluster, span, stack_permanent(cluster, span, extents), region);
+            cluster_rest(cluster, span, stack_permanent(cluster, span, offsets), region);
         if (rest.count == cluster->count) {
             cluster->next = *done;
             *done = cluster;
@@ -251,13 +251,13 @@ static struct cluster cluster_by_birth(const struct cluster *cluster, struct reg
     return sorted;
 }
 
-struct cluster_list cluster_reduce(const struct cluster *whole, struct extent *extents,
+struct cluster_list cluster_reduce(const struct cluster *whole, uint64_t *offsets,
                                    struct region *region) {
     struct cluster sorted = cluster_by_birth(whole, region);
     struct cluster *pending = NULL, *done = NULL;
     cluster_cut(&sorted, region, &pending);
     for (int depth = 0; depth < CLUSTER_DEPTH_MAX; depth++) {
-        pending = reduce_round(pending, extents, region, &done);
+        pending = reduce_round(pending, offsets, region, &done);
     }
     while (pending != NULL) {
         struct cluster *cluster = pending;

@@ -3,14 +3,14 @@
 #ifndef SKEP_ARENA_CLUSTER_H
 #define SKEP_ARENA_CLUSTER_H
 
-#include "arena/extent.h"
+#include "arena/plan.h"
 #include "base/region.h"
 
 #include <stdint.h>
 
 enum { CLUSTER_DEPTH_MAX = 8 }; /* program, segment, microbatch, layer, and as many again */
 
-/* One packing problem. Item i of a cluster is the caller's extent source[i]. */
+/* One packing problem. Item i of a cluster is extent source[i] of the arena problem. */
 struct cluster {
     int count;
     uint64_t *bytes; /* (count) each */
@@ -32,7 +32,7 @@ struct cluster_list {
 /* cluster_of_space: the extents of `space`, with base 0 and their bound.
  * memory  arrays in `region`
  * errors  none: a malformed extent, or 2^62 bytes and more in all, is a caller's bug */
-struct cluster cluster_of_space(const struct extent *extents, int extent_count, enum space space,
+struct cluster cluster_of_space(const struct arena_problem *problem, enum space space,
                                 struct region *region);
 
 /* cluster_round_sizes: round sizes up to the alignment that all items share, and measure the bound
@@ -44,11 +44,12 @@ void cluster_round_sizes(struct cluster *cluster, struct region *region);
 /* cluster_reduce: take from a packing problem what needs no search, and give back the rest in
  * parts, highest bound first.
  *   What is alive throughout can be slid to the bottom of any layout, so it is stacked there, and
- *   its offsets are written to the caller's extents; what is left is cut at every step that
+ *   its offsets are written to `offsets`; what is left is cut at every step that
  *   nothing lives across; each part is treated alike, CLUSTER_DEPTH_MAX times.
+ *   offsets  (extents of the arena problem) by extent, not by item
  * accuracy  loses nothing when alignments divide all sizes, else less than one alignment a level
  * memory    arrays in `region` */
-struct cluster_list cluster_reduce(const struct cluster *whole, struct extent *extents,
+struct cluster_list cluster_reduce(const struct cluster *whole, uint64_t *offsets,
                                    struct region *region);
 
 /* align_up: the first multiple of `align`, a power of two, at or above `value`. */

@@ -51,8 +51,8 @@ static struct panel panel_of(const struct drawing *drawing) {
                           .height = ARENA_HEIGHT,
                           .bytes_top = plan->peak_bytes[drawing->space],
                           .begin = UINT32_MAX};
-    for (int i = 0; i < plan->extent_count; i++) {
-        const struct extent *extent = &plan->extents[i];
+    for (int i = 0; i < plan->problem.extent_count; i++) {
+        const struct extent *extent = &plan->problem.extents[i];
         if (extent->space == drawing->space) {
             panel.begin = extent->first < panel.begin ? extent->first : panel.begin;
             panel.end = extent->last > panel.end ? extent->last : panel.end;
@@ -87,26 +87,26 @@ static void write_head(const struct drawing *drawing, int extent_count, struct w
                extent_count, plan->heuristic[space]);
 }
 
-static void write_tooltip(const struct extent *extent, struct writer *writer) {
+static void write_tooltip(const struct extent *extent, uint64_t offset, struct writer *writer) {
     char bytes[24], grouped[32];
     writer_add(writer, "<title>");
     writer_add_xml(writer, extent->name, SIZE_MAX);
     writer_add(writer, "\n%s\n%s (%s bytes)\nsteps [%u, %u)\noffset %llu</title>",
                extent_role_name(extent->role), text_bytes(extent->bytes, bytes),
                text_grouped(extent->bytes, grouped), extent->first, extent->last,
-               (unsigned long long)extent->offset);
+               (unsigned long long)offset);
 }
 
 /* A border is drawn where there is room for one; a name where it fits, cut at the end. */
-static void write_extent(const struct panel *panel, const struct extent *extent,
+static void write_extent(const struct panel *panel, const struct extent *extent, uint64_t offset,
                          struct writer *writer) {
     double x = panel_x(panel, extent->first);
     double width = panel_x(panel, extent->last) - x;
-    double top = panel_y(panel, (double)(extent->offset + extent->bytes));
-    double height = panel_y(panel, (double)extent->offset) - top;
+    double top = panel_y(panel, (double)(offset + extent->bytes));
+    double height = panel_y(panel, (double)offset) - top;
     writer_add(writer, "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\">",
                width >= 3 && height >= 3 ? "e" : "t", x, top, width, height > 0.2 ? height : 0.2);
-    write_tooltip(extent, writer);
+    write_tooltip(extent, offset, writer);
     writer_add(writer, "</rect>\n");
     double room = (width - 8) / NAME_BYTE_WIDTH;
     size_t shown = room > NAME_BYTES_MAX ? NAME_BYTES_MAX : room > 0 ? (size_t)room : 0;
@@ -124,10 +124,10 @@ static void write_extents(const struct panel *panel, const struct drawing *drawi
     for (enum extent_role role = 0; role < ROLE_COUNT; role++) {
         const char *colour = drawing_role_colour(role);
         writer_add(writer, "<g fill=\"%s\" stroke=\"%s\">\n", colour, colour);
-        for (int i = 0; i < drawing->plan->extent_count; i++) {
-            const struct extent *extent = &drawing->plan->extents[i];
+        for (int i = 0; i < drawing->plan->problem.extent_count; i++) {
+            const struct extent *extent = &drawing->plan->problem.extents[i];
             if (extent->space == drawing->space && extent->role == role) {
-                write_extent(panel, extent, writer);
+                write_extent(panel, extent, drawing->plan->offsets[i], writer);
             }
         }
         writer_add(writer, "</g>\n");

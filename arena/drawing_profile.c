@@ -12,8 +12,8 @@ static uint64_t *alive_by_step(const struct panel *panel, const struct drawing *
                                struct region *region) {
     size_t step_count = panel->end - panel->begin;
     uint64_t *alive = region_alloc(region, step_count + 1, sizeof *alive);
-    for (int i = 0; i < drawing->plan->extent_count; i++) {
-        const struct extent *extent = &drawing->plan->extents[i];
+    for (int i = 0; i < drawing->plan->problem.extent_count; i++) {
+        const struct extent *extent = &drawing->plan->problem.extents[i];
         if (extent->space == drawing->space && (int)extent->role == role) {
             alive[extent->first - panel->begin] += extent->bytes;
             alive[extent->last - panel->begin] -= extent->bytes;

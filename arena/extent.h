@@ -1,4 +1,5 @@
-/* extent: one buffer the planner must place. The planner knows nothing else. */
+/* extent: one buffer that the planner must place. The planner knows nothing else, and never writes
+ * to one: an extent's offset is in the plan. */
 #ifndef SKEP_ARENA_EXTENT_H
 #define SKEP_ARENA_EXTENT_H
 
@@ -37,7 +38,6 @@ struct extent {
     uint64_t bytes;       /* > 0 */
     uint64_t align;       /* a power of two */
     uint32_t first, last; /* life in program steps, half-open: [first, last), first < last */
-    uint64_t offset;      /* filled by arena_plan */
 };
 
 #endif

@@ -27,11 +27,11 @@ static int highest_part(const struct pack *pack) {
     return highest;
 }
 
-static void keep_offsets(const struct pack *pack, struct extent *extents) {
+static void keep_offsets(const struct pack *pack, uint64_t *offsets) {
     for (int i = 0; i < pack->parts.count; i++) {
         const struct cluster *part = &pack->parts.clusters[i];
         for (int j = 0; j < part->count; j++) {
-            extents[part->source[j]].offset = pack->searches[i].layout.offset[j];
+            offsets[part->source[j]] = pack->searches[i].layout.offset[j];
         }
     }
 }
@@ -71,8 +71,8 @@ static void improve(struct pack *pack, struct region *region) {
 
 static void fill_plan(const struct pack *pack, struct plan *plan) {
     uint64_t peak_bytes = 0;
-    for (int i = 0; i < plan->extent_count; i++) {
-        uint64_t end = plan->extents[i].offset + plan->extents[i].bytes;
+    for (int i = 0; i < plan->problem.extent_count; i++) {
+        uint64_t end = plan_end(plan, i);
         peak_bytes = end > peak_bytes ? end : peak_bytes;
     }
     for (enum space space = 0; space < SPACE_COUNT; space++) {
@@ -81,23 +81,24 @@ static void fill_plan(const struct pack *pack, struct plan *plan) {
     plan->peak_bytes[SPACE_DEVICE] = peak_bytes;
     plan->bound_bytes[SPACE_DEVICE] = pack->whole.bound_bytes;
     plan->peak_step[SPACE_DEVICE] = pack->whole.bound_step;
-    if (plan->extent_count > 0) {
+    if (plan->problem.extent_count > 0) {
         plan->heuristic[SPACE_DEVICE] =
             pack->parts.count > 0 ? pack->searches[highest_part(pack)].layout.heuristic : "stacked";
     }
 }
 
-void arena_pack(struct extent *extents, int extent_count, const struct pack_request *request,
+void arena_pack(const struct arena_problem *problem, const struct pack_request *request,
                 struct region *region, struct plan *plan, struct pack_outcome *outcome) {
     int64_t start_ns = clock_monotonic_ns();
     struct pack pack = {
-        .whole = cluster_of_space(extents, extent_count, SPACE_DEVICE, region),
+        .whole = cluster_of_space(problem, SPACE_DEVICE, region),
         .capacity_bytes = request->capacity_bytes > 0 ? request->capacity_bytes : UINT64_MAX,
         .effort = {.work_max = UINT64_MAX,
                    .deadline_ns = start_ns + (int64_t)(request->seconds * 1e9)},
     };
-    ASSERT(pack.whole.count == extent_count);
-    pack.parts = cluster_reduce(&pack.whole, extents, region);
+    ASSERT(pack.whole.count == problem->extent_count);
+    uint64_t *offsets = region_alloc(region, (size_t)problem->extent_count, sizeof *offsets);
+    pack.parts = cluster_reduce(&pack.whole, offsets, region);
     pack.is_exact = is_reduction_exact(&pack.whole);
     pack.target_bytes = pack.whole.bound_bytes;
     if (request->capacity_bytes > pack.target_bytes) {
@@ -111,8 +112,8 @@ void arena_pack(struct extent *extents, int extent_count, const struct pack_requ
     if (pack.parts.count > 0) {
         improve(&pack, region);
     }
-    keep_offsets(&pack, extents);
-    *plan = (struct plan){.extents = extents, .extent_count = extent_count};
+    keep_offsets(&pack, offsets);
+    *plan = (struct plan){.problem = *problem, .offsets = offsets};
     fill_plan(&pack, plan);
     *outcome = (struct pack_outcome){
         .lowest_bytes = lowest_bytes(&pack),

@@ -20,9 +20,9 @@ struct pack_outcome {
 /* arena_pack: place every extent, all of SPACE_DEVICE. Unlike arena_plan's, the layout depends on
  * the machine's speed where the time ran out.
  *   plan    as of arena_plan
- * memory    scratch in `region`, up to 64 MiB where 2,000 extents hang together
+ * memory    offsets and scratch in `region`, up to 64 MiB where 2,000 extents hang together
  * errors    none: a malformed extent is a caller's bug */
-void arena_pack(struct extent *extents, int extent_count, const struct pack_request *request,
+void arena_pack(const struct arena_problem *problem, const struct pack_request *request,
                 struct region *region, struct plan *plan, struct pack_outcome *outcome);
 
 #endif

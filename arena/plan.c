@@ -8,28 +8,28 @@
 static const uint64_t WORK_ALWAYS = 10000000, WORK_PER_EXTENT = 15000;
 
 static void keep_offsets(const struct cluster *cluster, const struct layout *layout,
-                         struct extent *extents) {
+                         uint64_t *offsets) {
     for (int i = 0; i < cluster->count; i++) {
-        extents[cluster->source[i]].offset = layout->offset[i];
+        offsets[cluster->source[i]] = layout->offset[i];
     }
 }
 
-static uint64_t highest_end(const struct cluster *cluster, const struct extent *extents) {
+static uint64_t highest_end(const struct cluster *cluster, const struct plan *plan) {
     uint64_t highest = 0;
     for (int i = 0; i < cluster->count; i++) {
-        uint64_t end = extents[cluster->source[i]].offset + extents[cluster->source[i]].bytes;
+        uint64_t end = plan_end(plan, cluster->source[i]);
         highest = end > highest ? end : highest;
     }
     return highest;
 }
 
-static void plan_space(struct extent *extents, int extent_count, enum space space,
-                       struct region *region, struct plan *plan) {
-    struct cluster whole = cluster_of_space(extents, extent_count, space, region);
+static void plan_space(enum space space, uint64_t *offsets, struct region *region,
+                       struct plan *plan) {
+    struct cluster whole = cluster_of_space(&plan->problem, space, region);
     plan->bound_bytes[space] = whole.bound_bytes;
     plan->peak_step[space] = whole.bound_step;
     cluster_round_sizes(&whole, region);
-    struct cluster_list parts = cluster_reduce(&whole, extents, region);
+    struct cluster_list parts = cluster_reduce(&whole, offsets, region);
     struct effort effort = {.work_max = WORK_ALWAYS + WORK_PER_EXTENT * (uint64_t)whole.count};
     uint64_t searched_bytes = 0;
     const char *heuristic = whole.count > 0 ? "stacked" : "empty";
@@ -43,21 +43,21 @@ static void plan_space(struct extent *extents, int extent_count, enum space spac
         while (!search_is_done(&search, target_bytes) && !effort_spent(&effort)) {
             search_attempt(&search, target_bytes, &effort, region);
         }
-        keep_offsets(part, &search.layout, extents);
+        keep_offsets(part, &search.layout, offsets);
         if (search.layout.peak_bytes > searched_bytes) {
             searched_bytes = search.layout.peak_bytes;
             heuristic = search.layout.heuristic;
         }
         target_bytes = searched_bytes > target_bytes ? searched_bytes : target_bytes;
     }
-    plan->peak_bytes[space] = highest_end(&whole, extents);
+    plan->peak_bytes[space] = highest_end(&whole, plan);
     plan->heuristic[space] = heuristic;
 }
 
-void arena_plan(struct extent *extents, int extent_count, struct region *region,
-                struct plan *plan) {
-    *plan = (struct plan){.extents = extents, .extent_count = extent_count};
+void arena_plan(const struct arena_problem *problem, struct region *region, struct plan *plan) {
+    uint64_t *offsets = region_alloc(region, (size_t)problem->extent_count, sizeof *offsets);
+    *plan = (struct plan){.problem = *problem, .offsets = offsets};
     for (enum space space = 0; space < SPACE_COUNT; space++) {
-        plan_space(extents, extent_count, space, region, plan);
+        plan_space(space, offsets, region, plan);
     }
 }

@@ -6,9 +6,15 @@
 #include "base/fault.h"
 #include "base/region.h"
 
-struct plan {
-    const struct extent *extents; /* caller's array, offsets filled */
+/* What to place: a planner reads it and never writes to it. */
+struct arena_problem {
+    const struct extent *extents; /* [extent_count] */
     int extent_count;
+};
+
+struct plan {
+    struct arena_problem problem; /* the one that this plan solves; its extents stay the caller's */
+    const uint64_t *offsets;      /* [problem.extent_count] first byte of each, in its own space */
     uint64_t peak_bytes[SPACE_COUNT];   /* highest end of any extent */
     uint64_t bound_bytes[SPACE_COUNT];  /* most bytes alive at one step: no plan can be lower */
     uint32_t peak_step[SPACE_COUNT];    /* first step at which that many bytes are alive */
@@ -16,14 +22,20 @@ struct plan {
 };
 
 /* arena_plan: place every extent. Deterministic: the same extents give the same offsets.
- * memory  scratch in `region`
+ * memory  offsets and scratch in `region`
  * errors  none: a malformed extent (no bytes, empty life, bad alignment) is a caller's bug */
-void arena_plan(struct extent *extents, int extent_count, struct region *region, struct plan *plan);
+void arena_plan(const struct arena_problem *problem, struct region *region, struct plan *plan);
 
-/* arena_verify: prove that no two extents of one space overlap in time and bytes, that offsets are
- * aligned and peaks right. Separate code from the planner; run after every plan, in release too.
+/* arena_verify: prove that `plan` solves `problem`: no two extents of one space overlap in time and
+ * bytes, offsets are aligned, and peaks are right. It shares no code with the planner, and runs
+ * after every plan, also in release builds.
  * errors  STATUS_FAILED naming both extents */
-MUST_CHECK enum status arena_verify(const struct plan *plan, struct region *region,
-                                    struct fault *fault);
+MUST_CHECK enum status arena_verify(const struct arena_problem *problem, const struct plan *plan,
+                                    struct region *region, struct fault *fault);
+
+/* plan_end: the first byte after extent `index`. */
+static inline uint64_t plan_end(const struct plan *plan, int index) {
+    return plan->offsets[index] + plan->problem.extents[index].bytes;
+}
 
 #endif

@@ -298,11 +298,12 @@ enum status problem_read(const char *path, struct region *region, struct problem
                         : status;
 }
 
-static void write_field(struct writer *writer, const struct extent *extent, enum column column) {
+static void write_field(struct writer *writer, const struct extent *extent, uint64_t offset,
+                        enum column column) {
     const unsigned long long numbers[COLUMN_COUNT] = {
-        [COLUMN_LOWER] = extent->first,   [COLUMN_UPPER] = extent->last,
-        [COLUMN_SIZE] = extent->bytes,    [COLUMN_ALIGNMENT] = extent->align,
-        [COLUMN_OFFSET] = extent->offset,
+        [COLUMN_LOWER] = extent->first, [COLUMN_UPPER] = extent->last,
+        [COLUMN_SIZE] = extent->bytes,  [COLUMN_ALIGNMENT] = extent->align,
+        [COLUMN_OFFSET] = offset,
     };
     if (column == COLUMN_ID) {
         writer_add_text(writer, extent->name);
@@ -311,8 +312,8 @@ static void write_field(struct writer *writer, const struct extent *extent, enum
     }
 }
 
-enum status problem_write(const struct problem *problem, int fd, const char *path,
-                          struct fault *fault) {
+enum status problem_write(const struct problem *problem, const uint64_t *offsets, int fd,
+                          const char *path, struct fault *fault) {
     struct writer writer = writer_over(fd);
     enum column columns[COLUMN_COUNT];
     int column_count = problem->column_count;
@@ -331,7 +332,7 @@ enum status problem_write(const struct problem *problem, int fd, const char *pat
     for (int i = 0; i < problem->extent_count; i++) {
         for (int j = 0; j < column_count; j++) {
             writer_add_text(&writer, j > 0 ? "," : "");
-            write_field(&writer, &problem->extents[i], columns[j]);
+            write_field(&writer, &problem->extents[i], offsets[i], columns[j]);
         }
         writer_add_text(&writer, "\n");
     }

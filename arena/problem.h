@@ -53,8 +53,9 @@ MUST_CHECK enum status problem_read(const char *path, struct region *region,
 
 /* problem_write: the table with its offsets to `fd`, columns as they were read; a column `offset`
  * is added at the end if there was none.
+ *   offsets  [extent_count], of a plan
  * errors  STATUS_FAILED naming `path` */
-MUST_CHECK enum status problem_write(const struct problem *problem, int fd, const char *path,
-                                     struct fault *fault);
+MUST_CHECK enum status problem_write(const struct problem *problem, const uint64_t *offsets, int fd,
+                                     const char *path, struct fault *fault);
 
 #endif

@@ -40,13 +40,14 @@ static void total_over_time(struct change *changes, size_t count,
 
 void report_role_totals(const struct plan *plan, enum space space, struct region *region,
                         struct role_total totals[static ROLE_COUNT]) {
-    struct change *changes = region_alloc(region, 2 * (size_t)plan->extent_count, sizeof *changes);
+    struct change *changes =
+        region_alloc(region, 2 * (size_t)plan->problem.extent_count, sizeof *changes);
     size_t change_count = 0;
     for (int role = 0; role < ROLE_COUNT; role++) {
         totals[role] = (struct role_total){0};
     }
-    for (int i = 0; i < plan->extent_count; i++) {
-        const struct extent *extent = &plan->extents[i];
+    for (int i = 0; i < plan->problem.extent_count; i++) {
+        const struct extent *extent = &plan->problem.extents[i];
         if (extent->space != space) {
             continue;
         }
@@ -72,14 +73,14 @@ static int compare_tenants(const void *left, const void *right) {
 struct tenant_list report_tenant_list(const struct plan *plan, enum space space,
                                       struct region *region) {
     int count = 0;
-    for (int i = 0; i < plan->extent_count; i++) {
-        count += alive_at(&plan->extents[i], space, plan->peak_step[space]);
+    for (int i = 0; i < plan->problem.extent_count; i++) {
+        count += alive_at(&plan->problem.extents[i], space, plan->peak_step[space]);
     }
     struct tenant_list list = {.tenants =
                                    region_alloc(region, (size_t)count + 1, sizeof(struct tenant))};
     uint64_t alive_bytes = 0;
-    for (int i = 0; i < plan->extent_count; i++) {
-        const struct extent *extent = &plan->extents[i];
+    for (int i = 0; i < plan->problem.extent_count; i++) {
+        const struct extent *extent = &plan->problem.extents[i];
         if (alive_at(extent, space, plan->peak_step[space])) {
             alive_bytes += extent->bytes;
             list.tenants[list.count++] =
@@ -104,8 +105,8 @@ double report_gap_percent(const struct plan *plan, enum space space) {
 
 static int extents_in(const struct plan *plan, enum space space) {
     int count = 0;
-    for (int i = 0; i < plan->extent_count; i++) {
-        count += plan->extents[i].space == space;
+    for (int i = 0; i < plan->problem.extent_count; i++) {
+        count += plan->problem.extents[i].space == space;
     }
     return count;
 }

@@ -18,7 +18,7 @@ struct tenant {
     const char *name; /* an extent's, or "(gap)" */
     const char *role; /* "" for the gap */
     uint64_t bytes;
-    int extent; /* index in plan->extents; -1 for the gap */
+    int extent; /* index in plan->problem.extents; -1 for the gap */
 };
 
 struct tenant_list {

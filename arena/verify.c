@@ -16,6 +16,7 @@ struct change {
 /* What is alive at the sweep's step, by offset: disjoint, or the sweep would have stopped. */
 struct alive {
     const struct extent *extents;
+    const uint64_t *offsets;
     int *ids;
     int count;
     uint64_t bytes;
@@ -34,8 +35,8 @@ static int compare_changes(const void *left, const void *right) {
     return a->extent - b->extent;
 }
 
-static uint64_t end_of(const struct extent *extent) {
-    return extent->offset + extent->bytes;
+static uint64_t end_of(const struct alive *alive, int id) {
+    return alive->offsets[id] + alive->extents[id].bytes;
 }
 
 static const char *place_of(enum space space, char buffer[static 32]) {
@@ -43,7 +44,8 @@ static const char *place_of(enum space space, char buffer[static 32]) {
     return buffer;
 }
 
-static enum status check_extent(const struct extent *extent, int index, struct fault *fault) {
+static enum status check_extent(const struct extent *extent, uint64_t offset, int index,
+                                struct fault *fault) {
     if ((unsigned)extent->space >= SPACE_COUNT) {
         return fault_set(fault, STATUS_FAILED, "plan", REMEDY, "extent %d '%s' is in no space",
                          index, extent->name);
@@ -57,26 +59,26 @@ static enum status check_extent(const struct extent *extent, int index, struct f
                          extent->last);
     }
     if (extent->align == 0 || (extent->align & (extent->align - 1)) != 0 ||
-        extent->offset % extent->align != 0) {
+        offset % extent->align != 0) {
         return fault_set(fault, STATUS_FAILED, place, REMEDY,
                          "extent %d '%s' at offset %llu is not aligned to %llu", index,
-                         extent->name, (unsigned long long)extent->offset,
+                         extent->name, (unsigned long long)offset,
                          (unsigned long long)extent->align);
     }
-    if (extent->offset > UINT64_MAX - extent->bytes) {
+    if (offset > UINT64_MAX - extent->bytes) {
         return fault_set(fault, STATUS_FAILED, place, REMEDY,
                          "extent %d '%s' at offset %llu ends beyond 2^64", index, extent->name,
-                         (unsigned long long)extent->offset);
+                         (unsigned long long)offset);
     }
     return OK;
 }
 
-/* The position of the first alive extent whose offset is above or at that of `extent`. */
-static int position_of(const struct alive *alive, const struct extent *extent) {
+/* The position of the first alive extent whose offset is above or at that of extent `id`. */
+static int position_of(const struct alive *alive, int id) {
     int low = 0, high = alive->count;
     while (low < high) {
         int middle = low + (high - low) / 2;
-        if (alive->extents[alive->ids[middle]].offset < extent->offset) {
+        if (alive->offsets[alive->ids[middle]] < alive->offsets[id]) {
             low = middle + 1;
         } else {
             high = middle;
@@ -85,43 +87,44 @@ static int position_of(const struct alive *alive, const struct extent *extent) {
     return low;
 }
 
-static enum status overlap_fault(const struct extent *a, const struct extent *b,
+static enum status overlap_fault(const struct alive *alive, int below, int above,
                                  struct fault *fault) {
+    const struct extent *a = &alive->extents[below], *b = &alive->extents[above];
     char place[32];
     return fault_set(fault, STATUS_FAILED, place_of(a->space, place), REMEDY,
                      "extents '%s' (bytes [%llu, %llu), steps [%u, %u)) and '%s' "
                      "(bytes [%llu, %llu), steps [%u, %u)) overlap",
-                     a->name, (unsigned long long)a->offset, (unsigned long long)end_of(a),
-                     a->first, a->last, b->name, (unsigned long long)b->offset,
-                     (unsigned long long)end_of(b), b->first, b->last);
+                     a->name, (unsigned long long)alive->offsets[below],
+                     (unsigned long long)end_of(alive, below), a->first, a->last, b->name,
+                     (unsigned long long)alive->offsets[above],
+                     (unsigned long long)end_of(alive, above), b->first, b->last);
 }
 
 /* Its two neighbours by offset are enough: all alive ones are disjoint. */
 static enum status alive_add(struct alive *alive, int id, struct fault *fault) {
-    const struct extent *extent = &alive->extents[id];
-    int position = position_of(alive, extent);
+    int position = position_of(alive, id);
     if (position > 0) {
-        const struct extent *below = &alive->extents[alive->ids[position - 1]];
-        if (end_of(below) > extent->offset) {
-            return overlap_fault(below, extent, fault);
+        int below = alive->ids[position - 1];
+        if (end_of(alive, below) > alive->offsets[id]) {
+            return overlap_fault(alive, below, id, fault);
         }
     }
     if (position < alive->count) {
-        const struct extent *above = &alive->extents[alive->ids[position]];
-        if (end_of(extent) > above->offset) {
-            return overlap_fault(extent, above, fault);
+        int above = alive->ids[position];
+        if (end_of(alive, id) > alive->offsets[above]) {
+            return overlap_fault(alive, id, above, fault);
         }
     }
     memmove(&alive->ids[position + 1], &alive->ids[position],
             (size_t)(alive->count - position) * sizeof *alive->ids);
     alive->ids[position] = id;
     alive->count++;
-    alive->bytes += extent->bytes;
+    alive->bytes += alive->extents[id].bytes;
     return OK;
 }
 
 static void alive_remove(struct alive *alive, int id) {
-    int position = position_of(alive, &alive->extents[id]);
+    int position = position_of(alive, id);
     ASSERT(position < alive->count && alive->ids[position] == id);
     alive->count--;
     memmove(&alive->ids[position], &alive->ids[position + 1],
@@ -159,7 +162,6 @@ static enum status sweep(const struct plan *plan, enum space space, const struct
                          int change_count, struct alive *alive, struct fault *fault) {
     struct measured measured = {0};
     for (int i = 0; i < change_count; i++) {
-        const struct extent *extent = &plan->extents[changes[i].extent];
         if (!changes[i].is_birth) {
             alive_remove(alive, changes[i].extent);
             continue;
@@ -168,7 +170,7 @@ static enum status sweep(const struct plan *plan, enum space space, const struct
         if (status != OK) {
             return status;
         }
-        uint64_t end = end_of(extent);
+        uint64_t end = end_of(alive, changes[i].extent);
         measured.peak_bytes = end > measured.peak_bytes ? end : measured.peak_bytes;
         if (alive->bytes > measured.bound_bytes) {
             measured.bound_bytes = alive->bytes;
@@ -178,36 +180,38 @@ static enum status sweep(const struct plan *plan, enum space space, const struct
     return compare_measured(plan, space, &measured, fault);
 }
 
-static enum status verify_space(const struct plan *plan, enum space space, struct region *region,
-                                struct fault *fault) {
+static enum status verify_space(const struct arena_problem *problem, const struct plan *plan,
+                                enum space space, struct region *region, struct fault *fault) {
     int count = 0;
-    for (int i = 0; i < plan->extent_count; i++) {
-        count += plan->extents[i].space == space;
+    for (int i = 0; i < problem->extent_count; i++) {
+        count += problem->extents[i].space == space;
     }
     struct change *changes = region_alloc(region, 2 * (size_t)count, sizeof *changes);
     int filled = 0;
-    for (int i = 0; i < plan->extent_count; i++) {
-        const struct extent *extent = &plan->extents[i];
+    for (int i = 0; i < problem->extent_count; i++) {
+        const struct extent *extent = &problem->extents[i];
         if (extent->space == space) {
             changes[filled++] = (struct change){extent->first, 1, i};
             changes[filled++] = (struct change){extent->last, 0, i};
         }
     }
     qsort(changes, (size_t)filled, sizeof *changes, compare_changes);
-    struct alive alive = {.extents = plan->extents,
+    struct alive alive = {.extents = problem->extents,
+                          .offsets = plan->offsets,
                           .ids = region_alloc(region, (size_t)count + 1, sizeof(int))};
     return sweep(plan, space, changes, filled, &alive, fault);
 }
 
-enum status arena_verify(const struct plan *plan, struct region *region, struct fault *fault) {
-    for (int i = 0; i < plan->extent_count; i++) {
-        enum status status = check_extent(&plan->extents[i], i, fault);
+enum status arena_verify(const struct arena_problem *problem, const struct plan *plan,
+                         struct region *region, struct fault *fault) {
+    for (int i = 0; i < problem->extent_count; i++) {
+        enum status status = check_extent(&problem->extents[i], plan->offsets[i], i, fault);
         if (status != OK) {
             return status;
         }
     }
     for (enum space space = 0; space < SPACE_COUNT; space++) {
-        enum status status = verify_space(plan, space, region, fault);
+        enum status status = verify_space(problem, plan, space, region, fault);
         if (status != OK) {
             return status;
         }

@@ -56,7 +56,7 @@ static void print_bytes(const char *name, uint64_t bytes) {
 static void print_report(const struct plan *plan, const struct pack_outcome *outcome) {
     uint64_t peak_bytes = plan->peak_bytes[SPACE_DEVICE];
     uint64_t gap_bytes = peak_bytes - outcome->lowest_bytes;
-    printf("%-12s %20d\n", "buffers", plan->extent_count);
+    printf("%-12s %20d\n", "buffers", plan->problem.extent_count);
     print_bytes("peak", peak_bytes);
     print_bytes("lower bound", outcome->lowest_bytes);
     printf("%-12s %18.3f %%  %s\n", "gap", 100 * (double)gap_bytes / (double)outcome->lowest_bytes,
@@ -82,14 +82,14 @@ static enum status check_capacity(const struct request *request, const struct pl
                      (unsigned long long)capacity_bytes);
 }
 
-static enum status write_solution(const struct problem *problem, const char *path,
-                                  struct fault *fault) {
+static enum status write_solution(const struct problem *problem, const struct plan *plan,
+                                  const char *path, struct fault *fault) {
     int fd;
     enum status status = file_open_write(path, &fd, fault);
     if (status != OK) {
         return status;
     }
-    status = problem_write(problem, fd, path, fault);
+    status = problem_write(problem, plan->offsets, fd, path, fault);
     if (close(fd) != 0 && status == OK) {
         status = fault_set(fault, STATUS_FAILED, path, NULL, "cannot be written to the end");
     }
@@ -104,14 +104,15 @@ static enum status pack(const struct request *request, struct region *region, st
     if (status != OK) {
         return status;
     }
-    arena_pack(problem.extents, problem.extent_count, &request->pack, region, &plan, &outcome);
-    status = arena_verify(&plan, region, fault);
+    struct arena_problem extents = {problem.extents, problem.extent_count};
+    arena_pack(&extents, &request->pack, region, &plan, &outcome);
+    status = arena_verify(&extents, &plan, region, fault);
     if (status == OK) {
         print_report(&plan, &outcome);
         status = check_capacity(request, &plan, &outcome, fault);
     }
     if (status == OK && request->out_path != NULL) {
-        status = write_solution(&problem, request->out_path, fault);
+        status = write_solution(&problem, &plan, request->out_path, fault);
     }
     return status;
 }

@@ -103,7 +103,7 @@ static void put_extents(const struct session *session) {
         put_text("role", extent_role_name(extent->role));
         printf(", ");
         put_text("space", space_name(extent->space));
-        put_number("offset", extent->offset);
+        put_number("offset", session->program.plan.offsets[i]);
         put_number("bytes", extent->bytes);
         put_number("align", extent->align);
         put_number("first", extent->first);

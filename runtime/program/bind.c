@@ -32,7 +32,7 @@ static void resolve_operands(struct bound_program *bound, struct region *region)
 }
 
 static uint64_t offset_in_space(const struct bound_program *bound, const struct operand *operand) {
-    return bound->program->schedule.extents[operand->extent].offset + begin_of(bound, operand);
+    return bound->program->plan.offsets[operand->extent] + begin_of(bound, operand);
 }
 
 static struct collective_call call_of(const struct bound_program *bound,
@@ -101,15 +101,15 @@ static void find_shared(struct bound_program *bound) {
 /* What is kept beside the program is the first rank's alone: the others have no pages of it. */
 static void leave_out_kept(struct bound_program *bound, struct region *region) {
     const struct schedule *schedule = &bound->program->schedule;
+    const struct plan *plan = &bound->program->plan;
     size_t most = (size_t)schedule->options.kept_count;
     for (int space = 0; space < SPACE_COUNT && bound->ranks.of[AXIS_WORLD] > 0; space++) {
         struct port_hole *holes = region_alloc(region, most, sizeof *holes);
         int count = 0;
         for (size_t i = 0; i < most; i++) {
-            const struct extent *extent =
-                schedule->kept[i] == EXTENT_NONE ? NULL : &schedule->extents[schedule->kept[i]];
-            if (extent != NULL && extent->space == (enum space)space) {
-                holes[count++] = (struct port_hole){extent->offset, extent->offset + extent->bytes};
+            int kept = schedule->kept[i];
+            if (kept != EXTENT_NONE && schedule->extents[kept].space == (enum space)space) {
+                holes[count++] = (struct port_hole){plan->offsets[kept], plan_end(plan, kept)};
             }
         }
         if (count > 0) {

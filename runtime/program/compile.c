@@ -32,10 +32,11 @@ enum status program_compile(const struct blueprint *blueprint, const struct targ
     }
     schedule_build(blueprint, &program->units, &own, region, &program->schedule);
     struct schedule *schedule = &program->schedule;
-    arena_plan(schedule->extents, schedule->extent_count, region, &program->plan);
-    status = arena_verify(&program->plan, region, fault);
+    const struct arena_problem problem = {schedule->extents, schedule->extent_count};
+    arena_plan(&problem, region, &program->plan);
+    status = arena_verify(&problem, &program->plan, region, fault);
     if (status == OK) {
-        status = order_verify(schedule, region, fault);
+        status = order_verify(schedule, program->plan.offsets, region, fault);
     }
     if (status == OK) {
         program->hash = program_hash(program);

@@ -20,7 +20,7 @@ static void print_extents(const struct program *program, program_sink *sink, voi
         char buffer[LINE_BYTES];
         struct text line = text_over(buffer, sizeof buffer);
         text_add(&line, "extent %s %llu %llu %u %u %s %s\n", space_name(extent->space),
-                 (unsigned long long)extent->offset, (unsigned long long)extent->bytes,
+                 (unsigned long long)program->plan.offsets[i], (unsigned long long)extent->bytes,
                  extent->first, extent->last, extent_role_name(extent->role), extent->name);
         send(&line, sink, context);
     }

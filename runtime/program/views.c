@@ -4,8 +4,8 @@
 
 void *program_extent(const struct bound_program *bound, int extent) {
     ASSERT(extent >= 0 && extent < bound->program->schedule.extent_count);
-    const struct extent *of = &bound->program->schedule.extents[extent];
-    return bound->base[of->space] + of->offset;
+    enum space space = bound->program->schedule.extents[extent].space;
+    return bound->base[space] + bound->program->plan.offsets[extent];
 }
 
 const struct far_memory *program_far(const struct bound_program *bound, enum space space) {

@@ -156,6 +156,7 @@ void order_add_waits(struct schedule *schedule, struct order_clocks *clocks) {
 
 struct verification {
     const struct schedule *schedule;
+    const uint64_t *offsets; /* [extent_count] of the plan */
     struct order_clocks clocks;
     uint32_t *raised;            /* per event: its instruction + 1 in this segment */
     uint32_t *lanes[LANE_COUNT]; /* the segment's instructions, lane by lane */
@@ -205,24 +206,25 @@ static uint64_t operand_reach(const struct schedule *schedule, const struct oper
     return operand->bytes + operand->stride * (uint64_t)(ranks - 1);
 }
 
-static bool bytes_overlap(const struct schedule *schedule, const struct operand *a,
+static bool bytes_overlap(const struct verification *verification, const struct operand *a,
                           const struct operand *b) {
+    const struct schedule *schedule = verification->schedule;
     const struct extent *x = &schedule->extents[a->extent];
     const struct extent *y = &schedule->extents[b->extent];
-    uint64_t x_first = x->offset + a->offset;
-    uint64_t y_first = y->offset + b->offset;
+    uint64_t x_first = verification->offsets[a->extent] + a->offset;
+    uint64_t y_first = verification->offsets[b->extent] + b->offset;
     return x->space == y->space && x_first < y_first + operand_reach(schedule, b) &&
            y_first < x_first + operand_reach(schedule, a);
 }
 
-static bool conflict(const struct schedule *schedule, const struct instruction *a,
+static bool conflict(const struct verification *verification, const struct instruction *a,
                      const struct instruction *b, int *a_extent, int *b_extent) {
     for (int i = 0; i < TOUCHES_MAX; i++) {
         const struct operand *x = operand_at(a, i);
         for (int j = 0; x->extent != EXTENT_NONE && j < TOUCHES_MAX; j++) {
             const struct operand *y = operand_at(b, j);
             if (y->extent != EXTENT_NONE && ((x->access | y->access) & ACCESS_WRITE) &&
-                bytes_overlap(schedule, x, y)) {
+                bytes_overlap(verification, x, y)) {
                 *a_extent = x->extent;
                 *b_extent = y->extent;
                 return true;
@@ -239,7 +241,7 @@ static enum status verify_pair(const struct verification *verification, uint32_t
     const struct instruction *b = &schedule->instructions[after];
     int a_extent;
     int b_extent;
-    if (!conflict(schedule, a, b, &a_extent, &b_extent)) {
+    if (!conflict(verification, a, b, &a_extent, &b_extent)) {
         return OK;
     }
     return fault_set(fault, STATUS_FAILED, "schedule", "this is a bug; please report it",
@@ -283,10 +285,11 @@ static enum status verify_segment(struct verification *verification, const struc
     return status;
 }
 
-enum status order_verify(const struct schedule *schedule, struct region *region,
-                         struct fault *fault) {
+enum status order_verify(const struct schedule *schedule, const uint64_t *offsets,
+                         struct region *region, struct fault *fault) {
     struct verification verification = {
         .schedule = schedule,
+        .offsets = offsets,
         .clocks = clocks_for(schedule, region),
         .raised = region_alloc(region, (size_t)schedule->event_count + 1, sizeof(uint32_t))};
     for (int lane = 0; lane < LANE_COUNT; lane++) {

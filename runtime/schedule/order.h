@@ -28,8 +28,9 @@ void order_add_waits(struct schedule *schedule, struct order_clocks *clocks);
 /* order_verify: prove, with vector clocks and planned offsets, that any two instructions of a
  * segment that touch the same bytes of a space on any rank, one of them writing, are ordered as
  * listed, and that every wait is for an event that is raised before it in the list.
+ *   offsets  [schedule->extent_count] of its plan
  * errors  STATUS_FAILED naming both instructions and an extent of each, or the event */
-MUST_CHECK enum status order_verify(const struct schedule *schedule, struct region *region,
-                                    struct fault *fault);
+MUST_CHECK enum status order_verify(const struct schedule *schedule, const uint64_t *offsets,
+                                    struct region *region, struct fault *fault);
 
 #endif

@@ -98,13 +98,13 @@ static struct passage passage_of(const struct session *session) {
 
 /* The first `count` values of the stretch become the root's on all ranks. */
 static void broadcast(struct session *session, int root, int64_t count) {
-    const struct extent *staging =
-        &session->program.schedule.extents[session->program.schedule.host.staging];
+    const struct program *program = &session->program;
+    int staging = program->schedule.host.staging;
     const struct collective_call call = {.kind = COLLECTIVE_BROADCAST,
                                          .group = AXIS_WORLD,
-                                         .space = staging->space,
+                                         .space = program->schedule.extents[staging].space,
                                          .wire = DTYPE_F32,
-                                         .to = staging->offset,
+                                         .to = program->plan.offsets[staging],
                                          .slot_bytes = (uint64_t)count * sizeof(float),
                                          .root = root};
     collective_run(&session->communicator, &call);

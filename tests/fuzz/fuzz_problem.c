@@ -50,7 +50,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     } else {
         check_limits(&problem);
         ASSERT(ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0);
-        ASSERT(problem_write(&problem, fd, "memory", &fault) == OK);
+        const uint64_t *offsets =
+            region_alloc(&region, (size_t)problem.extent_count, sizeof *offsets);
+        ASSERT(problem_write(&problem, offsets, fd, "memory", &fault) == OK);
         ssize_t length = pread(fd, written, sizeof written, 0);
         ASSERT(length >= 0);
         if (length < WRITTEN_BYTES_MAX) {

@@ -42,8 +42,9 @@ static void fill_dead_bytes(struct pattern_scan *scan, uint32_t step) {
     for (int i = 0; i < schedule->extent_count; i++) {
         const struct extent *extent = &schedule->extents[i];
         if (alive(extent, step)) {
-            memcpy(scan->before[extent->space] + extent->offset,
-                   arena(bound, extent->space) + extent->offset, extent->bytes);
+            uint64_t offset = bound->program->plan.offsets[i];
+            memcpy(scan->before[extent->space] + offset, arena(bound, extent->space) + offset,
+                   extent->bytes);
         }
     }
     for (int space = 0; space < SPACE_COUNT; space++) {
@@ -59,18 +60,18 @@ static void accept_operand(struct pattern_scan *scan, const struct operand *oper
         return;
     }
     const struct extent *extent = &scan->bound->program->schedule.extents[operand->extent];
-    uint64_t offset = extent->offset + operand->offset;
+    uint64_t offset = scan->bound->program->plan.offsets[operand->extent] + operand->offset;
     memcpy(scan->before[extent->space] + offset, arena(scan->bound, extent->space) + offset,
            operand->bytes);
 }
 
 static const char *owner_of(const struct pattern_scan *scan, uint32_t step, int space,
                             uint64_t offset) {
-    const struct schedule *schedule = &scan->bound->program->schedule;
-    for (int i = 0; i < schedule->extent_count; i++) {
-        const struct extent *extent = &schedule->extents[i];
-        if ((int)extent->space == space && alive(extent, step) && extent->offset <= offset &&
-            offset < extent->offset + extent->bytes) {
+    const struct plan *plan = &scan->bound->program->plan;
+    for (int i = 0; i < plan->problem.extent_count; i++) {
+        const struct extent *extent = &plan->problem.extents[i];
+        if ((int)extent->space == space && alive(extent, step) && plan->offsets[i] <= offset &&
+            offset < plan_end(plan, i)) {
             return extent->name;
         }
     }

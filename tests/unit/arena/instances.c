@@ -165,12 +165,12 @@ struct instance instance_training(int layers, struct region *region) {
     uint32_t head = 2 + (uint32_t)layers * FORWARD_OPS;
     uint32_t steps = head + 4 + (uint32_t)layers * BACKWARD_OPS + 8;
     uint64_t shard_bytes = (uint64_t)layers * 7087872 / 4;
-    push(&training, (struct extent){"master", ROLE_MASTER, 0, shard_bytes * 4, 0, 0, steps, 0});
-    push(&training, (struct extent){"moments", ROLE_MOMENTS, 0, shard_bytes * 8, 0, 0, steps, 0});
-    push(&training, (struct extent){"scalars", ROLE_SCALARS, 0, 256, 0, 0, steps, 0});
-    push(&training, (struct extent){"tokens", ROLE_BATCH, 0, 4096, 0, 0, steps - 8, 0});
+    push(&training, (struct extent){"master", ROLE_MASTER, 0, shard_bytes * 4, 0, 0, steps});
+    push(&training, (struct extent){"moments", ROLE_MOMENTS, 0, shard_bytes * 8, 0, 0, steps});
+    push(&training, (struct extent){"scalars", ROLE_SCALARS, 0, 256, 0, 0, steps});
+    push(&training, (struct extent){"tokens", ROLE_BATCH, 0, 4096, 0, 0, steps - 8});
     push(&training,
-         (struct extent){"logits", ROLE_ACTIVATIONS, 0, 2048ull * 50304, 0, head, head + 4, 0});
+         (struct extent){"logits", ROLE_ACTIVATIONS, 0, 2048ull * 50304, 0, head, head + 4});
     for (int i = 0; i < layers; i++) {
         push_layer(&training, i, layers, region);
     }

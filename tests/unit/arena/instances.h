@@ -2,13 +2,24 @@
 #ifndef SKEP_TESTS_UNIT_ARENA_INSTANCES_H
 #define SKEP_TESTS_UNIT_ARENA_INSTANCES_H
 
-#include "arena/extent.h"
+#include "arena/plan.h"
 #include "base/region.h"
 
 struct instance {
     struct extent *extents;
     int count;
 };
+
+static inline struct arena_problem instance_problem(const struct instance *instance) {
+    return (struct arena_problem){instance->extents, instance->count};
+}
+
+/* instance_plan: arena_plan of an instance. */
+static inline void instance_plan(const struct instance *instance, struct region *region,
+                                 struct plan *plan) {
+    struct arena_problem problem = instance_problem(instance);
+    arena_plan(&problem, region, plan);
+}
 
 struct random_instance {
     uint64_t seed;

@@ -83,7 +83,7 @@ static void drawing_has_one_rectangle_for_each_extent_of_the_space(void **state)
                                    .space_count = SPACE_COUNT};
     struct instance instance = instance_random(&with, &region);
     struct plan plan;
-    arena_plan(instance.extents, instance.count, &region, &plan);
+    instance_plan(&instance, &region, &plan);
     int drawn = 0;
     for (enum space space = 0; space < SPACE_COUNT; space++) {
         struct drawing drawing = {&plan, space, "random", NULL, 0};
@@ -102,7 +102,7 @@ static void drawing_is_to_scale(void **state) {
     struct region region = {0};
     struct instance training = instance_training(4, &region);
     struct plan plan;
-    arena_plan(training.extents, training.count, &region, &plan);
+    instance_plan(&training, &region, &plan);
     struct drawing drawing = {&plan, SPACE_DEVICE, "to scale", NULL, 0};
     draw(&drawing, &region);
     double bottom = -1, step_pixels = -1, byte_pixels = -1;
@@ -121,7 +121,7 @@ static void drawing_is_to_scale(void **state) {
         uint64_t bytes = 0;
         for (int i = 0; i < training.count; i++) {
             const struct extent *extent = &training.extents[i];
-            if (extent->first == first && extent->last == last && extent->offset == offset) {
+            if (extent->first == first && extent->last == last && plan.offsets[i] == offset) {
                 bytes = extent->bytes;
             }
         }
@@ -146,12 +146,12 @@ static void names_cannot_break_the_document(void **state) {
     (void)state;
     struct region region = {0};
     struct extent extents[] = {
-        {"</title><script>alert(1)</script>", ROLE_CACHE, SPACE_HOST, 512, 256, 0, 9, 0},
-        {"a&b \x01\xff\"'", ROLE_BATCH, SPACE_HOST, 100, 4, 0, 9, 0},
+        {"</title><script>alert(1)</script>", ROLE_CACHE, SPACE_HOST, 512, 256, 0, 9},
+        {"a&b \x01\xff\"'", ROLE_BATCH, SPACE_HOST, 100, 4, 0, 9},
     };
     struct drawing_mark marks[] = {{"<begin>", 0}, {"a & b", 4}};
     struct plan plan;
-    arena_plan(extents, 2, &region, &plan);
+    arena_plan(&(struct arena_problem){extents, 2}, &region, &plan);
     struct drawing drawing = {&plan, SPACE_HOST, "<&>", marks, 2};
     draw(&drawing, &region);
     assert_well_formed(svg);
@@ -165,7 +165,7 @@ static void an_empty_space_is_drawn_empty(void **state) {
     (void)state;
     struct region region = {0};
     struct plan plan;
-    arena_plan(NULL, 0, &region, &plan);
+    arena_plan(&(struct arena_problem){0}, &region, &plan);
     struct drawing drawing = {&plan, SPACE_PINNED, "nothing", NULL, 0};
     draw(&drawing, &region);
     assert_well_formed(svg);
@@ -179,7 +179,7 @@ static void drawing_reports_a_full_device(void **state) {
     struct region region = {0};
     struct fault fault;
     struct plan plan;
-    arena_plan(NULL, 0, &region, &plan);
+    arena_plan(&(struct arena_problem){0}, &region, &plan);
     struct drawing drawing = {&plan, SPACE_PINNED, "nothing", NULL, 0};
     int fd = open("/dev/full", O_WRONLY);
     assert_int_equal(drawing_write(&drawing, fd, "plan.svg", &region, &fault), STATUS_FAILED);
@@ -195,7 +195,7 @@ static void drawing_of_a_small_stack_is_the_golden_one(void **state) {
     struct instance stack = instance_stack(6, &region);
     struct drawing_mark marks[] = {{"forward", 0}, {"backward", 6}};
     struct plan plan;
-    arena_plan(stack.extents, stack.count, &region, &plan);
+    instance_plan(&stack, &region, &plan);
     struct drawing drawing = {&plan, SPACE_DEVICE, "a stack of six layers", marks, 2};
     size_t length = draw(&drawing, &region);
     bool writes = getenv("SKEP_GOLDEN_WRITE") != NULL;

@@ -18,16 +18,18 @@ static bool meet(const struct extent *a, const struct extent *b) {
 }
 
 /* The lowest offset, above `below`, at which nothing placed before is met. */
-static uint64_t drop(const struct extent *extents, const int *order, int placed) {
+static uint64_t drop(const struct extent *extents, const uint64_t *offsets, const int *order,
+                     int placed) {
     const struct extent *item = &extents[order[placed]];
     uint64_t offset = 0;
     for (bool moved = true; moved;) {
         moved = false;
         for (int i = 0; i < placed; i++) {
             const struct extent *other = &extents[order[i]];
-            if (meet(item, other) && offset < other->offset + other->bytes &&
-                other->offset < offset + item->bytes) {
-                offset = other->offset + other->bytes;
+            uint64_t other_offset = offsets[order[i]];
+            if (meet(item, other) && offset < other_offset + other->bytes &&
+                other_offset < offset + item->bytes) {
+                offset = other_offset + other->bytes;
                 moved = true;
             }
         }
@@ -63,10 +65,9 @@ static bool next_permutation(int *order, int count) {
 
 /* Some best layout comes from placing in order of its offsets, each as low as it goes; so all
  * orders give all there is to see. */
-static uint64_t least_peak(const struct extent *given, int count) {
-    struct extent extents[SMALL];
+static uint64_t least_peak(const struct extent *extents, int count) {
+    uint64_t offsets[SMALL];
     int order[SMALL];
-    memcpy(extents, given, (size_t)count * sizeof *given);
     for (int i = 0; i < count; i++) {
         order[i] = i;
     }
@@ -74,9 +75,9 @@ static uint64_t least_peak(const struct extent *given, int count) {
     do {
         uint64_t peak = 0;
         for (int i = 0; i < count; i++) {
-            struct extent *item = &extents[order[i]];
-            item->offset = drop(extents, order, i);
-            peak = item->offset + item->bytes > peak ? item->offset + item->bytes : peak;
+            offsets[order[i]] = drop(extents, offsets, order, i);
+            uint64_t end = offsets[order[i]] + extents[order[i]].bytes;
+            peak = end > peak ? end : peak;
         }
         least = peak < least ? peak : least;
     } while (next_permutation(order, count));
@@ -86,8 +87,9 @@ static uint64_t least_peak(const struct extent *given, int count) {
 static void assert_packed(struct instance *instance, const struct pack_request *request,
                           struct region *region, struct plan *plan, struct pack_outcome *outcome) {
     struct fault fault;
-    arena_pack(instance->extents, instance->count, request, region, plan, outcome);
-    enum status status = arena_verify(plan, region, &fault);
+    struct arena_problem problem = instance_problem(instance);
+    arena_pack(&problem, request, region, plan, outcome);
+    enum status status = arena_verify(&problem, plan, region, &fault);
     if (status != OK) {
         fault_print(&fault, 2);
     }
@@ -113,7 +115,7 @@ static void pack_finds_the_least_peak_of_small_problems(void **state) {
         struct plan plan;
         struct pack_outcome outcome;
         uint64_t least = least_peak(instance.extents, instance.count);
-        arena_plan(instance.extents, instance.count, &region, &plan);
+        instance_plan(&instance, &region, &plan);
         plans_at_least += plan.peak_bytes[SPACE_DEVICE] == least;
         struct pack_request request = {.seconds = 2};
         assert_packed(&instance, &request, &region, &plan, &outcome);

@@ -19,20 +19,21 @@ static uint64_t higher(uint64_t a, uint64_t b) {
 
 /* All pairs, all steps: slow and plain. */
 static void assert_plan_is_sound(const struct plan *plan) {
-    const struct extent *e = plan->extents;
+    const struct extent *e = plan->problem.extents;
+    const uint64_t *offsets = plan->offsets;
     uint64_t peak[SPACE_COUNT] = {0}, bound[SPACE_COUNT] = {0};
-    for (int i = 0; i < plan->extent_count; i++) {
-        assert_int_equal(e[i].offset % e[i].align, 0);
-        peak[e[i].space] = higher(peak[e[i].space], e[i].offset + e[i].bytes);
+    for (int i = 0; i < plan->problem.extent_count; i++) {
+        assert_int_equal(offsets[i] % e[i].align, 0);
+        peak[e[i].space] = higher(peak[e[i].space], offsets[i] + e[i].bytes);
         uint64_t alive = 0; /* at e[i].first: the most alive are so at a birth */
-        for (int j = 0; j < plan->extent_count; j++) {
+        for (int j = 0; j < plan->problem.extent_count; j++) {
             if (e[j].space != e[i].space || j == i) {
                 continue;
             }
             alive += e[j].first <= e[i].first && e[i].first < e[j].last ? e[j].bytes : 0;
             bool in_time = e[i].first < e[j].last && e[j].first < e[i].last;
             bool in_bytes =
-                e[i].offset < e[j].offset + e[j].bytes && e[j].offset < e[i].offset + e[i].bytes;
+                offsets[i] < offsets[j] + e[j].bytes && offsets[j] < offsets[i] + e[i].bytes;
             assert_false(in_time && in_bytes);
         }
         bound[e[i].space] = higher(bound[e[i].space], alive + e[i].bytes);
@@ -46,7 +47,7 @@ static void assert_plan_is_sound(const struct plan *plan) {
 
 static void assert_verified(const struct plan *plan, struct region *region) {
     struct fault fault;
-    enum status status = arena_verify(plan, region, &fault);
+    enum status status = arena_verify(&plan->problem, plan, region, &fault);
     if (status != OK) {
         fault_print(&fault, 2);
     }
@@ -67,7 +68,7 @@ static void plan_is_sound_for_random_extents(void **state) {
                                        .space_count = 1 + (int)(seed % SPACE_COUNT)};
         struct instance instance = instance_random(&with, &region);
         struct plan plan;
-        arena_plan(instance.extents, instance.count, &region, &plan);
+        instance_plan(&instance, &region, &plan);
         assert_plan_is_sound(&plan);
         assert_verified(&plan, &region);
         region_finish(&region);
@@ -78,7 +79,7 @@ static void plan_of_nothing_is_empty(void **state) {
     (void)state;
     struct region region = {0};
     struct plan plan;
-    arena_plan(NULL, 0, &region, &plan);
+    arena_plan(&(struct arena_problem){0}, &region, &plan);
     for (int s = 0; s < SPACE_COUNT; s++) {
         assert_int_equal(plan.peak_bytes[s], 0);
         assert_int_equal(plan.bound_bytes[s], 0);
@@ -93,14 +94,11 @@ static void plan_is_the_same_when_made_again(void **state) {
     struct region region = {0};
     struct instance a = instance_tiling(3, 120, 100, 100000, &region);
     struct instance b = instance_tiling(3, 120, 100, 100000, &region);
-    for (int i = 0; i < b.count; i++) {
-        b.extents[i].offset = 0xdeadbeef; /* what stood there before must not matter */
-    }
     struct plan plan_a, plan_b;
-    arena_plan(a.extents, a.count, &region, &plan_a);
-    arena_plan(b.extents, b.count, &region, &plan_b);
+    instance_plan(&a, &region, &plan_a);
+    instance_plan(&b, &region, &plan_b);
     for (int i = 0; i < a.count; i++) {
-        assert_int_equal(a.extents[i].offset, b.extents[i].offset);
+        assert_int_equal(plan_a.offsets[i], plan_b.offsets[i]);
     }
     assert_int_equal(plan_a.peak_bytes[0], plan_b.peak_bytes[0]);
     assert_string_equal(plan_a.heuristic[0], plan_b.heuristic[0]);
@@ -113,7 +111,7 @@ static void plan_meets_the_bound_for_stacked_lives(void **state) {
         struct region region = {0};
         struct instance stack = instance_stack(layers, &region);
         struct plan plan;
-        arena_plan(stack.extents, stack.count, &region, &plan);
+        instance_plan(&stack, &region, &plan);
         assert_plan_is_sound(&plan);
         assert_int_equal(plan.peak_bytes[SPACE_DEVICE], plan.bound_bytes[SPACE_DEVICE]);
         region_finish(&region);
@@ -126,7 +124,7 @@ static void plan_meets_the_bound_for_training_steps(void **state) {
         struct region region = {0};
         struct instance training = instance_training(layers, &region);
         struct plan plan;
-        arena_plan(training.extents, training.count, &region, &plan);
+        instance_plan(&training, &region, &plan);
         assert_plan_is_sound(&plan);
         double gap = (double)plan.peak_bytes[0] / (double)plan.bound_bytes[0] - 1;
         print_message("%d layers: %d extents, gap %.3f %%, %s\n", layers, training.count, 100 * gap,
@@ -147,11 +145,11 @@ static void plan_rounds_odd_sizes_up_to_the_shared_alignment(void **state) {
         odd.extents[i].bytes -= (uint64_t)(i % 200);
     }
     struct plan round_plan, odd_plan;
-    arena_plan(round.extents, round.count, &region, &round_plan);
-    arena_plan(odd.extents, odd.count, &region, &odd_plan);
+    instance_plan(&round, &region, &round_plan);
+    instance_plan(&odd, &region, &odd_plan);
     assert_plan_is_sound(&odd_plan);
     for (int i = 0; i < odd.count; i++) {
-        assert_int_equal(odd.extents[i].offset, round.extents[i].offset);
+        assert_int_equal(odd_plan.offsets[i], round_plan.offsets[i]);
     }
     assert_string_equal(odd_plan.heuristic[SPACE_DEVICE], round_plan.heuristic[SPACE_DEVICE]);
     assert_true(odd_plan.peak_bytes[SPACE_DEVICE] <= round_plan.bound_bytes[SPACE_DEVICE]);
@@ -170,7 +168,7 @@ static void plan_is_quick(void **state) {
         struct instance training = instance_training(CASES[i].layers, &region);
         struct plan plan;
         int64_t start = clock_monotonic_ns();
-        arena_plan(training.extents, training.count, &region, &plan);
+        instance_plan(&training, &region, &plan);
         double seconds = (double)(clock_monotonic_ns() - start) * 1e-9;
         start = clock_monotonic_ns();
         assert_verified(&plan, &region);

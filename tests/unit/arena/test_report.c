@@ -27,8 +27,8 @@ static struct instance drawn_instance(uint64_t seed, struct region *region) {
 
 static uint64_t alive_bytes(const struct plan *plan, enum space space, int role, uint32_t step) {
     uint64_t bytes = 0;
-    for (int i = 0; i < plan->extent_count; i++) {
-        const struct extent *extent = &plan->extents[i];
+    for (int i = 0; i < plan->problem.extent_count; i++) {
+        const struct extent *extent = &plan->problem.extents[i];
         bool counted = extent->space == space && (int)extent->role == role;
         bytes += counted && extent->first <= step && step < extent->last ? extent->bytes : 0;
     }
@@ -41,7 +41,7 @@ static void role_totals_are_those_of_counting_every_step(void **state) {
         struct region region = {0};
         struct instance instance = drawn_instance(seed, &region);
         struct plan plan;
-        arena_plan(instance.extents, instance.count, &region, &plan);
+        instance_plan(&instance, &region, &plan);
         for (enum space space = 0; space < SPACE_COUNT; space++) {
             struct role_total totals[ROLE_COUNT];
             uint64_t sum = 0;
@@ -71,7 +71,7 @@ static void tenants_add_up_to_the_peak_to_the_byte(void **state) {
         struct region region = {0};
         struct instance instance = drawn_instance(seed, &region);
         struct plan plan;
-        arena_plan(instance.extents, instance.count, &region, &plan);
+        instance_plan(&instance, &region, &plan);
         for (enum space space = 0; space < SPACE_COUNT; space++) {
             struct tenant_list list = report_tenant_list(&plan, space, &region);
             uint64_t sum = 0;
@@ -94,10 +94,11 @@ static void tenants_add_up_to_the_peak_to_the_byte(void **state) {
 
 /* Two tenants with alignment in the way: 3 + 5 bytes alive, 9 needed. */
 static void draw_gap(struct extent extents[static 2], struct plan *plan) {
-    extents[0] = (struct extent){"odd", ROLE_PARAMS, SPACE_HOST, 3, 4, 0, 2, 0};
-    extents[1] = (struct extent){"even", ROLE_CACHE, SPACE_HOST, 5, 4, 1, 3, 4};
-    *plan = (struct plan){.extents = extents,
-                          .extent_count = 2,
+    static const uint64_t OFFSETS[2] = {0, 4};
+    extents[0] = (struct extent){"odd", ROLE_PARAMS, SPACE_HOST, 3, 4, 0, 2};
+    extents[1] = (struct extent){"even", ROLE_CACHE, SPACE_HOST, 5, 4, 1, 3};
+    *plan = (struct plan){.problem = {extents, 2},
+                          .offsets = OFFSETS,
                           .peak_bytes[SPACE_HOST] = 9,
                           .bound_bytes[SPACE_HOST] = 8,
                           .peak_step[SPACE_HOST] = 1,
@@ -143,7 +144,7 @@ static void an_empty_plan_prints_headings_only(void **state) {
     (void)state;
     struct region region = {0};
     struct plan plan;
-    arena_plan(NULL, 0, &region, &plan);
+    arena_plan(&(struct arena_problem){0}, &region, &plan);
     char buffer[512];
     struct text text = text_over(buffer, sizeof buffer);
     report_roles(&plan, &region, &text);

@@ -24,7 +24,8 @@ static struct cluster drawn_cluster(uint64_t seed, struct region *region) {
                                    .align_max = 1,
                                    .space_count = 1};
     struct instance instance = instance_random(&with, region);
-    return cluster_of_space(instance.extents, instance.count, SPACE_DEVICE, region);
+    return cluster_of_space(&(struct arena_problem){instance.extents, instance.count}, SPACE_DEVICE,
+                            region);
 }
 
 static bool meet_in_time(const struct cluster *cluster, int a, int b) {

@@ -17,6 +17,7 @@ enum { EXTENTS = 4 };
  *   device: [0, 512) a over steps 0..4, then c over 4..8; [512, 1024) b over 2..6 */
 struct drawn {
     struct extent extents[EXTENTS];
+    uint64_t offsets[EXTENTS];
     struct plan plan;
 };
 
@@ -24,23 +25,24 @@ static void draw_plan(struct drawn *drawn) {
     *drawn = (struct drawn){
         .extents =
             {
-                {"a", ROLE_PARAMS, SPACE_DEVICE, 512, 256, 0, 4, 0},
-                {"b", ROLE_BATCH, SPACE_DEVICE, 512, 256, 2, 6, 512},
-                {"c", ROLE_CACHE, SPACE_DEVICE, 512, 256, 4, 8, 0},
-                {"d", ROLE_STAGING, SPACE_HOST, 100, 4, 1, 3, 8},
+                {"a", ROLE_PARAMS, SPACE_DEVICE, 512, 256, 0, 4},
+                {"b", ROLE_BATCH, SPACE_DEVICE, 512, 256, 2, 6},
+                {"c", ROLE_CACHE, SPACE_DEVICE, 512, 256, 4, 8},
+                {"d", ROLE_STAGING, SPACE_HOST, 100, 4, 1, 3},
             },
-        .plan = {.extent_count = EXTENTS,
-                 .peak_bytes = {1024, 0, 108},
+        .offsets = {0, 512, 0, 8},
+        .plan = {.peak_bytes = {1024, 0, 108},
                  .bound_bytes = {1024, 0, 100},
                  .peak_step = {2, 0, 1},
                  .heuristic = {"hand", "empty", "hand"}},
     };
-    drawn->plan.extents = drawn->extents;
+    drawn->plan.problem = (struct arena_problem){drawn->extents, EXTENTS};
+    drawn->plan.offsets = drawn->offsets;
 }
 
 static enum status verify(struct drawn *drawn, struct fault *fault) {
     struct region region = {0};
-    enum status status = arena_verify(&drawn->plan, &region, fault);
+    enum status status = arena_verify(&drawn->plan.problem, &drawn->plan, &region, fault);
     region_finish(&region);
     return status;
 }
@@ -81,7 +83,7 @@ static void verify_names_both_when_bytes_overlap(void **state) {
         if (side == 0) {
             drawn.extents[0].bytes = 513; /* from below */
         } else {
-            drawn.extents[1].offset = 256; /* from above, aligned */
+            drawn.offsets[1] = 256; /* from above, aligned */
         }
         assert_refused(&drawn, (const char *[]){"device", "'a'", "'b'", "overlap", NULL});
     }
@@ -91,7 +93,7 @@ static void verify_names_both_when_one_lies_within_the_other(void **state) {
     (void)state;
     struct drawn drawn;
     draw_plan(&drawn);
-    drawn.extents[1].offset = 256;
+    drawn.offsets[1] = 256;
     drawn.extents[1].bytes = 16;
     assert_refused(&drawn, (const char *[]){"'a'", "'b'", "overlap", NULL});
 }
@@ -100,7 +102,7 @@ static void verify_names_both_when_offsets_are_equal(void **state) {
     (void)state;
     struct drawn drawn;
     draw_plan(&drawn);
-    drawn.extents[1].offset = 0;
+    drawn.offsets[1] = 0;
     assert_refused(&drawn, (const char *[]){"'a'", "'b'", "overlap", NULL});
 }
 
@@ -108,7 +110,7 @@ static void verify_refuses_misalignment(void **state) {
     (void)state;
     struct drawn drawn;
     draw_plan(&drawn);
-    drawn.extents[3].offset = 6;
+    drawn.offsets[3] = 6;
     assert_refused(&drawn, (const char *[]){"host", "'d'", "not aligned to 4", NULL});
 }
 
@@ -117,7 +119,7 @@ static void verify_refuses_alignment_that_is_no_power_of_two(void **state) {
     struct drawn drawn;
     draw_plan(&drawn);
     drawn.extents[1].align = 3;
-    drawn.extents[1].offset = 513;
+    drawn.offsets[1] = 513;
     assert_refused(&drawn, (const char *[]){"'b'", "not aligned", NULL});
 }
 
@@ -134,7 +136,7 @@ static void verify_refuses_malformed_extents(void **state) {
     drawn.extents[1].space = SPACE_COUNT;
     assert_refused(&drawn, (const char *[]){"'b'", "no space", NULL});
     draw_plan(&drawn);
-    drawn.extents[1].offset = (uint64_t)0 - 256;
+    drawn.offsets[1] = (uint64_t)0 - 256;
     assert_refused(&drawn, (const char *[]){"'b'", "beyond 2^64", NULL});
 }
 
@@ -156,9 +158,10 @@ static void verify_refuses_wrong_peaks(void **state) {
     assert_refused(&drawn, (const char *[]){"pinned", NULL});
 }
 
-static bool meets(const struct extent *a, const struct extent *b) {
+static bool meets(const struct plan *plan, int i, int j) {
+    const struct extent *a = &plan->problem.extents[i], *b = &plan->problem.extents[j];
     return a->space == b->space && a->first < b->last && b->first < a->last &&
-           a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+           plan->offsets[i] < plan_end(plan, j) && plan->offsets[j] < plan_end(plan, i);
 }
 
 /* Move one extent of a sound plan anywhere: the verdict must be that of comparing all pairs. */
@@ -177,25 +180,29 @@ static void verify_agrees_with_all_pairs_when_one_extent_is_moved(void **state) 
                                        .space_count = 2};
         struct instance instance = instance_random(&with, &region);
         struct plan plan;
-        arena_plan(instance.extents, instance.count, &region, &plan);
-        struct extent *moved = &instance.extents[seed % 40];
+        instance_plan(&instance, &region, &plan);
+        int index = (int)(seed % 40);
+        const struct extent *moved = &instance.extents[index];
         if (plan.peak_bytes[moved->space] < moved->bytes + 1) {
             region_finish(&region);
             continue;
         }
-        moved->offset = seed * 31 % (plan.peak_bytes[moved->space] - moved->bytes);
+        uint64_t offsets[40];
+        memcpy(offsets, plan.offsets, sizeof offsets);
+        offsets[index] = seed * 31 % (plan.peak_bytes[moved->space] - moved->bytes);
+        plan.offsets = offsets;
         uint64_t peak = 0;
         bool sound = true;
         for (int i = 0; i < instance.count; i++) {
-            const struct extent *other = &instance.extents[i];
-            sound = sound && (other == moved || !meets(moved, other));
-            if (other->space == moved->space && other->offset + other->bytes > peak) {
-                peak = other->offset + other->bytes;
+            sound = sound && (i == index || !meets(&plan, index, i));
+            if (instance.extents[i].space == moved->space && plan_end(&plan, i) > peak) {
+                peak = plan_end(&plan, i);
             }
         }
         plan.peak_bytes[moved->space] = peak;
         struct fault fault;
-        assert_int_equal(arena_verify(&plan, &region, &fault), sound ? OK : STATUS_FAILED);
+        assert_int_equal(arena_verify(&plan.problem, &plan, &region, &fault),
+                         sound ? OK : STATUS_FAILED);
         refused += !sound;
         region_finish(&region);
     }

@@ -187,8 +187,10 @@ void drawn_lanes_init(struct drawn_lanes *drawn, uint64_t seed) {
     drawn->program.target = &drawn->target;
     draw_schedule(drawn, seed);
     struct schedule *schedule = &drawn->program.schedule;
-    arena_plan(schedule->extents, DRAWN_BUFFERS, &drawn->region, &drawn->program.plan);
-    assert_int_equal(order_verify(schedule, &drawn->region, &fault), OK);
+    arena_plan(&(struct arena_problem){schedule->extents, DRAWN_BUFFERS}, &drawn->region,
+               &drawn->program.plan);
+    assert_int_equal(order_verify(schedule, drawn->program.plan.offsets, &drawn->region, &fault),
+                     OK);
     struct rank_indices ranks;
     drawn->communicator = (struct communicator){.methods = &MADE_UP,
                                                 .self = drawn,

@@ -159,7 +159,7 @@ static void operands_with_a_stride_begin_at_the_own_slot(void **state) {
     for (int i = 0; i < DRAWN_INSTRUCTIONS; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
         const struct operand *first = &instruction->operands[0];
-        uint64_t begin = schedule->extents[first->extent].offset;
+        uint64_t begin = drawn.program.plan.offsets[first->extent];
         if (instruction->op == OP_COPY) {
             assert_ptr_equal(drawn.bound.addresses[i][0],
                              base + begin + DRAWN_RANK * DRAWN_SLOT_FLOATS * 4);
@@ -169,7 +169,7 @@ static void operands_with_a_stride_begin_at_the_own_slot(void **state) {
             assert_int_equal(call->kind, COLLECTIVE_REDUCE_SCATTER);
             assert_int_equal(call->group, AXIS_SHARD);
             assert_int_equal(call->from, begin);
-            assert_int_equal(call->to, schedule->extents[instruction->operands[1].extent].offset);
+            assert_int_equal(call->to, drawn.program.plan.offsets[instruction->operands[1].extent]);
             assert_int_equal(call->slot_bytes, DRAWN_SLOT_FLOATS * 4);
             calls++;
         }

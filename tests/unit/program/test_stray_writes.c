@@ -78,7 +78,7 @@ static bool behind_an_operand(const struct program *program, uint32_t index) {
             continue;
         }
         const struct extent *extent = &program->schedule.extents[operand->extent];
-        planted_offset = extent->offset + operand->offset + operand->bytes;
+        planted_offset = program->plan.offsets[operand->extent] + operand->offset + operand->bytes;
         planted_space = extent->space;
         planted_at = index;
         return planted_offset < program->plan.peak_bytes[extent->space];
@@ -96,7 +96,7 @@ static bool named_by_another(const struct program *program, uint32_t index) {
             continue;
         }
         const struct extent *extent = &program->schedule.extents[operand->extent];
-        uint64_t first = extent->offset + operand->offset;
+        uint64_t first = program->plan.offsets[operand->extent] + operand->offset;
         if (extent->space == planted_space && first <= planted_offset &&
             planted_offset < first + operand->bytes) {
             return true;

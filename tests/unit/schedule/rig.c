@@ -127,13 +127,14 @@ void rig_init(struct rig *rig, const struct rig_case *of) {
     make_strategies(rig);
     struct schedule_options options = options_of(rig);
     schedule_build(&rig->blueprint, &rig->units, &options, &rig->region, &rig->schedule);
-    arena_plan(rig->schedule.extents, rig->schedule.extent_count, &rig->region, &rig->plan);
+    arena_plan(&(struct arena_problem){rig->schedule.extents, rig->schedule.extent_count},
+               &rig->region, &rig->plan);
 }
 
 void rig_prove(struct rig *rig) {
     struct fault fault;
-    expect(rig, arena_verify(&rig->plan, &rig->region, &fault), &fault);
-    expect(rig, order_verify(&rig->schedule, &rig->region, &fault), &fault);
+    expect(rig, arena_verify(&rig->plan.problem, &rig->plan, &rig->region, &fault), &fault);
+    expect(rig, order_verify(&rig->schedule, rig->plan.offsets, &rig->region, &fault), &fault);
 }
 
 void rig_finish(struct rig *rig) {

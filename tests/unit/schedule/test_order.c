@@ -56,27 +56,26 @@ static const struct operand *touched(const struct instruction *instruction, int 
 }
 
 /* Where an operand begins on a rank of the world. */
-static uint64_t first_byte(const struct schedule *schedule, const struct operand *operand,
-                           int rank) {
-    const int index[AXIS_COUNT] = {[AXIS_SHARD] = rank % schedule->sharding.shard,
-                                   [AXIS_REPLICATE] = rank / schedule->sharding.shard,
+static uint64_t first_byte(const struct rig *rig, const struct operand *operand, int rank) {
+    const int index[AXIS_COUNT] = {[AXIS_SHARD] = rank % rig->sharding.shard,
+                                   [AXIS_REPLICATE] = rank / rig->sharding.shard,
                                    [AXIS_WORLD] = rank};
-    return schedule->extents[operand->extent].offset + operand->offset +
+    return rig->plan.offsets[operand->extent] + operand->offset +
            operand->stride * (uint64_t)index[operand->axis];
 }
 
-static bool overlap_on(const struct schedule *schedule, int rank, const struct operand *x,
+static bool overlap_on(const struct rig *rig, int rank, const struct operand *x,
                        const struct operand *y) {
-    const struct extent *a = &schedule->extents[x->extent];
-    const struct extent *b = &schedule->extents[y->extent];
-    uint64_t a_first = first_byte(schedule, x, rank);
-    uint64_t b_first = first_byte(schedule, y, rank);
+    const struct extent *a = &rig->schedule.extents[x->extent];
+    const struct extent *b = &rig->schedule.extents[y->extent];
+    uint64_t a_first = first_byte(rig, x, rank);
+    uint64_t b_first = first_byte(rig, y, rank);
     return a->space == b->space && a_first < b_first + y->bytes && b_first < a_first + x->bytes;
 }
 
-static bool share_bytes(const struct schedule *schedule, const struct instruction *a,
+static bool share_bytes(const struct rig *rig, const struct instruction *a,
                         const struct instruction *b) {
-    int world = schedule->sharding.shard * schedule->sharding.replicate;
+    int world = rig->sharding.shard * rig->sharding.replicate;
     for (int i = 0; i <= OPERANDS_MAX; i++) {
         for (int j = 0; j <= OPERANDS_MAX; j++) {
             const struct operand *x = touched(a, i);
@@ -86,7 +85,7 @@ static bool share_bytes(const struct schedule *schedule, const struct instructio
                 continue;
             }
             for (int rank = 0; rank < world; rank++) {
-                if (overlap_on(schedule, rank, x, y)) {
+                if (overlap_on(rig, rank, x, y)) {
                     return true;
                 }
             }
@@ -95,13 +94,14 @@ static bool share_bytes(const struct schedule *schedule, const struct instructio
     return false;
 }
 
-static void find_shares(const struct schedule *schedule) {
+static void find_shares(const struct rig *rig) {
+    const struct schedule *schedule = &rig->schedule;
     assert_true(schedule->instruction_count <= INSTRUCTIONS_MAX);
     for (int a = 0; a < schedule->instruction_count; a++) {
         for (int b = 0; b < schedule->instruction_count; b++) {
             const struct instruction *x = &schedule->instructions[a];
             const struct instruction *y = &schedule->instructions[b];
-            shares[a][b] = x->segment == y->segment && share_bytes(schedule, x, y);
+            shares[a][b] = x->segment == y->segment && share_bytes(rig, x, y);
         }
     }
 }
@@ -151,7 +151,7 @@ static bool races(const struct schedule *schedule) {
 static bool proven(struct rig *rig) {
     struct region scratch = {0};
     struct fault fault;
-    bool holds = order_verify(&rig->schedule, &scratch, &fault) == OK;
+    bool holds = order_verify(&rig->schedule, rig->plan.offsets, &scratch, &fault) == OK;
     region_finish(&scratch);
     return holds;
 }
@@ -164,7 +164,7 @@ static void the_proof_fails_exactly_where_a_wait_was_needed(void **state) {
         int needed = 0;
         rig_init(&rig, &CASES[i]);
         rig_prove(&rig);
-        find_shares(&rig.schedule);
+        find_shares(&rig);
         assert_false(races(&rig.schedule));
         for (int k = 0; k < rig.schedule.instruction_count * WAITS_MAX; k++) {
             uint32_t *wait = &rig.schedule.instructions[k / WAITS_MAX].waits[k % WAITS_MAX];
@@ -198,7 +198,8 @@ static void a_wait_that_nothing_ends_is_refused(void **state) {
             continue;
         }
         *signal = EVENT_NONE;
-        assert_int_equal(order_verify(&rig.schedule, &rig.region, &fault), STATUS_FAILED);
+        assert_int_equal(order_verify(&rig.schedule, rig.plan.offsets, &rig.region, &fault),
+                         STATUS_FAILED);
         assert_non_null(strstr(fault.reason, "which nothing before it raises"));
         *signal = kept;
     }

@@ -53,7 +53,8 @@ static void rig_init(struct rig *rig, bool unified) {
         fail_msg("%s: %s", fault.place, fault.reason);
     }
     schedule_build(&rig->blueprint, &rig->units, &options, &rig->region, &rig->schedule);
-    arena_plan(rig->schedule.extents, rig->schedule.extent_count, &rig->region, &rig->plan);
+    arena_plan(&(struct arena_problem){rig->schedule.extents, rig->schedule.extent_count},
+               &rig->region, &rig->plan);
 }
 
 static void every_operand_lies_within_a_living_extent(void **state) {
@@ -98,7 +99,7 @@ static void lanes_are_ordered_where_they_share_bytes(void **state) {
     static struct rig rig;
     struct fault fault;
     rig_init(&rig, false);
-    assert_int_equal(order_verify(&rig.schedule, &rig.region, &fault), OK);
+    assert_int_equal(order_verify(&rig.schedule, rig.plan.offsets, &rig.region, &fault), OK);
     region_finish(&rig.region);
 }
 
@@ -119,7 +120,7 @@ static void a_missing_wait_is_found(void **state) {
             }
             *wait = EVENT_NONE;
             waits++;
-            if (order_verify(&rig.schedule, &rig.region, &fault) != OK) {
+            if (order_verify(&rig.schedule, rig.plan.offsets, &rig.region, &fault) != OK) {
                 found++;
                 assert_non_null(strstr(fault.reason, "may run beside"));
             }
