@@ -1,4 +1,4 @@
-"""The house rules as data: who may include whom, what is called from where, and the exceptions."""
+"""The house rules as data: the include table, allowed calls, banned words, and the exceptions."""
 
 # folder: what it may include, besides itself (docs/ARCHITECTURE.md draws it).
 BELOW_PROGRAM = ("base", "arena", "targets", "kernels", "transport", "runtime/model",
@@ -103,5 +103,57 @@ WIDE_FILES = {}
 LONG_FUNCTIONS = {}
 # (path, function): the bound that ends it.
 RECURSIVE_FUNCTIONS = {}
-# path: why it is built by nobody.
+# path: why no meson.build names it.
 UNBUILT_FILES = {}
+
+# Files and folders whose prose is plain English: their comments, messages, documents and
+# docstrings contain none of PHRASES. Add a folder when it has been rewritten; the aim is the whole
+# tree.
+PLAIN_FOLDERS = ("docs/GLOSSARY.md", "tests/tidy")
+
+# Markdown files and folders whose prose wraps at COLUMNS_MAX, except tables and fences.
+WRAPPED_DOCS = ("docs/GLOSSARY.md",)
+
+BE = "(?:is|are|was|were|be|been|being)"
+PEOPLE = "(?:person|people|reader|readers|user|users|operator|operators|author|authors|those)"
+# (pattern, what to write). Case is ignored, and a blank stands for any white space. A pattern that
+# begins with a "keep" group accepts the phrase when that group matches.
+PHRASES = (
+    (rf"(?P<keep>\b{PEOPLE},? )?\bwho\b", "name the subject: 'the member that ...'"),
+    (r"\bwho(?:m?ever|m)\b", "name the subject: 'any member that ...'"),
+    (r"\b(?:no|some|every)body\b", "name the subject: 'no member', 'a peer', 'all ranks'"),
+    (r"\bwhat of\b", "'the part of ... that'"),
+    (rf"\b{BE} told\b", "'is notified', 'receives', or name the sender"),
+    (r"\btells\b", "'reports', 'states', 'shows' or 'sends'"),
+    (r"\bstands\b(?! for\b)|\bstand (?:in|on|at|behind|beside)\b",
+     "'is', 'is up', 'is current', 'is stored in' or 'is listed in'"),
+    (r"\b(?:go|goes|going|went) on\b", "'continues' or 'resumes'"),
+    (rf"\b{BE} gone\b", "'disconnected', 'ended', 'is missing' or 'was removed'"),
+    (r"\b(?:come|comes|came|coming) back\b", "'returns', 'reconnects' or 'restarts'"),
+    (r"\b(?:give|gives|gave|giving) (?:\w+ )?places? up\b|"
+     r"\b(?:give|gives|gave|giving) up (?:its|their|the|a) place", "'its slot is freed'"),
+    (r"\bgives? way\b", "'is evicted'"),
+    (rf"\b{BE} tried again\b", "'is retried'"),
+    (r"\blet(?:s|ting)? (?:(?:it|them|him|her|us|others|strangers) )?in\b", "'admits'"),
+    (rf"\b{BE} let (?:in|go|through)\b", "'is admitted', 'is released' or 'passes'"),
+    (r"\bnot one more\b", "'at most N'"),
+    (rf"\b{BE} (?:not )?heard\b", "'is received'"),
+    (rf"\b{BE} (?:not )?said (?:to|by|of|on|when|that)\b", "'is sent', 'is reported'"),
+    (r"\bof late\b", "'recently'"),
+    (r"\bthe own\b", "'its own', or name the owner"),
+)
+
+# Commit subjects are checked after this commit, in clones that contain it.
+SUBJECT_BASE = "1d96b31bfd37d48fc4d9156a1ca0575680d35962"
+SUBJECT_MAX = 72
+# First words that are not verbs. A word in -s, -ed or -ing is none either, with these exceptions.
+NOT_VERBS = frozenset("""
+    a all an and any as at both by each every few first five for four from how if in into it its
+    last less many more most much neither new no nobody none nor not nothing now of on one only
+    or other our own several six so some somebody such ten that the their there these they this
+    those three to two we what whatever when where which who whoever whose why with you
+    """.split())
+INFLECTED_LOOKING_VERBS = frozenset("""
+    alias bias bring canvas embed exceed feed focus heed need ping proceed ring seed shed speed
+    string succeed wed weed
+    """.split())

@@ -3,11 +3,13 @@
 
 import contextlib
 import pathlib
+import subprocess
 import tempfile
 import unittest
 from unittest import mock
 
 import c_source
+import commits
 import rules
 import tidy
 
@@ -151,10 +153,137 @@ class RuleTest(unittest.TestCase):
                 found = messages(tidy.check_words, "docs/a.md", text + "\n")
                 self.assertEqual(len(found), 1, found)
 
+    def test_every_banned_phrase_is_found_in_each_kind_of_prose(self):
+        planted = (
+            "who listens there", "any rank of whomever asks", "nobody is left", "what of it is new",
+            "it is told", "this tells why", "the link stands", "the round goes on", "it is gone",
+            "it comes back", "it gives its place up", "a guest gives way", "it is tried again",
+            "it lets them in", "it is let go", "16 and not one more", "it was not heard",
+            "it is said to all", "as of late", "of the own line",
+        )
+        self.assertEqual(len(planted), len(rules.PHRASES))
+        for (_, advice), phrase in zip(rules.PHRASES, planted, strict=True):
+            for path, text in (
+                ("base/a.c", f"/* Here {phrase}. */\n"),
+                ("base/a.h", "/* Here\n * " + phrase.replace(" ", "\n * ") + " */\n"),
+                ("base/a.c", f'const char *a = "Here {phrase}: %s\\n";\n'),
+                ("base/a.c", 'f("Here ' + phrase.replace(" ", ' "\n  "') + '");\n'),
+                ("base/a.md", f"Here {phrase}.\n"),
+                ("base/a.md", f"| table | {phrase} |\n"),
+                ("base/a.py", f'"""Here {phrase}."""\n'),
+                ("base/a.py", f"def a():\n    # Here {phrase}.\n    return 1\n"),
+            ):
+                with self.subTest(phrase, path=path), \
+                     mock.patch.object(rules, "PLAIN_FOLDERS", ("base",)):
+                    self.assert_found(tidy.check_phrases, path, text, advice)
+
+    def test_banned_phrase_names_the_line_where_it_begins(self):
+        with mock.patch.object(rules, "PLAIN_FOLDERS", ("base",)):
+            text = "int a;\n/* A process that\n * is\n * gone. */\n"
+            found = list(tidy.check_phrases(tidy.Source("base/a.c", text)))
+        self.assertEqual([(f.line, f.message.split(":")[0]) for f in found], [(3, "'is gone'")])
+
+    def test_plain_prose_and_code_have_no_banned_phrases(self):
+        with mock.patch.object(rules, "PLAIN_FOLDERS", ("base",)):
+            for path, text in (
+                ("base/a.c", "int who = stands; /* `who` stands for a person who reads. */\n"),
+                ("base/a.c", "/* The users, who understand it, continue. */\n"),
+                ("base/a.c", '#include "base/who.h"\n'),
+                ("base/a.md", "Text with `who` in code.\n\n```\nwho goes on\n```\n\nMore text.\n"),
+                ("base/a.py", 'TEXT = "who goes on"\n'),
+            ):
+                with self.subTest(text):
+                    self.assertEqual(messages(tidy.check_phrases, path, text), [])
+
+    def test_phrases_are_banned_in_listed_folders_only(self):
+        text = "/* Here somebody stands. */\n"
+        with mock.patch.object(rules, "PLAIN_FOLDERS", ("base", "docs/A.md")):
+            self.assertEqual(len(messages(tidy.check_phrases, "base/a.c", text)), 2)
+            self.assertEqual(messages(tidy.check_phrases, "baseline/a.c", text), [])
+
+    def test_wide_prose_in_markdown_is_found(self):
+        wide = "word " * 21
+        with mock.patch.object(rules, "WRAPPED_DOCS", ("docs/a.md",)):
+            self.assert_found(tidy.check_wrapping, "docs/a.md", wide + "\n", "105 columns")
+            self.assert_found(tidy.check_wrapping, "docs/a.md", f"```\n```\n- {wide}\n", "107")
+            for text in (f"| {wide} |", f"```\n{wide}\n```", "- " + "x" * 120, wide[:100]):
+                with self.subTest(text):
+                    self.assertEqual(messages(tidy.check_wrapping, "docs/a.md", text + "\n"), [])
+            self.assertEqual(messages(tidy.check_wrapping, "docs/b.md", wide + "\n"), [])
+
     def test_stray_whitespace_is_found(self):
         for text in ("int a; \n", "\tint a;\n", "int a;"):
             with self.subTest(text):
                 self.assertEqual(len(messages(tidy.check_whitespace, "base/a.c", text)), 1)
+
+
+class SubjectTest(unittest.TestCase):
+    def test_wrong_subjects_are_found(self):
+        for subject, expected in (
+            ("ledger: " + "add " * 17, "76 characters"),
+            ("Add a ledger", "area: imperative"),
+            ("ledger add a rule", "area: imperative"),
+            ("ledger:add a rule", "area: imperative"),
+            ("ledger: add a rule.", "full stop"),
+            ("ledger: adds a rule", "'adds'"),
+            ("ledger: added a rule", "'added'"),
+            ("ledger: adding a rule", "'adding'"),
+            ("ledger: the rule is new", "'the'"),
+            ("ledger: who comes back is heard", "'who'"),
+            ("ledger: no rule is left", "'no'"),
+            ("ledger: 213 kills on one commit", "'213'"),
+        ):
+            with self.subTest(subject):
+                self.assertIn(expected, commits.mistake(subject) or "")
+
+    def test_imperative_subjects_are_allowed(self):
+        for subject in ("ledger: add a rule", "tests/tidy, docs: process paths",
+                        "base: embed files",
+                        "messages: recognise a peer that reconnects during lookup",
+                        "wire: re-encode", "member: pass, then bind", "site: focus"):
+            with self.subTest(subject):
+                self.assertIsNone(commits.mistake(subject))
+
+
+class HistoryTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = pathlib.Path(scratch.name) / "tree"
+        self.root.mkdir()
+
+    def git(self, *arguments):
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+        done = subprocess.run(["git", "-C", str(self.root), *identity, *arguments],
+                              capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def commit(self, subject):
+        self.git("commit", "-q", "--allow-empty", "-m", subject)
+        return self.git("rev-parse", "HEAD")
+
+    def found(self, base):
+        with mock.patch.object(rules, "SUBJECT_BASE", base):
+            return [finding.message for finding in tidy.check_subjects(self.root)]
+
+    def test_subjects_after_the_base_are_checked(self):
+        if commits.git(".", "--version") is None:
+            self.skipTest("there is no git")
+        self.git("init", "-q")
+        base = self.commit("Whatever was written before")
+        self.assertEqual(self.found(base), [])
+        self.commit("base: add a rule")
+        self.commit("base: the rule stands")
+        found = self.found(base)
+        self.assertEqual(len(found), 1)
+        self.assertIn("'base: the rule stands': 'the' is not an imperative", found[0])
+        self.assertEqual(self.found("0" * 40), [])
+        inner = self.root / "inner"
+        inner.mkdir()
+        self.assertEqual(commits.subjects(inner, base), [])
+
+    def test_a_tree_without_git_is_skipped(self):
+        self.assertEqual(self.found(rules.SUBJECT_BASE), [])
 
 
 class FunctionTest(unittest.TestCase):
@@ -183,6 +312,8 @@ class TreeTest(unittest.TestCase):
         for table in (rules.LONG_FILES, rules.WIDE_FILES, rules.LONG_FUNCTIONS,
                       rules.RECURSIVE_FUNCTIONS, rules.UNBUILT_FILES):
             self.patches.enter_context(mock.patch.dict(table, clear=True))
+        for name in ("PLAIN_FOLDERS", "WRAPPED_DOCS"):
+            self.patches.enter_context(mock.patch.object(rules, name, ()))
 
     def write(self, path, text):
         (self.root / path).write_text(text)
@@ -197,6 +328,10 @@ class TreeTest(unittest.TestCase):
     def test_exception_for_a_file_that_is_gone_is_found(self):
         with mock.patch.dict(rules.LONG_FILES, {"base/gone.c": "x"}):
             self.assertEqual([f.path for f in tidy.check_tree(self.root)], ["base/gone.c"])
+
+    def test_rewritten_folder_that_does_not_exist_is_found(self):
+        with mock.patch.object(rules, "PLAIN_FOLDERS", ("base/moved",)):
+            self.assertEqual([f.path for f in tidy.check_tree(self.root)], ["base/moved"])
 
     def test_build_folders_are_not_read(self):
         (self.root / "build-clang").mkdir()

@@ -10,12 +10,16 @@ import sys
 from typing import NamedTuple
 
 import c_source
+import commits
+import prose
 import rules
 
 SKIPPED_FOLDERS = {".git", "__pycache__", "demo", "fixtures"}
 C_SUFFIXES = {".c", ".h", ".cu"}
 TEXT_SUFFIXES = C_SUFFIXES | {".py", ".sh", ".build", ".yaml", ".md", ""}
 WIDE_SUFFIXES = {".md", ".yaml", ""}  # tables, sources and licences may be wider than code
+PHRASES = [(re.compile(pattern.replace(" ", r"\s+"), re.IGNORECASE), advice)
+           for pattern, advice in rules.PHRASES]
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -182,6 +186,26 @@ def check_words(source):
                                  f"'{match.group().strip()}': {advice}")
 
 
+def check_phrases(source):
+    if not any(lies_in(source.path, folder) for folder in rules.PLAIN_FOLDERS):
+        return
+    for first_line, text in prose.passages(source):
+        for pattern, advice in PHRASES:
+            for match in pattern.finditer(text):
+                if not match.groupdict().get("keep"):
+                    phrase = " ".join(match.group().split())
+                    line = first_line + text.count("\n", 0, match.start())
+                    yield source.finding(line, f"'{phrase}': write {advice}")
+
+
+def check_wrapping(source):
+    if source.suffix != ".md" or not any(lies_in(source.path, place)
+                                         for place in rules.WRAPPED_DOCS):
+        return
+    for line, columns in prose.wide_lines(source.text, rules.COLUMNS_MAX):
+        yield source.finding(line, f"{columns} columns; wrap prose at {rules.COLUMNS_MAX}")
+
+
 def check_whitespace(source):
     for number, line in enumerate(source.text.split("\n"), 1):
         if line != line.rstrip() and source.suffix != ".md":
@@ -194,7 +218,7 @@ def check_whitespace(source):
 
 
 FILE_RULES = (check_includes, check_guard, check_calls, check_names, check_lengths,
-              check_recursion, check_words, check_whitespace)
+              check_recursion, check_words, check_phrases, check_wrapping, check_whitespace)
 
 
 def check_built(sources):
@@ -223,16 +247,27 @@ def read_tree(root):
     return sources
 
 
+def check_subjects(root):
+    for commit, subject in commits.subjects(root, rules.SUBJECT_BASE):
+        mistake = commits.mistake(subject)
+        if mistake is not None:
+            yield Finding(f"commit {commit}", 1, f"'{subject}': {mistake}")
+
+
 def check_tree(root):
     sources = read_tree(pathlib.Path(root))
     findings = [finding for source in sources for rule in FILE_RULES for finding in rule(source)]
     findings += check_built(sources)
+    findings += check_subjects(root)
     paths = {source.path for source in sources}
     excepted = {entry if isinstance(entry, str) else entry[0]
                 for table in (rules.LONG_FILES, rules.WIDE_FILES, rules.LONG_FUNCTIONS,
                               rules.RECURSIVE_FUNCTIONS, rules.UNBUILT_FILES) for entry in table}
     findings += [Finding(path, 1, "an exception in rules.py names it, but it is gone")
                  for path in sorted(excepted - paths)]
+    findings += [Finding(place, 1, "rules.py lists it as rewritten, but the tree has no such path")
+                 for place in sorted({*rules.PLAIN_FOLDERS, *rules.WRAPPED_DOCS})
+                 if not any(lies_in(path, place) for path in paths)]
     return findings
 
 
