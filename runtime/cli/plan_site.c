@@ -7,7 +7,7 @@
 
 static void count_padding(const struct session *session, struct region *region,
                           struct site_report *report) {
-    const struct unit_table *units = &session->program.units;
+    const struct unit_table *units = session->program.schedule.units;
     int shards = session->spread.sharding.shard;
     struct unit_part *parts = region_alloc(region, (size_t)units->slot_count, sizeof *parts);
     report->padding_of_shard =
@@ -73,7 +73,7 @@ static int largest_unit(const struct unit_table *units) {
 }
 
 static void note_large_unit(struct site_report *report) {
-    const struct unit_table *units = &report->session->program.units;
+    const struct unit_table *units = report->session->program.schedule.units;
     const struct unit *largest = &units->units[largest_unit(units)];
     int shards = report->session->spread.sharding.shard;
     int64_t elements = 0;

@@ -16,7 +16,7 @@ static void put_string(const char *value) {
 static void put_units(const struct site_report *report) {
     const struct session *session = report->session;
     const struct sharding *sharding = &session->spread.sharding;
-    const struct unit_table *units = &session->program.units;
+    const struct unit_table *units = session->program.schedule.units;
     printf(",\n\"units\": [");
     for (int i = 0; i < units->unit_count; i++) {
         const struct unit *unit = &units->units[i];

@@ -10,8 +10,8 @@ static const struct unit_strategy *strategy_of(const struct site_report *report,
 }
 
 static bool alike(const struct site_report *report, int a, int b) {
-    const struct unit *one = &report->session->program.units.units[a];
-    const struct unit *other = &report->session->program.units.units[b];
+    const struct unit *one = &report->session->program.schedule.units->units[a];
+    const struct unit *other = &report->session->program.schedule.units->units[b];
     return one->layer != PARAM_NO_LAYER && other->layer != PARAM_NO_LAYER &&
            one->elements == other->elements && one->padding_elements == other->padding_elements &&
            one->frozen == other->frozen &&
@@ -21,7 +21,7 @@ static bool alike(const struct site_report *report, int a, int b) {
 
 static void print_unit(const struct site_report *report, int first, int end) {
     const struct session *session = report->session;
-    const struct unit *units = session->program.units.units;
+    const struct unit *units = session->program.schedule.units->units;
     const struct unit *unit = &units[first];
     int64_t slot = unit_slot_elements(unit, session->spread.sharding.shard);
     char name[NAME_BYTES];
@@ -43,7 +43,7 @@ static void print_unit(const struct site_report *report, int first, int end) {
 
 static void print_units(const struct site_report *report) {
     const struct session *session = report->session;
-    const struct unit_table *units = &session->program.units;
+    const struct unit_table *units = session->program.schedule.units;
     printf("units         each parameters  padding  ZeRO      whole, %s     shard, f32\n",
            dtype_name((enum dtype)session->run.compute));
     for (int first = 0; first < units->unit_count;) {
@@ -58,7 +58,7 @@ static void print_units(const struct site_report *report) {
 
 static void print_padding(const struct site_report *report) {
     const struct session *session = report->session;
-    const struct unit_table *units = &session->program.units;
+    const struct unit_table *units = session->program.schedule.units;
     int shards = session->spread.sharding.shard;
     int64_t elements = 0;
     int64_t padding = 0;

@@ -148,7 +148,7 @@ static enum status start_threads(struct bound_program *bound, struct region *reg
             args.mask |= bound->lists[kind][lane].count > 0 ? 1u << lane : 0;
         }
     }
-    enum status status = pool_init(&bound->pool, bound->program->target->threads, fault);
+    enum status status = pool_init(&bound->pool, bound->program->schedule.target->threads, fault);
     if (status != OK) {
         return status;
     }
@@ -163,7 +163,7 @@ static enum status start_threads(struct bound_program *bound, struct region *reg
 static enum status bind_device(struct bound_program *bound, struct region *region,
                                struct fault *fault) {
 #if SKEP_CUDA
-    if (bound->program->target->kind == TARGET_CUDA) {
+    if (bound->program->schedule.target->kind == TARGET_CUDA) {
         return cuda_program_bind(bound, region, fault);
     }
 #endif
@@ -201,9 +201,9 @@ enum status program_bind(const struct program *program, const struct rank_indice
     memset(bound, 0, sizeof *bound);
     bound->program = program;
     bound->ranks = ranks != NULL ? *ranks : alone();
-    enum status status = refuse_shared_memory(program->target, fault);
+    enum status status = refuse_shared_memory(program->schedule.target, fault);
     if (status == OK) {
-        status = port_init(&bound->port, program->target, fault);
+        status = port_init(&bound->port, program->schedule.target, fault);
     }
     if (status != OK) {
         memset(bound, 0, sizeof *bound);

@@ -5,32 +5,29 @@
 #include "runtime/program/print.h"
 #include "runtime/schedule/order.h"
 
-static enum status make_units(struct program *program, const struct schedule_options *options,
-                              struct region *region, struct fault *fault) {
+static enum status make_units(const struct blueprint *blueprint,
+                              const struct schedule_options *options, struct region *region,
+                              struct unit_table *units, struct fault *fault) {
     if (options->units != NULL) {
-        program->units = *options->units;
+        *units = *options->units;
         return OK;
     }
-    const struct sharding *sharding = options->sharding;
-    int world = sharding == NULL ? 1 : sharding->shard * sharding->replicate;
+    const struct sharding *sharding = &options->sharding;
+    int world = sharding->shard == 0 ? 1 : sharding->shard * sharding->replicate;
     struct unit_options by_block = {.world = world};
-    return unit_table_init(program->blueprint, &by_block, region, &program->units, fault);
+    return unit_table_init(blueprint, &by_block, region, units, fault);
 }
 
 enum status program_compile(const struct blueprint *blueprint, const struct target *target,
                             const struct schedule_options *options, struct region *region,
                             struct program *program, struct fault *fault) {
-    struct schedule_options own = *options;
-    own.unified = target->unified;
-    own.align = target->align_bytes;
-    own.threads = target->threads;
-    own.device = target->kind == TARGET_CUDA ? target : NULL;
-    *program = (struct program){.blueprint = blueprint, .target = target};
-    enum status status = make_units(program, &own, region, fault);
+    struct unit_table *units = region_alloc(region, 1, sizeof *units);
+    *program = (struct program){.schedule = {.blueprint = blueprint, .target = target}};
+    enum status status = make_units(blueprint, options, region, units, fault);
     if (status != OK) {
         return status;
     }
-    schedule_build(blueprint, &program->units, &own, region, &program->schedule);
+    schedule_build(blueprint, units, target, options, region, &program->schedule);
     struct schedule *schedule = &program->schedule;
     const struct arena_problem problem = {schedule->extents, schedule->extent_count};
     arena_plan(&problem, region, &program->plan);
@@ -46,7 +43,7 @@ enum status program_compile(const struct blueprint *blueprint, const struct targ
 
 enum status program_fits(const struct program *program, struct fault *fault) {
     enum space space;
-    const struct target *target = program->target;
+    const struct target *target = program->schedule.target;
     uint64_t missing = target_short_of(target, program->plan.peak_bytes, &space);
     if (missing == 0) {
         return OK;

@@ -399,7 +399,8 @@ static void zero_arenas(struct cuda_program *program) {
 static void choose_products(struct cuda_program *program, struct region *region) {
     const struct bound_program *bound = program->bound;
     struct fault absent;
-    if (cuda_products_open(bound->program->target, region, &program->products, &absent) != OK) {
+    if (cuda_products_open(bound->program->schedule.target, region, &program->products, &absent) !=
+        OK) {
         log_line(LOG_WARNING, "%s: %s%s%s", absent.place, absent.reason,
                  absent.remedy[0] != '\0' ? "; " : "", absent.remedy);
         return;

@@ -87,7 +87,7 @@ enum status cuda_ranks_open(struct bound_program *bound, struct site *site,
                              .add = add,
                              .forget = forget,
                              .program = bound->device,
-                             .ring = schedule->sharding.wire_sum == WIRE_SUM_RING};
+                             .ring = schedule->options.sharding.wire_sum == WIRE_SUM_RING};
     find_staging(bound, &args);
     enum status status = cuda_device_enter(bound->port.cuda, fault);
     if (status == OK) {

@@ -16,18 +16,15 @@
 #include "transport/collective.h"
 
 struct program {
-    const struct blueprint *blueprint;
-    const struct target *target;
-    struct unit_table units;
-    struct schedule schedule;
+    struct schedule
+        schedule; /* with the blueprint, the units and the target that it is made from */
     struct plan plan;
     struct hash hash; /* names the plan: same hash, same layout and same instructions */
 };
 
 /* program_compile: units, graphs, rewrites, instructions, extents, offsets; then proves the plan
  * (no overlap, order over the lanes). Whether it fits is program_fits' question.
- * options  `unified`, `align`, `threads` and `device` come from `target` and are overwritten
- * memory   everything in `region`, which must outlive the program
+ * memory   everything in `region`, which must outlive the program, as must `blueprint` and `target`
  * errors   STATUS_FAILED when a proof fails: a bug of ours, but never run */
 MUST_CHECK enum status program_compile(const struct blueprint *blueprint,
                                        const struct target *target,

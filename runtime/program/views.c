@@ -46,7 +46,7 @@ struct param_part program_part(const struct bound_program *bound, int index, enu
 
 void *program_param(const struct bound_program *bound, int index, enum param_view view) {
     struct param_part part = program_part(bound, index, view);
-    ASSERT(part.count == param_elements(&bound->program->blueprint->params[index]));
+    ASSERT(part.count == param_elements(&bound->program->schedule.blueprint->params[index]));
     return part.address;
 }
 

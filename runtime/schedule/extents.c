@@ -4,65 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int schedule_named_extent(struct schedule *schedule, const char *name, enum extent_role role,
-                          enum space space, uint64_t bytes) {
-    return schedule_extent(
-        schedule, (struct extent){.name = name, .role = role, .space = space, .bytes = bytes});
-}
-
-/* Copies run by themselves only from and to pinned memory; the rest need not be. */
-int extents_add_offloaded(struct schedule *schedule, const char *name, enum extent_role role,
-                          bool copied, uint64_t bytes) {
-    int extent = schedule_named_extent(schedule, name, role, SPACE_HOST, bytes);
-    bool pinned = copied && !schedule->options.unified;
-    schedule->extents[extent].space = pinned ? SPACE_PINNED : SPACE_HOST;
-    return extent;
-}
-
 /* ---- units ---- */
-
-int schedule_ranks(const struct schedule *schedule, enum rank_axis axis) {
-    const struct sharding *sharding = &schedule->sharding;
-    const int ranks[AXIS_COUNT] = {[AXIS_SHARD] = sharding->shard,
-                                   [AXIS_REPLICATE] = sharding->replicate,
-                                   [AXIS_WORLD] = sharding->shard * sharding->replicate};
-    ASSERT(axis < AXIS_COUNT);
-    return ranks[axis];
-}
-
-enum wire_sum schedule_wire_sum(const struct schedule *schedule, enum dtype wire) {
-    bool rings = schedule->options.device != NULL && wire == DTYPE_F32 &&
-                 schedule->sharding.wire_sum == WIRE_SUM_RING;
-    return rings ? WIRE_SUM_RING : WIRE_SUM_EXACT;
-}
-
-struct zero_row schedule_zero(const struct schedule *schedule, int unit) {
-    const struct sharding *sharding = &schedule->sharding;
-    return *zero_row(sharding->shard > 1 ? sharding->units[unit].zero : 0);
-}
-
-int64_t schedule_slot(const struct schedule *schedule, int unit) {
-    return unit_slot_elements(&schedule->units->units[unit], schedule->sharding.shard);
-}
-
-bool schedule_trains(const struct schedule *schedule, int unit) {
-    return schedule->options.train && !schedule->units->units[unit].frozen;
-}
-
-bool schedule_offloads(const struct schedule *schedule, int unit, enum offload what) {
-    return schedule_trains(schedule, unit) && (schedule->options.offload & what) != 0;
-}
-
-/* With several ranks a microbatch's gradients are reduced before they are added to the step's. */
-static bool reduces_microbatches(const struct schedule *schedule) {
-    return schedule_ranks(schedule, AXIS_WORLD) > 1 &&
-           schedule->sharding.reduce_at == REDUCE_AT_MICROBATCH;
-}
-
-/* Gradients that are reduced at the step's end are whole until then. */
-static bool gradients_split(const struct schedule *schedule, int unit) {
-    return schedule_zero(schedule, unit).optimizer && reduces_microbatches(schedule);
-}
 
 enum place { ON_DEVICE, ON_HOST, ON_HOST_COPIED };
 
@@ -83,10 +25,10 @@ static int unit_extent(struct schedule *schedule, int unit, const struct holding
     const char *kept = region_text(schedule->region, name);
     uint64_t bytes = (uint64_t)(elements * dtype_bytes(holding->dtype));
     if (holding->place == ON_DEVICE) {
-        return schedule_named_extent(schedule, kept, holding->role, SPACE_DEVICE, bytes);
+        return extent_table_add(schedule, kept, holding->role, SPACE_DEVICE, bytes);
     }
-    return extents_add_offloaded(schedule, kept, holding->role, holding->place == ON_HOST_COPIED,
-                                 bytes);
+    return extent_table_add_offloaded(schedule, kept, holding->role,
+                                      holding->place == ON_HOST_COPIED, bytes);
 }
 
 static void add_params(struct schedule *schedule, int unit, struct unit_extents *of) {
@@ -110,18 +52,18 @@ static void add_params(struct schedule *schedule, int unit, struct unit_extents 
 }
 
 static void add_training(struct schedule *schedule, int unit, struct unit_extents *of) {
-    const struct sharding *sharding = &schedule->sharding;
+    const struct sharding *sharding = &schedule->options.sharding;
     enum dtype moment = schedule->options.moments;
     bool split = schedule_zero(schedule, unit).optimizer;
     enum place place = schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER) ? ON_HOST : ON_DEVICE;
     struct holding gradients = {"gradients", ROLE_GRADIENTS, DTYPE_F32,
-                                gradients_split(schedule, unit), ON_DEVICE};
+                                schedule_splits_gradients(schedule, unit), ON_DEVICE};
     struct holding moment1 = {"exp_avg", ROLE_MOMENTS, moment, split, place};
     struct holding moment2 = {"exp_avg_sq", ROLE_MOMENTS, moment, split, place};
     of->gradients = unit_extent(schedule, unit, &gradients);
     of->moment1 = unit_extent(schedule, unit, &moment1);
     of->moment2 = unit_extent(schedule, unit, &moment2);
-    if (reduces_microbatches(schedule)) {
+    if (schedule_reduces_microbatches(schedule)) {
         struct holding local = {"gradients.local", ROLE_GRADIENTS, DTYPE_F32, false, ON_DEVICE};
         of->local = unit_extent(schedule, unit, &local);
     }
@@ -163,11 +105,11 @@ void extents_add_units(struct schedule *schedule) {
  * at a time on their lane, so all share one buffer. Peers' arenas are read where they lie on a
  * processor, and need none. */
 void extents_add_sum_staging(struct schedule *schedule) {
-    enum dtype wire = schedule->sharding.reduce;
+    enum dtype wire = schedule->options.sharding.reduce;
     int world = schedule_ranks(schedule, AXIS_WORLD);
     uint64_t most = 0;
     schedule->sum_staging = EXTENT_NONE;
-    if (schedule->options.device == NULL || world == 1 || !schedule->options.train ||
+    if (schedule_device(schedule) == NULL || world == 1 || !schedule->options.train ||
         schedule_wire_sum(schedule, wire) == WIRE_SUM_RING) {
         return;
     }
@@ -185,7 +127,7 @@ void extents_add_sum_staging(struct schedule *schedule) {
     most = most > SUM_STAGING_MOST ? SUM_STAGING_MOST : most;
     most = most < least ? least : most;
     schedule->sum_staging =
-        schedule_named_extent(schedule, "gradients.summed", ROLE_STAGING, SPACE_DEVICE, most);
+        extent_table_add(schedule, "gradients.summed", ROLE_STAGING, SPACE_DEVICE, most);
 }
 
 int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, int unit) {
@@ -196,46 +138,20 @@ int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, i
     return unit_extent(schedule, unit, &gathered);
 }
 
-struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
-                                    enum param_view view) {
-    const struct schedule_options *options = &schedule->options;
-    const struct unit_extents *of = &schedule->unit_extents[unit];
-    bool trains = schedule_trains(schedule, unit);
-    struct zero_row row = schedule_zero(schedule, unit);
-    const struct unit_view views[] = {
-        [VIEW_PARAMS] = {.extent = of->params, .dtype = options->compute, .split = row.params},
-        [VIEW_MASTER] = {.extent = of->master,
-                         .dtype = trains ? DTYPE_F32 : options->compute,
-                         .split = of->master != of->params && row.optimizer},
-        [VIEW_GRADIENT] = {.extent = of->gradients,
-                           .dtype = DTYPE_F32,
-                           .split = gradients_split(schedule, unit)},
-        [VIEW_MOMENT1] = {.extent = of->moment1, .dtype = options->moments, .split = row.optimizer},
-        [VIEW_MOMENT2] = {.extent = of->moment2, .dtype = options->moments, .split = row.optimizer},
-    };
-    ASSERT((size_t)view < ARRAY_COUNT(views));
-    struct unit_view found = views[view];
-    found.slot = schedule_slot(schedule, unit);
-    if (found.extent != EXTENT_NONE) {
-        found.space = schedule->extents[found.extent].space;
-    }
-    return found;
-}
-
 /* ---- what the host fills ---- */
 
 /* What one buffer of the host looks like from both sides: the device's, and the pinned one that the
  * host fills when it cannot reach the device's. */
 static int host_extent(struct schedule *schedule, const char *name, enum extent_role role,
                        uint64_t bytes, int *device) {
-    *device = schedule_named_extent(schedule, name, role, SPACE_DEVICE, bytes);
-    if (schedule->options.unified) {
+    *device = extent_table_add(schedule, name, role, SPACE_DEVICE, bytes);
+    if (schedule->target->unified) {
         return *device;
     }
     char staged[NAME_BYTES];
     snprintf(staged, sizeof staged, "%s.staged", name);
-    return schedule_named_extent(schedule, region_text(schedule->region, staged), ROLE_STAGING,
-                                 SPACE_PINNED, bytes);
+    return extent_table_add(schedule, region_text(schedule->region, staged), ROLE_STAGING,
+                            SPACE_PINNED, bytes);
 }
 
 static int64_t batch_tokens_max(const struct schedule_options *options) {
@@ -265,7 +181,7 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
     if (world > 1) {
         bytes = (uint64_t)world * sizeof(struct rank_tally);
         schedule->tallies =
-            schedule_named_extent(schedule, "tallies", ROLE_SCALARS, SPACE_DEVICE, bytes);
+            extent_table_add(schedule, "tallies", ROLE_SCALARS, SPACE_DEVICE, bytes);
     }
     if (blueprint->rope != ROPE_NONE) {
         int64_t positions =
@@ -276,13 +192,12 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
     }
     /* One row with its last label, in the widest form that token files have. */
     bytes = (uint64_t)(options->sequence + 1) * sizeof(uint32_t);
-    host->raw_tokens =
-        schedule_named_extent(schedule, "batch.raw", ROLE_STAGING, SPACE_HOST, bytes);
-    host->staging = schedule_named_extent(schedule, "files.staging", ROLE_STAGING, SPACE_HOST,
-                                          options->staging_bytes);
-    if (!options->unified) {
-        host->device_staging = schedule_named_extent(schedule, "device.staging", ROLE_STAGING,
-                                                     SPACE_PINNED, options->staging_bytes);
+    host->raw_tokens = extent_table_add(schedule, "batch.raw", ROLE_STAGING, SPACE_HOST, bytes);
+    host->staging = extent_table_add(schedule, "files.staging", ROLE_STAGING, SPACE_HOST,
+                                     options->staging_bytes);
+    if (!schedule->target->unified) {
+        host->device_staging = extent_table_add(schedule, "device.staging", ROLE_STAGING,
+                                                SPACE_PINNED, options->staging_bytes);
     }
     return device;
 }
@@ -294,10 +209,9 @@ void extents_add_kept(struct schedule *schedule) {
     for (int i = 0; i < options->kept_count; i++) {
         const struct kept_extent *kept = &options->kept[i];
         ASSERT(kept->role == ROLE_OUTER || kept->role == ROLE_EXCHANGE);
-        schedule->kept[i] =
-            kept->bytes == 0
-                ? EXTENT_NONE
-                : schedule_named_extent(schedule, kept->name, kept->role, kept->space, kept->bytes);
+        schedule->kept[i] = kept->bytes == 0 ? EXTENT_NONE
+                                             : extent_table_add(schedule, kept->name, kept->role,
+                                                                kept->space, kept->bytes);
     }
 }
 

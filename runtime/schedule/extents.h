@@ -2,15 +2,12 @@
 #ifndef SKEP_SCHEDULE_EXTENTS_H
 #define SKEP_SCHEDULE_EXTENTS_H
 
-#include "runtime/schedule/schedule.h"
+#include "runtime/schedule/extent_table.h"
 
 /* Device sides of what the host fills. */
 struct device_inputs {
     int ids, positions, labels, scalars, rope_table;
 };
-
-int schedule_named_extent(struct schedule *schedule, const char *name, enum extent_role role,
-                          enum space space, uint64_t bytes);
 
 enum {
     SUM_STAGING_MOST = 64 << 20, /* pieces that large keep any link busy */
@@ -19,11 +16,6 @@ enum {
 
 /* extents_add_sum_staging: schedule->sum_staging, between GPUs that sum in order. */
 void extents_add_sum_staging(struct schedule *schedule);
-
-/* extents_add_offloaded: in memory of the host even where that is the device's own. `copied`: the
- * device copies from and to it. */
-int extents_add_offloaded(struct schedule *schedule, const char *name, enum extent_role role,
-                          bool copied, uint64_t bytes);
 
 /* extents_add_units: every unit's parameters, and where it trains master, gradients and moments:
  * whole, or this rank's slot, as its strategy says. */

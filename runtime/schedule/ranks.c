@@ -1,6 +1,7 @@
 #include "runtime/schedule/ranks.h"
 
 #include "runtime/schedule/extents.h"
+#include "runtime/schedule/instruction_list.h"
 
 #include <stdio.h>
 
@@ -10,10 +11,10 @@ static uint64_t bytes_of(int64_t elements, enum dtype dtype) {
 
 struct operand ranks_owned(const struct schedule *schedule, int unit, int extent,
                            enum access access, enum dtype dtype) {
-    struct operand owned = schedule_whole(schedule, extent, access);
+    struct operand owned = extent_table_whole(schedule, extent, access);
     uint64_t slot = bytes_of(schedule_slot(schedule, unit), dtype);
     if (owned.bytes != slot) {
-        ASSERT(owned.bytes == slot * (uint64_t)schedule->sharding.shard);
+        ASSERT(owned.bytes == slot * (uint64_t)schedule->options.sharding.shard);
         owned.axis = AXIS_SHARD;
         owned.stride = slot;
         owned.bytes = slot;
@@ -23,7 +24,7 @@ struct operand ranks_owned(const struct schedule *schedule, int unit, int extent
 
 static void add_cast(struct schedule *schedule, enum segment_kind segment, struct operand from,
                      enum dtype from_dtype, struct operand to, enum dtype to_dtype) {
-    struct instruction *cast = schedule_instruction(schedule, OP_CAST, segment, LANE_COMPUTE);
+    struct instruction *cast = list_instruction(schedule, OP_CAST, segment, LANE_COMPUTE);
     from.access = ACCESS_READ;
     to.access = ACCESS_WRITE;
     cast->operands[CAST_FROM] = from;
@@ -38,7 +39,7 @@ static void add_cast(struct schedule *schedule, enum segment_kind segment, struc
 static void add_gather(struct schedule *schedule, enum segment_kind segment, enum rank_axis axis,
                        struct operand slots, enum dtype dtype) {
     struct instruction *gather =
-        schedule_instruction(schedule, OP_ALL_GATHER, segment, LANE_COLLECTIVE);
+        list_instruction(schedule, OP_ALL_GATHER, segment, LANE_COLLECTIVE);
     slots.access = ACCESS_UPDATE;
     gather->operands[ALL_GATHER_SLOTS] = slots;
     gather->args.collective = (struct collective_args){
@@ -53,28 +54,28 @@ int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int
     enum param_view held = of->params != EXTENT_NONE ? VIEW_PARAMS : VIEW_MASTER;
     struct unit_view own = schedule_unit_view(schedule, unit, held);
     int gathered = extents_add_gathered(schedule, segment, unit);
-    struct operand from = schedule_whole(schedule, own.extent, ACCESS_READ);
+    struct operand from = extent_table_whole(schedule, own.extent, ACCESS_READ);
     struct operand to = ranks_owned(schedule, unit, gathered, ACCESS_WRITE, compute);
     if (own.space == SPACE_DEVICE) {
         add_cast(schedule, segment, from, own.dtype, to, compute);
     } else {
-        schedule_copy_part(schedule, segment, from, to);
+        list_copy_part(schedule, segment, from, to);
     }
-    add_gather(schedule, segment, AXIS_SHARD, schedule_whole(schedule, gathered, ACCESS_UPDATE),
+    add_gather(schedule, segment, AXIS_SHARD, extent_table_whole(schedule, gathered, ACCESS_UPDATE),
                compute);
     return gathered;
 }
 
 void ranks_gather_whole(struct schedule *schedule, enum segment_kind segment, int unit) {
     int params = schedule->unit_extents[unit].params;
-    add_gather(schedule, segment, AXIS_SHARD, schedule_whole(schedule, params, ACCESS_UPDATE),
+    add_gather(schedule, segment, AXIS_SHARD, extent_table_whole(schedule, params, ACCESS_UPDATE),
                schedule->options.compute);
 }
 
 /* Own slot of `sums`, which the whole group's slots begin at: the sum over `axis`. */
 static void add_reduce(struct schedule *schedule, enum segment_kind segment, enum rank_axis axis,
                        struct operand sums, int wire) {
-    enum dtype reduce = schedule->sharding.reduce;
+    enum dtype reduce = schedule->options.sharding.reduce;
     struct operand from = sums;
     if (wire != EXTENT_NONE) {
         from = (struct operand){.extent = wire,
@@ -82,7 +83,7 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
         add_cast(schedule, segment, sums, DTYPE_F32, from, reduce);
     }
     struct instruction *scatter =
-        schedule_instruction(schedule, OP_REDUCE_SCATTER, segment, LANE_COLLECTIVE);
+        list_instruction(schedule, OP_REDUCE_SCATTER, segment, LANE_COLLECTIVE);
     from.access = ACCESS_READ;
     sums.access = ACCESS_UPDATE;
     scatter->operands[REDUCE_SCATTER_FROM] = from;
@@ -94,21 +95,21 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
         .slot_bytes = from.bytes / (uint64_t)schedule_ranks(schedule, axis),
         .sum = schedule_wire_sum(schedule, wire_dtype)};
     if (schedule->sum_staging != EXTENT_NONE) {
-        scatter->workspace = schedule_whole(schedule, schedule->sum_staging, ACCESS_WRITE);
+        scatter->workspace = extent_table_whole(schedule, schedule->sum_staging, ACCESS_WRITE);
     }
 }
 
 /* The sums of one shard group meet those of the others, then go where they are wanted. */
 static void add_second_half(struct schedule *schedule, enum segment_kind segment, int unit,
                             int sums) {
-    const struct sharding *sharding = &schedule->sharding;
+    const struct sharding *sharding = &schedule->options.sharding;
     if (sharding->replicate > 1) {
         struct operand own = ranks_owned(schedule, unit, sums, ACCESS_UPDATE, DTYPE_F32);
         add_reduce(schedule, segment, AXIS_REPLICATE, own, schedule->unit_extents[unit].wire);
         add_gather(schedule, segment, AXIS_REPLICATE, own, DTYPE_F32);
     }
     if (sharding->shard > 1 && !schedule_zero(schedule, unit).optimizer) {
-        add_gather(schedule, segment, AXIS_SHARD, schedule_whole(schedule, sums, ACCESS_UPDATE),
+        add_gather(schedule, segment, AXIS_SHARD, extent_table_whole(schedule, sums, ACCESS_UPDATE),
                    DTYPE_F32);
     }
 }
@@ -116,14 +117,14 @@ static void add_second_half(struct schedule *schedule, enum segment_kind segment
 /* A second cast to the wire waits for the first sum, and with it the whole compute lane: it is
  * listed as late as can be. */
 static bool casts_twice(const struct schedule *schedule, int unit) {
-    const struct sharding *sharding = &schedule->sharding;
+    const struct sharding *sharding = &schedule->options.sharding;
     return schedule->unit_extents[unit].wire != EXTENT_NONE && sharding->shard > 1 &&
            sharding->replicate > 1;
 }
 
 void ranks_reduce(struct schedule *schedule, enum segment_kind segment, int unit, int sums) {
-    if (schedule->sharding.shard > 1) {
-        add_reduce(schedule, segment, AXIS_SHARD, schedule_whole(schedule, sums, ACCESS_UPDATE),
+    if (schedule->options.sharding.shard > 1) {
+        add_reduce(schedule, segment, AXIS_SHARD, extent_table_whole(schedule, sums, ACCESS_UPDATE),
                    schedule->unit_extents[unit].wire);
     }
     if (!casts_twice(schedule, unit)) {
@@ -137,22 +138,21 @@ void ranks_reduce_end(struct schedule *schedule, enum segment_kind segment, int 
         add_second_half(schedule, segment, unit, sums);
     }
     if (wire != EXTENT_NONE) {
-        struct instruction *release =
-            schedule_instruction(schedule, OP_RELEASE, segment, LANE_COMPUTE);
-        release->operands[RELEASE_EXTENT] = schedule_whole(schedule, wire, ACCESS_UPDATE);
+        struct instruction *release = list_instruction(schedule, OP_RELEASE, segment, LANE_COMPUTE);
+        release->operands[RELEASE_EXTENT] = extent_table_whole(schedule, wire, ACCESS_UPDATE);
     }
 }
 
 void ranks_accumulate(struct schedule *schedule, enum segment_kind segment, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
-    struct operand total = schedule_whole(schedule, of->gradients, ACCESS_UPDATE);
-    struct operand sums = schedule_whole(schedule, of->local, ACCESS_READ);
+    struct operand total = extent_table_whole(schedule, of->gradients, ACCESS_UPDATE);
+    struct operand sums = extent_table_whole(schedule, of->local, ACCESS_READ);
     if (total.bytes != sums.bytes) {
         sums = ranks_owned(schedule, unit, of->local, ACCESS_READ, DTYPE_F32);
     }
     ASSERT(total.bytes == sums.bytes);
     struct instruction *accumulate =
-        schedule_instruction(schedule, OP_ACCUMULATE, segment, LANE_COMPUTE);
+        list_instruction(schedule, OP_ACCUMULATE, segment, LANE_COMPUTE);
     accumulate->operands[ACCUMULATE_ADDEND] = sums;
     accumulate->operands[ACCUMULATE_SUM] = total;
     accumulate->args.elementwise = (struct elementwise_args){
@@ -163,27 +163,27 @@ void ranks_tally_send(struct schedule *schedule, enum segment_kind segment) {
     if (schedule->tallies == EXTENT_NONE) {
         return;
     }
-    struct instruction *out = schedule_instruction(schedule, OP_TALLY_OUT, segment, LANE_COMPUTE);
+    struct instruction *out = list_instruction(schedule, OP_TALLY_OUT, segment, LANE_COMPUTE);
     out->operands[TALLY_OUT_SCALARS] =
-        schedule_whole(schedule, schedule->host.device_scalars, ACCESS_READ);
+        extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_READ);
     out->operands[TALLY_OUT_TALLY] = (struct operand){.extent = schedule->tallies,
                                                       .access = ACCESS_WRITE,
                                                       .axis = AXIS_WORLD,
                                                       .bytes = sizeof(struct rank_tally),
                                                       .stride = sizeof(struct rank_tally)};
     add_gather(schedule, segment, AXIS_WORLD,
-               schedule_whole(schedule, schedule->tallies, ACCESS_UPDATE), DTYPE_F32);
+               extent_table_whole(schedule, schedule->tallies, ACCESS_UPDATE), DTYPE_F32);
 }
 
 void ranks_tally_receive(struct schedule *schedule, enum segment_kind segment, unsigned parts) {
     if (schedule->tallies == EXTENT_NONE) {
         return;
     }
-    struct instruction *in = schedule_instruction(schedule, OP_TALLY_IN, segment, LANE_COMPUTE);
-    in->operands[TALLY_IN_TALLIES] = schedule_whole(schedule, schedule->tallies, ACCESS_READ);
+    struct instruction *in = list_instruction(schedule, OP_TALLY_IN, segment, LANE_COMPUTE);
+    in->operands[TALLY_IN_TALLIES] = extent_table_whole(schedule, schedule->tallies, ACCESS_READ);
     in->operands[TALLY_IN_SCALARS] =
-        schedule_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
+        extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
     in->args.tally = (struct tally_args){.ranks = schedule_ranks(schedule, AXIS_WORLD),
-                                         .shard = schedule->sharding.shard,
+                                         .shard = schedule->options.sharding.shard,
                                          .parts = parts};
 }

@@ -155,14 +155,10 @@ struct schedule_options {
     const enum recompute *recompute; /* [layers] */
     unsigned offload;                /* enum offload; of programs that train */
     float clip_norm, beta1, beta2, epsilon, weight_decay;
-    int threads;                     /* of the CPU that computes */
-    const struct target *device;     /* what computes instead of a CPU; NULL: a CPU */
-    bool unified;                    /* the host reads and writes the device space itself */
-    uint64_t align;                  /* of every extent, at least ARENA_ALIGN_BYTES */
-    uint64_t staging_bytes;          /* host: pieces of files on their way in or out */
-    const struct sharding *sharding; /* over the ranks of a site; NULL: one rank */
-    const struct unit_table *units;  /* made for that world; NULL: by block */
-    const struct kept_extent *kept;  /* [kept_count] */
+    uint64_t staging_bytes;         /* host: pieces of files on their way in or out */
+    struct sharding sharding;       /* over the ranks of a site; zeros: one rank */
+    const struct unit_table *units; /* made for that world; NULL: by block (program_compile) */
+    const struct kept_extent *kept; /* [kept_count] */
     int kept_count;
 };
 
@@ -212,7 +208,8 @@ struct unit_view {
 struct schedule {
     const struct blueprint *blueprint;
     const struct unit_table *units;
-    struct schedule_options options;
+    const struct target *target; /* what the program is for: alignment, spaces, threads, kernels */
+    struct schedule_options options; /* a world of one rank has shard and replicate 1 */
     struct region *region;
     struct segment segments[SEGMENT_COUNT];
     struct instruction *instructions;
@@ -221,7 +218,6 @@ struct schedule {
     int extent_count, extent_capacity;
     const bool *frozen; /* [blueprint->param_count], from the units; NULL: all train */
     struct unit_extents *unit_extents; /* [units->unit_count] */
-    struct sharding sharding;          /* of the options; shard and replicate 1 on one rank */
     int tallies;                       /* [world] struct rank_tally; EXTENT_NONE on one rank */
     int sum_staging;                   /* what comes of other GPUs' slots, to be summed in order;
                                           EXTENT_NONE where no sum is */
@@ -232,11 +228,11 @@ struct schedule {
 };
 
 /* schedule_build: every segment's instructions, every extent with its life.
- * memory  everything in `region`; `blueprint` and `units` must outlive the schedule
+ * memory  everything in `region`; `blueprint`, `units` and `target` must outlive the schedule
  * errors  none: options have been checked against the blueprint */
 void schedule_build(const struct blueprint *blueprint, const struct unit_table *units,
-                    const struct schedule_options *options, struct region *region,
-                    struct schedule *schedule);
+                    const struct target *target, const struct schedule_options *options,
+                    struct region *region, struct schedule *schedule);
 
 /* schedule_unit_view: where unit `unit` lies in flavour `view`. Gradients are whole sums between
  * the last microbatch and finish; with REDUCE_AT_STEP they are then this rank's own part. */
@@ -248,6 +244,9 @@ struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
  */
 union kernel_args schedule_args_of_rank(const struct instruction *instruction,
                                         const int index[static AXIS_COUNT]);
+
+/* schedule_device: the GPU that computes; NULL: a CPU does. */
+const struct target *schedule_device(const struct schedule *schedule);
 
 /* schedule_ranks: how many ranks have an index along `axis`. */
 int schedule_ranks(const struct schedule *schedule, enum rank_axis axis);
@@ -266,28 +265,19 @@ bool schedule_trains(const struct schedule *schedule, int unit);
 /* schedule_offloads: the program offloads `what` of the unit. */
 bool schedule_offloads(const struct schedule *schedule, int unit, enum offload what);
 
+/* schedule_reduces_microbatches: several ranks reduce a microbatch's gradients before they add them
+ * to the step's. */
+bool schedule_reduces_microbatches(const struct schedule *schedule);
+
+/* schedule_splits_gradients: a rank sums up its own slot of the unit's gradients only. Gradients
+ * that are reduced at the step's end are whole until then. */
+bool schedule_splits_gradients(const struct schedule *schedule, int unit);
+
 /* schedule_slot: elements of a unit that each rank of the shard group owns. */
 int64_t schedule_slot(const struct schedule *schedule, int unit);
 
 /* schedule_on_host: no operand lies on the device: the host's threads run the instruction, in the
  * place that its lane gives it. Also true of instructions without operands. */
 bool schedule_on_host(const struct schedule *schedule, const struct instruction *instruction);
-
-/* For the stages of building. */
-int schedule_extent(struct schedule *schedule, struct extent extent);
-struct instruction *schedule_instruction(struct schedule *schedule, enum op_kind op,
-                                         enum segment_kind segment, enum lane lane);
-void schedule_workspace(struct schedule *schedule, struct instruction *instruction);
-struct operand schedule_whole(const struct schedule *schedule, int extent, enum access access);
-/* Instructions listed between the two are `segment`'s. */
-void schedule_begin(struct schedule *schedule, enum segment_kind segment, int64_t repeat);
-void schedule_end(struct schedule *schedule, enum segment_kind segment);
-/* schedule_copy_part: equally many bytes, on the copy lane. */
-void schedule_copy_part(struct schedule *schedule, enum segment_kind segment, struct operand from,
-                        struct operand to);
-/* schedule_copy: on the copy lane; nothing when `from` is `to` or EXTENT_NONE. */
-void schedule_copy(struct schedule *schedule, enum segment_kind segment, int from, int to);
-/* schedule_zero_fill: an extent's bytes become 0. */
-void schedule_zero_fill(struct schedule *schedule, enum segment_kind segment, int extent);
 
 #endif

@@ -1,26 +1,27 @@
 #include "runtime/schedule/step.h"
 
+#include "runtime/schedule/instruction_list.h"
 #include "runtime/schedule/ranks.h"
 
 void step_build_begin(struct schedule *schedule, const struct device_inputs *inputs) {
-    schedule_begin(schedule, SEGMENT_BEGIN, 1);
-    schedule_copy(schedule, SEGMENT_BEGIN, schedule->host.scalars, inputs->scalars);
+    list_begin(schedule, SEGMENT_BEGIN, 1);
+    list_copy(schedule, SEGMENT_BEGIN, schedule->host.scalars, inputs->scalars);
     ranks_tally_send(schedule, SEGMENT_BEGIN);
     for (int unit = 0; unit < schedule->units->unit_count; unit++) {
         if (schedule_trains(schedule, unit)) {
-            schedule_zero_fill(schedule, SEGMENT_BEGIN, schedule->unit_extents[unit].gradients);
+            list_zero_fill(schedule, SEGMENT_BEGIN, schedule->unit_extents[unit].gradients);
         }
     }
     ranks_tally_receive(schedule, SEGMENT_BEGIN, TALLY_TOKENS);
     if (schedule->tallies != EXTENT_NONE) { /* whose tokens the host has not counted alone */
-        schedule_copy(schedule, SEGMENT_BEGIN, inputs->scalars, schedule->host.scalars);
+        list_copy(schedule, SEGMENT_BEGIN, inputs->scalars, schedule->host.scalars);
     }
-    schedule_end(schedule, SEGMENT_BEGIN);
+    list_end(schedule, SEGMENT_BEGIN);
 }
 
 static bool reduces_here(const struct schedule *schedule, int unit) {
     return schedule_trains(schedule, unit) && schedule_ranks(schedule, AXIS_WORLD) > 1 &&
-           schedule->sharding.reduce_at == REDUCE_AT_STEP;
+           schedule->options.sharding.reduce_at == REDUCE_AT_STEP;
 }
 
 /* One unit's reduction runs while the next one's is cast to the wire. */
@@ -42,20 +43,19 @@ static void add_reductions(struct schedule *schedule) {
 /* Over what this rank owns, so that the ranks of a replica count every gradient once. */
 static void add_gradient_norm(struct schedule *schedule, int unit) {
     struct instruction *norm =
-        schedule_instruction(schedule, OP_GRADIENT_NORM, SEGMENT_FINISH, LANE_COMPUTE);
+        list_instruction(schedule, OP_GRADIENT_NORM, SEGMENT_FINISH, LANE_COMPUTE);
     norm->operands[GRADIENT_NORM_GRADIENTS] =
         ranks_owned(schedule, unit, schedule->unit_extents[unit].gradients, ACCESS_READ, DTYPE_F32);
     norm->operands[GRADIENT_NORM_SCALARS] =
-        schedule_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
+        extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
     norm->args.count = schedule_slot(schedule, unit);
-    schedule_workspace(schedule, norm);
+    list_workspace(schedule, norm);
 }
 
 static void add_clip(struct schedule *schedule) {
-    struct instruction *clip =
-        schedule_instruction(schedule, OP_CLIP, SEGMENT_FINISH, LANE_COMPUTE);
+    struct instruction *clip = list_instruction(schedule, OP_CLIP, SEGMENT_FINISH, LANE_COMPUTE);
     clip->operands[CLIP_SCALARS] =
-        schedule_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
+        extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
     clip->args.clip_norm = schedule->options.clip_norm;
 }
 
@@ -88,7 +88,7 @@ static struct operand optimized(const struct schedule *schedule, int unit, int e
                                 enum access access, enum dtype dtype) {
     return schedule_zero(schedule, unit).optimizer
                ? ranks_owned(schedule, unit, extent, access, dtype)
-               : schedule_whole(schedule, extent, access);
+               : extent_table_whole(schedule, extent, access);
 }
 
 static void add_adamw(struct schedule *schedule, int unit, const struct adamw_extents *from) {
@@ -104,9 +104,8 @@ static void add_adamw(struct schedule *schedule, int unit, const struct adamw_ex
                                                [ADAMW_MOMENT1] = moments,
                                                [ADAMW_MOMENT2] = moments,
                                                [ADAMW_PARAMS] = schedule->options.compute};
-    struct instruction *adamw =
-        schedule_instruction(schedule, OP_ADAMW, SEGMENT_FINISH, LANE_COMPUTE);
-    adamw->operands[ADAMW_SCALARS] = schedule_whole(schedule, from->scalars, ACCESS_READ);
+    struct instruction *adamw = list_instruction(schedule, OP_ADAMW, SEGMENT_FINISH, LANE_COMPUTE);
+    adamw->operands[ADAMW_SCALARS] = extent_table_whole(schedule, from->scalars, ACCESS_READ);
     for (int k = ADAMW_GRADIENTS; k < ADAMW_OPERANDS; k++) {
         if (extents[k] != EXTENT_NONE) {
             adamw->operands[k] =
@@ -137,16 +136,16 @@ static void add_optimizer_here(struct schedule *schedule, int unit) {
 
 static void add_gradients_out(struct schedule *schedule, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
-    schedule_copy_part(schedule, SEGMENT_FINISH,
-                       optimized(schedule, unit, of->gradients, ACCESS_READ, DTYPE_F32),
-                       schedule_whole(schedule, of->host_gradients, ACCESS_WRITE));
+    list_copy_part(schedule, SEGMENT_FINISH,
+                   optimized(schedule, unit, of->gradients, ACCESS_READ, DTYPE_F32),
+                   extent_table_whole(schedule, of->host_gradients, ACCESS_WRITE));
 }
 
 static void add_params_in(struct schedule *schedule, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     if (of->host_params != of->params) {
-        schedule_copy_part(
-            schedule, SEGMENT_FINISH, schedule_whole(schedule, of->host_params, ACCESS_READ),
+        list_copy_part(
+            schedule, SEGMENT_FINISH, extent_table_whole(schedule, of->host_params, ACCESS_READ),
             optimized(schedule, unit, of->params, ACCESS_WRITE, schedule->options.compute));
     }
     add_gather(schedule, unit);
@@ -156,9 +155,9 @@ static void add_release(struct schedule *schedule, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     if (of->host_params != of->params) {
         struct instruction *release =
-            schedule_instruction(schedule, OP_RELEASE, SEGMENT_FINISH, LANE_COMPUTE);
+            list_instruction(schedule, OP_RELEASE, SEGMENT_FINISH, LANE_COMPUTE);
         release->operands[RELEASE_EXTENT] =
-            schedule_whole(schedule, of->host_params, ACCESS_UPDATE);
+            extent_table_whole(schedule, of->host_params, ACCESS_UPDATE);
     }
 }
 
@@ -204,7 +203,7 @@ static void add_offloaded_optimizer(struct schedule *schedule) {
 
 void step_build_finish(struct schedule *schedule) {
     int unit_count = schedule->units->unit_count;
-    schedule_begin(schedule, SEGMENT_FINISH, 1);
+    list_begin(schedule, SEGMENT_FINISH, 1);
     add_reductions(schedule);
     for (int unit = 0; unit < unit_count; unit++) {
         if (schedule_trains(schedule, unit)) {
@@ -214,7 +213,7 @@ void step_build_finish(struct schedule *schedule) {
     ranks_tally_send(schedule, SEGMENT_FINISH);
     ranks_tally_receive(schedule, SEGMENT_FINISH, TALLY_LOSS | TALLY_NORM);
     add_clip(schedule);
-    schedule_copy(schedule, SEGMENT_FINISH, schedule->host.device_scalars, schedule->host.scalars);
+    list_copy(schedule, SEGMENT_FINISH, schedule->host.device_scalars, schedule->host.scalars);
     for (int unit = 0; unit < unit_count; unit++) {
         if (schedule_trains(schedule, unit) &&
             !schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER)) {
@@ -222,5 +221,5 @@ void step_build_finish(struct schedule *schedule) {
         }
     }
     add_offloaded_optimizer(schedule);
-    schedule_end(schedule, SEGMENT_FINISH);
+    list_end(schedule, SEGMENT_FINISH);
 }

@@ -1,6 +1,7 @@
 /* translate: one graph becomes one segment's instructions. */
 #include "runtime/schedule/translate.h"
 
+#include "runtime/schedule/instruction_list.h"
 #include "runtime/schedule/lower.h"
 #include "runtime/schedule/ranks.h"
 #include "runtime/shard/spans.h"
@@ -76,10 +77,10 @@ static int owner_extent(struct translation *translation, int tensor) {
         const char *name = extent_name(translation, of->name);
         translation->extent_of[tensor] =
             of->kind == TENSOR_SAVED
-                ? extents_add_offloaded(translation->schedule, name, ROLE_ACTIVATIONS, true,
-                                        tensor_bytes(of))
-                : schedule_named_extent(translation->schedule, name, tensor_role(of), SPACE_DEVICE,
-                                        tensor_bytes(of));
+                ? extent_table_add_offloaded(translation->schedule, name, ROLE_ACTIVATIONS, true,
+                                             tensor_bytes(of))
+                : extent_table_add(translation->schedule, name, tensor_role(of), SPACE_DEVICE,
+                                   tensor_bytes(of));
     }
     return translation->extent_of[tensor];
 }
@@ -118,18 +119,18 @@ static struct operand tensor_operand(struct translation *translation, int tensor
 
 static void add_op(struct translation *translation, const struct op *op) {
     struct schedule *schedule = translation->schedule;
-    struct instruction *added = schedule_instruction(
-        schedule, op->kind, translation->segment, op->kind == OP_COPY ? LANE_COPY : LANE_COMPUTE);
+    struct instruction *added = list_instruction(schedule, op->kind, translation->segment,
+                                                 op->kind == OP_COPY ? LANE_COPY : LANE_COMPUTE);
     added->layer = op->layer;
     added->transposed = op->transposed;
-    added->args = lower_args(translation->graph, op, schedule->options.device);
+    added->args = lower_args(translation->graph, op, schedule_device(schedule));
     for (int k = 0; k < op_row(op->kind)->operand_count; k++) {
         if (op->operands[k] != TENSOR_NONE) {
             added->operands[k] = tensor_operand(translation, op->operands[k]);
             added->operands[k].access = op_access(op, k);
         }
     }
-    schedule_workspace(schedule, added);
+    list_workspace(schedule, added);
 }
 
 /* ---- between the ranks ---- */
@@ -186,7 +187,7 @@ static void enter_spans(struct translation *translation, int index) {
     for (int i = 0; i < spans->reduce_count; i++) {
         int unit = spans->reduces[i].unit;
         if (spans->reduces[i].first == index && in_parts(translation, unit)) {
-            schedule_zero_fill(schedule, translation->segment, schedule->unit_extents[unit].local);
+            list_zero_fill(schedule, translation->segment, schedule->unit_extents[unit].local);
         }
     }
 }
@@ -200,7 +201,7 @@ static void list_between_ranks(struct translation *translation, int index) {
 
 static void find_spans(struct translation *translation) {
     struct schedule *schedule = translation->schedule;
-    const struct sharding *sharding = &schedule->sharding;
+    const struct sharding *sharding = &schedule->options.sharding;
     int unit_count = schedule->units->unit_count;
     translation->params = region_alloc(schedule->region, (size_t)unit_count, sizeof(int));
     for (int unit = 0; unit < unit_count; unit++) {

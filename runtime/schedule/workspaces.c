@@ -57,8 +57,9 @@ static uint64_t on_cuda(const struct instruction *instruction, int64_t context,
     }
 }
 
-uint64_t workspace_bytes(const struct instruction *instruction,
-                         const struct schedule_options *options) {
-    return options->device != NULL ? on_cuda(instruction, options->context, options->device)
-                                   : on_cpu(instruction, options->context, options->threads);
+uint64_t workspace_bytes(const struct instruction *instruction, const struct schedule *schedule) {
+    const struct target *device = schedule_device(schedule);
+    int64_t context = schedule->options.context;
+    return device != NULL ? on_cuda(instruction, context, device)
+                          : on_cpu(instruction, context, schedule->target->threads);
 }

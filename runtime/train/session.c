@@ -287,7 +287,7 @@ struct schedule_options session_options(const struct session *session, enum purp
         .epsilon = (float)run->epsilon,
         .weight_decay = (float)run->weight_decay,
         .staging_bytes = STAGING_BYTES,
-        .sharding = session->ranks > 1 ? &session->spread.sharding : NULL,
+        .sharding = session->ranks > 1 ? session->spread.sharding : (struct sharding){0},
         .units = &session->spread.units,
         .kept = session->kept,
         .kept_count = train ? session->kept_count : 0,

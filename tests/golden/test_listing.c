@@ -86,7 +86,7 @@ static void compile(const struct listing *listing, struct region *region, struct
                                        .epsilon = 0.125F,
                                        .weight_decay = 0.25F,
                                        .staging_bytes = 4096,
-                                       .sharding = &sharding};
+                                       .sharding = sharding};
     expect_ok(listing, program_compile(blueprint, target, &options, region, program, &fault),
               &fault);
 }

@@ -184,7 +184,7 @@ void drawn_lanes_init(struct drawn_lanes *drawn, uint64_t seed) {
     memset(drawn, 0, sizeof *drawn);
     drawn->target = *target_detect(&drawn->region);
     drawn->target.threads = 1;
-    drawn->program.target = &drawn->target;
+    drawn->program.schedule.target = &drawn->target;
     draw_schedule(drawn, seed);
     struct schedule *schedule = &drawn->program.schedule;
     arena_plan(&(struct arena_problem){schedule->extents, DRAWN_BUFFERS}, &drawn->region,

@@ -41,24 +41,24 @@ static struct schedule_options options_of(struct team *team) {
     for (int layer = 0; layer < LAYERS_HERE_MAX; layer++) {
         recompute[layer] = team->of.recompute;
     }
-    return (struct schedule_options){.sequence = TEAM_TIME,
-                                     .microbatch = team->of.microbatch,
-                                     .accumulation = team->accumulation,
-                                     .train = true,
-                                     .evaluate = true,
-                                     .compute = team->of.compute,
-                                     .moments = team->of.noisy ? DTYPE_BF16 : DTYPE_F32,
-                                     .rounding =
-                                         team->of.noisy ? ROUNDING_STOCHASTIC : ROUNDING_NEAREST,
-                                     .recompute = recompute,
-                                     .offload = team->of.offload,
-                                     .clip_norm = 1,
-                                     .beta1 = 0.9f,
-                                     .beta2 = 0.95f,
-                                     .epsilon = 1e-8f,
-                                     .weight_decay = 0.1f,
-                                     .staging_bytes = 1 << 16,
-                                     .sharding = team->world > 1 ? &team->sharding : NULL};
+    return (struct schedule_options){
+        .sequence = TEAM_TIME,
+        .microbatch = team->of.microbatch,
+        .accumulation = team->accumulation,
+        .train = true,
+        .evaluate = true,
+        .compute = team->of.compute,
+        .moments = team->of.noisy ? DTYPE_BF16 : DTYPE_F32,
+        .rounding = team->of.noisy ? ROUNDING_STOCHASTIC : ROUNDING_NEAREST,
+        .recompute = recompute,
+        .offload = team->of.offload,
+        .clip_norm = 1,
+        .beta1 = 0.9f,
+        .beta2 = 0.95f,
+        .epsilon = 1e-8f,
+        .weight_decay = 0.1f,
+        .staging_bytes = 1 << 16,
+        .sharding = team->world > 1 ? team->sharding : (struct sharding){0}};
 }
 
 static void compile(struct team *team) {
@@ -88,7 +88,7 @@ static void compile(struct team *team) {
            program_compile(&team->blueprint, &team->target, &options, &team->region, &team->program,
                            &fault),
            &fault);
-    assert_true(team->program.units.unit_count <= TEAM_UNITS_MAX);
+    assert_true(team->program.schedule.units->unit_count <= TEAM_UNITS_MAX);
 }
 
 /* Rank r is cell [r / shard][r % shard] of the mesh. */
@@ -142,10 +142,10 @@ static void fill_rope(const struct bound_program *bound) {
         return;
     }
     float frequencies[128];
-    int64_t half = bound->program->blueprint->head_dim / 2;
+    int64_t half = bound->program->schedule.blueprint->head_dim / 2;
     float *table = program_extent(bound, schedule->host.rope_table);
     int64_t count = (int64_t)(schedule->extents[schedule->host.rope_table].bytes / sizeof(float));
-    blueprint_rope_frequencies(bound->program->blueprint, frequencies);
+    blueprint_rope_frequencies(bound->program->schedule.blueprint, frequencies);
     for (int64_t i = 0; i < count; i++) {
         float angle = (float)(i / half / 2) * frequencies[i % half];
         table[i] = i / half % 2 == 0 ? cosf(angle) : sinf(angle);

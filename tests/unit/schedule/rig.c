@@ -85,11 +85,8 @@ static struct schedule_options options_of(struct rig *rig) {
                                      .recompute = recompute,
                                      .offload = rig->of.offload,
                                      .weight_decay = 0.1F,
-                                     .threads = 2,
-                                     .unified = !rig->of.separate,
-                                     .align = ARENA_ALIGN_BYTES,
                                      .staging_bytes = 1024,
-                                     .sharding = &rig->sharding,
+                                     .sharding = rig->sharding,
                                      .kept = rig->of.kept,
                                      .kept_count = rig->of.kept_count};
 }
@@ -126,7 +123,10 @@ void rig_init(struct rig *rig, const struct rig_case *of) {
            &fault);
     make_strategies(rig);
     struct schedule_options options = options_of(rig);
-    schedule_build(&rig->blueprint, &rig->units, &options, &rig->region, &rig->schedule);
+    rig->target = (struct target){
+        .unified = !rig->of.separate, .align_bytes = ARENA_ALIGN_BYTES, .threads = 2};
+    schedule_build(&rig->blueprint, &rig->units, &rig->target, &options, &rig->region,
+                   &rig->schedule);
     arena_plan(&(struct arena_problem){rig->schedule.extents, rig->schedule.extent_count},
                &rig->region, &rig->plan);
 }

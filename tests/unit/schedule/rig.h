@@ -33,6 +33,7 @@ struct rig {
     struct unit_table units;
     struct unit_strategy strategies[RIG_UNITS_MAX];
     struct sharding sharding;
+    struct target target;
     struct schedule schedule;
     struct plan plan;
 };

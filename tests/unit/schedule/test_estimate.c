@@ -54,7 +54,7 @@ static void lanes_run_beside_each_other_and_wait_for_events(void **state) {
     struct schedule schedule = {.instructions = list,
                                 .instruction_count = ARRAY_COUNT(list),
                                 .event_count = 3,
-                                .sharding = {.shard = 2, .replicate = 1}};
+                                .options = {.sharding = {.shard = 2, .replicate = 1}}};
     schedule.segments[SEGMENT_MICROBATCH] = (struct segment){0, ARRAY_COUNT(list), 1};
     struct segment_estimate found = estimate_segment(&schedule, &SLOW, SEGMENT_MICROBATCH);
     assert_true(found.seconds == 7);

@@ -21,6 +21,7 @@ struct rig {
     struct blueprint blueprint;
     struct unit_table units;
     struct schedule schedule;
+    struct target target;
     struct plan plan;
 };
 
@@ -44,15 +45,15 @@ static void rig_init(struct rig *rig, bool unified) {
         .compute = DTYPE_F32,
         .moments = DTYPE_F32,
         .recompute = region_alloc(&rig->region, layers, sizeof(enum recompute)),
-        .threads = 2,
-        .unified = unified,
-        .align = ARENA_ALIGN_BYTES,
         .staging_bytes = 4096};
     if (unit_table_init(&rig->blueprint, &(struct unit_options){.world = 1}, &rig->region,
                         &rig->units, &fault) != OK) {
         fail_msg("%s: %s", fault.place, fault.reason);
     }
-    schedule_build(&rig->blueprint, &rig->units, &options, &rig->region, &rig->schedule);
+    rig->target =
+        (struct target){.unified = unified, .align_bytes = ARENA_ALIGN_BYTES, .threads = 2};
+    schedule_build(&rig->blueprint, &rig->units, &rig->target, &options, &rig->region,
+                   &rig->schedule);
     arena_plan(&(struct arena_problem){rig->schedule.extents, rig->schedule.extent_count},
                &rig->region, &rig->plan);
 }

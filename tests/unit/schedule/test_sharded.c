@@ -131,8 +131,8 @@ static struct step_volumes volumes_by_list(const struct schedule *schedule) {
         if (!counts) {
             continue;
         }
-        int ranks =
-            args->axis == AXIS_SHARD ? schedule->sharding.shard : schedule->sharding.replicate;
+        int ranks = args->axis == AXIS_SHARD ? schedule->options.sharding.shard
+                                             : schedule->options.sharding.replicate;
         uint64_t bytes = args->slot_bytes * (uint64_t)(ranks - 1) *
                          (uint64_t)schedule->segments[instruction->segment].repeat;
         enum extent_role role = schedule->extents[to->extent].role;

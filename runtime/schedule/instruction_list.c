@@ -1,0 +1,80 @@
+#include "runtime/schedule/instruction_list.h"
+
+#include "runtime/schedule/workspaces.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Twice the room, with what is there. */
+static void grow(struct schedule *schedule) {
+    int capacity = schedule->instruction_capacity == 0 ? 512 : 2 * schedule->instruction_capacity;
+    struct instruction *bigger = region_alloc(schedule->region, (size_t)capacity, sizeof *bigger);
+    if (schedule->instruction_count > 0) {
+        memcpy(bigger, schedule->instructions,
+               (size_t)schedule->instruction_count * sizeof *bigger);
+    }
+    schedule->instructions = bigger;
+    schedule->instruction_capacity = capacity;
+}
+
+struct instruction *list_instruction(struct schedule *schedule, enum op_kind op,
+                                     enum segment_kind segment, enum lane lane) {
+    if (schedule->instruction_count == schedule->instruction_capacity) {
+        grow(schedule);
+    }
+    struct instruction *added = &schedule->instructions[schedule->instruction_count++];
+    *added = (struct instruction){
+        .op = op, .segment = (uint8_t)segment, .lane = (uint8_t)lane, .layer = PARAM_NO_LAYER};
+    for (int i = 0; i < OPERANDS_MAX; i++) {
+        added->operands[i].extent = EXTENT_NONE;
+    }
+    added->workspace.extent = EXTENT_NONE;
+    return added;
+}
+
+void list_workspace(struct schedule *schedule, struct instruction *instruction) {
+    uint64_t bytes = workspace_bytes(instruction, schedule);
+    if (bytes == 0) {
+        return;
+    }
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%s/%d.%s.workspace", segment_name(instruction->segment),
+             (int)(instruction - schedule->instructions), op_row(instruction->op)->name);
+    int extent = extent_table_add(schedule, region_text(schedule->region, name), ROLE_WORKSPACE,
+                                  SPACE_DEVICE, bytes);
+    instruction->workspace = extent_table_whole(schedule, extent, ACCESS_WRITE);
+}
+
+void list_copy_part(struct schedule *schedule, enum segment_kind segment, struct operand from,
+                    struct operand to) {
+    struct instruction *copy = list_instruction(schedule, OP_COPY, segment, LANE_COPY);
+    ASSERT(from.bytes == to.bytes);
+    from.access = ACCESS_READ;
+    to.access = ACCESS_WRITE;
+    copy->operands[COPY_FROM] = from;
+    copy->operands[COPY_TO] = to;
+    copy->args.count = (int64_t)from.bytes;
+}
+
+void list_copy(struct schedule *schedule, enum segment_kind segment, int from, int to) {
+    if (from == to || from == EXTENT_NONE) {
+        return;
+    }
+    list_copy_part(schedule, segment, extent_table_whole(schedule, from, ACCESS_READ),
+                   extent_table_whole(schedule, to, ACCESS_WRITE));
+}
+
+void list_zero_fill(struct schedule *schedule, enum segment_kind segment, int extent) {
+    struct instruction *zero = list_instruction(schedule, OP_ZERO, segment, LANE_COMPUTE);
+    zero->operands[ZERO_EXTENT] = extent_table_whole(schedule, extent, ACCESS_WRITE);
+    zero->args.count = (int64_t)schedule->extents[extent].bytes;
+}
+
+void list_begin(struct schedule *schedule, enum segment_kind segment, int64_t repeat) {
+    schedule->segments[segment].first = (uint32_t)schedule->instruction_count;
+    schedule->segments[segment].repeat = repeat;
+}
+
+void list_end(struct schedule *schedule, enum segment_kind segment) {
+    schedule->segments[segment].end = (uint32_t)schedule->instruction_count;
+}

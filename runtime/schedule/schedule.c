@@ -1,0 +1,105 @@
+/* schedule: questions about a schedule and the options that it was built from. They only read it;
+ * the stages of building write to it. */
+#include "runtime/schedule/schedule.h"
+
+static const char *const SEGMENT_NAMES[SEGMENT_COUNT] = {
+    "load", "begin", "microbatch", "finish", "evaluate", "prefill", "decode", "snapshot"};
+
+const char *segment_name(enum segment_kind kind) {
+    ASSERT(kind < SEGMENT_COUNT);
+    return SEGMENT_NAMES[kind];
+}
+
+union kernel_args schedule_args_of_rank(const struct instruction *instruction,
+                                        const int index[static AXIS_COUNT]) {
+    union kernel_args args = instruction->args;
+    if (instruction->op == OP_ADAMW && args.adamw.split) {
+        int64_t count = args.adamw.run.count;
+        int64_t before = index[AXIS_SHARD] * count;
+        int64_t decayed = args.adamw.decayed_of_unit - before;
+        args.adamw.run.decayed = decayed < 0 ? 0 : decayed > count ? count : decayed;
+        args.adamw.run.position = before;
+    }
+    return args;
+}
+
+bool schedule_on_host(const struct schedule *schedule, const struct instruction *instruction) {
+    for (int k = 0; k < OPERANDS_MAX; k++) {
+        int extent = instruction->operands[k].extent;
+        if (extent != EXTENT_NONE && schedule->extents[extent].space == SPACE_DEVICE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const struct target *schedule_device(const struct schedule *schedule) {
+    return schedule->target->kind == TARGET_CUDA ? schedule->target : NULL;
+}
+
+int schedule_ranks(const struct schedule *schedule, enum rank_axis axis) {
+    const struct sharding *sharding = &schedule->options.sharding;
+    const int ranks[AXIS_COUNT] = {[AXIS_SHARD] = sharding->shard,
+                                   [AXIS_REPLICATE] = sharding->replicate,
+                                   [AXIS_WORLD] = sharding->shard * sharding->replicate};
+    ASSERT(axis < AXIS_COUNT);
+    return ranks[axis];
+}
+
+enum wire_sum schedule_wire_sum(const struct schedule *schedule, enum dtype wire) {
+    bool rings = schedule_device(schedule) != NULL && wire == DTYPE_F32 &&
+                 schedule->options.sharding.wire_sum == WIRE_SUM_RING;
+    return rings ? WIRE_SUM_RING : WIRE_SUM_EXACT;
+}
+
+struct zero_row schedule_zero(const struct schedule *schedule, int unit) {
+    const struct sharding *sharding = &schedule->options.sharding;
+    return *zero_row(sharding->shard > 1 ? sharding->units[unit].zero : 0);
+}
+
+int64_t schedule_slot(const struct schedule *schedule, int unit) {
+    return unit_slot_elements(&schedule->units->units[unit], schedule->options.sharding.shard);
+}
+
+bool schedule_trains(const struct schedule *schedule, int unit) {
+    return schedule->options.train && !schedule->units->units[unit].frozen;
+}
+
+bool schedule_offloads(const struct schedule *schedule, int unit, enum offload what) {
+    return schedule_trains(schedule, unit) && (schedule->options.offload & what) != 0;
+}
+
+bool schedule_reduces_microbatches(const struct schedule *schedule) {
+    return schedule_ranks(schedule, AXIS_WORLD) > 1 &&
+           schedule->options.sharding.reduce_at == REDUCE_AT_MICROBATCH;
+}
+
+bool schedule_splits_gradients(const struct schedule *schedule, int unit) {
+    return schedule_zero(schedule, unit).optimizer && schedule_reduces_microbatches(schedule);
+}
+
+struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
+                                    enum param_view view) {
+    const struct schedule_options *options = &schedule->options;
+    const struct unit_extents *of = &schedule->unit_extents[unit];
+    bool trains = schedule_trains(schedule, unit);
+    struct zero_row row = schedule_zero(schedule, unit);
+    const struct unit_view views[] = {
+        [VIEW_PARAMS] = {.extent = of->params, .dtype = options->compute, .split = row.params},
+        [VIEW_MASTER] = {.extent = of->master,
+                         .dtype = trains ? DTYPE_F32 : options->compute,
+                         .split = of->master != of->params && row.optimizer},
+        [VIEW_GRADIENT] = {.extent = of->gradients,
+                           .dtype = DTYPE_F32,
+                           .split = schedule_splits_gradients(schedule, unit)},
+        [VIEW_MOMENT1] = {.extent = of->moment1, .dtype = options->moments, .split = row.optimizer},
+        [VIEW_MOMENT2] = {.extent = of->moment2, .dtype = options->moments, .split = row.optimizer},
+    };
+    ASSERT((size_t)view < ARRAY_COUNT(views));
+    struct unit_view found = views[view];
+    found.slot = schedule_slot(schedule, unit);
+    if (found.extent != EXTENT_NONE) {
+        found.space = schedule->extents[found.extent].space;
+    }
+    return found;
+}
