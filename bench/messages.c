@@ -4,7 +4,7 @@
  *
  * Frames of 1 MiB, one direction, sent by who dialed and then by who was dialed; MB/s of payload.
  * Small control frames go round meanwhile: how late the latest came back. */
-#include "transport/messages.h"
+#include "transport/messages/messages.h"
 
 #include "base/clock.h"
 #include "base/text.h"

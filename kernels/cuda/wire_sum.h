@@ -1,5 +1,5 @@
 /* wire_sum on CUDA: what several ranks sent of one slot is added in the order of the ranks, each
- * value as it was on the wire: the bits of transport/shm_sum.h. */
+ * value as it was on the wire: the bits of transport/collectives/shm_sum.h. */
 #ifndef SKEP_KERNELS_CUDA_WIRE_SUM_H
 #define SKEP_KERNELS_CUDA_WIRE_SUM_H
 

@@ -4,7 +4,7 @@
 
 #include "runtime/train/session.h"
 #include "targets/port.h"
-#include "transport/collective.h"
+#include "transport/collectives/collective.h"
 
 enum comm_group {
     COMM_ALL,        /* every rank, in order */

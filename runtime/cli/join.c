@@ -9,8 +9,8 @@
 #include "runtime/swarm/link_probe.h"
 #include "runtime/swarm/roster.h"
 #include "runtime/train/fit_report.h"
-#include "transport/host_number.h"
-#include "transport/join_string.h"
+#include "transport/identity/host_number.h"
+#include "transport/identity/join_string.h"
 
 #include <stdio.h>
 #include <unistd.h>

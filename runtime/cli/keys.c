@@ -1,10 +1,10 @@
 /* keys: `skep keys [--identity FILE] [--json]`: prints the public part of this machine's identity,
  * and makes one if there is none. */
-#include "transport/keys.h"
+#include "transport/identity/keys.h"
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "transport/identity_file.h"
+#include "transport/identity/identity_file.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -2,8 +2,8 @@
 
 #include "base/text.h"
 #include "targets/port.h"
-#include "transport/nccl.h"
-#include "transport/nccl_library.h"
+#include "transport/collectives/nccl.h"
+#include "transport/collectives/nccl_library.h"
 
 #include <stdio.h>
 #include <stdlib.h>

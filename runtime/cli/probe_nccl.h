@@ -4,7 +4,7 @@
 #define SKEP_CLI_PROBE_NCCL_H
 
 #include "targets/probe_cuda.h"
-#include "transport/site.h"
+#include "transport/site/site.h"
 
 /* probe_nccl: fill result->nccl and what follows it, with the most that any rank found. Every rank
  * of the site calls it, each with its device acquired. Where NCCL is missing or the ranks cannot

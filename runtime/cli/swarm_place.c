@@ -1,7 +1,7 @@
 #include "runtime/cli/swarm_place.h"
 
 #include "runtime/swarm/manifest.h"
-#include "transport/identity_file.h"
+#include "transport/identity/identity_file.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
 
 #include "base/fault.h"
 #include "base/region.h"
-#include "transport/join_string.h"
-#include "transport/keys.h"
+#include "transport/identity/join_string.h"
+#include "transport/identity/keys.h"
 
 #include <stdbool.h>
 

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/train/stop.h"
+#include "transport/site/stop.h"
 #include "runtime/train/swarm_track.h"
 
 #include <errno.h>

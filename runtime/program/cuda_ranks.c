@@ -2,7 +2,7 @@
 
 #include "runtime/program/cuda_program_state.h"
 #include "runtime/program/run.h"
-#include "transport/nccl.h"
+#include "transport/collectives/nccl.h"
 
 /* ---- a program's collectives ---- */
 

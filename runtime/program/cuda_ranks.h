@@ -3,7 +3,7 @@
 #define SKEP_PROGRAM_CUDA_RANKS_H
 
 #include "runtime/program/program.h"
-#include "transport/site.h"
+#include "transport/site/site.h"
 
 /* cuda_ranks_open: NCCL between them, by the site's exchanges, with the arena registered and the
  * schedule's staging for exact sums. Every rank calls it, once all are bound.

@@ -13,7 +13,7 @@
 #include "runtime/schedule/schedule.h"
 #include "targets/port.h"
 #include "targets/target.h"
-#include "transport/collective.h"
+#include "transport/collectives/collective.h"
 
 struct program {
     struct schedule

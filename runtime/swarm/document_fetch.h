@@ -5,7 +5,7 @@
 
 #include "base/region.h"
 #include "runtime/swarm/wire.h"
-#include "transport/join_string.h"
+#include "transport/identity/join_string.h"
 
 struct document_wish {
     const struct join_string *tracker;

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "runtime/swarm/entry.h"
-#include "transport/keys.h"
+#include "transport/identity/keys.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #ifndef SKEP_SWARM_LINK_PROBE_H
 #define SKEP_SWARM_LINK_PROBE_H
 
-#include "transport/join_string.h"
+#include "transport/identity/join_string.h"
 
 #include <stdbool.h>
 

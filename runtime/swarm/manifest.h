@@ -32,7 +32,7 @@
 #include "base/region.h"
 #include "base/text.h"
 #include "runtime/swarm/limits.h"
-#include "transport/join_string.h"
+#include "transport/identity/join_string.h"
 
 enum {
     MANIFEST_FORMAT = 1,

@@ -8,7 +8,7 @@
 #define SKEP_SWARM_OUTBOX_H
 
 #include "base/hash.h"
-#include "transport/messages.h"
+#include "transport/messages/messages.h"
 
 enum {
     OUTBOX_ROWS = 64,  /* of a line: twice what a peer has asked for at a time */

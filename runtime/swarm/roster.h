@@ -10,7 +10,7 @@
 #define SKEP_SWARM_ROSTER_H
 
 #include "base/fault.h"
-#include "transport/keys.h"
+#include "transport/identity/keys.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
 
 #include "kernels/codec.h"
 #include "runtime/swarm/limits.h"
-#include "transport/frame.h"
+#include "transport/messages/frame.h"
 
 enum {
     SLICES_PER_MEMBER = 4,

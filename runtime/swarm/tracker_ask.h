@@ -7,7 +7,7 @@
 #include "base/fault.h"
 #include "base/region.h"
 #include "runtime/swarm/wire.h"
-#include "transport/join_string.h"
+#include "transport/identity/join_string.h"
 
 #include <stdbool.h>
 #include <stddef.h>

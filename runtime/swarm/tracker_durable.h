@@ -7,7 +7,7 @@
 #include "base/region.h"
 #include "runtime/swarm/ledger_store.h"
 #include "runtime/swarm/tracker.h"
-#include "transport/keys.h"
+#include "transport/identity/keys.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -11,8 +11,8 @@
 #include "runtime/swarm/roster.h"
 #include "runtime/swarm/tracker_durable.h"
 #include "runtime/swarm/tracker_loop.h"
-#include "transport/messages.h"
-#include "transport/reach.h"
+#include "transport/messages/messages.h"
+#include "transport/messages/reach.h"
 
 enum {
     HOST_GUESTS_MAX = 128,    /* connected at once besides a full swarm's members, ... */

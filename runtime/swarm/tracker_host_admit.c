@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "transport/host_number.h"
+#include "transport/identity/host_number.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
 #include "base/fault.h"
 #include "base/region.h"
 #include "runtime/swarm/tracker.h"
-#include "transport/keys.h"
+#include "transport/identity/keys.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -29,9 +29,9 @@
 #define SKEP_SWARM_WIRE_H
 
 #include "runtime/swarm/message.h"
-#include "transport/frame.h"
-#include "transport/keys.h"
-#include "transport/messages.h"
+#include "transport/messages/frame.h"
+#include "transport/identity/keys.h"
+#include "transport/messages/messages.h"
 
 /* Frame kinds: enum message_kind of the machines first, then what their hosts say to each other. */
 enum wire_kind {

@@ -1,8 +1,8 @@
 /* wire_host: the forms of what the hosts of the machines say of themselves. */
 #include "runtime/swarm/pack.h"
 #include "runtime/swarm/wire.h"
-#include "transport/host_number.h"
-#include "transport/join_string.h"
+#include "transport/identity/host_number.h"
+#include "transport/identity/join_string.h"
 
 #include <string.h>
 

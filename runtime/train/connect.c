@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "build_config.h"
 #include "runtime/train/session.h"
-#include "transport/shm.h"
+#include "transport/collectives/shm.h"
 #if SKEP_CUDA
 #include "runtime/program/cuda_ranks.h"
 #include "targets/cuda_device.h"

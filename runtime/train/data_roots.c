@@ -5,7 +5,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "runtime/swarm/merkle.h"
-#include "runtime/train/stop.h"
+#include "transport/site/stop.h"
 #include "runtime/train/token_file.h"
 
 #include <stdio.h>

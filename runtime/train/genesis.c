@@ -5,7 +5,7 @@
 #include "runtime/model/init.h"
 #include "runtime/swarm/merkle.h"
 #include "runtime/swarm/replica.h"
-#include "runtime/train/stop.h"
+#include "transport/site/stop.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a leaf's floats lie as in memory");
 

@@ -8,7 +8,7 @@
 #include "runtime/train/hello.h"
 #include "runtime/train/join_order.h"
 #include "runtime/train/join_parts.h"
-#include "runtime/train/stop.h"
+#include "transport/site/stop.h"
 
 #include <stdio.h>
 #include <string.h>

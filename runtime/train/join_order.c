@@ -4,7 +4,7 @@
 #include "runtime/checkpoint/snapshot_path.h"
 #include "runtime/train/join_parts.h"
 #include "runtime/train/step_windows.h"
-#include "runtime/train/stop.h"
+#include "transport/site/stop.h"
 
 #include <string.h>
 

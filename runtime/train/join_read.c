@@ -2,8 +2,8 @@
 #include "base/log.h"
 #include "runtime/swarm/document_fetch.h"
 #include "runtime/train/join_order.h"
-#include "runtime/train/stop.h"
-#include "transport/identity_file.h"
+#include "transport/site/stop.h"
+#include "transport/identity/identity_file.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "runtime/train/join_order.h"
 #include "runtime/train/join_parts.h"
-#include "runtime/train/stop.h"
+#include "transport/site/stop.h"
 
 #include <math.h>
 #include <string.h>

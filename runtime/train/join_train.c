@@ -5,7 +5,7 @@
 #include "runtime/train/join_order.h"
 #include "runtime/train/join_parts.h"
 #include "runtime/train/loop.h"
-#include "runtime/train/stop.h"
+#include "transport/site/stop.h"
 
 /* A round's training: how long it may go on. */
 struct season {

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "build_config.h"
-#include "runtime/train/stop.h"
+#include "transport/site/stop.h"
 
 #include <math.h>
 #include <stdio.h>

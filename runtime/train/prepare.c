@@ -6,7 +6,7 @@
 #include "runtime/train/loop.h"
 #include "runtime/train/parts.h"
 #include "runtime/train/resume.h"
-#include "runtime/train/stop.h"
+#include "transport/site/stop.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "runtime/train/run.h"
 #include "runtime/train/spread.h"
 #include "runtime/train/swarm_run.h"
-#include "transport/site.h"
+#include "transport/site/site.h"
 
 /* What the program must be able to do. Less asks for a smaller arena. */
 enum purpose {

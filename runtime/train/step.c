@@ -2,7 +2,7 @@
 
 #include "base/random.h"
 #include "runtime/train/batch.h"
-#include "runtime/train/stop.h"
+#include "transport/site/stop.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,10 +4,10 @@
 #include "base/log.h"
 #include "runtime/swarm/roster.h"
 #include "runtime/swarm/tracker_import.h"
-#include "runtime/train/stop.h"
-#include "transport/identity_file.h"
-#include "transport/messages.h"
-#include "transport/own_address.h"
+#include "transport/site/stop.h"
+#include "transport/identity/identity_file.h"
+#include "transport/messages/messages.h"
+#include "transport/identity/own_address.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 #ifndef SKEP_TESTS_CONTRACT_ENDS_H
 #define SKEP_TESTS_CONTRACT_ENDS_H
 
-#include "transport/messages.h"
+#include "transport/messages/messages.h"
 
 #include "base/hash.h"
 

@@ -1,7 +1,7 @@
 #include "tests/contract/processes.h"
 
 #include "base/region.h"
-#include "transport/shm.h"
+#include "transport/collectives/shm.h"
 
 #include <errno.h>
 #include <fcntl.h>

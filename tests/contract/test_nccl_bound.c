@@ -1,8 +1,8 @@
 /* How long the ends of transport/nccl take, on a clock that moves only while it waits: with ranks
  * that never come, a device that never ends its work and an NCCL that never gets done. */
 #include "base/check.h"
-#include "transport/nccl.h"
-#include "transport/nccl_library.h"
+#include "transport/collectives/nccl.h"
+#include "transport/collectives/nccl_library.h"
 
 #include <poll.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-/* What transport/nccl_library.h declares of NCCL is what this machine's nccl.h has: else this file
+/* What transport/collectives/nccl_library.h declares of NCCL is what this machine's nccl.h has: else this file
  * does not compile. */
-#include "transport/nccl_library.h"
+#include "transport/collectives/nccl_library.h"
 
 #include <nccl.h>
 

@@ -3,7 +3,7 @@
 #include "kernels/cuda/table.h"
 #include "tests/contract/reference.h"
 #include "tests/contract/world_nccl.h"
-#include "transport/nccl.h"
+#include "transport/collectives/nccl.h"
 
 #include <math.h>
 #include <pthread.h>

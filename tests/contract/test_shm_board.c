@@ -1,5 +1,5 @@
 /* The board's phases are counted in 32 bits: what waits must not notice where they begin anew. */
-#include "transport/shm_board.h"
+#include "transport/collectives/shm_board.h"
 
 #include <pthread.h>
 #include <setjmp.h>

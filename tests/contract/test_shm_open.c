@@ -1,8 +1,8 @@
 /* Tests of transport/shm: what cannot be shared is refused, on every rank, and nothing is kept. */
 #include "base/region.h"
 #include "tests/contract/processes.h"
-#include "transport/shm.h"
-#include "transport/shm_ticket.h"
+#include "transport/collectives/shm.h"
+#include "transport/collectives/shm_ticket.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

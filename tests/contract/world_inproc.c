@@ -1,6 +1,6 @@
 /* Ranks as threads. */
 #include "tests/contract/world.h"
-#include "transport/inproc.h"
+#include "transport/collectives/inproc.h"
 
 #include <stdlib.h>
 

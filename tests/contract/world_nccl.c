@@ -3,7 +3,7 @@
 #include "tests/contract/world_nccl.h"
 
 #include "kernels/cuda/table.h"
-#include "transport/nccl.h"
+#include "transport/collectives/nccl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #ifndef SKEP_TESTS_EMULATED_NCCL_H
 #define SKEP_TESTS_EMULATED_NCCL_H
 
-#include "transport/nccl_library.h"
+#include "transport/collectives/nccl_library.h"
 
 #include <stdbool.h>
 #include <stdint.h>

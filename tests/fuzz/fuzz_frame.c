@@ -1,5 +1,5 @@
 /* fuzz_frame: any bytes as a message are refused, or give a frame that writes the same header. */
-#include "transport/frame.h"
+#include "transport/messages/frame.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/region.h"
-#include "transport/join_string.h"
+#include "transport/identity/join_string.h"
 
 #include <inttypes.h>
 #include <stdio.h>

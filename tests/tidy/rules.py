@@ -9,7 +9,10 @@ MAY_INCLUDE = {
     "targets": ("base",),
     "runtime/model": ("base",),
     "kernels": ("targets", "base"),
-    "transport": ("targets", "base"),
+    "transport/identity": ("base",),
+    "transport/messages": ("transport/identity", "base"),
+    "transport/site": ("targets", "base"),
+    "transport/collectives": ("transport/site", "targets", "base"),
     "runtime/shard": ("runtime/model", "base"),
     "runtime/schedule": ("runtime/shard", "runtime/model", "kernels", "targets",
                          "arena/extent.h", "base"),
@@ -26,12 +29,12 @@ OUTSIDE = ("tests", "bench", "tools")
 FOREIGN_HEADERS = {
     "jansson.h": ("base/json.c",),
     "libfyaml.h": ("base/yaml.c", "base/yaml_read.c"),
-    "sodium.h": ("base/hash.c", "transport/keys.c", "tests/contract/curve_peer.c"),
+    "sodium.h": ("base/hash.c", "transport/identity/keys.c", "tests/contract/curve_peer.c"),
     "sqlite3.h": ("runtime/swarm/ledger_store.c",),
     "cmocka.h": ("tests",),
     "assert.h": (),
-    "zmq.h": ("transport", "tests/contract/test_messages_hostile.c"),
-    "nccl.h": ("transport", "tests/contract/test_nccl_header.c"),
+    "zmq.h": ("transport/messages", "tests/contract/test_messages_hostile.c"),
+    "nccl.h": ("transport/collectives", "tests/contract/test_nccl_header.c"),
     "cuda_runtime.h": ("targets", "kernels/cuda"),
 }
 
@@ -58,7 +61,7 @@ FORBIDDEN_CALLS = (
      ("runtime/cli", "base/region.c", "base/fault.c", "base/log.c", "tests", "bench")),
     (ENDING, "exit _exit quick_exit abort",
      # a second signal ends the process at once; so does a child that cannot become a rank
-     ("runtime/cli", "runtime/train/stop.c", "transport/launch_children.c", "base/region.c",
+     ("runtime/cli", "transport/site/stop.c", "transport/site/launch_children.c", "base/region.c",
       "base/fault.c", "tests", "bench")),
     (CLOCK, "time gettimeofday clock_gettime clock", ("base/clock.c",)),
     (FILES, "fopen fdopen freopen fread fwrite fgets fscanf getline",

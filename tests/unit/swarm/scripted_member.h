@@ -4,7 +4,7 @@
 #define SKEP_TESTS_UNIT_SWARM_SCRIPTED_MEMBER_H
 
 #include "runtime/swarm/wire.h"
-#include "transport/messages.h"
+#include "transport/messages/messages.h"
 
 #include <stdbool.h>
 #include <stdint.h>

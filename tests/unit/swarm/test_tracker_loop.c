@@ -10,7 +10,7 @@
 #include "runtime/swarm/roster.h"
 #include "runtime/swarm/tracker_ask.h"
 #include "scripted_member.h"
-#include "transport/own_address.h"
+#include "transport/identity/own_address.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "transport/site_socket.h"
+#include "transport/site/site_socket.h"
 
 #include <errno.h>
 #include <signal.h>

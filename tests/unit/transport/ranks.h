@@ -2,7 +2,7 @@
 #ifndef SKEP_TESTS_UNIT_TRANSPORT_RANKS_H
 #define SKEP_TESTS_UNIT_TRANSPORT_RANKS_H
 
-#include "transport/site.h"
+#include "transport/site/site.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

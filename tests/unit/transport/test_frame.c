@@ -1,5 +1,5 @@
 /* test_frame: the header's bytes, written down by hand, and what is refused. */
-#include "transport/frame.h"
+#include "transport/messages/frame.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

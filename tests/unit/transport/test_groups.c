@@ -1,5 +1,5 @@
 /* Tests of transport/groups: what ranks come to agree on before they have a communicator. */
-#include "transport/groups.h"
+#include "transport/collectives/groups.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* test_host_number: numbers of addresses, and of names as this machine's hosts file has them. */
-#include "transport/host_number.h"
+#include "transport/identity/host_number.h"
 
 #include "base/text.h"
 

@@ -1,5 +1,5 @@
 /* test_join_string: join strings there and back, and what is said of those that are wrong. */
-#include "transport/join_string.h"
+#include "transport/identity/join_string.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

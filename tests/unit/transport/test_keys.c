@@ -1,12 +1,12 @@
 /* test_keys: strings, signatures and the identity's file. The values come from an implementation
  * of RFC 4648, RFC 7748 and RFC 8032 in plain Python, checked with their vectors. */
-#include "transport/keys.h"
+#include "transport/identity/keys.h"
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "transport/base32.h"
-#include "transport/identity_file.h"
+#include "transport/identity/base32.h"
+#include "transport/identity/identity_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* launch_place: environments as programs found them under OpenMPI 4.1.4, Slurm 22.05.8 and torchrun
  * of PyTorch 2.15: every variable of theirs with a number, a node or a name of the job. */
-#include "transport/launch.h"
+#include "transport/site/launch.h"
 
 #include "words.h"
 

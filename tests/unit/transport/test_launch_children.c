@@ -1,6 +1,6 @@
 /* launch_children: ranks that this program starts of itself. Here it is this test that is started:
  * with SKEP_LAUNCHED it is a rank, and its arguments say what it does. */
-#include "transport/launch.h"
+#include "transport/site/launch.h"
 
 #include "base/clock.h"
 

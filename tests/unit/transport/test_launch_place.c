@@ -1,5 +1,5 @@
 /* launch_place: what each launcher's environment says, and what is wrong with broken ones. */
-#include "transport/launch.h"
+#include "transport/site/launch.h"
 
 #include "base/hash.h"
 #include "words.h"

@@ -1,7 +1,7 @@
 /* How long a loss takes to be reported, on a clock that moves only while the watching thread waits:
  * a wait that nothing ends takes as long as it may, and how busy the machine is changes nothing. */
 #include "base/check.h"
-#include "transport/site_state.h"
+#include "transport/site/site_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* site: how ranks find each other, and who is turned away. */
 #include "ranks.h"
 
-#include "transport/site_wire.h"
+#include "transport/site/site_wire.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

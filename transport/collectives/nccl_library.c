@@ -1,0 +1,69 @@
+#include "transport/collectives/nccl_library.h"
+
+#include "base/text.h"
+
+#include <dlfcn.h>
+
+static const char *const LIBRARY = "libnccl.so.2";
+
+#define NAME_OF(name)                       #name
+#define NCCL_SYMBOL(type, name, parameters) {NAME_OF(name), offsetof(struct nccl_library, name)},
+static const struct {
+    const char *name;
+    size_t at;
+} SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL) NCCL_SYMBOL(, ncclGetUniqueId, )
+                   NCCL_SYMBOL(, ncclCommInitRankConfig, )};
+
+static enum status refuse(const char *reason, const char *detail, struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, LIBRARY,
+                     "install NCCL 2.19 or newer, or name its folder in LD_LIBRARY_PATH; one rank "
+                     "needs none",
+                     "several ranks on GPUs talk by NCCL, %s%s%s", reason,
+                     detail[0] != '\0' ? ": " : "", detail);
+}
+
+static enum status find_symbols(void *opened, struct nccl_library *library, struct fault *fault) {
+    for (size_t i = 0; i < sizeof SYMBOLS / sizeof SYMBOLS[0]; i++) {
+        void *symbol = dlsym(opened, SYMBOLS[i].name);
+        if (symbol == NULL) {
+            return refuse("and this one lacks a function", SYMBOLS[i].name, fault);
+        }
+        *(void **)((char *)library + SYMBOLS[i].at) = symbol;
+    }
+    return OK;
+}
+
+/* 21805 is 2.18.5. */
+static enum status check_version(const struct nccl_library *library, struct fault *fault) {
+    int version = 0;
+    unsigned result = library->ncclGetVersion(&version);
+    if (result != NCCL_SUCCESS) {
+        return refuse("and this one does not tell its version", library->ncclGetErrorString(result),
+                      fault);
+    }
+    if (version >= NCCL_VERSION_LEAST) {
+        return OK;
+    }
+    char found[64];
+    struct text text = text_over(found, sizeof found);
+    text_add(&text, "version %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    return refuse("and this one is too old", found, fault);
+}
+
+enum status nccl_library_find(struct nccl_library *library, struct fault *fault) {
+    void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (opened == NULL) {
+        return refuse("which is not here", dlerror(), fault);
+    }
+    struct nccl_library found;
+    enum status status = find_symbols(opened, &found, fault);
+    if (status == OK) {
+        status = check_version(&found, fault);
+    }
+    if (status != OK) {
+        dlclose(opened);
+        return status;
+    }
+    *library = found;
+    return OK;
+}

@@ -1,0 +1,187 @@
+#include "transport/collectives/shm_state.h"
+
+#include "base/limits.h"
+#include "targets/mapping.h"
+#include "transport/collectives/shm_ticket.h"
+
+#include <unistd.h>
+
+static const char PLACE[] = "shared memory";
+
+/* What each rank says when it joins. No process: it could not make what it should. */
+struct shm_hello {
+    struct shm_ticket control; /* rank 0's */
+    struct group_hashes groups;
+};
+
+static enum status map_ticket(const struct shm_ticket *ticket, int rank, int writable,
+                              void **address, struct fault *fault) {
+    if (ticket->process == 0) {
+        return fault_set(fault, STATUS_FAILED, PLACE, NULL,
+                         "rank %d has none to share; its own message says why", rank);
+    }
+    return shm_ticket_map(ticket, rank, writable, address, fault);
+}
+
+/* Rank 0's zeroed memory for the signals. */
+static enum status make_control(uint64_t bytes, int *fd, struct shm_ticket *ticket,
+                                struct fault *fault) {
+    int made = -1;
+    int failure = mapping_make_file("skep control", bytes, &made);
+    if (failure != 0) {
+        return fault_set_errno(fault, STATUS_FAILED, PLACE, "cannot be made", failure);
+    }
+    enum status status = shm_ticket_make(made, bytes, ticket, fault);
+    if (status != OK) {
+        close(made);
+        return status;
+    }
+    *fd = made;
+    return OK;
+}
+
+/* Gives and takes hellos, and maps rank 0's control memory. */
+static enum status join(struct shm *shm, const struct shm_hello *mine, struct fault *fault) {
+    struct communicator *communicator = shm->communicator;
+    struct shm_hello *hellos =
+        region_alloc(shm->meeting.region, (size_t)communicator->world, sizeof *hellos);
+    enum status status =
+        shm->meeting.exchange(shm->meeting.context, mine, sizeof *mine, hellos, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = groups_compare(communicator, &hellos[0].groups, sizeof *hellos, PLACE, fault);
+    if (status == OK && hellos[0].control.bytes != shm_board_bytes(communicator->world) &&
+        hellos[0].control.process != 0) {
+        status =
+            fault_set(fault, STATUS_INPUT, PLACE, NULL,
+                      "rank 0 has it for another number of ranks than %d", communicator->world);
+    }
+    if (status == OK) {
+        status = map_ticket(&hellos[0].control, 0, 1, &shm->control, fault);
+    }
+    return status;
+}
+
+static void unmap_space(struct shm *shm, enum space space, uint64_t bytes) {
+    for (int rank = 0; rank < shm->communicator->world; rank++) {
+        if (rank != shm->communicator->rank) {
+            shm_ticket_unmap(shm->arenas[space][rank], bytes);
+        }
+        shm->arenas[space][rank] = NULL;
+    }
+}
+
+static void shm_abort(void *self) {
+    struct shm *shm = self;
+    shm_board_end(&shm->board);
+}
+
+static void shm_close(void *self) {
+    struct shm *shm = self;
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        unmap_space(shm, (enum space)space, shm->communicator->space_bytes[space]);
+        shm->communicator->space_bytes[space] = 0;
+    }
+    shm_ticket_unmap(shm->control, shm_board_bytes(shm->communicator->world));
+    shm->control = NULL;
+}
+
+static const struct communicator_methods METHODS = {
+    .name = "shm", .run = shm_run, .abort = shm_abort, .close = shm_close};
+
+static struct shm *new_state(const struct shm_args *args, struct region *region,
+                             struct communicator *communicator) {
+    size_t world = (size_t)args->world;
+    struct shm *shm = region_alloc(region, 1, sizeof *shm);
+    shm->communicator = communicator;
+    shm->meeting = (struct groups_meeting){.exchange = args->exchange,
+                                           .context = args->context,
+                                           .world = args->world,
+                                           .region = region,
+                                           .place = PLACE};
+    shm->sources = region_alloc(region, world, sizeof *shm->sources);
+    shm->scratch = region_alloc(region, SHM_SUM_BLOCK, sizeof *shm->scratch);
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        shm->arenas[space] = region_alloc(region, world, sizeof *shm->arenas[space]);
+    }
+    return shm;
+}
+
+enum status shm_open_communicator(const struct shm_args *args, struct region *region,
+                                  struct communicator *communicator, struct fault *fault) {
+    ASSERT(args->world > 0 && args->world <= RANKS_MAX);
+    ASSERT(args->rank >= 0 && args->rank < args->world);
+    struct communicator opened = {.methods = &METHODS, .rank = args->rank, .world = args->world};
+    groups_copy(args->groups, args->group_count, region, &opened);
+    struct shm *shm = new_state(args, region, &opened);
+    struct shm_hello *hello = region_alloc(region, 1, sizeof *hello);
+    groups_hash(&opened, &hello->groups);
+    enum status status = OK;
+    int fd = -1;
+    if (args->rank == 0) {
+        status = make_control(shm_board_bytes(args->world), &fd, &hello->control, fault);
+    }
+    struct fault other;
+    enum status joined = join(shm, hello, status == OK ? fault : &other);
+    status = groups_agree(&shm->meeting, status == OK ? joined : status, fault);
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (status != OK) {
+        shm_ticket_unmap(shm->control, shm_board_bytes(args->world));
+        return status;
+    }
+    shm_board_init(&shm->board, shm->control, args->rank, args->world);
+    opened.self = shm;
+    *communicator = opened;
+    shm->communicator = communicator;
+    return OK;
+}
+
+/* Every peer's memory of the space, when all speak of equally much. */
+static enum status map_space(struct shm *shm, enum space space, const struct shm_ticket *tickets,
+                             struct fault *fault) {
+    int own = shm->communicator->rank;
+    enum status status = OK;
+    for (int rank = 0; rank < shm->communicator->world && status == OK; rank++) {
+        if (tickets[rank].process != 0 && tickets[rank].bytes != tickets[own].bytes) {
+            status = fault_set(fault, STATUS_INPUT, PLACE, "start all ranks with the same plan",
+                               "rank %d has %llu bytes, rank %d has %llu", rank,
+                               (unsigned long long)tickets[rank].bytes, own,
+                               (unsigned long long)tickets[own].bytes);
+        } else if (rank != own) {
+            void *mapped = NULL;
+            status = map_ticket(&tickets[rank], rank, 0, &mapped, fault);
+            shm->arenas[space][rank] = mapped;
+        }
+    }
+    return status;
+}
+
+enum status shm_register(struct communicator *communicator, enum space space, int fd, void *address,
+                         uint64_t bytes, struct fault *fault) {
+    struct shm *shm = communicator->self;
+    ASSERT(communicator->methods == &METHODS && space < SPACE_COUNT);
+    ASSERT(bytes > 0 && communicator->space_bytes[space] == 0);
+    struct shm_ticket ticket = {0};
+    struct shm_ticket *tickets =
+        region_alloc(shm->meeting.region, (size_t)communicator->world, sizeof *tickets);
+    enum status made = shm_ticket_make(fd, bytes, &ticket, fault);
+    struct fault other;
+    struct fault *first = made == OK ? fault : &other;
+    enum status status =
+        shm->meeting.exchange(shm->meeting.context, &ticket, sizeof ticket, tickets, first);
+    if (status == OK && made == OK) {
+        status = map_space(shm, space, tickets, first);
+    }
+    status = groups_agree(&shm->meeting, made == OK ? status : made, fault);
+    if (status != OK) {
+        unmap_space(shm, space, bytes);
+        return status;
+    }
+    shm->own[space] = address;
+    shm->arenas[space][communicator->rank] = address;
+    communicator->space_bytes[space] = bytes;
+    return OK;
+}

@@ -1,0 +1,80 @@
+#include "transport/collectives/shm_board.h"
+
+#include "targets/futex.h"
+
+#include <sched.h>
+#include <time.h>
+
+/* Some 300 ns: a peer that is as good as there is worth no system call. Longer spins would take the
+ * processor from the compute thread of this rank. */
+enum { SPINS = 16 };
+
+/* Also bounds how late a wait sees that it is to end, should the wake-up come just before sleep. */
+static const struct timespec SLEEP = {.tv_nsec = 100000000};
+
+uint64_t shm_board_bytes(int world) {
+    return (uint64_t)COLLECTIVE_GROUPS_MAX * (uint64_t)world * sizeof(struct shm_signal);
+}
+
+void shm_board_init(struct shm_board *board, struct shm_signal *signals, int rank, int world) {
+    cpu_set_t cpus;
+    bool crowded = sched_getaffinity(0, sizeof cpus, &cpus) != 0 || CPU_COUNT(&cpus) < world;
+    *board = (struct shm_board){
+        .signals = signals, .rank = rank, .world = world, .spins = crowded ? 0 : SPINS};
+}
+
+static struct shm_signal *signal_of(struct shm_board *board, int group, int rank) {
+    return &board->signals[(size_t)group * (size_t)board->world + (size_t)rank];
+}
+
+/* Not FUTEX_PRIVATE: sleeper and waker are different processes. */
+static void sleep_shared(_Atomic uint32_t *word, uint32_t value) {
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &SLEEP, NULL, 0);
+}
+
+static void wake_shared(_Atomic uint32_t *word) {
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Poster: phase, then sleepers; sleeper: sleepers, then phase; all sequentially consistent, so that
+ * one of the two sees the other. */
+uint32_t shm_board_post(struct shm_board *board, int group) {
+    struct shm_signal *own = signal_of(board, group, board->rank);
+    uint32_t phase = atomic_fetch_add(&own->phase, 1) + 1;
+    if (atomic_load(&own->sleepers) != 0) {
+        wake_shared(&own->phase);
+    }
+    return phase;
+}
+
+/* Ranks are never 2^31 phases apart, so the difference says who is ahead also past the wrap. */
+static bool has_reached(uint32_t at, uint32_t phase) {
+    return (int32_t)(at - phase) >= 0;
+}
+
+bool shm_board_await(struct shm_board *board, int group, int rank, uint32_t phase) {
+    struct shm_signal *signal = signal_of(board, group, rank);
+    for (int spin = 0; spin < board->spins; spin++) {
+        if (has_reached(atomic_load_explicit(&signal->phase, memory_order_acquire), phase)) {
+            return atomic_load(&board->ended) == 0;
+        }
+        futex_pause();
+    }
+    atomic_fetch_add(&signal->sleepers, 1);
+    uint32_t at = atomic_load(&signal->phase);
+    while (!has_reached(at, phase) && atomic_load(&board->ended) == 0) {
+        sleep_shared(&signal->phase, at);
+        at = atomic_load(&signal->phase);
+    }
+    atomic_fetch_sub(&signal->sleepers, 1);
+    return atomic_load(&board->ended) == 0;
+}
+
+void shm_board_end(struct shm_board *board) {
+    atomic_store(&board->ended, 1);
+    for (int group = 0; group < COLLECTIVE_GROUPS_MAX; group++) {
+        for (int rank = 0; rank < board->world; rank++) {
+            wake_shared(&signal_of(board, group, rank)->phase);
+        }
+    }
+}

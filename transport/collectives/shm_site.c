@@ -1,0 +1,17 @@
+/* shm_site: the communicator of a whole site: what has to be told before memory is shared goes by
+ * the site's exchanges. */
+#include "transport/collectives/shm.h"
+#include "transport/site/site.h"
+
+enum status shm_open_site(struct site *site, const struct collective_group *groups, int group_count,
+                          struct region *region, struct communicator *communicator,
+                          struct fault *fault) {
+    const struct site_place *place = site_where(site);
+    const struct shm_args args = {.rank = place->rank,
+                                  .world = place->world,
+                                  .groups = groups,
+                                  .group_count = group_count,
+                                  .exchange = groups_by_site,
+                                  .context = site};
+    return shm_open_communicator(&args, region, communicator, fault);
+}

@@ -1,0 +1,93 @@
+#include "transport/collectives/shm_ticket.h"
+
+#include "base/text.h"
+#include "targets/mapping.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char SAME_MACHINE[] = "run all ranks on one machine, as one user, in one container";
+
+static enum status refuse(const char *place, const char *reason, struct fault *fault) {
+    return fault_set(fault, STATUS_FAILED, place, SAME_MACHINE, "%s", reason);
+}
+
+/* No link is left to it, so it vanishes with the last process; sealed, so that no owner can take
+ * pages from under a reader; at least as long as said. */
+static enum status inspect(int fd, const char *place, uint64_t bytes, struct stat *stat,
+                           struct fault *fault) {
+    if (fstat(fd, stat) != 0) {
+        return fault_set_errno(fault, STATUS_FAILED, place, "cannot be examined", errno);
+    }
+    if (!S_ISREG(stat->st_mode) || stat->st_nlink != 0) {
+        return refuse(place, "is no shared memory without a name", fault);
+    }
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+        return refuse(place, "is not sealed against being made shorter", fault);
+    }
+    if (stat->st_size < 0 || (uint64_t)stat->st_size < bytes) {
+        return fault_set(fault, STATUS_FAILED, place, NULL, "has %lld bytes, %llu were said",
+                         (long long)stat->st_size, (unsigned long long)bytes);
+    }
+    return OK;
+}
+
+enum status shm_ticket_make(int fd, uint64_t bytes, struct shm_ticket *ticket,
+                            struct fault *fault) {
+    struct stat stat;
+    enum status status = inspect(fd, "own shared memory", bytes, &stat, fault);
+    if (status == OK) {
+        *ticket = (struct shm_ticket){.process = getpid(),
+                                      .fd = fd,
+                                      .bytes = bytes,
+                                      .device = stat.st_dev,
+                                      .inode = stat.st_ino};
+    }
+    return status;
+}
+
+static enum status map_inspected(int fd, const struct shm_ticket *ticket, const char *place,
+                                 int protection, void **address, struct fault *fault) {
+    struct stat stat;
+    enum status status = inspect(fd, place, ticket->bytes, &stat, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (stat.st_dev != ticket->device || stat.st_ino != ticket->inode) {
+        return refuse(place, "is not the memory that this rank speaks of", fault);
+    }
+    int failure = mapping_map(fd, ticket->bytes, protection, address);
+    return failure == 0 ? OK
+                        : fault_set_errno(fault, STATUS_FAILED, place, "cannot be mapped", failure);
+}
+
+enum status shm_ticket_map(const struct shm_ticket *ticket, int rank, int writable, void **address,
+                           struct fault *fault) {
+    char path[64];
+    char place[128];
+    struct text text = text_over(path, sizeof path);
+    text_add(&text, "/proc/%d/fd/%d", ticket->process, ticket->fd);
+    text = text_over(place, sizeof place);
+    text_add(&text, "shared memory of rank %d (%s)", rank, path);
+    int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return fault_set(fault, STATUS_FAILED, place, SAME_MACHINE, "cannot be opened: %s",
+                         strerror(errno));
+    }
+    int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+    enum status status = map_inspected(fd, ticket, place, protection, address, fault);
+    close(fd);
+    return status;
+}
+
+void shm_ticket_unmap(void *address, uint64_t bytes) {
+    if (address != NULL) {
+        int failed = munmap(address, bytes);
+        ASSERT(failed == 0);
+    }
+}

@@ -1,0 +1,159 @@
+#include "transport/identity/keys.h"
+
+#include "base/hash.h"
+#include "transport/identity/base32.h"
+
+#include <sodium.h>
+#include <string.h>
+
+/* The five upper bits of the kind are the string's first letter: p for public, s for secret. */
+enum {
+    KIND_PUBLIC = 15 << 3 | 1, /* the lower three bits are the version */
+    KIND_SECRET = 18 << 3 | 1,
+    CHECK_BYTES = 5,
+    PACKED_BYTES = 1 + 2 * KEY_BYTES + CHECK_BYTES
+};
+
+_Static_assert(BASE32_LETTERS(PACKED_BYTES) == KEYS_TEXT_LETTERS, "the string's length");
+_Static_assert(KEY_BYTES == crypto_box_PUBLICKEYBYTES && KEY_BYTES == crypto_box_SECRETKEYBYTES &&
+                   KEY_BYTES == crypto_sign_PUBLICKEYBYTES && KEY_BYTES == crypto_sign_SEEDBYTES &&
+                   SIGNATURE_BYTES == crypto_sign_BYTES,
+               "libsodium's sizes");
+_Static_assert(sizeof(struct public_keys) == 2 * KEY_BYTES, "packed as they stand");
+
+static void check_of(const uint8_t *packed, uint8_t check[static CHECK_BYTES]) {
+    static const char PURPOSE[] = "skep key string"; /* with its NUL */
+    struct hash_state state;
+    hash_begin(&state);
+    hash_add(&state, PURPOSE, sizeof PURPOSE);
+    hash_add(&state, packed, PACKED_BYTES - CHECK_BYTES);
+    const struct hash hash = hash_end(&state);
+    memcpy(check, hash.bytes, CHECK_BYTES);
+}
+
+static const char *write_text(uint8_t kind, const void *first, const void *second,
+                              char text[static KEYS_TEXT_BYTES]) {
+    uint8_t packed[PACKED_BYTES];
+    packed[0] = kind;
+    memcpy(packed + 1, first, KEY_BYTES);
+    memcpy(packed + 1 + KEY_BYTES, second, KEY_BYTES);
+    check_of(packed, packed + PACKED_BYTES - CHECK_BYTES);
+    base32_write(packed, PACKED_BYTES, text);
+    sodium_memzero(packed, sizeof packed);
+    return text;
+}
+
+static const char *kind_fault(uint8_t given, uint8_t wanted) {
+    if (given == KIND_SECRET) {
+        return "is a secret, where a public string belongs";
+    }
+    if (given == KIND_PUBLIC) {
+        return "is a public string, where a secret belongs";
+    }
+    return given >> 3 == wanted >> 3 ? "is of another version of Skep" : "is no key of Skep";
+}
+
+static const char *read_text(const char *text, uint8_t kind, uint8_t keys[static 2 * KEY_BYTES]) {
+    uint8_t packed[PACKED_BYTES];
+    uint8_t check[CHECK_BYTES];
+    const char *wrong = NULL;
+    if (strnlen(text, KEYS_TEXT_LETTERS + 1) != KEYS_TEXT_LETTERS) {
+        return "is not 112 characters long";
+    }
+    if (!base32_read(text, packed, PACKED_BYTES)) {
+        return "has a character that is none of a-z and 2-7";
+    }
+    check_of(packed, check);
+    if (packed[0] != kind) {
+        wrong = kind_fault(packed[0], kind);
+    } else if (memcmp(check, packed + PACKED_BYTES - CHECK_BYTES, CHECK_BYTES) != 0) {
+        wrong = "has a wrong character in it";
+    } else {
+        memcpy(keys, packed + 1, (size_t)(2 * KEY_BYTES));
+    }
+    sodium_memzero(packed, sizeof packed);
+    return wrong;
+}
+
+void keys_from_secrets(const uint8_t secrets[static 2 * KEY_BYTES], struct key_pairs *keys) {
+    uint8_t expanded[crypto_sign_SECRETKEYBYTES];
+    memcpy(keys->curve_secret, secrets, KEY_BYTES);
+    memcpy(keys->sign_seed, secrets + KEY_BYTES, KEY_BYTES);
+    int failed = crypto_scalarmult_base(keys->public_keys.curve, keys->curve_secret);
+    failed |= crypto_sign_seed_keypair(keys->public_keys.sign, expanded, keys->sign_seed);
+    ASSERT(failed == 0);
+    sodium_memzero(expanded, sizeof expanded);
+}
+
+void keys_make(struct key_pairs *keys) {
+    uint8_t secrets[2 * KEY_BYTES];
+    /* Without it the source of randomness may not be ready; a second call does nothing. */
+    int failed = sodium_init();
+    ASSERT(failed >= 0);
+    randombytes_buf(secrets, sizeof secrets);
+    keys_from_secrets(secrets, keys);
+    sodium_memzero(secrets, sizeof secrets);
+}
+
+void keys_forget(struct key_pairs *keys) {
+    sodium_memzero(keys->curve_secret, sizeof keys->curve_secret);
+    sodium_memzero(keys->sign_seed, sizeof keys->sign_seed);
+}
+
+const char *public_keys_write(const struct public_keys *keys, char text[static KEYS_TEXT_BYTES]) {
+    return write_text(KIND_PUBLIC, keys->curve, keys->sign, text);
+}
+
+const char *public_keys_read(const char *text, struct public_keys *keys) {
+    uint8_t read[2 * KEY_BYTES];
+    const char *wrong = read_text(text, KIND_PUBLIC, read);
+    if (wrong == NULL) {
+        memcpy(keys->curve, read, KEY_BYTES);
+        memcpy(keys->sign, read + KEY_BYTES, KEY_BYTES);
+    }
+    return wrong;
+}
+
+const char *secret_keys_write(const struct key_pairs *keys, char text[static KEYS_TEXT_BYTES]) {
+    return write_text(KIND_SECRET, keys->curve_secret, keys->sign_seed, text);
+}
+
+const char *secret_keys_read(const char *text, struct key_pairs *keys) {
+    uint8_t read[2 * KEY_BYTES];
+    const char *wrong = read_text(text, KIND_SECRET, read);
+    if (wrong == NULL) {
+        keys_from_secrets(read, keys);
+        sodium_memzero(read, sizeof read);
+    }
+    return wrong;
+}
+
+static struct hash digest_of(const char *context, const void *bytes, size_t count) {
+    static const char PURPOSE[] = "skep signature"; /* with its NUL */
+    size_t length = strnlen(context, SIGN_CONTEXT_MAX + 1);
+    struct hash_state state;
+    ASSERT(length >= 1 && length <= SIGN_CONTEXT_MAX);
+    hash_begin(&state);
+    hash_add(&state, PURPOSE, sizeof PURPOSE);
+    hash_add(&state, &(uint8_t){(uint8_t)length}, 1);
+    hash_add(&state, context, length);
+    hash_add(&state, bytes, count);
+    return hash_end(&state);
+}
+
+void keys_sign(const struct key_pairs *keys, const char *context, const void *bytes, size_t count,
+               uint8_t signature[static SIGNATURE_BYTES]) {
+    uint8_t expanded[crypto_sign_SECRETKEYBYTES];
+    const struct hash digest = digest_of(context, bytes, count);
+    memcpy(expanded, keys->sign_seed, KEY_BYTES);
+    memcpy(expanded + KEY_BYTES, keys->public_keys.sign, KEY_BYTES);
+    int failed = crypto_sign_detached(signature, NULL, digest.bytes, HASH_BYTES, expanded);
+    ASSERT(failed == 0);
+    sodium_memzero(expanded, sizeof expanded);
+}
+
+bool keys_verify(const uint8_t sign_key[static KEY_BYTES], const char *context, const void *bytes,
+                 size_t count, const uint8_t signature[static SIGNATURE_BYTES]) {
+    const struct hash digest = digest_of(context, bytes, count);
+    return crypto_sign_verify_detached(signature, digest.bytes, HASH_BYTES, sign_key) == 0;
+}

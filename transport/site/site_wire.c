@@ -1,0 +1,85 @@
+#include "transport/site/site_wire.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+bool wire_send(int fd, const void *bytes, size_t count, int flags) {
+    const uint8_t *at = bytes;
+    while (count > 0) {
+        ssize_t sent = send(fd, at, count, MSG_NOSIGNAL | flags);
+        if (sent < 0 && errno != EINTR) {
+            return false;
+        }
+        at += sent > 0 ? sent : 0;
+        count -= sent > 0 ? (size_t)sent : 0;
+    }
+    return true;
+}
+
+bool wire_receive(int fd, void *bytes, size_t count) {
+    uint8_t *at = bytes;
+    while (count > 0) {
+        ssize_t got = recv(fd, at, count, MSG_WAITALL);
+        if (got == 0 || (got < 0 && errno != EINTR)) {
+            return false;
+        }
+        at += got > 0 ? got : 0;
+        count -= got > 0 ? (size_t)got : 0;
+    }
+    return true;
+}
+
+bool wire_receive_within(int fd, void *bytes, size_t count, int timeout_ms) {
+    int64_t deadline_ns = clock_monotonic_ns() + (int64_t)timeout_ms * 1000000;
+    uint8_t *at = bytes;
+    while (count > 0) {
+        int64_t left_ms = (deadline_ns - clock_monotonic_ns()) / 1000000;
+        struct pollfd poll_in = {.fd = fd, .events = POLLIN};
+        if (left_ms <= 0) {
+            return false;
+        }
+        if (poll(&poll_in, 1, (int)left_ms) <= 0) {
+            continue;
+        }
+        ssize_t got = recv(fd, at, count, MSG_DONTWAIT);
+        if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) {
+            return false;
+        }
+        at += got > 0 ? got : 0;
+        count -= got > 0 ? (size_t)got : 0;
+    }
+    return true;
+}
+
+void wire_clean(char *text, size_t capacity) {
+    text[capacity - 1] = '\0';
+    for (char *at = text; *at != '\0'; at++) {
+        /* UTF-8 passes; what moves a terminal's cursor does not */
+        if ((unsigned char)*at < ' ' || *at == 127) {
+            *at = '?';
+        }
+    }
+}
+
+struct wire_verdict wire_verdict_of(int rank, const struct fault *fault) {
+    struct wire_verdict verdict = {.rank = rank, .status = (int32_t)fault->status};
+    memcpy(verdict.place, fault->place, strnlen(fault->place, sizeof fault->place - 1));
+    memcpy(verdict.reason, fault->reason, strnlen(fault->reason, sizeof fault->reason - 1));
+    memcpy(verdict.remedy, fault->remedy, strnlen(fault->remedy, sizeof fault->remedy - 1));
+    return verdict;
+}
+
+void wire_fault_of(struct wire_verdict *verdict, struct fault *fault) {
+    wire_clean(verdict->place, sizeof verdict->place);
+    wire_clean(verdict->reason, sizeof verdict->reason);
+    wire_clean(verdict->remedy, sizeof verdict->remedy);
+    bool known = verdict->status > OK && verdict->status <= STATUS_STOPPED;
+    fault->status = known ? (enum status)verdict->status : STATUS_FAILED;
+    memcpy(fault->place, verdict->place, sizeof fault->place);
+    memcpy(fault->reason, verdict->reason, sizeof fault->reason);
+    memcpy(fault->remedy, verdict->remedy, sizeof fault->remedy);
+}
