@@ -15,7 +15,7 @@
 #include "runtime/train/batch.h"
 #include "runtime/train/step.h"
 #if SKEP_CUDA
-#include "targets/cuda_device.h"
+#include "targets/ports/cuda_device.h"
 #endif
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef SKEP_KERNELS_COMPUTE_H
 #define SKEP_KERNELS_COMPUTE_H
 
-#include "targets/pool.h"
+#include "targets/os/pool.h"
 
 struct kernel_table;
 

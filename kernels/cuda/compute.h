@@ -16,7 +16,7 @@
 #ifndef SKEP_KERNELS_CUDA_COMPUTE_H
 #define SKEP_KERNELS_CUDA_COMPUTE_H
 
-#include "targets/cuda_driver.h"
+#include "targets/ports/cuda_driver.h"
 
 struct cuda_kernel_table; /* one struct of CUfunctions for each family: kernels/cuda/table.h */
 struct cuda_products;     /* matrix products chosen at bind: kernels/cuda/products.h */

@@ -3,7 +3,7 @@
 #define SKEP_CLI_COMM_H
 
 #include "runtime/train/session.h"
-#include "targets/port.h"
+#include "targets/ports/port.h"
 #include "transport/collectives/collective.h"
 
 enum comm_group {

@@ -1,6 +1,7 @@
 /* comm_open: an arena of each rank, mapped by all, and the groups over it. */
 #include "runtime/cli/comm.h"
 
+#include "targets/probe/detect.h"
 #include "transport/collectives/shm.h"
 
 #include <stdio.h>

@@ -2,13 +2,14 @@
  * processor or its GPU, compare it with a profile, write a profile of it. Exit 3 when it has less
  * than the profile promises. What NCCL takes of GPUs is measured between ranks: as many as there
  * are GPUs, unless N says otherwise. */
-#include "targets/probe.h"
+#include "targets/probe/probe.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
 #include "runtime/cli/probe_gpu.h"
 #include "runtime/cli/ranks.h"
+#include "targets/probe/detect.h"
 #include "targets/profile.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef SKEP_CLI_PROBE_GPU_H
 #define SKEP_CLI_PROBE_GPU_H
 
-#include "targets/probe.h"
+#include "targets/probe/probe.h"
 
 struct site;
 

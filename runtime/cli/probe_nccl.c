@@ -1,7 +1,7 @@
 #include "runtime/cli/probe_nccl.h"
 
 #include "base/text.h"
-#include "targets/port.h"
+#include "targets/ports/port.h"
 #include "transport/collectives/nccl.h"
 #include "transport/collectives/nccl_library.h"
 

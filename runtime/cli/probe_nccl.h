@@ -3,7 +3,7 @@
 #ifndef SKEP_CLI_PROBE_NCCL_H
 #define SKEP_CLI_PROBE_NCCL_H
 
-#include "targets/probe_cuda.h"
+#include "targets/probe/probe_cuda.h"
 #include "transport/site/site.h"
 
 /* probe_nccl: fill result->nccl and what follows it, with the most that any rank found. Every rank

@@ -7,7 +7,7 @@
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/workspace.h"
-#include "targets/port.h"
+#include "targets/ports/port.h"
 
 #include <stdio.h>
 #include <string.h>

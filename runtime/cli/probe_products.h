@@ -2,7 +2,7 @@
 #ifndef SKEP_CLI_PROBE_PRODUCTS_H
 #define SKEP_CLI_PROBE_PRODUCTS_H
 
-#include "targets/probe_cuda.h"
+#include "targets/probe/probe_cuda.h"
 
 struct cuda_kernel_table;
 

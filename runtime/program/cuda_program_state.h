@@ -5,7 +5,7 @@
 #include "kernels/cuda/products.h"
 #include "kernels/cuda/table.h"
 #include "runtime/program/program.h"
-#include "targets/cuda_device.h"
+#include "targets/ports/cuda_device.h"
 
 /* An instruction that the host's threads run at its place in a stream. */
 struct host_call {

@@ -1,7 +1,7 @@
 #include "runtime/program/lanes.h"
 
-#include "targets/futex.h"
-#include "targets/thread.h"
+#include "targets/os/futex.h"
+#include "targets/os/thread.h"
 
 #include <string.h>
 

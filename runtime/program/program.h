@@ -11,7 +11,7 @@
 #include "runtime/program/lanes.h"
 #include "runtime/program/trace.h"
 #include "runtime/schedule/schedule.h"
-#include "targets/port.h"
+#include "targets/ports/port.h"
 #include "targets/target.h"
 #include "transport/collectives/collective.h"
 

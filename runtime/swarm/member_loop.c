@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "runtime/swarm/entry_code.h"
 #include "runtime/swarm/member_loop_state.h"
-#include "targets/thread.h"
+#include "targets/os/thread.h"
 
 #include <errno.h>
 #include <string.h>

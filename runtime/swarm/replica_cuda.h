@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/compute.h"
 #include "runtime/swarm/replica.h"
-#include "targets/cuda_device.h"
+#include "targets/ports/cuda_device.h"
 
 struct replica_cuda {
     struct replica_device device; /* first: what the replica knows of it */

@@ -6,7 +6,7 @@
 #include "transport/collectives/shm.h"
 #if SKEP_CUDA
 #include "runtime/program/cuda_ranks.h"
-#include "targets/cuda_device.h"
+#include "targets/ports/cuda_device.h"
 #endif
 
 int session_ranks(const struct session *session) {

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "runtime/train/keys.h"
-#include "targets/process.h"
+#include "targets/os/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/schedule/estimate.h"
-#include "targets/process.h"
+#include "targets/os/process.h"
 
 #include <stdarg.h>
 #include <stdio.h>

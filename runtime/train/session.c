@@ -4,6 +4,7 @@
 #include "runtime/train/model_config.h"
 #include "runtime/train/swarm_fetch.h"
 #include "runtime/train/swarm_memory.h"
+#include "targets/probe/detect.h"
 
 #include <stdio.h>
 #include <string.h>

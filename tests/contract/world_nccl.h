@@ -2,7 +2,7 @@
 #ifndef SKEP_TESTS_CONTRACT_WORLD_NCCL_H
 #define SKEP_TESTS_CONTRACT_WORLD_NCCL_H
 
-#include "targets/cuda_driver.h"
+#include "targets/ports/cuda_driver.h"
 #include "tests/contract/processes.h"
 
 /* run_nccl_member: one rank from opening to closing. */

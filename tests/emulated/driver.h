@@ -15,7 +15,7 @@
 #ifndef SKEP_TESTS_EMULATED_DRIVER_H
 #define SKEP_TESTS_EMULATED_DRIVER_H
 
-#include "targets/cuda_driver.h"
+#include "targets/ports/cuda_driver.h"
 
 #include <stdbool.h>
 

@@ -2,8 +2,9 @@
  * the same bits twice, device memory as planned and declared, nothing taken once bound. Skipped
  * (exit 77) where there is no GPU. */
 #include "runtime/cli/probe_gpu.h"
-#include "targets/cuda_device.h"
-#include "targets/nvml.h"
+#include "targets/ports/cuda_device.h"
+#include "targets/ports/nvml.h"
+#include "targets/probe/detect.h"
 #include "tests/support/small_program.h"
 
 #include <math.h>

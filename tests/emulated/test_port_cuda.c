@@ -1,8 +1,8 @@
 /* Tests of targets/port_cuda and cuda_device on an emulated device: blocks are zeroed, aligned,
  * given back, and refused in words before anything is taken. */
-#include "targets/cuda_device.h"
-#include "targets/nvml.h"
-#include "targets/port.h"
+#include "targets/ports/cuda_device.h"
+#include "targets/ports/nvml.h"
+#include "targets/ports/port.h"
 #include "tests/emulated/driver.h"
 
 #include <limits.h>

@@ -2,7 +2,8 @@
  * machine with one is taken for, what is measured, and the profile that comes of it. */
 #include "runtime/cli/command.h"
 #include "runtime/cli/probe_gpu.h"
-#include "targets/probe_cuda.h"
+#include "targets/probe/detect.h"
+#include "targets/probe/probe_cuda.h"
 #include "targets/profile.h"
 #include "tests/emulated/device.h"
 

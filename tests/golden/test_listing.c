@@ -1,6 +1,7 @@
 /* Listings: the instructions of whole programs, held against files (SKEP_GOLDEN_WRITE=1 makes them
  * anew: read the difference before it is committed). */
 #include "runtime/program/print.h"
+#include "targets/probe/detect.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

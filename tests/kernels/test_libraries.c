@@ -3,7 +3,7 @@
  * misspelt name or a struct of another layout is found on somebody else's GPU. */
 #include "base/check.h"
 #include "kernels/cuda/products.h"
-#include "targets/nvml.h"
+#include "targets/ports/nvml.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -32,7 +32,7 @@ SAME_ARGUMENT(int, nvmlTemperatureSensors_t);
 SAME_ARGUMENT(int, nvmlMemoryErrorType_t);
 SAME_ARGUMENT(int, nvmlEccCounterType_t);
 SAME_ARGUMENT(void *, nvmlDevice_t);
-/* The numbers of targets/nvml.c. */
+/* The numbers of targets/ports/nvml.c. */
 _Static_assert(NVML_SUCCESS == 0 && NVML_TEMPERATURE_GPU == 0, "");
 _Static_assert(NVML_MEMORY_ERROR_TYPE_UNCORRECTED == 1 && NVML_VOLATILE_ECC == 0, "");
 _Static_assert(nvmlClocksThrottleReasonApplicationsClocksSetting == 0x2, "");

@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "runtime/model/init.h"
+#include "targets/probe/detect.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -7,12 +7,15 @@ MAY_INCLUDE = {
     "base": (),
     "arena": ("base",),
     "targets": ("base",),
+    "targets/os": ("base",),
+    "targets/ports": ("targets/target.h", "targets/os", "base"),
+    "targets/probe": ("targets", "base"),
     "runtime/model": ("base",),
     "kernels": ("targets", "base"),
     "transport/identity": ("base",),
     "transport/messages": ("transport/identity", "base"),
-    "transport/site": ("targets", "base"),
-    "transport/collectives": ("transport/site", "targets", "base"),
+    "transport/site": ("targets/os", "base"),
+    "transport/collectives": ("transport/site", "targets/ports", "targets/os", "base"),
     "runtime/shard": ("runtime/model", "base"),
     "runtime/schedule": ("runtime/shard", "runtime/model", "kernels", "targets",
                          "arena/extent.h", "base"),
@@ -35,7 +38,7 @@ FOREIGN_HEADERS = {
     "assert.h": (),
     "zmq.h": ("transport/messages", "tests/contract/test_messages_hostile.c"),
     "nccl.h": ("transport/collectives", "tests/contract/test_nccl_header.c"),
-    "cuda_runtime.h": ("targets", "kernels/cuda"),
+    "cuda_runtime.h": ("targets/ports", "kernels/cuda"),
 }
 
 ALLOCATION = "allocate before seal through struct region (base/region.h)"
@@ -56,7 +59,7 @@ FORBIDDEN_CALLS = (
     (TEXT, "strcpy strncpy strcat strncat sprintf vsprintf stpcpy gets", ("tests",)),
     (PARSE, "atoi atol atoll atof strtol strtoll strtoul strtoull strtod strtof sscanf",
      # the kernel writes what targets reads; json_scan has checked the number before
-     ("base/text.c", "targets", "runtime/checkpoint/json_scan.c", "tests")),
+     ("base/text.c", "targets/os", "targets/profile.c", "runtime/checkpoint/json_scan.c", "tests")),
     (PRINT, "printf fprintf vprintf vfprintf puts fputs putchar fputc dprintf perror",
      ("runtime/cli", "base/region.c", "base/fault.c", "base/log.c", "tests", "bench")),
     (ENDING, "exit _exit quick_exit abort",

@@ -15,7 +15,7 @@
 
 #include "base/fault.h"
 #include "base/region.h"
-#include "targets/cuda_device.h"
+#include "targets/ports/cuda_device.h"
 #include "transport/collectives/collective.h"
 #include "transport/collectives/groups.h"
 

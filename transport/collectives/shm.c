@@ -1,7 +1,7 @@
 #include "transport/collectives/shm_state.h"
 
 #include "base/limits.h"
-#include "targets/mapping.h"
+#include "targets/os/mapping.h"
 #include "transport/collectives/shm_ticket.h"
 
 #include <unistd.h>

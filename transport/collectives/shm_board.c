@@ -1,6 +1,6 @@
 #include "transport/collectives/shm_board.h"
 
-#include "targets/futex.h"
+#include "targets/os/futex.h"
 
 #include <sched.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 #include "transport/collectives/shm_ticket.h"
 
 #include "base/text.h"
-#include "targets/mapping.h"
+#include "targets/os/mapping.h"
 
 #include <errno.h>
 #include <fcntl.h>

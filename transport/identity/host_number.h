@@ -5,12 +5,9 @@
 #define SKEP_TRANSPORT_IDENTITY_HOST_NUMBER_H
 
 #include "base/fault.h"
+#include "transport/identity/address.h"
 
 #include <netinet/in.h>
-
-enum {
-    MESSAGE_ADDRESS_BYTES = 128, /* "tcp://HOST:PORT", IPv6 in brackets, with its NUL */
-};
 
 union host_number {
     struct sockaddr any;

@@ -6,7 +6,7 @@
 #define SKEP_TRANSPORT_IDENTITY_JOIN_STRING_H
 
 #include "base/fault.h"
-#include "transport/identity/host_number.h"
+#include "transport/identity/address.h"
 #include "transport/identity/keys.h"
 
 enum { JOIN_STRING_BYTES = MESSAGE_ADDRESS_BYTES + KEYS_TEXT_BYTES }; /* a NUL for # */

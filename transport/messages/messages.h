@@ -17,7 +17,7 @@
 #include "base/fault.h"
 #include "base/region.h"
 #include "transport/messages/frame.h"
-#include "transport/identity/host_number.h"
+#include "transport/identity/address.h"
 #include "transport/identity/keys.h"
 
 #include <stdbool.h>

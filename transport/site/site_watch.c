@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "targets/thread.h"
+#include "targets/os/thread.h"
 
 #include <errno.h>
 #include <string.h>

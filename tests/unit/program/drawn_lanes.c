@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "runtime/schedule/order.h"
+#include "targets/probe/detect.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

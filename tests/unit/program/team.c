@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "runtime/model/init.h"
+#include "targets/probe/detect.h"
 
 #include <errno.h>
 #include <math.h>

@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "runtime/model/init.h"
+#include "targets/probe/detect.h"
 #include "tests/unit/program/models.h"
 
 #include <math.h>

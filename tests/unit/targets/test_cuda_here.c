@@ -1,7 +1,7 @@
 /* Tests of the cuda port on the GPU of this machine; without one they are skipped (exit 77). */
-#include "targets/cuda_device.h"
-#include "targets/port.h"
-#include "targets/probe_cuda.h"
+#include "targets/ports/cuda_device.h"
+#include "targets/ports/port.h"
+#include "targets/probe/probe_cuda.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

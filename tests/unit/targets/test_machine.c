@@ -1,7 +1,7 @@
 /* Tests of targets/machine and targets/process: made-up /proc and /sys trees, and the real ones. */
 #include "base/file.h"
-#include "targets/machine.h"
-#include "targets/process.h"
+#include "targets/os/machine.h"
+#include "targets/os/process.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

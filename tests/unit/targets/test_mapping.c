@@ -1,5 +1,5 @@
 /* Blocks of memory: where they begin, what they share, what is refused. */
-#include "targets/mapping.h"
+#include "targets/os/mapping.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* Tests of targets/nvml: what a management library says, and what it leaves out. */
-#include "targets/nvml.h"
+#include "targets/ports/nvml.h"
 
 #include "base/check.h"
 

@@ -1,6 +1,6 @@
 /* Tests of targets/pool: every item once, at any thread count; sleeping, waking and stopping. */
 #include "base/clock.h"
-#include "targets/pool.h"
+#include "targets/os/pool.h"
 
 #include <sched.h>
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* Tests of targets/port_cpu: blocks are present, zeroed, aligned, counted, and refused in words. */
 #include "base/text.h"
 #include "build_config.h"
-#include "targets/machine.h"
-#include "targets/port.h"
-#include "targets/process.h"
+#include "targets/os/machine.h"
+#include "targets/os/process.h"
+#include "targets/ports/port.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* Tests of targets/probe: verdicts from figures, and what a measured profile holds. */
 #include "base/text.h"
-#include "targets/probe.h"
-#include "targets/probe_loops.h"
+#include "targets/probe/probe.h"
+#include "targets/probe/probe_loops.h"
 #include "targets/profile.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Tests of targets/profile: broken profiles are refused where and why, good ones survive
  * writing. */
+#include "targets/probe/detect.h"
 #include "targets/profile.h"
 #include "targets/profiles.h"
 

@@ -1,6 +1,7 @@
 /* Tests of targets/target: opening by name, path and detection; capacities and what fits. */
 #include "base/limits.h"
-#include "targets/machine.h"
+#include "targets/os/machine.h"
+#include "targets/probe/detect.h"
 #include "targets/profile.h"
 #include "targets/profiles.h"
 #include "targets/target.h"

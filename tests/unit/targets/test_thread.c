@@ -1,5 +1,5 @@
 /* Threads: what runs in one, on how much stack, and what signals reach it. */
-#include "targets/thread.h"
+#include "targets/os/thread.h"
 
 #include <setjmp.h>
 #include <signal.h>

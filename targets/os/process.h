@@ -1,0 +1,20 @@
+/* process: the memory this process holds now. */
+#ifndef SKEP_TARGETS_OS_PROCESS_H
+#define SKEP_TARGETS_OS_PROCESS_H
+
+#include "base/check.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct process_memory {
+    uint64_t anonymous_bytes; /* arenas, heap, stacks */
+    uint64_t shared_bytes;    /* shared memory mapped here */
+    uint64_t file_bytes;      /* code and mapped files; the kernel may drop these */
+};
+
+/* process_memory_read: resident bytes by kind. Never allocates: may run after seal.
+ * errors  false when /proc cannot be read; *memory is then untouched */
+MUST_CHECK bool process_memory_read(struct process_memory *memory);
+
+#endif

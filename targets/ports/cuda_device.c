@@ -1,0 +1,215 @@
+#include "targets/ports/cuda_device.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct cuda_device here;
+
+static void place_of(const struct cuda_device *device, char place[static 192]) {
+    snprintf(place, 192, "device %d, %s", device->ordinal, device->name);
+}
+
+enum status cuda_device_fault(const struct cuda_device *device, CUresult result, enum status status,
+                              const char *action, struct fault *fault) {
+    char place[192];
+    place_of(device, place);
+    return cuda_fault(&device->driver, result, status, place, action, fault);
+}
+
+enum status cuda_device_choose(const struct cuda_launcher *launcher, int count, int *ordinal,
+                               struct fault *fault) {
+    const struct {
+        const char *name, *value;
+    } variables[] = {{"LOCAL_RANK", launcher->local_rank},
+                     {"OMPI_COMM_WORLD_LOCAL_RANK", launcher->openmpi_local_rank},
+                     {"SLURM_LOCALID", launcher->slurm_local_id}};
+    for (size_t i = 0; i < ARRAY_COUNT(variables); i++) {
+        int64_t rank;
+        if (variables[i].value == NULL || !text_parse_i64(variables[i].value, &rank)) {
+            continue;
+        }
+        if (count == 1) { /* the launcher shows each rank its own, or all share it */
+            break;
+        }
+        if (rank < 0 || rank >= count) {
+            return fault_set(fault, STATUS_INPUT, variables[i].name,
+                             "start at most one rank for each device, or look at "
+                             "CUDA_VISIBLE_DEVICES",
+                             "is %lld, but this process sees %d devices", (long long)rank, count);
+        }
+        *ordinal = (int)rank;
+        return OK;
+    }
+    *ordinal = 0;
+    return OK;
+}
+
+static enum status choose(struct cuda_device *device, struct fault *fault) {
+    const struct cuda_launcher launcher = {
+        getenv("LOCAL_RANK"), getenv("OMPI_COMM_WORLD_LOCAL_RANK"), getenv("SLURM_LOCALID")};
+    const struct cuda_driver *driver = &device->driver;
+    int count = 0;
+    CUresult result = driver->cuDeviceGetCount(&count);
+    if (result != CUDA_SUCCESS) {
+        return cuda_fault(driver, result, STATUS_INPUT, "CUDA", "count the devices", fault);
+    }
+    device->visible_count = count;
+    enum status status = cuda_device_choose(&launcher, count, &device->ordinal, fault);
+    if (status != OK) {
+        return status;
+    }
+    result = driver->cuDeviceGet(&device->device, device->ordinal);
+    if (result == CUDA_SUCCESS) {
+        result = driver->cuDeviceGetName(device->name, sizeof device->name, device->device);
+    }
+    return result == CUDA_SUCCESS
+               ? OK
+               : cuda_device_fault(device, result, STATUS_FAILED, "open the device", fault);
+}
+
+static int attribute(const struct cuda_device *device, CUdevice_attribute which, CUresult *result) {
+    int value = 0;
+    CUresult asked = device->driver.cuDeviceGetAttribute(&value, which, device->device);
+    *result = *result == CUDA_SUCCESS ? asked : *result;
+    return value;
+}
+
+static enum status describe(struct cuda_device *device, struct fault *fault) {
+    const struct cuda_driver *driver = &device->driver;
+    size_t bytes = 0;
+    CUresult result = driver->cuDriverGetVersion(&device->driver_version);
+    if (result == CUDA_SUCCESS) {
+        result = driver->cuDeviceGetPCIBusId(device->bus, sizeof device->bus, device->device);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = driver->cuDeviceTotalMem(&bytes, device->device);
+    }
+    device->memory_bytes = bytes;
+    device->compute_major =
+        attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &result);
+    device->compute_minor =
+        attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &result);
+    device->multiprocessor_count =
+        attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &result);
+    device->maps =
+        attribute(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, &result) != 0;
+    device->shares =
+        attribute(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                  &result) != 0;
+    device->rdma = attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+                             &result) != 0;
+    device->integrated = attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED, &result) != 0;
+    CUresult untold = CUDA_SUCCESS; /* estimates do without */
+    device->clock_khz = attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &untold);
+    device->memory_clock_khz = attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &untold);
+    device->memory_bus_bits =
+        attribute(device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &untold);
+    return result == CUDA_SUCCESS
+               ? OK
+               : cuda_device_fault(device, result, STATUS_FAILED, "describe the device", fault);
+}
+
+enum status cuda_device_look(struct cuda_device *device, struct fault *fault) {
+    struct cuda_device seen = {.users = 0};
+    enum status status = cuda_driver_open(&seen.driver, fault);
+    if (status == OK) {
+        status = choose(&seen, fault);
+    }
+    if (status == OK) {
+        status = describe(&seen, fault);
+    }
+    if (status == OK) {
+        *device = seen;
+    }
+    return status;
+}
+
+static enum status make_context(struct cuda_device *device, struct fault *fault) {
+    const struct cuda_driver *driver = &device->driver;
+    CUresult result = driver->cuDevicePrimaryCtxRetain(&device->context, device->device);
+    if (result != CUDA_SUCCESS) {
+        enum status status = result == CUDA_ERROR_OUT_OF_MEMORY ? STATUS_FIT : STATUS_FAILED;
+        return cuda_device_fault(device, result, status, "make a context", fault);
+    }
+    enum status status = cuda_device_enter(device, fault);
+    if (status != OK) {
+        (void)driver->cuDevicePrimaryCtxRelease(device->device);
+    }
+    return status;
+}
+
+enum status cuda_device_acquire(struct cuda_device **device, struct fault *fault) {
+    if (here.users == 0) {
+        struct cuda_device opened;
+        enum status status = cuda_device_look(&opened, fault);
+        if (status == OK) {
+            status = make_context(&opened, fault);
+        }
+        if (status != OK) {
+            return status;
+        }
+        here = opened;
+    } else {
+        enum status status = cuda_device_enter(&here, fault);
+        if (status != OK) {
+            return status;
+        }
+    }
+    here.users++;
+    *device = &here;
+    return OK;
+}
+
+void cuda_device_release(struct cuda_device *device) {
+    ASSERT(device == &here && here.users > 0);
+    if (--here.users == 0) {
+        (void)here.driver.cuCtxSetCurrent(NULL);
+        (void)here.driver.cuDevicePrimaryCtxRelease(here.device);
+    }
+}
+
+enum status cuda_device_enter(const struct cuda_device *device, struct fault *fault) {
+    CUresult result = device->driver.cuCtxSetCurrent(device->context);
+    return result == CUDA_SUCCESS
+               ? OK
+               : cuda_device_fault(device, result, STATUS_FAILED, "enter its context", fault);
+}
+
+enum status cuda_device_stream(const struct cuda_device *device, bool urgent, CUstream *stream,
+                               struct fault *fault) {
+    const struct cuda_driver *driver = &device->driver;
+    int least = 0;
+    int greatest = 0; /* the lower number is the more urgent one */
+    CUresult result = driver->cuCtxGetStreamPriorityRange(&least, &greatest);
+    if (result == CUDA_SUCCESS) {
+        result = driver->cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING,
+                                                    urgent ? greatest : least);
+    }
+    return result == CUDA_SUCCESS
+               ? OK
+               : cuda_device_fault(device, result, STATUS_FAILED, "make a stream", fault);
+}
+
+enum status cuda_device_event(const struct cuda_device *device, bool timed, CUevent *event,
+                              struct fault *fault) {
+    unsigned flags = timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
+    CUresult result = device->driver.cuEventCreate(event, flags);
+    return result == CUDA_SUCCESS
+               ? OK
+               : cuda_device_fault(device, result, STATUS_FAILED, "make an event", fault);
+}
+
+enum status cuda_device_free(const struct cuda_device *device, uint64_t *bytes,
+                             struct fault *fault) {
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    CUresult result = device->driver.cuMemGetInfo(&free_bytes, &total_bytes);
+    if (result != CUDA_SUCCESS) {
+        return cuda_device_fault(device, result, STATUS_FAILED, "ask for free memory", fault);
+    }
+    *bytes = free_bytes;
+    return OK;
+}

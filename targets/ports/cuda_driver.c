@@ -1,0 +1,106 @@
+#include "targets/ports/cuda_driver.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+static const char *const LIBRARY = "libcuda.so.1";
+
+#define NAME_OF(name)            #name
+#define CUDA_DRIVER_SYMBOL(name) {NAME_OF(name), offsetof(struct cuda_driver, name)},
+static const struct {
+    const char *name;
+    size_t at;
+} SYMBOLS[] = {CUDA_DRIVER_FUNCTIONS(CUDA_DRIVER_SYMBOL)};
+
+static enum status refuse(const char *reason, const char *detail, struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, LIBRARY,
+                     "install NVIDIA's driver, 580 or newer, or take a cpu target", "%s%s%s",
+                     reason, detail[0] != 0 ? ": " : "", detail);
+}
+
+static enum status find_symbols(void *library, struct cuda_driver *driver, struct fault *fault) {
+    for (size_t i = 0; i < sizeof SYMBOLS / sizeof SYMBOLS[0]; i++) {
+        void *symbol = dlsym(library, SYMBOLS[i].name);
+        if (symbol == NULL) {
+            return refuse("this driver is too old, it lacks", SYMBOLS[i].name, fault);
+        }
+        *(void **)((char *)driver + SYMBOLS[i].at) = symbol;
+    }
+    return OK;
+}
+
+static enum status wake_driver(const struct cuda_driver *driver, struct fault *fault) {
+    int devices = 0;
+    CUresult result = driver->cuInit(0);
+    if (result == CUDA_SUCCESS) {
+        result = driver->cuDeviceGetCount(&devices);
+    }
+    if (result != CUDA_SUCCESS) {
+        return cuda_fault(driver, result, STATUS_INPUT, LIBRARY, "wake NVIDIA's driver", fault);
+    }
+    return devices > 0 ? OK : refuse("the driver finds no device", "", fault);
+}
+
+enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        return refuse("NVIDIA's driver is not here", dlerror(), fault);
+    }
+    struct cuda_driver found;
+    enum status status = find_symbols(library, &found, fault);
+    if (status == OK) {
+        status = wake_driver(&found, fault);
+    }
+    if (status != OK) {
+        dlclose(library);
+        return status;
+    }
+    *driver = found;
+    return OK;
+}
+
+bool cuda_driver_is_here(void) {
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (library != NULL) {
+        dlclose(library);
+    }
+    return library != NULL;
+}
+
+/* What a person can do about it; NULL: nothing that the code alone tells. */
+static const char *remedy_of(CUresult result) {
+    switch ((int)result) {
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        return "free the device's memory, lower limits.device or take a smaller batch";
+    case CUDA_ERROR_NO_DEVICE:
+        return "look at nvidia-smi and CUDA_VISIBLE_DEVICES, or take a cpu target";
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+        return "another process has the device for itself (compute mode): end it, or take another";
+    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+        return "library and kernel module of the driver differ: restart the machine";
+    case CUDA_ERROR_SYSTEM_NOT_READY:
+        return "start nvidia-fabricmanager";
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+        return "the device's memory failed: reset or replace it, then go on from the last snapshot";
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_LAUNCH_FAILED:
+        return "go on from the last snapshot; if it comes again it is a bug, or the device fails: "
+               "-v tries each instruction by itself before the first step";
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+        return "the desktop's watchdog ended a kernel: compute on a device that drives no screen";
+    default:
+        return NULL;
+    }
+}
+
+enum status cuda_fault(const struct cuda_driver *driver, CUresult result, enum status status,
+                       const char *place, const char *action, struct fault *fault) {
+    const char *name = "an unknown error";
+    const char *text = "";
+    (void)driver->cuGetErrorName(result, &name);
+    (void)driver->cuGetErrorString(result, &text);
+    return fault_set(fault, status, place, remedy_of(result), "cannot %s: %s, %s", action, name,
+                     text);
+}

@@ -1,0 +1,94 @@
+/* cuda_driver: the functions of NVIDIA's driver that the CUDA port calls, found when the program
+ * starts. The binary links no library of NVIDIA's: where the driver is missing it still runs, and
+ * says so when a CUDA target is asked for. Tests fill the table with a device that is emulated.
+ *
+ * Everything runs in the device's primary context, the one that cuBLASLt and NCCL use too. */
+#ifndef SKEP_TARGETS_PORTS_CUDA_DRIVER_H
+#define SKEP_TARGETS_PORTS_CUDA_DRIVER_H
+
+#include "base/fault.h"
+
+#include <cuda.h>
+#include <stdbool.h>
+
+/* Macros of cuda.h turn some of these names into those of their newest version (cuMemAlloc_v2): the
+ * members and the symbols that are looked up have these. */
+#define CUDA_DRIVER_FUNCTIONS(X)                                                                   \
+    X(cuInit)                                                                                      \
+    X(cuDriverGetVersion)                                                                          \
+    X(cuGetErrorName)                                                                              \
+    X(cuGetErrorString)                                                                            \
+    X(cuDeviceGetCount)                                                                            \
+    X(cuDeviceGet)                                                                                 \
+    X(cuDeviceGetName)                                                                             \
+    X(cuDeviceGetPCIBusId)                                                                         \
+    X(cuDeviceGetAttribute)                                                                        \
+    X(cuDeviceTotalMem)                                                                            \
+    X(cuDevicePrimaryCtxRetain)                                                                    \
+    X(cuDevicePrimaryCtxRelease)                                                                   \
+    X(cuCtxSetCurrent)                                                                             \
+    X(cuCtxSynchronize)                                                                            \
+    X(cuCtxGetStreamPriorityRange)                                                                 \
+    X(cuMemGetInfo)                                                                                \
+    X(cuMemGetAllocationGranularity)                                                               \
+    X(cuMemAddressReserve)                                                                         \
+    X(cuMemAddressFree)                                                                            \
+    X(cuMemCreate)                                                                                 \
+    X(cuMemRelease)                                                                                \
+    X(cuMemMap)                                                                                    \
+    X(cuMemUnmap)                                                                                  \
+    X(cuMemSetAccess)                                                                              \
+    X(cuMemAlloc)                                                                                  \
+    X(cuMemFree)                                                                                   \
+    X(cuMemHostAlloc)                                                                              \
+    X(cuMemFreeHost)                                                                               \
+    X(cuMemcpyAsync)                                                                               \
+    X(cuMemsetD8Async)                                                                             \
+    X(cuStreamCreate)                                                                              \
+    X(cuStreamCreateWithPriority)                                                                  \
+    X(cuStreamDestroy)                                                                             \
+    X(cuStreamQuery)                                                                               \
+    X(cuStreamSynchronize)                                                                         \
+    X(cuStreamWaitEvent)                                                                           \
+    X(cuStreamBeginCapture)                                                                        \
+    X(cuStreamEndCapture)                                                                          \
+    X(cuGraphInstantiateWithFlags)                                                                 \
+    X(cuGraphUpload)                                                                               \
+    X(cuGraphLaunch)                                                                               \
+    X(cuGraphDestroy)                                                                              \
+    X(cuGraphExecDestroy)                                                                          \
+    X(cuEventCreate)                                                                               \
+    X(cuEventDestroy)                                                                              \
+    X(cuEventRecord)                                                                               \
+    X(cuEventQuery)                                                                                \
+    X(cuEventElapsedTime)                                                                          \
+    X(cuLibraryLoadData)                                                                           \
+    X(cuLibraryUnload)                                                                             \
+    X(cuLibraryGetKernel)                                                                          \
+    X(cuKernelGetFunction)                                                                         \
+    X(cuFuncLoad)                                                                                  \
+    X(cuFuncSetAttribute)                                                                          \
+    X(cuLaunchKernel)                                                                              \
+    X(cuLaunchHostFunc)
+
+#define CUDA_DRIVER_MEMBER(name) __typeof__(&name) name;
+struct cuda_driver {
+    CUDA_DRIVER_FUNCTIONS(CUDA_DRIVER_MEMBER)
+};
+#undef CUDA_DRIVER_MEMBER
+
+/* cuda_driver_open: the table of the driver of this machine; cuInit has been called. It stays
+ * loaded until the process ends.
+ * errors  STATUS_INPUT: no driver, one without a function that is needed (naming it and the
+ *         driver's version), or one that finds no device; *driver is then untouched */
+MUST_CHECK enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault);
+
+/* cuda_driver_is_here: whether this machine has a driver at all, be it one that works or not. */
+bool cuda_driver_is_here(void);
+
+/* cuda_fault: what `result` means: "cannot ACTION: NAME, TEXT".
+ * action  "reserve 12 GiB of device memory" */
+enum status cuda_fault(const struct cuda_driver *driver, CUresult result, enum status status,
+                       const char *place, const char *action, struct fault *fault);
+
+#endif

@@ -1,0 +1,110 @@
+/* port: which port serves a target, and what all of them keep. */
+#include "targets/ports/port.h"
+
+#include "build_config.h"
+#include "targets/ports/port_kinds.h"
+
+#include <stdio.h>
+
+const char *port_space_name(enum space space) {
+    static const char *const NAMES[SPACE_COUNT] = {
+        [SPACE_DEVICE] = "device", [SPACE_PINNED] = "pinned", [SPACE_HOST] = "host"};
+    return NAMES[space];
+}
+
+#if !SKEP_CUDA
+enum status port_cuda_init(struct port *port, struct fault *fault) {
+    char place[sizeof fault->place];
+    snprintf(place, sizeof place, "target %.200s", port->target->name);
+    return fault_set(fault, STATUS_INPUT, place, "plan for it with skep plan, run on a cpu target",
+                     "is a CUDA device, which this build cannot run on");
+}
+
+/* No port of a cuda target was ever made. */
+enum status port_cuda_reserve(struct port *port, enum space space, struct port_block *block,
+                              struct fault *fault) {
+    (void)space, (void)block;
+    return port_cuda_init(port, fault);
+}
+
+void port_cuda_release(struct port *port, enum space space) {
+    (void)port, (void)space;
+}
+
+void port_cuda_finish(struct port *port) {
+    (void)port;
+}
+#endif
+
+enum status port_init(struct port *port, const struct target *target, struct fault *fault) {
+    struct port made = {.target = target};
+    enum status status = target->kind == TARGET_CUDA ? port_cuda_init(&made, fault) : OK;
+    if (status == OK) {
+        *port = made;
+    }
+    return status;
+}
+
+static enum status reserve(struct port *port, enum space space, struct port_block *block,
+                           struct fault *fault) {
+    ASSERT(block->bytes > 0 && block->bytes < (uint64_t)1 << 46);
+    ASSERT(port->blocks[space].address == NULL);
+    block->holes = port->blocks[space].holes;
+    block->hole_count = port->blocks[space].hole_count;
+    enum status status = port->cuda != NULL ? port_cuda_reserve(port, space, block, fault)
+                                            : port_cpu_reserve(port, space, block, fault);
+    if (status == OK) {
+        port->blocks[space] = *block;
+    }
+    return status;
+}
+
+void port_leave_out(struct port *port, enum space space, const struct port_hole *holes, int count) {
+    struct port_block *block = &port->blocks[space];
+    ASSERT(block->address == NULL && port->cuda == NULL);
+    block->holes = holes;
+    block->hole_count = count;
+}
+
+enum status port_reserve(struct port *port, enum space space, uint64_t bytes, void **address,
+                         struct fault *fault) {
+    struct port_block block = {.bytes = bytes, .fd = -1};
+    enum status status = reserve(port, space, &block, fault);
+    if (status == OK) {
+        *address = block.address;
+    }
+    return status;
+}
+
+enum status port_reserve_shared(struct port *port, enum space space, uint64_t bytes, void **address,
+                                int *fd, struct fault *fault) {
+    struct port_block block = {.bytes = bytes, .shared = true, .fd = -1};
+    enum status status = reserve(port, space, &block, fault);
+    if (status == OK) {
+        *address = block.address;
+        *fd = block.fd;
+    }
+    return status;
+}
+
+void port_release(struct port *port, enum space space) {
+    if (port->blocks[space].address == NULL) {
+        return;
+    }
+    if (port->cuda != NULL) {
+        port_cuda_release(port, space);
+    } else {
+        port_cpu_release(&port->blocks[space]);
+    }
+    port->blocks[space] = (struct port_block){0};
+}
+
+void port_finish(struct port *port) {
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        port_release(port, (enum space)space);
+    }
+    if (port->cuda != NULL) {
+        port_cuda_finish(port);
+        port->cuda = NULL;
+    }
+}

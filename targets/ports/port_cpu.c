@@ -1,0 +1,203 @@
+/* port_cpu: the blocks of a plan in this process's own memory. */
+#include "targets/ports/port_kinds.h"
+
+#include "base/check.h"
+#include "base/text.h"
+#include "targets/os/machine.h"
+#include "targets/os/mapping.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    HOLDERS_NAMED = 3,
+    POPULATE_STEP_BYTES = 256 << 20, /* memory is looked at anew before each step */
+};
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older C library headers lack it */
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+
+/* What must stay free besides the block: page tables of it, and the kernel's own margin. */
+static const uint64_t SPARE_BYTES = 32 << 20;
+
+enum status port_refuse_host(const struct port *port, enum space space, uint64_t bytes,
+                             const struct machine *machine, struct fault *fault) {
+    char place[sizeof fault->place];
+    char holders[256];
+    char need[24];
+    char have[24];
+    struct text list = text_over(holders, sizeof holders);
+    machine_largest_processes("", HOLDERS_NAMED, &list);
+    snprintf(place, sizeof place, "target %.200s", port->target->name);
+    return fault_set(fault, STATUS_FIT, place,
+                     "free memory, lower limits.device or take a smaller batch",
+                     "%s arena needs %s, %s are free now%s%s%s", port_space_name(space),
+                     text_bytes(bytes, need), text_bytes(machine->memory_available_bytes, have),
+                     machine->memory_limited ? " within the cgroup's limit" : "",
+                     list.length > 0 ? "; held by " : "", list.bytes);
+}
+
+static uint64_t page_bytes(void) {
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static int populate(char *address, uint64_t bytes) {
+    if (madvise(address, bytes, MADV_POPULATE_WRITE) == 0) {
+        return 0;
+    }
+    if (errno != EINVAL) {
+        return errno;
+    }
+    uint64_t page = page_bytes(); /* a kernel before 5.14: touch each one */
+    for (uint64_t offset = 0; offset < bytes; offset += page) {
+        ((volatile char *)address)[offset] = 0;
+    }
+    return 0;
+}
+
+/* Shared memory gets huge pages only by being asked to collapse, which works on a range that has at
+ * least one page; the rest is then made whole without a copy. Where it fails, pages do. */
+static void collapse(char *address, uint64_t bytes) {
+    uint64_t whole = bytes / MAPPING_HUGE_BYTES * MAPPING_HUGE_BYTES;
+    for (uint64_t offset = 0; offset < whole; offset += MAPPING_HUGE_BYTES) {
+        ((volatile char *)address)[offset] = 0;
+    }
+    if (whole > 0) {
+        (void)madvise(address, whole, MADV_COLLAPSE);
+    }
+}
+
+bool port_host_has(uint64_t bytes, struct machine *machine) {
+    machine_read("", machine);
+    return machine->memory_available_bytes >= bytes + SPARE_BYTES;
+}
+
+/* Whole pages of a hole. */
+static struct port_hole pages_of(const struct port_hole *hole) {
+    uint64_t page = page_bytes();
+    return (struct port_hole){(hole->begin + page - 1) / page * page, hole->end / page * page};
+}
+
+/* Bytes of the block from `from` on that are to be present. */
+static uint64_t present_bytes(const struct port_block *block, uint64_t from) {
+    uint64_t bytes = block->mapped_bytes - from;
+    for (int i = 0; i < block->hole_count; i++) {
+        struct port_hole hole = pages_of(&block->holes[i]);
+        uint64_t begin = hole.begin > from ? hole.begin : from;
+        bytes -= hole.end > begin ? hole.end - begin : 0;
+    }
+    return bytes;
+}
+
+/* The first stretch at or behind `from` without a hole in it, at most a step long; empty at the
+ * block's end. */
+static struct port_hole next_stretch(const struct port_block *block, uint64_t from) {
+    struct port_hole stretch = {from, block->mapped_bytes};
+    for (int looks = 0; looks <= block->hole_count; looks++) { /* holes may lie side by side */
+        for (int i = 0; i < block->hole_count; i++) {
+            struct port_hole hole = pages_of(&block->holes[i]);
+            if (hole.begin <= stretch.begin && stretch.begin < hole.end) {
+                stretch.begin = hole.end;
+            }
+        }
+    }
+    for (int i = 0; i < block->hole_count; i++) {
+        struct port_hole hole = pages_of(&block->holes[i]);
+        bool cuts = hole.begin < hole.end && hole.begin > stretch.begin;
+        stretch.end = cuts && hole.begin < stretch.end ? hole.begin : stretch.end;
+    }
+    uint64_t longest = stretch.begin + POPULATE_STEP_BYTES;
+    stretch.end = stretch.end < longest ? stretch.end : longest;
+    return stretch;
+}
+
+/* Step by step, so that when others take memory meanwhile we give up before the kernel kills. */
+static enum status populate_all(const struct port *port, enum space space,
+                                const struct port_block *block, struct fault *fault) {
+    struct port_hole step = next_stretch(block, 0);
+    for (; step.begin < step.end; step = next_stretch(block, step.end)) {
+        struct machine machine;
+        uint64_t left = present_bytes(block, step.begin);
+        if (!port_host_has(left, &machine)) {
+            return port_refuse_host(port, space, left, &machine, fault);
+        }
+        char *address = (char *)block->address + step.begin;
+        if (block->shared) {
+            collapse(address, step.end - step.begin);
+        }
+        int failure = populate(address, step.end - step.begin);
+        if (failure != 0) {
+            return fault_set_errno(fault, STATUS_FIT, port->target->name,
+                                   "cannot make the arena's pages present", failure);
+        }
+    }
+    return OK;
+}
+
+static enum status make_shared(const struct port *port, uint64_t bytes, int *fd,
+                               struct fault *fault) {
+    int failure = mapping_make_file("skep arena", bytes, fd);
+    return failure == 0 ? OK
+                        : fault_set_errno(fault, STATUS_FAILED, port->target->name,
+                                          "cannot make memory that ranks share", failure);
+}
+
+static enum status map_block(const struct port *port, struct port_block *block,
+                             struct fault *fault) {
+    int failure = mapping_map(block->shared ? block->fd : -1, block->mapped_bytes,
+                              PROT_READ | PROT_WRITE, &block->address);
+    if (failure != 0) {
+        return fault_set_errno(fault, STATUS_FIT, port->target->name,
+                               "cannot map the arena (ulimit -v?)", failure);
+    }
+    if (block->mapped_bytes >= MAPPING_HUGE_BYTES && !block->shared) {
+        (void)madvise(block->address, block->mapped_bytes, MADV_HUGEPAGE); /* else pages do */
+    }
+    return OK;
+}
+
+enum status port_cpu_reserve(struct port *port, enum space space, struct port_block *block,
+                             struct fault *fault) {
+    struct machine machine;
+    uint64_t page = page_bytes();
+    block->mapped_bytes = (block->bytes + page - 1) / page * page;
+    uint64_t present = present_bytes(block, 0);
+    if (!port_host_has(present, &machine)) {
+        return port_refuse_host(port, space, present, &machine, fault);
+    }
+    if (block->shared) {
+        enum status made = make_shared(port, block->mapped_bytes, &block->fd, fault);
+        if (made != OK) {
+            return made;
+        }
+    }
+    enum status status = map_block(port, block, fault);
+    if (status == OK) {
+        status = populate_all(port, space, block, fault);
+    }
+    if (status == OK) {
+        return OK;
+    }
+    if (block->address != NULL) {
+        munmap(block->address, block->mapped_bytes);
+    }
+    if (block->shared) {
+        close(block->fd);
+    }
+    return status;
+}
+
+void port_cpu_release(const struct port_block *block) {
+    int failed = munmap(block->address, block->mapped_bytes);
+    ASSERT(failed == 0);
+    if (block->shared) {
+        close(block->fd);
+    }
+}

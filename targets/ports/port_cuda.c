@@ -1,0 +1,241 @@
+/* port_cuda: the blocks of a plan on a GPU and beside it. */
+#include "base/text.h"
+#include "targets/ports/cuda_device.h"
+#include "targets/ports/nvml.h"
+#include "targets/ports/port_kinds.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HOLDERS_NAMED = 3, PLACE_BYTES = 256 };
+
+static const char *place_of(const struct port *port, char place[static PLACE_BYTES]) {
+    snprintf(place, PLACE_BYTES, "target %.100s: device %d, %.80s", port->target->name,
+             port->cuda->ordinal, port->cuda->name);
+    return place;
+}
+
+/* ---- the device and the profile ---- */
+
+/* Plans and kernels hold for the profile's architecture and every later one. */
+static enum status check_promises(const struct port *port, struct fault *fault) {
+    const struct target *target = port->target;
+    const struct cuda_device *device = port->cuda;
+    char place[PLACE_BYTES];
+    int promised = target->compute_major * 10 + target->compute_minor;
+    if (device->compute_major * 10 + device->compute_minor >= promised) {
+        return OK;
+    }
+    return fault_set(fault, STATUS_INPUT, place_of(port, place),
+                     "name another profile, or make one of this device with skep probe --write",
+                     "has compute capability %d.%d, the profile promises %d.%d",
+                     device->compute_major, device->compute_minor, target->compute_major,
+                     target->compute_minor);
+}
+
+enum status port_cuda_init(struct port *port, struct fault *fault) {
+    enum status status = cuda_device_acquire(&port->cuda, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = check_promises(port, fault);
+    if (status != OK) {
+        cuda_device_release(port->cuda);
+    }
+    return status;
+}
+
+void port_cuda_finish(struct port *port) {
+    cuda_device_release(port->cuda);
+}
+
+/* ---- device memory ---- */
+
+static enum status refuse_device(const struct port *port, uint64_t need, uint64_t have,
+                                 struct fault *fault) {
+    struct nvml nvml;
+    char place[PLACE_BYTES];
+    char needed[24];
+    char left[24];
+    char holders[256];
+    struct text list = text_over(holders, sizeof holders);
+    if (nvml_open(&nvml)) {
+        nvml_largest_processes(&nvml, port->cuda->bus, HOLDERS_NAMED, &list);
+    }
+    return fault_set(fault, STATUS_FIT, place_of(port, place),
+                     "free its memory, lower limits.device or take a smaller batch",
+                     "device arena needs %s, %s are free now%s%s", text_bytes(need, needed),
+                     text_bytes(have, left), list.length > 0 ? "; held by " : "", list.bytes);
+}
+
+static uint64_t round_up(uint64_t bytes, uint64_t unit) {
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* What libraries want of memory that they register for collectives: whole granules of one
+ * allocation, that can be exported to other processes and reached by network adapters. */
+static CUmemAllocationProp wanted_memory(const struct cuda_device *device, bool exported) {
+    CUmemAllocationProp wanted = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->device}};
+    if (exported && device->shares) {
+        wanted.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    }
+    wanted.allocFlags.gpuDirectRDMACapable = device->rdma;
+    return wanted;
+}
+
+static CUresult map(const struct cuda_device *device, struct port_block *block,
+                    const CUmemAllocationProp *wanted) {
+    const struct cuda_driver *driver = &device->driver;
+    const CUmemAccessDesc access = {.location = wanted->location,
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr address;
+    size_t bytes = block->mapped_bytes;
+    CUresult result = driver->cuMemAddressReserve(&address, bytes, 0, 0, 0);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    result = driver->cuMemCreate(&handle, bytes, wanted, 0);
+    if (result != CUDA_SUCCESS) {
+        (void)driver->cuMemAddressFree(address, bytes);
+        return result;
+    }
+    result = driver->cuMemMap(address, bytes, 0, handle, 0);
+    if (result == CUDA_SUCCESS) {
+        result = driver->cuMemSetAccess(address, bytes, &access, 1);
+        if (result != CUDA_SUCCESS) {
+            (void)driver->cuMemUnmap(address, bytes);
+        }
+    }
+    if (result != CUDA_SUCCESS) {
+        (void)driver->cuMemRelease(handle);
+        (void)driver->cuMemAddressFree(address, bytes);
+        return result;
+    }
+    block->address = (void *)(uintptr_t)address;
+    block->handle = handle;
+    return CUDA_SUCCESS;
+}
+
+/* Where the system forbids exported memory, memory that is not exported; where it forbids mapping,
+ * a plain allocation. */
+static CUresult take_device(const struct cuda_device *device, struct port_block *block) {
+    const struct cuda_driver *driver = &device->driver;
+    CUresult result = device->maps ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    for (int exported = 1; device->maps && exported >= 0; exported--) {
+        CUmemAllocationProp wanted = wanted_memory(device, exported);
+        size_t unit = 0;
+        result = driver->cuMemGetAllocationGranularity(&unit, &wanted,
+                                                       CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+        if (result == CUDA_SUCCESS) {
+            block->mapped_bytes = round_up(block->bytes, unit);
+            result = map(device, block, &wanted);
+        }
+        if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) {
+            return result;
+        }
+    }
+    CUdeviceptr address;
+    block->mapped_bytes = block->bytes;
+    result = driver->cuMemAlloc(&address, block->bytes);
+    if (result == CUDA_SUCCESS) {
+        block->address = (void *)(uintptr_t)address;
+        block->handle = 0;
+    }
+    return result;
+}
+
+static void give_device(const struct cuda_device *device, const struct port_block *block) {
+    const struct cuda_driver *driver = &device->driver;
+    CUdeviceptr address = (CUdeviceptr)(uintptr_t)block->address;
+    (void)driver->cuCtxSynchronize();
+    if (block->handle == 0) {
+        (void)driver->cuMemFree(address);
+        return;
+    }
+    (void)driver->cuMemUnmap(address, block->mapped_bytes);
+    (void)driver->cuMemRelease(block->handle);
+    (void)driver->cuMemAddressFree(address, block->mapped_bytes);
+}
+
+static enum status reserve_device(struct port *port, struct port_block *block,
+                                  struct fault *fault) {
+    const struct cuda_device *device = port->cuda;
+    uint64_t have;
+    enum status status = cuda_device_free(device, &have, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (have < block->bytes) {
+        return refuse_device(port, block->bytes, have, fault);
+    }
+    CUresult result = take_device(device, block);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        return refuse_device(port, block->bytes, have, fault);
+    }
+    if (result != CUDA_SUCCESS) {
+        return cuda_device_fault(device, result, STATUS_FAILED, "reserve the arena", fault);
+    }
+    result = device->driver.cuMemsetD8Async((CUdeviceptr)(uintptr_t)block->address, 0,
+                                            block->mapped_bytes, NULL);
+    if (result == CUDA_SUCCESS) {
+        result = device->driver.cuStreamSynchronize(NULL);
+    }
+    if (result != CUDA_SUCCESS) {
+        give_device(device, block);
+        return cuda_device_fault(device, result, STATUS_FAILED, "zero the arena", fault);
+    }
+    return OK;
+}
+
+/* ---- pinned memory ---- */
+
+static enum status reserve_pinned(struct port *port, struct port_block *block,
+                                  struct fault *fault) {
+    struct machine machine;
+    if (!port_host_has(block->bytes, &machine)) {
+        return port_refuse_host(port, SPACE_PINNED, block->bytes, &machine, fault);
+    }
+    CUresult result =
+        port->cuda->driver.cuMemHostAlloc(&block->address, block->bytes, CU_MEMHOSTALLOC_PORTABLE);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        return port_refuse_host(port, SPACE_PINNED, block->bytes, &machine, fault);
+    }
+    if (result != CUDA_SUCCESS) {
+        return cuda_device_fault(port->cuda, result, STATUS_FAILED, "pin memory (ulimit -l?)",
+                                 fault);
+    }
+    block->mapped_bytes = block->bytes;
+    memset(block->address, 0, block->bytes);
+    return OK;
+}
+
+enum status port_cuda_reserve(struct port *port, enum space space, struct port_block *block,
+                              struct fault *fault) {
+    ASSERT(!block->shared || space == SPACE_DEVICE);
+    switch (space) {
+    case SPACE_DEVICE:
+        return reserve_device(port, block, fault);
+    case SPACE_PINNED:
+        return reserve_pinned(port, block, fault);
+    default:
+        return port_cpu_reserve(port, space, block, fault);
+    }
+}
+
+void port_cuda_release(struct port *port, enum space space) {
+    const struct port_block *block = &port->blocks[space];
+    switch (space) {
+    case SPACE_DEVICE:
+        give_device(port->cuda, block);
+        break;
+    case SPACE_PINNED:
+        (void)port->cuda->driver.cuMemFreeHost(block->address);
+        break;
+    default:
+        port_cpu_release(block);
+        break;
+    }
+}

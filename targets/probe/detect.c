@@ -1,0 +1,157 @@
+#include "targets/probe/detect.h"
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "build_config.h"
+#include "targets/os/machine.h"
+#include "targets/profile.h"
+#include "targets/profiles.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PROFILES_MAX = 256 };
+
+static const uint64_t MIB = 1 << 20;
+
+static bool is_path(const char *wanted) {
+    size_t length = strlen(wanted);
+    return strchr(wanted, '/') != NULL ||
+           (length > 5 && strcmp(wanted + length - 5, ".yaml") == 0) ||
+           (length > 4 && strcmp(wanted + length - 4, ".yml") == 0);
+}
+
+static enum status open_path(const char *path, struct region *region, struct target *target,
+                             struct fault *fault) {
+    char *text = region_alloc(region, YAML_BYTES_MAX + 1, 1);
+    size_t length = 0;
+    enum status status = file_read_text(path, text, YAML_BYTES_MAX + 1, &length, fault);
+    return status == OK ? profile_read(text, length, path, region, target, fault) : status;
+}
+
+static enum status refuse_name(const char *wanted, struct fault *fault) {
+    const char *names[PROFILES_MAX];
+    char list[sizeof fault->reason];
+    char place[sizeof fault->place];
+    char remedy[sizeof fault->remedy];
+    struct text all = text_over(list, sizeof list);
+    ASSERT(EMBEDDED_PROFILE_COUNT <= PROFILES_MAX);
+    for (int i = 0; i < EMBEDDED_PROFILE_COUNT; i++) {
+        names[i] = EMBEDDED_PROFILES[i].name;
+        text_add(&all, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    int nearest = text_nearest(wanted, names, EMBEDDED_PROFILE_COUNT);
+    snprintf(place, sizeof place, "target %.200s", wanted);
+    snprintf(remedy, sizeof remedy, "%s%s%sname one of these, auto, or a profile's path",
+             nearest >= 0 ? "did you mean " : "", nearest >= 0 ? names[nearest] : "",
+             nearest >= 0 ? "? " : "");
+    return fault_set(fault, STATUS_INPUT, place, remedy, "no such profile; there are %s",
+                     all.bytes);
+}
+
+static enum status open_name(const char *wanted, struct region *region, struct target *target,
+                             struct fault *fault) {
+    for (int i = 0; i < EMBEDDED_PROFILE_COUNT; i++) {
+        const struct embedded_profile *profile = &EMBEDDED_PROFILES[i];
+        if (strcmp(profile->name, wanted) == 0) {
+            char place[NAME_BYTES];
+            snprintf(place, sizeof place, "targets/profiles/%.80s.yaml", wanted);
+            enum status status =
+                profile_read(profile->text, profile->length, place, region, target, fault);
+            target->place = "built in";
+            return status;
+        }
+    }
+    return refuse_name(wanted, fault);
+}
+
+enum status target_open(const char *wanted, struct region *region, const struct target **target,
+                        struct fault *fault) {
+    if (wanted == NULL || strcmp(wanted, "auto") == 0) {
+        const struct target *gpu = target_detect_cuda(region);
+        *target = gpu != NULL ? gpu : target_detect(region);
+        return OK;
+    }
+    struct target *opened = region_alloc(region, 1, sizeof *opened);
+    enum status status = is_path(wanted) ? open_path(wanted, region, opened, fault)
+                                         : open_name(wanted, region, opened, fault);
+    if (status == OK) {
+        *target = opened;
+    }
+    return status;
+}
+
+#if !SKEP_CUDA
+const struct target *target_detect_cuda(struct region *region) {
+    (void)region;
+    return NULL;
+}
+#endif
+
+/* Floating-point operations a clock of one core: lanes of the level, two FMA units, 2 for the FMA;
+ * the weakest common cores of each level, so that the estimate errs on the slow side. */
+static double flops_per_clock(const char *isa) {
+    static const struct {
+        const char *isa;
+        double flops;
+    } ROWS[] = {{"avx2", 32}, {"avx512", 32}, {"avx512_bf16", 32}, {"neon", 16}, {"scalar", 4}};
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        if (strcmp(ROWS[i].isa, isa) == 0) {
+            return ROWS[i].flops;
+        }
+    }
+    return 4;
+}
+
+static const struct target_declared *detected_lines(const struct machine *machine,
+                                                    struct region *region, int *count) {
+    struct target_declared *lines = region_alloc(region, 2, sizeof *lines);
+    uint64_t system = machine->memory_total_bytes / 16;
+    system = system < 256 * MIB ? 256 * MIB : system > 2048 * MIB ? 2048 * MIB : system;
+    lines[0] = (struct target_declared){
+        .name = "program, libraries and thread stacks",
+        .bytes = 64 * MIB,
+        .source = "estimate: code and heap before seal, 64 KiB of stack touched by each thread"};
+    lines[1] = (struct target_declared){.name = "operating system and other programs",
+                                        .bytes = system,
+                                        .source = "estimate: a sixteenth, from 256 MiB to 2 GiB"};
+    *count = machine->memory_limited ? 1 : 2; /* a cgroup's limit counts our own memory only */
+    return lines;
+}
+
+const struct target *target_detect(struct region *region) {
+    static const char ASSUMED[] = "assumed from clock and instruction set; skep probe measures it";
+    static const char SHARE[] = "estimate; skep plan's times depend on it, no layout does";
+    struct machine machine;
+    machine_read("", &machine);
+    double clock_hz = machine.clock_hz > 0 ? machine.clock_hz : 2e9;
+    double flops = clock_hz * machine.cpu_count * flops_per_clock(machine.isa);
+    double bandwidth = 8e9 * (machine.cpu_count < 8 ? machine.cpu_count : 8);
+    struct target *target = region_alloc(region, 1, sizeof *target);
+    *target = (struct target){
+        .name = "this machine",
+        .description = region_text(region, machine.cpu_name),
+        .place = "detected",
+        .kind = TARGET_CPU,
+        .unified = true,
+        .align_bytes = ARENA_ALIGN_BYTES,
+        .threads = machine.cpu_count < THREADS_MAX ? machine.cpu_count : THREADS_MAX,
+        .f32_flops = {flops, ASSUMED},
+        .bf16_flops = {strcmp(machine.isa, "avx512_bf16") == 0 ? 2 * flops : flops, ASSUMED},
+        .memory_bandwidth = {bandwidth, ASSUMED},
+        .host_link_bandwidth = {bandwidth / 2, "a copy reads and writes the same memory"},
+        .peer_link_bandwidth = {bandwidth / 2, "a copy reads and writes the same memory"},
+        .matmul_efficiency = {0.7, SHARE},
+        .memory_efficiency = {0.8, SHARE},
+        .link_efficiency = {0.8, SHARE},
+        .isa = machine.isa};
+    struct target_space *device = &target->spaces[SPACE_DEVICE];
+    device->capacity_bytes = machine.memory_total_bytes;
+    device->capacity_source =
+        machine.memory_limited ? "the tightest cgroup memory limit" : "MemTotal of /proc/meminfo";
+    device->declared = detected_lines(&machine, region, &device->declared_count);
+    target->spaces[SPACE_PINNED].capacity_source = "";
+    target->spaces[SPACE_HOST].capacity_source = "";
+    return target;
+}

@@ -1,0 +1,113 @@
+/* detect_cuda: a profile of the GPU at hand, from what its driver tells. */
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "targets/os/machine.h"
+#include "targets/ports/cuda_device.h"
+#include "targets/probe/detect.h"
+#include "targets/target.h"
+
+#include <stdio.h>
+
+enum { MIB = 1 << 20, DECLARED_LINES = 4 };
+
+static const char ESTIMATE[] = "estimate until skep probe measures it";
+static const char ASSUMED[] = "assumed from clock and multiprocessors; skep probe measures it";
+
+/* Operations a clock of one multiprocessor, an FMA counted as two; the newest row that is not newer
+ * than the device. Of the kinds of one architecture the slower one, so that estimates err on the
+ * slow side.
+ * source  NVIDIA's architecture white papers and CUDA Programming Guide, arithmetic throughput */
+struct throughput {
+    int capability;
+    double f32, bf16;
+};
+
+static struct throughput throughput_of(const struct cuda_device *device) {
+    static const struct throughput ROWS[] = {{80, 128, 2048}, {86, 256, 512},   {89, 256, 512},
+                                             {90, 256, 4096}, {100, 256, 8192}, {120, 256, 512}};
+    int capability = device->compute_major * 10 + device->compute_minor;
+    struct throughput found = ROWS[0];
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        found = ROWS[i].capability <= capability ? ROWS[i] : found;
+    }
+    return found;
+}
+
+/* Two transfers a clock, as the driver counts it. */
+static double memory_bandwidth_of(const struct cuda_device *device) {
+    double measured = 2e3 * device->memory_clock_khz * device->memory_bus_bits / 8;
+    return measured >= 1e9 ? measured : 200e9;
+}
+
+static void set_device_space(const struct cuda_device *device, struct target_space *space,
+                             struct region *region) {
+    struct target_declared *lines = region_alloc(region, DECLARED_LINES, sizeof *lines);
+    lines[0] = (struct target_declared){"CUDA context", 520ull * MIB, ESTIMATE, PER_PROCESS};
+    lines[1] = (struct target_declared){"cuBLAS handle and loaded kernels", 96ull * MIB, ESTIMATE,
+                                        PER_PROCESS};
+    lines[2] =
+        (struct target_declared){"NCCL channels and proxies", 256ull * MIB, ESTIMATE, PER_SITE};
+    lines[3] = (struct target_declared){"NCCL, further groups", 128ull * MIB, ESTIMATE, PER_GROUP};
+    *space =
+        (struct target_space){device->memory_bytes, "what the driver tells", lines, DECLARED_LINES};
+}
+
+/* Half of the host's memory may be pinned: the driver refuses much more. */
+static void set_host_spaces(struct target *target, struct region *region) {
+    struct machine machine;
+    machine_read("", &machine);
+    struct target_declared *lines = region_alloc(region, 2, sizeof *lines);
+    lines[0] =
+        (struct target_declared){"NCCL and copy staging", 64ull * MIB, ESTIMATE, PER_PROCESS};
+    lines[1] = (struct target_declared){"program, driver libraries and operating system",
+                                        2048ull * MIB, ESTIMATE, PER_PROCESS};
+    uint64_t half = machine.memory_total_bytes / 2;
+    target->spaces[SPACE_PINNED] =
+        (struct target_space){half, "half of the host's memory", &lines[0], 1};
+    target->spaces[SPACE_HOST] = (struct target_space){
+        machine.memory_total_bytes - half, "the other half of the host's memory", &lines[1], 1};
+    target->threads = machine.cpu_count < THREADS_MAX ? machine.cpu_count : THREADS_MAX;
+}
+
+const struct target *target_detect_cuda(struct region *region) {
+    static const char SHARE[] = "estimate; skep plan's times depend on it, no layout does";
+    struct cuda_device device;
+    struct fault fault;
+    if (cuda_device_look(&device, &fault) != OK) {
+        if (cuda_driver_is_here()) {
+            log_line(LOG_WARNING, "no GPU computes: %s: %s", fault.place, fault.reason);
+        }
+        return NULL;
+    }
+    struct throughput clocked = throughput_of(&device);
+    double clock_hz = device.clock_khz > 0 ? 1e3 * device.clock_khz : 1.5e9;
+    double clocks = clock_hz * device.multiprocessor_count;
+    struct target *target = region_alloc(region, 1, sizeof *target);
+    *target = (struct target){
+        .name = "this machine",
+        .description = region_text(region, device.name),
+        .place = "detected",
+        .kind = TARGET_CUDA,
+        .unified = device.integrated,
+        .align_bytes = 256,
+        .f32_flops = {clocks * clocked.f32, ASSUMED},
+        .bf16_flops = {clocks * clocked.bf16, ASSUMED},
+        .memory_bandwidth = {memory_bandwidth_of(&device), ASSUMED},
+        .host_link_bandwidth = {12e9, "assumed: PCI Express 3.0 x16; skep probe measures it"},
+        .peer_link_bandwidth = {12e9, "assumed: PCI Express 3.0 x16"},
+        .matmul_efficiency = {0.6, SHARE},
+        .memory_efficiency = {0.85, SHARE},
+        .link_efficiency = {0.8, SHARE},
+        .isa = "",
+        .compute_major = device.compute_major,
+        .compute_minor = device.compute_minor,
+        .multiprocessor_count = device.multiprocessor_count};
+    set_device_space(&device, &target->spaces[SPACE_DEVICE], region);
+    set_host_spaces(target, region);
+    if (device.integrated) {
+        target->spaces[SPACE_PINNED] = (struct target_space){.capacity_source = ""};
+        target->spaces[SPACE_HOST] = (struct target_space){.capacity_source = ""};
+    }
+    return target;
+}

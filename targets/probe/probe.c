@@ -1,0 +1,217 @@
+#include "targets/probe/probe.h"
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "targets/os/pool.h"
+#include "targets/ports/port.h"
+#include "targets/probe/detect.h"
+#include "targets/probe/probe_loops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    FLOPS_TRIES = 200,           /* short tries, of which the best counts: others use the machine */
+    MEMORY_TRIES = 12,           /* each of some 50 ms */
+    ARRAY_BYTES_MAX = 128 << 20, /* well beyond the last cache of most machines */
+    ARRAY_BYTES_MIN = 4 << 20,
+    PIECES_PER_THREAD = 4, /* so that a late thread does not hold up the rest */
+    VECTOR_FLOATS = 4,
+    FIRST_TURNS = 4096, /* some 20 us: then as many as a try should take at the best rate so far */
+};
+
+/* Sixteen bytes at a time, which any machine's memory can keep up with. */
+typedef float vector __attribute__((vector_size(VECTOR_FLOATS * sizeof(float))));
+
+static const int64_t FLOPS_TRY_NS = 1000000;
+static const double SPEED_TOLERANCE = 0.9;
+
+struct flops_work {
+    struct probe_loop loop;
+    int64_t turns;
+    float sums[THREADS_MAX];
+};
+
+static void run_flops(void *context, int64_t item, int thread) {
+    (void)thread;
+    struct flops_work *work = context;
+    work->sums[item] = work->loop.run(work->turns);
+}
+
+static double seconds_of(struct pool *pool, pool_task *task, void *context, int64_t items) {
+    int64_t begin = clock_monotonic_ns();
+    pool_run(pool, task, context, items);
+    return (double)(clock_monotonic_ns() - begin) * 1e-9;
+}
+
+/* Operations per second of `items` copies of the loop on the pool's threads. */
+static double measure_flops(struct pool *pool, struct probe_loop loop, int items) {
+    struct flops_work work = {.loop = loop, .turns = FIRST_TURNS};
+    double seconds_per_turn = 1;
+    for (int i = 0; i < FLOPS_TRIES; i++) {
+        double seconds = seconds_of(pool, run_flops, &work, items) / (double)work.turns;
+        seconds_per_turn = seconds < seconds_per_turn ? seconds : seconds_per_turn;
+        double wanted = (double)FLOPS_TRY_NS * 1e-9 / seconds_per_turn;
+        work.turns = (int64_t)wanted > FIRST_TURNS ? (int64_t)wanted : FIRST_TURNS;
+    }
+    return loop.operations_per_turn * items / seconds_per_turn;
+}
+
+struct memory_work {
+    vector *a;
+    const vector *b, *c;
+    int64_t vectors_per_piece;
+};
+
+static void run_triad(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct memory_work *work = context;
+    vector *a = work->a + item * work->vectors_per_piece;
+    const vector *b = work->b + item * work->vectors_per_piece;
+    const vector *c = work->c + item * work->vectors_per_piece;
+    for (int64_t i = 0; i < work->vectors_per_piece; i++) {
+        a[i] = b[i] + 3.0f * c[i];
+    }
+}
+
+static void run_copy(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct memory_work *work = context;
+    int64_t begin = item * work->vectors_per_piece;
+    memcpy(work->a + begin, work->b + begin, (size_t)work->vectors_per_piece * sizeof(vector));
+}
+
+static double measure_memory(struct pool *pool, pool_task *task, struct memory_work *work,
+                             double bytes) {
+    int items = pool->thread_count * PIECES_PER_THREAD;
+    double best = 0;
+    for (int i = 0; i < MEMORY_TRIES; i++) {
+        double rate = bytes / seconds_of(pool, task, work, items);
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+static enum status measure_bandwidths(struct pool *pool, struct probe_result *result,
+                                      struct fault *fault) {
+    struct target here = {.name = "this machine", .kind = TARGET_CPU};
+    struct port port;
+    void *block;
+    uint64_t bytes = ARRAY_BYTES_MAX;
+    while (bytes > ARRAY_BYTES_MIN && 6 * bytes > result->machine.memory_available_bytes) {
+        bytes /= 2;
+    }
+    enum status status = port_init(&port, &here, fault);
+    if (status == OK) {
+        status = port_reserve(&port, SPACE_DEVICE, 3 * bytes, &block, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    int pieces = pool->thread_count * PIECES_PER_THREAD;
+    int64_t vectors = (int64_t)(bytes / sizeof(vector));
+    vector *a = block;
+    struct memory_work work = {a, a + vectors, a + 2 * vectors, vectors / pieces};
+    double moved = (double)work.vectors_per_piece * pieces * (double)sizeof(vector);
+    result->memory_bandwidth = measure_memory(pool, run_triad, &work, 3 * moved);
+    result->copy_bandwidth = measure_memory(pool, run_copy, &work, moved);
+    port_finish(&port);
+    return OK;
+}
+
+enum status probe_measure(int threads, struct probe_result *result, struct fault *fault) {
+    struct probe_result measured = {.threads = threads};
+    struct pool pool;
+    enum status status = pool_init(&pool, threads, fault);
+    if (status != OK) {
+        return status;
+    }
+    machine_read("", &measured.machine);
+    struct probe_loop f32 = probe_loop_f32(measured.machine.isa);
+    measured.f32_flops_thread = measure_flops(&pool, f32, 1);
+    measured.f32_flops = measure_flops(&pool, f32, threads);
+    measured.bf16_flops = measure_flops(&pool, probe_loop_bf16(measured.machine.isa), threads);
+    status = measure_bandwidths(&pool, &measured, fault);
+    pool_finish(&pool);
+    if (status == OK) {
+        *result = measured;
+    }
+    return status;
+}
+
+struct probe_line probe_line_of(const struct target *target, const char *name, enum probe_unit unit,
+                                double promised, double found) {
+    bool speed = unit == PROBE_FLOPS || unit == PROBE_BANDWIDTH;
+    bool assumed = strcmp(target->place, "detected") == 0;
+    bool enough = found >= (speed ? SPEED_TOLERANCE * promised : promised);
+    return (struct probe_line){name, unit, promised, found,
+                               assumed  ? PROBE_ASSUMED
+                               : enough ? PROBE_OK
+                                        : PROBE_LOWER};
+}
+
+int probe_compare(const struct target *target, const struct probe_result *result,
+                  struct probe_line lines[static PROBE_LINES]) {
+    const struct machine *machine = &result->machine;
+    int count = 0;
+    lines[count++] = probe_line_of(target, "memory", PROBE_BYTES,
+                                   (double)target->spaces[SPACE_DEVICE].capacity_bytes,
+                                   (double)machine->memory_total_bytes);
+    lines[count++] = probe_line_of(target, "memory free for the arena", PROBE_BYTES,
+                                   (double)target_room_bytes(target, SPACE_DEVICE),
+                                   (double)machine->memory_available_bytes);
+    lines[count++] =
+        probe_line_of(target, "threads", PROBE_COUNT, target->threads, machine->cpu_count);
+    lines[count++] =
+        probe_line_of(target, "f32 peak", PROBE_FLOPS, target->f32_flops.value, result->f32_flops);
+    lines[count++] = probe_line_of(target, "bf16 peak", PROBE_FLOPS, target->bf16_flops.value,
+                                   result->bf16_flops);
+    lines[count++] = probe_line_of(target, "memory bandwidth", PROBE_BANDWIDTH,
+                                   target->memory_bandwidth.value, result->memory_bandwidth);
+    lines[count++] = probe_line_of(target, "copy bandwidth", PROBE_BANDWIDTH,
+                                   target->host_link_bandwidth.value, result->copy_bandwidth);
+    ASSERT(count == PROBE_LINES);
+    int lower = 0;
+    for (int i = 0; i < count; i++) {
+        lower += lines[i].verdict == PROBE_LOWER;
+    }
+    return lower;
+}
+
+static int isa_rank(const char *isa) {
+    static const char *const X86[] = {"scalar", "avx2", "avx512", "avx512_bf16"};
+    for (int i = 0; i < (int)ARRAY_COUNT(X86); i++) {
+        if (strcmp(isa, X86[i]) == 0) {
+            return i;
+        }
+    }
+    return -1; /* neon: of another architecture, comparable with itself and scalar only */
+}
+
+bool probe_isa_lower(const struct target *target, const struct probe_result *result) {
+    if (strcmp(target->isa, result->machine.isa) == 0 || strcmp(target->isa, "scalar") == 0) {
+        return false;
+    }
+    int wanted = isa_rank(target->isa);
+    return wanted < 0 || isa_rank(result->machine.isa) < wanted;
+}
+
+const struct target *probe_target(const struct probe_result *result, const char *name,
+                                  struct region *region) {
+    static const char COPIES[] = "measured by skep probe: bytes copied within memory per second";
+    char source[160];
+    struct target *target = region_alloc(region, 1, sizeof *target);
+    *target = *target_detect(region);
+    snprintf(source, sizeof source, "measured by skep probe on %s with %d threads",
+             result->machine.cpu_name, result->threads);
+    const char *measured = region_text(region, source);
+    target->name = region_text(region, name);
+    target->place = "measured";
+    target->threads = result->threads;
+    target->f32_flops = (struct target_figure){result->f32_flops, measured};
+    target->bf16_flops = (struct target_figure){result->bf16_flops, measured};
+    target->memory_bandwidth = (struct target_figure){result->memory_bandwidth, measured};
+    target->host_link_bandwidth = (struct target_figure){result->copy_bandwidth, COPIES};
+    target->peer_link_bandwidth = (struct target_figure){result->copy_bandwidth, COPIES};
+    return target;
+}

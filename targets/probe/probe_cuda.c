@@ -1,0 +1,321 @@
+#include "targets/probe/probe_cuda.h"
+
+#include "base/text.h"
+#include "targets/ports/port.h"
+#include "targets/probe/detect.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    TRIES = 8,
+    ARRAY_BYTES_MAX = 256 << 20, /* well beyond the last cache */
+    ARRAY_BYTES_MIN = 1 << 20,
+};
+
+/* ---- memory ---- */
+
+static void name_driver(const struct cuda_device *device, const struct nvml *nvml,
+                        struct probe_gpu *result) {
+    char version[32] = "";
+    if (nvml != NULL) {
+        nvml_driver_version(nvml, version);
+    }
+    snprintf(result->driver, sizeof result->driver, "%s%s(CUDA %d.%d)", version,
+             version[0] != '\0' ? " " : "", device->driver_version / 1000,
+             device->driver_version % 1000 / 10);
+}
+
+enum status probe_gpu_begin(const struct cuda_device *device, struct probe_gpu *result,
+                            struct fault *fault) {
+    struct nvml nvml;
+    uint64_t free_bytes;
+    enum status status = cuda_device_free(device, &free_bytes, fault);
+    if (status != OK) {
+        return status;
+    }
+    *result = (struct probe_gpu){.compute_major = device->compute_major,
+                                 .compute_minor = device->compute_minor,
+                                 .multiprocessor_count = device->multiprocessor_count,
+                                 .memory_total_bytes = device->memory_bytes,
+                                 .memory_free_bytes = free_bytes,
+                                 .context_bytes = device->memory_bytes - free_bytes};
+    snprintf(result->name, sizeof result->name, "%s", device->name);
+    bool has_nvml = nvml_open(&nvml);
+    int64_t own = has_nvml ? nvml_own_bytes(&nvml, device->bus) : -1;
+    if (own > 0) {
+        result->context_bytes = (uint64_t)own;
+        result->context_alone = true;
+    }
+    name_driver(device, has_nvml ? &nvml : NULL, result);
+    return OK;
+}
+
+void probe_gpu_end(const struct cuda_device *device, struct probe_gpu *result) {
+    struct nvml nvml;
+    result->healthy = nvml_open(&nvml) && nvml_read(&nvml, device->bus, &result->health);
+}
+
+/* ---- copies ---- */
+
+struct copy_bench {
+    const struct cuda_driver *driver;
+    CUstream stream;
+    CUevent begin, end;
+};
+
+static CUresult time_copy(const struct copy_bench *bench, void *to, const void *from, size_t bytes,
+                          float *ms) {
+    const struct cuda_driver *driver = bench->driver;
+    CUresult result = driver->cuEventRecord(bench->begin, bench->stream);
+    if (result == CUDA_SUCCESS) {
+        result = driver->cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
+                                       bytes, bench->stream);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = driver->cuEventRecord(bench->end, bench->stream);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = driver->cuStreamSynchronize(bench->stream);
+    }
+    return result == CUDA_SUCCESS ? driver->cuEventElapsedTime(ms, bench->begin, bench->end)
+                                  : result;
+}
+
+static CUresult best_copy(const struct copy_bench *bench, void *to, const void *from, size_t bytes,
+                          double *rate) {
+    double best = 0;
+    for (int i = 0; i < TRIES; i++) {
+        float ms = 0;
+        CUresult result = time_copy(bench, to, from, bytes, &ms);
+        if (result != CUDA_SUCCESS) {
+            return result;
+        }
+        double seconds = ms > 0 ? (double)ms * 1e-3 : 1e-9;
+        best = (double)bytes / seconds > best ? (double)bytes / seconds : best;
+    }
+    *rate = best;
+    return CUDA_SUCCESS;
+}
+
+static enum status copy_all(const struct cuda_device *device, const struct copy_bench *bench,
+                            char *blocks[static 2], size_t bytes, struct probe_gpu *result,
+                            struct fault *fault) {
+    double copied = 0;
+    char *far = blocks[0];
+    char *near = blocks[1];
+    CUresult done = best_copy(bench, far, far + bytes, bytes, &copied);
+    if (done == CUDA_SUCCESS) {
+        done = best_copy(bench, far, near, bytes, &result->host_to_device);
+    }
+    if (done == CUDA_SUCCESS) {
+        done = best_copy(bench, near, far, bytes, &result->device_to_host);
+    }
+    result->memory_bandwidth = 2 * copied;
+    return done == CUDA_SUCCESS
+               ? OK
+               : cuda_device_fault(device, done, STATUS_FAILED, "time copies", fault);
+}
+
+static enum status time_copies(const struct cuda_device *device, char *blocks[static 2],
+                               size_t bytes, struct probe_gpu *result, struct fault *fault) {
+    struct copy_bench bench = {.driver = &device->driver};
+    enum status status = cuda_device_stream(device, false, &bench.stream, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = cuda_device_event(device, true, &bench.begin, fault);
+    if (status == OK) {
+        status = cuda_device_event(device, true, &bench.end, fault);
+    }
+    if (status == OK) {
+        status = copy_all(device, &bench, blocks, bytes, result, fault);
+    }
+    if (bench.end != NULL) {
+        (void)device->driver.cuEventDestroy(bench.end);
+    }
+    if (bench.begin != NULL) {
+        (void)device->driver.cuEventDestroy(bench.begin);
+    }
+    (void)device->driver.cuStreamDestroy(bench.stream);
+    return status;
+}
+
+enum status probe_gpu_copies(const struct cuda_device *device, struct probe_gpu *result,
+                             struct fault *fault) {
+    const struct target here = {.name = "this machine", .kind = TARGET_CUDA};
+    struct port port;
+    void *far;
+    void *near;
+    size_t bytes = ARRAY_BYTES_MAX;
+    while (bytes > ARRAY_BYTES_MIN && 8 * bytes > result->memory_free_bytes) {
+        bytes /= 2;
+    }
+    enum status status = port_init(&port, &here, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = port_reserve(&port, SPACE_DEVICE, 2 * bytes, &far, fault);
+    if (status == OK) {
+        status = port_reserve(&port, SPACE_PINNED, bytes, &near, fault);
+    }
+    if (status == OK) {
+        char *blocks[] = {far, near};
+        status = time_copies(device, blocks, bytes, result, fault);
+    }
+    port_finish(&port);
+    return status;
+}
+
+/* ---- the profile ---- */
+
+static double slower_way(const struct probe_gpu *result) {
+    return result->host_to_device < result->device_to_host ? result->host_to_device
+                                                           : result->device_to_host;
+}
+
+static uint64_t declared_per(const struct target *target, enum target_per per) {
+    const struct target_space *space = &target->spaces[SPACE_DEVICE];
+    uint64_t sum = 0;
+    for (int i = 0; i < space->declared_count; i++) {
+        sum += space->declared[i].per == per ? space->declared[i].bytes : 0;
+    }
+    return sum;
+}
+
+/* Of what others take, less is better. */
+static struct probe_line taken_line(const struct target *target, const char *name,
+                                    enum target_per per, uint64_t found) {
+    uint64_t promised = declared_per(target, per);
+    struct probe_line line =
+        probe_line_of(target, name, PROBE_BYTES, (double)promised, (double)found);
+    if (line.verdict != PROBE_ASSUMED) {
+        line.verdict = found <= promised ? PROBE_OK : PROBE_LOWER;
+    }
+    return line;
+}
+
+static int add_taken(const struct target *target, const struct probe_gpu *result,
+                     struct probe_line *lines) {
+    lines[0] = taken_line(target, "taken beside the arena", PER_PROCESS,
+                          result->context_bytes + result->kernels_bytes + result->products_bytes);
+    if (result->nccl_ranks == 0) {
+        return 1;
+    }
+    lines[1] = taken_line(target, "taken by NCCL", PER_SITE, result->nccl_bytes);
+    lines[2] = taken_line(target, "by each further group", PER_GROUP, result->nccl_group_bytes);
+    return 3;
+}
+
+int probe_gpu_compare(const struct target *target, const struct probe_gpu *result,
+                      struct probe_line lines[static PROBE_GPU_LINES], int *lower) {
+    const struct {
+        const char *name;
+        enum probe_unit unit;
+        double promised, found;
+    } rows[] = {
+        {"memory", PROBE_BYTES, (double)target->spaces[SPACE_DEVICE].capacity_bytes,
+         (double)result->memory_total_bytes},
+        {"memory free for the arena", PROBE_BYTES, (double)target_room_bytes(target, SPACE_DEVICE),
+         (double)result->memory_free_bytes},
+        {"multiprocessors", PROBE_COUNT, target->multiprocessor_count,
+         result->multiprocessor_count},
+        {"f32 products", PROBE_FLOPS, target->f32_flops.value * target->matmul_efficiency.value,
+         result->f32_flops},
+        {"bf16 products", PROBE_FLOPS, target->bf16_flops.value * target->matmul_efficiency.value,
+         result->bf16_flops},
+        {"memory bandwidth", PROBE_BANDWIDTH,
+         target->memory_bandwidth.value * target->memory_efficiency.value,
+         result->memory_bandwidth},
+        {"copies to the device", PROBE_BANDWIDTH,
+         target->host_link_bandwidth.value * target->link_efficiency.value, result->host_to_device},
+        {"copies to the host", PROBE_BANDWIDTH,
+         target->host_link_bandwidth.value * target->link_efficiency.value, result->device_to_host},
+    };
+    int count = 0;
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        if (rows[i].found > 0) {
+            lines[count++] =
+                probe_line_of(target, rows[i].name, rows[i].unit, rows[i].promised, rows[i].found);
+        }
+    }
+    count += add_taken(target, result, &lines[count]);
+    *lower = 0;
+    for (int i = 0; i < count; i++) {
+        *lower += lines[i].verdict == PROBE_LOWER;
+    }
+    return count;
+}
+
+/* Lines that were not measured stay, and say why. */
+static void set_nccl(const struct probe_gpu *result, const char *measured,
+                     struct target_declared *line, struct region *region) {
+    char source[2 * PROBE_LIBRARY_BYTES + 64];
+    bool done = result->nccl_ranks > 0;
+    snprintf(source, sizeof source, done ? "%s: %s" : "estimate, not measured by skep probe: %s%s",
+             done ? measured : "", result->nccl);
+    line->source = region_text(region, source);
+    if (done) {
+        line->bytes = line->per == PER_SITE ? result->nccl_bytes : result->nccl_group_bytes;
+    }
+}
+
+static void set_declared(const struct probe_gpu *result, const char *measured,
+                         struct target *target, struct region *region) {
+    struct target_space *space = &target->spaces[SPACE_DEVICE];
+    size_t count = (size_t)space->declared_count;
+    struct target_declared *lines = region_alloc(region, count, sizeof *lines);
+    char shared[224];
+    snprintf(shared, sizeof shared, "%s, with what other programs held", measured);
+    for (size_t i = 0; i < count; i++) {
+        lines[i] = space->declared[i];
+        bool context = strcmp(lines[i].name, "CUDA context") == 0;
+        bool loaded = strncmp(lines[i].name, "cuBLAS", 6) == 0;
+        if (context) {
+            lines[i].bytes = result->context_bytes;
+            lines[i].source = result->context_alone ? measured : region_text(region, shared);
+        } else if (loaded && result->kernels_bytes + result->products_bytes > 0) {
+            lines[i].bytes = result->kernels_bytes + result->products_bytes;
+            lines[i].source = measured;
+        } else if (lines[i].per != PER_PROCESS) {
+            set_nccl(result, measured, &lines[i], region);
+        }
+    }
+    space->declared = lines;
+    space->capacity_bytes = result->memory_total_bytes;
+    space->capacity_source = measured;
+}
+
+/* Less than a profile can say is no GPU's rate. */
+static const double RATE_LEAST = 1e6;
+
+/* A rate that was reached is a rate times an efficiency: the profile's two are set so that their
+ * product is what was measured. */
+static void set_figure(double measured, double share, const char *source,
+                       struct target_figure *figure) {
+    if (measured >= RATE_LEAST) {
+        *figure = (struct target_figure){measured / share, source};
+    }
+}
+
+const struct target *probe_gpu_target(const struct probe_gpu *result, const char *name,
+                                      struct region *region) {
+    char source[192];
+    struct target *target = region_alloc(region, 1, sizeof *target);
+    const struct target *detected = target_detect_cuda(region);
+    ASSERT(detected != NULL); /* it was measured */
+    *target = *detected;
+    snprintf(source, sizeof source, "measured by skep probe on %s, driver %s", result->name,
+             result->driver);
+    const char *measured = region_text(region, source);
+    target->name = region_text(region, name);
+    target->place = "measured";
+    set_declared(result, measured, target, region);
+    set_figure(result->f32_flops, target->matmul_efficiency.value, measured, &target->f32_flops);
+    set_figure(result->bf16_flops, target->matmul_efficiency.value, measured, &target->bf16_flops);
+    set_figure(result->memory_bandwidth, target->memory_efficiency.value, measured,
+               &target->memory_bandwidth);
+    set_figure(slower_way(result), target->link_efficiency.value, measured,
+               &target->host_link_bandwidth);
+    return target;
+}
