@@ -1,154 +1,289 @@
-#include "kernels/cpu/attention.h"
+/* Attention forward, over whole rows and over a cache: tiles of queries pass over tiles of keys
+ * with the online softmax. An item is one tile of queries of one key-value head. */
+#include "kernels/attention.h"
+
+#include "kernels/cpu/attention_sight.h"
+#include "kernels/cpu/table.h"
 
 #include <math.h>
+#include <string.h>
 
-static int64_t padded(int64_t dim) {
-    return (dim + ATTENTION_LANES - 1) / ATTENTION_LANES * ATTENTION_LANES;
+enum {
+    QUERY_TILE = 128,  /* rows: halves the work of packing keys against 64; scratch stays in L2 */
+    STACKED_HEADS = 8, /* query heads of one group that share the packed keys in one item */
+    SCORES_STRIDE = ATTENTION_KEY_TILE,
+};
+
+struct forward_job {
+    const struct attention_args *args;
+    const struct attention_kernels *kernels;
+    const char *q, *k, *v;
+    const int32_t *positions; /* NULL: each row is one document */
+    char *out;
+    float *lse; /* NULL: not wanted */
+    int64_t kv_stride;
+    int64_t past; /* keys before the first query's own */
+    int64_t stacked_heads, tile_tokens;
+    int64_t head_tiles, token_tiles;
+    float *workspace;
+};
+
+/* Rows of the tile: `heads` blocks of `tokens` rows, one for each query head. */
+struct query_tile {
+    int64_t row, kv_head;
+    int64_t head, heads;
+    int64_t token, tokens;
+    int64_t rows;
+    struct attention_sight sights[QUERY_TILE];
+};
+
+struct forward_scratch {
+    float *queries, *sums_of_values, *scores, *keys, *values;
+    float *maxima, *sums;
+};
+
+static int64_t stacked_heads_of(const struct attention_args *args) {
+    return attention_min(args->heads / args->kv_heads, STACKED_HEADS);
 }
 
-static float load_element(enum dtype dtype, const void *from, int64_t index) {
-    return dtype == DTYPE_F32 ? ((const float *)from)[index]
-                              : bf16_to_f32(((const uint16_t *)from)[index]);
+static int64_t tile_tokens_of(const struct attention_args *args) {
+    int64_t tokens = QUERY_TILE / stacked_heads_of(args) / ATTENTION_STRIP * ATTENTION_STRIP;
+    return attention_min(tokens, args->time);
 }
 
-static void load_rows(const struct attention_block *block, const void *from, float *tile) {
-    int64_t width = padded(block->dim);
-    for (int64_t r = 0; r < block->rows; r++) {
-        for (int64_t d = 0; d < block->dim; d++) {
-            tile[r * width + d] = load_element(block->dtype, from, r * block->stride + d);
-        }
-        for (int64_t d = block->dim; d < width; d++) {
-            tile[r * width + d] = 0.0f;
-        }
+static int64_t tile_rows_of(const struct attention_args *args) {
+    return attention_round_up(tile_tokens_of(args) * stacked_heads_of(args), ATTENTION_STRIP);
+}
+
+static int64_t scratch_floats(const struct attention_args *args) {
+    int64_t rows = tile_rows_of(args);
+    int64_t dim = attention_padded_dim(args);
+    return 2 * rows * dim + 2 * ATTENTION_KEY_TILE * dim + rows * SCORES_STRIDE + 2 * rows;
+}
+
+static struct forward_scratch scratch_of(const struct forward_job *job, int thread) {
+    int64_t rows = tile_rows_of(job->args);
+    int64_t dim = attention_padded_dim(job->args);
+    struct forward_scratch scratch;
+    scratch.queries = job->workspace + thread * scratch_floats(job->args);
+    scratch.sums_of_values = scratch.queries + rows * dim;
+    scratch.keys = scratch.sums_of_values + rows * dim;
+    scratch.values = scratch.keys + ATTENTION_KEY_TILE * dim;
+    scratch.scores = scratch.values + ATTENTION_KEY_TILE * dim;
+    scratch.maxima = scratch.scores + rows * SCORES_STRIDE;
+    scratch.sums = scratch.maxima + rows;
+    return scratch;
+}
+
+/* Late tiles see the most keys, so they are dealt first. */
+static void tile_of_item(const struct forward_job *job, int64_t item, struct query_tile *tile) {
+    const struct attention_args *args = job->args;
+    int64_t group = args->heads / args->kv_heads;
+    int64_t head_tile = item % job->head_tiles;
+    int64_t place = item / job->head_tiles;
+    tile->kv_head = place % args->kv_heads;
+    place /= args->kv_heads;
+    tile->row = place % args->rows;
+    tile->token = (job->token_tiles - 1 - place / args->rows) * job->tile_tokens;
+    tile->tokens = attention_min(job->tile_tokens, args->time - tile->token);
+    tile->heads = attention_min(job->stacked_heads, group - head_tile * job->stacked_heads);
+    tile->head = tile->kv_head * group + head_tile * job->stacked_heads;
+    tile->rows = tile->heads * tile->tokens;
+    for (int64_t r = 0; r < tile->rows; r++) {
+        int64_t token = tile->token + r % tile->tokens;
+        int64_t depth =
+            job->positions ? job->positions[tile->row * args->time + token] : job->past + token;
+        tile->sights[r] = attention_sight_of(args, job->past + token, depth);
     }
 }
 
-static void load_columns(const struct attention_block *block, const void *from, float *tile) {
-    int64_t width = padded(block->rows);
-    for (int64_t d = 0; d < block->dim; d++) {
-        float *row = tile + d * ATTENTION_KEY_TILE;
-        for (int64_t r = 0; r < block->rows; r++) {
-            row[r] = load_element(block->dtype, from, r * block->stride + d);
-        }
-        for (int64_t r = block->rows; r < width; r++) {
-            row[r] = 0.0f;
-        }
+/* The padding rows of the last group are computed and never stored: they need a value. */
+static void load_queries(const struct forward_job *job, const struct query_tile *tile,
+                         const struct forward_scratch *scratch) {
+    const struct attention_args *args = job->args;
+    int64_t dim = attention_padded_dim(args);
+    struct attention_block block = {tile->tokens, args->head_dim, args->q_stride, args->dtype};
+    for (int64_t h = 0; h < tile->heads; h++) {
+        int64_t start = (tile->row * args->time + tile->token) * args->q_stride +
+                        (tile->head + h) * args->head_dim;
+        job->kernels->load_rows(&block, job->q + start * dtype_bytes(args->dtype),
+                                scratch->queries + h * tile->tokens * dim);
+    }
+    int64_t rows = attention_round_up(tile->rows, ATTENTION_ROW_GROUP);
+    memset(scratch->queries + tile->rows * dim, 0,
+           (size_t)((rows - tile->rows) * dim) * sizeof(float));
+    memset(scratch->sums_of_values, 0, (size_t)(rows * dim) * sizeof(float));
+    for (int64_t r = 0; r < tile->rows; r++) {
+        scratch->maxima[r] = -INFINITY;
+        scratch->sums[r] = 0.0f;
     }
 }
 
-static void store_rows(const struct attention_block *block, const float *tile, const float *factors,
-                       void *to) {
-    int64_t width = padded(block->dim);
-    for (int64_t r = 0; r < block->rows; r++) {
-        float factor = factors ? factors[r] : 1.0f;
-        for (int64_t d = 0; d < block->dim; d++) {
-            float value = tile[r * width + d] * factor;
-            if (block->dtype == DTYPE_F32) {
-                ((float *)to)[r * block->stride + d] = value;
-            } else {
-                ((uint16_t *)to)[r * block->stride + d] = bf16_from_f32(value);
-            }
-        }
+static void load_keys(const struct forward_job *job, const struct query_tile *tile, int64_t key,
+                      int64_t count, const struct forward_scratch *scratch) {
+    const struct attention_args *args = job->args;
+    struct attention_block block = {count, args->head_dim, job->kv_stride, args->dtype};
+    int64_t start =
+        (tile->row * args->time + key) * job->kv_stride + tile->kv_head * args->head_dim;
+    int64_t bytes = start * dtype_bytes(args->dtype);
+    job->kernels->load_columns(&block, job->k + bytes, scratch->keys);
+    job->kernels->load_rows(&block, job->v + bytes, scratch->values);
+    if (key + 2 * ATTENTION_KEY_TILE <= job->past + args->time) {
+        int64_t next = bytes + ATTENTION_KEY_TILE * job->kv_stride * dtype_bytes(args->dtype);
+        attention_prefetch(&block, job->k + next);
+        attention_prefetch(&block, job->v + next);
     }
 }
 
-static void product(const struct attention_product *args) {
-    for (int64_t i = 0; i < args->m; i++) {
-        float *c = args->c + i * args->c_stride;
-        for (int64_t j = 0; j < args->n && !args->accumulate; j++) {
-            c[j] = 0.0f;
-        }
-        for (int64_t p = 0; p < args->k; p++) {
-            float a = args->a[i * args->a_row + p * args->a_step];
-            const float *b = args->b + p * args->b_stride;
-            for (int64_t j = 0; j < args->n; j++) {
-                c[j] += a * b[j];
-            }
-        }
-    }
-}
-
-static void softmax_row(float *scores, int64_t columns, int64_t first, int64_t last, float scale,
-                        float maximum, float *sum) {
-    for (int64_t c = 0; c < columns; c++) {
-        bool seen = c >= first && c < last;
-        scores[c] = seen ? expf(scores[c] * scale - maximum) : 0.0f;
-        *sum += scores[c];
-    }
-}
-
-static void softmax(const struct attention_strip *strip, float *maxima, float *sums,
-                    float *accumulators, int64_t n) {
-    for (int64_t r = 0; r < strip->rows; r++) {
-        float *scores = strip->scores + r * strip->stride;
-        float maximum = maxima[r];
-        for (int64_t c = strip->first[r]; c < strip->last[r]; c++) {
-            float logit = scores[c] * strip->scale;
-            maximum = logit > maximum ? logit : maximum;
-        }
-        if (maximum > maxima[r]) {
-            float factor = expf(maxima[r] - maximum);
-            maxima[r] = maximum;
-            sums[r] *= factor;
-            for (int64_t d = 0; d < n; d++) {
-                accumulators[r * n + d] *= factor;
-            }
-        }
-        softmax_row(scores, strip->columns, strip->first[r], strip->last[r], strip->scale, maximum,
-                    &sums[r]);
-    }
-}
-
-static void slopes(const struct attention_strip *strip, const float *lse, const float *delta,
-                   float *slopes) {
-    for (int64_t r = 0; r < strip->rows; r++) {
-        float *scores = strip->scores + r * strip->stride;
-        float *slope = slopes + r * strip->stride;
-        float sum = 0.0f;
-        float weighted = 0.0f;
-        for (int64_t c = 0; c < strip->columns; c++) {
-            bool seen = c >= strip->first[r] && c < strip->last[r];
-            double power = (double)scores[c] * strip->scale - lse[r];
-            scores[c] = seen ? expf(power > 0 ? 0.0f : (float)power) : 0.0f;
-            slope[c] = seen ? slope[c] : 0.0f;
-            sum += scores[c];
-            weighted += scores[c] * slope[c];
-        }
-        float mean = strip->whole[r] ? weighted / (sum != 0.0f ? sum : 1.0f) : delta[r];
-        for (int64_t c = 0; c < strip->columns; c++) {
-            slope[c] = strip->scale * scores[c] * (slope[c] - mean);
-        }
-    }
-}
-
-static void row_dots(const float *a, const float *b, int64_t rows, int64_t n, float *dots) {
-    for (int64_t r = 0; r < rows; r++) {
-        float sum = 0.0f;
-        for (int64_t d = 0; d < n; d++) {
-            sum += a[r * n + d] * b[r * n + d];
-        }
-        dots[r] = sum;
-    }
-}
-
-void attention_kernels_init(struct attention_kernels *kernels, enum cpu_level level) {
-    *kernels = (struct attention_kernels){
-        .load_rows = load_rows,
-        .load_columns = load_columns,
-        .store_rows = store_rows,
-        .product = product,
-        .softmax = softmax,
-        .slopes = slopes,
-        .row_dots = row_dots,
+static void strip_forward(const struct forward_job *job, const struct forward_scratch *scratch,
+                          int64_t row, int64_t rows, const struct attention_strip_sight *sight) {
+    int64_t dim = attention_padded_dim(job->args);
+    int64_t m = attention_round_up(rows, ATTENTION_ROW_GROUP);
+    int64_t columns = attention_round_up(sight->high, ATTENTION_LANES) - sight->low;
+    float *scores = scratch->scores + row * SCORES_STRIDE;
+    float *sums_of_values = scratch->sums_of_values + row * dim;
+    struct attention_product similarity = {
+        .m = m,
+        .n = columns,
+        .k = job->args->head_dim,
+        .a = scratch->queries + row * dim,
+        .a_row = dim,
+        .a_step = 1,
+        .b = scratch->keys + sight->low,
+        .b_stride = ATTENTION_KEY_TILE,
+        .c = scores,
+        .c_stride = SCORES_STRIDE,
     };
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        attention_kernels_init_avx2(kernels);
+    job->kernels->product(&similarity);
+    struct attention_strip strip = {
+        .rows = rows,
+        .columns = columns,
+        .stride = SCORES_STRIDE,
+        .first = sight->first,
+        .last = sight->last,
+        .scale = job->args->scale,
+        .scores = scores,
+    };
+    job->kernels->softmax(&strip, scratch->maxima + row, scratch->sums + row, sums_of_values, dim);
+    struct attention_product mixture = {
+        .m = m,
+        .n = dim,
+        .k = sight->high - sight->low,
+        .a = scores,
+        .a_row = SCORES_STRIDE,
+        .a_step = 1,
+        .b = scratch->values + sight->low * dim,
+        .b_stride = dim,
+        .c = sums_of_values,
+        .c_stride = dim,
+        .accumulate = true,
+    };
+    job->kernels->product(&mixture);
+}
+
+static void store_outs(const struct forward_job *job, const struct query_tile *tile,
+                       const struct forward_scratch *scratch) {
+    const struct attention_args *args = job->args;
+    int64_t dim = attention_padded_dim(args);
+    for (int64_t r = 0; r < tile->rows; r++) {
+        float sum = scratch->sums[r];
+        scratch->maxima[r] += logf(sum);
+        scratch->sums[r] = 1.0f / sum;
     }
-    if (level >= CPU_AVX512) {
-        attention_kernels_init_avx512(kernels);
+    struct attention_block block = {tile->tokens, args->head_dim, args->out_stride, args->dtype};
+    for (int64_t h = 0; h < tile->heads; h++) {
+        int64_t row = h * tile->tokens;
+        int64_t start = (tile->row * args->time + tile->token) * args->out_stride +
+                        (tile->head + h) * args->head_dim;
+        job->kernels->store_rows(&block, scratch->sums_of_values + row * dim, scratch->sums + row,
+                                 job->out + start * dtype_bytes(args->dtype));
+        if (job->lse) {
+            float *lse = job->lse + (tile->row * args->heads + tile->head + h) * args->time;
+            memcpy(lse + tile->token, scratch->maxima + row, (size_t)tile->tokens * sizeof(float));
+        }
     }
-#else
-    (void)level;
-#endif
+}
+
+static void forward_item(void *context, int64_t item, int thread) {
+    const struct forward_job *job = context;
+    struct forward_scratch scratch = scratch_of(job, thread);
+    struct query_tile tile;
+    tile_of_item(job, item, &tile);
+    load_queries(job, &tile, &scratch);
+    int64_t first = tile.sights[0].first;
+    int64_t last = 0;
+    for (int64_t r = 0; r < tile.rows; r++) {
+        first = attention_min(first, tile.sights[r].first);
+        last = attention_max(last, tile.sights[r].last);
+    }
+    for (int64_t key = first - first % ATTENTION_KEY_TILE; key < last; key += ATTENTION_KEY_TILE) {
+        int64_t count = attention_min(ATTENTION_KEY_TILE, last - key);
+        load_keys(job, &tile, key, count, &scratch);
+        for (int64_t row = 0; row < tile.rows; row += ATTENTION_STRIP) {
+            int64_t rows = attention_min(ATTENTION_STRIP, tile.rows - row);
+            struct attention_strip_sight sight;
+            if (attention_strip_look(tile.sights + row, rows, key, count, &sight)) {
+                strip_forward(job, &scratch, row, rows, &sight);
+            }
+        }
+    }
+    store_outs(job, &tile, &scratch);
+}
+
+static void forward_run(const struct compute *compute, struct forward_job *job, void *workspace) {
+    const struct attention_args *args = job->args;
+    attention_check(args);
+    int64_t group = args->heads / args->kv_heads;
+    job->kernels = &compute->table->attention;
+    job->workspace = workspace;
+    job->stacked_heads = stacked_heads_of(args);
+    job->tile_tokens = tile_tokens_of(args);
+    job->head_tiles = attention_tiles(group, job->stacked_heads);
+    job->token_tiles = attention_tiles(args->time, job->tile_tokens);
+    pool_run(compute->pool, forward_item, job,
+             job->token_tiles * args->rows * args->kv_heads * job->head_tiles);
+}
+
+uint64_t attention_forward_workspace_bytes(const struct attention_args *args, int threads) {
+    attention_check(args);
+    return (uint64_t)(scratch_floats(args) * threads) * sizeof(float);
+}
+
+void attention_forward(const struct compute *compute, const struct attention_args *args,
+                       const void *q, const void *k, const void *v, const int32_t *positions,
+                       void *out, float *lse, void *workspace) {
+    ASSERT(positions && lse);
+    struct forward_job job = {
+        .args = args,
+        .q = q,
+        .k = k,
+        .v = v,
+        .positions = positions,
+        .out = out,
+        .lse = lse,
+        .kv_stride = args->kv_stride,
+    };
+    forward_run(compute, &job, workspace);
+}
+
+uint64_t attention_cached_workspace_bytes(const struct attention_args *args, int64_t context,
+                                          int threads) {
+    ASSERT(args->rows == 1 && args->time <= context);
+    return attention_forward_workspace_bytes(args, threads);
+}
+
+void attention_cached(const struct compute *compute, const struct attention_args *args,
+                      int64_t past, const void *q, const void *k_cache, const void *v_cache,
+                      void *out, void *workspace) {
+    ASSERT(args->rows == 1 && past >= 0);
+    struct forward_job job = {
+        .args = args,
+        .q = q,
+        .k = k_cache,
+        .v = v_cache,
+        .out = out,
+        .kv_stride = args->kv_heads * args->head_dim,
+        .past = past,
+    };
+    forward_run(compute, &job, workspace);
 }

@@ -1,201 +1,153 @@
-#include "kernels/cpu/codec.h"
+#include "kernels/codec.h"
 
-#include "kernels/cpu/element.h"
+#include "base/check.h"
+#include "kernels/items.h"
+#include "kernels/cpu/table.h"
 
-static uint32_t size_bits(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits & CODEC_SIZE_MASK;
+#include <stdatomic.h>
+
+/* Items are whole blocks, so that each encodes as if it stood alone. */
+_Static_assert(ITEM_ELEMENTS % CODEC_INT8_BLOCK == 0 && ITEM_ELEMENTS % CODEC_INT4_BLOCK == 0,
+               "an item of work ends within a block");
+
+static const int64_t COUNT_MAX = (int64_t)1 << 44;
+
+static const char *const CODEC_NAMES[CODEC_COUNT] = {"fp32", "bf16", "int8", "int4"};
+
+const char *codec_name(enum codec codec) {
+    return CODEC_NAMES[codec];
 }
 
-static float meant_at(const struct codec_part *part, int64_t i) {
-    return part->feedback == NULL ? part->source[i] : part->source[i] + part->feedback[i];
-}
-
-/* ---- fp32 and bf16 ---- */
-
-static bool plain_encode(const struct codec_part *part, enum dtype dtype) {
-    uint32_t peak = 0;
-    for (int64_t i = 0; i < part->count; i++) {
-        float meant = meant_at(part, i);
-        float decoded = element_round(meant, dtype);
-        uint32_t size = size_bits(decoded);
-        peak = size > peak ? size : peak;
-        element_store(part->bytes, dtype, i, meant);
-        if (part->residual != NULL) {
-            part->residual[i] = meant - decoded;
+bool codec_parse(const char *name, enum codec *codec) {
+    for (int i = 0; i < CODEC_COUNT; i++) {
+        if (strcmp(name, CODEC_NAMES[i]) == 0) {
+            *codec = (enum codec)i;
+            return true;
         }
     }
-    return peak < CODEC_INFINITY_BITS;
+    return false;
 }
 
-static bool fp32_encode(const struct codec_part *part) {
-    return plain_encode(part, DTYPE_F32);
-}
+/* ---- sizes ---- */
 
-static bool bf16_encode(const struct codec_part *part) {
-    return plain_encode(part, DTYPE_BF16);
-}
-
-static void fp32_decode(const uint8_t *bytes, int64_t count, float *values) {
-    memcpy(values, bytes, (size_t)count * sizeof *values);
-}
-
-static void bf16_decode(const uint8_t *bytes, int64_t count, float *values) {
-    for (int64_t i = 0; i < count; i++) {
-        values[i] = element_load(bytes, DTYPE_BF16, i);
+int64_t codec_block(enum codec codec) {
+    switch (codec) {
+    case CODEC_INT8:
+        return CODEC_INT8_BLOCK;
+    case CODEC_INT4:
+        return CODEC_INT4_BLOCK;
+    case CODEC_FP32:
+    case CODEC_BF16:
+    case CODEC_COUNT:
+        break;
     }
+    return 1;
 }
 
-static void fp32_add(const uint8_t *bytes, int64_t count, float weight, float *sums) {
-    for (int64_t i = 0; i < count; i++) {
-        sums[i] = sums[i] + weight * element_load(bytes, DTYPE_F32, i);
+uint64_t codec_bytes(enum codec codec, int64_t count) {
+    ASSERT(count >= 0 && count <= COUNT_MAX);
+    uint64_t elements = (uint64_t)count;
+    uint64_t blocks = (uint64_t)items_count(count, codec_block(codec));
+    switch (codec) {
+    case CODEC_FP32:
+        return 4 * elements;
+    case CODEC_BF16:
+        return 2 * elements;
+    case CODEC_INT8:
+        return CODEC_INT8_SCALE_BYTES * blocks + elements;
+    case CODEC_INT4:
+        return CODEC_INT4_SCALE_BYTES * blocks + (elements + 1) / 2;
+    case CODEC_COUNT:
+        break;
     }
+    ASSERT(false && "a codec");
+    return 0;
 }
 
-static void bf16_add(const uint8_t *bytes, int64_t count, float weight, float *sums) {
-    for (int64_t i = 0; i < count; i++) {
-        sums[i] = sums[i] + weight * element_load(bytes, DTYPE_BF16, i);
-    }
+int64_t codec_elements_within(enum codec codec, uint64_t bytes) {
+    int64_t block = codec_block(codec);
+    uint64_t blocks = bytes / codec_bytes(codec, block);
+    ASSERT(blocks <= (uint64_t)(COUNT_MAX / block));
+    return (int64_t)blocks * block;
 }
 
-/* ---- int8 and int4 ---- */
+/* ---- encode ---- */
 
-/* Adding this leaves no bits below one, so the sum is rounded to an integer, ties to even: exact
- * for sizes below 2^22. */
-static const float NEAREST = 0x1.8p23f;
-
-static void code_put(enum codec codec, uint8_t *codes, int64_t i, int code) {
-    if (codec == CODEC_INT8) {
-        codes[i] = (uint8_t)code;
-    } else if (i % 2 == 0) {
-        codes[i / 2] = (uint8_t)(code & 0xf);
-    } else {
-        codes[i / 2] = (uint8_t)(codes[i / 2] | (unsigned)(code & 0xf) << 4);
-    }
-}
-
-static int code_get(enum codec codec, const uint8_t *codes, int64_t i) {
-    if (codec == CODEC_INT8) {
-        return (int8_t)codes[i];
-    }
-    int nibble = i % 2 == 0 ? codes[i / 2] & 0xf : codes[i / 2] >> 4;
-    return (nibble ^ 8) - 8;
-}
-
-static bool block_encode(enum codec codec, const struct codec_part *block) {
-    uint32_t peak = 0;
-    for (int64_t i = 0; i < block->count; i++) {
-        uint32_t size = size_bits(meant_at(block, i));
-        peak = size > peak ? size : peak;
-    }
-    float scale;
-    if (!codec_scale(codec, peak, &scale)) {
-        return false;
-    }
-    float inverse = codec_inverse(scale);
-    codec_scale_put(codec, block->bytes, scale);
-    uint8_t *codes = block->bytes + codec_scale_bytes(codec);
-    for (int64_t i = 0; i < block->count; i++) {
-        float meant = meant_at(block, i);
-        float code = (meant * inverse + NEAREST) - NEAREST;
-        code_put(codec, codes, i, (int)code);
-        if (block->residual != NULL) {
-            block->residual[i] = meant - code * scale;
-        }
-    }
-    return true;
-}
-
-static bool blocks_encode(enum codec codec, const struct codec_part *part) {
-    int64_t length = codec_block(codec);
-    int64_t bytes = (int64_t)codec_bytes(codec, length);
-    for (int64_t first = 0; first < part->count; first += length) {
-        struct codec_part block = codec_part_from(part, first, first / length * bytes);
-        block.count = block.count < length ? block.count : length;
-        if (!block_encode(codec, &block)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool int8_encode(const struct codec_part *part) {
-    return blocks_encode(CODEC_INT8, part);
-}
-
-static bool int4_encode(const struct codec_part *part) {
-    return blocks_encode(CODEC_INT4, part);
-}
-
-static void blocks_decode(enum codec codec, const uint8_t *bytes, int64_t count, float *values) {
-    int64_t length = codec_block(codec);
-    for (int64_t first = 0; first < count; first += length) {
-        float scale = codec_scale_get(codec, bytes);
-        int64_t end = count - first < length ? count : first + length;
-        for (int64_t i = first; i < end; i++) {
-            values[i] = (float)code_get(codec, bytes + codec_scale_bytes(codec), i - first) * scale;
-        }
-        bytes += codec_bytes(codec, length);
-    }
-}
-
-static void int8_decode(const uint8_t *bytes, int64_t count, float *values) {
-    blocks_decode(CODEC_INT8, bytes, count, values);
-}
-
-static void int4_decode(const uint8_t *bytes, int64_t count, float *values) {
-    blocks_decode(CODEC_INT4, bytes, count, values);
-}
-
-static void block_add(enum codec codec, const uint8_t *bytes, int64_t count, float weight,
-                      float *sums) {
-    float scale = codec_scale_get(codec, bytes);
-    const uint8_t *codes = bytes + codec_scale_bytes(codec);
-    for (int64_t i = 0; i < count; i++) {
-        sums[i] = sums[i] + weight * ((float)code_get(codec, codes, i) * scale);
-    }
-}
-
-static void blocks_add(enum codec codec, const uint8_t *bytes, int64_t count, float weight,
-                       float *sums) {
-    int64_t length = codec_block(codec);
-    for (int64_t first = 0; first < count; first += length) {
-        int64_t left = count - first;
-        block_add(codec, bytes, left < length ? left : length, weight, sums + first);
-        bytes += codec_bytes(codec, length);
-    }
-}
-
-static void int8_add(const uint8_t *bytes, int64_t count, float weight, float *sums) {
-    blocks_add(CODEC_INT8, bytes, count, weight, sums);
-}
-
-static void int4_add(const uint8_t *bytes, int64_t count, float weight, float *sums) {
-    blocks_add(CODEC_INT4, bytes, count, weight, sums);
-}
-
-const struct codec_loops CODEC_PLAIN[CODEC_COUNT] = {
-    [CODEC_FP32] = {.encode = fp32_encode, .decode = fp32_decode, .add = fp32_add},
-    [CODEC_BF16] = {.encode = bf16_encode, .decode = bf16_decode, .add = bf16_add},
-    [CODEC_INT8] = {.encode = int8_encode, .decode = int8_decode, .add = int8_add},
-    [CODEC_INT4] = {.encode = int4_encode, .decode = int4_decode, .add = int4_add},
+struct encode_work {
+    const struct codec_encode_args *args;
+    const struct codec_loops *loops;
+    uint8_t *bytes;
+    _Atomic bool refused; /* by any item */
 };
 
-void codec_kernels_init(struct codec_kernels *kernels, enum cpu_level level) {
-    memcpy(kernels->loops, CODEC_PLAIN, sizeof kernels->loops);
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        codec_kernels_init_avx2(kernels);
+static void encode_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    struct encode_work *work = context;
+    const struct codec_encode_args *args = work->args;
+    struct codec_part whole = {.source = args->source,
+                               .feedback = args->feedback,
+                               .residual = args->residual,
+                               .count = args->count,
+                               .bytes = work->bytes};
+    int64_t first = item * ITEM_ELEMENTS;
+    struct codec_part part = codec_part_from(&whole, first, codec_bytes(args->codec, first));
+    part.count = items_length(args->count, ITEM_ELEMENTS, item);
+    if (!work->loops->encode(&part)) {
+        atomic_store_explicit(&work->refused, true, memory_order_relaxed);
     }
-    if (level >= CPU_AVX512) {
-        codec_kernels_init_avx512(kernels);
-    }
-#elif defined(__aarch64__)
-    if (level == CPU_NEON) {
-        codec_kernels_init_neon(kernels);
-    }
-#else
-    (void)level;
-#endif
+}
+
+bool codec_encode(const struct compute *compute, const struct codec_encode_args *args,
+                  uint8_t *bytes) {
+    ASSERT(args->count >= 0 && args->count <= COUNT_MAX && args->codec < CODEC_COUNT);
+    struct encode_work work = {
+        .args = args, .loops = &compute->table->codec.loops[args->codec], .bytes = bytes};
+    pool_run(compute->pool, encode_item, &work, items_count(args->count, ITEM_ELEMENTS));
+    return !atomic_load_explicit(&work.refused, memory_order_relaxed);
+}
+
+/* ---- decode ---- */
+
+struct decode_work {
+    struct codec_add_args args;
+    const struct codec_loops *loops;
+    const uint8_t *bytes;
+    float *values; /* or sums */
+};
+
+static void decode_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct decode_work *work = context;
+    int64_t first = item * ITEM_ELEMENTS;
+    work->loops->decode(work->bytes + codec_bytes(work->args.codec, first),
+                        items_length(work->args.count, ITEM_ELEMENTS, item), work->values + first);
+}
+
+static void add_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct decode_work *work = context;
+    int64_t first = item * ITEM_ELEMENTS;
+    work->loops->add(work->bytes + codec_bytes(work->args.codec, first),
+                     items_length(work->args.count, ITEM_ELEMENTS, item), work->args.weight,
+                     work->values + first);
+}
+
+void codec_decode(const struct compute *compute, enum codec codec, int64_t count,
+                  const uint8_t *bytes, float *values) {
+    ASSERT(count >= 0 && count <= COUNT_MAX && codec < CODEC_COUNT);
+    struct decode_work work = {.args = {.codec = codec, .count = count},
+                               .loops = &compute->table->codec.loops[codec],
+                               .bytes = bytes,
+                               .values = values};
+    pool_run(compute->pool, decode_item, &work, items_count(count, ITEM_ELEMENTS));
+}
+
+void codec_decode_add(const struct compute *compute, const struct codec_add_args *args,
+                      const uint8_t *bytes, float *sums) {
+    ASSERT(args->count >= 0 && args->count <= COUNT_MAX && args->codec < CODEC_COUNT);
+    struct decode_work work = {.args = *args,
+                               .loops = &compute->table->codec.loops[args->codec],
+                               .bytes = bytes,
+                               .values = sums};
+    pool_run(compute->pool, add_item, &work, items_count(args->count, ITEM_ELEMENTS));
 }

@@ -1,182 +1,188 @@
-#include "kernels/cpu/elementwise.h"
+#include "kernels/elementwise.h"
 
 #include "base/check.h"
-#include "kernels/cpu/element.h"
+#include "kernels/items.h"
+#include "kernels/cpu/partials.h"
+#include "kernels/cpu/table.h"
 
-#include <math.h>
 #include <string.h>
 
-enum { COLUMN_BLOCK = 64 };
+enum { ZERO_BYTES = 256 * 1024 }; /* one item of zeroing */
 
-static void add_elements(const struct elementwise_job *job, int64_t first, int64_t count) {
-    for (int64_t i = first; i < first + count; i++) {
-        float a = element_load(job->in[0], job->dtype, i);
-        float b = element_load(job->in[1], job->dtype, i);
-        element_store(job->out[0], job->dtype, i, a + b);
-    }
-}
+typedef void element_kernel(const struct elementwise_job *job, int64_t first, int64_t count);
 
-/* The logistic function and its complement, each to full relative accuracy: the exponential is that
- * of -|x|, so nothing overflows and nothing cancels. */
-struct logistic {
-    float value, complement;
+struct element_work {
+    const struct elementwise_job *job;
+    element_kernel *kernel;
+    int64_t count;
 };
 
-static struct logistic logistic_of(float x) {
-    float power = expf(-fabsf(x));
-    float larger = 1.0f / (1.0f + power);
-    float smaller = power * larger;
-    return x < 0 ? (struct logistic){smaller, larger} : (struct logistic){larger, smaller};
+static void element_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct element_work *work = context;
+    int64_t first = item * ITEM_ELEMENTS;
+    work->kernel(work->job, first, items_length(work->count, ITEM_ELEMENTS, item));
 }
 
-static void swiglu_forward_elements(const struct elementwise_job *job, int64_t first,
-                                    int64_t count) {
-    for (int64_t i = first; i < first + count; i++) {
-        float gate = element_load(job->in[0], job->dtype, i);
-        float up = element_load(job->in[1], job->dtype, i);
-        element_store(job->out[0], job->dtype, i, gate * logistic_of(gate).value * up);
-    }
+static void run_elements(const struct compute *compute, const struct elementwise_args *args,
+                         element_kernel *kernel, const struct elementwise_job *job) {
+    ASSERT(args->count >= 0);
+    ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
+    struct element_work work = {.job = job, .kernel = kernel, .count = args->count};
+    pool_run(compute->pool, element_item, &work, items_count(args->count, ITEM_ELEMENTS));
 }
 
-static void swiglu_backward_elements(const struct elementwise_job *job, int64_t first,
-                                     int64_t count) {
-    for (int64_t i = first; i < first + count; i++) {
-        float dout = element_load(job->in[0], job->dtype, i);
-        float gate = element_load(job->in[1], job->dtype, i);
-        float up = element_load(job->in[2], job->dtype, i);
-        struct logistic s = logistic_of(gate);
-        float silu = gate * s.value;
-        float slope = s.value + silu * s.complement;
-        element_store(job->out[0], job->dtype, i, dout * up * slope);
-        element_store(job->out[1], job->dtype, i, dout * silu);
-    }
+void add_run(const struct compute *compute, const struct elementwise_args *args, const void *a,
+             const void *b, void *out) {
+    struct elementwise_job job = {.dtype = args->dtype, .in = {a, b}, .out = {out}};
+    run_elements(compute, args, compute->table->elementwise.add, &job);
 }
 
-static void gelu_forward_elements(const struct elementwise_job *job, int64_t first, int64_t count) {
-    for (int64_t i = first; i < first + count; i++) {
-        float x = element_load(job->in[0], job->dtype, i);
-        struct logistic s = logistic_of(x * (GELU_A + GELU_B * (x * x)));
-        element_store(job->out[0], job->dtype, i, x * s.value);
-    }
+void swiglu_forward(const struct compute *compute, const struct elementwise_args *args,
+                    const void *gate, const void *up, void *out) {
+    struct elementwise_job job = {.dtype = args->dtype, .in = {gate, up}, .out = {out}};
+    run_elements(compute, args, compute->table->elementwise.swiglu_forward, &job);
 }
 
-static void gelu_backward_elements(const struct elementwise_job *job, int64_t first,
-                                   int64_t count) {
-    for (int64_t i = first; i < first + count; i++) {
-        float dout = element_load(job->in[0], job->dtype, i);
-        float x = element_load(job->in[1], job->dtype, i);
-        float square = x * x;
-        struct logistic s = logistic_of(x * (GELU_A + GELU_B * square));
-        float rise = x * (GELU_A + 3.0f * GELU_B * square);
-        element_store(job->out[0], job->dtype, i, dout * (s.value + s.value * s.complement * rise));
-    }
+void swiglu_backward(const struct compute *compute, const struct elementwise_args *args,
+                     const void *dout, const void *gate, const void *up, void *dgate, void *dup) {
+    struct elementwise_job job = {
+        .dtype = args->dtype, .in = {dout, gate, up}, .out = {dgate, dup}};
+    run_elements(compute, args, compute->table->elementwise.swiglu_backward, &job);
 }
 
-static void narrow_elements(const float *in, uint16_t *out, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        out[i] = bf16_from_f32(in[i]);
-    }
+void gelu_forward(const struct compute *compute, const struct elementwise_args *args, const void *x,
+                  void *out) {
+    struct elementwise_job job = {.dtype = args->dtype, .in = {x}, .out = {out}};
+    run_elements(compute, args, compute->table->elementwise.gelu_forward, &job);
 }
 
-static void widen_elements(const uint16_t *in, float *out, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        out[i] = bf16_to_f32(in[i]);
-    }
+void gelu_backward(const struct compute *compute, const struct elementwise_args *args,
+                   const void *dout, const void *x, void *dx) {
+    struct elementwise_job job = {.dtype = args->dtype, .in = {dout, x}, .out = {dx}};
+    run_elements(compute, args, compute->table->elementwise.gelu_backward, &job);
 }
 
-static float load_any(const void *in, enum dtype dtype, int64_t index) {
-    return dtype == DTYPE_F16 ? f16_to_f32(((const uint16_t *)in)[index])
-                              : element_load(in, dtype, index);
+/* ---- bytes: zero and cast ---- */
+
+struct zero_work {
+    char *bytes;
+    int64_t count;
+};
+
+static void zero_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct zero_work *work = context;
+    int64_t first = item * ZERO_BYTES;
+    memset(work->bytes + first, 0, (size_t)items_length(work->count, ZERO_BYTES, item));
 }
 
-static void cast_elements(enum dtype from, const void *in, enum dtype to, void *out,
-                          int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        float value = load_any(in, from, i);
-        if (to == DTYPE_F16) {
-            ((uint16_t *)out)[i] = f16_from_f32(value);
-        } else {
-            element_store(out, to, i, value);
-        }
-    }
+void zero_run(const struct compute *compute, void *bytes, uint64_t count) {
+    struct zero_work work = {.bytes = bytes, .count = (int64_t)count};
+    pool_run(compute->pool, zero_item, &work, items_count(work.count, ZERO_BYTES));
 }
 
-/* Sums in fp64, a block of columns at a time: the gradient of a bias added to keys is all
- * cancellation. */
-static void column_block(const struct column_sum_args *args, const void *x, int64_t rows,
-                         int64_t columns, float *sums) {
-    double totals[COLUMN_BLOCK] = {0};
-    for (int64_t row = 0; row < rows; row++) {
-        for (int64_t i = 0; i < columns; i++) {
-            totals[i] += (double)element_load(x, args->dtype, row * args->stride + i);
-        }
-    }
-    for (int64_t i = 0; i < columns; i++) {
-        sums[i] = (float)totals[i];
+struct cast_work {
+    const struct elementwise_kernels *kernels;
+    int64_t count;
+    enum dtype from, to;
+    const char *in;
+    char *out;
+};
+
+static void cast_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct cast_work *work = context;
+    int64_t first = item * ITEM_ELEMENTS;
+    int64_t count = items_length(work->count, ITEM_ELEMENTS, item);
+    const void *in = work->in + first * dtype_bytes(work->from);
+    void *out = work->out + first * dtype_bytes(work->to);
+    if (work->from == work->to) {
+        memcpy(out, in, (size_t)(count * dtype_bytes(work->from)));
+    } else if (work->from == DTYPE_F32 && work->to == DTYPE_BF16) {
+        work->kernels->narrow(in, out, count);
+    } else if (work->from == DTYPE_BF16 && work->to == DTYPE_F32) {
+        work->kernels->widen(in, out, count);
+    } else {
+        work->kernels->cast(work->from, in, work->to, out, count);
     }
 }
 
-static void column_sum_rows(const struct column_sum_args *args, const void *x, int64_t rows,
-                            float *sums) {
-    for (int64_t first = 0; first < args->columns; first += COLUMN_BLOCK) {
-        int64_t left = args->columns - first;
-        column_block(args, element_at(x, args->dtype, first), rows,
-                     left < COLUMN_BLOCK ? left : COLUMN_BLOCK, sums + first);
+void cast_run(const struct compute *compute, int64_t count, enum dtype from, const void *in,
+              enum dtype to, void *out) {
+    ASSERT(count >= 0 && from < DTYPE_I32 && to < DTYPE_I32);
+    if (in == out) {
+        ASSERT(from == to);
+        return;
     }
+    struct cast_work work = {.kernels = &compute->table->elementwise,
+                             .count = count,
+                             .from = from,
+                             .to = to,
+                             .in = in,
+                             .out = out};
+    pool_run(compute->pool, cast_item, &work, items_count(count, ITEM_ELEMENTS));
 }
 
-static void rope_head(const struct rope_args *args, const float *cosines, const void *in,
-                      void *out) {
-    int64_t half = args->rotary_dim / 2;
-    const float *sines = cosines + half;
-    for (int64_t i = 0; i < half; i++) {
-        float sine = args->inverse ? -sines[i] : sines[i];
-        float first = element_load(in, args->dtype, i);
-        float second = element_load(in, args->dtype, i + half);
-        element_store(out, args->dtype, i, first * cosines[i] - second * sine);
-        element_store(out, args->dtype, i + half, second * cosines[i] + first * sine);
-    }
-    int64_t bytes = (args->head_dim - args->rotary_dim) * dtype_bytes(args->dtype);
-    if (in != out && bytes > 0) {
-        memcpy(element_slot(out, args->dtype, args->rotary_dim),
-               element_at(in, args->dtype, args->rotary_dim), (size_t)bytes);
-    }
+/* ---- column sums ---- */
+
+struct column_sum_work {
+    const struct elementwise_kernels *kernels;
+    const struct column_sum_args *args;
+    const char *x;
+    float *partials;
+};
+
+uint64_t column_sum_workspace_bytes(const struct column_sum_args *args, int threads) {
+    (void)threads;
+    return partials_bytes(args->rows, args->columns);
 }
 
-static void rope_tokens(const struct rope_job *job, int64_t first, int64_t count) {
-    const struct rope_args *args = job->args;
-    for (int64_t token = first; token < first + count; token++) {
-        const float *cosines = job->table + job->positions[token] * args->rotary_dim;
-        for (int64_t head = 0; head < args->heads; head++) {
-            int64_t inside = head * args->head_dim;
-            rope_head(args, cosines,
-                      element_at(job->in, args->dtype, token * args->in_stride + inside),
-                      element_slot(job->out, args->dtype, token * args->out_stride + inside));
-        }
-    }
+static void column_sum_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct column_sum_work *work = context;
+    const struct column_sum_args *args = work->args;
+    int64_t first = item * PARTIAL_ROWS;
+    work->kernels->column_sum(args, work->x + first * args->stride * dtype_bytes(args->dtype),
+                              items_length(args->rows, PARTIAL_ROWS, item),
+                              work->partials + item * args->columns);
 }
 
-void elementwise_kernels_init(struct elementwise_kernels *kernels, enum cpu_level level) {
-    *kernels = (struct elementwise_kernels){
-        .add = add_elements,
-        .swiglu_forward = swiglu_forward_elements,
-        .swiglu_backward = swiglu_backward_elements,
-        .gelu_forward = gelu_forward_elements,
-        .gelu_backward = gelu_backward_elements,
-        .narrow = narrow_elements,
-        .widen = widen_elements,
-        .cast = cast_elements,
-        .column_sum = column_sum_rows,
-        .rope = rope_tokens,
-    };
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        elementwise_kernels_init_avx2(kernels);
-    }
-    if (level >= CPU_AVX512) {
-        elementwise_kernels_init_avx512(kernels);
-    }
-#else
-    (void)level;
-#endif
+void column_sum_run(const struct compute *compute, const struct column_sum_args *args,
+                    const void *x, float *sums, void *workspace) {
+    ASSERT(args->rows >= 0 && args->columns > 0 && args->stride >= args->columns);
+    ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
+    struct column_sum_work work = {
+        .kernels = &compute->table->elementwise, .args = args, .x = x, .partials = workspace};
+    int64_t chunks = partials_count(args->rows);
+    pool_run(compute->pool, column_sum_item, &work, chunks);
+    partials_add(compute, chunks, args->columns, work.partials, sums);
+}
+
+/* ---- rope ---- */
+
+struct rope_work {
+    const struct rope_job *job;
+    void (*kernel)(const struct rope_job *job, int64_t first, int64_t count);
+    int64_t tokens_per_item;
+};
+
+static void rope_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct rope_work *work = context;
+    int64_t tokens = items_length(work->job->args->tokens, work->tokens_per_item, item);
+    work->kernel(work->job, item * work->tokens_per_item, tokens);
+}
+
+void rope_run(const struct compute *compute, const struct rope_args *args, const float *table,
+              const int32_t *positions, const void *in, void *out) {
+    ASSERT(args->tokens >= 0 && args->heads > 0);
+    ASSERT(args->rotary_dim % 2 == 0 && args->rotary_dim <= args->head_dim);
+    ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
+    struct rope_job job = {
+        .args = args, .table = table, .positions = positions, .in = in, .out = out};
+    struct rope_work work = {.job = &job,
+                             .kernel = compute->table->elementwise.rope,
+                             .tokens_per_item = items_rows(args->heads * args->head_dim)};
+    pool_run(compute->pool, rope_item, &work, items_count(args->tokens, work.tokens_per_item));
 }

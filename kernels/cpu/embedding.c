@@ -1,23 +1,105 @@
-#include "kernels/cpu/embedding.h"
+#include "kernels/embedding.h"
 
-#include "kernels/cpu/element.h"
+#include "base/check.h"
+#include "kernels/loops/element.h"
+#include "kernels/items.h"
+#include "kernels/cpu/table.h"
 
-static void accumulate_row(enum dtype dtype, const void *x, float *sums, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        sums[i] += element_load(x, dtype, i);
+/* Backward is cut by columns, never by tokens: each row of the table then gets its gradients in
+ * token order from one thread. 64 columns are the fewest that keep whole cache lines of bf16
+ * busy. */
+enum { BACKWARD_COLUMNS = 64 };
+
+struct forward_work {
+    const struct elementwise_kernels *kernels;
+    const struct embedding_args *args;
+    const int32_t *ids, *positions;
+    const void *table, *position_table;
+    void *out;
+    int64_t tokens_per_item;
+};
+
+struct backward_work {
+    const struct embedding_kernels *kernels;
+    const struct embedding_args *args;
+    const int32_t *ids, *positions;
+    const void *dout;
+    float *dtable, *dposition_table;
+};
+
+static void check_args(const struct embedding_args *args) {
+    ASSERT(args->tokens >= 0 && args->dim > 0 && args->vocab > 0);
+    ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
+}
+
+static void forward_token(const struct forward_work *work, int64_t token) {
+    const struct embedding_args *args = work->args;
+    const void *row = element_at(work->table, args->dtype, work->ids[token] * args->dim);
+    void *out = element_slot(work->out, args->dtype, token * args->dim);
+    if (work->position_table == NULL) {
+        memcpy(out, row, (size_t)(args->dim * dtype_bytes(args->dtype)));
+        return;
+    }
+    const void *position =
+        element_at(work->position_table, args->dtype, work->positions[token] * args->dim);
+    struct elementwise_job job = {.dtype = args->dtype, .in = {row, position}, .out = {out}};
+    work->kernels->add(&job, 0, args->dim);
+}
+
+static void forward_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct forward_work *work = context;
+    int64_t first = item * work->tokens_per_item;
+    int64_t end = first + items_length(work->args->tokens, work->tokens_per_item, item);
+    for (int64_t token = first; token < end; token++) {
+        forward_token(work, token);
     }
 }
 
-void embedding_kernels_init(struct embedding_kernels *kernels, enum cpu_level level) {
-    *kernels = (struct embedding_kernels){.accumulate_row = accumulate_row};
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        embedding_kernels_init_avx2(kernels);
+void embedding_forward(const struct compute *compute, const struct embedding_args *args,
+                       const int32_t *ids, const int32_t *positions, const void *table,
+                       const void *position_table, void *out) {
+    check_args(args);
+    struct forward_work work = {.kernels = &compute->table->elementwise,
+                                .args = args,
+                                .ids = ids,
+                                .positions = positions,
+                                .table = table,
+                                .position_table = position_table,
+                                .out = out,
+                                .tokens_per_item = items_rows(args->dim)};
+    pool_run(compute->pool, forward_item, &work, items_count(args->tokens, work.tokens_per_item));
+}
+
+static void backward_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct backward_work *work = context;
+    const struct embedding_args *args = work->args;
+    int64_t first = item * BACKWARD_COLUMNS;
+    int64_t width = items_length(args->dim, BACKWARD_COLUMNS, item);
+    for (int64_t token = 0; token < args->tokens; token++) {
+        const void *dout = element_at(work->dout, args->dtype, token * args->dim + first);
+        if (work->dtable != NULL && work->ids[token] != args->padding) {
+            float *sums = work->dtable + work->ids[token] * args->dim + first;
+            work->kernels->accumulate_row(args->dtype, dout, sums, width);
+        }
+        if (work->dposition_table != NULL) {
+            float *sums = work->dposition_table + work->positions[token] * args->dim + first;
+            work->kernels->accumulate_row(args->dtype, dout, sums, width);
+        }
     }
-    if (level >= CPU_AVX512) {
-        embedding_kernels_init_avx512(kernels);
-    }
-#else
-    (void)level;
-#endif
+}
+
+void embedding_backward(const struct compute *compute, const struct embedding_args *args,
+                        const int32_t *ids, const int32_t *positions, const void *dout,
+                        float *dtable, float *dposition_table) {
+    check_args(args);
+    struct backward_work work = {.kernels = &compute->table->embedding,
+                                 .args = args,
+                                 .ids = ids,
+                                 .positions = positions,
+                                 .dout = dout,
+                                 .dtable = dtable,
+                                 .dposition_table = dposition_table};
+    pool_run(compute->pool, backward_item, &work, items_count(args->dim, BACKWARD_COLUMNS));
 }

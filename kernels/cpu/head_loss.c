@@ -1,58 +1,122 @@
-#include "kernels/cpu/head_loss.h"
+#include "kernels/head_loss.h"
 
-#include "kernels/cpu/element.h"
+#include "base/check.h"
+#include "kernels/loops/element.h"
+#include "kernels/head_loss_chunk.h"
+#include "kernels/items.h"
+#include "kernels/cpu/table.h"
 
-#include <math.h>
+/* Logits of one chunk: small enough to stay in a last-level cache between the products, large
+ * enough that the products run at full rate. */
+enum { LOGITS_BYTES = 32 << 20, LABEL_IGNORED = -100 };
+enum { PART_BYTES = 64 }; /* parts of the workspace start on cache lines */
 
-/* NAN when any logit is not finite: a NaN fails every comparison, so it is looked for apart. */
-static float largest_logit(const float *logits, int64_t vocab) {
-    float largest = -INFINITY;
-    bool finite = true;
-    for (int64_t i = 0; i < vocab; i++) {
-        finite = finite && isfinite(logits[i]);
-        largest = logits[i] > largest ? logits[i] : largest;
-    }
-    return finite ? largest : NAN;
+int64_t head_loss_chunk(int64_t tokens, int64_t vocab) {
+    return head_loss_chunk_within(tokens, vocab, LOGITS_BYTES);
 }
 
-static double loss_row(const float *logits, int64_t vocab, int32_t label) {
-    float largest = largest_logit(logits, vocab);
-    double sum = 0;
-    for (int64_t i = 0; i < vocab; i++) {
-        sum += (double)expf(logits[i] - largest);
-    }
-    return log(sum) - ((double)logits[label] - (double)largest);
+/* ---- the workspace ---- */
+
+static uint64_t product_bytes(struct matmul_args product, int threads) {
+    return matmul_workspace_bytes(&product, threads);
 }
 
-static double loss_gradient_row(float *logits, int64_t vocab, int32_t label, float scale,
-                                enum dtype dtype) {
-    float largest = largest_logit(logits, vocab);
-    double correct = (double)logits[label] - (double)largest;
-    double sum = 0;
-    for (int64_t i = 0; i < vocab; i++) {
-        logits[i] = expf(logits[i] - largest);
-        sum += (double)logits[i];
-    }
-    float share = (float)(1.0 / sum);
-    for (int64_t i = 0; i < vocab; i++) {
-        float probability = logits[i] * share;
-        float difference = i == label ? probability - 1.0f : probability;
-        element_store(logits, dtype, i, difference * scale);
-    }
-    return log(sum) - correct;
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
 }
 
-void head_loss_kernels_init(struct head_loss_kernels *kernels, enum cpu_level level) {
-    *kernels =
-        (struct head_loss_kernels){.loss_row = loss_row, .loss_gradient_row = loss_gradient_row};
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        head_loss_kernels_init_avx2(kernels);
+/* Of the products of one chunk of `tokens`; they run one after the other. */
+static uint64_t products_bytes(const struct head_loss_args *args, int64_t tokens, int threads) {
+    uint64_t bytes = product_bytes(head_loss_logits(args, tokens), threads);
+    if (args->gradient) {
+        bytes = larger(bytes, product_bytes(head_loss_dhidden(args, tokens), threads));
+        bytes = larger(bytes, product_bytes(head_loss_dweight(args, tokens, true), threads));
+        bytes = larger(bytes, product_bytes(head_loss_dweight(args, tokens, false), threads));
     }
-    if (level >= CPU_AVX512) {
-        head_loss_kernels_init_avx512(kernels);
+    return bytes;
+}
+
+static uint64_t losses_bytes(const struct head_loss_args *args) {
+    uint64_t bytes = (uint64_t)args->chunk * sizeof(double);
+    return (bytes + PART_BYTES - 1) / PART_BYTES * PART_BYTES;
+}
+
+/* Layout: logits of a chunk, its losses, the workspace of its products. */
+uint64_t head_loss_workspace_bytes(const struct head_loss_args *args, int threads) {
+    int64_t last = args->tokens % args->chunk;
+    uint64_t products = products_bytes(args, args->chunk, threads);
+    if (last != 0) {
+        products = larger(products, products_bytes(args, last, threads));
     }
-#else
-    (void)level;
-#endif
+    return head_loss_logits_bytes(args) + losses_bytes(args) + products;
+}
+
+/* ---- running ---- */
+
+struct head_loss_work {
+    const struct head_loss_kernels *kernels;
+    const struct head_loss_args *args;
+    const int32_t *labels;
+    float *logits;
+    double *losses;
+    float scale;
+};
+
+static void loss_item(void *context, int64_t row, int thread) {
+    (void)thread;
+    const struct head_loss_work *work = context;
+    const struct head_loss_args *args = work->args;
+    float *logits = work->logits + row * head_loss_stride(args);
+    int32_t label = work->labels[row];
+    if (label != LABEL_IGNORED) {
+        ASSERT(label >= 0 && label < args->vocab);
+        work->losses[row] = args->gradient
+                                ? work->kernels->loss_gradient_row(logits, args->vocab, label,
+                                                                   work->scale, args->dtype)
+                                : work->kernels->loss_row(logits, args->vocab, label);
+        return;
+    }
+    work->losses[row] = 0;
+    if (args->gradient) {
+        memset(logits, 0, (size_t)(args->vocab * dtype_bytes(args->dtype)));
+    }
+}
+
+static void run_product(const struct compute *compute, struct matmul_args product, const void *a,
+                        const void *b, void *c, void *workspace) {
+    matmul_run(compute, &product, a, b, NULL, c, workspace);
+}
+
+void head_loss_run(const struct compute *compute, const struct head_loss_args *args,
+                   const void *hidden, const void *weight, const int32_t *labels,
+                   struct step_scalars *scalars, void *dhidden, float *dweight, void *workspace) {
+    ASSERT(args->tokens > 0 && args->chunk > 0 && args->chunk <= args->tokens);
+    ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
+    ASSERT(args->gradient == (dhidden != NULL || dweight != NULL));
+    char *parts = workspace;
+    void *products = parts + head_loss_logits_bytes(args) + losses_bytes(args);
+    struct head_loss_work work = {.kernels = &compute->table->head_loss,
+                                  .args = args,
+                                  .logits = workspace,
+                                  .losses = (double *)(parts + head_loss_logits_bytes(args)),
+                                  .scale = scalars->loss_scale};
+    for (int64_t chunk = 0; chunk < items_count(args->tokens, args->chunk); chunk++) {
+        int64_t first = chunk * args->chunk;
+        int64_t tokens = items_length(args->tokens, args->chunk, chunk);
+        const void *rows = element_at(hidden, args->dtype, first * args->dim);
+        run_product(compute, head_loss_logits(args, tokens), rows, weight, work.logits, products);
+        work.labels = labels + first;
+        pool_run(compute->pool, loss_item, &work, tokens);
+        for (int64_t token = 0; token < tokens; token++) {
+            scalars->loss_sum += work.losses[token];
+        }
+        if (dhidden != NULL) {
+            run_product(compute, head_loss_dhidden(args, tokens), work.logits, weight,
+                        element_slot(dhidden, args->dtype, first * args->dim), products);
+        }
+        if (dweight != NULL) {
+            run_product(compute, head_loss_dweight(args, tokens, args->accumulate || first > 0),
+                        work.logits, rows, dweight, products);
+        }
+    }
 }

@@ -1,170 +1,129 @@
-#include "kernels/cpu/norm.h"
+#include "kernels/norm.h"
 
-#include "kernels/cpu/element.h"
+#include "base/check.h"
+#include "kernels/items.h"
+#include "kernels/cpu/partials.h"
+#include "kernels/cpu/table.h"
 
-#include <math.h>
-#include <string.h>
+struct forward_work {
+    const struct norm_forward_job *job;
+    void (*kernel)(const struct norm_forward_job *job, int64_t first, int64_t count);
+    int64_t rows_per_item;
+};
 
-/* Row sums are taken in fp64: one order, no rounding worth a bound. */
+struct backward_work {
+    const struct norm_backward_job *job;
+    const struct norm_kernels *kernels;
+    bool centred;           /* layernorm */
+    float *dweight, *dbias; /* [chunks, dim]; NULL: not made */
+};
 
-static void rmsnorm_forward_row(const struct norm_forward_job *job, int64_t row) {
-    const struct norm_args *args = job->args;
-    enum dtype dtype = args->dtype;
-    const void *x = element_at(job->x, dtype, row * args->dim);
-    void *out = element_slot(job->out, dtype, row * args->dim);
-    double squares = 0;
-    for (int64_t i = 0; i < args->dim; i++) {
-        double value = (double)element_load(x, dtype, i);
-        squares += value * value;
-    }
-    float inverse = 1.0f / sqrtf((float)(squares / (double)args->dim) + args->epsilon);
-    for (int64_t i = 0; i < args->dim; i++) {
-        float scaled = element_round(element_load(x, dtype, i) * inverse, dtype);
-        element_store(out, dtype, i, scaled * element_load(job->weight, dtype, i));
-    }
-    job->inverse[row] = inverse;
+static void check_args(const struct norm_args *args) {
+    ASSERT(args->rows >= 0 && args->dim > 0);
+    ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
 }
 
-static void rmsnorm_forward_rows(const struct norm_forward_job *job, int64_t first, int64_t count) {
-    for (int64_t row = first; row < first + count; row++) {
-        rmsnorm_forward_row(job, row);
-    }
+static void forward_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct forward_work *work = context;
+    int64_t rows = items_length(work->job->args->rows, work->rows_per_item, item);
+    work->kernel(work->job, item * work->rows_per_item, rows);
 }
 
-static void clear(const struct norm_backward_job *job, float *sums) {
-    if (sums != NULL) {
-        memset(sums, 0, (size_t)job->args->dim * sizeof *sums);
-    }
+static void run_forward(const struct compute *compute, struct forward_work *work) {
+    const struct norm_args *args = work->job->args;
+    check_args(args);
+    work->rows_per_item = items_rows(args->dim);
+    pool_run(compute->pool, forward_item, work, items_count(args->rows, work->rows_per_item));
 }
 
-static void add_to(float *sums, int64_t index, float value) {
-    if (sums != NULL) {
-        sums[index] += value;
-    }
+void rmsnorm_forward(const struct compute *compute, const struct norm_args *args, const void *x,
+                     const void *weight, void *out, float *rms_inv) {
+    struct norm_forward_job job = {
+        .args = args, .x = x, .weight = weight, .out = out, .inverse = rms_inv};
+    struct forward_work work = {.job = &job, .kernel = compute->table->norm.rmsnorm_forward};
+    run_forward(compute, &work);
 }
 
-static void store_dx(const struct norm_backward_job *job, int64_t at, float value) {
-    enum dtype dtype = job->args->dtype;
-    float add = job->dadd != NULL ? element_load(job->dadd, dtype, at) : 0.0f;
-    if (job->dx != NULL) {
-        element_store(job->dx, dtype, at, add + value);
-    }
+void layernorm_forward(const struct compute *compute, const struct norm_args *args, const void *x,
+                       const void *weight, const void *bias, void *out, float *mean,
+                       float *std_inv) {
+    struct norm_forward_job job = {.args = args,
+                                   .x = x,
+                                   .weight = weight,
+                                   .bias = bias,
+                                   .out = out,
+                                   .mean = mean,
+                                   .inverse = std_inv};
+    struct forward_work work = {.job = &job, .kernel = compute->table->norm.layernorm_forward};
+    run_forward(compute, &work);
 }
 
-static void rmsnorm_backward_row(const struct norm_backward_job *job, int64_t row, float *dweight) {
-    const struct norm_args *args = job->args;
-    enum dtype dtype = args->dtype;
-    const void *x = element_at(job->x, dtype, row * args->dim);
-    const void *dout = element_at(job->dout, dtype, row * args->dim);
-    float inverse = job->inverse[row];
-    double dot = 0;
-    for (int64_t i = 0; i < args->dim; i++) {
-        float gradient = element_load(dout, dtype, i) * element_load(job->weight, dtype, i);
-        dot += (double)gradient * (double)(element_load(x, dtype, i) * inverse);
-    }
-    float mean_dot = (float)(dot / (double)args->dim);
-    for (int64_t i = 0; i < args->dim; i++) {
-        int64_t at = row * args->dim + i;
-        float scaled = element_load(x, dtype, i) * inverse;
-        float gradient = element_load(dout, dtype, i);
-        add_to(dweight, i, gradient * scaled);
-        gradient = gradient * element_load(job->weight, dtype, i) - scaled * mean_dot;
-        store_dx(job, at, gradient * inverse);
-    }
+uint64_t norm_backward_workspace_bytes(const struct norm_args *args, int threads) {
+    (void)threads;
+    return 2 * partials_bytes(args->rows, args->dim);
 }
 
-static void rmsnorm_backward_rows(const struct norm_backward_job *job, int64_t first, int64_t count,
-                                  float *dweight) {
-    clear(job, dweight);
-    for (int64_t row = first; row < first + count; row++) {
-        rmsnorm_backward_row(job, row, dweight);
-    }
-}
-
-static void layernorm_forward_row(const struct norm_forward_job *job, int64_t row) {
-    const struct norm_args *args = job->args;
-    enum dtype dtype = args->dtype;
-    const void *x = element_at(job->x, dtype, row * args->dim);
-    void *out = element_slot(job->out, dtype, row * args->dim);
-    double sum = 0;
-    for (int64_t i = 0; i < args->dim; i++) {
-        sum += (double)element_load(x, dtype, i);
-    }
-    double mean = sum / (double)args->dim;
-    double squares = 0;
-    for (int64_t i = 0; i < args->dim; i++) {
-        double centred = (double)element_load(x, dtype, i) - mean;
-        squares += centred * centred;
-    }
-    job->mean[row] = (float)mean;
-    float inverse = 1.0f / sqrtf((float)(squares / (double)args->dim) + args->epsilon);
-    for (int64_t i = 0; i < args->dim; i++) {
-        float scaled = (element_load(x, dtype, i) - job->mean[row]) * inverse;
-        float weighted = scaled * element_load(job->weight, dtype, i);
-        element_store(out, dtype, i, weighted + element_load(job->bias, dtype, i));
-    }
-    job->inverse[row] = inverse;
-}
-
-static void layernorm_forward_rows(const struct norm_forward_job *job, int64_t first,
-                                   int64_t count) {
-    for (int64_t row = first; row < first + count; row++) {
-        layernorm_forward_row(job, row);
+static void backward_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct backward_work *work = context;
+    const struct norm_args *args = work->job->args;
+    int64_t first = item * PARTIAL_ROWS;
+    int64_t count = items_length(args->rows, PARTIAL_ROWS, item);
+    float *dweight = work->dweight != NULL ? work->dweight + item * args->dim : NULL;
+    float *dbias = work->dbias != NULL ? work->dbias + item * args->dim : NULL;
+    if (work->centred) {
+        work->kernels->layernorm_backward(work->job, first, count, dweight, dbias);
+    } else {
+        work->kernels->rmsnorm_backward(work->job, first, count, dweight);
     }
 }
 
-static void layernorm_backward_row(const struct norm_backward_job *job, int64_t row, float *dweight,
-                                   float *dbias) {
-    const struct norm_args *args = job->args;
-    enum dtype dtype = args->dtype;
-    const void *x = element_at(job->x, dtype, row * args->dim);
-    const void *dout = element_at(job->dout, dtype, row * args->dim);
-    float mean = job->mean[row];
-    float inverse = job->inverse[row];
-    double sum = 0;
-    double dot = 0;
-    for (int64_t i = 0; i < args->dim; i++) {
-        float gradient = element_load(dout, dtype, i) * element_load(job->weight, dtype, i);
-        sum += (double)gradient;
-        dot += (double)gradient * (double)((element_load(x, dtype, i) - mean) * inverse);
+/* dweight and dbias [dim] are added to where they are not NULL. */
+static void run_backward(const struct compute *compute, struct backward_work *work, float *dweight,
+                         float *dbias, float *partials) {
+    const struct norm_args *args = work->job->args;
+    check_args(args);
+    ASSERT(work->job->dx != NULL || dweight != NULL || dbias != NULL);
+    int64_t chunks = partials_count(args->rows);
+    work->kernels = &compute->table->norm;
+    work->dweight = dweight != NULL ? partials : NULL;
+    work->dbias = dbias != NULL ? partials + chunks * args->dim : NULL;
+    pool_run(compute->pool, backward_item, work, chunks);
+    if (dweight != NULL) {
+        partials_add(compute, chunks, args->dim, work->dweight, dweight);
     }
-    float mean_sum = (float)(sum / (double)args->dim);
-    float mean_dot = (float)(dot / (double)args->dim);
-    for (int64_t i = 0; i < args->dim; i++) {
-        int64_t at = row * args->dim + i;
-        float scaled = (element_load(x, dtype, i) - mean) * inverse;
-        float gradient = element_load(dout, dtype, i);
-        add_to(dweight, i, gradient * scaled);
-        add_to(dbias, i, gradient);
-        gradient = gradient * element_load(job->weight, dtype, i) - mean_sum - scaled * mean_dot;
-        store_dx(job, at, gradient * inverse);
+    if (dbias != NULL) {
+        partials_add(compute, chunks, args->dim, work->dbias, dbias);
     }
 }
 
-static void layernorm_backward_rows(const struct norm_backward_job *job, int64_t first,
-                                    int64_t count, float *dweight, float *dbias) {
-    clear(job, dweight);
-    clear(job, dbias);
-    for (int64_t row = first; row < first + count; row++) {
-        layernorm_backward_row(job, row, dweight, dbias);
-    }
+void rmsnorm_backward(const struct compute *compute, const struct norm_args *args, const void *dout,
+                      const void *x, const void *weight, const float *rms_inv, const void *dadd,
+                      void *dx, float *dweight, void *workspace) {
+    struct norm_backward_job job = {.args = args,
+                                    .dout = dout,
+                                    .x = x,
+                                    .weight = weight,
+                                    .dadd = dadd,
+                                    .inverse = rms_inv,
+                                    .dx = dx};
+    struct backward_work work = {.job = &job, .centred = false};
+    run_backward(compute, &work, dweight, NULL, workspace);
 }
 
-void norm_kernels_init(struct norm_kernels *kernels, enum cpu_level level) {
-    *kernels = (struct norm_kernels){
-        .rmsnorm_forward = rmsnorm_forward_rows,
-        .rmsnorm_backward = rmsnorm_backward_rows,
-        .layernorm_forward = layernorm_forward_rows,
-        .layernorm_backward = layernorm_backward_rows,
-    };
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        norm_kernels_init_avx2(kernels);
-    }
-    if (level >= CPU_AVX512) {
-        norm_kernels_init_avx512(kernels);
-    }
-#else
-    (void)level;
-#endif
+void layernorm_backward(const struct compute *compute, const struct norm_args *args,
+                        const void *dout, const void *x, const void *weight, const float *mean,
+                        const float *std_inv, const void *dadd, void *dx, float *dweight,
+                        float *dbias, void *workspace) {
+    struct norm_backward_job job = {.args = args,
+                                    .dout = dout,
+                                    .x = x,
+                                    .weight = weight,
+                                    .dadd = dadd,
+                                    .mean = mean,
+                                    .inverse = std_inv,
+                                    .dx = dx};
+    struct backward_work work = {.job = &job, .centred = true};
+    run_backward(compute, &work, dweight, dbias, workspace);
 }

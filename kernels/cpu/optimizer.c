@@ -1,80 +1,208 @@
-#include "kernels/cpu/optimizer.h"
+#include "kernels/optimizer.h"
 
+#include "base/check.h"
 #include "base/limits.h"
-#include "kernels/cpu/element.h"
+#include "kernels/items.h"
+#include "kernels/cpu/table.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { SUM_LANES = 8 };
+/* 256 granules are ITEM_ELEMENTS. A granule's sum adds less than 2^32 to a digit, an item thus less
+ * than 2^40, and an accumulator is normalised after every item: no digit comes near 2^63. */
+enum { ITEM_GRANULES = ITEM_ELEMENTS / GRANULE_ELEMENTS };
+enum { DIGIT_BITS = 32, LOWEST_BIT = -320 };
+/* Of fp64. */
+enum { FRACTION_BITS = 52, EXPONENT_MASK = 0x7ff, EXPONENT_BIAS = 1023 };
+static const int64_t DIGIT_MASK = ((int64_t)1 << DIGIT_BITS) - 1;
 
-/* Lane l sums elements l, l + 8, ... in order; then lanes 4 apart, 2 apart and neighbours are
- * added. A square of a float is exact in fp64, so a fused multiply-add gives the same bits. */
-static double granule_sum(const float *gradients) {
-    double lanes[SUM_LANES] = {0};
-    for (int i = 0; i < GRANULE_ELEMENTS; i++) {
-        double value = (double)gradients[i];
-        lanes[i % SUM_LANES] += value * value;
+/* ---- the fixed-point accumulator ---- */
+
+/* A granule's sum is a whole multiple of 2^-298: its squares are, and fp64 rounding only coarsens.
+ * So it is 0 or a normal number. Its 53 bits, shifted by up to 31, span at most three digits. */
+static void accumulator_add(struct norm_accumulator *accumulator, double sum) {
+    uint64_t bits;
+    memcpy(&bits, &sum, sizeof bits);
+    int exponent = (int)(bits >> FRACTION_BITS & EXPONENT_MASK);
+    if (exponent == EXPONENT_MASK) {
+        accumulator->nonfinite++;
+        return;
     }
-    for (int width = SUM_LANES / 2; width > 0; width /= 2) {
-        for (int lane = 0; lane < width; lane++) {
-            lanes[lane] += lanes[lane + width];
-        }
+    if (exponent == 0) {
+        return;
     }
-    return lanes[0];
+    uint64_t one = (uint64_t)1 << FRACTION_BITS;
+    uint64_t whole = (bits & (one - 1)) | one;
+    int bit = exponent - EXPONENT_BIAS - FRACTION_BITS - LOWEST_BIT;
+    if (bit < 0) {
+        whole >>= -bit;
+        bit = 0;
+    }
+    int64_t *digits = accumulator->digits + bit / DIGIT_BITS;
+    unsigned __int128 shifted = (unsigned __int128)whole << (bit % DIGIT_BITS);
+    digits[0] += (int64_t)shifted & DIGIT_MASK;
+    digits[1] += (int64_t)(shifted >> DIGIT_BITS) & DIGIT_MASK;
+    digits[2] += (int64_t)(shifted >> (2 * DIGIT_BITS));
 }
 
-static void granule_sums(const float *gradients, int64_t granules, double *sums) {
+/* Carries upwards until every digit but the highest is in [0, 2^32). */
+static void accumulator_normalise(struct norm_accumulator *accumulator) {
+    int64_t carry = 0;
+    for (int i = 0; i < NORM_DIGITS - 1; i++) {
+        int64_t digit = accumulator->digits[i] + carry;
+        carry = digit >> DIGIT_BITS;
+        accumulator->digits[i] = digit & DIGIT_MASK;
+    }
+    accumulator->digits[NORM_DIGITS - 1] += carry;
+}
+
+void norm_accumulator_merge(struct norm_accumulator *into, const struct norm_accumulator *other) {
+    for (int i = 0; i < NORM_DIGITS; i++) {
+        into->digits[i] += other->digits[i];
+    }
+    into->nonfinite += other->nonfinite;
+    accumulator_normalise(into);
+}
+
+/* Rounded once: three digits hold at least 65 bits below the leading one's digit, and any bit
+ * further down only has to break a tie. */
+static double accumulator_value(struct norm_accumulator accumulator) {
+    accumulator_normalise(&accumulator);
+    int top = NORM_DIGITS - 1;
+    while (top > 2 && accumulator.digits[top] == 0) {
+        top--;
+    }
+    unsigned __int128 value = 0;
+    for (int i = top; i > top - 3; i--) {
+        value = value << DIGIT_BITS | (unsigned __int128)accumulator.digits[i];
+    }
+    for (int i = top - 3; i >= 0; i--) {
+        value |= accumulator.digits[i] != 0;
+    }
+    return ldexp((double)value, DIGIT_BITS * (top - 2) + LOWEST_BIT);
+}
+
+/* ---- the norm ---- */
+
+struct norm_work {
+    const struct optimizer_kernels *kernels;
+    int64_t granules;
+    const float *gradients;
+    struct norm_accumulator *accumulators; /* one per thread: integers may be added in any order */
+};
+
+uint64_t gradient_norm_workspace_bytes(int64_t count, int threads) {
+    (void)count;
+    return (uint64_t)threads * sizeof(struct norm_accumulator);
+}
+
+static void norm_item(void *context, int64_t item, int thread) {
+    const struct norm_work *work = context;
+    int64_t first = item * ITEM_GRANULES;
+    int64_t granules = items_length(work->granules, ITEM_GRANULES, item);
+    double sums[ITEM_GRANULES];
+    work->kernels->granule_sums(work->gradients + first * GRANULE_ELEMENTS, granules, sums);
+    /* On the stack: neighbouring threads' accumulators share cache lines. */
+    struct norm_accumulator accumulator = {0};
     for (int64_t i = 0; i < granules; i++) {
-        sums[i] = granule_sum(gradients + i * GRANULE_ELEMENTS);
+        accumulator_add(&accumulator, sums[i]);
+    }
+    norm_accumulator_merge(&work->accumulators[thread], &accumulator);
+}
+
+void gradient_norm_run(const struct compute *compute, int64_t count, const float *gradients,
+                       struct step_scalars *scalars, void *workspace) {
+    ASSERT(count >= 0 && count % GRANULE_ELEMENTS == 0);
+    struct norm_work work = {.kernels = &compute->table->optimizer,
+                             .granules = count / GRANULE_ELEMENTS,
+                             .gradients = gradients,
+                             .accumulators = workspace};
+    int threads = compute->pool->thread_count;
+    memset(workspace, 0, gradient_norm_workspace_bytes(count, threads));
+    pool_run(compute->pool, norm_item, &work, items_count(work.granules, ITEM_GRANULES));
+    for (int thread = 0; thread < threads; thread++) {
+        norm_accumulator_merge(&scalars->norm, &work.accumulators[thread]);
     }
 }
 
-/* The bf16 below or above in size, as the lowest 16 of `noise` decide. */
-static float rounded_by_noise(float value, uint32_t noise) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if (isfinite(value)) {
-        bits = (bits + (noise & 0xffff)) & 0xffff0000;
+void clip_run(float clip_norm, struct step_scalars *scalars) {
+    scalars->skip = scalars->norm.nonfinite != 0;
+    if (scalars->skip) {
+        scalars->gradient_norm = INFINITY;
+        scalars->clip_factor = 0;
+        return;
     }
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* Every product, sum, quotient and root rounds once, in this order, at every level. */
-static void adamw_elements(const struct adamw_job *job, int64_t first, int64_t count) {
-    for (int64_t i = first; i < first + count; i++) {
-        float gradient = job->gradients[i] * job->clip;
-        float m = element_load(job->m, job->dtype_moments, i);
-        float v = element_load(job->v, job->dtype_moments, i);
-        m = m + job->blend_m * (gradient - m);
-        v = job->beta2 * v + job->blend_v * gradient * gradient;
-        float divisor = sqrtf(v) * job->root_scale + job->epsilon;
-        float weight = job->keep * job->master[i] - job->step * (m / divisor);
-        if (job->stochastic) {
-            uint32_t noise = noise_at(job->noise_key, job->position + i);
-            m = rounded_by_noise(m, noise);
-            v = rounded_by_noise(v, noise >> 16);
-        }
-        element_store(job->m, job->dtype_moments, i, m);
-        element_store(job->v, job->dtype_moments, i, v);
-        job->master[i] = weight;
-        if (job->params != NULL) {
-            element_store(job->params, job->dtype_params, i, weight);
-        }
+    scalars->gradient_norm = sqrt(accumulator_value(scalars->norm));
+    scalars->clip_factor = 1;
+    if (clip_norm > 0 && scalars->gradient_norm > (double)clip_norm) {
+        scalars->clip_factor = (float)((double)clip_norm / scalars->gradient_norm);
     }
 }
 
-void optimizer_kernels_init(struct optimizer_kernels *kernels, enum cpu_level level) {
-    *kernels = (struct optimizer_kernels){.granule_sums = granule_sums, .adamw = adamw_elements};
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        optimizer_kernels_init_avx2(kernels);
+/* ---- AdamW ---- */
+
+struct adamw_work {
+    const struct adamw_job *decaying, *plain;
+    const struct optimizer_kernels *kernels;
+    int64_t count, decayed;
+};
+
+static void adamw_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct adamw_work *work = context;
+    int64_t first = item * ITEM_ELEMENTS;
+    int64_t end = first + items_length(work->count, ITEM_ELEMENTS, item);
+    int64_t turn = work->decayed < first ? first : work->decayed < end ? work->decayed : end;
+    if (first < turn) {
+        work->kernels->adamw(work->decaying, first, turn - first);
     }
-    if (level >= CPU_AVX512) {
-        optimizer_kernels_init_avx512(kernels);
+    if (turn < end) {
+        work->kernels->adamw(work->plain, turn, end - turn);
     }
-#else
-    (void)level;
-#endif
+}
+
+/* What every element shares is computed in fp64 and rounded once. */
+static struct adamw_job adamw_job_of(const struct adamw_args *args,
+                                     const struct step_scalars *scalars) {
+    double rate = (double)scalars->learning_rate;
+    return (struct adamw_job){
+        .dtype_moments = args->dtype_moments,
+        .dtype_params = args->dtype_params,
+        .clip = scalars->clip_factor,
+        .keep = (float)(1 - rate * (double)args->weight_decay),
+        .blend_m = (float)(1 - args->beta1),
+        .beta2 = (float)args->beta2,
+        .blend_v = (float)(1 - args->beta2),
+        .root_scale = (float)(1 / sqrt((double)scalars->bias_correction_2)),
+        .epsilon = args->epsilon,
+        .step = (float)(rate / (double)scalars->bias_correction_1),
+        .stochastic = args->rounding == ROUNDING_STOCHASTIC && args->dtype_moments == DTYPE_BF16,
+        .noise_key = noise_key(scalars->noise, args->stream),
+        .position = args->position,
+    };
+}
+
+void adamw_run(const struct compute *compute, const struct adamw_args *args,
+               const struct step_scalars *scalars, const float *gradients, float *master, void *m,
+               void *v, void *params) {
+    ASSERT(args->decayed >= 0 && args->decayed <= args->count);
+    ASSERT(args->dtype_moments == DTYPE_F32 || args->dtype_moments == DTYPE_BF16);
+    ASSERT(params == NULL || args->dtype_params == DTYPE_F32 || args->dtype_params == DTYPE_BF16);
+    if (scalars->skip) {
+        return;
+    }
+    struct adamw_job job = adamw_job_of(args, scalars);
+    job.gradients = gradients;
+    job.master = master;
+    job.m = m;
+    job.v = v;
+    job.params = params;
+    struct adamw_job plain = job;
+    plain.keep = 1;
+    struct adamw_work work = {.decaying = &job,
+                              .plain = &plain,
+                              .kernels = &compute->table->optimizer,
+                              .count = args->count,
+                              .decayed = args->decayed};
+    pool_run(compute->pool, adamw_item, &work, items_count(args->count, ITEM_ELEMENTS));
 }

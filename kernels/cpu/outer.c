@@ -1,37 +1,60 @@
-#include "kernels/cpu/outer.h"
+#include "kernels/outer.h"
 
-void outer_gradient_plain(const float *outer, const float *inner, int64_t count, float *gradient) {
-    for (int64_t i = 0; i < count; i++) {
-        gradient[i] = outer[i] - inner[i];
-    }
+#include "base/check.h"
+#include "kernels/items.h"
+#include "kernels/cpu/table.h"
+
+static const int64_t TOTAL_MAX = (int64_t)1 << 53; /* all below are exact in fp64 */
+
+float outer_share(int64_t tokens, int64_t total) {
+    ASSERT(tokens >= 0 && tokens <= total && total < TOTAL_MAX);
+    return total == 0 ? 0 : (float)((double)tokens / (double)total);
 }
 
-/* Every product, sum and difference rounds once, in this order, at every level. */
-void outer_step_plain(const struct outer_step_args *args, int64_t first, int64_t count) {
-    for (int64_t i = first; i < first + count; i++) {
-        float gradient = args->gradients[i];
-        float moment = args->momentum * args->moments[i] + gradient;
-        float step = args->rate * (gradient + args->momentum * moment);
-        float param = args->params[i] - step;
-        args->next_moments[i] = moment;
-        args->next_params[i] = param;
-    }
+/* ---- the pseudo-gradient ---- */
+
+struct gradient_work {
+    const struct outer_kernels *kernels;
+    int64_t count;
+    const float *outer, *inner;
+    float *gradient;
+};
+
+static void gradient_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct gradient_work *work = context;
+    int64_t first = item * ITEM_ELEMENTS;
+    work->kernels->gradient(work->outer + first, work->inner + first,
+                            items_length(work->count, ITEM_ELEMENTS, item), work->gradient + first);
 }
 
-void outer_kernels_init(struct outer_kernels *kernels, enum cpu_level level) {
-    *kernels = (struct outer_kernels){.gradient = outer_gradient_plain, .step = outer_step_plain};
-#if defined(__x86_64__)
-    if (level >= CPU_AVX2) {
-        outer_kernels_init_avx2(kernels);
-    }
-    if (level >= CPU_AVX512) {
-        outer_kernels_init_avx512(kernels);
-    }
-#elif defined(__aarch64__)
-    if (level == CPU_NEON) {
-        outer_kernels_init_neon(kernels);
-    }
-#else
-    (void)level;
-#endif
+void outer_gradient_run(const struct compute *compute, int64_t count, const float *outer,
+                        const float *inner, float *gradient) {
+    ASSERT(count >= 0);
+    struct gradient_work work = {.kernels = &compute->table->outer,
+                                 .count = count,
+                                 .outer = outer,
+                                 .inner = inner,
+                                 .gradient = gradient};
+    pool_run(compute->pool, gradient_item, &work, items_count(count, ITEM_ELEMENTS));
+}
+
+/* ---- the outer step ---- */
+
+struct step_work {
+    const struct outer_kernels *kernels;
+    const struct outer_step_args *args;
+};
+
+static void step_item(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct step_work *work = context;
+    work->kernels->step(work->args, item * ITEM_ELEMENTS,
+                        items_length(work->args->count, ITEM_ELEMENTS, item));
+}
+
+void outer_step_run(const struct compute *compute, const struct outer_step_args *args) {
+    ASSERT(args->count >= 0);
+    struct step_work work = {.kernels = &compute->table->outer, .args = args};
+    pool_run(compute->pool, step_item, &work, items_count(args->count, ITEM_ELEMENTS));
 }

@@ -22,7 +22,7 @@ enum status probe_gpu_run(const char *name, struct site *site, struct region *re
 
 #else
 
-#include "kernels/cuda/table.h"
+#include "kernels/cuda/launch/table.h"
 #include "runtime/cli/probe_nccl.h"
 #include "runtime/cli/probe_products.h"
 

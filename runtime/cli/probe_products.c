@@ -3,10 +3,10 @@
 #include "base/check.h"
 #include "base/dtype.h"
 #include "base/random.h"
-#include "kernels/cuda/matmul.h"
-#include "kernels/cuda/products.h"
-#include "kernels/cuda/table.h"
-#include "kernels/cuda/workspace.h"
+#include "kernels/cuda/launch/matmul.h"
+#include "kernels/cuda/launch/products.h"
+#include "kernels/cuda/launch/table.h"
+#include "kernels/cuda/launch/workspace.h"
 #include "targets/ports/port.h"
 
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #ifndef SKEP_PROGRAM_CUDA_PROGRAM_STATE_H
 #define SKEP_PROGRAM_CUDA_PROGRAM_STATE_H
 
-#include "kernels/cuda/products.h"
-#include "kernels/cuda/table.h"
+#include "kernels/cuda/launch/products.h"
+#include "kernels/cuda/launch/table.h"
 #include "runtime/program/program.h"
 #include "targets/ports/cuda_device.h"
 

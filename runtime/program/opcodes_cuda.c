@@ -1,13 +1,13 @@
 #include "runtime/program/opcodes_cuda.h"
 
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/elementwise.h"
-#include "kernels/cuda/embedding.h"
-#include "kernels/cuda/generation.h"
-#include "kernels/cuda/head_loss.h"
-#include "kernels/cuda/matmul.h"
-#include "kernels/cuda/norm.h"
-#include "kernels/cuda/optimizer.h"
+#include "kernels/cuda/launch/attention.h"
+#include "kernels/cuda/launch/elementwise.h"
+#include "kernels/cuda/launch/embedding.h"
+#include "kernels/cuda/launch/generation.h"
+#include "kernels/cuda/launch/head_loss.h"
+#include "kernels/cuda/launch/matmul.h"
+#include "kernels/cuda/launch/norm.h"
+#include "kernels/cuda/launch/optimizer.h"
 
 enum { WORKSPACE = OPERANDS_MAX };
 

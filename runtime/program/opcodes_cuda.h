@@ -2,7 +2,7 @@
 #ifndef SKEP_PROGRAM_OPCODES_CUDA_H
 #define SKEP_PROGRAM_OPCODES_CUDA_H
 
-#include "kernels/cuda/products.h"
+#include "kernels/cuda/launch/products.h"
 #include "runtime/schedule/schedule.h"
 
 /* opcode_enqueue: opcode_run on compute->stream, with the device's addresses. */

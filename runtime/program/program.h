@@ -6,7 +6,7 @@
 #include "arena/plan.h"
 #include "base/far.h"
 #include "base/hash.h"
-#include "kernels/table.h"
+#include "kernels/cpu/table.h"
 #include "runtime/program/device.h"
 #include "runtime/program/lanes.h"
 #include "runtime/program/trace.h"

@@ -1,6 +1,6 @@
 #include "runtime/schedule/lower.h"
 
-#include "kernels/cuda/workspace.h"
+#include "kernels/cuda/launch/workspace.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 #include "runtime/schedule/workspaces.h"
 
-#include "kernels/cuda/workspace.h"
+#include "kernels/cuda/launch/workspace.h"
 
 static uint64_t on_cpu(const struct instruction *instruction, int64_t context, int threads) {
     const union kernel_args *args = &instruction->args;

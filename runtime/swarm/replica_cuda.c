@@ -1,7 +1,7 @@
 #include "runtime/swarm/replica_cuda.h"
 
-#include "kernels/cuda/codec.h"
-#include "kernels/cuda/outer.h"
+#include "kernels/cuda/launch/codec.h"
+#include "kernels/cuda/launch/outer.h"
 #include "runtime/swarm/replica_state.h"
 
 #include <string.h>

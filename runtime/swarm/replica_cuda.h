@@ -4,7 +4,7 @@
 #ifndef SKEP_SWARM_REPLICA_CUDA_H
 #define SKEP_SWARM_REPLICA_CUDA_H
 
-#include "kernels/cuda/compute.h"
+#include "kernels/cuda/launch/compute.h"
 #include "runtime/swarm/replica.h"
 #include "targets/ports/cuda_device.h"
 

@@ -1,6 +1,6 @@
 /* Tests of transport/nccl beyond the contract: calls as part of a graph, also on a GPU of this
  * machine; sums by rings and what NCCL refuses, on the emulated device alone. */
-#include "kernels/cuda/table.h"
+#include "kernels/cuda/launch/table.h"
 #include "tests/contract/reference.h"
 #include "tests/contract/world_nccl.h"
 #include "transport/collectives/nccl.h"

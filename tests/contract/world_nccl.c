@@ -2,7 +2,7 @@
  * reads is the host's copy of the device's memory. */
 #include "tests/contract/world_nccl.h"
 
-#include "kernels/cuda/table.h"
+#include "kernels/cuda/launch/table.h"
 #include "transport/collectives/nccl.h"
 
 #include <stdio.h>

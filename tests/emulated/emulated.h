@@ -1,4 +1,4 @@
-/* emulated: the words of kernels/cuda/device.h for a C++ compiler: see tests/emulated/launch.h for
+/* emulated: the words of kernels/cuda/device/device.h for a C++ compiler: see tests/emulated/launch.h for
  * what they look for. Included by device.h, inside of it. */
 #ifndef SKEP_TESTS_EMULATED_EMULATED_H
 #define SKEP_TESTS_EMULATED_EMULATED_H

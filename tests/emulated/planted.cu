@@ -1,6 +1,6 @@
 /* Kernels that use each word of device.h rightly, and the same with a mistake planted. */
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/runs.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/runs.h"
 
 #include "tests/emulated/planted_params.h"
 

@@ -1,7 +1,7 @@
 /* A replica whose arithmetic is a device's, beside one whose arithmetic is the processor's: the
  * same contributions, feedback, votes, states and weights, to the bit, in every order that streams
  * allow. */
-#include "kernels/cuda/table.h"
+#include "kernels/cuda/launch/table.h"
 #include "runtime/swarm/replica_cuda.h"
 #include "tests/emulated/device.h"
 #include "tests/unit/swarm/replica_fixture.h"

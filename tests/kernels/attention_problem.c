@@ -3,8 +3,8 @@
 #include "base/random.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/workspace.h"
+#include "kernels/cuda/launch/attention.h"
+#include "kernels/cuda/launch/workspace.h"
 #include "tests/kernels/device.h"
 #endif
 

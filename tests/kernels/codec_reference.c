@@ -1,7 +1,7 @@
 #include "tests/kernels/codec_reference.h"
 
 #include "base/dtype.h"
-#include "kernels/table.h"
+#include "kernels/cpu/table.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 #include "tests/kernels/device.h"
 
 #include "base/check.h"
-#include "kernels/cuda/table.h"
+#include "kernels/cuda/launch/table.h"
 #include "tests/emulated/device.h"
 #include "tests/emulated/launch.h"
 #include "tests/kernels/checks.h"

@@ -4,7 +4,7 @@
 #ifndef SKEP_TESTS_KERNELS_FAKE_CUBLAS_LT_H
 #define SKEP_TESTS_KERNELS_FAKE_CUBLAS_LT_H
 
-#include "kernels/cuda/products.h"
+#include "kernels/cuda/launch/products.h"
 
 enum { FAKE_PROPOSALS_MAX = 4 };
 

@@ -4,8 +4,8 @@
 #include "tests/kernels/attention_problem.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/workspace.h"
+#include "kernels/cuda/launch/attention.h"
+#include "kernels/cuda/launch/workspace.h"
 #include "tests/kernels/device.h"
 #endif
 

@@ -5,7 +5,7 @@
 #include "kernels/elementwise.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/launch/elementwise.h"
 #include "tests/kernels/device.h"
 #endif
 

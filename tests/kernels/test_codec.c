@@ -7,7 +7,7 @@
 #include "base/clock.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/codec.h"
+#include "kernels/cuda/launch/codec.h"
 #include "tests/kernels/device_scalars.h"
 #endif
 

@@ -4,7 +4,7 @@
 #include "tests/kernels/harness.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/codec.h"
+#include "kernels/cuda/launch/codec.h"
 #include "tests/kernels/device_scalars.h"
 #endif
 

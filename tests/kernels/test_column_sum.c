@@ -5,8 +5,8 @@
 #include "kernels/elementwise.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/elementwise.h"
-#include "kernels/cuda/workspace.h"
+#include "kernels/cuda/launch/elementwise.h"
+#include "kernels/cuda/launch/workspace.h"
 #include "tests/kernels/device.h"
 #endif
 

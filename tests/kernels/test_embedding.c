@@ -5,7 +5,7 @@
 #include "kernels/embedding.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/embedding.h"
+#include "kernels/cuda/launch/embedding.h"
 #include "tests/kernels/device.h"
 #endif
 

@@ -5,7 +5,7 @@
 #include "kernels/generation.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/generation.h"
+#include "kernels/cuda/launch/generation.h"
 #include "tests/kernels/device.h"
 #endif
 

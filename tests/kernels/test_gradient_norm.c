@@ -5,8 +5,8 @@
 #include "kernels/optimizer.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/optimizer.h"
-#include "kernels/cuda/workspace.h"
+#include "kernels/cuda/launch/optimizer.h"
+#include "kernels/cuda/launch/workspace.h"
 #include "tests/kernels/device_scalars.h"
 #endif
 

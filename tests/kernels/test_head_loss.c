@@ -5,8 +5,8 @@
 #include "kernels/head_loss.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/head_loss.h"
-#include "kernels/cuda/workspace.h"
+#include "kernels/cuda/launch/head_loss.h"
+#include "kernels/cuda/launch/workspace.h"
 #include "tests/kernels/device_scalars.h"
 #endif
 

@@ -2,7 +2,7 @@
  * headers, where this machine has them: that they are found at run time must not mean that a
  * misspelt name or a struct of another layout is found on somebody else's GPU. */
 #include "base/check.h"
-#include "kernels/cuda/products.h"
+#include "kernels/cuda/launch/products.h"
 #include "targets/ports/nvml.h"
 
 #include <dlfcn.h>

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "kernels/matmul.h"
-#include "kernels/table.h"
+#include "kernels/cpu/table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

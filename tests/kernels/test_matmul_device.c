@@ -5,7 +5,7 @@
 #include "kernels/matmul.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/launch/matmul.h"
 #include "tests/kernels/device.h"
 #endif
 

@@ -5,8 +5,8 @@
 #include "kernels/norm.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/norm.h"
-#include "kernels/cuda/workspace.h"
+#include "kernels/cuda/launch/norm.h"
+#include "kernels/cuda/launch/workspace.h"
 #include "tests/kernels/device.h"
 #endif
 

@@ -6,7 +6,7 @@
 #include "kernels/optimizer.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/optimizer.h"
+#include "kernels/cuda/launch/optimizer.h"
 #include "tests/kernels/device_scalars.h"
 #endif
 
@@ -256,7 +256,7 @@ static void adamw_changes_nothing_when_the_step_is_skipped(void **state) {
 
 /* ---- stochastic rounding ---- */
 
-/* kernels/cpu/noise.h, written once more. */
+/* kernels/loops/noise.h, written once more. */
 static uint32_t expected_hash(uint32_t word) {
     word ^= word >> 16;
     word *= 0x7feb352du;

@@ -5,7 +5,7 @@
 #include "kernels/outer.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/outer.h"
+#include "kernels/cuda/launch/outer.h"
 #include "tests/kernels/device.h"
 #endif
 

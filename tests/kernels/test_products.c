@@ -4,8 +4,8 @@
 
 #include "base/check.h"
 #include "base/dtype.h"
-#include "kernels/cuda/matmul.h"
-#include "kernels/cuda/table.h"
+#include "kernels/cuda/launch/matmul.h"
+#include "kernels/cuda/launch/table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

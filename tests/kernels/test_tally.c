@@ -6,7 +6,7 @@
 #include "kernels/tally.h"
 
 #if SKEP_CUDA
-#include "kernels/cuda/optimizer.h"
+#include "kernels/cuda/launch/optimizer.h"
 #include "tests/kernels/device_scalars.h"
 #endif
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #ifdef TEST_AVX512
-#include "kernels/cpu/x86/vector_math_avx512.h"
+#include "kernels/loops/x86/vector_math_avx512.h"
 #define LEVEL CPU_AVX512
 enum { LANES = 16 };
 static void vector_exp(const float *x, float *y) {
@@ -22,7 +22,7 @@ static void vector_tanh(const float *x, float *y) {
     _mm512_storeu_ps(y, vtanh_avx512(_mm512_loadu_ps(x)));
 }
 #else
-#include "kernels/cpu/x86/vector_math_avx2.h"
+#include "kernels/loops/x86/vector_math_avx2.h"
 #define LEVEL CPU_AVX2
 enum { LANES = 8 };
 static void vector_exp(const float *x, float *y) {

@@ -50,7 +50,7 @@ class RuleTest(unittest.TestCase):
         for path, target in (
             ("base/text.c", "arena/plan.h"),
             ("arena/plan.c", "kernels/matmul.h"),
-            ("kernels/cpu/norm.c", "runtime/model/graph.h"),
+            ("kernels/loops/norm.c", "runtime/model/graph.h"),
             ("runtime/model/graph.c", "arena/extent.h"),
             ("runtime/schedule/lanes.c", "arena/plan.h"),
             ("runtime/program/bind.c", "runtime/train/loop.h"),
@@ -62,7 +62,7 @@ class RuleTest(unittest.TestCase):
 
     def test_downward_include_is_allowed(self):
         for path, target in (
-            ("kernels/cpu/norm.c", "kernels/norm.h"),
+            ("kernels/loops/norm.c", "kernels/norm.h"),
             ("runtime/schedule/extents.c", "arena/extent.h"),
             ("runtime/cli/main.c", "arena/plan.h"),
             ("tests/unit/arena/test_plan.c", "arena/plan.h"),
@@ -132,7 +132,7 @@ class RuleTest(unittest.TestCase):
         self.assert_found(tidy.check_lengths, "base/a.c", function_of(71), "planted has 71 lines")
         self.assertEqual(messages(tidy.check_lengths, "base/a.c", function_of(70)), [])
         kernel = "template <int N>\nDEVICE " + function_of(70)
-        self.assert_found(tidy.check_lengths, "kernels/cuda/a.cu", kernel, "planted has 71 lines")
+        self.assert_found(tidy.check_lengths, "kernels/cuda/device/a.cu", kernel, "planted has 71 lines")
 
     def test_exception_that_is_no_longer_needed_is_found(self):
         with mock.patch.dict(rules.LONG_FILES, {"base/a.c": "x"}), \

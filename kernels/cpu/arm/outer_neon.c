@@ -1,8 +1,0 @@
-/* The outer step for NEON. */
-#include "kernels/cpu/arm/lanes_neon.h"
-
-#include "kernels/cpu/outer_lanes.h"
-
-void outer_kernels_init_neon(struct outer_kernels *kernels) {
-    outer_lanes_into(kernels);
-}

@@ -1,0 +1,452 @@
+/* Attention backward: probabilities are made again from lse, one pair of a query tile and a key
+ * tile at a time. For each pair, with P = exp(scale q k - lse) and delta = dout . out:
+ *
+ *     dP = dout v      dS = scale P (dP - delta)
+ *     dv += P^T dout   dk += dS^T q   dq += dS k
+ *
+ * Two cuts give the same bits, because every sum meets its terms in the same order:
+ *   whole  an item is one (row, kv head); dq is summed in memory while keys pass outermost
+ *   split  first an item is one tile of keys (dk, dv), then one tile of queries (dq); two of the
+ * five products are made twice, but there are enough items for many threads
+ */
+#include "kernels/attention.h"
+
+#include "kernels/cpu/attention_sight.h"
+#include "kernels/cpu/table.h"
+
+#include <string.h>
+
+enum {
+    TILE = ATTENTION_KEY_TILE, /* of queries as well */
+    TILES_OF_DIM = 8,          /* in the scratch of a thread: see struct backward_scratch */
+    PRODUCTS_WHOLE = 5,
+    PRODUCTS_SPLIT = 7,
+    SUMS_FLOATS_MAX = 1 << 18, /* 1 MiB a thread for bf16's dq */
+};
+
+struct backward_job {
+    const struct attention_args *args;
+    const struct attention_kernels *kernels;
+    const char *q, *k, *v, *out, *dout;
+    const float *lse;
+    const int32_t *positions;
+    char *dq, *dk, *dv;
+    float *delta; /* [rows, heads, time], in the workspace */
+    float *scratch;
+    bool whole;
+};
+
+struct backward_scratch {
+    float *queries, *douts, *dqueries; /* [TILE, dim] */
+    float *keys, *dkeys, *dvalues;
+    float *keys_across, *values_across; /* [dim, TILE] */
+    float *scores, *slopes;             /* [TILE, TILE] */
+    float *sums;                        /* bf16 cut whole: dq of all heads of a group */
+};
+
+struct query_place {
+    int64_t row, head, token, tokens;
+    struct attention_sight sights[TILE];
+    int64_t first; /* the least key that any of them sees */
+};
+
+struct key_place {
+    int64_t row, kv_head, key, count;
+};
+
+static int64_t group_of(const struct attention_args *args) {
+    return args->heads / args->kv_heads;
+}
+
+static int64_t sums_floats(const struct attention_args *args) {
+    return args->dtype == DTYPE_F32 ? 0 : group_of(args) * args->time * attention_padded_dim(args);
+}
+
+static bool cut_whole(const struct attention_args *args, int threads) {
+    int64_t items = args->rows * args->kv_heads;
+    int64_t tiles = attention_tiles(args->time, TILE);
+    int64_t whole = PRODUCTS_WHOLE * attention_tiles(items, threads) * tiles;
+    int64_t split = PRODUCTS_SPLIT * attention_tiles(items * tiles, threads);
+    return sums_floats(args) <= SUMS_FLOATS_MAX && whole <= split;
+}
+
+static int64_t scratch_floats(const struct attention_args *args, bool whole) {
+    int64_t tiles = TILES_OF_DIM * TILE * attention_padded_dim(args) + 2 * TILE * TILE;
+    return tiles + (whole ? sums_floats(args) : 0);
+}
+
+static int64_t delta_floats(const struct attention_args *args) {
+    return attention_round_up(args->rows * args->heads * args->time, ATTENTION_LANES);
+}
+
+static struct backward_scratch scratch_of(const struct backward_job *job, int thread) {
+    int64_t size = TILE * attention_padded_dim(job->args);
+    float *base = job->scratch + thread * scratch_floats(job->args, job->whole);
+    struct backward_scratch scratch = {
+        .queries = base,
+        .douts = base + size,
+        .dqueries = base + 2 * size,
+        .keys = base + 3 * size,
+        .dkeys = base + 4 * size,
+        .dvalues = base + 5 * size,
+        .keys_across = base + 6 * size,
+        .values_across = base + 7 * size,
+        .scores = base + TILES_OF_DIM * size,
+        .slopes = base + TILES_OF_DIM * size + TILE * TILE,
+        .sums = base + TILES_OF_DIM * size + 2 * TILE * TILE,
+    };
+    return scratch;
+}
+
+static int64_t token_bytes(const struct attention_args *args, int64_t row, int64_t token,
+                           int64_t stride, int64_t head) {
+    int64_t element = (row * args->time + token) * stride + head * args->head_dim;
+    return element * dtype_bytes(args->dtype);
+}
+
+static struct attention_block block_of(const struct attention_args *args, int64_t rows,
+                                       int64_t stride) {
+    return (struct attention_block){rows, args->head_dim, stride, args->dtype};
+}
+
+/* delta, the weighted mean of a row's slopes, for one tile of tokens of every head. */
+static void delta_item(void *context, int64_t item, int thread) {
+    const struct backward_job *job = context;
+    const struct attention_args *args = job->args;
+    struct backward_scratch scratch = scratch_of(job, thread);
+    int64_t tiles = attention_tiles(args->time, TILE);
+    int64_t row = item / tiles;
+    int64_t token = item % tiles * TILE;
+    int64_t tokens = attention_min(TILE, args->time - token);
+    struct attention_block block = block_of(args, tokens, args->out_stride);
+    for (int64_t head = 0; head < args->heads; head++) {
+        int64_t bytes = token_bytes(args, row, token, args->out_stride, head);
+        job->kernels->load_rows(&block, job->out + bytes, scratch.queries);
+        job->kernels->load_rows(&block, job->dout + bytes, scratch.douts);
+        job->kernels->row_dots(scratch.queries, scratch.douts, tokens, attention_padded_dim(args),
+                               job->delta + (row * args->heads + head) * args->time + token);
+    }
+}
+
+static void look_queries(const struct backward_job *job, int64_t row, int64_t head, int64_t token,
+                         struct query_place *place) {
+    const struct attention_args *args = job->args;
+    place->row = row;
+    place->head = head;
+    place->token = token;
+    place->tokens = attention_min(TILE, args->time - token);
+    place->first = token;
+    for (int64_t r = 0; r < place->tokens; r++) {
+        int64_t depth = job->positions[row * args->time + token + r];
+        place->sights[r] = attention_sight_of(args, token + r, depth);
+        place->first = attention_min(place->first, place->sights[r].first);
+    }
+}
+
+/* The padding rows of the last group take part in products: they need a value. */
+static void load_queries(const struct backward_job *job, const struct query_place *place,
+                         const struct backward_scratch *scratch) {
+    const struct attention_args *args = job->args;
+    int64_t dim = attention_padded_dim(args);
+    struct attention_block queries = block_of(args, place->tokens, args->q_stride);
+    struct attention_block douts = block_of(args, place->tokens, args->out_stride);
+    int64_t q = token_bytes(args, place->row, place->token, args->q_stride, place->head);
+    int64_t dout = token_bytes(args, place->row, place->token, args->out_stride, place->head);
+    job->kernels->load_rows(&queries, job->q + q, scratch->queries);
+    job->kernels->load_rows(&douts, job->dout + dout, scratch->douts);
+    if (place->token + 2 * TILE <= args->time) {
+        int64_t tile = TILE * dtype_bytes(args->dtype);
+        attention_prefetch(&queries, job->q + q + tile * args->q_stride);
+        attention_prefetch(&douts, job->dout + dout + tile * args->out_stride);
+    }
+    int64_t rows = attention_round_up(place->tokens, ATTENTION_ROW_GROUP) - place->tokens;
+    size_t bytes = (size_t)(rows * dim) * sizeof(float);
+    memset(scratch->queries + place->tokens * dim, 0, bytes);
+    memset(scratch->douts + place->tokens * dim, 0, bytes);
+}
+
+static void load_keys(const struct backward_job *job, const struct key_place *place,
+                      const struct backward_scratch *scratch) {
+    const struct attention_args *args = job->args;
+    struct attention_block block = block_of(args, place->count, args->kv_stride);
+    int64_t bytes = token_bytes(args, place->row, place->key, args->kv_stride, place->kv_head);
+    job->kernels->load_rows(&block, job->k + bytes, scratch->keys);
+    job->kernels->load_columns(&block, job->k + bytes, scratch->keys_across);
+    job->kernels->load_columns(&block, job->v + bytes, scratch->values_across);
+}
+
+/* Columns that no row of the strip sees still count as zeros in the sums over rows. */
+static void clear_unseen(float *strip, int64_t rows, int64_t low, int64_t high) {
+    if (low == 0 && high == TILE) {
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        memset(strip + r * TILE, 0, (size_t)low * sizeof(float));
+        memset(strip + r * TILE + high, 0, (size_t)(TILE - high) * sizeof(float));
+    }
+}
+
+/* Probabilities and dS of one strip; dq when it is wanted. */
+static void strip_backward(const struct backward_job *job, const struct query_place *place,
+                           const struct backward_scratch *scratch, int64_t row,
+                           const struct attention_strip_sight *sight, bool want_dq) {
+    const struct attention_args *args = job->args;
+    int64_t dim = attention_padded_dim(args);
+    int64_t rows = attention_min(ATTENTION_STRIP, place->tokens - row);
+    int64_t columns = attention_round_up(sight->high, ATTENTION_LANES) - sight->low;
+    float *scores = scratch->scores + row * TILE + sight->low;
+    float *slopes = scratch->slopes + row * TILE + sight->low;
+    struct attention_product product = {
+        .m = attention_round_up(rows, ATTENTION_ROW_GROUP),
+        .n = columns,
+        .k = args->head_dim,
+        .a = scratch->queries + row * dim,
+        .a_row = dim,
+        .a_step = 1,
+        .b = scratch->keys_across + sight->low,
+        .b_stride = TILE,
+        .c = scores,
+        .c_stride = TILE,
+    };
+    job->kernels->product(&product);
+    product.a = scratch->douts + row * dim;
+    product.b = scratch->values_across + sight->low;
+    product.c = slopes;
+    job->kernels->product(&product);
+    int64_t stats = (place->row * args->heads + place->head) * args->time + place->token + row;
+    struct attention_strip strip = {
+        .rows = rows,
+        .columns = columns,
+        .stride = TILE,
+        .first = sight->first,
+        .last = sight->last,
+        .whole = sight->whole,
+        .scale = args->scale,
+        .scores = scores,
+    };
+    job->kernels->slopes(&strip, job->lse + stats, job->delta + stats, slopes);
+    clear_unseen(scratch->scores + row * TILE, rows, sight->low, sight->low + columns);
+    clear_unseen(scratch->slopes + row * TILE, rows, sight->low, sight->low + columns);
+    if (want_dq) {
+        product.n = dim;
+        product.k = sight->high - sight->low;
+        product.a = slopes;
+        product.a_row = TILE;
+        product.b = scratch->keys + sight->low * dim;
+        product.b_stride = dim;
+        product.c = scratch->dqueries + row * dim;
+        product.c_stride = dim;
+        product.accumulate = true;
+        job->kernels->product(&product);
+    }
+}
+
+/* dk and dv of sixteen keys from the query rows [row, row + rows). */
+static void key_strip_backward(const struct backward_job *job,
+                               const struct backward_scratch *scratch, int64_t column, int64_t row,
+                               int64_t rows) {
+    int64_t dim = attention_padded_dim(job->args);
+    struct attention_product product = {
+        .m = ATTENTION_STRIP,
+        .n = dim,
+        .k = rows,
+        .a = scratch->scores + row * TILE + column,
+        .a_row = 1,
+        .a_step = TILE,
+        .b = scratch->douts + row * dim,
+        .b_stride = dim,
+        .c = scratch->dvalues + column * dim,
+        .c_stride = dim,
+        .accumulate = true,
+    };
+    job->kernels->product(&product);
+    product.a = scratch->slopes + row * TILE + column;
+    product.b = scratch->queries + row * dim;
+    product.c = scratch->dkeys + column * dim;
+    job->kernels->product(&product);
+}
+
+/* One pair of tiles. Rows between two strips that see a column count even if they do not see it. */
+static void pair_backward(const struct backward_job *job, const struct query_place *queries,
+                          const struct key_place *keys, const struct backward_scratch *scratch,
+                          bool want_dq, bool want_dkv) {
+    int64_t begin[TILE / ATTENTION_STRIP];
+    int64_t end[TILE / ATTENTION_STRIP] = {0};
+    for (int64_t row = 0; row < queries->tokens; row += ATTENTION_STRIP) {
+        int64_t rows = attention_min(ATTENTION_STRIP, queries->tokens - row);
+        struct attention_strip_sight sight;
+        if (!attention_strip_look(queries->sights + row, rows, keys->key, keys->count, &sight)) {
+            clear_unseen(scratch->scores + row * TILE, rows, 0, 0);
+            clear_unseen(scratch->slopes + row * TILE, rows, 0, 0);
+            continue;
+        }
+        strip_backward(job, queries, scratch, row, &sight, want_dq);
+        for (int64_t c = sight.low; c < sight.high; c += ATTENTION_STRIP) {
+            int64_t strip = c / ATTENTION_STRIP;
+            begin[strip] = end[strip] == 0 ? row : begin[strip];
+            end[strip] = row + rows;
+        }
+    }
+    for (int64_t c = 0; c < keys->count && want_dkv; c += ATTENTION_STRIP) {
+        int64_t strip = c / ATTENTION_STRIP;
+        if (end[strip] != 0) {
+            key_strip_backward(job, scratch, c, begin[strip], end[strip] - begin[strip]);
+        }
+    }
+}
+
+/* Where dq is summed when items are cut whole: the output itself if it is f32. */
+static float *dq_sums(const struct backward_job *job, const struct query_place *place,
+                      const struct backward_scratch *scratch, struct attention_block *block) {
+    const struct attention_args *args = job->args;
+    *block = block_of(args, place->tokens, args->q_stride);
+    if (args->dtype == DTYPE_F32) {
+        return (float *)(void *)(job->dq + token_bytes(args, place->row, place->token,
+                                                       args->q_stride, place->head));
+    }
+    int64_t dim = attention_padded_dim(args);
+    *block = (struct attention_block){place->tokens, dim, dim, DTYPE_F32};
+    int64_t group_head = place->head % group_of(args);
+    return scratch->sums + (group_head * args->time + place->token) * dim;
+}
+
+/* All pairs of one tile of keys. */
+static void key_tile_backward(const struct backward_job *job, const struct key_place *keys,
+                              const struct backward_scratch *scratch) {
+    const struct attention_args *args = job->args;
+    size_t bytes = (size_t)(TILE * attention_padded_dim(args)) * sizeof(float);
+    load_keys(job, keys, scratch);
+    memset(scratch->dkeys, 0, bytes);
+    memset(scratch->dvalues, 0, bytes);
+    for (int64_t i = 0; i < group_of(args); i++) {
+        int64_t head = keys->kv_head * group_of(args) + i;
+        for (int64_t token = keys->key; token < args->time; token += TILE) {
+            struct query_place queries;
+            look_queries(job, keys->row, head, token, &queries);
+            if (queries.first >= keys->key + keys->count) {
+                continue;
+            }
+            struct attention_block block;
+            float *sums = dq_sums(job, &queries, scratch, &block);
+            load_queries(job, &queries, scratch);
+            if (job->whole) {
+                job->kernels->load_rows(&block, sums, scratch->dqueries);
+            }
+            pair_backward(job, &queries, keys, scratch, job->whole, true);
+            if (job->whole) {
+                job->kernels->store_rows(&block, scratch->dqueries, NULL, sums);
+            }
+        }
+    }
+    struct attention_block block = block_of(args, keys->count, args->kv_stride);
+    int64_t start = token_bytes(args, keys->row, keys->key, args->kv_stride, keys->kv_head);
+    job->kernels->store_rows(&block, scratch->dkeys, NULL, job->dk + start);
+    job->kernels->store_rows(&block, scratch->dvalues, NULL, job->dv + start);
+}
+
+static void key_tile_item(void *context, int64_t item, int thread) {
+    const struct backward_job *job = context;
+    const struct attention_args *args = job->args;
+    struct backward_scratch scratch = scratch_of(job, thread);
+    int64_t heads = args->rows * args->kv_heads;
+    int64_t key = item / heads * TILE;
+    struct key_place keys = {
+        .row = item % heads / args->kv_heads,
+        .kv_head = item % args->kv_heads,
+        .key = key,
+        .count = attention_min(TILE, args->time - key),
+    };
+    key_tile_backward(job, &keys, &scratch);
+}
+
+/* Late tiles see the most keys, so they are dealt first. */
+static void query_tile_item(void *context, int64_t item, int thread) {
+    const struct backward_job *job = context;
+    const struct attention_args *args = job->args;
+    struct backward_scratch scratch = scratch_of(job, thread);
+    int64_t heads = args->rows * args->heads;
+    int64_t tile = attention_tiles(args->time, TILE) - 1 - item / heads;
+    int64_t head = item % args->heads;
+    struct query_place queries;
+    look_queries(job, item % heads / args->heads, head, tile * TILE, &queries);
+    load_queries(job, &queries, &scratch);
+    memset(scratch.dqueries, 0, (size_t)(TILE * attention_padded_dim(args)) * sizeof(float));
+    int64_t last = queries.token + queries.tokens;
+    for (int64_t key = queries.first - queries.first % TILE; key < last; key += TILE) {
+        int64_t count = attention_min(TILE, args->time - key);
+        struct key_place keys = {queries.row, head / group_of(args), key, count};
+        load_keys(job, &keys, &scratch);
+        pair_backward(job, &queries, &keys, &scratch, true, false);
+    }
+    struct attention_block block = block_of(args, queries.tokens, args->q_stride);
+    int64_t start = token_bytes(args, queries.row, queries.token, args->q_stride, head);
+    job->kernels->store_rows(&block, scratch.dqueries, NULL, job->dq + start);
+}
+
+/* One key-value head of one row: dq starts at 0, takes a term from each tile of keys, and in bf16
+ * is rounded at the end. */
+static void whole_item(void *context, int64_t item, int thread) {
+    const struct backward_job *job = context;
+    const struct attention_args *args = job->args;
+    struct backward_scratch scratch = scratch_of(job, thread);
+    struct key_place keys = {.row = item / args->kv_heads, .kv_head = item % args->kv_heads};
+    struct query_place place = {.row = keys.row, .tokens = args->time};
+    int64_t first_head = keys.kv_head * group_of(args);
+    struct attention_block block;
+    for (place.head = first_head; place.head < first_head + group_of(args); place.head++) {
+        float *sums = dq_sums(job, &place, &scratch, &block);
+        for (int64_t t = 0; t < args->time; t++) {
+            memset(sums + t * block.stride, 0, (size_t)block.dim * sizeof(float));
+        }
+    }
+    for (keys.key = 0; keys.key < args->time; keys.key += TILE) {
+        keys.count = attention_min(TILE, args->time - keys.key);
+        key_tile_backward(job, &keys, &scratch);
+    }
+    struct attention_block rounded = block_of(args, args->time, args->q_stride);
+    for (place.head = first_head;
+         args->dtype != DTYPE_F32 && place.head < first_head + group_of(args); place.head++) {
+        job->kernels->store_rows(&rounded, dq_sums(job, &place, &scratch, &block), NULL,
+                                 job->dq +
+                                     token_bytes(args, place.row, 0, args->q_stride, place.head));
+    }
+}
+
+uint64_t attention_backward_workspace_bytes(const struct attention_args *args, int threads) {
+    attention_check(args);
+    int64_t floats = delta_floats(args) + scratch_floats(args, cut_whole(args, threads)) * threads;
+    return (uint64_t)floats * sizeof(float);
+}
+
+void attention_backward(const struct compute *compute, const struct attention_args *args,
+                        const void *q, const void *k, const void *v, const void *out,
+                        const float *lse, const void *dout, const int32_t *positions, void *dq,
+                        void *dk, void *dv, void *workspace) {
+    attention_check(args);
+    ASSERT(positions && lse);
+    struct backward_job job = {
+        .args = args,
+        .kernels = &compute->table->attention,
+        .q = q,
+        .k = k,
+        .v = v,
+        .out = out,
+        .dout = dout,
+        .lse = lse,
+        .positions = positions,
+        .dq = dq,
+        .dk = dk,
+        .dv = dv,
+        .delta = workspace,
+        .scratch = (float *)workspace + delta_floats(args),
+        .whole = cut_whole(args, compute->pool->thread_count),
+    };
+    int64_t tiles = attention_tiles(args->time, TILE);
+    pool_run(compute->pool, delta_item, &job, args->rows * tiles);
+    if (job.whole) {
+        pool_run(compute->pool, whole_item, &job, args->rows * args->kv_heads);
+    } else {
+        pool_run(compute->pool, key_tile_item, &job, args->rows * args->kv_heads * tiles);
+        pool_run(compute->pool, query_tile_item, &job, args->rows * args->heads * tiles);
+    }
+}

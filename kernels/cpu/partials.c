@@ -1,0 +1,42 @@
+#include "kernels/cpu/partials.h"
+
+#include "kernels/items.h"
+
+enum { COLUMNS_PER_ITEM = 256 };
+
+struct partials_job {
+    int64_t count, columns;
+    const float *partials;
+    float *sums;
+};
+
+int64_t partials_count(int64_t rows) {
+    return items_count(rows, PARTIAL_ROWS);
+}
+
+uint64_t partials_bytes(int64_t rows, int64_t columns) {
+    return (uint64_t)(partials_count(rows) * columns) * sizeof(float);
+}
+
+static void add_columns(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct partials_job *job = context;
+    int64_t first = item * COLUMNS_PER_ITEM;
+    int64_t width = items_length(job->columns, COLUMNS_PER_ITEM, item);
+    double totals[COLUMNS_PER_ITEM] = {0};
+    for (int64_t chunk = 0; chunk < job->count; chunk++) {
+        const float *row = job->partials + chunk * job->columns + first;
+        for (int64_t i = 0; i < width; i++) {
+            totals[i] += (double)row[i];
+        }
+    }
+    for (int64_t i = 0; i < width; i++) {
+        job->sums[first + i] = (float)((double)job->sums[first + i] + totals[i]);
+    }
+}
+
+void partials_add(const struct compute *compute, int64_t count, int64_t columns,
+                  const float *partials, float *sums) {
+    struct partials_job job = {count, columns, partials, sums};
+    pool_run(compute->pool, add_columns, &job, items_count(columns, COLUMNS_PER_ITEM));
+}

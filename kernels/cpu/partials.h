@@ -1,0 +1,23 @@
+/* partials: sums over the rows of a matrix, cut by rows so that threads can share them and yet give
+ * the same bits whatever their number. */
+#ifndef SKEP_KERNELS_CPU_PARTIALS_H
+#define SKEP_KERNELS_CPU_PARTIALS_H
+
+#include "kernels/compute.h"
+
+/* Rows whose sum is kept as f32: few enough that even where it is taken in f32 its error stays near
+ * 1e-7. The chunks' sums, 1/64 of the data, are then added in fp64. */
+enum { PARTIAL_ROWS = 64 };
+
+/* partials_count: chunks of PARTIAL_ROWS rows, the last one shorter. */
+int64_t partials_count(int64_t rows);
+
+/* partials_bytes: of one f32 row of `columns` for each chunk. */
+uint64_t partials_bytes(int64_t rows, int64_t columns);
+
+/* partials_add: sums[columns] += sum over chunks of partials[count, columns], in chunk order in
+ * fp64, rounded once. */
+void partials_add(const struct compute *compute, int64_t count, int64_t columns,
+                  const float *partials, float *sums);
+
+#endif

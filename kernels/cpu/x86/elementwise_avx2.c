@@ -1,8 +1,0 @@
-/* The elementwise kernels for AVX2. */
-#include "kernels/cpu/x86/lanes_avx2.h"
-
-#include "kernels/cpu/elementwise_lanes.h"
-
-void elementwise_kernels_init_avx2(struct elementwise_kernels *kernels) {
-    elementwise_lanes_init(kernels);
-}

@@ -1,8 +1,0 @@
-/* The cross-entropy of a row for AVX-512. */
-#include "kernels/cpu/x86/lanes_avx512.h"
-
-#include "kernels/cpu/head_loss_lanes.h"
-
-void head_loss_kernels_init_avx512(struct head_loss_kernels *kernels) {
-    *kernels = head_loss_lanes;
-}

@@ -1,8 +1,0 @@
-/* The norms for AVX2. */
-#include "kernels/cpu/x86/lanes_avx2.h"
-
-#include "kernels/cpu/norm_lanes.h"
-
-void norm_kernels_init_avx2(struct norm_kernels *kernels) {
-    *kernels = norm_lanes;
-}

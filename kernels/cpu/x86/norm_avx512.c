@@ -1,8 +1,0 @@
-/* The norms for AVX-512. */
-#include "kernels/cpu/x86/lanes_avx512.h"
-
-#include "kernels/cpu/norm_lanes.h"
-
-void norm_kernels_init_avx512(struct norm_kernels *kernels) {
-    *kernels = norm_lanes;
-}

@@ -1,8 +1,0 @@
-/* The outer step for AVX-512. */
-#include "kernels/cpu/x86/lanes_avx512.h"
-
-#include "kernels/cpu/outer_lanes.h"
-
-void outer_kernels_init_avx512(struct outer_kernels *kernels) {
-    outer_lanes_into(kernels);
-}

@@ -1,0 +1,60 @@
+/* attention facts: what the attention kernels of every dtype ask about a query: which keys it sees,
+ * and what its softmax came to. */
+#ifndef SKEP_KERNELS_CUDA_DEVICE_ATTENTION_FACTS_H
+#define SKEP_KERNELS_CUDA_DEVICE_ATTENTION_FACTS_H
+
+#include "kernels/cuda/device/attention_params.h"
+#include "kernels/cuda/device/device.h"
+
+#define MINUS_INFINITY bits_to_float(0xff800000u)
+
+constexpr float LOG2_E = 1.44269504f;
+constexpr float LN_2 = 0.693147181f;
+
+/* The first key that a query sees; positions of its row of tokens. Positions count up from each
+ * document's start, so this never falls from one token to the next. */
+DEVICE int first_seen(const cuda_attention_shape &shape, const int32_t *positions, int token) {
+    int depth = positions[token];
+    int reach = shape.window - 1;
+    depth = depth < reach ? depth : reach;
+    return depth < token ? token - depth : 0;
+}
+
+/* first_seen of a query of a forward kernel, whose row of tokens starts at `start`; over a cache it
+ * is the one document. */
+DEVICE int first_key(const cuda_attention_forward_params &p, int past, int64_t start, int token) {
+    if (p.positions != nullptr) {
+        return first_seen(p.shape, p.positions + start, token);
+    }
+    int position = past + token;
+    return position < p.shape.window ? 0 : position - p.shape.window + 1;
+}
+
+/* What is known of a row's queries of one head. */
+DEVICE const cuda_attention_query *queries_of(const cuda_attention_backward_params &p, int row,
+                                              int head) {
+    return p.queries + ((int64_t)row * p.shape.heads + head) * p.shape.time;
+}
+
+/* How many tiles of queries from `token` on see a key below `last`: the first query of a tile sees
+ * the farthest back. */
+template <int QUERIES, int THREADS>
+DEVICE int tiles_that_see(const cuda_attention_shape &shape, const int32_t *positions, int token,
+                          int last) {
+    SHARED(int, count, 1);
+    if (threadIdx.x == 0) {
+        count[0] = 0;
+    }
+    __syncthreads();
+    int mine = 0;
+    for (int t = token + (int)threadIdx.x * QUERIES; t < shape.time; t += THREADS * QUERIES) {
+        mine += first_seen(shape, positions, t) < last ? 1 : 0;
+    }
+    if (mine > 0) {
+        atomic_add(count, mine);
+    }
+    __syncthreads();
+    return count[0];
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* elementwise_params: what the kernels of elementwise.cu are launched with. */
+#ifndef SKEP_KERNELS_CUDA_DEVICE_ELEMENTWISE_PARAMS_H
+#define SKEP_KERNELS_CUDA_DEVICE_ELEMENTWISE_PARAMS_H
+
+#include <stdint.h>
+
+enum {
+    CUDA_ELEMENT_THREADS = 256,
+    CUDA_CAST_ELEMENTS = 8,     /* of one thread */
+    CUDA_COLUMN_SUM_WARPS = 8,  /* of a block: each takes every eighth row of a chunk */
+    CUDA_COLUMN_SUM_ROWS = 128, /* of a chunk: one block's, one row of partial sums */
+};
+
+struct cuda_element_params {
+    const void *in[3];
+    void *out[2];
+    int64_t count;
+    int aligned; /* all of them to 16 bytes */
+};
+
+struct cuda_cast_params {
+    const void *in;
+    void *out;
+    int64_t count;
+    int aligned;
+};
+
+struct cuda_column_sum_params {
+    const void *x;
+    float *partials; /* [chunks, columns] */
+    int64_t rows, columns, stride;
+    int aligned; /* x, and each of its rows */
+};
+
+/* A unit is what one thread takes: `width` pairs of a head, or `width` elements beyond them. */
+struct cuda_rope_params {
+    const float *table;
+    const int32_t *positions;
+    const void *in;
+    void *out;
+    int64_t in_stride, out_stride;
+    int64_t units; /* of all tokens */
+    int token_units, head_units, pair_units;
+    int head_dim, rotary_dim;
+    int inverse;
+};
+
+#endif

@@ -1,0 +1,184 @@
+/* Forward, a block for each token. Backward, blocks for each token and some of the columns: a
+ * token's gradient goes to the row of its id, and the blocks of the first token with that id add
+ * those of all of them, in token order; the blocks of later ones see that they are not first. */
+#include "kernels/cuda/device/device.h"
+
+#include "kernels/cuda/device/embedding_params.h"
+#include "kernels/cuda/device/runs.h"
+
+template <typename T> DEVICE void forward(const cuda_embedding_params &p) {
+    constexpr int width = 16 / sizeof(T);
+    int64_t token = blockIdx.x;
+    const T *row = static_cast<const T *>(p.table) + p.ids[token] * p.dim;
+    const T *position = static_cast<const T *>(p.position_table);
+    T *out = static_cast<T *>(p.out) + token * p.dim;
+    if (position != nullptr) {
+        position += p.positions[token] * p.dim;
+    }
+    for (int64_t at = (int64_t)threadIdx.x * width; at < p.dim; at += (int64_t)blockDim.x * width) {
+        bool whole = p.aligned != 0 && p.dim - at >= width;
+        float values[width];
+        float added[width];
+        load_run<T, width>(row + at, whole, p.dim - at, values);
+        if (position != nullptr) {
+            load_run<T, width>(position + at, whole, p.dim - at, added);
+            for (int i = 0; i < width; i++) {
+                values[i] += added[i];
+            }
+        }
+        store_run<T, width>(out + at, whole, p.dim - at, values);
+    }
+}
+
+/* ---- backward ---- */
+
+enum {
+    ADDERS = CUDA_EMBEDDING_ADDERS,
+    LOOKS = CUDA_EMBEDDING_LOOKS,
+    CHUNK = ADDERS * LOOKS, /* tokens that a block looks at, at a time */
+    AT_ONCE = 8,            /* gradients that a thread asks for before it adds the first */
+};
+
+struct search {
+    words2 marked[ADDERS];     /* a byte for each of LOOKS tokens: 1 where it is wanted */
+    int counts[ADDERS / WARP]; /* of the warps' threads */
+    int found[2];
+    int tokens[CHUNK]; /* of a chunk, those that are wanted */
+};
+
+/* Whether any thread of the block says so. `turn` alternates from call to call: what is set back to
+ * 0 is what nobody reads any more. */
+DEVICE bool block_any(bool own, int *found, int turn) {
+    int *any = found + turn % 2;
+    if (threadIdx.x == 0) {
+        *any = 0;
+    }
+    __syncthreads();
+    if (own) {
+        atomic_add(any, 1);
+    }
+    __syncthreads();
+    return *any != 0;
+}
+
+/* Which of a thread's tokens of [first, end) have this id: a bit for each. */
+DEVICE unsigned look(const int32_t *ids, int64_t first, int64_t end, int32_t id) {
+    unsigned found = 0;
+#pragma unroll
+    for (int i = 0; i < LOOKS; i++) {
+        int64_t at = first + i * ADDERS + (int)threadIdx.x;
+        found |= (at < end && ids[at] == id ? 1u : 0u) << i;
+    }
+    return found;
+}
+
+/* The sum of `own` over the threads before this one, and over all. */
+DEVICE int sum_before(int own, int *counts, int &all) {
+    int lane = (int)threadIdx.x % WARP;
+    int warp = (int)threadIdx.x / WARP;
+    int sum = own;
+    for (int apart = 1; apart < WARP; apart *= 2) {
+        int lower = (int)shuffle((uint32_t)sum, lane >= apart ? lane - apart : lane);
+        sum += lane >= apart ? lower : 0;
+    }
+    if (lane == WARP - 1) {
+        counts[warp] = sum;
+    }
+    __syncthreads();
+    int before = sum - own;
+    all = 0;
+    for (int i = 0; i < ADDERS / WARP; i++) {
+        before += i < warp ? counts[i] : 0;
+        all += counts[i];
+    }
+    return before;
+}
+
+/* List the tokens that look() found, in their order: how many they are. */
+DEVICE int list_tokens(search &own, unsigned found, int64_t first) {
+    unsigned char *bytes = reinterpret_cast<unsigned char *>(own.marked);
+#pragma unroll
+    for (int i = 0; i < LOOKS; i++) {
+        bytes[i * ADDERS + (int)threadIdx.x] = found >> i & 1;
+    }
+    __syncthreads();
+    words2 mine = own.marked[threadIdx.x];
+    int count = (int)((mine.word[0] + mine.word[1]) * 0x01010101u >> 24);
+    int all;
+    int to = sum_before(count, own.counts, all);
+#pragma unroll
+    for (int i = 0; i < LOOKS; i++) {
+        if ((mine.word[i / 4] >> i % 4 * 8 & 1) != 0) {
+            own.tokens[to++] = (int)first + (int)threadIdx.x * LOOKS + i;
+        }
+    }
+    __syncthreads();
+    return all;
+}
+
+/* sums += the thread's columns of the gradients of `count` tokens, in their order. */
+template <typename T>
+DEVICE void add_tokens(const cuda_embedding_backward_params &p, const int *tokens, int count,
+                       int64_t column, bool whole, float sums[CUDA_EMBEDDING_WIDTH]) {
+    constexpr int width = CUDA_EMBEDDING_WIDTH;
+    const T *dout = static_cast<const T *>(p.dout) + column;
+    for (int at = 0; at < count; at += AT_ONCE) {
+        float values[AT_ONCE][width];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            if (at + i < count) {
+                load_run<T, width>(dout + tokens[at + i] * p.dim, whole, p.dim - column, values[i]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE * width; i++) {
+            if (at + i / width < count) {
+                sums[i % width] = add_exact(sums[i % width], values[i / width][i % width]);
+            }
+        }
+    }
+}
+
+template <typename T> DEVICE void backward(const cuda_embedding_backward_params &p) {
+    constexpr int width = CUDA_EMBEDDING_WIDTH;
+    SHARED(search, shared, 1);
+    search &own = shared[0];
+    int64_t token = blockIdx.x;
+    int32_t id = p.ids[token];
+    if (id == p.padding) {
+        return;
+    }
+    int turn = 0;
+    for (int64_t first = 0; first < token; first += CHUNK) {
+        if (block_any(look(p.ids, first, token, id) != 0, own.found, turn++)) {
+            return;
+        }
+    }
+    int64_t column = ((int64_t)blockIdx.y * ADDERS + threadIdx.x) * width;
+    int64_t left = p.dim - column;
+    bool whole = p.aligned != 0 && left >= width;
+    float *row = p.dtable + id * p.dim + column;
+    float sums[width];
+    load_run<float, width>(row, whole, left, sums);
+    for (int64_t first = token; first < p.tokens; first += CHUNK) {
+        unsigned found = look(p.ids, first, p.tokens, id);
+        if (block_any(found != 0, own.found, turn++)) {
+            int count = list_tokens(own, found, first);
+            add_tokens<T>(p, own.tokens, left > 0 ? count : 0, column, whole, sums);
+        }
+    }
+    store_run<float, width>(row, whole, left, sums);
+}
+
+BOUNDED_KERNEL(embedding_forward_f32, cuda_embedding_params, CUDA_EMBEDDING_THREADS, 4) {
+    forward<float>(p);
+}
+BOUNDED_KERNEL(embedding_forward_bf16, cuda_embedding_params, CUDA_EMBEDDING_THREADS, 4) {
+    forward<bf16>(p);
+}
+BOUNDED_KERNEL(embedding_backward_f32, cuda_embedding_backward_params, CUDA_EMBEDDING_ADDERS, 8) {
+    backward<float>(p);
+}
+BOUNDED_KERNEL(embedding_backward_bf16, cuda_embedding_backward_params, CUDA_EMBEDDING_ADDERS, 8) {
+    backward<bf16>(p);
+}

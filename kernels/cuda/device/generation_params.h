@@ -1,0 +1,16 @@
+/* generation_params: what the kernels of generation.cu are launched with. */
+#ifndef SKEP_KERNELS_CUDA_DEVICE_GENERATION_PARAMS_H
+#define SKEP_KERNELS_CUDA_DEVICE_GENERATION_PARAMS_H
+
+#include "kernels/scalars.h"
+
+enum { CUDA_GENERATION_THREADS = 256 }; /* an element each */
+
+struct cuda_generation_params {
+    const struct step_scalars *scalars;
+    const void *rows;
+    void *to; /* the cache, or one row */
+    int64_t tokens, width, stride;
+};
+
+#endif

@@ -1,0 +1,61 @@
+/* optimizer params: what the launches of the gradient norm, the clip, the tallies and AdamW hand
+ * over. */
+#ifndef SKEP_KERNELS_CUDA_DEVICE_OPTIMIZER_PARAMS_H
+#define SKEP_KERNELS_CUDA_DEVICE_OPTIMIZER_PARAMS_H
+
+#include "kernels/scalars.h"
+
+enum {
+    NORM_THREADS = 256,
+    NORM_BLOCKS_MAX = 1024,
+    NORM_ROUND_GRANULES = 32, /* that a block takes at a time: 4 for each warp */
+    NORM_MERGE_THREADS = 1024,
+    ADAMW_THREADS = 256,
+    ADAMW_EACH = 4 /* neighbours that a thread takes at a time */
+};
+
+struct norm_sums_params {
+    const float *gradients;
+    int64_t granules;
+    struct norm_accumulator *partials; /* one for each block */
+};
+
+struct norm_merge_params {
+    const struct norm_accumulator *partials;
+    int64_t count;
+    struct step_scalars *scalars;
+};
+
+struct clip_params {
+    struct step_scalars *scalars;
+    float clip_norm;
+};
+
+struct tally_out_params {
+    const struct step_scalars *scalars;
+    struct rank_tally *own;
+};
+
+struct tally_in_params {
+    const struct rank_tally *tallies;
+    struct step_scalars *scalars;
+    int32_t ranks, shard;
+    int32_t tokens, loss, norm; /* which parts are taken over */
+};
+
+struct adamw_params {
+    const struct step_scalars *scalars;
+    const float *gradients;
+    float *master;
+    void *m, *v, *params; /* params may be NULL */
+    int64_t count, decayed;
+    double beta1, beta2;
+    float epsilon, weight_decay;
+    int64_t position; /* of element 0 in its tensor */
+    uint32_t stream;
+    int32_t stochastic; /* moments are bf16 and rounded by noise */
+    int32_t moments_bf16, params_bf16;
+    int32_t aligned; /* all of them to 16 bytes */
+};
+
+#endif

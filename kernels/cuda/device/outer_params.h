@@ -1,0 +1,22 @@
+/* outer params: what the launches of the arithmetic between two rounds hand over. */
+#ifndef SKEP_KERNELS_CUDA_DEVICE_OUTER_PARAMS_H
+#define SKEP_KERNELS_CUDA_DEVICE_OUTER_PARAMS_H
+
+#include <stdint.h>
+
+enum { OUTER_THREADS = 256 };
+
+struct outer_gradient_params {
+    const float *outer, *inner;
+    float *gradient;
+    int64_t count;
+};
+
+struct outer_step_params {
+    const float *params, *moments, *gradients;
+    float *next_params, *next_moments;
+    int64_t count;
+    float rate, momentum;
+};
+
+#endif

@@ -1,0 +1,32 @@
+/* partials: the second half of sums over the rows of a matrix: the sums of its chunks, which blocks
+ * have left in a workspace, are added in their order. */
+#ifndef SKEP_KERNELS_CUDA_DEVICE_PARTIALS_H
+#define SKEP_KERNELS_CUDA_DEVICE_PARTIALS_H
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/partials_params.h"
+
+/* add_partials: sums += in fp64, rounded once. A block adds WARP columns: each warp takes every
+ * eighth chunk, then the warps' sums are added in their order. */
+DEVICE void add_partials(const cuda_partials_params &p) {
+    SHARED(double, totals, CUDA_PARTIALS_THREADS);
+    int warp = (int)threadIdx.x / WARP;
+    int64_t column = (int64_t)blockIdx.x * WARP + threadIdx.x % WARP;
+    double total = 0;
+    for (int64_t chunk = warp; chunk < p.chunks && column < p.columns;
+         chunk += CUDA_PARTIALS_THREADS / WARP) {
+        total += (double)p.partials[chunk * p.columns + column];
+    }
+    totals[threadIdx.x] = total;
+    __syncthreads();
+    if (warp > 0 || column >= p.columns) {
+        return;
+    }
+    total = (double)p.sums[column];
+    for (int i = (int)threadIdx.x; i < CUDA_PARTIALS_THREADS; i += WARP) {
+        total += totals[i];
+    }
+    p.sums[column] = (float)total;
+}
+
+#endif

@@ -1,0 +1,30 @@
+/* codec on CUDA: kernels/codec.h, enqueued: the same bytes and the same bits as the CPU's. All
+ * addresses are the device's. */
+#ifndef SKEP_KERNELS_CUDA_LAUNCH_CODEC_H
+#define SKEP_KERNELS_CUDA_LAUNCH_CODEC_H
+
+#include "kernels/codec.h"
+#include "kernels/cuda/launch/compute.h"
+
+struct cuda_codec_kernels {
+    CUfunction encode[CODEC_COUNT], decode[CODEC_COUNT];
+};
+
+/* cuda_codec_kernels_init: load them onto the current context; errors as cuda_load_family. */
+MUST_CHECK enum status cuda_codec_kernels_init(const struct cuda_driver *driver,
+                                               struct cuda_codec_kernels *kernels,
+                                               struct fault *fault);
+
+/* cuda_codec_encode: codec_encode. *refused, in device memory, grows by the number of blocks (fp32,
+ * bf16: elements) that are not finite: zero it before, and take neither bytes nor residual when it
+ * is not 0 afterwards. */
+void cuda_codec_encode(const struct cuda_compute *compute, const struct codec_encode_args *args,
+                       uint8_t *bytes, int *refused);
+
+void cuda_codec_decode(const struct cuda_compute *compute, enum codec codec, int64_t count,
+                       const uint8_t *bytes, float *values);
+
+void cuda_codec_decode_add(const struct cuda_compute *compute, const struct codec_add_args *args,
+                           const uint8_t *bytes, float *sums);
+
+#endif

@@ -1,0 +1,78 @@
+#include "kernels/cuda/launch/compute.h"
+
+#include "build_config.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+void cuda_note(const struct cuda_compute *compute, CUresult result, const char *action) {
+    if (result != CUDA_SUCCESS && compute->failure->result == CUDA_SUCCESS) {
+        *compute->failure = (struct cuda_failure){result, action};
+    }
+}
+
+void cuda_launch(const struct cuda_compute *compute, CUfunction function,
+                 const struct cuda_shape *shape, const void *params) {
+    ASSERT(shape->threads > 0 && shape->threads % 32 == 0 && shape->threads <= 1024);
+    const unsigned *grid = shape->grid;
+    if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || compute->failure->result != CUDA_SUCCESS) {
+        return;
+    }
+    /* The driver copies the struct when the call is made; it is never written. */
+    void *arguments[] = {(void *)(uintptr_t)params};
+    cuda_note(compute,
+              compute->driver->cuLaunchKernel(function, grid[0], grid[1], grid[2], shape->threads,
+                                              1, 1, shape->shared_bytes, compute->stream, arguments,
+                                              NULL),
+              "launch a kernel");
+}
+
+static CUresult load_entry(const struct cuda_driver *driver, CUlibrary library,
+                           const struct cuda_entry *entry) {
+    CUkernel kernel;
+    CUresult result = driver->cuLibraryGetKernel(&kernel, library, entry->name);
+    if (result == CUDA_SUCCESS) {
+        result = driver->cuKernelGetFunction(entry->function, kernel);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = driver->cuFuncLoad(*entry->function);
+    }
+    if (result == CUDA_SUCCESS && entry->shared_bytes > 0) {
+        result = driver->cuFuncSetAttribute(*entry->function,
+                                            CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                            (int)entry->shared_bytes);
+    }
+    return result;
+}
+
+static enum status refuse(const struct cuda_driver *driver, CUresult result, const char *family,
+                          const char *kernel, struct fault *fault) {
+    char place[sizeof fault->place];
+    snprintf(place, sizeof place, "kernels of %s%s%s", family, kernel[0] != 0 ? ", " : "", kernel);
+    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) {
+        return fault_set(fault, STATUS_INPUT, place,
+                         "take a device of the first of these or later, or a processor",
+                         "this build has no code for this device: it has " CUDA_ARCHITECTURES
+                         " and, as PTX, all others from the first on");
+    }
+    bool full = result == CUDA_ERROR_OUT_OF_MEMORY;
+    return cuda_fault(driver, result, full ? STATUS_FIT : STATUS_FAILED, place, "load them", fault);
+}
+
+enum status cuda_load_family(const struct cuda_driver *driver, const char *family,
+                             const void *fatbin, const struct cuda_entry *entries, int count,
+                             struct fault *fault) {
+    CUlibrary library;
+    CUresult result = driver->cuLibraryLoadData(&library, fatbin, NULL, NULL, 0, NULL, NULL, 0);
+    if (result != CUDA_SUCCESS) {
+        return refuse(driver, result, family, "", fault);
+    }
+    for (int i = 0; i < count; i++) {
+        result = load_entry(driver, library, &entries[i]);
+        if (result != CUDA_SUCCESS) {
+            (void)driver->cuLibraryUnload(library);
+            return refuse(driver, result, family, entries[i].name, fault);
+        }
+    }
+    return OK;
+}

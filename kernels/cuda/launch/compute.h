@@ -1,0 +1,71 @@
+/* compute: what every call of a CUDA kernel is given.
+ *
+ * A family has, as on the CPU, one header of operations (kernels/norm.h). Its CUDA half is
+ *
+ *   kernels/cuda/launch/norm.h     cuda_rmsnorm_forward(const struct cuda_compute *, args, addresses ...):
+ *                           the same arguments, meanings and limits as kernels/norm.h, with device
+ *                           addresses; enqueues on compute->stream and comes back at once
+ *   kernels/cuda/launch/norm.c     grid and block by the shape, one launch or a few
+ *   kernels/cuda/device/norm.cu    the device code, written in the words of kernels/cuda/device/device.h
+ *   kernels/cuda/device/norm_params.h   what a launch hands over: one plain struct for each kernel
+ *
+ * and in kernels/cuda/launch/workspace.h its workspace's bytes, plain C that every build has. Nothing is
+ * decided, allocated or looked up when a call is made: functions were loaded at bind. Sums have a
+ * fixed order that depends on the shape alone (no floating-point atomics): the same bits each time
+ * on one kind of device. */
+#ifndef SKEP_KERNELS_CUDA_LAUNCH_COMPUTE_H
+#define SKEP_KERNELS_CUDA_LAUNCH_COMPUTE_H
+
+#include "targets/ports/cuda_driver.h"
+
+struct cuda_kernel_table; /* one struct of CUfunctions for each family: kernels/cuda/launch/table.h */
+struct cuda_products;     /* matrix products chosen at bind: kernels/cuda/launch/products.h */
+
+/* The first thing that went wrong since it was cleared; once set, nothing more is enqueued. The
+ * executor looks at it when it has enqueued a segment. */
+struct cuda_failure {
+    CUresult result; /* CUDA_SUCCESS: nothing */
+    const char *action;
+};
+
+struct cuda_compute {
+    const struct cuda_driver *driver;
+    const struct cuda_kernel_table *table;
+    struct cuda_products *products;
+    struct cuda_failure *failure;
+    CUstream stream;
+    int multiprocessors;
+};
+
+/* A grid of blocks of threads. */
+struct cuda_shape {
+    unsigned grid[3];
+    unsigned threads;      /* of a block, a multiple of 32 */
+    unsigned shared_bytes; /* dynamic shared memory of a block */
+};
+
+/* cuda_launch: enqueue a kernel with `params`, the one struct it takes. A grid of 0 blocks is
+ * nothing to do. */
+void cuda_launch(const struct cuda_compute *compute, CUfunction function,
+                 const struct cuda_shape *shape, const void *params);
+
+/* cuda_note: keep a result that is not CUDA_SUCCESS, unless one is kept already. */
+void cuda_note(const struct cuda_compute *compute, CUresult result, const char *action);
+
+/* One entry of a family's fatbin: the kernel's name in its .cu, where its function goes, and the
+ * most dynamic shared memory that it is launched with. */
+struct cuda_entry {
+    const char *name;
+    CUfunction *function;
+    unsigned shared_bytes;
+};
+
+/* cuda_load_family: load a fatbin onto the current context and resolve its kernels, every one of
+ * them at once, so that no later launch loads anything.
+ * errors  STATUS_INPUT when it has no code for this device (naming the architectures it has);
+ *         STATUS_FIT when the device has no memory left for it */
+MUST_CHECK enum status cuda_load_family(const struct cuda_driver *driver, const char *family,
+                                        const void *fatbin, const struct cuda_entry *entries,
+                                        int count, struct fault *fault);
+
+#endif

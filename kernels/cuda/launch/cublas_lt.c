@@ -1,0 +1,44 @@
+/* The functions of cuBLASLt, found at run time. */
+#include "kernels/cuda/launch/products.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+
+static const char *const LIBRARIES[] = {"libcublasLt.so.13", "libcublasLt.so.12",
+                                        "/usr/local/cuda/lib64/libcublasLt.so.13"};
+enum { LIBRARY_COUNT = sizeof LIBRARIES / sizeof LIBRARIES[0] };
+
+#define NAME_OF(name)          #name
+#define CUBLAS_LT_SYMBOL(name) {NAME_OF(name), offsetof(struct cublas_lt, name)},
+static const struct {
+    const char *name;
+    size_t at;
+} SYMBOLS[] = {CUBLAS_LT_FUNCTIONS(CUBLAS_LT_SYMBOL)};
+
+static enum status refuse(const char *reason, const char *detail, struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, LIBRARIES[0],
+                     "install cuBLAS of CUDA 13 or 12, or name its folder in LD_LIBRARY_PATH; "
+                     "without it products are made by slower kernels of our own",
+                     "%s: %s", reason, detail);
+}
+
+enum status cublas_lt_find(struct cublas_lt *library, struct fault *fault) {
+    void *opened = NULL;
+    for (int i = 0; i < LIBRARY_COUNT && opened == NULL; i++) {
+        opened = dlopen(LIBRARIES[i], RTLD_NOW | RTLD_LOCAL);
+    }
+    if (opened == NULL) {
+        return refuse("cuBLASLt is not here", dlerror(), fault);
+    }
+    struct cublas_lt found;
+    for (size_t i = 0; i < sizeof SYMBOLS / sizeof SYMBOLS[0]; i++) {
+        void *symbol = dlsym(opened, SYMBOLS[i].name);
+        if (symbol == NULL) {
+            dlclose(opened);
+            return refuse("this cuBLASLt lacks a function", SYMBOLS[i].name, fault);
+        }
+        *(void **)((char *)&found + SYMBOLS[i].at) = symbol;
+    }
+    *library = found;
+    return OK;
+}

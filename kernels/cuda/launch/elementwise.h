@@ -1,0 +1,51 @@
+/* elementwise on CUDA: kernels/elementwise.h, enqueued. Arguments, aliases and accuracy as there;
+ * wherever all tensors are aligned to 16 bytes memory is moved 16 bytes at a time. Workspaces:
+ * kernels/cuda/launch/workspace.h. */
+#ifndef SKEP_KERNELS_CUDA_LAUNCH_ELEMENTWISE_H
+#define SKEP_KERNELS_CUDA_LAUNCH_ELEMENTWISE_H
+
+#include "kernels/cuda/launch/shapes.h"
+#include "kernels/elementwise.h"
+
+struct cuda_elementwise_kernels {
+    CUfunction add[CUDA_DTYPES];
+    CUfunction swiglu_forward[CUDA_DTYPES], swiglu_backward[CUDA_DTYPES];
+    CUfunction gelu_forward[CUDA_DTYPES], gelu_backward[CUDA_DTYPES];
+    CUfunction cast[3][3]; /* from, to: f32, bf16, f16; none where they are equal */
+    CUfunction column_sum[CUDA_DTYPES], column_sum_wide[CUDA_DTYPES], column_sum_add;
+    CUfunction rope[CUDA_DTYPES], rope_wide[CUDA_DTYPES];
+};
+
+/* cuda_elementwise_kernels_init: load them onto the current context; errors as cuda_load_family. */
+MUST_CHECK enum status cuda_elementwise_kernels_init(const struct cuda_driver *driver,
+                                                     struct cuda_elementwise_kernels *kernels,
+                                                     struct fault *fault);
+
+void cuda_add_run(const struct cuda_compute *compute, const struct elementwise_args *args,
+                  const void *a, const void *b, void *out);
+
+void cuda_swiglu_forward(const struct cuda_compute *compute, const struct elementwise_args *args,
+                         const void *gate, const void *up, void *out);
+
+void cuda_swiglu_backward(const struct cuda_compute *compute, const struct elementwise_args *args,
+                          const void *dout, const void *gate, const void *up, void *dgate,
+                          void *dup);
+
+void cuda_gelu_forward(const struct cuda_compute *compute, const struct elementwise_args *args,
+                       const void *x, void *out);
+
+void cuda_gelu_backward(const struct cuda_compute *compute, const struct elementwise_args *args,
+                        const void *dout, const void *x, void *dx);
+
+void cuda_zero_run(const struct cuda_compute *compute, void *bytes, uint64_t count);
+
+void cuda_cast_run(const struct cuda_compute *compute, int64_t count, enum dtype from,
+                   const void *in, enum dtype to, void *out);
+
+void cuda_column_sum_run(const struct cuda_compute *compute, const struct column_sum_args *args,
+                         const void *x, float *sums, void *workspace);
+
+void cuda_rope_run(const struct cuda_compute *compute, const struct rope_args *args,
+                   const float *table, const int32_t *positions, const void *in, void *out);
+
+#endif

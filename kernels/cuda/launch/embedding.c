@@ -1,0 +1,80 @@
+#include "kernels/cuda/launch/embedding.h"
+
+#include "base/check.h"
+#include "kernels/cuda/device/embedding_params.h"
+#include "kernels/cuda/launch/table.h"
+
+extern const char cuda_embedding_fatbin[];
+
+enum { GRID_Y_MAX = 65535 };
+
+enum status cuda_embedding_kernels_init(const struct cuda_driver *driver,
+                                        struct cuda_embedding_kernels *kernels,
+                                        struct fault *fault) {
+    const struct cuda_entry entries[] = {
+        CUDA_ENTRY_PAIR(embedding_forward, kernels->forward),
+        CUDA_ENTRY_PAIR(embedding_backward, kernels->backward),
+    };
+    return cuda_load_family(driver, "embedding", cuda_embedding_fatbin, entries,
+                            ARRAY_COUNT(entries), fault);
+}
+
+static void check_args(const struct embedding_args *args) {
+    ASSERT(args->tokens >= 0 && args->tokens <= INT32_MAX && args->dim > 0 && args->vocab > 0);
+    ASSERT(cuda_is_float(args->dtype));
+}
+
+static bool is_aligned(const struct embedding_args *args, const void *rows) {
+    return cuda_is_aligned(rows) && args->dim % cuda_run_elements(args->dtype) == 0;
+}
+
+void cuda_embedding_forward(const struct cuda_compute *compute, const struct embedding_args *args,
+                            const int32_t *ids, const int32_t *positions, const void *table,
+                            const void *position_table, void *out) {
+    check_args(args);
+    const struct cuda_embedding_params params = {.ids = ids,
+                                                 .positions = positions,
+                                                 .table = table,
+                                                 .position_table = position_table,
+                                                 .out = out,
+                                                 .dim = args->dim,
+                                                 .aligned = is_aligned(args, table) &&
+                                                            is_aligned(args, position_table) &&
+                                                            is_aligned(args, out)};
+    struct cuda_shape shape = {.grid = {(unsigned)args->tokens, 1, 1},
+                               .threads = CUDA_EMBEDDING_THREADS};
+    cuda_launch(compute, compute->table->embedding.forward[args->dtype], &shape, &params);
+}
+
+static void run_backward(const struct cuda_compute *compute, const struct embedding_args *args,
+                         const struct cuda_embedding_backward_params *params) {
+    int64_t slices = items_count(args->dim, CUDA_EMBEDDING_ADDERS * CUDA_EMBEDDING_WIDTH);
+    ASSERT(slices <= GRID_Y_MAX);
+    struct cuda_shape shape = {.grid = {(unsigned)args->tokens, (unsigned)slices, 1},
+                               .threads = CUDA_EMBEDDING_ADDERS};
+    cuda_launch(compute, compute->table->embedding.backward[args->dtype], &shape, params);
+}
+
+void cuda_embedding_backward(const struct cuda_compute *compute, const struct embedding_args *args,
+                             const int32_t *ids, const int32_t *positions, const void *dout,
+                             float *dtable, float *dposition_table) {
+    check_args(args);
+    struct cuda_embedding_backward_params params = {.ids = ids,
+                                                    .dout = dout,
+                                                    .dtable = dtable,
+                                                    .tokens = args->tokens,
+                                                    .dim = args->dim,
+                                                    .padding = args->padding};
+    bool rows_aligned = cuda_is_aligned(dout) && args->dim % CUDA_EMBEDDING_WIDTH == 0;
+    if (dtable != NULL) {
+        params.aligned = rows_aligned && cuda_is_aligned(dtable);
+        run_backward(compute, args, &params);
+    }
+    if (dposition_table != NULL) {
+        params.aligned = rows_aligned && cuda_is_aligned(dposition_table);
+        params.ids = positions;
+        params.dtable = dposition_table;
+        params.padding = -1;
+        run_backward(compute, args, &params);
+    }
+}

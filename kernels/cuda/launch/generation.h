@@ -1,0 +1,25 @@
+/* generation on CUDA: kernels/generation.h, enqueued. The scalars lie in device memory; a length
+ * beyond the cache is a caller's bug that nothing can see here. */
+#ifndef SKEP_KERNELS_CUDA_LAUNCH_GENERATION_H
+#define SKEP_KERNELS_CUDA_LAUNCH_GENERATION_H
+
+#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/shapes.h"
+#include "kernels/generation.h"
+
+struct cuda_generation_kernels {
+    CUfunction append[CUDA_DTYPES], select[CUDA_DTYPES];
+};
+
+/* cuda_generation_kernels_init: load them onto the current context; errors as cuda_load_family. */
+MUST_CHECK enum status cuda_generation_kernels_init(const struct cuda_driver *driver,
+                                                    struct cuda_generation_kernels *kernels,
+                                                    struct fault *fault);
+
+void cuda_cache_append(const struct cuda_compute *compute, const struct generation_args *args,
+                       const struct step_scalars *scalars, const void *rows, void *cache);
+
+void cuda_select_last(const struct cuda_compute *compute, const struct generation_args *args,
+                      const struct step_scalars *scalars, const void *rows, void *out);
+
+#endif

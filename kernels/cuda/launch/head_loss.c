@@ -1,0 +1,135 @@
+#include "kernels/cuda/launch/head_loss.h"
+
+#include "kernels/loops/element.h"
+#include "kernels/cuda/device/head_loss_params.h"
+#include "kernels/cuda/launch/matmul.h"
+#include "kernels/cuda/launch/products.h"
+#include "kernels/cuda/launch/table.h"
+#include "kernels/cuda/launch/workspace.h"
+#include "kernels/head_loss_chunk.h"
+#include "kernels/items.h"
+
+extern const char cuda_head_loss_fatbin[];
+
+/* Rows of few logits are taken by fewer threads. */
+enum { ROW_THREADS_FEW = 128, VOCAB_FEW = 4096 };
+
+enum status cuda_head_loss_kernels_init(const struct cuda_driver *driver,
+                                        struct cuda_head_loss_kernels *kernels,
+                                        struct fault *fault) {
+    const struct cuda_entry entries[] = {{"head_loss_rows", &kernels->rows, 0},
+                                         {"head_loss_total", &kernels->total, 0}};
+    return cuda_load_family(driver, "head_loss", cuda_head_loss_fatbin, entries,
+                            ARRAY_COUNT(entries), fault);
+}
+
+/* ---- the products of a chunk ---- */
+
+struct product {
+    struct matmul_args args;
+    struct cuda_product_operands operands;
+    bool wanted;
+};
+
+struct chunk {
+    int64_t first, tokens;
+    struct product logits, dhidden, dweight;
+};
+
+static struct chunk chunk_at(const struct head_loss_args *args,
+                             const struct cuda_head_loss_operands *operands, int64_t index) {
+    struct chunk chunk = {.first = index * args->chunk,
+                          .tokens = items_length(args->tokens, args->chunk, index)};
+    const void *rows = element_at(operands->hidden, args->dtype, chunk.first * args->dim);
+    void *logits = operands->workspace;
+    chunk.logits = (struct product){
+        .args = head_loss_logits(args, chunk.tokens),
+        .operands = {.a = rows, .b = operands->weight, .c = logits},
+        .wanted = true,
+    };
+    if (operands->dhidden != NULL) {
+        void *dhidden = element_slot(operands->dhidden, args->dtype, chunk.first * args->dim);
+        chunk.dhidden = (struct product){
+            .args = head_loss_dhidden(args, chunk.tokens),
+            .operands = {.a = logits, .b = operands->weight, .c = dhidden},
+            .wanted = true,
+        };
+    }
+    if (operands->dweight != NULL) {
+        chunk.dweight = (struct product){
+            .args = head_loss_dweight(args, chunk.tokens, args->accumulate || index > 0),
+            .operands = {.a = logits, .b = rows, .c = operands->dweight},
+            .wanted = true,
+        };
+    }
+    return chunk;
+}
+
+void cuda_head_loss_choose(struct cuda_products *products, const struct head_loss_args *args,
+                           const struct cuda_head_loss_operands *operands) {
+    for (int64_t index = 0; index < items_count(args->tokens, args->chunk); index++) {
+        struct chunk chunk = chunk_at(args, operands, index);
+        const struct product *all[] = {&chunk.logits, &chunk.dhidden, &chunk.dweight};
+        for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
+            if (all[i]->wanted) {
+                cuda_products_choose(products, &all[i]->args, &all[i]->operands);
+            }
+        }
+    }
+}
+
+/* ---- running ---- */
+
+static void run_product(const struct cuda_compute *compute, const struct product *product,
+                        void *workspace) {
+    if (product->wanted) {
+        const struct cuda_product_operands *operands = &product->operands;
+        cuda_matmul_run(compute, &product->args, operands->a, operands->b, NULL, operands->c,
+                        workspace);
+    }
+}
+
+static void run_rows(const struct cuda_compute *compute, const struct head_loss_args *args,
+                     int64_t tokens, const struct head_loss_rows_params *params) {
+    const struct cuda_head_loss_kernels *kernels = &compute->table->head_loss;
+    struct head_loss_total_params total = {
+        .losses = params->losses, .scalars = params->scalars, .rows = tokens};
+    struct cuda_shape wide = {.grid = {(unsigned)tokens, 1, 1},
+                              .threads = args->vocab > VOCAB_FEW ? HEAD_LOSS_THREADS_MAX
+                                                                 : ROW_THREADS_FEW};
+    struct cuda_shape narrow = {.grid = {1, 1, 1}, .threads = HEAD_LOSS_TOTAL_THREADS};
+    cuda_launch(compute, kernels->rows, &wide, params);
+    cuda_launch(compute, kernels->total, &narrow, &total);
+}
+
+void cuda_head_loss_run(const struct cuda_compute *compute, const struct head_loss_args *args,
+                        const void *hidden, const void *weight, const int32_t *labels,
+                        struct step_scalars *scalars, void *dhidden, float *dweight,
+                        void *workspace) {
+    ASSERT(args->tokens > 0 && args->chunk > 0 && args->chunk <= args->tokens);
+    ASSERT(args->vocab > 0 && args->vocab < INT32_MAX / 2);
+    ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
+    ASSERT(args->gradient == (dhidden != NULL || dweight != NULL));
+    struct cuda_head_loss_operands operands = {.hidden = hidden,
+                                               .weight = weight,
+                                               .dhidden = dhidden,
+                                               .dweight = dweight,
+                                               .workspace = workspace};
+    char *losses = (char *)workspace + cuda_head_loss_losses_at(args);
+    void *scratch = (char *)workspace + cuda_head_loss_scratch_at(args);
+    struct head_loss_rows_params rows = {.logits = workspace,
+                                         .losses = (double *)(void *)losses,
+                                         .scalars = scalars,
+                                         .stride = head_loss_stride(args),
+                                         .vocab = (int32_t)args->vocab,
+                                         .gradient = args->gradient,
+                                         .bf16 = args->dtype == DTYPE_BF16};
+    for (int64_t index = 0; index < items_count(args->tokens, args->chunk); index++) {
+        struct chunk chunk = chunk_at(args, &operands, index);
+        rows.labels = labels + chunk.first;
+        run_product(compute, &chunk.logits, scratch);
+        run_rows(compute, args, chunk.tokens, &rows);
+        run_product(compute, &chunk.dhidden, scratch);
+        run_product(compute, &chunk.dweight, scratch);
+    }
+}

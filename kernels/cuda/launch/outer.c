@@ -1,0 +1,44 @@
+#include "kernels/cuda/launch/outer.h"
+
+#include "kernels/cuda/device/outer_params.h"
+#include "kernels/cuda/launch/table.h"
+#include "kernels/items.h"
+
+extern const char cuda_outer_fatbin[];
+
+static const int64_t COUNT_MAX = (int64_t)1 << 38; /* 2^30 blocks */
+
+enum status cuda_outer_kernels_init(const struct cuda_driver *driver,
+                                    struct cuda_outer_kernels *kernels, struct fault *fault) {
+    const struct cuda_entry entries[] = {{"outer_gradient", &kernels->gradient, 0},
+                                         {"outer_step", &kernels->step, 0}};
+    return cuda_load_family(driver, "outer", cuda_outer_fatbin, entries, ARRAY_COUNT(entries),
+                            fault);
+}
+
+static struct cuda_shape shape_of(int64_t count) {
+    ASSERT(count >= 0 && count <= COUNT_MAX);
+    return (struct cuda_shape){.grid = {(unsigned)items_count(count, OUTER_THREADS), 1, 1},
+                               .threads = OUTER_THREADS};
+}
+
+void cuda_outer_gradient_run(const struct cuda_compute *compute, int64_t count, const float *outer,
+                             const float *inner, float *gradient) {
+    struct outer_gradient_params params = {
+        .outer = outer, .inner = inner, .gradient = gradient, .count = count};
+    struct cuda_shape shape = shape_of(count);
+    cuda_launch(compute, compute->table->outer.gradient, &shape, &params);
+}
+
+void cuda_outer_step_run(const struct cuda_compute *compute, const struct outer_step_args *args) {
+    struct outer_step_params params = {.params = args->params,
+                                       .moments = args->moments,
+                                       .gradients = args->gradients,
+                                       .next_params = args->next_params,
+                                       .next_moments = args->next_moments,
+                                       .count = args->count,
+                                       .rate = args->rate,
+                                       .momentum = args->momentum};
+    struct cuda_shape shape = shape_of(args->count);
+    cuda_launch(compute, compute->table->outer.step, &shape, &params);
+}

@@ -1,0 +1,403 @@
+#include "kernels/cuda/launch/products.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "kernels/cuda/launch/workspace.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ALIGNMENT_MOST = 256, PROPOSALS = 16 };
+
+/* Operands in the order of struct cuda_product's alignments. */
+enum { OPERAND_A, OPERAND_B, OPERAND_BIAS, OPERAND_C };
+
+static enum status refuse(const struct cublas_lt *library, cublasStatus_t result,
+                          const char *action, struct fault *fault) {
+    return fault_set(fault, STATUS_FAILED, "cuBLASLt",
+                     "check that driver and libcublasLt belong together, and that the device has "
+                     "memory; without it products are made by slower kernels of our own",
+                     "cannot %s: %s", action, library->cublasLtGetStatusName(result));
+}
+
+enum status cuda_products_init(const struct cublas_lt *library, const struct target *target,
+                               struct region *region, struct cuda_products *products,
+                               struct fault *fault) {
+    cublasLtHandle_t handle;
+    cublasStatus_t result = library->cublasLtCreate(&handle);
+    if (result != CUBLAS_STATUS_SUCCESS) {
+        return refuse(library, result, "make a handle", fault);
+    }
+    *products = (struct cuda_products){
+        .lt = *library, .handle = handle, .target = target, .region = region};
+    return OK;
+}
+
+enum status cuda_products_open(const struct target *target, struct region *region,
+                               struct cuda_products *products, struct fault *fault) {
+    struct cublas_lt library;
+    enum status status = cublas_lt_find(&library, fault);
+    return status == OK ? cuda_products_init(&library, target, region, products, fault) : status;
+}
+
+static void release(const struct cublas_lt *library, const struct cuda_product *product) {
+    if (product->operation != NULL) {
+        (void)library->cublasLtMatmulDescDestroy(product->operation);
+    }
+    const cublasLtMatrixLayout_t layouts[] = {product->left, product->right, product->result};
+    for (int i = 0; i < 3; i++) {
+        if (layouts[i] != NULL) {
+            (void)library->cublasLtMatrixLayoutDestroy(layouts[i]);
+        }
+    }
+}
+
+void cuda_products_finish(struct cuda_products *products) {
+    for (const struct cuda_product *i = products->first; i != NULL; i = i->next) {
+        release(&products->lt, i);
+    }
+    (void)products->lt.cublasLtDestroy(products->handle);
+    *products = (struct cuda_products){.handle = NULL};
+}
+
+/* ---- finding ---- */
+
+static unsigned alignment_of(const void *address) {
+    uintptr_t bits = (uintptr_t)address | ALIGNMENT_MOST;
+    return (unsigned)(bits & -bits);
+}
+
+static void align_all(const struct cuda_product_operands *operands, unsigned alignment[4]) {
+    alignment[OPERAND_A] = alignment_of(operands->a);
+    alignment[OPERAND_B] = alignment_of(operands->b);
+    alignment[OPERAND_BIAS] = alignment_of(operands->bias);
+    alignment[OPERAND_C] = alignment_of(operands->c);
+}
+
+static bool same_args(const struct matmul_args *a, const struct matmul_args *b) {
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb &&
+           a->ldc == b->ldc && a->dtype_in == b->dtype_in && a->dtype_out == b->dtype_out &&
+           a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b &&
+           a->accumulate == b->accumulate && a->bias == b->bias;
+}
+
+static struct cuda_product *find(const struct cuda_products *products,
+                                 const struct matmul_args *args,
+                                 const struct cuda_product_operands *operands) {
+    unsigned alignment[4];
+    align_all(operands, alignment);
+    for (struct cuda_product *i = products->first; i != NULL; i = i->next) {
+        if (same_args(&i->args, args) && memcmp(i->alignment, alignment, sizeof alignment) == 0) {
+            return i;
+        }
+    }
+    return NULL;
+}
+
+struct cuda_product *cuda_products_find(const struct cuda_products *products,
+                                        const struct matmul_args *args,
+                                        const struct cuda_product_operands *operands) {
+    struct cuda_product *product = find(products, args, operands);
+    ASSERT(product != NULL);
+    return product->own ? NULL : product;
+}
+
+/* ---- the question, in cuBLASLt's terms ---- */
+
+static cudaDataType_t type_of(enum dtype dtype) {
+    return dtype == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+/* cuBLASLt has no product of f32 that rounds to bf16, and wants a bias of the result's type. */
+static bool is_known(const struct matmul_args *args) {
+    return args->dtype_in == args->dtype_out || (args->dtype_in == DTYPE_BF16 && !args->bias);
+}
+
+static cublasStatus_t set(const struct cublas_lt *library, cublasLtMatmulDesc_t operation,
+                          cublasLtMatmulDescAttributes_t attribute, const void *value,
+                          size_t bytes) {
+    return library->cublasLtMatmulDescSetAttribute(operation, attribute, value, bytes);
+}
+
+/* Full f32 products (no TF32) and f32 sums. */
+static cublasStatus_t describe_operation(const struct cublas_lt *library,
+                                         const struct matmul_args *args, const void *bias,
+                                         cublasLtMatmulDesc_t *operation) {
+    int32_t left = args->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    int32_t right = args->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    uint32_t epilogue = args->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    cublasStatus_t result =
+        library->cublasLtMatmulDescCreate(operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (result == CUBLAS_STATUS_SUCCESS) {
+        result = set(library, *operation, CUBLASLT_MATMUL_DESC_TRANSA, &left, sizeof left);
+    }
+    if (result == CUBLAS_STATUS_SUCCESS) {
+        result = set(library, *operation, CUBLASLT_MATMUL_DESC_TRANSB, &right, sizeof right);
+    }
+    if (result == CUBLAS_STATUS_SUCCESS) {
+        result =
+            set(library, *operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    }
+    if (result == CUBLAS_STATUS_SUCCESS && args->bias) {
+        result = set(library, *operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    }
+    return result;
+}
+
+/* A row-major matrix with `columns` side by side in `rows` rows. */
+static cublasStatus_t describe_matrix(const struct cublas_lt *library, enum dtype dtype,
+                                      int64_t rows, int64_t columns, int64_t stride,
+                                      cublasLtMatrixLayout_t *layout) {
+    return library->cublasLtMatrixLayoutCreate(layout, type_of(dtype), (uint64_t)columns,
+                                               (uint64_t)rows, stride);
+}
+
+static cublasStatus_t describe(const struct cublas_lt *library, struct cuda_product *product,
+                               const void *bias) {
+    const struct matmul_args *args = &product->args;
+    int64_t a_rows = args->transpose_a ? args->k : args->m;
+    int64_t a_columns = args->transpose_a ? args->m : args->k;
+    int64_t b_rows = args->transpose_b ? args->n : args->k;
+    int64_t b_columns = args->transpose_b ? args->k : args->n;
+    cublasStatus_t result = describe_operation(library, args, bias, &product->operation);
+    if (result == CUBLAS_STATUS_SUCCESS) {
+        result =
+            describe_matrix(library, args->dtype_in, b_rows, b_columns, args->ldb, &product->left);
+    }
+    if (result == CUBLAS_STATUS_SUCCESS) {
+        result =
+            describe_matrix(library, args->dtype_in, a_rows, a_columns, args->lda, &product->right);
+    }
+    if (result == CUBLAS_STATUS_SUCCESS) {
+        result = describe_matrix(library, args->dtype_out, args->m, args->n, args->ldc,
+                                 &product->result);
+    }
+    return result;
+}
+
+/* ---- proposals ---- */
+
+/* Sums of parts of k are either not split, or kept in f32 and added by a kernel of their own: never
+ * added to C by whoever comes first, never rounded to C's type between. */
+static const uint32_t REDUCTIONS = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+
+/* Ways of computing that no product of this type may use. */
+static uint64_t banned_ways(const struct matmul_args *args) {
+    uint64_t banned = CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
+    if (args->dtype_in == DTYPE_F32) {
+        banned |= CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32 |
+                  CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16BF |
+                  CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_16F;
+    }
+    return banned;
+}
+
+struct setting {
+    cublasLtMatmulPreferenceAttributes_t attribute;
+    const void *value;
+    size_t bytes;
+};
+
+static cublasStatus_t prefer(const struct cuda_products *products,
+                             const struct cuda_product *product,
+                             cublasLtMatmulPreference_t preference) {
+    uint64_t workspace = cuda_matmul_workspace_bytes(&product->args, products->target);
+    uint64_t ways = ~banned_ways(&product->args);
+    const unsigned *alignment = product->alignment;
+    const struct setting settings[] = {
+        {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+        {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &REDUCTIONS, sizeof REDUCTIONS},
+        {CUBLASLT_MATMUL_PREF_IMPL_MASK, &ways, sizeof ways},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &alignment[OPERAND_B], sizeof *alignment},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &alignment[OPERAND_A], sizeof *alignment},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &alignment[OPERAND_C], sizeof *alignment},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &alignment[OPERAND_C], sizeof *alignment},
+    };
+    cublasStatus_t result = CUBLAS_STATUS_SUCCESS;
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        if (result == CUBLAS_STATUS_SUCCESS) {
+            result = products->lt.cublasLtMatmulPreferenceSetAttribute(
+                preference, settings[i].attribute, settings[i].value, settings[i].bytes);
+        }
+    }
+    return result;
+}
+
+/* What the library does not tell of an algorithm stays 0. */
+static struct cuda_product_record record_of(const struct cublas_lt *library,
+                                            const cublasLtMatmulHeuristicResult_t *proposal) {
+    struct cuda_product_record record = {.workspace_bytes = proposal->workspaceSize};
+    const struct {
+        cublasLtMatmulAlgoConfigAttributes_t attribute;
+        void *value;
+    } fields[] = {
+        {CUBLASLT_ALGO_CONFIG_ID, &record.id},
+        {CUBLASLT_ALGO_CONFIG_TILE_ID, &record.tile},
+        {CUBLASLT_ALGO_CONFIG_STAGES_ID, &record.stages},
+        {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &record.split_k},
+        {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &record.reduction},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        size_t written;
+        (void)library->cublasLtMatmulAlgoConfigGetAttribute(
+            &proposal->algo, fields[i].attribute, fields[i].value, sizeof(int32_t), &written);
+    }
+    return record;
+}
+
+/* The preference says all this already; a library that proposes otherwise is not taken at its
+ * word. */
+static bool will_do(const struct cuda_products *products, const struct matmul_args *args,
+                    const cublasLtMatmulHeuristicResult_t *proposal) {
+    struct cuda_product_record record = record_of(&products->lt, proposal);
+    uint64_t ways = 0;
+    size_t written;
+    cublasStatus_t told = products->lt.cublasLtMatmulAlgoCapGetAttribute(
+        &proposal->algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &ways, sizeof ways, &written);
+    bool fits = proposal->workspaceSize <= cuda_matmul_workspace_bytes(args, products->target);
+    bool ordered = record.split_k <= 1 || record.reduction == CUBLASLT_REDUCTION_SCHEME_NONE ||
+                   record.reduction == REDUCTIONS;
+    bool exact = told != CUBLAS_STATUS_SUCCESS || (ways & banned_ways(args)) == 0;
+    return proposal->state == CUBLAS_STATUS_SUCCESS && fits && ordered && exact;
+}
+
+/* The first proposal that will do; none: our own kernel. */
+static cublasStatus_t propose(const struct cuda_products *products, struct cuda_product *product,
+                              cublasLtMatmulPreference_t preference) {
+    const struct cublas_lt *library = &products->lt;
+    cublasLtMatmulHeuristicResult_t proposals[PROPOSALS];
+    int count = 0;
+    cublasStatus_t result = prefer(products, product, preference);
+    if (result != CUBLAS_STATUS_SUCCESS) {
+        return result;
+    }
+    result = library->cublasLtMatmulAlgoGetHeuristic(
+        products->handle, product->operation, product->left, product->right, product->result,
+        product->result, preference, PROPOSALS, proposals, &count);
+    product->own = true;
+    for (int i = 0; result == CUBLAS_STATUS_SUCCESS && product->own && i < count; i++) {
+        if (will_do(products, &product->args, &proposals[i])) {
+            product->own = false;
+            product->algorithm = proposals[i].algo;
+            product->record = record_of(library, &proposals[i]);
+        }
+    }
+    bool none = result == CUBLAS_STATUS_NOT_SUPPORTED || result == CUBLAS_STATUS_INVALID_VALUE;
+    return none ? CUBLAS_STATUS_SUCCESS : result;
+}
+
+static cublasStatus_t choose(const struct cuda_products *products, struct cuda_product *product,
+                             const void *bias) {
+    const struct cublas_lt *library = &products->lt;
+    cublasLtMatmulPreference_t preference;
+    cublasStatus_t result = describe(library, product, bias);
+    if (result != CUBLAS_STATUS_SUCCESS) {
+        return result;
+    }
+    result = library->cublasLtMatmulPreferenceCreate(&preference);
+    if (result != CUBLAS_STATUS_SUCCESS) {
+        return result;
+    }
+    result = propose(products, product, preference);
+    (void)library->cublasLtMatmulPreferenceDestroy(preference);
+    return result;
+}
+
+/* The library failed: our own kernel takes the product. */
+static void give_up(const struct cublas_lt *library, struct cuda_product *product,
+                    cublasStatus_t result) {
+    char text[CUDA_PRODUCT_TEXT_BYTES];
+    product->own = true;
+    cuda_product_text(product, text);
+    log_line(LOG_WARNING, "cuBLASLt refused with %s: %s", library->cublasLtGetStatusName(result),
+             text);
+}
+
+void cuda_products_choose(struct cuda_products *products, const struct matmul_args *args,
+                          const struct cuda_product_operands *operands) {
+    if (find(products, args, operands) != NULL) {
+        return;
+    }
+    struct cuda_product *product = region_alloc(products->region, 1, sizeof *product);
+    product->args = *args;
+    product->own = !is_known(args);
+    align_all(operands, product->alignment);
+    if (!product->own) {
+        cublasStatus_t result = choose(products, product, operands->bias);
+        if (result != CUBLAS_STATUS_SUCCESS) {
+            give_up(&products->lt, product, result);
+        }
+    }
+    product->next = products->first;
+    products->first = product;
+}
+
+/* ---- running ---- */
+
+bool cuda_product_run(const struct cuda_compute *compute, struct cuda_product *product,
+                      const struct cuda_product_operands *operands, void *workspace) {
+    const struct cuda_products *products = compute->products;
+    const float one = 1;
+    const float before = product->args.accumulate ? 1 : 0;
+    cublasStatus_t result = CUBLAS_STATUS_SUCCESS;
+    if (compute->failure->result != CUDA_SUCCESS) {
+        return true;
+    }
+    if (product->args.bias) {
+        result = set(&products->lt, product->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                     &operands->bias, sizeof operands->bias);
+    }
+    if (result == CUBLAS_STATUS_SUCCESS) {
+        result = products->lt.cublasLtMatmul(
+            products->handle, product->operation, &one, operands->b, product->left, operands->a,
+            product->right, &before, operands->c, product->result, operands->c, product->result,
+            &product->algorithm, workspace, product->record.workspace_bytes, compute->stream);
+    }
+    if (result != CUBLAS_STATUS_SUCCESS) {
+        give_up(&products->lt, product, result);
+    }
+    return result == CUBLAS_STATUS_SUCCESS;
+}
+
+/* ---- telling ---- */
+
+void cuda_product_text(const struct cuda_product *product, char text[CUDA_PRODUCT_TEXT_BYTES]) {
+    const struct matmul_args *args = &product->args;
+    const struct cuda_product_record *record = &product->record;
+    char how[CUDA_PRODUCT_TEXT_BYTES / 2];
+    if (product->own) {
+        snprintf(how, sizeof how, "our own kernel");
+    } else {
+        snprintf(how, sizeof how,
+                 "cuBLASLt algorithm %d, tile %u, stages %u, split-k %d, workspace %llu B",
+                 record->id, record->tile, record->stages, record->split_k,
+                 (unsigned long long)record->workspace_bytes);
+    }
+    snprintf(text, CUDA_PRODUCT_TEXT_BYTES, "m %lld n %lld k %lld %s to %s%s%s%s%s: %s",
+             (long long)args->m, (long long)args->n, (long long)args->k, dtype_name(args->dtype_in),
+             dtype_name(args->dtype_out), args->transpose_a ? ", a transposed" : "",
+             args->transpose_b ? ", b transposed" : "", args->accumulate ? ", accumulate" : "",
+             args->bias ? ", bias" : "", how);
+}
+
+void cuda_products_tell(const struct cuda_products *products) {
+    size_t version = products->lt.cublasLtGetVersion();
+    int chosen = 0;
+    int own = 0;
+    struct hash_state state;
+    char hex[HASH_HEX_BYTES];
+    char text[CUDA_PRODUCT_TEXT_BYTES];
+    hash_begin(&state);
+    for (const struct cuda_product *i = products->first; i != NULL; i = i->next) {
+        cuda_product_text(i, text);
+        log_line(LOG_DEBUG, "product %s", text);
+        hash_add(&state, text, strlen(text));
+        chosen += !i->own;
+        own += i->own;
+    }
+    struct hash hash = hash_end(&state);
+    log_line(LOG_INFO, "cuBLASLt %zu.%zu.%zu makes %d products, our own kernels %d; choice %.12s",
+             version / 10000, version / 100 % 100, version % 100, chosen, own,
+             hash_hex(&hash, hex));
+}

@@ -1,0 +1,57 @@
+/* shapes: launch shapes that families share. */
+#ifndef SKEP_KERNELS_CUDA_LAUNCH_SHAPES_H
+#define SKEP_KERNELS_CUDA_LAUNCH_SHAPES_H
+
+#include "base/check.h"
+#include "base/dtype.h"
+#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/device/partials_params.h"
+#include "kernels/items.h"
+
+#include <stdbool.h>
+
+enum {
+    CUDA_DTYPES = 2, /* kernels in pairs: that of f32, that of bf16 */
+    CUDA_WARP = 32,
+    CUDA_RUN_BYTES = 16, /* what one thread moves at once: kernels/cuda/device/runs.h */
+};
+
+/* A family's entries without dynamic shared memory; the kernels of f32 and of bf16. */
+#define CUDA_ENTRY(kernel, slot)                                                                   \
+    { #kernel, &(slot), 0 }
+#define CUDA_ENTRY_PAIR(kernel, slots)                                                             \
+    CUDA_ENTRY(kernel##_f32, (slots)[DTYPE_F32]), CUDA_ENTRY(kernel##_bf16, (slots)[DTYPE_BF16])
+
+static inline bool cuda_is_float(enum dtype dtype) {
+    return dtype == DTYPE_F32 || dtype == DTYPE_BF16;
+}
+
+/* cuda_is_aligned: whether runs start at this address; so does NULL. */
+static inline bool cuda_is_aligned(const void *address) {
+    return (uintptr_t)address % CUDA_RUN_BYTES == 0;
+}
+
+/* cuda_run_elements: elements of one run. */
+static inline int64_t cuda_run_elements(enum dtype dtype) {
+    return CUDA_RUN_BYTES / dtype_bytes(dtype);
+}
+
+/* cuda_shape_of: one thread for each `width` of `count`. */
+static inline struct cuda_shape cuda_shape_of(int64_t count, int64_t width, unsigned threads) {
+    return (struct cuda_shape){
+        .grid = {(unsigned)items_count(count, width * threads), 1, 1},
+        .threads = threads,
+    };
+}
+
+/* cuda_partials_add: launch a kernel that is add_partials(). */
+static inline void cuda_partials_add(const struct cuda_compute *compute, CUfunction function,
+                                     const struct cuda_partials_params *params) {
+    struct cuda_shape shape = {
+        .grid = {(unsigned)items_count(params->columns, CUDA_PARTIALS_COLUMNS), 1, 1},
+        .threads = CUDA_PARTIALS_THREADS,
+    };
+    cuda_launch(compute, function, &shape, params);
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* wire_sum on CUDA: what several ranks sent of one slot is added in the order of the ranks, each
+ * value as it was on the wire: the bits of transport/collectives/shm_sum.h. */
+#ifndef SKEP_KERNELS_CUDA_LAUNCH_WIRE_SUM_H
+#define SKEP_KERNELS_CUDA_LAUNCH_WIRE_SUM_H
+
+#include "base/dtype.h"
+#include "kernels/cuda/launch/compute.h"
+
+#include <stdint.h>
+
+struct cuda_wire_sum_kernels {
+    CUfunction f32, bf16;
+};
+
+/* cuda_wire_sum_kernels_init: load them onto the current context; errors as cuda_load_family. */
+MUST_CHECK enum status cuda_wire_sum_kernels_init(const struct cuda_driver *driver,
+                                                  struct cuda_wire_sum_kernels *kernels,
+                                                  struct fault *fault);
+
+/* cuda_wire_sum_run: to[i] = ((x0[i] + x1[i]) + x2[i]) + ..., one rounding each.
+ * shapes    own, to [count]; others: size - 1 of [count], in the order of the ranks without
+ *           `index`, `apart` elements from each other
+ * dtypes    own, others `wire`, f32 or bf16; to f32
+ * limits    0 <= index < size; count < 2^38; `to` may be `own` when the wire is f32
+ * memory    caller owns all; no workspace
+ * errors    none; a failed launch is kept in compute->failure
+ * accuracy  exact: the bits of the same sum on a processor, but for those of a NaN */
+struct cuda_wire_sum_args {
+    enum dtype wire;
+    int size, index;
+    int64_t apart, count;
+    const void *own, *others;
+    float *to;
+};
+void cuda_wire_sum_run(const struct cuda_compute *compute, const struct cuda_wire_sum_args *args);
+
+#endif

@@ -1,0 +1,67 @@
+/* The workspaces of matrix products and of what is made of them. */
+#include "base/limits.h"
+#include "kernels/cuda/device/optimizer_params.h"
+#include "kernels/cuda/launch/workspace.h"
+#include "kernels/head_loss_chunk.h"
+#include "kernels/items.h"
+
+enum { MIB = 1 << 20, PART_BYTES = 256 };
+
+/* What NVIDIA recommends for cuBLAS on each generation. */
+uint64_t cuda_matmul_workspace_bytes(const struct matmul_args *args, const struct target *target) {
+    (void)args;
+    switch (target->compute_major) {
+    case 9:
+    case 10:
+        return 32 * MIB;
+    case 12:
+        return 12 * MIB;
+    default:
+        return 4 * MIB;
+    }
+}
+
+/* ---- the head's loss ---- */
+
+/* Each chunk reads the head's weight twice and its gradient once more, so that chunks are as large
+ * as keeps the multiprocessors computing meanwhile. Not by the memory that there is: a lower limit
+ * must not change the program. */
+enum { LOGITS_EACH = 2 * MIB, LOGITS_BYTES_LEAST = 32 * MIB, LOGITS_BYTES_MOST = 512 * MIB };
+
+int64_t cuda_head_loss_chunk(int64_t tokens, int64_t vocab, const struct target *target) {
+    int64_t bytes = (int64_t)target->multiprocessor_count * LOGITS_EACH;
+    bytes = bytes < LOGITS_BYTES_LEAST ? LOGITS_BYTES_LEAST : bytes;
+    bytes = bytes > LOGITS_BYTES_MOST ? LOGITS_BYTES_MOST : bytes;
+    return head_loss_chunk_within(tokens, vocab, bytes);
+}
+
+static uint64_t whole_parts(uint64_t bytes) {
+    return (bytes + PART_BYTES - 1) / PART_BYTES * PART_BYTES;
+}
+
+/* Layout: logits of a chunk, its losses, the workspace of its products. */
+uint64_t cuda_head_loss_losses_at(const struct head_loss_args *args) {
+    return whole_parts(head_loss_logits_bytes(args));
+}
+
+uint64_t cuda_head_loss_scratch_at(const struct head_loss_args *args) {
+    return cuda_head_loss_losses_at(args) + whole_parts((uint64_t)args->chunk * sizeof(double));
+}
+
+uint64_t cuda_head_loss_workspace_bytes(const struct head_loss_args *args,
+                                        const struct target *target) {
+    struct matmul_args logits = head_loss_logits(args, args->chunk);
+    return cuda_head_loss_scratch_at(args) + cuda_matmul_workspace_bytes(&logits, target);
+}
+
+/* ---- the gradient norm ---- */
+
+int64_t cuda_norm_blocks(int64_t count) {
+    int64_t rounds = items_count(count / GRANULE_ELEMENTS, NORM_ROUND_GRANULES);
+    return rounds < NORM_BLOCKS_MAX ? rounds : NORM_BLOCKS_MAX;
+}
+
+uint64_t cuda_gradient_norm_workspace_bytes(int64_t count, const struct target *target) {
+    (void)target;
+    return (uint64_t)cuda_norm_blocks(count) * sizeof(struct norm_accumulator);
+}

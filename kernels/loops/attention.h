@@ -1,0 +1,93 @@
+/* attention kernels: the innermost loops of kernels/attention.h that have a variant per instruction
+ * set. All of them work on tiles of floats in the caller's workspace.
+ *
+ *               head_dim_padded                 ATTENTION_KEY_TILE
+ *             +----------------+              +--------------------+
+ *   rows of   |  queries, outs |    scores    | strip of 16 rows   |   columns of a product are
+ *   tokens    |  keys, values  |    (or P,    +--------------------+   whole multiples of
+ *             +----------------+     dS)      | next strip         |   ATTENTION_LANES
+ *                                             +--------------------+
+ *
+ * Tiles are 64-byte aligned; so is each of their rows. */
+#ifndef SKEP_KERNELS_LOOPS_ATTENTION_H
+#define SKEP_KERNELS_LOOPS_ATTENTION_H
+
+#include "base/dtype.h"
+#include "kernels/cpu_level.h"
+
+enum {
+    ATTENTION_LANES = 16,    /* the widest vector, in floats; tiles are padded to it everywhere */
+    ATTENTION_STRIP = 16,    /* rows that are masked and trimmed together: one vector of maxima */
+    ATTENTION_ROW_GROUP = 4, /* products take whole groups of rows */
+    ATTENTION_KEY_TILE = 64, /* its transpose of 64 head dims fills a third of a 48 KiB L1 */
+};
+
+/* Where a block of tokens lies in a tensor: `rows` rows of `dim` elements. */
+struct attention_block {
+    int64_t rows, dim;
+    int64_t stride; /* elements from one row to the next */
+    enum dtype dtype;
+};
+
+/* C[m, n] = A[m, k] * B[k, n] (+ C). Sums run over k in ascending order, one accumulator each. */
+struct attention_product {
+    int64_t m, n, k;
+    const float *a; /* element (i, p) is a[i * a_row + p * a_step] */
+    int64_t a_row, a_step;
+    const float *b;
+    int64_t b_stride;
+    float *c;
+    int64_t c_stride;
+    bool accumulate;
+};
+
+/* A strip of scores and the columns [first[r], last[r]) that its row r sees. */
+struct attention_strip {
+    int64_t rows, columns; /* columns % ATTENTION_LANES == 0 */
+    int64_t stride;        /* of scores and of slopes */
+    const int32_t *first, *last;
+    const bool *whole; /* by row: it sees nothing outside these columns; read by slopes */
+    float scale;
+    float *scores; /* in: unscaled q . k, defined where seen; out: probabilities, 0 where not */
+};
+
+struct attention_kernels {
+    /* load_rows: tile[rows, padded dim] = block, the padding 0. */
+    void (*load_rows)(const struct attention_block *block, const void *from, float *tile);
+
+    /* load_columns: tile[dim, ATTENTION_KEY_TILE] = transpose of block; columns from `rows` up to
+     * the next multiple of ATTENTION_LANES are 0. */
+    void (*load_columns)(const struct attention_block *block, const void *from, float *tile);
+
+    /* store_rows: to = tile * factors[row], rounded once; factors NULL: 1. */
+    void (*store_rows)(const struct attention_block *block, const float *tile, const float *factors,
+                       void *to);
+
+    /* product: limits m % ATTENTION_ROW_GROUP == 0, n % ATTENTION_LANES == 0; c apart from a, b. */
+    void (*product)(const struct attention_product *product);
+
+    /* softmax: one step of the online softmax. maxima and sums [rows] are carried over the tiles
+     * (from -infinity and 0); the accumulators [rows, n] are scaled down when a maximum rises. */
+    void (*softmax)(const struct attention_strip *strip, float *maxima, float *sums,
+                    float *accumulators, int64_t n);
+
+    /* slopes: scores become probabilities exp(scale * score - lse[r]); slopes, in: dout . v, become
+     * dS = scale * probability * (slope - mean), 0 where a row does not see. The mean is delta[r];
+     * of a whole row, that of these slopes by these probabilities: dS then sums to 0 but for one
+     * rounding, where delta's own error would show as noise in the gradient of a key bias. */
+    void (*slopes)(const struct attention_strip *strip, const float *lse, const float *delta,
+                   float *slopes);
+
+    /* row_dots: dots[r] = sum over n of a[r, n] * b[r, n]; both of stride n, a multiple of
+     * ATTENTION_LANES. */
+    void (*row_dots)(const float *a, const float *b, int64_t rows, int64_t n, float *dots);
+};
+
+/* attention_kernels_init: plain C in every slot, then overlays up to `level`. */
+void attention_kernels_init(struct attention_kernels *kernels, enum cpu_level level);
+
+/* The overlays, each in its own library. */
+void attention_kernels_init_avx2(struct attention_kernels *kernels);
+void attention_kernels_init_avx512(struct attention_kernels *kernels);
+
+#endif

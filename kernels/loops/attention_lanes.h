@@ -1,0 +1,256 @@
+/* attention lanes: the tile loops of attention over vectors; included once for each instruction
+ * set, after its lanes header and these, which differ from set to set:
+ *   lanes_seen                the lanes of one vector that a row sees
+ *   lanes_seen_between        seen: first <= lane < last
+ *   lanes_where_seen          value where seen, other elsewhere
+ *   lanes_turn                rows[i] lane j becomes rows[j] lane i
+ *   ATTENTION_PANEL_VECTORS   the widest panel of a product; none is of one vector but n = LANES
+ *   attention_panel           all rows of one panel */
+#ifndef SKEP_KERNELS_LOOPS_ATTENTION_LANES_H
+#define SKEP_KERNELS_LOOPS_ATTENTION_LANES_H
+
+#include "kernels/loops/attention.h"
+
+#include <math.h>
+
+_Static_assert((int)ATTENTION_LANES % (int)LANES == 0, "tiles are padded to whole vectors");
+
+/* Rows of tiles are aligned. */
+ALWAYS_INLINE lanes tile_load(const float *from) {
+    return *(const lanes *)(const void *)from;
+}
+
+ALWAYS_INLINE void tile_store(float *to, lanes value) {
+    *(lanes *)(void *)to = value;
+}
+
+ALWAYS_INLINE int64_t tile_width(int64_t dim) {
+    return (dim + ATTENTION_LANES - 1) / ATTENTION_LANES * ATTENTION_LANES;
+}
+
+/* ---- between tensors and tiles ---- */
+
+static void lanes_load_rows(const struct attention_block *block, const void *from, float *tile) {
+    int64_t width = tile_width(block->dim);
+    for (int64_t r = 0; r < block->rows; r++) {
+        for (int64_t d = 0; d < width; d += LANES) {
+            tile_store(tile + r * width + d,
+                       lanes_load(block->dtype, from, r * block->stride + d, block->dim - d));
+        }
+    }
+}
+
+/* One square: columns r .. of the tile from rows r .. of the block. */
+ALWAYS_INLINE void load_square(const struct attention_block *block, const void *from, int64_t r,
+                               int64_t d, float *tile) {
+    lanes square[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) {
+        square[i] = r + i < block->rows ? lanes_load(block->dtype, from,
+                                                     (r + i) * block->stride + d, block->dim - d)
+                                        : lanes_zero();
+    }
+    lanes_turn(square);
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) {
+        if (d + i < block->dim) {
+            tile_store(tile + (d + i) * ATTENTION_KEY_TILE + r, square[i]);
+        }
+    }
+}
+
+static void lanes_load_columns(const struct attention_block *block, const void *from, float *tile) {
+    int64_t width = tile_width(block->rows);
+    for (int64_t r = 0; r < width; r += LANES) {
+        for (int64_t d = 0; d < block->dim; d += LANES) {
+            load_square(block, from, r, d, tile);
+        }
+    }
+}
+
+static void lanes_store_rows(const struct attention_block *block, const float *tile,
+                             const float *factors, void *to) {
+    int64_t width = tile_width(block->dim);
+    for (int64_t r = 0; r < block->rows; r++) {
+        lanes factor = lanes_all(factors ? factors[r] : 1.0f);
+        for (int64_t d = 0; d < width; d += LANES) {
+            lanes_store(block->dtype, to, r * block->stride + d, block->dim - d,
+                        tile_load(tile + r * width + d) * factor);
+        }
+    }
+}
+
+/* ---- products ---- */
+
+/* Unrolled for rows x vectors sums, which then stay in registers over all of k. */
+ALWAYS_INLINE void product_block(const struct attention_product *args, int64_t i, int64_t j,
+                                 const int rows, const int vectors) {
+    lanes sums[8][ATTENTION_PANEL_VECTORS];
+    float *c = args->c + i * args->c_stride + j;
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) {
+            sums[r][v] =
+                args->accumulate ? tile_load(c + r * args->c_stride + v * LANES) : lanes_zero();
+        }
+    }
+    const float *a = args->a + i * args->a_row;
+    const float *b = args->b + j;
+    int64_t a_row = args->a_row;
+    int64_t a_step = args->a_step;
+    int64_t b_stride = args->b_stride;
+    for (int64_t p = args->k; p != 0; p--) {
+        lanes line[ATTENTION_PANEL_VECTORS];
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) {
+            line[v] = tile_load(b + v * LANES);
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            lanes value = lanes_all(a[r * a_row]);
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) {
+                sums[r][v] = lanes_fused(value, line[v], sums[r][v]);
+            }
+        }
+        a += a_step;
+        b += b_stride;
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) {
+            tile_store(c + r * args->c_stride + v * LANES, sums[r][v]);
+        }
+    }
+}
+
+static void attention_panel(const struct attention_product *args, int64_t j, int64_t vectors);
+
+/* Panels of columns as even as can be: five vectors go as three and two. */
+static void lanes_product(const struct attention_product *args) {
+    int64_t vectors = args->n / LANES;
+    int64_t j = 0;
+    int64_t panels = (vectors + ATTENTION_PANEL_VECTORS - 1) / ATTENTION_PANEL_VECTORS;
+    for (; panels != 0; panels--) {
+        int64_t width = (vectors + panels - 1) / panels;
+        attention_panel(args, j, width);
+        vectors -= width;
+        j += width * LANES;
+    }
+}
+
+/* ---- rows of scores ---- */
+
+ALWAYS_INLINE lanes_seen strip_seen(const struct attention_strip *strip, int64_t row,
+                                    int64_t column) {
+    return lanes_seen_between(strip->first[row] - column, strip->last[row] - column);
+}
+
+/* NaN logits are passed over here and come back through the exponential. */
+ALWAYS_INLINE float row_maximum(const struct attention_strip *strip, int64_t row) {
+    const float *scores = strip->scores + row * strip->stride;
+    lanes scale = lanes_all(strip->scale);
+    lanes least = lanes_all(-INFINITY);
+    lanes maximum = least;
+    for (int64_t c = 0; c < strip->columns; c += LANES) {
+        lanes logit = tile_load(scores + c) * scale;
+        logit = lanes_where_seen(strip_seen(strip, row, c), logit, least);
+        maximum = lanes_max(logit, maximum);
+    }
+    return lanes_largest(maximum);
+}
+
+/* Returns the sum. */
+ALWAYS_INLINE float exponentiate_row(const struct attention_strip *strip, int64_t row,
+                                     float maximum) {
+    float *scores = strip->scores + row * strip->stride;
+    lanes scale = lanes_all(strip->scale);
+    lanes shift = lanes_all(maximum);
+    lanes sum = lanes_zero();
+    for (int64_t c = 0; c < strip->columns; c += LANES) {
+        lanes power = lanes_exp(tile_load(scores + c) * scale - shift);
+        power = lanes_where_seen(strip_seen(strip, row, c), power, lanes_zero());
+        tile_store(scores + c, power);
+        sum += power;
+    }
+    return lanes_sum(sum);
+}
+
+static void lanes_softmax(const struct attention_strip *strip, float *maxima, float *sums,
+                          float *accumulators, int64_t n) {
+    for (int64_t r = 0; r < strip->rows; r++) {
+        float maximum = row_maximum(strip, r);
+        if (maximum > maxima[r]) {
+            lanes factor = lanes_exp(lanes_all(maxima[r] - maximum));
+            maxima[r] = maximum;
+            sums[r] *= factor[0];
+            for (int64_t d = r * n; d < (r + 1) * n; d += LANES) {
+                tile_store(accumulators + d, tile_load(accumulators + d) * factor);
+            }
+        }
+        sums[r] += exponentiate_row(strip, r, maxima[r]);
+    }
+}
+
+/* Makes the probabilities of a row, clears the slopes that it does not see, and returns the mean of
+ * the others. */
+ALWAYS_INLINE float probable_slope(const struct attention_strip *strip, int64_t row, float lse,
+                                   float *slope) {
+    float *scores = strip->scores + row * strip->stride;
+    lanes scale = lanes_all(strip->scale);
+    lanes shift = lanes_all(lse);
+    lanes sum = lanes_zero();
+    lanes weighted = lanes_zero();
+    for (int64_t c = 0; c < strip->columns; c += LANES) {
+        lanes_seen seen = strip_seen(strip, row, c);
+        lanes power = lanes_fused(tile_load(scores + c), scale, -shift);
+        power = lanes_exp(lanes_min(lanes_zero(), power)); /* at most 1; a NaN passes */
+        power = lanes_where_seen(seen, power, lanes_zero());
+        lanes rise = lanes_where_seen(seen, tile_load(slope + c), lanes_zero());
+        tile_store(scores + c, power);
+        tile_store(slope + c, rise);
+        sum += power;
+        weighted = lanes_fused(power, rise, weighted);
+    }
+    float total = lanes_sum(sum);
+    return total != 0.0f ? lanes_sum(weighted) / total : 0.0f;
+}
+
+static void lanes_slopes(const struct attention_strip *strip, const float *lse, const float *delta,
+                         float *slopes) {
+    for (int64_t r = 0; r < strip->rows; r++) {
+        const float *scores = strip->scores + r * strip->stride;
+        float *slope = slopes + r * strip->stride;
+        float mean = probable_slope(strip, r, lse[r], slope);
+        lanes shift = lanes_all(strip->whole[r] ? mean : delta[r]);
+        lanes scale = lanes_all(strip->scale);
+        for (int64_t c = 0; c < strip->columns; c += LANES) {
+            lanes steep = scale * tile_load(scores + c) * (tile_load(slope + c) - shift);
+            tile_store(slope + c, steep);
+        }
+    }
+}
+
+static void lanes_row_dots(const float *a, const float *b, int64_t rows, int64_t n, float *dots) {
+    for (int64_t r = 0; r < rows; r++) {
+        lanes sum = lanes_zero();
+        for (int64_t d = r * n; d < (r + 1) * n; d += LANES) {
+            sum = lanes_fused(tile_load(a + d), tile_load(b + d), sum);
+        }
+        dots[r] = lanes_sum(sum);
+    }
+}
+
+static const struct attention_kernels attention_lanes = {
+    .load_rows = lanes_load_rows,
+    .load_columns = lanes_load_columns,
+    .store_rows = lanes_store_rows,
+    .product = lanes_product,
+    .softmax = lanes_softmax,
+    .slopes = lanes_slopes,
+    .row_dots = lanes_row_dots,
+};
+
+#endif

@@ -1,0 +1,112 @@
+/* codec kernels: the innermost loops of kernels/codec.h that have a variant per instruction set.
+ * All variants give the same bits. */
+#ifndef SKEP_KERNELS_LOOPS_CODEC_H
+#define SKEP_KERNELS_LOOPS_CODEC_H
+
+#include "base/dtype.h"
+#include "kernels/codec.h"
+#include "kernels/cpu_level.h"
+
+#include <float.h>
+#include <stddef.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the encoded layouts are written as they lie in memory: little-endian"
+#endif
+
+/* A part of a vector to encode; begins on a block. */
+struct codec_part {
+    const float *source;
+    const float *feedback; /* or NULL */
+    float *residual;       /* or NULL */
+    int64_t count;
+    uint8_t *bytes;
+};
+
+/* The loops of one codec, over whole blocks and a last one that may be shorter. */
+struct codec_loops {
+    bool (*encode)(const struct codec_part *part); /* false: not finite */
+    void (*decode)(const uint8_t *bytes, int64_t count, float *values);
+    void (*add)(const uint8_t *bytes, int64_t count, float weight, float *sums);
+};
+
+struct codec_kernels {
+    struct codec_loops loops[CODEC_COUNT];
+};
+
+/* codec_kernels_init: plain C in every slot, then overlays up to `level`. */
+void codec_kernels_init(struct codec_kernels *kernels, enum cpu_level level);
+
+/* The overlays; each sets the slots it has a faster variant for. */
+void codec_kernels_init_avx2(struct codec_kernels *kernels);
+void codec_kernels_init_avx512(struct codec_kernels *kernels);
+void codec_kernels_init_neon(struct codec_kernels *kernels);
+
+/* Plain C: what overlays call for what is shorter than a block or a vector. */
+extern const struct codec_loops CODEC_PLAIN[CODEC_COUNT];
+
+enum { CODEC_INT8_SCALE_BYTES = 4, CODEC_INT4_SCALE_BYTES = 2 };
+enum { CODEC_INT8_LARGEST = 127, CODEC_INT4_LARGEST = 7 };
+
+/* Of fp32: all but the sign; infinity. */
+enum { CODEC_SIZE_MASK = 0x7fffffff, CODEC_INFINITY_BITS = 0x7f800000 };
+
+static inline float codec_largest_code(enum codec codec) {
+    return codec == CODEC_INT8 ? (float)CODEC_INT8_LARGEST : (float)CODEC_INT4_LARGEST;
+}
+
+static inline int codec_scale_bytes(enum codec codec) {
+    return codec == CODEC_INT8 ? CODEC_INT8_SCALE_BYTES : CODEC_INT4_SCALE_BYTES;
+}
+
+/* codec_part_from: what is left of the part behind its first elements and their bytes. */
+static inline struct codec_part codec_part_from(const struct codec_part *part, int64_t elements,
+                                                int64_t bytes) {
+    return (struct codec_part){
+        .source = part->source + elements,
+        .feedback = part->feedback == NULL ? NULL : part->feedback + elements,
+        .residual = part->residual == NULL ? NULL : part->residual + elements,
+        .count = part->count - elements,
+        .bytes = part->bytes + bytes,
+    };
+}
+
+/* codec_scale: a block's scale, from the bits of its largest size: as integers the bits of
+ * infinities and NaN lie above those of all numbers, so none of them is lost in a maximum. false
+ * when the largest decoded value would not be finite. */
+static inline bool codec_scale(enum codec codec, uint32_t peak_bits, float *scale) {
+    float peak;
+    memcpy(&peak, &peak_bits, sizeof peak);
+    float exact = peak / codec_largest_code(codec);
+    if (codec == CODEC_INT4) {
+        exact = bf16_to_f32(bf16_from_f32(exact));
+    }
+    *scale = exact < FLT_MIN ? 0 : exact;
+    return *scale * codec_largest_code(codec) <= FLT_MAX;
+}
+
+static inline float codec_inverse(float scale) {
+    return scale == 0 ? 0 : 1 / scale;
+}
+
+static inline void codec_scale_put(enum codec codec, uint8_t *bytes, float scale) {
+    if (codec == CODEC_INT8) {
+        memcpy(bytes, &scale, CODEC_INT8_SCALE_BYTES);
+        return;
+    }
+    uint16_t bits = bf16_from_f32(scale);
+    memcpy(bytes, &bits, CODEC_INT4_SCALE_BYTES);
+}
+
+static inline float codec_scale_get(enum codec codec, const uint8_t *bytes) {
+    if (codec == CODEC_INT8) {
+        float scale;
+        memcpy(&scale, bytes, CODEC_INT8_SCALE_BYTES);
+        return scale;
+    }
+    uint16_t bits;
+    memcpy(&bits, bytes, CODEC_INT4_SCALE_BYTES);
+    return bf16_to_f32(bits);
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* element: one element of an f32 or bf16 tensor as a float, for the plain C kernels. */
+#ifndef SKEP_KERNELS_LOOPS_ELEMENT_H
+#define SKEP_KERNELS_LOOPS_ELEMENT_H
+
+#include "base/dtype.h"
+
+/* Copies rather than typed accesses: head_loss narrows its rows in place. */
+static inline float element_load(const void *data, enum dtype dtype, int64_t index) {
+    if (dtype == DTYPE_BF16) {
+        uint16_t bits;
+        memcpy(&bits, (const char *)data + 2 * index, sizeof bits);
+        return bf16_to_f32(bits);
+    }
+    float value;
+    memcpy(&value, (const char *)data + 4 * index, sizeof value);
+    return value;
+}
+
+/* Rounds once, to nearest even. */
+static inline void element_store(void *data, enum dtype dtype, int64_t index, float value) {
+    if (dtype == DTYPE_BF16) {
+        uint16_t bits = bf16_from_f32(value);
+        memcpy((char *)data + 2 * index, &bits, sizeof bits);
+        return;
+    }
+    memcpy((char *)data + 4 * index, &value, sizeof value);
+}
+
+/* What storing and loading again makes of a value. */
+static inline float element_round(float value, enum dtype dtype) {
+    return dtype == DTYPE_BF16 ? bf16_to_f32(bf16_from_f32(value)) : value;
+}
+
+/* The address of an element of an f32 or bf16 tensor. */
+static inline const void *element_at(const void *data, enum dtype dtype, int64_t index) {
+    return (const char *)data + (dtype == DTYPE_BF16 ? 2 : 4) * index;
+}
+
+static inline void *element_slot(void *data, enum dtype dtype, int64_t index) {
+    return (char *)data + (dtype == DTYPE_BF16 ? 2 : 4) * index;
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* elementwise kernels: the innermost loops of kernels/elementwise.h that have a variant per
+ * instruction set. */
+#ifndef SKEP_KERNELS_LOOPS_ELEMENTWISE_H
+#define SKEP_KERNELS_LOOPS_ELEMENTWISE_H
+
+#include "kernels/cpu_level.h"
+#include "kernels/elementwise.h"
+
+/* What a kernel reads and writes, in the order of its public function's parameters. */
+struct elementwise_job {
+    enum dtype dtype;
+    const void *in[3];
+    void *out[2];
+};
+
+/* GELU's tanh form, 0.5 x (1 + tanh(u)), is x logistic(2u), which does not cancel for negative u;
+ * 2u = x (A + B x^2), with A = 2 sqrt(2 / pi), B = 0.044715 A. */
+static const float GELU_A = 0x1.988454p+0f;
+static const float GELU_B = 0x1.2444f2p-4f;
+
+struct rope_job {
+    const struct rope_args *args;
+    const float *table;
+    const int32_t *positions;
+    const void *in;
+    void *out;
+};
+
+struct elementwise_kernels {
+    /* The elements [first, first + count) of every operand. */
+    void (*add)(const struct elementwise_job *job, int64_t first, int64_t count);
+    void (*swiglu_forward)(const struct elementwise_job *job, int64_t first, int64_t count);
+    void (*swiglu_backward)(const struct elementwise_job *job, int64_t first, int64_t count);
+    void (*gelu_forward)(const struct elementwise_job *job, int64_t first, int64_t count);
+    void (*gelu_backward)(const struct elementwise_job *job, int64_t first, int64_t count);
+    /* f32 to bf16 and back; `cast` is for every other pair of float types. */
+    void (*narrow)(const float *in, uint16_t *out, int64_t count);
+    void (*widen)(const uint16_t *in, float *out, int64_t count);
+    void (*cast)(enum dtype from, const void *in, enum dtype to, void *out, int64_t count);
+    /* Overwrites sums[columns] with the sum of `rows` rows that start at x. */
+    void (*column_sum)(const struct column_sum_args *args, const void *x, int64_t rows,
+                       float *sums);
+    /* The tokens [first, first + count). */
+    void (*rope)(const struct rope_job *job, int64_t first, int64_t count);
+};
+
+/* elementwise_kernels_init: plain C in every slot, then overlays up to `level`. */
+void elementwise_kernels_init(struct elementwise_kernels *kernels, enum cpu_level level);
+
+/* The overlays; each sets the slots it has a faster variant for. */
+void elementwise_kernels_init_avx2(struct elementwise_kernels *kernels);
+void elementwise_kernels_init_avx512(struct elementwise_kernels *kernels);
+
+#endif

@@ -1,0 +1,210 @@
+/* elementwise lanes: the elementwise kernels over vectors; included once for each instruction set,
+ * after its lanes header. */
+#ifndef SKEP_KERNELS_LOOPS_ELEMENTWISE_LANES_H
+#define SKEP_KERNELS_LOOPS_ELEMENTWISE_LANES_H
+
+#include "kernels/loops/element.h"
+#include "kernels/loops/elementwise.h"
+
+#include <string.h>
+
+/* What becomes of `count` elements from `index` on, at most a vector of them. */
+typedef void element_step(const struct elementwise_job *job, enum dtype dtype, int64_t index,
+                          int64_t count);
+
+ALWAYS_INLINE void run_steps(element_step *step, const struct elementwise_job *job,
+                             enum dtype dtype, int64_t first, int64_t end) {
+    int64_t i = first;
+    for (; i + LANES <= end; i += LANES) {
+        step(job, dtype, i, LANES);
+    }
+    if (i < end) {
+        step(job, dtype, i, end - i);
+    }
+}
+
+/* Inlined with a constant `step`, so that each dtype gets a loop without branches. */
+ALWAYS_INLINE void run_all(element_step *step, const struct elementwise_job *job, int64_t first,
+                           int64_t count) {
+    if (job->dtype == DTYPE_BF16) {
+        run_steps(step, job, DTYPE_BF16, first, first + count);
+    } else {
+        run_steps(step, job, DTYPE_F32, first, first + count);
+    }
+}
+
+ALWAYS_INLINE void add_step(const struct elementwise_job *job, enum dtype dtype, int64_t index,
+                            int64_t count) {
+    lanes a = lanes_load(dtype, job->in[0], index, count);
+    lanes b = lanes_load(dtype, job->in[1], index, count);
+    lanes_store(dtype, job->out[0], index, count, a + b);
+}
+
+static void add_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
+    run_all(add_step, job, first, count);
+}
+
+/* As in kernels/loops/elementwise.c: from the exponential of -|x|. */
+struct logistic {
+    lanes value, complement;
+};
+
+ALWAYS_INLINE struct logistic logistic_of(lanes x) {
+    lanes power = lanes_exp(-lanes_size(x));
+    lanes larger = 1.0f / (1.0f + power);
+    lanes smaller = power * larger;
+    return (struct logistic){lanes_by_sign(x, smaller, larger), lanes_by_sign(x, larger, smaller)};
+}
+
+ALWAYS_INLINE void swiglu_forward_step(const struct elementwise_job *job, enum dtype dtype,
+                                       int64_t index, int64_t count) {
+    lanes gate = lanes_load(dtype, job->in[0], index, count);
+    lanes up = lanes_load(dtype, job->in[1], index, count);
+    lanes_store(dtype, job->out[0], index, count, gate * logistic_of(gate).value * up);
+}
+
+static void swiglu_forward_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
+    run_all(swiglu_forward_step, job, first, count);
+}
+
+ALWAYS_INLINE void swiglu_backward_step(const struct elementwise_job *job, enum dtype dtype,
+                                        int64_t index, int64_t count) {
+    lanes dout = lanes_load(dtype, job->in[0], index, count);
+    lanes gate = lanes_load(dtype, job->in[1], index, count);
+    lanes up = lanes_load(dtype, job->in[2], index, count);
+    struct logistic s = logistic_of(gate);
+    lanes silu = gate * s.value;
+    lanes slope = lanes_fused(silu, s.complement, s.value);
+    lanes_store(dtype, job->out[0], index, count, dout * up * slope);
+    lanes_store(dtype, job->out[1], index, count, dout * silu);
+}
+
+static void swiglu_backward_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
+    run_all(swiglu_backward_step, job, first, count);
+}
+
+ALWAYS_INLINE void gelu_forward_step(const struct elementwise_job *job, enum dtype dtype,
+                                     int64_t index, int64_t count) {
+    lanes x = lanes_load(dtype, job->in[0], index, count);
+    lanes bent = lanes_fused(x * x, lanes_all(GELU_B), lanes_all(GELU_A));
+    lanes_store(dtype, job->out[0], index, count, x * logistic_of(x * bent).value);
+}
+
+static void gelu_forward_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
+    run_all(gelu_forward_step, job, first, count);
+}
+
+ALWAYS_INLINE void gelu_backward_step(const struct elementwise_job *job, enum dtype dtype,
+                                      int64_t index, int64_t count) {
+    lanes dout = lanes_load(dtype, job->in[0], index, count);
+    lanes x = lanes_load(dtype, job->in[1], index, count);
+    lanes square = x * x;
+    lanes bent = lanes_fused(square, lanes_all(GELU_B), lanes_all(GELU_A));
+    lanes rise = x * lanes_fused(square, lanes_all(3.0f * GELU_B), lanes_all(GELU_A));
+    struct logistic s = logistic_of(x * bent);
+    lanes slope = lanes_fused(s.value * s.complement, rise, s.value);
+    lanes_store(dtype, job->out[0], index, count, dout * slope);
+}
+
+static void gelu_backward_lanes(const struct elementwise_job *job, int64_t first, int64_t count) {
+    run_all(gelu_backward_step, job, first, count);
+}
+
+static void narrow_lanes(const float *in, uint16_t *out, int64_t count) {
+    for (int64_t i = 0; i < count; i += LANES) {
+        lanes_store(DTYPE_BF16, out, i, count - i, lanes_load(DTYPE_F32, in, i, count - i));
+    }
+}
+
+static void widen_lanes(const uint16_t *in, float *out, int64_t count) {
+    for (int64_t i = 0; i < count; i += LANES) {
+        lanes_store(DTYPE_F32, out, i, count - i, lanes_load(DTYPE_BF16, in, i, count - i));
+    }
+}
+
+/* The sums of four vectors of columns, or of what is left of them, stay in registers. */
+ALWAYS_INLINE void column_block(const struct column_sum_args *args, enum dtype dtype, const void *x,
+                                int64_t rows, int64_t column, float *sums) {
+    struct wide_lanes totals[4] = {wide_zero(), wide_zero(), wide_zero(), wide_zero()};
+    int64_t left = args->columns - column;
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t at = row * args->stride + column;
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) {
+            lanes value = lanes_load(dtype, x, at + v * LANES, left - v * LANES);
+            totals[v] = wide_add(totals[v], value);
+        }
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; v++) {
+        if (left > v * LANES) {
+            lanes_store(DTYPE_F32, sums, column + v * LANES, left - v * LANES,
+                        wide_round(totals[v]));
+        }
+    }
+}
+
+static void column_sum_lanes(const struct column_sum_args *args, const void *x, int64_t rows,
+                             float *sums) {
+    for (int64_t column = 0; column < args->columns; column += 4 * LANES) {
+        if (args->dtype == DTYPE_BF16) {
+            column_block(args, DTYPE_BF16, x, rows, column, sums);
+        } else {
+            column_block(args, DTYPE_F32, x, rows, column, sums);
+        }
+    }
+}
+
+ALWAYS_INLINE void rope_head(const struct rope_args *args, enum dtype dtype, const float *cosines,
+                             const void *in, void *out) {
+    int64_t half = args->rotary_dim / 2;
+    lanes sign = lanes_all(args->inverse ? -1.0f : 1.0f);
+    for (int64_t i = 0; i < half; i += LANES) {
+        int64_t left = half - i;
+        lanes cosine = lanes_load(DTYPE_F32, cosines, i, left);
+        lanes sine = lanes_load(DTYPE_F32, cosines, half + i, left) * sign;
+        lanes first = lanes_load(dtype, in, i, left);
+        lanes second = lanes_load(dtype, in, half + i, left);
+        lanes_store(dtype, out, i, left, first * cosine - second * sine);
+        lanes_store(dtype, out, half + i, left, second * cosine + first * sine);
+    }
+    for (int64_t i = args->rotary_dim; in != out && i < args->head_dim; i += LANES) {
+        int64_t left = args->head_dim - i;
+        lanes_store(dtype, out, i, left, lanes_load(dtype, in, i, left));
+    }
+}
+
+ALWAYS_INLINE void rope_token(const struct rope_job *job, enum dtype dtype, int64_t token) {
+    const struct rope_args *args = job->args;
+    const float *cosines = job->table + job->positions[token] * args->rotary_dim;
+    for (int64_t head = 0; head < args->heads; head++) {
+        int64_t inside = head * args->head_dim;
+        rope_head(args, dtype, cosines,
+                  element_at(job->in, dtype, token * args->in_stride + inside),
+                  element_slot(job->out, dtype, token * args->out_stride + inside));
+    }
+}
+
+static void rope_lanes(const struct rope_job *job, int64_t first, int64_t count) {
+    bool narrow = job->args->dtype == DTYPE_BF16;
+    for (int64_t token = first; narrow && token < first + count; token++) {
+        rope_token(job, DTYPE_BF16, token);
+    }
+    for (int64_t token = first; !narrow && token < first + count; token++) {
+        rope_token(job, DTYPE_F32, token);
+    }
+}
+
+ALWAYS_INLINE void elementwise_lanes_init(struct elementwise_kernels *kernels) {
+    kernels->add = add_lanes;
+    kernels->swiglu_forward = swiglu_forward_lanes;
+    kernels->swiglu_backward = swiglu_backward_lanes;
+    kernels->gelu_forward = gelu_forward_lanes;
+    kernels->gelu_backward = gelu_backward_lanes;
+    kernels->narrow = narrow_lanes;
+    kernels->widen = widen_lanes;
+    kernels->column_sum = column_sum_lanes;
+    kernels->rope = rope_lanes;
+}
+
+#endif

@@ -1,0 +1,23 @@
+#include "kernels/loops/embedding.h"
+
+#include "kernels/loops/element.h"
+
+static void accumulate_row(enum dtype dtype, const void *x, float *sums, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        sums[i] += element_load(x, dtype, i);
+    }
+}
+
+void embedding_kernels_init(struct embedding_kernels *kernels, enum cpu_level level) {
+    *kernels = (struct embedding_kernels){.accumulate_row = accumulate_row};
+#if defined(__x86_64__)
+    if (level >= CPU_AVX2) {
+        embedding_kernels_init_avx2(kernels);
+    }
+    if (level >= CPU_AVX512) {
+        embedding_kernels_init_avx512(kernels);
+    }
+#else
+    (void)level;
+#endif
+}

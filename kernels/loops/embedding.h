@@ -1,0 +1,21 @@
+/* embedding kernels: the innermost loops of kernels/embedding.h that have a variant per instruction
+ * set. */
+#ifndef SKEP_KERNELS_LOOPS_EMBEDDING_H
+#define SKEP_KERNELS_LOOPS_EMBEDDING_H
+
+#include "kernels/cpu_level.h"
+#include "kernels/embedding.h"
+
+struct embedding_kernels {
+    /* sums[count] += x[count] */
+    void (*accumulate_row)(enum dtype dtype, const void *x, float *sums, int64_t count);
+};
+
+/* embedding_kernels_init: plain C in every slot, then overlays up to `level`. */
+void embedding_kernels_init(struct embedding_kernels *kernels, enum cpu_level level);
+
+/* The overlays; each sets the slots it has a faster variant for. */
+void embedding_kernels_init_avx2(struct embedding_kernels *kernels);
+void embedding_kernels_init_avx512(struct embedding_kernels *kernels);
+
+#endif

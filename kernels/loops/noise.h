@@ -1,0 +1,40 @@
+/* noise: the random bits of stochastic rounding, by counter: from a key and a position alone. */
+#ifndef SKEP_KERNELS_LOOPS_NOISE_H
+#define SKEP_KERNELS_LOOPS_NOISE_H
+
+#include <stdint.h>
+
+/* Apart by the golden ratio, keys of neighbouring streams share no pattern. */
+static const uint32_t NOISE_APART = 0x9e3779b9;
+
+/* What NOISE_HASH multiplies by.
+ * source  C. Wellons 2018, "Prospecting for hash functions": of all 32-bit permutations of this
+ *         form the one found with the least bias, each input bit turning each output bit with
+ *         probability 1/2 within 0.17 % */
+static const uint32_t NOISE_FACTORS[] = {0x7feb352d, 0x846ca68b};
+
+/* NOISE_HASH: a permutation of 32-bit words, in place; of one word or of a vector of them. */
+#define NOISE_HASH(words)                                                                          \
+    do {                                                                                           \
+        (words) ^= (words) >> 16;                                                                  \
+        (words) *= NOISE_FACTORS[0];                                                               \
+        (words) ^= (words) >> 15;                                                                  \
+        (words) *= NOISE_FACTORS[1];                                                               \
+        (words) ^= (words) >> 16;                                                                  \
+    } while (0)
+
+/* noise_key: of a step's noise and one tensor of many. */
+static inline uint32_t noise_key(uint32_t noise, uint32_t stream) {
+    uint32_t key = noise + stream * NOISE_APART;
+    NOISE_HASH(key);
+    return key;
+}
+
+/* noise_at: 32 random bits for the element at `position` of a tensor. */
+static inline uint32_t noise_at(uint32_t key, int64_t position) {
+    uint32_t word = (uint32_t)position ^ key;
+    NOISE_HASH(word);
+    return word;
+}
+
+#endif

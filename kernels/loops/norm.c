@@ -1,0 +1,170 @@
+#include "kernels/loops/norm.h"
+
+#include "kernels/loops/element.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Row sums are taken in fp64: one order, no rounding worth a bound. */
+
+static void rmsnorm_forward_row(const struct norm_forward_job *job, int64_t row) {
+    const struct norm_args *args = job->args;
+    enum dtype dtype = args->dtype;
+    const void *x = element_at(job->x, dtype, row * args->dim);
+    void *out = element_slot(job->out, dtype, row * args->dim);
+    double squares = 0;
+    for (int64_t i = 0; i < args->dim; i++) {
+        double value = (double)element_load(x, dtype, i);
+        squares += value * value;
+    }
+    float inverse = 1.0f / sqrtf((float)(squares / (double)args->dim) + args->epsilon);
+    for (int64_t i = 0; i < args->dim; i++) {
+        float scaled = element_round(element_load(x, dtype, i) * inverse, dtype);
+        element_store(out, dtype, i, scaled * element_load(job->weight, dtype, i));
+    }
+    job->inverse[row] = inverse;
+}
+
+static void rmsnorm_forward_rows(const struct norm_forward_job *job, int64_t first, int64_t count) {
+    for (int64_t row = first; row < first + count; row++) {
+        rmsnorm_forward_row(job, row);
+    }
+}
+
+static void clear(const struct norm_backward_job *job, float *sums) {
+    if (sums != NULL) {
+        memset(sums, 0, (size_t)job->args->dim * sizeof *sums);
+    }
+}
+
+static void add_to(float *sums, int64_t index, float value) {
+    if (sums != NULL) {
+        sums[index] += value;
+    }
+}
+
+static void store_dx(const struct norm_backward_job *job, int64_t at, float value) {
+    enum dtype dtype = job->args->dtype;
+    float add = job->dadd != NULL ? element_load(job->dadd, dtype, at) : 0.0f;
+    if (job->dx != NULL) {
+        element_store(job->dx, dtype, at, add + value);
+    }
+}
+
+static void rmsnorm_backward_row(const struct norm_backward_job *job, int64_t row, float *dweight) {
+    const struct norm_args *args = job->args;
+    enum dtype dtype = args->dtype;
+    const void *x = element_at(job->x, dtype, row * args->dim);
+    const void *dout = element_at(job->dout, dtype, row * args->dim);
+    float inverse = job->inverse[row];
+    double dot = 0;
+    for (int64_t i = 0; i < args->dim; i++) {
+        float gradient = element_load(dout, dtype, i) * element_load(job->weight, dtype, i);
+        dot += (double)gradient * (double)(element_load(x, dtype, i) * inverse);
+    }
+    float mean_dot = (float)(dot / (double)args->dim);
+    for (int64_t i = 0; i < args->dim; i++) {
+        int64_t at = row * args->dim + i;
+        float scaled = element_load(x, dtype, i) * inverse;
+        float gradient = element_load(dout, dtype, i);
+        add_to(dweight, i, gradient * scaled);
+        gradient = gradient * element_load(job->weight, dtype, i) - scaled * mean_dot;
+        store_dx(job, at, gradient * inverse);
+    }
+}
+
+static void rmsnorm_backward_rows(const struct norm_backward_job *job, int64_t first, int64_t count,
+                                  float *dweight) {
+    clear(job, dweight);
+    for (int64_t row = first; row < first + count; row++) {
+        rmsnorm_backward_row(job, row, dweight);
+    }
+}
+
+static void layernorm_forward_row(const struct norm_forward_job *job, int64_t row) {
+    const struct norm_args *args = job->args;
+    enum dtype dtype = args->dtype;
+    const void *x = element_at(job->x, dtype, row * args->dim);
+    void *out = element_slot(job->out, dtype, row * args->dim);
+    double sum = 0;
+    for (int64_t i = 0; i < args->dim; i++) {
+        sum += (double)element_load(x, dtype, i);
+    }
+    double mean = sum / (double)args->dim;
+    double squares = 0;
+    for (int64_t i = 0; i < args->dim; i++) {
+        double centred = (double)element_load(x, dtype, i) - mean;
+        squares += centred * centred;
+    }
+    job->mean[row] = (float)mean;
+    float inverse = 1.0f / sqrtf((float)(squares / (double)args->dim) + args->epsilon);
+    for (int64_t i = 0; i < args->dim; i++) {
+        float scaled = (element_load(x, dtype, i) - job->mean[row]) * inverse;
+        float weighted = scaled * element_load(job->weight, dtype, i);
+        element_store(out, dtype, i, weighted + element_load(job->bias, dtype, i));
+    }
+    job->inverse[row] = inverse;
+}
+
+static void layernorm_forward_rows(const struct norm_forward_job *job, int64_t first,
+                                   int64_t count) {
+    for (int64_t row = first; row < first + count; row++) {
+        layernorm_forward_row(job, row);
+    }
+}
+
+static void layernorm_backward_row(const struct norm_backward_job *job, int64_t row, float *dweight,
+                                   float *dbias) {
+    const struct norm_args *args = job->args;
+    enum dtype dtype = args->dtype;
+    const void *x = element_at(job->x, dtype, row * args->dim);
+    const void *dout = element_at(job->dout, dtype, row * args->dim);
+    float mean = job->mean[row];
+    float inverse = job->inverse[row];
+    double sum = 0;
+    double dot = 0;
+    for (int64_t i = 0; i < args->dim; i++) {
+        float gradient = element_load(dout, dtype, i) * element_load(job->weight, dtype, i);
+        sum += (double)gradient;
+        dot += (double)gradient * (double)((element_load(x, dtype, i) - mean) * inverse);
+    }
+    float mean_sum = (float)(sum / (double)args->dim);
+    float mean_dot = (float)(dot / (double)args->dim);
+    for (int64_t i = 0; i < args->dim; i++) {
+        int64_t at = row * args->dim + i;
+        float scaled = (element_load(x, dtype, i) - mean) * inverse;
+        float gradient = element_load(dout, dtype, i);
+        add_to(dweight, i, gradient * scaled);
+        add_to(dbias, i, gradient);
+        gradient = gradient * element_load(job->weight, dtype, i) - mean_sum - scaled * mean_dot;
+        store_dx(job, at, gradient * inverse);
+    }
+}
+
+static void layernorm_backward_rows(const struct norm_backward_job *job, int64_t first,
+                                    int64_t count, float *dweight, float *dbias) {
+    clear(job, dweight);
+    clear(job, dbias);
+    for (int64_t row = first; row < first + count; row++) {
+        layernorm_backward_row(job, row, dweight, dbias);
+    }
+}
+
+void norm_kernels_init(struct norm_kernels *kernels, enum cpu_level level) {
+    *kernels = (struct norm_kernels){
+        .rmsnorm_forward = rmsnorm_forward_rows,
+        .rmsnorm_backward = rmsnorm_backward_rows,
+        .layernorm_forward = layernorm_forward_rows,
+        .layernorm_backward = layernorm_backward_rows,
+    };
+#if defined(__x86_64__)
+    if (level >= CPU_AVX2) {
+        norm_kernels_init_avx2(kernels);
+    }
+    if (level >= CPU_AVX512) {
+        norm_kernels_init_avx512(kernels);
+    }
+#else
+    (void)level;
+#endif
+}

@@ -1,0 +1,40 @@
+/* norm kernels: the innermost loops of kernels/norm.h that have a variant per instruction set. */
+#ifndef SKEP_KERNELS_LOOPS_NORM_H
+#define SKEP_KERNELS_LOOPS_NORM_H
+
+#include "kernels/cpu_level.h"
+#include "kernels/norm.h"
+
+struct norm_forward_job {
+    const struct norm_args *args;
+    const void *x, *weight, *bias; /* bias: layernorm only */
+    void *out;
+    float *mean, *inverse; /* mean: layernorm only */
+};
+
+struct norm_backward_job {
+    const struct norm_args *args;
+    const void *dout, *x, *weight, *dadd; /* dadd may be NULL */
+    const float *mean, *inverse;          /* mean: layernorm only */
+    void *dx;                             /* may be NULL */
+};
+
+/* Each works on the rows [first, first + count). The backward ones overwrite dweight[dim] and
+ * dbias[dim], where they are not NULL, with the sums over these rows. */
+struct norm_kernels {
+    void (*rmsnorm_forward)(const struct norm_forward_job *job, int64_t first, int64_t count);
+    void (*rmsnorm_backward)(const struct norm_backward_job *job, int64_t first, int64_t count,
+                             float *dweight);
+    void (*layernorm_forward)(const struct norm_forward_job *job, int64_t first, int64_t count);
+    void (*layernorm_backward)(const struct norm_backward_job *job, int64_t first, int64_t count,
+                               float *dweight, float *dbias);
+};
+
+/* norm_kernels_init: plain C in every slot, then overlays up to `level`. */
+void norm_kernels_init(struct norm_kernels *kernels, enum cpu_level level);
+
+/* The overlays; each sets the slots it has a faster variant for. */
+void norm_kernels_init_avx2(struct norm_kernels *kernels);
+void norm_kernels_init_avx512(struct norm_kernels *kernels);
+
+#endif

@@ -1,0 +1,80 @@
+#include "kernels/loops/optimizer.h"
+
+#include "base/limits.h"
+#include "kernels/loops/element.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SUM_LANES = 8 };
+
+/* Lane l sums elements l, l + 8, ... in order; then lanes 4 apart, 2 apart and neighbours are
+ * added. A square of a float is exact in fp64, so a fused multiply-add gives the same bits. */
+static double granule_sum(const float *gradients) {
+    double lanes[SUM_LANES] = {0};
+    for (int i = 0; i < GRANULE_ELEMENTS; i++) {
+        double value = (double)gradients[i];
+        lanes[i % SUM_LANES] += value * value;
+    }
+    for (int width = SUM_LANES / 2; width > 0; width /= 2) {
+        for (int lane = 0; lane < width; lane++) {
+            lanes[lane] += lanes[lane + width];
+        }
+    }
+    return lanes[0];
+}
+
+static void granule_sums(const float *gradients, int64_t granules, double *sums) {
+    for (int64_t i = 0; i < granules; i++) {
+        sums[i] = granule_sum(gradients + i * GRANULE_ELEMENTS);
+    }
+}
+
+/* The bf16 below or above in size, as the lowest 16 of `noise` decide. */
+static float rounded_by_noise(float value, uint32_t noise) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (isfinite(value)) {
+        bits = (bits + (noise & 0xffff)) & 0xffff0000;
+    }
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Every product, sum, quotient and root rounds once, in this order, at every level. */
+static void adamw_elements(const struct adamw_job *job, int64_t first, int64_t count) {
+    for (int64_t i = first; i < first + count; i++) {
+        float gradient = job->gradients[i] * job->clip;
+        float m = element_load(job->m, job->dtype_moments, i);
+        float v = element_load(job->v, job->dtype_moments, i);
+        m = m + job->blend_m * (gradient - m);
+        v = job->beta2 * v + job->blend_v * gradient * gradient;
+        float divisor = sqrtf(v) * job->root_scale + job->epsilon;
+        float weight = job->keep * job->master[i] - job->step * (m / divisor);
+        if (job->stochastic) {
+            uint32_t noise = noise_at(job->noise_key, job->position + i);
+            m = rounded_by_noise(m, noise);
+            v = rounded_by_noise(v, noise >> 16);
+        }
+        element_store(job->m, job->dtype_moments, i, m);
+        element_store(job->v, job->dtype_moments, i, v);
+        job->master[i] = weight;
+        if (job->params != NULL) {
+            element_store(job->params, job->dtype_params, i, weight);
+        }
+    }
+}
+
+void optimizer_kernels_init(struct optimizer_kernels *kernels, enum cpu_level level) {
+    *kernels = (struct optimizer_kernels){.granule_sums = granule_sums, .adamw = adamw_elements};
+#if defined(__x86_64__)
+    if (level >= CPU_AVX2) {
+        optimizer_kernels_init_avx2(kernels);
+    }
+    if (level >= CPU_AVX512) {
+        optimizer_kernels_init_avx512(kernels);
+    }
+#else
+    (void)level;
+#endif
+}

@@ -1,0 +1,72 @@
+/* optimizer lanes: AdamW over vectors; included once for each instruction set, after its lanes
+ * header. */
+#ifndef SKEP_KERNELS_LOOPS_OPTIMIZER_LANES_H
+#define SKEP_KERNELS_LOOPS_OPTIMIZER_LANES_H
+
+#include "kernels/loops/optimizer.h"
+
+typedef uint32_t noise_lanes __attribute__((vector_size(sizeof(lanes))));
+
+ALWAYS_INLINE noise_lanes noise_lanes_at(uint32_t key, int64_t position) {
+    static const uint32_t STEPS[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    noise_lanes words;
+    memcpy(&words, STEPS, sizeof words);
+    words = (words + (uint32_t)position) ^ key;
+    NOISE_HASH(words);
+    return words;
+}
+
+/* What storing it as bf16 leaves as it is, unless it is not finite. */
+ALWAYS_INLINE lanes rounded_by_noise(lanes value, noise_lanes noise) {
+    noise_lanes bits = (noise_lanes)value;
+    noise_lanes finite = (noise_lanes)((bits & 0x7f800000) != 0x7f800000);
+    bits = (bits + (noise & 0xffff & finite)) & (0xffff0000 | ~finite);
+    return (lanes)bits;
+}
+
+/* The order of operations of kernels/loops/optimizer.c, to the bit: nothing is fused. */
+ALWAYS_INLINE void adamw_step(const struct adamw_job *job, enum dtype moments, bool stochastic,
+                              int64_t i, int64_t count) {
+    lanes gradient = lanes_load(DTYPE_F32, job->gradients, i, count) * job->clip;
+    lanes m = lanes_load(moments, job->m, i, count);
+    lanes v = lanes_load(moments, job->v, i, count);
+    m = m + job->blend_m * (gradient - m);
+    v = job->beta2 * v + job->blend_v * gradient * gradient;
+    lanes divisor = lanes_root(v) * job->root_scale + job->epsilon;
+    lanes weight = lanes_load(DTYPE_F32, job->master, i, count);
+    weight = job->keep * weight - job->step * (m / divisor);
+    if (stochastic) {
+        noise_lanes noise = noise_lanes_at(job->noise_key, job->position + i);
+        m = rounded_by_noise(m, noise);
+        v = rounded_by_noise(v, noise >> 16);
+    }
+    lanes_store(moments, job->m, i, count, m);
+    lanes_store(moments, job->v, i, count, v);
+    lanes_store(DTYPE_F32, job->master, i, count, weight);
+    if (job->params != NULL) {
+        lanes_store(job->dtype_params, job->params, i, count, weight);
+    }
+}
+
+ALWAYS_INLINE void adamw_span(const struct adamw_job *job, enum dtype moments, bool stochastic,
+                              int64_t first, int64_t end) {
+    int64_t i = first;
+    for (; i + LANES <= end; i += LANES) {
+        adamw_step(job, moments, stochastic, i, LANES);
+    }
+    if (i < end) {
+        adamw_step(job, moments, stochastic, i, end - i);
+    }
+}
+
+static void adamw_lanes(const struct adamw_job *job, int64_t first, int64_t count) {
+    if (job->stochastic) {
+        adamw_span(job, DTYPE_BF16, true, first, first + count);
+    } else if (job->dtype_moments == DTYPE_BF16) {
+        adamw_span(job, DTYPE_BF16, false, first, first + count);
+    } else {
+        adamw_span(job, DTYPE_F32, false, first, first + count);
+    }
+}
+
+#endif

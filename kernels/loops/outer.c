@@ -1,0 +1,37 @@
+#include "kernels/loops/outer.h"
+
+void outer_gradient_plain(const float *outer, const float *inner, int64_t count, float *gradient) {
+    for (int64_t i = 0; i < count; i++) {
+        gradient[i] = outer[i] - inner[i];
+    }
+}
+
+/* Every product, sum and difference rounds once, in this order, at every level. */
+void outer_step_plain(const struct outer_step_args *args, int64_t first, int64_t count) {
+    for (int64_t i = first; i < first + count; i++) {
+        float gradient = args->gradients[i];
+        float moment = args->momentum * args->moments[i] + gradient;
+        float step = args->rate * (gradient + args->momentum * moment);
+        float param = args->params[i] - step;
+        args->next_moments[i] = moment;
+        args->next_params[i] = param;
+    }
+}
+
+void outer_kernels_init(struct outer_kernels *kernels, enum cpu_level level) {
+    *kernels = (struct outer_kernels){.gradient = outer_gradient_plain, .step = outer_step_plain};
+#if defined(__x86_64__)
+    if (level >= CPU_AVX2) {
+        outer_kernels_init_avx2(kernels);
+    }
+    if (level >= CPU_AVX512) {
+        outer_kernels_init_avx512(kernels);
+    }
+#elif defined(__aarch64__)
+    if (level == CPU_NEON) {
+        outer_kernels_init_neon(kernels);
+    }
+#else
+    (void)level;
+#endif
+}

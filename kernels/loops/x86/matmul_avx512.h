@@ -1,0 +1,167 @@
+/* matmul_avx512: what the fp32 and the bf16 variants for AVX-512 share: their tiles, the
+ * way sums are written, and the turning of 16 x 16 words.
+ * The including file defines MATMUL_STEP(sum, a, b): sum + a * b over one step. */
+#ifndef SKEP_KERNELS_LOOPS_X86_MATMUL_AVX512_H
+#define SKEP_KERNELS_LOOPS_X86_MATMUL_AVX512_H
+
+#include "kernels/loops/matmul.h"
+
+#include <immintrin.h>
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* Rows of a [depth, lanes] source between the one that is packed and the one that is fetched: the
+ * driver comes to them after it has packed as many rows of the panels beside this one. */
+enum { AHEAD = 64 };
+
+#define MATMUL_TILES FOURTEEN_TILES
+
+typedef __m512 tile_vector;
+enum { LANES = 16, TILE_ROWS = 14, TILE_VECTORS = 2 };
+
+/* The first `count` of 16 lanes; none when count <= 0. */
+ALWAYS_INLINE __mmask16 lane_mask(int64_t count) {
+    int64_t bound = count < 0 ? 0 : count > LANES ? LANES : count;
+    return (__mmask16)((1u << bound) - 1);
+}
+
+/* Turn rows[i] lane j into rows[j] lane i. */
+ALWAYS_INLINE void turn_words(__m512i rows[LANES]) {
+    __m512i pairs[LANES];
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i += 2) {
+        pairs[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+        pairs[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+    }
+    __m512i fours[LANES];
+#pragma GCC unroll 4
+    for (int i = 0; i < LANES; i += 4) {
+        fours[i] = _mm512_unpacklo_epi64(pairs[i], pairs[i + 2]);
+        fours[i + 1] = _mm512_unpackhi_epi64(pairs[i], pairs[i + 2]);
+        fours[i + 2] = _mm512_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+        fours[i + 3] = _mm512_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        __m512i even_low = _mm512_shuffle_i32x4(fours[i], fours[i + 4], 0x88);
+        __m512i odd_low = _mm512_shuffle_i32x4(fours[i], fours[i + 4], 0xdd);
+        __m512i even_high = _mm512_shuffle_i32x4(fours[i + 8], fours[i + 12], 0x88);
+        __m512i odd_high = _mm512_shuffle_i32x4(fours[i + 8], fours[i + 12], 0xdd);
+        rows[i] = _mm512_shuffle_i32x4(even_low, even_high, 0x88);
+        rows[i + 4] = _mm512_shuffle_i32x4(odd_low, odd_high, 0x88);
+        rows[i + 8] = _mm512_shuffle_i32x4(even_low, even_high, 0xdd);
+        rows[i + 12] = _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd);
+    }
+}
+
+/* Store one step that has `left` - 1 more behind it, of at least 16 lanes together. */
+ALWAYS_INLINE void store_step(uint32_t *out, __m512i words, int64_t width, __mmask16 lanes,
+                              int64_t left) {
+    if (lanes == 0xffff || left * width >= LANES) {
+        _mm512_storeu_si512(out, words);
+    } else {
+        _mm512_mask_storeu_epi32(out, lanes, words);
+    }
+}
+
+/* Store words[step] to out + step * width, for those of 16 steps that are among the `left` last of
+ * the panel. While more follow, whole vectors are quicker than masked ones: what they write past
+ * the step is overwritten by the next. */
+ALWAYS_INLINE void store_steps(const __m512i words[LANES], uint32_t *out, int64_t width,
+                               __mmask16 lanes, int64_t left) {
+    if (lanes == 0xffff ? left >= LANES : left * width >= LANES * (width + 1)) {
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) {
+            _mm512_storeu_si512(out + i * width, words[i]);
+        }
+        return;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) {
+        if (i < left) {
+            _mm512_mask_storeu_epi32(out + i * width, lanes, words[i]);
+        }
+    }
+}
+
+/* To bf16, nearest even. The instruction of AVX512_BF16 would flush subnormals to zero. */
+ALWAYS_INLINE __m256i bf16_from_sums(__m512 sums) {
+    __m512i bits = _mm512_castps_si512(sums);
+    __m512i odd = _mm512_and_epi32(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff));
+    __mmask16 nan = _mm512_cmp_ps_mask(sums, sums, _CMP_UNORD_Q);
+    rounded = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
+}
+
+/* What is the same for all rows of a tile, out of memory that the stores might change. */
+struct tile_end {
+    __mmask16 lanes[TILE_VECTORS];
+    __m512 bias[TILE_VECTORS];
+    const float *sum;
+    char *out;
+    int64_t sum_stride, out_stride; /* in elements, in bytes */
+    bool wide;                      /* f32, not bf16 */
+};
+
+ALWAYS_INLINE struct tile_end tile_end_of(const struct matmul_tile *tile) {
+    struct tile_end end;
+    end.lanes[0] = lane_mask(tile->columns);
+    end.lanes[1] = lane_mask(tile->columns - LANES);
+    end.bias[0] = end.bias[1] = _mm512_setzero_ps();
+    if (tile->bias != NULL) {
+        end.bias[0] = _mm512_maskz_loadu_ps(end.lanes[0], tile->bias);
+        end.bias[1] = _mm512_maskz_loadu_ps(end.lanes[1], tile->bias + LANES);
+    }
+    end.wide = tile->dtype_out == DTYPE_F32;
+    end.sum = tile->sum;
+    end.sum_stride = tile->sum_stride;
+    end.out = tile->out;
+    end.out_stride = tile->out_stride * (end.wide ? 4 : 2);
+    return end;
+}
+
+ALWAYS_INLINE void write_vector(const struct tile_end *end, int row, int vector, __m512 sums) {
+    sums = _mm512_add_ps(sums, end->bias[vector]);
+    if (end->sum != NULL) {
+        const float *sum = end->sum + row * end->sum_stride + vector * LANES;
+        sums = _mm512_add_ps(sums, _mm512_maskz_loadu_ps(end->lanes[vector], sum));
+    }
+    char *out = end->out + row * end->out_stride;
+    if (end->wide) {
+        _mm512_mask_storeu_ps(out + vector * LANES * 4, end->lanes[vector], sums);
+    } else {
+        _mm256_mask_storeu_epi16(out + vector * LANES * 2, end->lanes[vector],
+                                 bf16_from_sums(sums));
+    }
+}
+
+ALWAYS_INLINE tile_vector tile_zero(void) {
+    return _mm512_setzero_ps();
+}
+
+ALWAYS_INLINE tile_vector tile_all(const float *from) {
+    return _mm512_set1_ps(*from);
+}
+
+ALWAYS_INLINE tile_vector tile_load(const float *from) {
+    return _mm512_loadu_ps(from);
+}
+
+ALWAYS_INLINE tile_vector tile_step(tile_vector sum, tile_vector a, tile_vector b) {
+    return MATMUL_STEP(sum, a, b);
+}
+
+ALWAYS_INLINE void tile_write(const struct matmul_tile *tile, const int rows,
+                              tile_vector sums[TILE_ROWS][TILE_VECTORS]) {
+    const struct tile_end end = tile_end_of(tile);
+#pragma GCC unroll 14
+    for (int i = 0; i < rows; i++) {
+        write_vector(&end, i, 0, sums[i][0]);
+        write_vector(&end, i, 1, sums[i][1]);
+    }
+}
+
+#include "kernels/loops/matmul_tiles.h"
+
+#endif
