@@ -1,7 +1,7 @@
 #include "runtime/cli/plan_json.h"
 
-#include "arena/drawing.h"
-#include "arena/report.h"
+#include "arena/formats/drawing.h"
+#include "arena/formats/report.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "runtime/train/disk.h"

@@ -1,6 +1,6 @@
 /* Tests of the CSV form of packing problems: what it accepts, where it says a fault is, and that a
  * written table reads back as the same. */
-#include "arena/problem.h"
+#include "arena/formats/problem.h"
 
 #include "base/file.h"
 #include "instances.h"

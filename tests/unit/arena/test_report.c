@@ -1,6 +1,6 @@
 /* Tests of the arena's report: sums add up to the byte, and the tables say what a count by hand
  * over all steps says. */
-#include "arena/report.h"
+#include "arena/formats/report.h"
 #include "instances.h"
 
 #include <setjmp.h>

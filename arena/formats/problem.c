@@ -1,6 +1,6 @@
-#include "arena/problem.h"
+#include "arena/formats/problem.h"
 
-#include "arena/writer.h"
+#include "arena/formats/writer.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/text.h"

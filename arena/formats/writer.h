@@ -1,7 +1,7 @@
 /* writer: formatted text to a file descriptor through one bounded buffer; the first error sticks,
  * so that it need be looked at only at the end. */
-#ifndef SKEP_ARENA_WRITER_H
-#define SKEP_ARENA_WRITER_H
+#ifndef SKEP_ARENA_FORMATS_WRITER_H
+#define SKEP_ARENA_FORMATS_WRITER_H
 
 #include "base/fault.h"
 

@@ -1,11 +1,11 @@
 /* drawing_axes: where a drawing's panels lie, how bytes and steps become points in them, and their
  * axes, marks and legend. */
-#ifndef SKEP_ARENA_DRAWING_AXES_H
-#define SKEP_ARENA_DRAWING_AXES_H
+#ifndef SKEP_ARENA_FORMATS_DRAWING_AXES_H
+#define SKEP_ARENA_FORMATS_DRAWING_AXES_H
 
-#include "arena/drawing.h"
-#include "arena/report.h"
-#include "arena/writer.h"
+#include "arena/formats/drawing.h"
+#include "arena/formats/report.h"
+#include "arena/formats/writer.h"
 
 /* All in CSS pixels. */
 struct panel {

@@ -1,4 +1,4 @@
-#include "arena/drawing_profile.h"
+#include "arena/formats/drawing_profile.h"
 
 enum { COLUMN_COUNT = 480 };
 

@@ -1,9 +1,9 @@
 /* drawing_profile: what is alive over the program, stacked by role: the lower panel of a
  * drawing. */
-#ifndef SKEP_ARENA_DRAWING_PROFILE_H
-#define SKEP_ARENA_DRAWING_PROFILE_H
+#ifndef SKEP_ARENA_FORMATS_DRAWING_PROFILE_H
+#define SKEP_ARENA_FORMATS_DRAWING_PROFILE_H
 
-#include "arena/drawing_axes.h"
+#include "arena/formats/drawing_axes.h"
 
 /* drawing_profile: areas only; axes are the caller's. Each column of pixels shows the step of its
  * stretch at which most is alive.

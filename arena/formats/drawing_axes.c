@@ -1,4 +1,4 @@
-#include "arena/drawing_axes.h"
+#include "arena/formats/drawing_axes.h"
 
 #include <math.h>
 #include <string.h>

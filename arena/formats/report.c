@@ -1,4 +1,4 @@
-#include "arena/report.h"
+#include "arena/formats/report.h"
 
 #include <stdlib.h>
 

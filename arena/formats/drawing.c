@@ -1,7 +1,7 @@
-#include "arena/drawing.h"
+#include "arena/formats/drawing.h"
 
-#include "arena/drawing_axes.h"
-#include "arena/drawing_profile.h"
+#include "arena/formats/drawing_axes.h"
+#include "arena/formats/drawing_profile.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* drawing: an arena over a program as one self-contained SVG: address by time, coloured by role,
  * with the peak marked; beneath it what is alive, by role. */
-#ifndef SKEP_ARENA_DRAWING_H
-#define SKEP_ARENA_DRAWING_H
+#ifndef SKEP_ARENA_FORMATS_DRAWING_H
+#define SKEP_ARENA_FORMATS_DRAWING_H
 
 #include "arena/plan.h"
 

@@ -1,6 +1,6 @@
 /* report: what fills an arena, by role and by tenant, for printing. */
-#ifndef SKEP_ARENA_REPORT_H
-#define SKEP_ARENA_REPORT_H
+#ifndef SKEP_ARENA_FORMATS_REPORT_H
+#define SKEP_ARENA_FORMATS_REPORT_H
 
 #include "arena/plan.h"
 #include "base/text.h"

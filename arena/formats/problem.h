@@ -5,8 +5,8 @@
  *
  * Columns may stand in any order; `alignment` is optional, and so is `offset`, which is read over.
  * A solution is the same table with the offsets. */
-#ifndef SKEP_ARENA_PROBLEM_H
-#define SKEP_ARENA_PROBLEM_H
+#ifndef SKEP_ARENA_FORMATS_PROBLEM_H
+#define SKEP_ARENA_FORMATS_PROBLEM_H
 
 #include "arena/extent.h"
 #include "base/fault.h"

@@ -1,4 +1,4 @@
-#include "arena/writer.h"
+#include "arena/formats/writer.h"
 
 #include <errno.h>
 #include <stdarg.h>
