@@ -5,6 +5,7 @@
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
 #include "runtime/cli/inspect_report.h"
+#include "runtime/model/families/families.h"
 
 #include <unistd.h>
 

@@ -84,22 +84,6 @@ struct blueprint {
     const char *notice;    /* one line about accepted-but-idle fields, or NULL */
 };
 
-/* blueprint_read: from a config.json's text.
- * place   how errors name the file
- * memory  everything lives in `region`
- * errors  STATUS_INPUT naming file, field, what was found and what is supported; *blueprint
- *         untouched */
-MUST_CHECK enum status blueprint_read(const char *json, size_t length, const char *place,
-                                      struct region *region, struct blueprint *blueprint,
-                                      struct fault *fault);
-
-/* blueprint_open: the same from `path`: a folder holding config.json, a config.json itself, or
- * org/name found in the Hub cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub).
- * folder: receives the model folder's path (PATH_BYTES), "" when `path` is a bare file. */
-MUST_CHECK enum status blueprint_open(const char *path, struct region *region,
-                                      struct blueprint *blueprint, char *folder,
-                                      struct fault *fault);
-
 /* blueprint_param: the parameter of `kind` in `layer` (PARAM_NO_LAYER outside blocks), or NULL when
  * the model has none. Constant time in the number of layers. */
 const struct param *blueprint_param(const struct blueprint *blueprint, enum param_kind kind,

@@ -306,7 +306,7 @@ static void add_head(struct graph *graph, int hidden) {
     graph_op(graph, OP_HEAD_LOSS, PARAM_NO_LAYER, operands, HEAD_LOSS_OPERANDS);
 }
 
-void graph_build(const struct blueprint *blueprint, const struct graph_shape *shape,
+void graph_begin(const struct blueprint *blueprint, const struct graph_shape *shape,
                  struct region *region, struct graph *graph) {
     ASSERT(shape->rows > 0 && shape->time > 0);
     ASSERT(shape->dtype == DTYPE_F32 || shape->dtype == DTYPE_BF16);
@@ -315,7 +315,9 @@ void graph_build(const struct blueprint *blueprint, const struct graph_shape *sh
     if (shape->mode == GRAPH_GENERATE) {
         add_caches(graph);
     }
-    int hidden = blueprint->family == FAMILY_GPT2 ? graph_gpt2(graph) : graph_decoder(graph);
-    graph->final_hidden = hidden;
-    add_head(graph, hidden);
+}
+
+void graph_end(struct graph *graph, int final_hidden) {
+    graph->final_hidden = final_hidden;
+    add_head(graph, final_hidden);
 }

@@ -121,11 +121,13 @@ struct graph {
     int *caches; /* [2 * layers]: key and value cache of each layer, shared by generation graphs */
 };
 
-/* graph_build: the forward graph of `blueprint`, by its family's builder.
- * memory  everything in `region`, which must outlive the graph
- * errors  none: the blueprint has been checked */
-void graph_build(const struct blueprint *blueprint, const struct graph_shape *shape,
+/* graph_begin: the inputs of a forward graph, and the caches that generation needs. graph_end: its
+ * head, over the final hidden state that a family's builder has made. runtime/model/families has
+ * graph_build, which calls all three.
+ * memory  everything in `region`, which must outlive the graph */
+void graph_begin(const struct blueprint *blueprint, const struct graph_shape *shape,
                  struct region *region, struct graph *graph);
+void graph_end(struct graph *graph, int final_hidden);
 
 /* For builders and rewrites. */
 int graph_tensor(struct graph *graph, struct tensor tensor);
@@ -159,10 +161,5 @@ struct qkv {
     int q, k, v; /* tensors of queries, keys and values */
 };
 int graph_attention(struct graph *graph, int layer, const struct qkv *qkv);
-
-/* The families' builders: embedding to final hidden state. Each gives the id of the final hidden
- * state, [tokens, hidden]. */
-int graph_decoder(struct graph *graph); /* llama, mistral, qwen2, qwen3 */
-int graph_gpt2(struct graph *graph);
 
 #endif

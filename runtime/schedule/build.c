@@ -2,6 +2,7 @@
 #include "runtime/schedule/schedule.h"
 
 #include "runtime/model/backward.h"
+#include "runtime/model/families/families.h"
 #include "runtime/schedule/extents.h"
 #include "runtime/schedule/instruction_list.h"
 #include "runtime/schedule/lives.h"

@@ -1,5 +1,6 @@
 #include "runtime/train/session.h"
 
+#include "runtime/model/families/families.h"
 #include "runtime/train/batch.h"
 #include "runtime/train/model_config.h"
 #include "runtime/train/swarm_fetch.h"

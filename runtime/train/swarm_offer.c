@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "runtime/model/families/families.h"
 #include "runtime/train/data_roots.h"
 #include "runtime/train/genesis.h"
 #include "runtime/train/model_config.h"

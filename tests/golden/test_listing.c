@@ -1,5 +1,6 @@
 /* Listings: the instructions of whole programs, held against files (SKEP_GOLDEN_WRITE=1 makes them
  * anew: read the difference before it is committed). */
+#include "runtime/model/families/families.h"
 #include "runtime/program/print.h"
 #include "targets/probe/detect.h"
 

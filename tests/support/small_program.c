@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "base/text.h"
+#include "runtime/model/families/families.h"
 #include "runtime/model/init.h"
 #include "targets/probe/detect.h"
 

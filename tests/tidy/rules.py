@@ -6,11 +6,13 @@ BELOW_PROGRAM = ("base", "arena", "targets", "kernels", "transport", "runtime/mo
 MAY_INCLUDE = {
     "base": (),
     "arena": ("base",),
+    "arena/formats": ("arena", "base"),
     "targets": ("base",),
     "targets/os": ("base",),
     "targets/ports": ("targets/target.h", "targets/os", "base"),
     "targets/probe": ("targets", "base"),
     "runtime/model": ("base",),
+    "runtime/model/families": ("runtime/model", "base"),
     "kernels": ("base",),
     "kernels/loops": ("kernels", "base"),
     "kernels/loops/x86": ("kernels/loops", "kernels", "base"),

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "runtime/checkpoint/folder.h"
+#include "runtime/model/families/families.h"
 #include "runtime/shard/unit.h"
 
 #include <setjmp.h>

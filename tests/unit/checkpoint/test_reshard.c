@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/folder.h"
 #include "runtime/checkpoint/snapshot_path.h"
 #include "runtime/checkpoint/weights.h"
+#include "runtime/model/families/families.h"
 
 #include <math.h>
 #include <setjmp.h>

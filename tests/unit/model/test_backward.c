@@ -3,6 +3,7 @@
 #include "runtime/model/backward.h"
 
 #include "base/random.h"
+#include "runtime/model/families/families.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

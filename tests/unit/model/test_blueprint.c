@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "runtime/model/blueprint.h"
+#include "runtime/model/families/families.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* test_hf_config: what a config.json may not say, each with an error that names it; and
  * defaults. */
 #include "runtime/model/blueprint.h"
+#include "runtime/model/families/families.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

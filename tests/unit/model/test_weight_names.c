@@ -1,4 +1,5 @@
 /* test_weight_names: every way that files spell a parameter leads to it, and nothing else does. */
+#include "runtime/model/families/families.h"
 #include "runtime/model/weight_names.h"
 
 #include <setjmp.h>

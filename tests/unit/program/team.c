@@ -1,6 +1,7 @@
 #include "tests/unit/program/team.h"
 
 #include "base/random.h"
+#include "runtime/model/families/families.h"
 #include "runtime/model/init.h"
 #include "targets/probe/detect.h"
 

@@ -3,6 +3,7 @@
 #include "runtime/program/program.h"
 
 #include "base/random.h"
+#include "runtime/model/families/families.h"
 #include "runtime/model/init.h"
 #include "targets/probe/detect.h"
 #include "tests/unit/program/models.h"

@@ -1,6 +1,7 @@
 #include "rig.h"
 
 #include "base/text.h"
+#include "runtime/model/families/families.h"
 #include "runtime/schedule/order.h"
 
 #include <setjmp.h>

@@ -1,6 +1,7 @@
 /* Schedules: lives, order between lanes, and what a step is estimated to take. */
 #include "arena/plan.h"
 #include "runtime/model/counts.h"
+#include "runtime/model/families/families.h"
 #include "runtime/schedule/estimate.h"
 #include "runtime/schedule/order.h"
 #include "runtime/schedule/schedule.h"

@@ -1,4 +1,5 @@
 #include "models.h"
+#include "runtime/model/families/families.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "models.h"
+#include "runtime/model/families/families.h"
 
 /* Four blocks each; heads of 16, so that q, k and v are one product in llama and qwen2. */
 static const char LLAMA[] =

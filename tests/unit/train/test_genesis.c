@@ -3,6 +3,7 @@
 #include "runtime/train/genesis.h"
 
 #include "runtime/checkpoint/weights.h"
+#include "runtime/model/families/families.h"
 #include "runtime/model/init.h"
 #include "runtime/swarm/merkle.h"
 #include "runtime/swarm/replica.h"

@@ -1,10 +1,11 @@
 /* family: what one model family reads, fixes and contains; one row per family_*.c. */
-#ifndef SKEP_MODEL_FAMILY_H
-#define SKEP_MODEL_FAMILY_H
+#ifndef SKEP_MODEL_FAMILIES_FAMILY_H
+#define SKEP_MODEL_FAMILIES_FAMILY_H
 
 #include "runtime/model/blueprint.h"
-#include "runtime/model/hf_config.h"
-#include "runtime/model/param_list.h"
+#include "runtime/model/families/hf_config.h"
+#include "runtime/model/families/param_list.h"
+#include "runtime/model/graph.h"
 
 struct family_rules {
     const char *model_type;
@@ -43,5 +44,10 @@ MUST_CHECK enum status family_settle_decoder(struct hf_config *config, int64_t w
 /* family_list_decoder: the parameters of the Llama-shaped families, by the blueprint's flags. */
 void family_list_decoder(const struct blueprint *blueprint, float init_std,
                          struct param_list *list);
+
+/* The families' builders: embedding to final hidden state. Each gives the id of the final hidden
+ * state, [tokens, hidden]. */
+int graph_decoder(struct graph *graph); /* llama, mistral, qwen2, qwen3 */
+int graph_gpt2(struct graph *graph);
 
 #endif

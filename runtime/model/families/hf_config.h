@@ -1,6 +1,6 @@
 /* hf_config: the values of a Hugging Face config.json, read by a table of fields per family. */
-#ifndef SKEP_MODEL_HF_CONFIG_H
-#define SKEP_MODEL_HF_CONFIG_H
+#ifndef SKEP_MODEL_FAMILIES_HF_CONFIG_H
+#define SKEP_MODEL_FAMILIES_HF_CONFIG_H
 
 #include "base/dtype.h"
 #include "base/json.h"

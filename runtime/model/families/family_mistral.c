@@ -1,5 +1,5 @@
 /* family_mistral: Mistral 7B and Mistral Nemo: Llama with one window for all layers. */
-#include "runtime/model/family.h"
+#include "runtime/model/families/family.h"
 
 static const struct hf_field FIELDS[] = {
     HF_DECODER_FIELDS,

@@ -1,5 +1,5 @@
 /* hf_rope: reads the rotary embedding's fields in both spellings of config.json. */
-#include "runtime/model/hf_config.h"
+#include "runtime/model/families/hf_config.h"
 
 #include "base/text.h"
 

@@ -1,6 +1,6 @@
 /* graph_gpt2: LayerNorm with bias, learned positions, one product for q, k and v, tanh GELU;
  * weights stored [in, out]. */
-#include "runtime/model/graph.h"
+#include "runtime/model/families/family.h"
 
 static int linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
                   enum param_kind bias_kind, const char *name) {

@@ -1,5 +1,5 @@
 /* family_llama: Llama 1 to 3.3 and what is built like them (TinyLlama, SmolLM, Vicuna). */
-#include "runtime/model/family.h"
+#include "runtime/model/families/family.h"
 
 static const struct hf_field FIELDS[] = {
     HF_DECODER_FIELDS,

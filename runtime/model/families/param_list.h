@@ -1,6 +1,6 @@
 /* param_list: a blueprint's parameters under construction. */
-#ifndef SKEP_MODEL_PARAM_LIST_H
-#define SKEP_MODEL_PARAM_LIST_H
+#ifndef SKEP_MODEL_FAMILIES_PARAM_LIST_H
+#define SKEP_MODEL_FAMILIES_PARAM_LIST_H
 
 #include "base/region.h"
 #include "runtime/model/blueprint.h"

@@ -1,4 +1,4 @@
-#include "runtime/model/hf_config.h"
+#include "runtime/model/families/hf_config.h"
 
 #include "base/text.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/model/param_list.h"
+#include "runtime/model/families/param_list.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* graph_decoder: the block shared by llama, mistral, qwen2 and qwen3: RMSNorm, rotary attention
  * with grouped queries, SwiGLU. Their differences are fields of the blueprint. */
-#include "runtime/model/graph.h"
+#include "runtime/model/families/family.h"
 
 static int linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
                   enum param_kind bias_kind, const char *name) {

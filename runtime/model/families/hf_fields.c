@@ -1,4 +1,4 @@
-#include "runtime/model/hf_fields.h"
+#include "runtime/model/families/hf_fields.h"
 
 #include "base/text.h"
 

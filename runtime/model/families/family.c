@@ -1,4 +1,4 @@
-#include "runtime/model/family.h"
+#include "runtime/model/families/family.h"
 
 static enum status settle_heads(const struct hf_config *config, const char *heads_field,
                                 struct blueprint *blueprint, struct fault *fault) {

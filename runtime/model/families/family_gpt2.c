@@ -1,5 +1,5 @@
 /* family_gpt2: GPT-2: learned positions, LayerNorm with bias, products stored [in, out]. */
-#include "runtime/model/family.h"
+#include "runtime/model/families/family.h"
 
 #include <math.h>
 

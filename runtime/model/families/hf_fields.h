@@ -1,9 +1,9 @@
 /* hf_fields: judges every field of a config.json that no family reads: harmless, neutral, or
  * refused. */
-#ifndef SKEP_MODEL_HF_FIELDS_H
-#define SKEP_MODEL_HF_FIELDS_H
+#ifndef SKEP_MODEL_FAMILIES_HF_FIELDS_H
+#define SKEP_MODEL_FAMILIES_HF_FIELDS_H
 
-#include "runtime/model/hf_config.h"
+#include "runtime/model/families/hf_config.h"
 
 /* hf_fields_check: each member of `root` is read by `fields`, or known to change nothing, or has
  * the one value that changes nothing. A field that is not known may change the mathematics:

@@ -1,0 +1,146 @@
+#include "runtime/model/families/families.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "runtime/model/families/family.h"
+#include "runtime/model/families/hf_fields.h"
+#include "runtime/model/hub_cache.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char SUPPORTED[] = "llama, mistral, qwen2, qwen3, gpt2";
+static const float INIT_STD_DEFAULT = 0.02f;
+
+enum { SHOWN_TEXT_MAX = 60 };
+
+static const struct family_rules *const FAMILIES[FAMILY_COUNT] = {
+    [FAMILY_LLAMA] = &FAMILY_LLAMA_RULES,
+    [FAMILY_MISTRAL] = &FAMILY_MISTRAL_RULES,
+    [FAMILY_QWEN2] = &FAMILY_QWEN2_RULES,
+    [FAMILY_QWEN3] = &FAMILY_QWEN3_RULES,
+    [FAMILY_GPT2] = &FAMILY_GPT2_RULES};
+
+static enum status find_family(const struct json_node *root, const struct family_rules **rules,
+                               struct fault *fault) {
+    const char *type = NULL;
+    enum status status = json_get_text(root, "model_type", &type, NULL, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (type == NULL) {
+        return json_fault_member(root, "model_type", fault, "is missing; supported: %s", SUPPORTED);
+    }
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        if (strcmp(type, FAMILIES[i]->model_type) == 0) {
+            *rules = FAMILIES[i];
+            return OK;
+        }
+    }
+    return json_fault_member(root, "model_type", fault, "is \"%.*s\", supported: %s",
+                             SHOWN_TEXT_MAX, type, SUPPORTED);
+}
+
+static enum status build(const struct json_node *root, struct region *region,
+                         struct blueprint *blueprint, struct fault *fault) {
+    const struct family_rules *rules = NULL;
+    struct hf_config config;
+    struct blueprint made = {0};
+    enum status status = find_family(root, &rules, fault);
+    if (status == OK) {
+        status =
+            hf_fields_check(root, rules->fields, rules->field_count, region, &made.notice, fault);
+    }
+    if (status == OK) {
+        status = hf_config_read(root, rules->fields, rules->field_count, &config, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    made.family = rules->family;
+    made.model_type = rules->model_type;
+    made.layer_window =
+        region_alloc(region, (size_t)config.num_hidden_layers, sizeof *made.layer_window);
+    status = rules->settle(&config, &made, fault);
+    if (status != OK) {
+        return status;
+    }
+    /* transformers takes a range of 0 for an absent one. */
+    float std = config.initializer_range > 0 ? (float)config.initializer_range : INIT_STD_DEFAULT;
+    struct param_list list = param_list_over(region, made.layers);
+    rules->list(&made, std, &list);
+    made.params = list.params;
+    made.param_count = list.count;
+    *blueprint = made;
+    return OK;
+}
+
+enum status blueprint_read(const char *json, size_t length, const char *place,
+                           struct region *region, struct blueprint *blueprint,
+                           struct fault *fault) {
+    struct json_document document;
+    enum status status = json_parse(json, length, CONFIG_BYTES_MAX, place, &document, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = build(&document.root, region, blueprint, fault);
+    json_finish(&document);
+    return status;
+}
+
+/* Fills `file` and `folder` for what the user named. */
+static enum status locate(const char *path, char *file, char *folder, struct fault *fault) {
+    if (strlen(path) >= PATH_BYTES - sizeof "/config.json") {
+        return fault_set(fault, STATUS_INPUT, "model", NULL, "a path of %zu bytes is too long",
+                         strlen(path));
+    }
+    if (file_is_folder(path)) {
+        snprintf(folder, PATH_BYTES, "%s", path);
+    } else if (file_exists(path)) {
+        folder[0] = '\0';
+        snprintf(file, PATH_BYTES, "%s", path);
+        return OK;
+    } else if (hub_cache_names_model(path)) {
+        enum status status = hub_cache_find(path, folder, fault);
+        if (status != OK) {
+            return status;
+        }
+    } else {
+        return fault_set(fault, STATUS_INPUT, path,
+                         "name a model folder, a config.json, or org/name of the Hub cache",
+                         "no such file or folder");
+    }
+    file_join(folder, "config.json", file, PATH_BYTES);
+    return OK;
+}
+
+enum status blueprint_open(const char *path, struct region *region, struct blueprint *blueprint,
+                           char *folder, struct fault *fault) {
+    char file[PATH_BYTES];
+    char found[PATH_BYTES];
+    enum status status = locate(path, file, found, fault);
+    if (status != OK) {
+        return status;
+    }
+    struct region scratch = {0};
+    char *text = region_alloc(&scratch, CONFIG_BYTES_MAX + 1, 1);
+    size_t length;
+    status = file_read_text(file, text, CONFIG_BYTES_MAX + 1, &length, fault);
+    if (status == OK) {
+        status =
+            blueprint_read(text, length, region_text(&scratch, file), region, blueprint, fault);
+    }
+    region_finish(&scratch);
+    if (status == OK) {
+        snprintf(folder, PATH_BYTES, "%s", found);
+    }
+    return status;
+}
+
+void graph_build(const struct blueprint *blueprint, const struct graph_shape *shape,
+                 struct region *region, struct graph *graph) {
+    graph_begin(blueprint, shape, region, graph);
+    bool is_gpt2 = blueprint->family == FAMILY_GPT2;
+    graph_end(graph, is_gpt2 ? graph_gpt2(graph) : graph_decoder(graph));
+}
