@@ -1,14 +1,14 @@
 /* ledger: `skep ledger FILE-or-SWARM [--verify] [--tracker KEY] [--export OUT] [--json]`: what a
  * ledger of JSON lines, a tracker's store or a running tracker records; with --verify, whether its
  * chain, signatures and quorums hold; with --export, the same as JSON lines. */
-#include "runtime/swarm/ledger.h"
+#include "runtime/swarm/ledger/ledger.h"
 #include "base/region.h"
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
 #include "runtime/cli/ledger_export.h"
-#include "runtime/cli/swarm_place.h"
-#include "runtime/swarm/ledger_source.h"
+#include "runtime/swarm/client/swarm_place.h"
+#include "runtime/swarm/client/ledger_source.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "runtime/cli/ledger_export.h"
 
 #include "base/file.h"
-#include "runtime/swarm/ledger_line.h"
+#include "runtime/swarm/ledger/ledger_line.h"
 
 #include <unistd.h>
 

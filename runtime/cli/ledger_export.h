@@ -6,7 +6,7 @@
 #include "base/limits.h"
 #include "base/region.h"
 #include "base/text.h"
-#include "runtime/swarm/entry.h"
+#include "runtime/swarm/ledger/entry.h"
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* roster: `skep roster add, remove, list`: whose processes a tracker lets in. */
-#include "runtime/swarm/roster.h"
+#include "runtime/swarm/tracker/roster.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "runtime/cli/arguments.h"

@@ -4,8 +4,8 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/cli/swarm_place.h"
-#include "runtime/swarm/tracker_ask.h"
+#include "runtime/swarm/client/swarm_place.h"
+#include "runtime/swarm/client/tracker_ask.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "runtime/swarm/merkle.h"
+#include "runtime/swarm/ledger/merkle.h"
 #include "transport/site/stop.h"
 #include "runtime/train/token_file.h"
 

@@ -3,7 +3,7 @@
 #ifndef SKEP_TRAIN_DATA_ROOTS_H
 #define SKEP_TRAIN_DATA_ROOTS_H
 
-#include "runtime/swarm/manifest.h"
+#include "runtime/swarm/ledger/manifest.h"
 #include "runtime/train/run.h"
 
 /* data_roots_make: the files of data.train, then those of data.validation, each read once to its

@@ -1,7 +1,7 @@
 #include "runtime/train/disk.h"
 
 #include "base/file.h"
-#include "runtime/swarm/entry_code.h"
+#include "runtime/swarm/ledger/entry_code.h"
 
 #include <string.h>
 #include <sys/stat.h>

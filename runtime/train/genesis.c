@@ -3,8 +3,8 @@
 #include "base/log.h"
 #include "runtime/checkpoint/weights.h"
 #include "runtime/model/init.h"
-#include "runtime/swarm/merkle.h"
-#include "runtime/swarm/replica.h"
+#include "runtime/swarm/ledger/merkle.h"
+#include "runtime/swarm/replica/replica.h"
 #include "transport/site/stop.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a leaf's floats lie as in memory");

@@ -13,8 +13,8 @@
 #ifndef SKEP_TRAIN_JOIN_H
 #define SKEP_TRAIN_JOIN_H
 
-#include "runtime/swarm/member_loop.h"
-#include "runtime/swarm/member_store.h"
+#include "runtime/swarm/member/member_loop.h"
+#include "runtime/swarm/member/member_store.h"
 #include "runtime/train/compute_copies.h"
 #include "runtime/train/inner_weights.h"
 #include "runtime/train/join_ledger.h"

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "runtime/swarm/ledger_line.h"
+#include "runtime/swarm/ledger/ledger_line.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@
 
 #include "base/fault.h"
 #include "base/region.h"
-#include "runtime/swarm/ledger_file.h"
+#include "runtime/swarm/ledger/ledger_file.h"
 
 struct join_ledger {
     const char *path;

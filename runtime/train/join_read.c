@@ -1,6 +1,6 @@
 /* join_read: who a member is, which swarm it joins, and with which settings. */
 #include "base/log.h"
-#include "runtime/swarm/document_fetch.h"
+#include "runtime/swarm/client/document_fetch.h"
 #include "runtime/train/join_order.h"
 #include "transport/site/stop.h"
 #include "transport/identity/identity_file.h"

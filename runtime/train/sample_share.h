@@ -9,7 +9,7 @@
 #ifndef SKEP_TRAIN_SAMPLE_SHARE_H
 #define SKEP_TRAIN_SAMPLE_SHARE_H
 
-#include "runtime/swarm/entry.h"
+#include "runtime/swarm/ledger/entry.h"
 #include "runtime/train/sample_order.h"
 
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 #include "runtime/model/families/families.h"
 #include "runtime/train/batch.h"
 #include "runtime/train/model_config.h"
-#include "runtime/train/swarm_fetch.h"
+#include "runtime/swarm/client/swarm_fetch.h"
 #include "runtime/train/swarm_memory.h"
 #include "targets/probe/detect.h"
 

@@ -3,7 +3,7 @@
 #define SKEP_TRAIN_SWARM_MEMORY_H
 
 #include "runtime/schedule/schedule.h"
-#include "runtime/swarm/member_loop.h"
+#include "runtime/swarm/member/member_loop.h"
 #include "runtime/train/swarm_run.h"
 #include "targets/target.h"
 

@@ -3,7 +3,7 @@
 #include "build_config.h"
 #if SKEP_CUDA
 #include "runtime/program/cuda_program.h"
-#include "runtime/swarm/replica_cuda.h"
+#include "runtime/swarm/replica/replica_cuda.h"
 #endif
 
 void *swarm_line_at(const struct session *session, enum swarm_line line) {

@@ -3,8 +3,8 @@
 #ifndef SKEP_TRAIN_SWARM_RUN_H
 #define SKEP_TRAIN_SWARM_RUN_H
 
-#include "runtime/swarm/manifest.h"
-#include "runtime/swarm/replica.h"
+#include "runtime/swarm/ledger/manifest.h"
+#include "runtime/swarm/replica/replica.h"
 #include "runtime/train/run.h"
 
 /* swarm_shares: whether a key's value is the manifest's and nobody's own: a shared key, but for

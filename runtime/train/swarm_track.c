@@ -2,8 +2,8 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "runtime/swarm/roster.h"
-#include "runtime/swarm/tracker_import.h"
+#include "runtime/swarm/tracker/roster.h"
+#include "runtime/swarm/tracker/tracker_import.h"
 #include "transport/site/stop.h"
 #include "transport/identity/identity_file.h"
 #include "transport/messages/messages.h"

@@ -3,7 +3,7 @@
 #ifndef SKEP_TRAIN_SWARM_TRACK_H
 #define SKEP_TRAIN_SWARM_TRACK_H
 
-#include "runtime/swarm/tracker_loop.h"
+#include "runtime/swarm/tracker/tracker_loop.h"
 #include "runtime/train/swarm_offer.h"
 
 /* What the command line says; NULL: not said. */

@@ -2,7 +2,7 @@
  * same contributions, feedback, votes, states and weights, to the bit, in every order that streams
  * allow. */
 #include "kernels/cuda/launch/table.h"
-#include "runtime/swarm/replica_cuda.h"
+#include "runtime/swarm/replica/replica_cuda.h"
 #include "tests/emulated/device.h"
 #include "tests/unit/swarm/replica_fixture.h"
 

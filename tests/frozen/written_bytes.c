@@ -1,12 +1,12 @@
 /* written_bytes: everything that a swarm writes for another process, for another machine or for
  * its disk, made from seeds: one line for each form, with its length and a digest of its bytes. */
 #include "kernels/codec.h"
-#include "kernels/table.h"
-#include "runtime/swarm/entry_code.h"
-#include "runtime/swarm/ledger_line.h"
-#include "runtime/swarm/manifest.h"
-#include "runtime/swarm/merkle.h"
-#include "runtime/swarm/tracker_record_code.h"
+#include "kernels/cpu/table.h"
+#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/ledger_line.h"
+#include "runtime/swarm/ledger/manifest.h"
+#include "runtime/swarm/ledger/merkle.h"
+#include "runtime/swarm/tracker/tracker_record_code.h"
 #include "tests/unit/swarm/wire_fixture.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * again with a known key, texts get past the signature; what is then read is written anew and reads
  * back as the same. */
 #include "base/hex.h"
-#include "runtime/swarm/manifest.h"
+#include "runtime/swarm/ledger/manifest.h"
 
 #include <string.h>
 

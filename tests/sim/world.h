@@ -12,8 +12,8 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "runtime/swarm/member.h"
-#include "runtime/swarm/tracker.h"
+#include "runtime/swarm/protocol/member.h"
+#include "runtime/swarm/protocol/tracker.h"
 
 enum {
     TRACKERS = 2, /* nodes 0 and 1 */

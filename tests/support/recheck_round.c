@@ -10,7 +10,7 @@
  * order. What does not agree is printed; the last line is "root HEX" of the state computed here
  * (with --step), and "recheck: N wrong". Exit 1 when anything is. */
 #include "base/check.h"
-#include "runtime/swarm/merkle.h"
+#include "runtime/swarm/ledger/merkle.h"
 #include "tests/kernels/codec_reference.h"
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #ifndef SKEP_TESTS_SUPPORT_THROWN_FRAME_H
 #define SKEP_TESTS_SUPPORT_THROWN_FRAME_H
 
-#include "runtime/swarm/wire.h"
+#include "runtime/swarm/wire/wire.h"
 
 /* A stream of random words. */
 struct dice {

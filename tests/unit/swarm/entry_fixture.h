@@ -2,7 +2,7 @@
 #ifndef SKEP_TESTS_UNIT_SWARM_ENTRY_FIXTURE_H
 #define SKEP_TESTS_UNIT_SWARM_ENTRY_FIXTURE_H
 
-#include "runtime/swarm/ledger.h"
+#include "runtime/swarm/ledger/ledger.h"
 
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
 #ifndef SKEP_TESTS_UNIT_SWARM_REPLICA_FIXTURE_H
 #define SKEP_TESTS_UNIT_SWARM_REPLICA_FIXTURE_H
 
-#include "runtime/swarm/replica.h"
+#include "runtime/swarm/replica/replica.h"
 
 enum { FIXTURE_MEMBERS_MAX = 5, FIXTURE_PARTS = 3 };
 

@@ -1,9 +1,9 @@
 #include "scripted_member.h"
 
 #include "base/clock.h"
-#include "runtime/swarm/entry_code.h"
-#include "runtime/swarm/ledger.h"
-#include "runtime/swarm/manifest.h"
+#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/ledger.h"
+#include "runtime/swarm/ledger/manifest.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

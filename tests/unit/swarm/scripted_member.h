@@ -3,7 +3,7 @@
 #ifndef SKEP_TESTS_UNIT_SWARM_SCRIPTED_MEMBER_H
 #define SKEP_TESTS_UNIT_SWARM_SCRIPTED_MEMBER_H
 
-#include "runtime/swarm/wire.h"
+#include "runtime/swarm/wire/wire.h"
 #include "transport/messages/messages.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* test_known_members: who is announced, with which address, and what is kept of it. */
-#include "runtime/swarm/known_members.h"
+#include "runtime/swarm/tracker/known_members.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* A state that is brought by its leaves, from sources of every kind. */
-#include "runtime/swarm/leaf_fetch.h"
+#include "runtime/swarm/replica/leaf_fetch.h"
 
 #include "tests/unit/swarm/replica_fixture.h"
 

@@ -1,6 +1,6 @@
 /* A state that is fetched while rounds go on: real replicas and results, sources of several kinds,
  * a clock of the test's own. */
-#include "runtime/swarm/leaf_fetch.h"
+#include "runtime/swarm/replica/leaf_fetch.h"
 
 #include "tests/unit/swarm/replica_fixture.h"
 

@@ -2,8 +2,8 @@
  * documented is tested with ledgers of another implementation (tests/e2e/test_ledger.py). */
 #include "base/random.h"
 #include "entry_fixture.h"
-#include "runtime/swarm/entry_code.h"
-#include "runtime/swarm/ledger_line.h"
+#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/ledger_line.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

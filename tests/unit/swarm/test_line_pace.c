@@ -1,8 +1,8 @@
 /* test_line_pace: measuring and sharing out the own line, against a line that is made up: exchange
  * after exchange, what one is measured to carry is what the next one is paced by. */
 #include "base/clock.h"
-#include "runtime/swarm/member_loop_state.h"
-#include "runtime/swarm/replica_state.h"
+#include "runtime/swarm/member/member_loop_state.h"
+#include "runtime/swarm/replica/replica_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

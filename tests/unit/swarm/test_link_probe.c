@@ -1,7 +1,7 @@
 /* test_link_probe: round-trips to an end that answers late, and to one that does not. */
 #include "base/clock.h"
-#include "runtime/swarm/link_probe.h"
-#include "runtime/swarm/wire.h"
+#include "runtime/swarm/client/link_probe.h"
+#include "runtime/swarm/wire/wire.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* test_manifest: a manifest against the text, signature and hash that Python's hashlib and
  * OpenSSL's Ed25519 make of the same fields, and all that must not be taken for one. */
-#include "runtime/swarm/manifest.h"
+#include "runtime/swarm/ledger/manifest.h"
 
 #include "base/hex.h"
 

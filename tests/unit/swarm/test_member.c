@@ -1,6 +1,6 @@
 /* test_member: the member's machine by hand: what it asks of whom, what it takes and sums, and the
  * state that it adopts. What faults do to it is the simulator's. */
-#include "runtime/swarm/member.h"
+#include "runtime/swarm/protocol/member.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* test_member_chain: what a member makes of the tracker's entries that come before those that they
  * stand upon. */
-#include "runtime/swarm/member_loop_state.h"
+#include "runtime/swarm/member/member_loop_state.h"
 
-#include "runtime/swarm/entry_code.h"
+#include "runtime/swarm/ledger/entry_code.h"
 #include "tests/unit/swarm/entry_fixture.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* test_member_store: what was kept is there after a kill at any moment, and nothing that is torn
  * or damaged passes for it. */
-#include "runtime/swarm/member_store.h"
+#include "runtime/swarm/member/member_store.h"
 
 #include "base/file.h"
 #include "base/log.h"

@@ -1,6 +1,6 @@
 /* test_member_trail: which commit a member that missed some hears first, and what it then takes for
  * their results. */
-#include "runtime/swarm/member_loop_state.h"
+#include "runtime/swarm/member/member_loop_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

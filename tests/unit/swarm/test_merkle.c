@@ -1,6 +1,6 @@
 /* test_merkle: roots against a recursive tree in Python over hashlib.blake2b (split at the largest
  * power of two), and what must not pass for a leaf. */
-#include "runtime/swarm/merkle.h"
+#include "runtime/swarm/ledger/merkle.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* What is asked of an outbox: order, one place for each thing, and the rate. */
-#include "runtime/swarm/outbox.h"
+#include "runtime/swarm/member/outbox.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* test_pack: one walk counts, writes, reads and hashes the same bytes, and reads nothing else. */
-#include "runtime/swarm/pack.h"
+#include "runtime/swarm/ledger/pack.h"
 
 #include "base/check.h"
 

@@ -1,6 +1,6 @@
 /* test_roster: who is let in, what is refused with its place, and edits that leave the rest alone.
  */
-#include "runtime/swarm/roster.h"
+#include "runtime/swarm/tracker/roster.h"
 
 #include "base/file.h"
 #include "base/text.h"

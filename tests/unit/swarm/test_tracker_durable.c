@@ -1,10 +1,10 @@
 /* test_tracker_durable: what a tracker promised is what it starts from, whatever ended it. */
-#include "runtime/swarm/tracker_durable.h"
+#include "runtime/swarm/tracker/tracker_durable.h"
 
 #include "base/text.h"
-#include "runtime/swarm/entry_code.h"
-#include "runtime/swarm/ledger.h"
-#include "runtime/swarm/tracker_record_code.h"
+#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/ledger.h"
+#include "runtime/swarm/tracker/tracker_record_code.h"
 
 #include <setjmp.h>
 #include <signal.h>

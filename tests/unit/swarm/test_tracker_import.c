@@ -1,13 +1,13 @@
 /* test_tracker_import: a store made anew from a copy of the ledger has all of it, gives out no
  * number again, and comes to be as a whole or not at all. */
-#include "runtime/swarm/tracker_import.h"
+#include "runtime/swarm/tracker/tracker_import.h"
 
 #include "base/file.h"
 #include "base/text.h"
-#include "runtime/swarm/ledger_line.h"
-#include "runtime/swarm/ledger_store.h"
-#include "runtime/swarm/tracker_durable.h"
-#include "runtime/swarm/tracker_record_code.h"
+#include "runtime/swarm/ledger/ledger_line.h"
+#include "runtime/swarm/ledger/ledger_store.h"
+#include "runtime/swarm/tracker/tracker_durable.h"
+#include "runtime/swarm/tracker/tracker_record_code.h"
 #include "tests/unit/swarm/entry_fixture.h"
 
 #include <setjmp.h>

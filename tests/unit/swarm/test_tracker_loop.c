@@ -1,14 +1,14 @@
 /* test_tracker_loop: the tracker's process with scripted members: lets in, runs rounds, answers,
  * and loses nothing when it is killed at any of its places. */
-#include "runtime/swarm/tracker_loop.h"
+#include "runtime/swarm/tracker/tracker_loop.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "runtime/swarm/ledger.h"
-#include "runtime/swarm/ledger_store.h"
-#include "runtime/swarm/roster.h"
-#include "runtime/swarm/tracker_ask.h"
+#include "runtime/swarm/ledger/ledger.h"
+#include "runtime/swarm/ledger/ledger_store.h"
+#include "runtime/swarm/tracker/roster.h"
+#include "runtime/swarm/client/tracker_ask.h"
 #include "scripted_member.h"
 #include "transport/identity/own_address.h"
 

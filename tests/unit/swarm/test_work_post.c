@@ -1,5 +1,5 @@
 /* What two threads may count on where they meet. */
-#include "runtime/swarm/work_post.h"
+#include "runtime/swarm/member/work_post.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

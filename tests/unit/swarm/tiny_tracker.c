@@ -1,8 +1,8 @@
 #include "tests/unit/swarm/tiny_tracker.h"
 
 #include "base/clock.h"
-#include "runtime/swarm/entry_code.h"
-#include "runtime/swarm/ledger.h"
+#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/ledger.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
 #ifndef SKEP_TESTS_UNIT_SWARM_TINY_TRACKER_H
 #define SKEP_TESTS_UNIT_SWARM_TINY_TRACKER_H
 
-#include "runtime/swarm/tracker.h"
-#include "runtime/swarm/wire.h"
+#include "runtime/swarm/protocol/tracker.h"
+#include "runtime/swarm/wire/wire.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
 #ifndef SKEP_TESTS_UNIT_SWARM_TRACKER_SCENE_H
 #define SKEP_TESTS_UNIT_SWARM_TRACKER_SCENE_H
 
-#include "runtime/swarm/tracker.h"
+#include "runtime/swarm/protocol/tracker.h"
 
 enum { SLICES = 16, MEMBERS = 5, SEATS_ALL = (1 << MEMBERS) - 1, ROLLBACK_MS = 20000 };
 

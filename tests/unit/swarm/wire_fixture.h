@@ -3,7 +3,7 @@
 #define SKEP_TESTS_UNIT_SWARM_WIRE_FIXTURE_H
 
 #include "entry_fixture.h"
-#include "runtime/swarm/wire.h"
+#include "runtime/swarm/wire/wire.h"
 
 enum {
     WIRE_FIXTURE_SLICES = 256, /* the most */

@@ -5,8 +5,8 @@
 #include "runtime/checkpoint/weights.h"
 #include "runtime/model/families/families.h"
 #include "runtime/model/init.h"
-#include "runtime/swarm/merkle.h"
-#include "runtime/swarm/replica.h"
+#include "runtime/swarm/ledger/merkle.h"
+#include "runtime/swarm/replica/replica.h"
 #include "scratch.h"
 
 #include <setjmp.h>

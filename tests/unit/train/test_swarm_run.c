@@ -1,6 +1,6 @@
 /* Tests of train/swarm_run, swarm_offer and session_read_swarm: a run becomes a manifest, a member
  * reads it back with the same mathematics, and nobody changes those or the other's folders. */
-#include "runtime/swarm/merkle.h"
+#include "runtime/swarm/ledger/merkle.h"
 #include "runtime/train/parts.h"
 #include "runtime/train/session.h"
 #include "runtime/train/swarm_memory.h"

@@ -1,0 +1,86 @@
+#include "runtime/swarm/client/link_probe.h"
+
+#include "base/clock.h"
+#include "runtime/swarm/wire/wire.h"
+
+#include <string.h>
+
+enum { QUEUED_FRAMES = 2, WAIT_MS = 50 };
+
+struct probe {
+    const struct join_string *tracker;
+    struct messenger *messenger;
+    int64_t until_ns;
+    int64_t sent_ns; /* of the ping that is under way; 0: none is */
+    double seconds[LINK_PROBE_PINGS];
+    int count;
+};
+
+/* A pong brings back what its ping said: when it was sent. */
+static void send_ping(struct probe *probe) {
+    const int64_t now_ns = clock_monotonic_ns();
+    const struct frame frame = {.kind = WIRE_PING, .length = sizeof now_ns};
+    if (messenger_send(probe->messenger, probe->tracker->keys.curve, CHANNEL_CONTROL, &frame,
+                       &now_ns) == SENT_TAKEN) {
+        probe->sent_ns = now_ns;
+    }
+}
+
+static void hear(struct probe *probe, const struct messenger_event *event) {
+    bool is_ours = event->kind == MESSENGER_FRAME && event->frame.kind == WIRE_PONG &&
+                   event->frame.length == sizeof probe->sent_ns && probe->sent_ns != 0 &&
+                   memcmp(event->payload, &probe->sent_ns, sizeof probe->sent_ns) == 0;
+    if (is_ours) {
+        probe->seconds[probe->count++] = (double)(clock_monotonic_ns() - probe->sent_ns) / 1e9;
+        probe->sent_ns = 0;
+    }
+}
+
+static void run(struct probe *probe) {
+    struct messenger_event event;
+    while (probe->count < LINK_PROBE_PINGS && clock_monotonic_ns() < probe->until_ns) {
+        if (probe->sent_ns == 0) {
+            send_ping(probe);
+        }
+        messenger_wait(probe->messenger, -1, WAIT_MS);
+        while (probe->count < LINK_PROBE_PINGS && messenger_next(probe->messenger, &event)) {
+            hear(probe, &event);
+        }
+    }
+}
+
+static double median(double *values, int count) {
+    for (int i = 1; i < count; i++) {
+        for (int k = i; k > 0 && values[k] < values[k - 1]; k--) {
+            double smaller = values[k];
+            values[k] = values[k - 1];
+            values[k - 1] = smaller;
+        }
+    }
+    return values[count / 2];
+}
+
+bool link_probe(const struct join_string *tracker, double *round_trip_s) {
+    struct region scratch = {0};
+    struct key_pairs keys;
+    struct fault fault;
+    struct probe probe = {.tracker = tracker,
+                          .until_ns = clock_monotonic_ns() + LINK_PROBE_MS * (int64_t)1000000};
+    struct messenger_options options = {
+        .keys = &keys, .peers_max = 1, .queued_frames = QUEUED_FRAMES};
+    keys_make(&keys);
+    wire_kinds(WIRE_MEMBER, options.known);
+    if (messenger_open(&options, &scratch, &probe.messenger, &fault) == OK) {
+        if (messenger_peer(probe.messenger, tracker->keys.curve, tracker->address, &fault) == OK) {
+            run(&probe);
+        }
+        messenger_close(probe.messenger, 0);
+    }
+    keys_forget(&keys);
+    region_finish(&scratch);
+    if (probe.count < LINK_PROBE_PINGS) {
+        return false;
+    }
+    *round_trip_s = median(probe.seconds, probe.count);
+    return true;
+}

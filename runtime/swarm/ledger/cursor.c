@@ -1,0 +1,93 @@
+/* cursor: see cursor.h. The list stays ascending, and ranges that touch are one. */
+#include "runtime/swarm/ledger/cursor.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+static void remove_row(struct data_cursor *cursor, uint32_t row) {
+    cursor->returned_count -= 1;
+    memmove(&cursor->returned[row], &cursor->returned[row + 1],
+            (cursor->returned_count - row) * sizeof(cursor->returned[0]));
+}
+
+static int insert_row(struct data_cursor *cursor, uint32_t row, struct sample_range range) {
+    if (cursor->returned_count == SWARM_RETURNED_MAX) {
+        return 0;
+    }
+    memmove(&cursor->returned[row + 1], &cursor->returned[row],
+            (cursor->returned_count - row) * sizeof(cursor->returned[0]));
+    cursor->returned[row] = range;
+    cursor->returned_count += 1;
+    return 1;
+}
+
+struct sample_range cursor_take(struct data_cursor *cursor, uint64_t count) {
+    ASSERT(count > 0);
+    struct sample_range taken = {cursor->position, cursor->position + count};
+    if (cursor->returned_count == 0) {
+        cursor->position += count;
+        return taken;
+    }
+    struct sample_range *first = &cursor->returned[0];
+    taken.begin = first->begin;
+    taken.end = first->end - first->begin > count ? first->begin + count : first->end;
+    first->begin = taken.end;
+    if (first->begin == first->end) {
+        remove_row(cursor, 0);
+    }
+    return taken;
+}
+
+int cursor_take_back(struct data_cursor *cursor, struct sample_range range) {
+    for (uint32_t row = 0; row < cursor->returned_count; row++) {
+        struct sample_range *have = &cursor->returned[row];
+        if (range.begin < have->begin || range.end > have->end) {
+            continue;
+        }
+        struct sample_range tail = {range.end, have->end};
+        int has_head = have->begin < range.begin;
+        int has_tail = tail.begin < tail.end;
+        if (has_head && has_tail) {
+            if (!insert_row(cursor, row + 1, tail)) {
+                return 0;
+            }
+            cursor->returned[row].end = range.begin;
+        } else if (has_head) {
+            have->end = range.begin;
+        } else if (has_tail) {
+            *have = tail;
+        } else {
+            remove_row(cursor, row);
+        }
+        return 1;
+    }
+    return 0;
+}
+
+void cursor_return(struct data_cursor *cursor, struct sample_range range) {
+    ASSERT(range.begin <= range.end && range.end <= cursor->position);
+    if (range.begin == range.end) {
+        return;
+    }
+    uint32_t row = 0;
+    while (row < cursor->returned_count && cursor->returned[row].begin < range.begin) {
+        row++;
+    }
+    struct sample_range *before = row > 0 ? &cursor->returned[row - 1] : NULL;
+    struct sample_range *after = row < cursor->returned_count ? &cursor->returned[row] : NULL;
+    ASSERT((before == NULL || before->end <= range.begin) &&
+           (after == NULL || after->begin >= range.end));
+    int joins_before = before != NULL && before->end == range.begin;
+    int joins_after = after != NULL && after->begin == range.end;
+    if (joins_before && joins_after) {
+        before->end = after->end;
+        remove_row(cursor, row);
+    } else if (joins_before) {
+        before->end = range.end;
+    } else if (joins_after) {
+        after->begin = range.begin;
+    } else {
+        (void)insert_row(cursor, row, range); /* no row left: skipped, as the header says */
+    }
+}

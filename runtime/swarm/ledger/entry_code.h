@@ -1,0 +1,65 @@
+/* entry_code: the canonical bytes of an entry: what is hashed, stored and sent.
+ *
+ * A fixed form rather than msgpack: what is hashed must have one spelling, and msgpack has several
+ * for most integers. All integers are little-endian; counts come before what they count:
+ *     version 4 (1), kind 4, incarnation 4, round 4, commits 4, deadline_ms 4,
+ *     prev 32, root 32, manifest 32,
+ *     cursor: position 8, count 4, {begin 8, end 8} ...
+ *     seats:  count 4, {id 32, session 4, ranges: count 4, {begin 8, end 8} ...} ...
+ *     members (as many as seats; commits only): {tokens 8, weight 8} ...
+ *     slices: count 4, {begin 8, end 8, owner 4, epoch 4, contributors 8, weight 8, hash 32} ...
+ * and, of a record but not of the hash: hash 32, signatures: count 4, {seat 4, signature 64} ... */
+#ifndef SKEP_SWARM_LEDGER_ENTRY_CODE_H
+#define SKEP_SWARM_LEDGER_ENTRY_CODE_H
+
+#include "base/check.h"
+#include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/ledger/pack.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ENTRY_RANGE_BYTES = 16,
+    ENTRY_SEAT_BYTES = SWARM_IDENTITY_BYTES + 8 + SWARM_SEAT_RANGES_MAX * ENTRY_RANGE_BYTES,
+    ENTRY_SLICE_BYTES = 72,
+    ENTRY_SIGNATURE_BYTES = 4 + SWARM_SIGNATURE_BYTES,
+    /* The longest record, a commit with every table full. */
+    ENTRY_RECORD_MAX = 24 + 3 * HASH_BYTES + 12 + SWARM_RETURNED_MAX * ENTRY_RANGE_BYTES + 4 +
+                       SWARM_MEMBERS_MAX * (ENTRY_SEAT_BYTES + 16) + 4 +
+                       SWARM_SLICES_MAX * ENTRY_SLICE_BYTES + HASH_BYTES + 4 +
+                       SWARM_MEMBERS_MAX * ENTRY_SIGNATURE_BYTES,
+};
+
+/* entry_hash: what names an entry and is signed: BLAKE2b of "skep ledger entry" with its NUL and
+ * the canonical bytes. entry->hash and the signatures do not matter.
+ * limits  entry_wrong(entry) is NULL, or at least its counts are within their limits */
+struct hash entry_hash(const struct entry *entry);
+
+/* entry_record_bytes: how long the record of an entry is. */
+size_t entry_record_bytes(const struct entry *entry);
+
+/* entry_write: the record into `bytes`, which has room for entry_record_bytes. Gives its length. */
+size_t entry_write(const struct entry *entry, uint8_t *bytes, size_t capacity);
+
+/* entry_read: a record from the disk or a peer.
+ * memory  entry->slices is set to `slices`, which has room for slice_max of them; *entry and slices
+ *         are the reader's working memory: undefined after a fault
+ * errors  what is wrong (cut, too long, a count above its limit, entry_wrong, a hash that is not
+ *         the entry's), else NULL. Signatures are not verified here. */
+MUST_CHECK const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *slices,
+                                  uint32_t slice_max, struct entry *entry);
+
+/* entry_pack: the walk over what is hashed; entry_pack_proof: over hash and signatures behind it. A
+ * walk that reads finds *entry zeroed but for `slices`, and looks at no more than the form. */
+void entry_pack(struct pack *pack, struct entry *entry, uint32_t slice_max);
+void entry_pack_proof(struct pack *pack, struct entry *entry);
+
+/* entry_wrong: what is wrong with the fields of an entry by themselves, in words, else NULL: a
+ * field that its kind has no use for, a cursor out of order, an empty or doubled seat, slices that
+ * do not follow each other, a commit that counts none, a weight that is not its contributors',
+ * signatures out of order. Bounds on counts are looked at first, so any bytes may stand in *entry.
+ */
+MUST_CHECK const char *entry_wrong(const struct entry *entry);
+
+#endif

@@ -1,0 +1,179 @@
+#include "runtime/swarm/ledger/entry_journal.h"
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "runtime/swarm/ledger/entry_code.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char MARK[] = "skep journal 1\n";
+enum { MARK_BYTES = sizeof MARK, LENGTH_BYTES = 4, FILE_MODE = 0644 };
+
+static size_t record_max(uint32_t slice_max) {
+    return ENTRY_RECORD_MAX - (size_t)(SWARM_SLICES_MAX - slice_max) * ENTRY_SLICE_BYTES;
+}
+
+/* Of `count` bytes of record with the length in front. */
+static size_t framed(size_t count) {
+    return LENGTH_BYTES + count + HASH_BYTES;
+}
+
+static enum status cut(struct entry_journal *journal, int64_t bytes, struct fault *fault) {
+    if (ftruncate(journal->fd, bytes) != 0) {
+        return fault_set_errno(fault, STATUS_FAILED, journal->path, "cannot shorten", errno);
+    }
+    journal->bytes = bytes;
+    return file_sync(journal->fd, journal->path, fault);
+}
+
+/* A file that was made and not yet marked has no more than a part of the mark. */
+static enum status check_mark(struct entry_journal *journal, int64_t size, struct fault *fault) {
+    char found[MARK_BYTES] = {0};
+    size_t some = size < MARK_BYTES ? (size_t)size : MARK_BYTES;
+    enum status status = file_read_at(journal->fd, journal->path, found, some, 0, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (memcmp(found, MARK, some) != 0) {
+        return fault_set(fault, STATUS_INPUT, journal->path, "name another folder",
+                         "is no journal of this version of Skep");
+    }
+    if (size >= MARK_BYTES) {
+        return OK;
+    }
+    status = file_write_at(journal->fd, journal->path, MARK, MARK_BYTES, 0, fault);
+    return status == OK ? file_sync(journal->fd, journal->path, fault) : status;
+}
+
+/* The record at `offset` into journal->record; its length, or 0 when none is whole there. */
+static size_t read_record(struct entry_journal *journal, int64_t offset, int64_t size) {
+    struct fault fault;
+    uint8_t *bytes = journal->record;
+    uint32_t count;
+    if (size - offset < (int64_t)framed(0) ||
+        file_read_at(journal->fd, journal->path, bytes, LENGTH_BYTES, offset, &fault) != OK) {
+        return 0;
+    }
+    memcpy(&count, bytes, sizeof count);
+    if (count == 0 || count > journal->record_max || size - offset < (int64_t)framed(count) ||
+        file_read_at(journal->fd, journal->path, bytes + LENGTH_BYTES, count + HASH_BYTES,
+                     offset + LENGTH_BYTES, &fault) != OK) {
+        return 0;
+    }
+    struct hash hash = hash_of(bytes, LENGTH_BYTES + count);
+    return memcmp(hash.bytes, bytes + LENGTH_BYTES + count, HASH_BYTES) == 0 ? count : 0;
+}
+
+static enum status open_records(struct entry_journal *journal, struct fault *fault) {
+    struct stat info;
+    if (fstat(journal->fd, &info) != 0) {
+        return fault_set_errno(fault, STATUS_FAILED, journal->path, "cannot look at", errno);
+    }
+    enum status status = check_mark(journal, info.st_size, fault);
+    if (status != OK) {
+        return status;
+    }
+    int64_t size = info.st_size > MARK_BYTES ? info.st_size : MARK_BYTES;
+    int64_t end = MARK_BYTES;
+    for (size_t count = 1; count > 0;) {
+        count = read_record(journal, end, size);
+        end += count > 0 ? (int64_t)framed(count) : 0;
+    }
+    journal->bytes = end;
+    if (end == size) {
+        return OK;
+    }
+    log_line(LOG_WARNING, "%s: the last %lld bytes are no whole record", journal->path,
+             (long long)(size - end));
+    journal->has_tail = true;
+    return OK;
+}
+
+enum status entry_journal_open(const char *path, uint32_t slice_max, struct region *region,
+                               struct entry_journal *journal, struct fault *fault) {
+    ASSERT(slice_max <= SWARM_SLICES_MAX);
+    char folder[4096];
+    struct entry_journal opened = {.path = path,
+                                   .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE),
+                                   .slice_max = slice_max,
+                                   .record_max = record_max(slice_max)};
+    if (opened.fd < 0) {
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
+    }
+    opened.record = region_alloc(region, framed(opened.record_max), 1);
+    file_folder_of(path, folder, sizeof folder);
+    enum status status = open_records(&opened, fault);
+    if (status == OK) {
+        status = file_sync_folder(folder, fault);
+    }
+    if (status != OK) {
+        close(opened.fd);
+        return status;
+    }
+    *journal = opened;
+    return OK;
+}
+
+void entry_journal_close(struct entry_journal *journal) {
+    close(journal->fd);
+}
+
+enum status entry_journal_append(struct entry_journal *journal, const struct entry *entry,
+                                 struct fault *fault) {
+    uint8_t *bytes = journal->record;
+    uint32_t count = (uint32_t)entry_write(entry, bytes + LENGTH_BYTES, journal->record_max);
+    memcpy(bytes, &count, sizeof count);
+    struct hash hash = hash_of(bytes, LENGTH_BYTES + count);
+    memcpy(bytes + LENGTH_BYTES + count, hash.bytes, HASH_BYTES);
+    enum status status = journal->has_tail ? cut(journal, journal->bytes, fault) : OK;
+    if (status == OK) {
+        journal->has_tail = false;
+        status =
+            file_write_at(journal->fd, journal->path, bytes, framed(count), journal->bytes, fault);
+    }
+    if (status == OK) {
+        status = file_sync(journal->fd, journal->path, fault);
+    }
+    if (status == OK) {
+        journal->bytes += (int64_t)framed(count);
+        return OK;
+    }
+    /* What is left of it is no record, and the next one is written over it. */
+    struct fault ignored;
+    (void)!cut(journal, journal->bytes, &ignored);
+    return status;
+}
+
+enum status entry_journal_next(struct entry_journal *journal, int64_t *offset, struct entry *entry,
+                               bool *found, struct fault *fault) {
+    int64_t at = *offset == 0 ? MARK_BYTES : *offset;
+    if (at == journal->bytes) {
+        *found = false;
+        return OK;
+    }
+    size_t count = read_record(journal, at, journal->bytes);
+    const char *wrong = count == 0 ? "a record cannot be read any more"
+                                   : entry_read(journal->record + LENGTH_BYTES, count,
+                                                entry->slices, journal->slice_max, entry);
+    if (wrong != NULL) {
+        return fault_set(fault, STATUS_INPUT, journal->path,
+                         "remove it: the state is then taken from other members",
+                         "the entry at byte %lld: %s", (long long)at, wrong);
+    }
+    *offset = at + (int64_t)framed(count);
+    *found = true;
+    return OK;
+}
+
+bool entry_journal_is_empty(const struct entry_journal *journal) {
+    return journal->bytes == MARK_BYTES;
+}
+
+enum status entry_journal_clear(struct entry_journal *journal, struct fault *fault) {
+    return cut(journal, MARK_BYTES, fault);
+}

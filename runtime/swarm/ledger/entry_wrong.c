@@ -1,0 +1,154 @@
+/* entry_wrong: whether the fields of one entry, looked at alone, can be an entry's. */
+#include "runtime/swarm/ledger/entry_code.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* JSON's readers hold whole numbers up to here. */
+static const uint64_t NUMBER_MAX = INT64_MAX;
+
+static bool is_zero(const void *bytes, size_t count) {
+    const uint8_t *byte = bytes;
+    for (size_t i = 0; i < count; i++) {
+        if (byte[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const char *cursor_wrong(const struct data_cursor *cursor) {
+    uint64_t least = 0;
+    if (cursor->position > NUMBER_MAX) {
+        return "has a cursor beyond 2^63";
+    }
+    for (uint32_t i = 0; i < cursor->returned_count; i++) {
+        const struct sample_range *range = &cursor->returned[i];
+        if (range->begin < least || range->begin >= range->end || range->end > cursor->position) {
+            return "has returned samples out of order or above the cursor";
+        }
+        least = range->end + 1; /* ranges that touch are one */
+    }
+    return NULL;
+}
+
+static const char *seats_wrong(const struct entry *entry) {
+    if ((entry->kind == ENTRY_GENESIS) != (entry->seat_count == 0)) {
+        return entry->seat_count == 0 ? "has no roster" : "has a roster before the first round";
+    }
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        const struct entry_seat *seat = &entry->seats[i];
+        for (uint32_t k = 0; k < i; k++) {
+            if (memcmp(&entry->seats[k].id, &seat->id, sizeof seat->id) == 0) {
+                return "has a member twice in its roster";
+            }
+        }
+        for (uint32_t k = 0; k < seat->range_count; k++) {
+            if (seat->ranges[k].begin >= seat->ranges[k].end || seat->ranges[k].end > NUMBER_MAX) {
+                return "gives a member an empty range of samples";
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The sum of weights cannot wrap: each is below 2^63 / SWARM_MEMBERS_MAX. */
+static uint64_t weight_of(const struct entry *entry, uint64_t contributors) {
+    uint64_t weight = 0;
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        weight += (contributors >> i & 1) != 0 ? entry->members[i].weight : 0;
+    }
+    return weight;
+}
+
+static const char *slice_wrong(const struct entry *entry, uint32_t index) {
+    const struct entry_slice *slice = &entry->slices[index];
+    uint64_t begin = index == 0 ? 0 : entry->slices[index - 1].end;
+    if (slice->begin != begin || slice->end <= begin || slice->end > NUMBER_MAX) {
+        return "has slices that do not follow each other";
+    }
+    if (slice->owner >= entry->seat_count ||
+        (entry->seat_count < 64 && slice->contributors >> entry->seat_count != 0)) {
+        return "has a slice of a member that is not in its roster";
+    }
+    if (slice->epoch > SWARM_EPOCH_MAX) {
+        return "has a slice of an epoch beyond its bound";
+    }
+    return slice->weight == weight_of(entry, slice->contributors)
+               ? NULL
+               : "has a slice whose weight is not its contributors'";
+}
+
+static const char *result_wrong(const struct entry *entry) {
+    if (entry->kind != ENTRY_COMMIT) {
+        return entry->slice_count == 0 ? NULL : "has slices, and is no commit";
+    }
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        if (entry->members[i].tokens > NUMBER_MAX ||
+            entry->members[i].weight > NUMBER_MAX / SWARM_MEMBERS_MAX) {
+            return "has a weight or tokens beyond their bound";
+        }
+    }
+    const char *wrong = entry->slice_count == 0 ? "has no slices" : NULL;
+    for (uint32_t i = 0; i < entry->slice_count && wrong == NULL; i++) {
+        wrong = slice_wrong(entry, i);
+    }
+    return wrong;
+}
+
+static const char *signatures_wrong(const struct entry *entry) {
+    if (entry->kind != ENTRY_COMMIT) {
+        bool one = entry->signature_count <= 1 &&
+                   (entry->signature_count == 0 || entry->signatures[0].seat == 0);
+        return one ? NULL : "has more signatures than the tracker's";
+    }
+    for (uint32_t i = 0; i < entry->signature_count; i++) {
+        uint32_t seat = entry->signatures[i].seat;
+        if (seat >= entry->seat_count || (i > 0 && seat <= entry->signatures[i - 1].seat)) {
+            return "has signatures out of the roster's order";
+        }
+    }
+    return NULL;
+}
+
+static const char *unused_wrong(const struct entry *entry) {
+    bool genesis = entry->kind == ENTRY_GENESIS;
+    if (genesis &&
+        (entry->round != 0 || entry->commits != 0 || !is_zero(&entry->prev, sizeof entry->prev))) {
+        return "is a genesis with something before it";
+    }
+    if (entry->kind == ENTRY_COMMIT && entry->commits == 0) {
+        return "is a commit, and counts none";
+    }
+    if (!genesis && !is_zero(&entry->manifest, sizeof entry->manifest)) {
+        return "has a manifest, and is no genesis";
+    }
+    if (entry->kind != ENTRY_OPEN && entry->deadline_ms != 0) {
+        return "has a deadline, and opens no round";
+    }
+    return NULL;
+}
+
+static bool counts_fit(const struct entry *entry) {
+    bool fit = (uint32_t)entry->kind <= ENTRY_ROLLBACK && entry->seat_count <= SWARM_MEMBERS_MAX &&
+               entry->slice_count <= SWARM_SLICES_MAX &&
+               entry->signature_count <= SWARM_MEMBERS_MAX &&
+               entry->cursor.returned_count <= SWARM_RETURNED_MAX;
+    for (uint32_t i = 0; fit && i < entry->seat_count; i++) {
+        fit = entry->seats[i].range_count <= SWARM_SEAT_RANGES_MAX;
+    }
+    return fit;
+}
+
+const char *entry_wrong(const struct entry *entry) {
+    static const char *(*const CHECKS[])(const struct entry *) = {unused_wrong, seats_wrong,
+                                                                  result_wrong, signatures_wrong};
+    if (!counts_fit(entry)) {
+        return "has a count above its limit";
+    }
+    const char *wrong = cursor_wrong(&entry->cursor);
+    for (size_t i = 0; i < ARRAY_COUNT(CHECKS) && wrong == NULL; i++) {
+        wrong = CHECKS[i](entry);
+    }
+    return wrong;
+}

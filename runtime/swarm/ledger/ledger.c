@@ -1,0 +1,130 @@
+#include "runtime/swarm/ledger/ledger.h"
+
+#include "runtime/swarm/ledger/entry_code.h"
+
+#include <string.h>
+
+static const char CONTEXT[] = "skep ledger entry";
+
+_Static_assert(sizeof(struct identity) == KEY_BYTES && sizeof(struct signature) == SIGNATURE_BYTES,
+               "an identity in the ledger is a signing key");
+
+void ledger_sign(const struct key_pairs *keys, const struct hash *hash,
+                 struct signature *signature) {
+    keys_sign(keys, CONTEXT, hash->bytes, HASH_BYTES, signature->bytes);
+}
+
+bool ledger_signed_by(const uint8_t sign_key[static KEY_BYTES], const struct hash *hash,
+                      const struct signature *signature) {
+    return keys_verify(sign_key, CONTEXT, hash->bytes, HASH_BYTES, signature->bytes);
+}
+
+/* Two rosters are the same when seats, sessions and ranges are. */
+static struct hash roster_of(const struct entry *entry) {
+    struct hash_state state;
+    hash_begin(&state);
+    for (uint32_t i = 0; i < entry->seat_count; i++) {
+        const struct entry_seat *seat = &entry->seats[i];
+        const uint32_t words[] = {seat->session, seat->range_count};
+        hash_add(&state, seat->id.bytes, SWARM_IDENTITY_BYTES);
+        hash_add(&state, words, sizeof words);
+        hash_add(&state, seat->ranges, seat->range_count * sizeof seat->ranges[0]);
+    }
+    return hash_end(&state);
+}
+
+static const char *round_wrong(const struct ledger_chain *chain, const struct entry *entry) {
+    switch (entry->kind) {
+    case ENTRY_GENESIS:
+        return "is a second genesis";
+    case ENTRY_OPEN:
+        return entry->round > chain->closed && entry->round >= chain->round
+                   ? NULL
+                   : "opens a round that is over";
+    case ENTRY_COMMIT:
+    case ENTRY_ABORT:
+        return chain->open && entry->round == chain->round ? NULL : "ends a round that is not open";
+    case ENTRY_ROLLBACK:
+        return entry->round >= chain->closed ? NULL : "rolls back in a round that is over";
+    }
+    return "is of no kind";
+}
+
+static const char *place_wrong(const struct ledger_chain *chain, const struct entry *entry) {
+    bool ends = entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_ABORT;
+    bool keeps_root = entry->kind == ENTRY_OPEN || entry->kind == ENTRY_ABORT;
+    if (chain->entry_count == 0) {
+        return entry->kind == ENTRY_GENESIS ? NULL : "is the first, and no genesis";
+    }
+    if (!hash_equal(&entry->prev, &chain->head)) {
+        return "does not follow the entry before: `prev` is not that one's hash";
+    }
+    if (entry->incarnation < chain->incarnation) {
+        return "is of an earlier incarnation of the tracker than the entry before";
+    }
+    const char *wrong = round_wrong(chain, entry);
+    if (wrong != NULL) {
+        return wrong;
+    }
+    if (entry->commits != chain->commits + (entry->kind == ENTRY_COMMIT ? 1U : 0U)) {
+        return "does not count the commits of its chain";
+    }
+    if (keeps_root && !hash_equal(&entry->root, &chain->root)) {
+        return "changes the root, and is neither commit nor rollback";
+    }
+    const struct hash roster = roster_of(entry);
+    return ends && !hash_equal(&roster, &chain->roster) ? "has another roster than its round's OPEN"
+                                                        : NULL;
+}
+
+const char *ledger_signatures_wrong(const uint8_t tracker_key[static KEY_BYTES],
+                                    const struct entry *entry) {
+    if (entry->kind != ENTRY_COMMIT) {
+        bool right = entry->signature_count == 1 &&
+                     ledger_signed_by(tracker_key, &entry->hash, &entry->signatures[0].signature);
+        return right ? NULL : "is not signed by the tracker";
+    }
+    if (entry->signature_count < entry_quorum(entry->seat_count)) {
+        return "has fewer signatures than a quorum of its roster";
+    }
+    for (uint32_t i = 0; i < entry->signature_count; i++) {
+        const struct entry_signature *signature = &entry->signatures[i];
+        if (!ledger_signed_by(entry->seats[signature->seat].id.bytes, &entry->hash,
+                              &signature->signature)) {
+            return "has a signature that is not its member's";
+        }
+    }
+    return NULL;
+}
+
+static void move_on(struct ledger_chain *chain, const struct entry *entry) {
+    chain->entry_count++;
+    chain->head = entry->hash;
+    chain->root = entry->root;
+    chain->commits = entry->commits;
+    chain->incarnation = entry->incarnation;
+    chain->open = entry->kind == ENTRY_OPEN;
+    if (chain->open) {
+        chain->round = entry->round;
+        chain->roster = roster_of(entry);
+    } else if (entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_ABORT) {
+        chain->closed = entry->round;
+    }
+}
+
+const char *ledger_append(struct ledger_chain *chain, const struct entry *entry) {
+    const char *wrong = entry_wrong(entry);
+    if (wrong != NULL) {
+        return wrong;
+    }
+    const struct hash hash = entry_hash(entry);
+    wrong = hash_equal(&hash, &entry->hash) ? place_wrong(chain, entry)
+                                            : "does not have the hash that it names";
+    if (wrong == NULL && (chain->has_tracker || entry->kind == ENTRY_COMMIT)) {
+        wrong = ledger_signatures_wrong(chain->tracker_key, entry);
+    }
+    if (wrong == NULL) {
+        move_on(chain, entry);
+    }
+    return wrong;
+}

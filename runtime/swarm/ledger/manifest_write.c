@@ -1,0 +1,152 @@
+/* manifest_write: a manifest as signed text. */
+#include "base/hex.h"
+#include "runtime/swarm/ledger/manifest.h"
+#include "runtime/swarm/ledger/manifest_text.h"
+
+#include <string.h>
+
+static const char *const DATA_NAMES[] = {"data.train", "data.validation"};
+
+const char *manifest_data_name(enum manifest_data data) {
+    ASSERT(data >= 0 && (size_t)data < ARRAY_COUNT(DATA_NAMES));
+    return DATA_NAMES[data];
+}
+
+const char *manifest_name_wrong(const char *name) {
+    static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "-_.";
+    size_t length = strnlen(name, MANIFEST_NAME_BYTES);
+    if (length == 0) {
+        return "is empty";
+    }
+    if (length == MANIFEST_NAME_BYTES) {
+        return "is longer than 63 characters";
+    }
+    if (name[strspn(name, LETTERS)] != '\0') {
+        return "has a character that is no letter, digit, '-', '_' or '.'";
+    }
+    return name[0] == '.' || name[0] == '-' ? "begins with '.' or '-'" : NULL;
+}
+
+static void add_hash(struct text *text, const char *key, const struct hash *hash) {
+    text_add(text, "%s", key);
+    hex_add(text, hash->bytes, HASH_BYTES);
+    text_add(text, "\n");
+}
+
+/* Whether a block of indented lines gives the same characters back, and a person can read it. */
+static bool is_printable(const char *value) {
+    bool any = false;
+    for (const char *c = value; *c != '\0'; c++) {
+        bool blank = *c == '\n' || *c == '\t' || *c == ' ';
+        if (!blank && (*c < '!' || *c > '~')) {
+            return false;
+        }
+        any = any || !blank;
+    }
+    return any;
+}
+
+/* What a block's header says of the line ends behind its last character. */
+static const char *block_ending(const char *value) {
+    size_t length = strlen(value);
+    size_t ends = 0;
+    while (ends < length && value[length - 1 - ends] == '\n') {
+        ends++;
+    }
+    return ends == 0 ? "-" : ends == 1 ? "" : "+";
+}
+
+/* A text as a block, every line as it is; or in quotes when it has characters that a block would
+ * not keep. */
+static void add_block(struct text *text, const char *key, const char *value) {
+    if (!is_printable(value)) {
+        text_add(text, "%s: ", key);
+        text_add_json(text, value);
+        text_add(text, "\n");
+        return;
+    }
+    text_add(text, "%s: |2%s\n", key, block_ending(value));
+    for (const char *at = value; *at != '\0';) {
+        size_t length = strcspn(at, "\n");
+        text_add(text, "%s", length > 0 ? "  " : "");
+        text_add_bytes(text, at, length);
+        text_add(text, "\n");
+        at += length + (at[length] == '\n');
+    }
+}
+
+static void add_files(struct text *text, const struct manifest *manifest) {
+    text_add(text, "files:\n");
+    for (int i = 0; i < manifest->file_count; i++) {
+        const struct manifest_file *file = &manifest->files[i];
+        text_add(text, "  - key: %s\n    name: ", manifest_data_name(file->data));
+        text_add_json(text, file->name);
+        text_add(text, "\n    bytes: %llu\n    format: %s\n", (unsigned long long)file->bytes,
+                 file->format);
+        add_hash(text, "    root: ", &file->root);
+    }
+}
+
+static void add_all(struct text *text, const struct manifest *manifest) {
+    char key[KEYS_TEXT_BYTES];
+    text_add(text, "format: %d\nname: \"%s\"\nprotocol: %d\ncreated: %lld\n", MANIFEST_FORMAT,
+             manifest->name, SWARM_PROTOCOL, (long long)manifest->created);
+    text_add(text, "tracker:\n  address: %s\n  key: %s\n", manifest->tracker.address,
+             public_keys_write(&manifest->tracker.keys, key));
+    add_hash(text, "genesis: ", &manifest->genesis);
+    add_files(text, manifest);
+    add_block(text, "run", manifest->run_text);
+    add_block(text, "config", manifest->config_text);
+}
+
+static void sign(struct text *text, const struct key_pairs *keys) {
+    uint8_t signature[SIGNATURE_BYTES];
+    keys_sign(keys, MANIFEST_SIGN_CONTEXT, text->bytes, text->length, signature);
+    text_add(text, "%s", MANIFEST_SIGNATURE_KEY);
+    hex_add(text, signature, sizeof signature);
+    text_add(text, "\n");
+}
+
+/* YAML has characters that no text can carry; whoever reads would find them first. */
+static enum status read_back(const struct manifest *manifest, const struct text *text,
+                             struct fault *fault) {
+    struct region scratch = {0};
+    struct manifest again;
+    enum status status = manifest_read(text->bytes, text->length, "manifest",
+                                       &manifest->tracker.keys, &scratch, &again, fault);
+    if (status == OK && (strcmp(again.config_text, manifest->config_text) != 0 ||
+                         strcmp(again.run_text, manifest->run_text) != 0)) {
+        status = fault_set(fault, STATUS_INPUT, "config.json", "write such characters as \\uXXXX",
+                           "has characters that a manifest does not keep");
+    }
+    region_finish(&scratch);
+    return status;
+}
+
+enum status manifest_write(const struct manifest *manifest, const struct key_pairs *keys,
+                           struct text *text, struct hash *hash, struct fault *fault) {
+    ASSERT(manifest_name_wrong(manifest->name) == NULL);
+    ASSERT(address_wrong(manifest->tracker.address) == NULL);
+    ASSERT(memcmp(&keys->public_keys, &manifest->tracker.keys, sizeof keys->public_keys) == 0);
+    if (manifest->file_count > MANIFEST_FILES_MAX) {
+        return fault_set(fault, STATUS_INPUT, "data.train", "join small files",
+                         "%d files; a manifest lists at most %d", manifest->file_count,
+                         MANIFEST_FILES_MAX);
+    }
+    add_all(text, manifest);
+    if (!text->cut) {
+        sign(text, keys);
+    }
+    if (text->cut || text->length > MANIFEST_BYTES_MAX) {
+        return fault_set(fault, STATUS_INPUT, manifest->name, "name fewer data files",
+                         "config.json of %zu bytes, settings and %d data files do not fit a "
+                         "manifest of %d bytes",
+                         strlen(manifest->config_text), manifest->file_count, MANIFEST_BYTES_MAX);
+    }
+    enum status status = read_back(manifest, text, fault);
+    if (status == OK) {
+        *hash = hash_of(text->bytes, text->length);
+    }
+    return status;
+}

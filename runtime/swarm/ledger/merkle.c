@@ -1,0 +1,166 @@
+#include "runtime/swarm/ledger/merkle.h"
+
+#include <string.h>
+
+/* The first byte of what is hashed. */
+enum { DOMAIN_LEAF, DOMAIN_NODE, DOMAIN_ROOT };
+
+_Static_assert(MERKLE_BYTES_MAX / LEAF_BYTES <= (uint64_t)1 << (MERKLE_DEPTH_MAX - 1), "depth");
+
+static void begin_leaf(struct hash_state *state) {
+    hash_begin(state);
+    hash_add(state, &(uint8_t){DOMAIN_LEAF}, 1);
+}
+
+static struct hash node_of(const struct hash *left, const struct hash *right) {
+    uint8_t bytes[1 + 2 * HASH_BYTES];
+    bytes[0] = DOMAIN_NODE;
+    memcpy(bytes + 1, left->bytes, HASH_BYTES);
+    memcpy(bytes + 1 + HASH_BYTES, right->bytes, HASH_BYTES);
+    return hash_of(bytes, sizeof bytes);
+}
+
+uint64_t merkle_leaf_count(uint64_t bytes) {
+    ASSERT(bytes <= MERKLE_BYTES_MAX);
+    return (bytes + LEAF_BYTES - 1) / LEAF_BYTES;
+}
+
+size_t merkle_leaf_bytes(uint64_t bytes, uint64_t index) {
+    ASSERT(index < merkle_leaf_count(bytes));
+    uint64_t left = bytes - index * LEAF_BYTES;
+    return left < LEAF_BYTES ? (size_t)left : LEAF_BYTES;
+}
+
+struct hash merkle_leaf(const void *bytes, size_t count) {
+    return merkle_leaf_joined(bytes, count, bytes, 0);
+}
+
+struct hash merkle_leaf_joined(const void *first, size_t first_count, const void *second,
+                               size_t second_count) {
+    struct hash_state state;
+    ASSERT(first_count <= LEAF_BYTES && second_count <= LEAF_BYTES - first_count);
+    ASSERT(first_count + second_count >= 1);
+    begin_leaf(&state);
+    hash_add(&state, first, first_count);
+    hash_add(&state, second, second_count);
+    return hash_end(&state);
+}
+
+/* A binary counter: a subtree is complete when the bit that counts it carries. */
+void merkle_push(struct merkle_stack *stack, const struct hash *leaf) {
+    struct hash node = *leaf;
+    int level = 0;
+    ASSERT(stack->leaf_count < MERKLE_BYTES_MAX / LEAF_BYTES);
+    for (uint64_t count = stack->leaf_count; count & 1; count >>= 1) {
+        node = node_of(&stack->nodes[level++], &node);
+    }
+    stack->nodes[level] = node;
+    stack->leaf_count++;
+}
+
+struct hash merkle_top(const struct merkle_stack *stack) {
+    struct hash top = {{0}};
+    bool any = false;
+    for (int level = 0; stack->leaf_count >> level != 0; level++) {
+        if ((stack->leaf_count >> level & 1) == 0) {
+            continue;
+        }
+        top = any ? node_of(&stack->nodes[level], &top) : stack->nodes[level];
+        any = true;
+    }
+    return top;
+}
+
+struct hash merkle_root(uint64_t bytes, const struct hash *top) {
+    uint8_t packed[1 + 8 + HASH_BYTES];
+    packed[0] = DOMAIN_ROOT;
+    for (int i = 0; i < 8; i++) {
+        packed[1 + i] = (uint8_t)(bytes >> (8 * i));
+    }
+    memcpy(packed + 9, top->bytes, HASH_BYTES);
+    return hash_of(packed, sizeof packed);
+}
+
+void merkle_begin(struct merkle_stream *stream) {
+    stream->stack.leaf_count = 0;
+    stream->bytes = 0;
+}
+
+void merkle_add(struct merkle_stream *stream, const void *bytes, size_t count) {
+    ASSERT(count <= MERKLE_BYTES_MAX - stream->bytes);
+    while (count > 0) {
+        size_t filled = stream->bytes % LEAF_BYTES;
+        size_t room = LEAF_BYTES - filled;
+        size_t piece = count < room ? count : room;
+        if (filled == 0) {
+            begin_leaf(&stream->leaf);
+        }
+        hash_add(&stream->leaf, bytes, piece);
+        if (piece == room) {
+            const struct hash leaf = hash_end(&stream->leaf);
+            merkle_push(&stream->stack, &leaf);
+        }
+        stream->bytes += piece;
+        bytes = (const uint8_t *)bytes + piece;
+        count -= piece;
+    }
+}
+
+struct hash merkle_end(struct merkle_stream *stream) {
+    if (stream->bytes % LEAF_BYTES != 0) {
+        const struct hash leaf = hash_end(&stream->leaf);
+        merkle_push(&stream->stack, &leaf);
+    }
+    const struct hash top = merkle_top(&stream->stack);
+    return merkle_root(stream->bytes, &top);
+}
+
+/* The node over leaves [first, first + count). */
+static struct hash top_of(const struct hash *leaves, uint64_t first, uint64_t count) {
+    struct merkle_stack stack = {.leaf_count = 0};
+    for (uint64_t i = first; i < first + count; i++) {
+        merkle_push(&stack, &leaves[i]);
+    }
+    return merkle_top(&stack);
+}
+
+struct hash merkle_root_of(uint64_t bytes, const struct hash *leaves) {
+    const struct hash top = top_of(leaves, 0, merkle_leaf_count(bytes));
+    return merkle_root(bytes, &top);
+}
+
+int merkle_path(uint64_t bytes, const struct hash *leaves, uint64_t index,
+                struct hash path[static MERKLE_DEPTH_MAX]) {
+    uint64_t count = merkle_leaf_count(bytes);
+    int depth = 0;
+    ASSERT(index < count);
+    for (int level = 0; (count - 1) >> level != 0; level++) {
+        uint64_t first = ((index >> level) ^ 1) << level;
+        if (first < count) {
+            uint64_t most = (uint64_t)1 << level;
+            path[depth++] = top_of(leaves, first, count - first < most ? count - first : most);
+        }
+    }
+    return depth;
+}
+
+bool merkle_verify(const struct hash *root, uint64_t bytes, uint64_t index, const struct hash *leaf,
+                   const struct hash *path, int path_count) {
+    if (path_count < 0 || bytes > MERKLE_BYTES_MAX || index >= merkle_leaf_count(bytes)) {
+        return false;
+    }
+    struct hash node = *leaf;
+    int used = 0;
+    for (uint64_t last = merkle_leaf_count(bytes) - 1; last > 0; last >>= 1, index >>= 1) {
+        if (index == last && index % 2 == 0) {
+            continue; /* the last of an odd level */
+        }
+        if (used == path_count) {
+            return false;
+        }
+        const struct hash *beside = &path[used++];
+        node = index % 2 == 1 ? node_of(beside, &node) : node_of(&node, beside);
+    }
+    const struct hash found = merkle_root(bytes, &node);
+    return used == path_count && hash_equal(&found, root);
+}

@@ -1,0 +1,239 @@
+#include "runtime/swarm/member/member_store.h"
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static const char RESULTS[] = "results-";
+enum { RESULTS_LENGTH = sizeof RESULTS - 1, FILE_MODE = 0644, HOLDER_BYTES = 32 };
+
+/* ---- the folder's holder ---- */
+
+static enum status take_lock(struct member_store *store, struct fault *fault) {
+    file_join(store->folder, "lock", store->path, PATH_BYTES);
+    int fd = open(store->path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
+    if (fd < 0) {
+        return fault_set_errno(fault, STATUS_FAILED, store->path, "cannot open", errno);
+    }
+    char holder[HOLDER_BYTES] = "";
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        ssize_t got = pread(fd, holder, sizeof holder - 1, 0);
+        (void)got;
+        close(fd);
+        return fault_set(fault, STATUS_INPUT, store->folder, "wait for it or stop it",
+                         "another member is using this folder, process %s", holder);
+    }
+    struct text text = text_over(holder, sizeof holder);
+    text_add(&text, "%d", (int)getpid());
+    enum status status =
+        ftruncate(fd, 0) == 0
+            ? file_write_at(fd, store->path, holder, text.length, 0, fault)
+            : fault_set_errno(fault, STATUS_FAILED, store->path, "cannot write", errno);
+    if (status != OK) {
+        close(fd);
+        return status;
+    }
+    store->lock_fd = fd;
+    return OK;
+}
+
+/* ---- whose it is ---- */
+
+static const char ANOTHER[] = "set XDG_STATE_HOME to another folder, or move this one away";
+
+static enum status write_owner(struct member_store *store, const char *owner, struct fault *fault) {
+    int fd;
+    file_join(store->folder, "swarm.new", store->beside, PATH_BYTES);
+    enum status status = file_open_write(store->beside, &fd, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = file_write_at(fd, store->beside, owner, strlen(owner), 0, fault);
+    if (status != OK) {
+        close(fd);
+        return status;
+    }
+    status = file_close_synced(fd, store->beside, fault);
+    return status == OK ? file_publish(store->beside, store->path, fault) : status;
+}
+
+/* Into `owner`, unless nothing says and nothing is kept. */
+static enum status find_owner(const struct member_store *store, const struct entry *first,
+                              char owner[static HASH_HEX_BYTES], struct fault *fault) {
+    size_t length = 0;
+    if (file_exists(store->path)) {
+        return file_read_text(store->path, owner, HASH_HEX_BYTES, &length, fault);
+    }
+    if (first != NULL) {
+        hash_hex(&first->manifest, owner);
+    } else if (store->newest > 0 || !entry_journal_is_empty(&store->journal)) {
+        return fault_set(fault, STATUS_INPUT, store->folder, ANOTHER,
+                         "holds rounds, and nothing that says of which swarm");
+    }
+    return OK;
+}
+
+enum status member_store_claim(struct member_store *store, const struct hash *manifest,
+                               const struct entry *first, struct fault *fault) {
+    char owner[HASH_HEX_BYTES], wanted[HASH_HEX_BYTES];
+    file_join(store->folder, "swarm", store->path, PATH_BYTES);
+    hash_hex(manifest, wanted);
+    hash_hex(manifest, owner);
+    enum status status = find_owner(store, first, owner, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (strcmp(owner, wanted) != 0) {
+        return fault_set(fault, STATUS_INPUT, store->folder, ANOTHER,
+                         "is another swarm's, whose manifest is %.16s; this one's is %.16s", owner,
+                         wanted);
+    }
+    return file_exists(store->path) ? OK : write_owner(store, wanted, fault);
+}
+
+/* ---- results ---- */
+
+static void name_at(const struct member_store *store, uint32_t round, char *path) {
+    char name[RESULTS_LENGTH + 16];
+    struct text text = text_over(name, sizeof name);
+    text_add(&text, "%s%u", RESULTS, round);
+    file_join(store->folder, name, path, PATH_BYTES);
+}
+
+static void name_results(const struct member_store *store, uint32_t round) {
+    name_at(store, round, store->path);
+}
+
+static void name_beside(const struct member_store *store) {
+    file_join(store->folder, "results.new", store->beside, PATH_BYTES);
+}
+
+static void note_results(struct member_store *store, uint32_t round) {
+    if (store->newest == 0 || round < store->oldest) {
+        store->oldest = round;
+    }
+    store->newest = round > store->newest ? round : store->newest;
+}
+
+static enum status find_results(struct member_store *store, struct fault *fault) {
+    DIR *listing = opendir(store->folder);
+    if (listing == NULL) {
+        return fault_set_errno(fault, STATUS_FAILED, store->folder, "cannot read the folder",
+                               errno);
+    }
+    for (const struct dirent *file = readdir(listing); file != NULL; file = readdir(listing)) {
+        int64_t round;
+        if (strncmp(file->d_name, RESULTS, RESULTS_LENGTH) == 0 &&
+            text_parse_i64(file->d_name + RESULTS_LENGTH, &round) && round > 0 &&
+            round <= UINT32_MAX) {
+            note_results(store, (uint32_t)round);
+        }
+    }
+    closedir(listing);
+    name_beside(store);
+    (void)unlink(store->beside);
+    return OK;
+}
+
+enum status member_store_keep(struct member_store *store, const struct entry *entry,
+                              const struct replica *replica, struct fault *fault) {
+    name_results(store, entry->round);
+    name_beside(store);
+    enum status status =
+        result_file_write(&store->files, entry, replica_result(replica, entry->round, 0),
+                          store->path, store->beside, fault);
+    if (status == OK) {
+        note_results(store, entry->round);
+    }
+    return status;
+}
+
+enum status member_store_fetch(struct member_store *store, uint32_t round,
+                               const struct replica *replica, struct slice_report *reports,
+                               struct fault *fault) {
+    name_results(store, round);
+    return result_file_read(&store->files, store->path, round, replica_result(replica, round, 0),
+                            reports, fault);
+}
+
+/* More are not worth replaying. */
+static uint32_t rounds_kept(const struct slices *slices) {
+    uint64_t count = replica_state_bytes(slices->parameter_count) / slices->bytes;
+    return count < SWARM_REPLAY_MAX ? (uint32_t)count : SWARM_REPLAY_MAX;
+}
+
+static void remove_results(struct member_store *store, uint32_t round) {
+    for (; store->newest > 0 && store->oldest <= round; store->oldest++) {
+        name_results(store, store->oldest);
+        if (unlink(store->path) != 0 && errno != ENOENT) {
+            log_line(LOG_WARNING, "%s: cannot remove: %s", store->path, strerror(errno));
+        }
+        if (store->oldest == store->newest) {
+            store->newest = 0;
+        }
+    }
+}
+
+/* ---- the whole ---- */
+
+enum status member_store_open(const char *folder, const struct slices *slices,
+                              struct region *region, struct member_store *store,
+                              struct fault *fault) {
+    struct member_store opened = {.folder = folder,
+                                  .path = region_alloc(region, PATH_BYTES, 1),
+                                  .beside = region_alloc(region, PATH_BYTES, 1)};
+    result_files_init(slices, region, &opened.files);
+    enum status status = file_make_folders(folder, fault);
+    if (status == OK) {
+        status = take_lock(&opened, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    status = find_results(&opened, fault);
+    if (status == OK) {
+        file_join(folder, "journal", opened.path, PATH_BYTES);
+        status = entry_journal_open(region_text(region, opened.path), slices->count, region,
+                                    &opened.journal, fault);
+    }
+    if (status != OK) {
+        close(opened.lock_fd);
+        return status;
+    }
+    *store = opened;
+    return OK;
+}
+
+void member_store_close(struct member_store *store) {
+    entry_journal_close(&store->journal);
+    close(store->lock_fd);
+}
+
+enum status member_store_applied(struct member_store *store, const struct entry *entry,
+                                 struct fault *fault) {
+    return entry_journal_append(&store->journal, entry, fault);
+}
+
+enum status member_store_settle(struct member_store *store, uint32_t round, struct fault *fault) {
+    enum status status = entry_journal_clear(&store->journal, fault);
+    uint32_t kept = rounds_kept(&store->files.slices);
+    if (status == OK && round > kept) {
+        remove_results(store, round - kept);
+    }
+    return status;
+}
+
+bool member_store_result(const struct member_store *store, uint32_t round, uint32_t slice,
+                         const struct hash *hash, uint8_t *bytes) {
+    char path[PATH_BYTES];
+    name_at(store, round, path);
+    return result_file_read_slice(&store->files.slices, path, round, slice, hash, bytes);
+}

@@ -1,0 +1,56 @@
+/* timing: see timing.h. */
+#include "runtime/swarm/protocol/timing.h"
+
+#include "base/check.h"
+
+#include <math.h>
+#include <stddef.h>
+
+enum {
+    HOUR_MS = 3600 * 1000,
+    MEDIAN_MAX_MS = 24 * HOUR_MS, /* a longer one is a lie; no product below overflows */
+};
+
+/* The value of rank ceil(0.9 n), by insertion: at most 64 of them. */
+static uint32_t quantile(const struct timing_measured *members, uint32_t count, size_t offset) {
+    uint32_t sorted[SWARM_MEMBERS_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t value = *(const uint32_t *)((const char *)&members[i] + offset);
+        uint32_t at = i;
+        for (; at > 0 && sorted[at - 1] > value; at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = value;
+    }
+    uint32_t value = sorted[(9 * count + 9) / 10 - 1];
+    return value < MEDIAN_MAX_MS ? value : MEDIAN_MAX_MS;
+}
+
+static uint32_t within(uint64_t value, uint32_t floor_ms, uint32_t ceiling_ms) {
+    return value < floor_ms ? floor_ms : value > ceiling_ms ? ceiling_ms : (uint32_t)value;
+}
+
+struct timing_measured timing_quantiles(const struct timing_measured *members, uint32_t count) {
+    ASSERT(count > 0 && count <= SWARM_MEMBERS_MAX);
+    return (struct timing_measured){
+        .step_ms = quantile(members, count, offsetof(struct timing_measured, step_ms)),
+        .transfer_ms = quantile(members, count, offsetof(struct timing_measured, transfer_ms)),
+        .round_trip_ms = quantile(members, count, offsetof(struct timing_measured, round_trip_ms)),
+    };
+}
+
+struct swarm_timing timing_derive(const struct timing_measured *members, uint32_t count,
+                                  const struct timing_training *training) {
+    const struct timing_measured slow = timing_quantiles(members, count);
+    const uint64_t step = slow.step_ms;
+    const uint64_t transfer = slow.transfer_ms;
+    const uint64_t trip = slow.round_trip_ms;
+    const double train = training->patience * (double)step * training->steps;
+    struct swarm_timing timing;
+    timing.heartbeat_ms = within(trip, 100, 2000);
+    timing.silence_ms = within(4 * trip + 4 * (uint64_t)timing.heartbeat_ms, 500, 10000);
+    timing.train_ms = within((uint64_t)fmin(train, 6 * HOUR_MS), 500, 6 * HOUR_MS);
+    timing.exchange_ms = within(3 * transfer + 4 * trip, 1000, HOUR_MS);
+    timing.round_ms = timing.train_ms + 10 * timing.exchange_ms;
+    return timing;
+}

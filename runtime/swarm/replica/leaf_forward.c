@@ -1,0 +1,218 @@
+#include "runtime/swarm/replica/leaf_forward.h"
+
+#include <string.h>
+
+static const int64_t SECOND_NS = 1000000000;
+
+enum {
+    FIRST_FACTOR = 8, /* times the patience: for a result from a source that has sent none yet */
+    LEAST_FACTOR = 2,
+    WAIT_FACTOR = 6, /* times what its last one took */
+    GIVE_UP_S = 30,  /* without any result of a step that are lacking: nobody has them */
+};
+
+size_t leaf_forward_bytes(uint32_t slice_count) {
+    return (size_t)FORWARD_STEPS * slice_count * sizeof(struct forward_slice);
+}
+
+void leaf_forward_bind(struct leaf_forward *forward, void *memory, struct replica *replica,
+                       struct forward_way way) {
+    uint32_t slice_count = replica->shape.slices.count;
+    memset(forward, 0, sizeof(*forward));
+    forward->replica = replica;
+    forward->way = way;
+    for (uint32_t i = 0; i < FORWARD_STEPS; i++) {
+        forward->steps[i].slices = (struct forward_slice *)memory + (size_t)i * slice_count;
+    }
+}
+
+static uint32_t slice_count_of(const struct leaf_forward *forward) {
+    return forward->replica->shape.slices.count;
+}
+
+static uint64_t bit_of(uint32_t source) {
+    return UINT64_C(1) << source;
+}
+
+static void not_asked(struct leaf_forward *forward, struct forward_slice *slice) {
+    ASSERT(slice->state == RESULT_ASKED);
+    forward->asked[slice->source]--;
+    slice->state = RESULT_LACKING;
+}
+
+/* What of a step is asked of these sources is not any more. */
+static void ask_no_more(struct leaf_forward *forward, struct forward_step *step, uint64_t sources) {
+    for (uint32_t s = 0; s < slice_count_of(forward); s++) {
+        struct forward_slice *slice = &step->slices[s];
+        if (slice->state == RESULT_ASKED && (sources & bit_of(slice->source)) != 0) {
+            not_asked(forward, slice);
+        }
+    }
+}
+
+void leaf_forward_halt(struct leaf_forward *forward) {
+    for (uint32_t i = 0; i < forward->step_count; i++) {
+        ask_no_more(forward, &forward->steps[i], UINT64_MAX);
+    }
+}
+
+void leaf_forward_none(struct leaf_forward *forward) {
+    leaf_forward_halt(forward);
+    forward->step_count = 0;
+}
+
+void leaf_forward_source(struct leaf_forward *forward, uint32_t source, bool is_there) {
+    ASSERT(source < FORWARD_SOURCES_MAX);
+    uint64_t others = forward->there & ~bit_of(source);
+    forward->there = is_there ? others | bit_of(source) : others;
+    for (uint32_t i = 0; i < forward->step_count && !is_there; i++) {
+        ask_no_more(forward, &forward->steps[i], bit_of(source));
+    }
+}
+
+/* ---- steps ---- */
+
+/* The first step goes; its tables are used for the next that comes. */
+static void take_off(struct leaf_forward *forward) {
+    struct forward_step first = forward->steps[0];
+    ask_no_more(forward, &first, UINT64_MAX);
+    for (uint32_t i = 1; i < forward->step_count; i++) {
+        forward->steps[i - 1] = forward->steps[i];
+    }
+    forward->steps[--forward->step_count] = first;
+}
+
+/* Which slices lie over leaves that are to take this step. */
+static void mark_used(struct leaf_forward *forward, struct forward_step *step,
+                      const uint32_t *places) {
+    const struct slices *slices = &forward->replica->shape.slices;
+    uint64_t leaf_count = replica_leaf_count(slices->parameter_count);
+    for (uint64_t leaf = 0; leaf < leaf_count; leaf++) {
+        int64_t begin = (int64_t)leaf * LEAF_ELEMENTS;
+        int64_t left = slices->parameter_count - begin;
+        int64_t end = begin + (left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS);
+        bool is_to = places[leaf] > 0 && places[leaf] <= step->from;
+        for (int64_t s = begin / slices->elements; is_to && s * slices->elements < end; s++) {
+            step->lacking += step->slices[s].state == RESULT_UNUSED;
+            step->slices[s].state = RESULT_LACKING;
+        }
+    }
+}
+
+uint32_t leaf_forward_add(struct leaf_forward *forward, const struct entry *commit,
+                          uint64_t sources, uint32_t from, const uint32_t *places) {
+    uint32_t slice_count = slice_count_of(forward);
+    ASSERT(commit->slice_count == slice_count);
+    uint32_t lost = 0;
+    for (uint32_t i = forward->step_count; i > 0 && lost == 0; i--) {
+        const struct forward_step *older = &forward->steps[i - 1];
+        bool has_its_row = older->round % RESULT_ROUNDS == commit->round % RESULT_ROUNDS;
+        lost = has_its_row ? older->from + 1 : 0;
+    }
+    while (forward->step_count > 0 && forward->steps[0].from < lost) {
+        take_off(forward);
+    }
+    ASSERT(forward->step_count < FORWARD_STEPS);
+    struct forward_step *step = &forward->steps[forward->step_count++];
+    *step = (struct forward_step){
+        .round = commit->round, .from = from, .sources = sources, .slices = step->slices};
+    for (uint32_t s = 0; s < slice_count; s++) {
+        step->slices[s] = (struct forward_slice){.epoch = commit->slices[s].epoch,
+                                                 .hash = commit->slices[s].hash};
+    }
+    mark_used(forward, step, places);
+    return lost;
+}
+
+const struct forward_step *leaf_forward_ready(const struct leaf_forward *forward) {
+    bool is_ready = forward->step_count > 0 && forward->steps[0].lacking == 0;
+    return is_ready ? &forward->steps[0] : NULL;
+}
+
+void leaf_forward_taken(struct leaf_forward *forward) {
+    ASSERT(leaf_forward_ready(forward) != NULL);
+    take_off(forward);
+}
+
+/* ---- results ---- */
+
+static int64_t wait_ns(const struct leaf_forward *forward, uint32_t source) {
+    int64_t took_ns = forward->took_ns[source];
+    int64_t least_ns = (took_ns == 0 ? FIRST_FACTOR : LEAST_FACTOR) * forward->patience_ns;
+    return WAIT_FACTOR * took_ns > least_ns ? WAIT_FACTOR * took_ns : least_ns;
+}
+
+/* Each slice begins with another source; in vain, the next one. */
+static bool find_source(const struct leaf_forward *forward, uint64_t sources,
+                        const struct forward_ask *ask, uint32_t turn, uint32_t *source) {
+    uint32_t count = (uint32_t)__builtin_popcountll(sources);
+    uint32_t skip = count > 0 ? (ask->slice + turn) % count : 0;
+    for (; skip > 0; skip--) {
+        sources &= sources - 1;
+    }
+    *source = count > 0 ? (uint32_t)__builtin_ctzll(sources) : 0;
+    return count > 0 && forward->asked[*source] < FORWARD_WINDOW;
+}
+
+static void ask_one(struct leaf_forward *forward, struct forward_step *step, uint32_t index,
+                    int64_t now_ns) {
+    struct forward_slice *slice = &step->slices[index];
+    struct forward_ask ask = {step->round, index, slice->epoch, slice->hash};
+    uint32_t source;
+    if (slice->state == RESULT_ASKED &&
+        now_ns - slice->since_ns > wait_ns(forward, slice->source)) {
+        not_asked(forward, slice);
+        slice->turn++;
+    }
+    if (slice->state == RESULT_LACKING &&
+        find_source(forward, forward->there & step->sources, &ask, slice->turn, &source) &&
+        forward->way.ask_result(forward->way.context, source, &ask)) {
+        slice->state = RESULT_ASKED;
+        slice->source = source;
+        slice->since_ns = now_ns;
+        forward->asked[source]++;
+    }
+}
+
+uint32_t leaf_forward_ask(struct leaf_forward *forward, int64_t now_ns) {
+    for (uint32_t i = 0; i < forward->step_count; i++) {
+        struct forward_step *step = &forward->steps[i];
+        step->moved_ns = step->moved_ns > 0 ? step->moved_ns : now_ns;
+        for (uint32_t s = 0; step->lacking > 0 && s < slice_count_of(forward); s++) {
+            ask_one(forward, step, s, now_ns);
+        }
+    }
+    const struct forward_step *oldest = &forward->steps[0];
+    if (forward->step_count == 0 || oldest->lacking == 0 ||
+        now_ns - oldest->moved_ns < GIVE_UP_S * SECOND_NS) {
+        return 0;
+    }
+    uint32_t lost = oldest->from + 1;
+    take_off(forward);
+    return lost;
+}
+
+bool leaf_forward_came(struct leaf_forward *forward, uint32_t source,
+                       const struct forward_ask *result, int64_t now_ns) {
+    for (uint32_t i = 0; i < forward->step_count; i++) {
+        struct forward_step *step = &forward->steps[i];
+        if (step->round != result->round || result->slice >= slice_count_of(forward)) {
+            continue;
+        }
+        struct forward_slice *slice = &step->slices[result->slice];
+        if ((slice->state != RESULT_LACKING && slice->state != RESULT_ASKED) ||
+            !hash_equal(&slice->hash, &result->hash)) {
+            return false;
+        }
+        if (slice->state == RESULT_ASKED) {
+            bool is_its = slice->source == source;
+            forward->took_ns[source] = is_its ? now_ns - slice->since_ns : forward->took_ns[source];
+            not_asked(forward, slice);
+        }
+        slice->state = RESULT_HERE;
+        step->lacking--;
+        step->moved_ns = now_ns;
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,111 @@
+/* replica_feedback: what a member owes: what was meant in a committed round and not said by the
+ * bytes that were sent. */
+#include "base/check.h"
+#include "kernels/items.h"
+#include "runtime/swarm/replica/replica_state.h"
+
+#include <string.h>
+
+struct feeding {
+    float *feedback;
+    const float *values; /* pseudo-gradients, or what a re-encoding left */
+    float divisor;
+    int64_t count;
+};
+
+static void feed_one(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct feeding *feeding = context;
+    int64_t first = item * ITEM_ELEMENTS;
+    int64_t end = first + items_length(feeding->count, ITEM_ELEMENTS, item);
+    for (int64_t i = first; i < end; i++) {
+        feeding->feedback[i] = feeding->values[i] / feeding->divisor + feeding->feedback[i];
+    }
+}
+
+static void feed(const struct replica *replica, struct stretch stretch, const float *values,
+                 float divisor) {
+    struct feeding feeding = {replica->feedback + stretch.begin, values, divisor, stretch.count};
+    pool_run(replica->compute->pool, feed_one, &feeding, items_count(stretch.count, ITEM_ELEMENTS));
+}
+
+/* meant = source + feedback, less what it decodes to: codec_encode's residual, to the bit. */
+static void advance_as_contributor(struct replica *replica, struct stretch stretch) {
+    float *gradient = replica_scratch(replica, 0);
+    replica_pseudo_gradient(replica, stretch, gradient);
+    feed(replica, stretch, gradient, 1);
+    struct codec_add_args sent = {
+        .codec = replica->shape.slices.codec, .count = stretch.count, .weight = -1};
+    codec_decode_add(replica->compute, &sent,
+                     replica->contribution + replica_encoded(replica, stretch.begin),
+                     replica->feedback + stretch.begin);
+}
+
+/* Slot by slot on a device. */
+static void advance(struct replica *replica, struct stretch stretch, int *slot) {
+    if (replica->device == NULL) {
+        advance_as_contributor(replica, stretch);
+        return;
+    }
+    bool was_finite = replica_settle(replica, *slot); /* as when it was sent */
+    (void)was_finite;
+    replica->device->methods->advance(replica->device, *slot, stretch);
+    *slot = (*slot + 1) % REPLICA_DEVICE_SLOTS;
+}
+
+static void advance_sent(struct replica *replica, const struct entry *entry, uint32_t seat) {
+    int slot = 0;
+    for (uint32_t s = 0; s < entry->slice_count; s++) {
+        struct slice_range range = slices_range(&replica->shape.slices, s);
+        bool sent = (entry->slices[s].contributors >> seat & 1) != 0;
+        for (int64_t at = range.begin; sent && at < range.end; at += REPLICA_STRETCH) {
+            advance(replica, replica_stretch(at, range.end), &slot);
+        }
+    }
+    for (int i = 0; i < REPLICA_DEVICE_SLOTS; i++) {
+        bool was_finite = replica_settle(replica, i);
+        (void)was_finite;
+    }
+}
+
+void replica_advance_feedback(struct replica *replica, const struct entry *entry, uint32_t seat) {
+    const struct slices *slices = &replica->shape.slices;
+    ASSERT(entry->slice_count == slices->count && seat < entry->seat_count);
+    if (entry->members[seat].weight > 0) {
+        advance_sent(replica, entry, seat);
+    }
+    for (uint32_t s = 0; s < slices->count; s++) {
+        const struct entry_slice *line = &entry->slices[s];
+        struct residual_mark *mark = &replica->marks[s];
+        struct slice_range range = slices_range(slices, s);
+        bool made = line->owner == seat && hash_equal(&line->hash, &mark->result);
+        for (int64_t at = range.begin; made && mark->divisor > 0 && at < range.end;
+             at += REPLICA_STRETCH) {
+            feed(replica, replica_stretch(at, range.end), replica->residual + at, mark->divisor);
+        }
+        mark->divisor = 0;
+    }
+}
+
+static uint64_t seats_of(const struct entry *entry, const struct identity *id) {
+    uint64_t seats = 0;
+    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
+        bool is_it = memcmp(&entry->seats[seat].id, id, sizeof *id) == 0;
+        seats |= is_it && entry->members[seat].weight > 0 ? UINT64_C(1) << seat : 0;
+    }
+    return seats;
+}
+
+void replica_forget_sent(struct replica *replica, const struct entry *entry,
+                         const struct identity *id) {
+    const struct slices *slices = &replica->shape.slices;
+    ASSERT(entry->slice_count == slices->count);
+    uint64_t seats = seats_of(entry, id);
+    for (uint32_t s = 0; replica->feedback != NULL && s < slices->count; s++) {
+        struct slice_range range = slices_range(slices, s);
+        if ((entry->slices[s].contributors & seats) != 0) {
+            memset(replica->feedback + range.begin, 0,
+                   sizeof(float) * (size_t)(range.end - range.begin));
+        }
+    }
+}

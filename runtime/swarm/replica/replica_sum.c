@@ -1,0 +1,170 @@
+/* replica_sum: what a member contributes to a round, and the means that it makes as an owner. */
+#include "base/check.h"
+#include "kernels/outer.h"
+#include "runtime/swarm/replica/replica_state.h"
+
+#include <string.h>
+
+static const uint64_t TOKENS_END = (uint64_t)1 << 53; /* outer_share's limit */
+
+uint8_t *replica_own(const struct replica *replica, uint32_t slice) {
+    return replica->contribution + slices_range(&replica->shape.slices, slice).offset;
+}
+
+uint8_t *replica_result(const struct replica *replica, uint32_t round, uint32_t slice) {
+    const struct slices *slices = &replica->shape.slices;
+    return replica->results + round % RESULT_ROUNDS * slices->bytes +
+           slices_range(slices, slice).offset;
+}
+
+uint8_t *replica_slot(const struct replica *replica, uint32_t seat, uint32_t slot) {
+    ASSERT(seat < replica->shape.members_max && slot < SLOTS_PER_MEMBER);
+    return replica->slots +
+           ((uint64_t)seat * SLOTS_PER_MEMBER + slot) * replica->shape.slices.bytes_max;
+}
+
+bool replica_sound(const struct replica *replica, uint32_t slice, const uint8_t *bytes,
+                   uint64_t size) {
+    struct slice_range range = slices_range(&replica->shape.slices, slice);
+    struct fault fault;
+    return codec_check(replica->shape.slices.codec, range.end - range.begin, bytes, size, &fault) ==
+           OK;
+}
+
+/* ---- the own contribution ---- */
+
+struct hashing {
+    const struct replica *replica;
+    struct hash *hashes;
+};
+
+static void hash_one(void *context, int64_t item, int thread) {
+    (void)thread;
+    const struct hashing *hashing = context;
+    const struct slices *slices = &hashing->replica->shape.slices;
+    struct slice_range range = slices_range(slices, (uint32_t)item);
+    hashing->hashes[item] = hash_of(hashing->replica->contribution + range.offset, range.bytes);
+}
+
+static bool encode_stretch(struct replica *replica, struct stretch stretch) {
+    float *gradient = replica_scratch(replica, 0);
+    replica_pseudo_gradient(replica, stretch, gradient);
+    struct codec_encode_args args = {
+        .codec = replica->shape.slices.codec,
+        .count = stretch.count,
+        .source = gradient,
+        .feedback = replica->feedback == NULL ? NULL : replica->feedback + stretch.begin};
+    return codec_encode(replica->compute, &args,
+                        replica->contribution + replica_encoded(replica, stretch.begin));
+}
+
+/* One slot's encoding is copied out while the other's is made. */
+static bool encode_on_device(struct replica *replica) {
+    int64_t count = replica->shape.slices.parameter_count;
+    struct replica_device *device = replica->device;
+    bool finite = true;
+    int slot = 0;
+    for (int64_t at = 0; at < count; at += REPLICA_STRETCH) {
+        finite = device->methods->wait(device, slot) && finite;
+        device->methods->encode(device, slot, replica_stretch(at, count));
+        slot = (slot + 1) % REPLICA_DEVICE_SLOTS;
+    }
+    for (int i = 0; i < REPLICA_DEVICE_SLOTS; i++) {
+        finite = device->methods->wait(device, i) && finite;
+    }
+    return finite;
+}
+
+/* The slices lie one behind the other and end with whole blocks, so together they are the encoding
+ * of the whole space. */
+bool replica_encode(struct replica *replica, struct hash *hashes) {
+    const struct slices *slices = &replica->shape.slices;
+    bool finite = replica->device == NULL || encode_on_device(replica);
+    for (int64_t at = 0; replica->device == NULL && at < slices->parameter_count && finite;
+         at += REPLICA_STRETCH) {
+        finite = encode_stretch(replica, replica_stretch(at, slices->parameter_count));
+    }
+    if (!finite) {
+        memset(replica->contribution, 0, slices->bytes);
+    }
+    struct hashing hashing = {replica, hashes};
+    pool_run(replica->compute->pool, hash_one, &hashing, slices->count);
+    return finite;
+}
+
+/* ---- means ---- */
+
+/* The weights together; 0 when there is no such number of tokens. */
+static uint64_t weight_of(const struct addend *addends, uint32_t count) {
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (addends[i].weight >= TOKENS_END - total) {
+            return 0;
+        }
+        total += addends[i].weight;
+    }
+    return total;
+}
+
+static float share_of(uint64_t weight, uint64_t total) {
+    return total == 0 ? 0 : outer_share((int64_t)weight, (int64_t)total);
+}
+
+/* What the residual is divided by. A share far below its fair part may be fair again in the next
+ * round, whose mean would then hold a multiple of what is owed: at most four times so. */
+static float divisor_of(float share, uint32_t count) {
+    float least = 0.25F / (float)(count == 0 ? 1 : count);
+    return share > 0 && share < least ? least : share;
+}
+
+struct mean {
+    const struct addend *addends;
+    uint32_t count;
+    uint64_t total; /* weight */
+    struct slice_range range;
+    uint8_t *result;
+};
+
+/* One stretch of a slice's mean into the result. False when it is too large to be encoded. */
+static bool sum_stretch(struct replica *replica, const struct mean *mean, struct stretch stretch) {
+    enum codec codec = replica->shape.slices.codec;
+    float *sums = replica_scratch(replica, 0);
+    uint64_t offset = codec_bytes(codec, stretch.begin - mean->range.begin);
+    memset(sums, 0, sizeof *sums * (size_t)stretch.count);
+    for (uint32_t i = 0; i < mean->count; i++) {
+        struct codec_add_args add = {.codec = codec,
+                                     .count = stretch.count,
+                                     .weight = share_of(mean->addends[i].weight, mean->total)};
+        codec_decode_add(replica->compute, &add, mean->addends[i].bytes + offset, sums);
+    }
+    struct codec_encode_args encode = {
+        .codec = codec,
+        .count = stretch.count,
+        .source = sums,
+        .residual = replica->residual == NULL ? NULL : replica->residual + stretch.begin};
+    return codec_encode(replica->compute, &encode, mean->result + offset);
+}
+
+struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
+                        const struct addend *addends, uint32_t count, uint64_t own_weight) {
+    struct mean mean = {.addends = addends,
+                        .count = count,
+                        .total = weight_of(addends, count),
+                        .range = slices_range(&replica->shape.slices, slice),
+                        .result = replica_result(replica, round, slice)};
+    bool fits = true;
+    replica->voted_round = 0;
+    for (int64_t at = mean.range.begin; at < mean.range.end && fits; at += REPLICA_STRETCH) {
+        fits = sum_stretch(replica, &mean, replica_stretch(at, mean.range.end));
+    }
+    if (!fits) {
+        memset(mean.result, 0, mean.range.bytes);
+    }
+    struct hash hash = hash_of(mean.result, mean.range.bytes);
+    if (replica->marks != NULL) {
+        ASSERT(mean.total == 0 || own_weight <= mean.total);
+        float divisor = fits ? divisor_of(share_of(own_weight, mean.total), count) : 0;
+        replica->marks[slice] = (struct residual_mark){hash, divisor};
+    }
+    return hash;
+}

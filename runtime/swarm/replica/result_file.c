@@ -1,0 +1,178 @@
+#include "runtime/swarm/replica/result_file.h"
+
+#include "base/file.h"
+#include "runtime/swarm/ledger/pack.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static const char MARK[16] = "skep results 1\n";
+enum { LINE_BYTES = 4 + 4 + 8 + 8 + HASH_BYTES };
+
+void result_files_init(const struct slices *slices, struct region *region,
+                       struct result_files *files) {
+    size_t bytes = sizeof MARK + 8 + (size_t)slices->count * LINE_BYTES + HASH_BYTES;
+    *files = (struct result_files){
+        .slices = *slices, .head = region_alloc(region, bytes, 1), .head_bytes = bytes};
+}
+
+uint64_t result_files_bytes(const struct result_files *files) {
+    return files->head_bytes + files->slices.bytes;
+}
+
+/* The lines of a head, whichever way the walk goes. */
+static void walk_line(struct pack *pack, struct entry_slice *line, uint64_t *bytes) {
+    pack_u32(pack, &line->epoch);
+    pack_u32(pack, &line->owner);
+    pack_u64(pack, &line->contributors);
+    pack_u64(pack, bytes);
+    pack_bytes(pack, line->hash.bytes, HASH_BYTES);
+}
+
+/* ---- write ---- */
+
+static void write_head(const struct result_files *files, const struct entry *entry) {
+    struct pack pack = pack_writing(files->head, files->head_bytes);
+    char mark[sizeof MARK];
+    uint32_t round = entry->round;
+    uint32_t count = entry->slice_count;
+    memcpy(mark, MARK, sizeof MARK);
+    pack_bytes(&pack, mark, sizeof mark);
+    pack_u32(&pack, &round);
+    pack_u32(&pack, &count);
+    for (uint32_t s = 0; s < count; s++) {
+        struct entry_slice line = entry->slices[s];
+        uint64_t bytes = slices_range(&files->slices, s).bytes;
+        walk_line(&pack, &line, &bytes);
+    }
+    struct hash hash = hash_of(files->head, pack.at);
+    pack_bytes(&pack, hash.bytes, HASH_BYTES);
+}
+
+static enum status write_whole(const struct result_files *files, const uint8_t *results,
+                               const char *path, struct fault *fault) {
+    int fd;
+    enum status status = file_open_write(path, &fd, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = file_write_at(fd, path, files->head, files->head_bytes, 0, fault);
+    if (status == OK) {
+        status = file_write_at(fd, path, results, files->slices.bytes, (int64_t)files->head_bytes,
+                               fault);
+    }
+    if (status != OK) {
+        close(fd);
+        return status;
+    }
+    return file_close_synced(fd, path, fault);
+}
+
+enum status result_file_write(const struct result_files *files, const struct entry *entry,
+                              const uint8_t *results, const char *path, const char *beside,
+                              struct fault *fault) {
+    ASSERT(entry->slice_count == files->slices.count);
+    write_head(files, entry);
+    enum status status = write_whole(files, results, beside, fault);
+    if (status == OK) {
+        status = file_publish(beside, path, fault);
+    }
+    if (status != OK) {
+        (void)unlink(beside);
+    }
+    return status;
+}
+
+/* ---- read ---- */
+
+static const char *read_head(const struct result_files *files, uint32_t round,
+                             struct slice_report *reports) {
+    struct pack pack = pack_reading(files->head, files->head_bytes);
+    char mark[sizeof MARK];
+    uint32_t found_round = 0;
+    uint32_t count = 0;
+    struct hash found;
+    struct hash hash = hash_of(files->head, files->head_bytes - HASH_BYTES);
+    pack_bytes(&pack, mark, sizeof mark);
+    pack_u32(&pack, &found_round);
+    pack_u32(&pack, &count);
+    if (memcmp(mark, MARK, sizeof MARK) != 0 || found_round != round ||
+        count != files->slices.count) {
+        return "is of another round or swarm";
+    }
+    for (uint32_t s = 0; s < count; s++) {
+        struct entry_slice line = {0};
+        uint64_t bytes = 0;
+        walk_line(&pack, &line, &bytes);
+        if (bytes != slices_range(&files->slices, s).bytes) {
+            return "is of another swarm";
+        }
+        reports[s] = (struct slice_report){
+            .epoch = line.epoch, .held = 1, .contributors = line.contributors, .hash = line.hash};
+    }
+    pack_bytes(&pack, found.bytes, HASH_BYTES);
+    return hash_equal(&found, &hash) ? NULL : "its head is damaged";
+}
+
+static const char *check_results(const struct result_files *files, const uint8_t *results,
+                                 const struct slice_report *reports) {
+    for (uint32_t s = 0; s < files->slices.count; s++) {
+        struct slice_range range = slices_range(&files->slices, s);
+        struct hash hash = hash_of(results + range.offset, range.bytes);
+        if (!hash_equal(&hash, &reports[s].hash)) {
+            return "a result is damaged";
+        }
+    }
+    return NULL;
+}
+
+enum status result_file_read(const struct result_files *files, const char *path, uint32_t round,
+                             uint8_t *results, struct slice_report *reports, struct fault *fault) {
+    int fd;
+    int64_t size;
+    enum status status = file_open_read(path, &fd, &size, fault);
+    if (status != OK) {
+        return status;
+    }
+    const char *wrong = NULL;
+    if (size != (int64_t)result_files_bytes(files)) {
+        wrong = "has another length";
+    } else {
+        status = file_read_at(fd, path, files->head, files->head_bytes, 0, fault);
+        wrong = status == OK ? read_head(files, round, reports) : NULL;
+    }
+    if (status == OK && wrong == NULL) {
+        status =
+            file_read_at(fd, path, results, files->slices.bytes, (int64_t)files->head_bytes, fault);
+        wrong = status == OK ? check_results(files, results, reports) : NULL;
+    }
+    close(fd);
+    return wrong == NULL ? status : fault_set(fault, STATUS_INPUT, path, NULL, "%s", wrong);
+}
+
+/* ---- one of them ---- */
+
+bool result_file_read_slice(const struct slices *slices, const char *path, uint32_t round,
+                            uint32_t slice, const struct hash *hash, uint8_t *bytes) {
+    ASSERT(slice < slices->count);
+    struct fault fault;
+    uint8_t head[sizeof MARK + 8];
+    uint8_t line[LINE_BYTES];
+    int64_t lines_end = (int64_t)(sizeof head + (size_t)slices->count * LINE_BYTES + HASH_BYTES);
+    struct slice_range range = slices_range(slices, slice);
+    int fd;
+    int64_t size;
+    if (file_open_read(path, &fd, &size, &fault) != OK) {
+        return false;
+    }
+    bool is_read =
+        size == lines_end + (int64_t)slices->bytes &&
+        file_read_at(fd, path, head, sizeof head, 0, &fault) == OK &&
+        file_read_at(fd, path, line, sizeof line, (int64_t)(sizeof head + slice * LINE_BYTES),
+                     &fault) == OK &&
+        memcmp(head + sizeof MARK, &round, sizeof round) == 0 &&
+        memcmp(line + LINE_BYTES - HASH_BYTES, hash->bytes, HASH_BYTES) == 0 &&
+        file_read_at(fd, path, bytes, range.bytes, lines_end + (int64_t)range.offset, &fault) == OK;
+    close(fd);
+    return is_read;
+}

@@ -1,0 +1,52 @@
+#include "runtime/swarm/replica/slices.h"
+
+#include "base/check.h"
+
+_Static_assert(SLICE_GRANULE % CODEC_INT8_BLOCK == 0 && SLICE_GRANULE % CODEC_INT4_BLOCK == 0,
+               "a slice ends within a block");
+
+static int64_t rounded_up(int64_t count, int64_t to) {
+    return (count + to - 1) / to * to;
+}
+
+static int64_t granules_within(enum codec codec, uint64_t bytes) {
+    int64_t elements = codec_elements_within(codec, bytes);
+    return elements - elements % SLICE_GRANULE;
+}
+
+enum status slices_cut(int64_t parameter_count, enum codec codec, uint32_t members_max,
+                       struct slices *slices, struct fault *fault) {
+    ASSERT(parameter_count > 0 && members_max > 0 && members_max <= SWARM_MEMBERS_MAX);
+    int64_t wanted = (int64_t)SLICES_PER_MEMBER * members_max;
+    int64_t most = granules_within(codec, SLICE_BYTES_MAX);
+    int64_t least = granules_within(codec, SLICE_BYTES_MIN);
+    int64_t shared = rounded_up((parameter_count + wanted - 1) / wanted, SLICE_GRANULE);
+    int64_t elements = shared < least ? least : shared;
+    elements = elements > most ? most : elements;
+    int64_t count = (parameter_count + elements - 1) / elements;
+    if (count > SWARM_SLICES_MAX) {
+        return fault_set(fault, STATUS_INPUT, "swarm.codec", "take a codec with fewer bits",
+                         "%lld parameters in %s are %lld slices, and a swarm has at most %d",
+                         (long long)parameter_count, codec_name(codec), (long long)count,
+                         (int)SWARM_SLICES_MAX);
+    }
+    int64_t longest = parameter_count < elements ? parameter_count : elements;
+    *slices = (struct slices){.parameter_count = parameter_count,
+                              .codec = codec,
+                              .elements = elements,
+                              .count = (uint32_t)count,
+                              .bytes_max = codec_bytes(codec, longest),
+                              .bytes = codec_bytes(codec, parameter_count)};
+    return OK;
+}
+
+struct slice_range slices_range(const struct slices *slices, uint32_t index) {
+    ASSERT(index < slices->count);
+    int64_t begin = index * slices->elements;
+    int64_t left = slices->parameter_count - begin;
+    int64_t count = left < slices->elements ? left : slices->elements;
+    return (struct slice_range){.begin = begin,
+                                .end = begin + count,
+                                .offset = codec_bytes(slices->codec, begin),
+                                .bytes = codec_bytes(slices->codec, count)};
+}

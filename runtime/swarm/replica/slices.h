@@ -1,0 +1,47 @@
+/* slices: the fixed partition of the flat parameter space [0, P) that an exchange goes by.
+ *
+ *     [0, P)   |---- slice 0 ----|---- slice 1 ----| ... |-- last --|     in blueprint order
+ *
+ * It follows from P, the codec and members_max alone, so that all members have the same. */
+#ifndef SKEP_SWARM_REPLICA_SLICES_H
+#define SKEP_SWARM_REPLICA_SLICES_H
+
+#include "kernels/codec.h"
+#include "runtime/swarm/ledger/limits.h"
+#include "transport/messages/frame.h"
+
+enum {
+    SLICES_PER_MEMBER = 4,
+    SLICE_GRANULE = 256, /* elements: whole blocks of every codec, whole vectors of every ISA */
+    SLICE_BYTES_MAX = FRAME_PAYLOAD_MAX - 4096, /* what names a slice goes in the same frame */
+    SLICE_BYTES_MIN = 16 << 10,
+};
+
+struct slices {
+    int64_t parameter_count;
+    enum codec codec;
+    int64_t elements;   /* of each slice but the last, which may have fewer; whole granules */
+    uint32_t count;     /* 1 .. SWARM_SLICES_MAX */
+    uint64_t bytes_max; /* of one, encoded; at most SLICE_BYTES_MAX */
+    uint64_t bytes;     /* of all, encoded */
+};
+
+struct slice_range {
+    int64_t begin, end; /* elements */
+    uint64_t offset;    /* of its first encoded byte when slices lie one behind the other */
+    uint64_t bytes;     /* encoded */
+};
+
+/* slices_cut: slices of at most SLICE_BYTES_MAX encoded; shorter ones, down to SLICE_BYTES_MIN,
+ * while there are fewer than SLICES_PER_MEMBER for each of members_max, so that small models can be
+ * shared out too.
+ * limits  parameter_count > 0, members_max > 0
+ * errors  STATUS_INPUT when P needs more than SWARM_SLICES_MAX slices; *slices untouched */
+MUST_CHECK enum status slices_cut(int64_t parameter_count, enum codec codec, uint32_t members_max,
+                                  struct slices *slices, struct fault *fault);
+
+/* slices_range: where slice `index` lies.
+ * limits  index < slices->count */
+struct slice_range slices_range(const struct slices *slices, uint32_t index);
+
+#endif

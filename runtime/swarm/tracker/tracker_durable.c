@@ -1,0 +1,315 @@
+#include "runtime/swarm/tracker/tracker_durable.h"
+
+#include "base/text.h"
+#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/ledger.h"
+#include "runtime/swarm/tracker/tracker_record_code.h"
+
+#include <string.h>
+
+static const char MEMBERS[] = TRACKER_MEMBERS, TABLE[] = "table";
+static const char DAMAGED[] =
+    "put a copy of the store back, or move it away and begin from a member's ledger: --ledger FILE";
+
+enum {
+    HASHES_NAME_BYTES = 16,
+    PROMISES_MAX = 2 + SWARM_MEMBERS_MAX, /* members, table, hashes of each seat */
+};
+
+/* "hashes 7": of seat 7. */
+static const char *hashes_name(uint32_t seat, char name[static HASHES_NAME_BYTES]) {
+    struct text text = text_over(name, HASHES_NAME_BYTES);
+    text_add(&text, "hashes %u", seat);
+    return name;
+}
+
+static void bind_part(struct durable_part *part, size_t capacity, struct region *region) {
+    part->kept = region_alloc(region, capacity, 1);
+    part->wanted = region_alloc(region, capacity, 1);
+}
+
+static enum status damaged(const struct tracker_durable *durable, const char *what,
+                           const char *wrong, struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, durable->store.path, DAMAGED, "what is kept as \"%s\" %s",
+                     what, wrong);
+}
+
+static enum status recall_part(struct tracker_durable *durable, const char *name,
+                               struct durable_part *part, size_t capacity, struct fault *fault) {
+    return ledger_store_recall(&durable->store, name, part->kept, capacity, &part->kept_count,
+                               fault);
+}
+
+static enum status recall_members(struct tracker_durable *durable, struct tracker_record *record,
+                                  struct fault *fault) {
+    struct durable_part *part = &durable->members;
+    enum status status = recall_part(durable, MEMBERS, part, RECORD_MEMBERS_MAX, fault);
+    record->session_next = 1;
+    if (status != OK || part->kept_count == 0) {
+        return status;
+    }
+    const char *wrong = record_read_members(part->kept, part->kept_count, record);
+    return wrong == NULL ? OK : damaged(durable, MEMBERS, wrong, fault);
+}
+
+static enum status recall_hashes(struct tracker_durable *durable, struct tracker_record *record,
+                                 struct fault *fault) {
+    char name[HASHES_NAME_BYTES];
+    const size_t bytes = durable->slice_count * sizeof(struct hash);
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        struct hash *hashes = record->table.hashes + (size_t)seat * durable->slice_count;
+        size_t count = bytes;
+        if ((record->table.declared >> seat & 1) == 0) {
+            continue;
+        }
+        enum status status = ledger_store_recall(&durable->store, hashes_name(seat, name), hashes,
+                                                 bytes, &count, fault);
+        if (status != OK) {
+            return status;
+        }
+        if (count != bytes) {
+            return damaged(durable, name, "is of another number of slices", fault);
+        }
+    }
+    durable->hashes_round = record->table.round;
+    return OK;
+}
+
+static enum status recall_table(struct tracker_durable *durable, struct tracker_record *record,
+                                struct fault *fault) {
+    struct durable_part *part = &durable->table;
+    size_t capacity = record_table_max(durable->slice_count);
+    enum status status = recall_part(durable, TABLE, part, capacity, fault);
+    if (status != OK || part->kept_count == 0) {
+        return status;
+    }
+    const char *wrong =
+        record_read_table(part->kept, part->kept_count, durable->slice_count, record);
+    if (wrong != NULL) {
+        return damaged(durable, TABLE, wrong, fault);
+    }
+    return record->table.version > 0 ? recall_hashes(durable, record, fault) : OK;
+}
+
+/* Whether an entry says which state stands from there on. */
+static bool is_standing(const struct entry *entry) {
+    return entry->kind == ENTRY_GENESIS || entry->kind == ENTRY_COMMIT ||
+           entry->kind == ENTRY_ROLLBACK;
+}
+
+/* The newest state stands before the entries of rounds that had no result. */
+static enum status recall_commit(struct tracker_durable *durable, struct tracker_record *record,
+                                 struct fault *fault) {
+    struct ledger_store *store = &durable->store;
+    struct entry *commit = &record->commit;
+    uint64_t number = store->count;
+    enum status status = OK;
+    do {
+        status =
+            ledger_store_read(store, --number, commit->slices, durable->slice_count, commit, fault);
+        if (status == OK && number == store->count - 1) {
+            entry_copy(&record->head, commit);
+        }
+    } while (status == OK && number > 0 && !is_standing(commit));
+    if (status == OK && number > 0) {
+        status = ledger_store_read(store, number - 1, durable->entry.slices, durable->slice_count,
+                                   &durable->entry, fault);
+        record->base = durable->entry.root;
+    }
+    return status;
+}
+
+enum status tracker_durable_past(struct tracker_durable *durable, struct tracker *tracker,
+                                 struct fault *fault) {
+    struct ledger_store *store = &durable->store;
+    struct entry *entry = &durable->entry;
+    uint64_t numbers[SWARM_PAST_MAX];
+    uint32_t count = 0;
+    enum status status = OK;
+    for (uint64_t number = store->count; number > 0 && count < SWARM_PAST_MAX && status == OK;) {
+        status =
+            ledger_store_read(store, --number, entry->slices, durable->slice_count, entry, fault);
+        if (status == OK && is_standing(entry)) {
+            numbers[count++] = number;
+        }
+    }
+    while (count > 0 && status == OK) {
+        status = ledger_store_read(store, numbers[--count], entry->slices, durable->slice_count,
+                                   entry, fault);
+        if (status == OK) {
+            tracker_recall(tracker, entry);
+        }
+    }
+    return status;
+}
+
+static enum status check_swarm(struct tracker_durable *durable,
+                               const struct durable_options *options, struct fault *fault) {
+    char here[HASH_HEX_BYTES], wanted[HASH_HEX_BYTES];
+    struct entry *first = &durable->entry;
+    enum status status =
+        ledger_store_read(&durable->store, 0, first->slices, durable->slice_count, first, fault);
+    if (status != OK) {
+        return status;
+    }
+    bool same_manifest = hash_equal(&first->manifest, &options->manifest);
+    if (first->kind == ENTRY_GENESIS && same_manifest && hash_equal(&first->root, &options->root)) {
+        return OK;
+    }
+    const struct hash *kept = same_manifest ? &first->root : &first->manifest;
+    const struct hash *given = same_manifest ? &options->root : &options->manifest;
+    return fault_set(
+        fault, STATUS_INPUT, durable->store.path, "name another state folder for this one",
+        "is the ledger of another swarm: its %s is %.16s, this one's %.16s",
+        same_manifest ? "first root" : "manifest", hash_hex(kept, here), hash_hex(given, wanted));
+}
+
+static void sign(struct tracker_durable *durable) {
+    struct entry *entry = &durable->entry;
+    entry->hash = entry_hash(entry);
+    entry->signature_count = 1;
+    entry->signatures[0].seat = 0;
+    ledger_sign(durable->keys, &entry->hash, &entry->signatures[0].signature);
+}
+
+static enum status begin_chain(struct tracker_durable *durable,
+                               const struct durable_options *options, struct fault *fault) {
+    durable->entry.kind = ENTRY_GENESIS;
+    durable->entry.incarnation = durable->incarnation;
+    durable->entry.manifest = options->manifest;
+    durable->entry.root = options->root;
+    sign(durable);
+    return ledger_store_append(&durable->store, &durable->entry, fault);
+}
+
+static enum status recall(struct tracker_durable *durable, const struct durable_options *options,
+                          struct tracker_record *record, struct fault *fault) {
+    enum status status = ledger_store_start(&durable->store, &durable->incarnation, fault);
+    if (status == OK && durable->store.count == 0) {
+        status = begin_chain(durable, options, fault);
+    }
+    if (status == OK) {
+        status = check_swarm(durable, options, fault);
+    }
+    if (status == OK) {
+        status = recall_commit(durable, record, fault);
+    }
+    if (status == OK) {
+        status = recall_members(durable, record, fault);
+    }
+    if (status == OK) {
+        status = recall_table(durable, record, fault);
+    }
+    record->incarnation = durable->incarnation;
+    return status;
+}
+
+enum status tracker_durable_open(const struct durable_options *options, struct region *region,
+                                 struct tracker_durable *durable, struct tracker_record *record,
+                                 struct fault *fault) {
+    memset(durable, 0, sizeof *durable);
+    durable->keys = options->keys;
+    durable->slice_count = options->slice_count;
+    enum status status = ledger_store_open(options->path, region, &durable->store, fault);
+    if (status != OK) {
+        return status;
+    }
+    durable->entry.slices =
+        region_alloc(region, options->slice_count, sizeof *durable->entry.slices);
+    bind_part(&durable->members, RECORD_MEMBERS_MAX, region);
+    bind_part(&durable->table, record_table_max(options->slice_count), region);
+    status = recall(durable, options, record, fault);
+    if (status != OK) {
+        ledger_store_close(&durable->store);
+    }
+    return status;
+}
+
+void tracker_durable_close(struct tracker_durable *durable) {
+    ledger_store_close(&durable->store);
+}
+
+/* The entry as it goes into the ledger. One that is wrong, or a commit whose hash its voters did
+ * not compute from these fields, would be a chain that nobody can check: it is refused here. */
+static const char *complete(struct tracker_durable *durable, const struct entry *entry) {
+    entry_copy(&durable->entry, entry);
+    if (entry->kind != ENTRY_COMMIT) {
+        sign(durable);
+        return entry_wrong(&durable->entry);
+    }
+    const struct hash hash = entry_hash(&durable->entry);
+    return hash_equal(&hash, &entry->hash) ? entry_wrong(&durable->entry)
+                                           : "has another hash than its quorum voted for";
+}
+
+static bool is_changed(const struct durable_part *part) {
+    return part->kept_count != part->wanted_count ||
+           memcmp(part->kept, part->wanted, part->wanted_count) != 0;
+}
+
+static void keep(struct durable_part *part) {
+    uint8_t *kept = part->kept;
+    part->kept = part->wanted;
+    part->kept_count = part->wanted_count;
+    part->wanted = kept;
+}
+
+/* Of the record, what is not in the store as it is. */
+static uint32_t list_promises(struct tracker_durable *durable, const struct tracker_record *record,
+                              struct store_promise promises[static PROMISES_MAX],
+                              char names[static SWARM_MEMBERS_MAX][HASHES_NAME_BYTES]) {
+    const struct round_table *table = &record->table;
+    uint32_t count = 0;
+    durable->members.wanted_count = record_write_members(record, durable->members.wanted);
+    durable->table.wanted_count =
+        record_write_table(record, durable->slice_count, durable->table.wanted);
+    if (is_changed(&durable->members)) {
+        promises[count++] =
+            (struct store_promise){MEMBERS, durable->members.wanted, durable->members.wanted_count};
+    }
+    if (is_changed(&durable->table)) {
+        promises[count++] =
+            (struct store_promise){TABLE, durable->table.wanted, durable->table.wanted_count};
+    }
+    bool is_new = table->version > 0 && table->round != durable->hashes_round;
+    for (uint32_t seat = 0; is_new && seat < SWARM_MEMBERS_MAX; seat++) {
+        if ((table->declared >> seat & 1) != 0) {
+            promises[count++] = (struct store_promise){
+                hashes_name(seat, names[seat]), table->hashes + (size_t)seat * durable->slice_count,
+                durable->slice_count * sizeof(struct hash)};
+        }
+    }
+    return count;
+}
+
+void tracker_durable_write(struct tracker_durable *durable, const struct action *action,
+                           struct event *event, struct fault *fault) {
+    struct store_promise promises[PROMISES_MAX];
+    char names[SWARM_MEMBERS_MAX][HASHES_NAME_BYTES];
+    const struct tracker_record *record = action->record;
+    *event = (struct event){.kind = EVENT_WRITTEN, .written = WRITE_FAILED};
+    const char *wrong = action->entry == NULL ? NULL : complete(durable, action->entry);
+    if (wrong != NULL) {
+        fault_set(fault, STATUS_FAILED, durable->store.path, NULL,
+                  "the entry that ends or opens round %u %s", action->entry->round, wrong);
+        return;
+    }
+    const struct store_write write = {.incarnation = durable->incarnation,
+                                      .entry = action->entry == NULL ? NULL : &durable->entry,
+                                      .promises = promises,
+                                      .promise_count =
+                                          list_promises(durable, record, promises, names)};
+    event->written = ledger_store_write(&durable->store, &write, fault);
+    if (event->written != WRITTEN) {
+        return;
+    }
+    keep(&durable->members);
+    keep(&durable->table);
+    if (record->table.version > 0) {
+        durable->hashes_round = record->table.round;
+    }
+    if (action->entry != NULL) {
+        event->hash = durable->entry.hash;
+        event->signature = durable->entry.signatures[0].signature;
+    }
+}

@@ -1,0 +1,156 @@
+#include "runtime/swarm/tracker/tracker_import.h"
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/region.h"
+#include "base/text.h"
+#include "runtime/swarm/client/ledger_source.h"
+#include "runtime/swarm/ledger/ledger.h"
+#include "runtime/swarm/tracker/tracker_durable.h"
+#include "runtime/swarm/tracker/tracker_record_code.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { UNTOLD = 1 << 10 }; /* starts and sessions that no entry may tell of, and more */
+
+static const char OTHER_COPY[] = "take the copy of another member";
+
+/* What the ledger says of the numbers that may not come again. */
+struct imported {
+    struct ledger_chain chain;
+    uint32_t session;
+};
+
+static uint32_t behind(uint32_t number) {
+    return number < UINT32_MAX - UNTOLD ? number + UNTOLD : UINT32_MAX - 1;
+}
+
+static enum status take(const struct tracker_import *import, const struct ledger_source *source,
+                        struct imported *imported, struct fault *fault) {
+    const struct entry *entry = source->entry;
+    bool is_other =
+        entry->kind == ENTRY_GENESIS && !hash_equal(&entry->manifest, &import->manifest);
+    const char *wrong = is_other ? "begins another swarm" : ledger_append(&imported->chain, entry);
+    for (uint32_t seat = 0; wrong == NULL && seat < entry->seat_count; seat++) {
+        uint32_t session = entry->seats[seat].session;
+        imported->session = session > imported->session ? session : imported->session;
+    }
+    return wrong == NULL
+               ? OK
+               : fault_set(fault, STATUS_INPUT, source->place, OTHER_COPY, "the entry %s", wrong);
+}
+
+static enum status copy_entries(const struct tracker_import *import, struct region *region,
+                                struct ledger_store *store, struct imported *imported,
+                                struct fault *fault) {
+    struct ledger_source *source = NULL;
+    bool more = true;
+    enum status status = ledger_source_open(import->from, region, &source, fault);
+    if (status != OK) {
+        return status;
+    }
+    while (status == OK && more) {
+        status = ledger_source_next(source, &more, fault);
+        if (status == STATUS_INPUT && fault->remedy[0] == '\0') {
+            snprintf(fault->remedy, sizeof fault->remedy, "%s", OTHER_COPY);
+        }
+        if (status == OK && more) {
+            status = take(import, source, imported, fault);
+        }
+        if (status == OK && more) {
+            status = ledger_store_append(store, source->entry, fault);
+        }
+    }
+    ledger_source_close(source);
+    return status == OK && store->count == 0
+               ? fault_set(fault, STATUS_INPUT, import->from, OTHER_COPY, "holds no entries")
+               : status;
+}
+
+static enum status count_on(const struct imported *imported, struct region *region,
+                            struct ledger_store *store, struct fault *fault) {
+    struct tracker_record *record = region_alloc(region, 1, sizeof *record);
+    uint8_t *bytes = region_alloc(region, RECORD_MEMBERS_MAX, 1);
+    record->session_next = behind(imported->session);
+    size_t count = record_write_members(record, bytes);
+    enum status status = ledger_store_promise(store, TRACKER_MEMBERS, bytes, count, fault);
+    return status == OK ? ledger_store_started(store, behind(imported->chain.incarnation), fault)
+                        : status;
+}
+
+static enum status fill(const struct tracker_import *import, const char *path,
+                        struct region *region, uint64_t *entry_count, struct fault *fault) {
+    struct ledger_store store;
+    struct imported *imported = region_alloc(region, 1, sizeof *imported);
+    imported->chain.has_tracker = true;
+    memcpy(imported->chain.tracker_key, import->tracker_key, KEY_BYTES);
+    enum status status = ledger_store_open(path, region, &store, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = copy_entries(import, region, &store, imported, fault);
+    if (status == OK) {
+        status = count_on(imported, region, &store, fault);
+    }
+    *entry_count = store.count;
+    ledger_store_close(&store);
+    return status;
+}
+
+/* SQLite takes away what a lost store has left beside it, when it opens the name. */
+static enum status check_empty(const char *path, struct fault *fault) {
+    struct region region = {0};
+    struct ledger_store store;
+    enum status status = ledger_store_open(path, &region, &store, fault);
+    if (status == OK) {
+        status = store.count == 0 ? OK
+                                  : fault_set(fault, STATUS_INPUT, path, "start without --ledger",
+                                              "has a ledger of %llu entries already",
+                                              (unsigned long long)store.count);
+        ledger_store_close(&store);
+    }
+    region_finish(&region);
+    return status;
+}
+
+enum status tracker_import(const struct tracker_import *import, uint64_t *entry_count,
+                           struct fault *fault) {
+    struct region region = {0};
+    char beside[PATH_BYTES + 8];
+    uint64_t count = 0;
+    struct text name = text_over(beside, sizeof beside);
+    text_add(&name, "%s.new", import->store);
+    (void)unlink(beside);
+    enum status status = check_empty(import->store, fault);
+    if (status == OK) {
+        status = fill(import, beside, &region, &count, fault);
+    }
+    region_finish(&region);
+    if (status == OK) {
+        status = file_publish(beside, import->store, fault);
+    }
+    if (status != OK) {
+        (void)unlink(beside);
+        return status;
+    }
+    *entry_count = count;
+    return OK;
+}
+
+enum status tracker_store_has_entries(const char *path, bool *has, struct fault *fault) {
+    struct region region = {0};
+    struct ledger_store store;
+    *has = false;
+    if (!file_exists(path)) {
+        return OK;
+    }
+    enum status status = ledger_store_open(path, &region, &store, fault);
+    if (status == OK) {
+        *has = store.count > 0;
+        ledger_store_close(&store);
+    }
+    region_finish(&region);
+    return status;
+}

@@ -1,0 +1,39 @@
+/* tracker_record_code: the tracker's record as the bytes kept of it, in parts, so that what
+ * changes seldom is not written each time. Head, commit and base stand in the ledger already, and
+ * the incarnation is the store's own count. All integers are little-endian:
+ *     members  version 4, session_next 4, count 4, {id 32, session 4} ...
+ *     table    version 4, round 4, table's version 4, and unless that is 0: declared 8,
+ *              {tokens 8, weight 8, signature 64} of each declared seat, ascending,
+ *              slices: count 4, {owner 4, epoch 4, expected 8} ...
+ *     hashes   of one declared seat: 32 a slice; they never change after the table's version 1 */
+#ifndef SKEP_SWARM_TRACKER_TRACKER_RECORD_CODE_H
+#define SKEP_SWARM_TRACKER_TRACKER_RECORD_CODE_H
+
+#include "base/check.h"
+#include "runtime/swarm/protocol/message.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { RECORD_MEMBERS_MAX = 12 + SWARM_MEMBERS_MAX * (SWARM_IDENTITY_BYTES + 4) };
+
+/* record_table_max: the longest table of so many slices. */
+size_t record_table_max(uint32_t slice_count);
+
+/* record_write_members, record_write_table: one part into `bytes`, which has room for its longest.
+ * Give its length. */
+size_t record_write_members(const struct tracker_record *record, uint8_t *bytes);
+size_t record_write_table(const struct tracker_record *record, uint32_t slice_count,
+                          uint8_t *bytes);
+
+/* record_read_members, record_read_table: one part from the disk.
+ * memory  record->table.slices has room for slice_count; members and signatures of seats that did
+ *         not declare become zero
+ * errors  what is wrong (cut, too long, another version, a count above its limit, another number of
+ *         slices, an owner that is no seat), else NULL; the part is undefined after a fault */
+MUST_CHECK const char *record_read_members(const uint8_t *bytes, size_t count,
+                                           struct tracker_record *record);
+MUST_CHECK const char *record_read_table(const uint8_t *bytes, size_t count, uint32_t slice_count,
+                                         struct tracker_record *record);
+
+#endif

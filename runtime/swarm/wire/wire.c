@@ -1,0 +1,344 @@
+#include "runtime/swarm/wire/wire.h"
+
+#include "runtime/swarm/wire/wire_body.h"
+
+#include <string.h>
+
+/* What a kind has besides its session. */
+enum {
+    HAS_ROUND = 1 << 0,
+    HAS_PLACE = 1 << 1, /* slice and epoch */
+    HAS_INCARNATION = 1 << 2,
+    HAS_NUMBER = 1 << 3,
+    HAS_VERSION = 1 << 4,
+    HAS_ASK = 1 << 5,
+    HAS_TOKENS = 1 << 6,
+    HAS_ROOT = 1 << 7,
+    HAS_HASH = 1 << 8,
+    HAS_CONTRIBUTORS = 1 << 9,
+    HAS_OWNER = 1 << 10,
+    HAS_SIGNATURE = 1 << 11,
+    HAS_MEASURED = 1 << 12,
+    HAS_BULK = 1 << 13,
+    IS_MESSAGE = 1 << 14, /* of the machines, with or without any of these */
+    IS_IN_PIECES = 1 << 15,
+    UP = 1 << 16,     /* member to tracker */
+    DOWN = 1 << 17,   /* tracker to member */
+    ACROSS = 1 << 18, /* member to member */
+    HAS_CUT = 1 << 19,
+
+    REPORTS = IS_MESSAGE | UP,
+    RULES = IS_MESSAGE | DOWN | HAS_INCARNATION,
+    EXCHANGES = IS_MESSAGE | ACROSS | HAS_ROUND | HAS_PLACE,
+};
+
+static const uint32_t KINDS[WIRE_KIND_END] = {
+    [MESSAGE_HELLO] = REPORTS | HAS_ROOT | HAS_NUMBER,
+    [MESSAGE_REPORT] = REPORTS | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_VERSION |
+                       HAS_ASK | HAS_CUT | HAS_MEASURED,
+    [MESSAGE_DECLARE] = REPORTS | HAS_ROUND | HAS_TOKENS | HAS_SIGNATURE,
+    [MESSAGE_VOTE] = REPORTS | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_SIGNATURE,
+    [MESSAGE_LEAVE] = REPORTS,
+    [MESSAGE_WELCOME] = RULES | HAS_NUMBER,
+    [MESSAGE_ENTRY] = RULES | IS_IN_PIECES,
+    [MESSAGE_TABLE] = RULES | IS_IN_PIECES | HAS_ROUND,
+    [MESSAGE_ASK] = RULES | HAS_ROUND | HAS_ASK,
+    [MESSAGE_GOODBYE] = RULES,
+    [MESSAGE_PROPOSE] = RULES | IS_IN_PIECES | HAS_ROUND | HAS_NUMBER,
+    [MESSAGE_CONTRIBUTION] = EXCHANGES | HAS_BULK,
+    [MESSAGE_RESULT] =
+        EXCHANGES | HAS_HASH | HAS_CONTRIBUTORS | HAS_OWNER | HAS_SIGNATURE | HAS_BULK,
+    [MESSAGE_FETCH_CONTRIBUTION] = EXCHANGES,
+    [MESSAGE_FETCH_RESULT] = EXCHANGES | HAS_HASH,
+    [WIRE_INTRODUCE] = UP,
+    [WIRE_REFUSED] = DOWN,
+    [WIRE_ROSTER] = DOWN,
+    [WIRE_MANIFEST_ASK] = UP,
+    [WIRE_MANIFEST] = DOWN | IS_IN_PIECES,
+    [WIRE_STATUS_ASK] = UP,
+    [WIRE_STATUS] = DOWN | IS_IN_PIECES,
+    [WIRE_NAMES_ASK] = ACROSS,
+    [WIRE_NAMES] = ACROSS,
+    [WIRE_LEAF_ASK] = ACROSS,
+    [WIRE_LEAF] = ACROSS,
+    [WIRE_LEDGER_ASK] = UP,
+    [WIRE_LEDGER] = DOWN,
+    [WIRE_DIAL] = UP | DOWN,
+    [WIRE_PING] = UP | DOWN | ACROSS,
+    [WIRE_PONG] = UP | DOWN | ACROSS,
+    [WIRE_REPLACED] = DOWN,
+};
+
+/* The fields of one size in every kind that has them, in the order of their form. */
+static const struct {
+    uint32_t kinds;
+    size_t bytes; /* 4, 8: a number */
+    size_t offset;
+} FIELDS[] = {
+    {HAS_INCARNATION, 4, offsetof(struct message, incarnation)},
+    {HAS_NUMBER, 8, offsetof(struct message, number)},
+    {HAS_VERSION, 4, offsetof(struct message, version)},
+    {HAS_ASK, 4, offsetof(struct message, ask)},
+    {HAS_TOKENS, 8, offsetof(struct message, tokens)},
+    {HAS_ROOT, HASH_BYTES, offsetof(struct message, root)},
+    {HAS_HASH, HASH_BYTES, offsetof(struct message, hash)},
+    {HAS_CONTRIBUTORS, 8, offsetof(struct message, contributors)},
+    {HAS_OWNER, SWARM_IDENTITY_BYTES, offsetof(struct message, owner)},
+    {HAS_SIGNATURE, SWARM_SIGNATURE_BYTES, offsetof(struct message, signature)},
+    {HAS_CUT, 8, offsetof(struct message, cut)},
+    {HAS_MEASURED, 4, offsetof(struct message, measured.step_ms)},
+    {HAS_MEASURED, 4, offsetof(struct message, measured.transfer_ms)},
+    {HAS_MEASURED, 4, offsetof(struct message, measured.round_trip_ms)},
+    {HAS_MEASURED, 4, offsetof(struct message, measured.up_kib_s)},
+};
+
+static uint32_t kind_of(uint8_t kind) {
+    return kind < WIRE_KIND_END ? KINDS[kind] : 0;
+}
+
+bool wire_may_say(enum wire_side speaker, enum wire_side hearer, uint8_t kind) {
+    static const uint32_t WAYS[2][2] = {[WIRE_TRACKER][WIRE_MEMBER] = DOWN,
+                                        [WIRE_MEMBER][WIRE_TRACKER] = UP,
+                                        [WIRE_MEMBER][WIRE_MEMBER] = ACROSS};
+    return (kind_of(kind) & WAYS[speaker][hearer]) != 0;
+}
+
+void wire_kinds(enum wire_side side, uint64_t known[static 4]) {
+    memset(known, 0, 4 * sizeof known[0]);
+    for (uint8_t kind = 0; kind < WIRE_KIND_END; kind++) {
+        if (wire_may_say(WIRE_TRACKER, side, kind) || wire_may_say(WIRE_MEMBER, side, kind)) {
+            known[kind / 64] |= (uint64_t)1 << kind % 64;
+        }
+    }
+}
+
+bool wire_in_pieces(uint8_t kind) {
+    return (kind_of(kind) & IS_IN_PIECES) != 0;
+}
+
+static size_t aligned(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+size_t wire_arrays_bytes(const struct wire_shape *shape) {
+    size_t slices = shape->slice_count;
+    return aligned(slices * sizeof(struct entry_slice)) +
+           aligned(slices * sizeof(struct slice_plan)) +
+           aligned(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
+           aligned(slices * sizeof(struct slice_report)) + aligned(slices * sizeof(struct hash)) +
+           aligned(slices * sizeof(uint64_t));
+}
+
+void wire_arrays_bind(const struct wire_shape *shape, void *memory, struct wire_arrays *arrays) {
+    size_t slices = shape->slice_count;
+    char *at = memory;
+    memset(arrays, 0, sizeof *arrays);
+    arrays->entry.slices = (void *)at;
+    at += aligned(slices * sizeof(struct entry_slice));
+    arrays->table.slices = (void *)at;
+    at += aligned(slices * sizeof(struct slice_plan));
+    arrays->table.hashes = (void *)at;
+    at += aligned(SWARM_MEMBERS_MAX * slices * sizeof(struct hash));
+    arrays->reports = (void *)at;
+    at += aligned(slices * sizeof(struct slice_report));
+    arrays->hashes = (void *)at;
+    at += aligned(slices * sizeof(struct hash));
+    arrays->holders = (void *)at;
+}
+
+size_t wire_payload_max(const struct wire_shape *shape) {
+    size_t bytes = WIRE_LENGTH_BYTES + wire_body_max(shape);
+    for (size_t i = 0; i < ARRAY_COUNT(FIELDS); i++) {
+        bytes += FIELDS[i].bytes;
+    }
+    return bytes;
+}
+
+/* What a message points to; only a walk that reads changes it. */
+struct parts {
+    struct entry *entry;
+    struct round_table *table;
+    struct slice_report *reports;
+    struct hash *hashes;
+    uint64_t *holders;
+};
+
+static void pass_fields(struct pack *pack, struct message *message) {
+    for (size_t i = 0; i < ARRAY_COUNT(FIELDS); i++) {
+        void *field = (char *)message + FIELDS[i].offset;
+        if ((KINDS[message->kind] & FIELDS[i].kinds) == 0) {
+            continue;
+        }
+        if (FIELDS[i].bytes == 4) {
+            pack_u32(pack, field);
+        } else if (FIELDS[i].bytes == 8) {
+            pack_u64(pack, field);
+        } else {
+            pack_bytes(pack, field, FIELDS[i].bytes);
+        }
+    }
+}
+
+static void pass_body(struct pack *pack, const struct wire_shape *shape, struct message *message,
+                      const struct parts *parts) {
+    switch (message->kind) {
+    case MESSAGE_ENTRY:
+        wire_body_entry(pack, shape, parts->entry, &message->root);
+        break;
+    case MESSAGE_PROPOSE:
+        wire_body_proposal(pack, shape, parts->entry, parts->holders);
+        break;
+    case MESSAGE_TABLE:
+        wire_body_table(pack, shape, parts->table);
+        break;
+    case MESSAGE_REPORT:
+        wire_body_reports(pack, shape, parts->reports);
+        break;
+    case MESSAGE_DECLARE:
+        pack_bytes(pack, parts->hashes, shape->slice_count * sizeof *parts->hashes);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Gives the length that stands before a payload in pieces; `length` where it is written. */
+static uint32_t walk(struct pack *pack, const struct wire_shape *shape, struct message *message,
+                     const struct parts *parts, uint32_t length) {
+    if (wire_in_pieces((uint8_t)message->kind)) {
+        pack_u32(pack, &length);
+    }
+    pass_fields(pack, message);
+    pass_body(pack, shape, message, parts);
+    return length;
+}
+
+static struct frame header_of(const struct message *message, size_t bytes) {
+    uint32_t kind = KINDS[message->kind];
+    bool has_place = (kind & HAS_PLACE) != 0;
+    ASSERT(!has_place || message->epoch <= SWARM_EPOCH_MAX);
+    ASSERT(bytes <= ((kind & IS_IN_PIECES) != 0 ? UINT32_MAX : FRAME_PAYLOAD_MAX));
+    return (struct frame){.kind = (uint8_t)message->kind,
+                          .session = message->session,
+                          .round = (kind & HAS_ROUND) != 0 ? message->round : 0,
+                          .slice = has_place ? message->slice : 0,
+                          .epoch = has_place ? (uint16_t)message->epoch : 0,
+                          .length = (uint32_t)bytes};
+}
+
+size_t wire_write(const struct wire_shape *shape, const struct message *message,
+                  uint64_t bulk_bytes, struct frame *frame, uint8_t *payload, size_t capacity) {
+    ASSERT((uint32_t)message->kind < WIRE_MACHINE_KINDS);
+    ASSERT((KINDS[message->kind] & IS_MESSAGE) != 0);
+    ASSERT(((KINDS[message->kind] & HAS_BULK) != 0) == (bulk_bytes > 0));
+    ASSERT(message->kind != MESSAGE_TABLE || message->table->round == message->round);
+    struct message *walked = (struct message *)(uintptr_t)message;
+    const struct parts parts = {.entry = (struct entry *)(uintptr_t)message->entry,
+                                .table = (struct round_table *)(uintptr_t)message->table,
+                                .reports = (struct slice_report *)(uintptr_t)message->reports,
+                                .hashes = (struct hash *)(uintptr_t)message->hashes,
+                                .holders = (uint64_t *)(uintptr_t)message->holders};
+    struct pack counting = pack_counting();
+    walk(&counting, shape, walked, &parts, 0);
+    struct pack writing = pack_writing(payload, capacity);
+    walk(&writing, shape, walked, &parts, (uint32_t)counting.at);
+    ASSERT(writing.wrong == NULL && writing.at == counting.at);
+    ASSERT(bulk_bytes <= FRAME_PAYLOAD_MAX);
+    *frame = header_of(message, writing.at + bulk_bytes);
+    return writing.at;
+}
+
+static const char *read_header(const struct wire_shape *shape, const struct frame *frame,
+                               struct message *message) {
+    uint32_t kind = kind_of(frame->kind);
+    if ((kind & IS_MESSAGE) == 0) {
+        return "is of no kind that a machine hears";
+    }
+    if (frame->offset != 0 || ((kind & HAS_ROUND) == 0 && frame->round != 0) ||
+        ((kind & HAS_PLACE) == 0 && (frame->slice != 0 || frame->epoch != 0))) {
+        return "has a header with fields that its kind does not use";
+    }
+    if (frame->slice >= shape->slice_count) {
+        return "is of a slice that the swarm has not";
+    }
+    memset(message, 0, sizeof *message);
+    message->kind = (enum message_kind)frame->kind;
+    message->session = frame->session;
+    message->round = frame->round;
+    message->slice = frame->slice;
+    message->epoch = frame->epoch;
+    return NULL;
+}
+
+/* Numbers that a sound sender never has. */
+static const char *fields_wrong(const struct wire_shape *shape, const struct message *message) {
+    if (message->tokens > INT64_MAX) {
+        return "has tokens beyond their bound";
+    }
+    if (wire_beyond(shape, message->contributors)) {
+        return "has contributors that the swarm has not";
+    }
+    if (message->kind == MESSAGE_PROPOSE && message->entry->round != message->round) {
+        return "proposes an entry of another round";
+    }
+    return NULL;
+}
+
+static void point(struct message *message, struct wire_arrays *arrays) {
+    switch (message->kind) {
+    case MESSAGE_PROPOSE:
+        message->holders = arrays->holders;
+        message->entry = &arrays->entry;
+        break;
+    case MESSAGE_ENTRY:
+        message->entry = &arrays->entry;
+        break;
+    case MESSAGE_TABLE:
+        message->table = &arrays->table;
+        arrays->table.round = message->round;
+        break;
+    case MESSAGE_REPORT:
+        message->reports = arrays->reports;
+        break;
+    case MESSAGE_DECLARE:
+        message->hashes = arrays->hashes;
+        break;
+    default:
+        break;
+    }
+}
+
+const char *wire_read(const struct wire_shape *shape, const struct frame *frame,
+                      const uint8_t *payload, size_t count, struct wire_arrays *arrays,
+                      struct message *message, const uint8_t **bulk, size_t *bulk_bytes) {
+    const struct parts parts = {
+        .entry = &arrays->entry,
+        .table = &arrays->table,
+        .reports = arrays->reports,
+        .hashes = arrays->hashes,
+        .holders = arrays->holders,
+    };
+    const char *wrong = read_header(shape, frame, message);
+    if (wrong != NULL) {
+        return wrong;
+    }
+    bool has_bulk = (KINDS[message->kind] & HAS_BULK) != 0;
+    struct pack pack = pack_reading(payload, count);
+    uint32_t length = walk(&pack, shape, message, &parts, (uint32_t)count);
+    if (length != count) {
+        pack_refuse(&pack, "is not as long as it says");
+    }
+    size_t rest = count - pack.at;
+    if (has_bulk && rest == 0) {
+        pack_refuse(&pack, "has no bytes of its slice");
+    } else if (has_bulk) {
+        pack.at = count;
+    }
+    if (pack_end(&pack) != NULL) {
+        return pack.wrong;
+    }
+    point(message, arrays);
+    *bulk = has_bulk ? payload + (count - rest) : NULL;
+    *bulk_bytes = has_bulk ? rest : 0;
+    return fields_wrong(shape, message);
+}

@@ -1,0 +1,270 @@
+#include "runtime/swarm/wire/wire_body.h"
+
+#include "runtime/swarm/ledger/entry_code.h"
+
+#include <string.h>
+
+enum {
+    TABLE_HEAD_BYTES = 4 + 8,
+    TABLE_SEAT_BYTES = 8 + 8 + SWARM_SIGNATURE_BYTES,
+    TABLE_SLICE_BYTES = 1 + 2 + 8,
+    RUN_BYTES = 2 + 2,
+    ROW_BYTES = 1 + 2 + 8 + 8 + 8 + HASH_BYTES,
+};
+
+_Static_assert(SWARM_SLICES_MAX *(ROW_BYTES + RUN_BYTES) + 256 <= FRAME_PAYLOAD_MAX,
+               "members send no pieces: the longest report, with its fields, is one frame");
+_Static_assert(SWARM_SLICES_MAX <= UINT16_MAX && SWARM_EPOCH_MAX <= UINT16_MAX, "two bytes each");
+
+bool wire_beyond(const struct wire_shape *shape, uint64_t seats) {
+    return shape->members_max < 64 && seats >> shape->members_max != 0;
+}
+
+static void begin_entry(struct pack *pack, struct entry *entry) {
+    if (pack->direction == PACK_READ) {
+        struct entry_slice *slices = entry->slices;
+        memset(entry, 0, sizeof *entry);
+        entry->slices = slices;
+    }
+}
+
+static void check_entry(struct pack *pack, const struct wire_shape *shape,
+                        const struct entry *entry) {
+    if (pack->direction != PACK_READ || pack->wrong != NULL) {
+        return;
+    }
+    const char *wrong = entry_wrong(entry);
+    if (wrong != NULL) {
+        pack_refuse(pack, wrong);
+    } else if (entry->seat_count > shape->members_max) {
+        pack_refuse(pack, "has more members than the swarm");
+    } else if (entry->kind == ENTRY_COMMIT && entry->slice_count != shape->slice_count) {
+        pack_refuse(pack, "has not as many slices as the swarm");
+    }
+}
+
+void wire_body_entry(struct pack *pack, const struct wire_shape *shape, struct entry *entry,
+                     struct hash *base) {
+    begin_entry(pack, entry);
+    entry_pack(pack, entry, shape->slice_count);
+    entry_pack_proof(pack, entry);
+    check_entry(pack, shape, entry);
+    if (entry->kind == ENTRY_COMMIT) {
+        pack_bytes(pack, base->bytes, HASH_BYTES);
+    }
+}
+
+void wire_body_proposal(struct pack *pack, const struct wire_shape *shape, struct entry *entry,
+                        uint64_t *holders) {
+    static const struct hash ZERO;
+    begin_entry(pack, entry);
+    entry_pack(pack, entry, shape->slice_count);
+    check_entry(pack, shape, entry);
+    if (entry->kind != ENTRY_COMMIT || !hash_equal(&entry->root, &ZERO)) {
+        pack_refuse(pack, "is no proposal of a commit");
+    }
+    for (uint32_t i = 0; i < shape->slice_count; i++) {
+        pack_u64(pack, &holders[i]);
+        if (wire_beyond(shape, holders[i])) {
+            pack_refuse(pack, "has holders that the swarm has not");
+        }
+    }
+}
+
+static void pass_seats(struct pack *pack, struct round_table *table) {
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        struct entry_member *member = &table->members[seat];
+        if ((table->declared >> seat & 1) == 0) {
+            continue;
+        }
+        pack_u64(pack, &member->tokens);
+        pack_u64(pack, &member->weight);
+        pack_bytes(pack, table->signatures[seat].bytes, SWARM_SIGNATURE_BYTES);
+        if (member->tokens > INT64_MAX || member->weight > INT64_MAX / SWARM_MEMBERS_MAX) {
+            pack_refuse(pack, "has a weight or tokens beyond their bound");
+        }
+    }
+}
+
+static void pass_plans(struct pack *pack, const struct wire_shape *shape,
+                       struct slice_plan *plans) {
+    for (uint32_t i = 0; i < shape->slice_count; i++) {
+        pack_small(pack, &plans[i].owner, 1);
+        pack_small(pack, &plans[i].epoch, 2);
+        pack_u64(pack, &plans[i].expected);
+        if (plans[i].owner >= shape->members_max || wire_beyond(shape, plans[i].expected)) {
+            pack_refuse(pack, "has a slice of a seat that the swarm has not");
+        }
+    }
+}
+
+void wire_body_table(struct pack *pack, const struct wire_shape *shape, struct round_table *table) {
+    bool reads = pack->direction == PACK_READ;
+    size_t bytes = shape->slice_count * sizeof(struct hash);
+    pack_u32(pack, &table->version);
+    pack_u64(pack, &table->declared);
+    if (table->version == 0 || wire_beyond(shape, table->declared)) {
+        pack_refuse(pack, "is no table, or declares seats that the swarm has not");
+    }
+    if (reads) {
+        table->declared = pack->wrong == NULL ? table->declared : 0;
+        memset(table->members, 0, sizeof table->members);
+        memset(table->signatures, 0, sizeof table->signatures);
+    }
+    pass_seats(pack, table);
+    pass_plans(pack, shape, table->slices);
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        struct hash *hashes = table->hashes + (size_t)seat * shape->slice_count;
+        if ((table->declared >> seat & 1) != 0) {
+            pack_bytes(pack, hashes, bytes);
+        } else if (reads) {
+            memset(hashes, 0, bytes);
+        }
+    }
+}
+
+enum code { CODE_ZERO, CODE_LAST, CODE_GIVEN, CODE_NONE };
+
+/* A report's rows on their way: the values that were given last. */
+struct rows {
+    uint64_t epoch, received, contributors;
+};
+
+enum mark {
+    MARK_HELD = 1,
+    MARK_EPOCH = 1, /* the bit where each code begins */
+    MARK_RECEIVED = 3,
+    MARK_CONTRIBUTORS = 5,
+    MARK_REFUSED = 1 << 7,
+};
+
+static uint32_t code_of(uint64_t value, uint64_t last) {
+    if (value == 0) {
+        return CODE_ZERO;
+    }
+    return value == last ? CODE_LAST : CODE_GIVEN;
+}
+
+static uint32_t marks_of(const struct slice_report *row, const struct rows *last) {
+    uint32_t marks = row->held != 0 ? MARK_HELD : 0;
+    marks |= code_of(row->epoch, last->epoch) << MARK_EPOCH;
+    marks |= code_of(row->received, last->received) << MARK_RECEIVED;
+    marks |= code_of(row->held != 0 ? row->contributors : 0, last->contributors)
+             << MARK_CONTRIBUTORS;
+    return marks | (row->refused != 0 ? MARK_REFUSED : 0);
+}
+
+/* Whether reading or writing: the value of `bytes` that stands there. */
+static uint64_t pass_value(struct pack *pack, uint64_t value, size_t bytes) {
+    uint32_t narrow = (uint32_t)value;
+    if (bytes == 2) {
+        pack_small(pack, &narrow, 2);
+        return narrow;
+    }
+    pack_u64(pack, &value);
+    return value;
+}
+
+static uint64_t pass_coded(struct pack *pack, uint32_t code, uint64_t value, size_t bytes,
+                           uint64_t *last) {
+    if (code == CODE_ZERO) {
+        return 0;
+    }
+    if (code == CODE_GIVEN) {
+        value = pass_value(pack, value, bytes);
+        if (value == 0 || value == *last) {
+            pack_refuse(pack, "has a row that gives what need not be given");
+        }
+        *last = value;
+    } else if (code != CODE_LAST || *last == 0) {
+        pack_refuse(pack, "has a row that repeats nothing");
+    }
+    return *last;
+}
+
+static void pass_row(struct pack *pack, const struct wire_shape *shape, struct slice_report *row,
+                     struct rows *last) {
+    struct slice_report passed = *row;
+    uint32_t marks = marks_of(row, last);
+    pack_small(pack, &marks, 1);
+    uint32_t epoch = marks >> MARK_EPOCH & CODE_NONE;
+    uint32_t received = marks >> MARK_RECEIVED & CODE_NONE;
+    uint32_t contributors = marks >> MARK_CONTRIBUTORS & CODE_NONE;
+    passed.held = marks & MARK_HELD;
+    passed.epoch = (uint32_t)pass_coded(pack, epoch, row->epoch, 2, &last->epoch);
+    passed.received = pass_coded(pack, received, row->received, 8, &last->received);
+    passed.contributors = pass_coded(pack, contributors, row->contributors, 8, &last->contributors);
+    if ((marks & MARK_REFUSED) != 0) {
+        pack_u64(pack, &passed.refused);
+    }
+    if (passed.held != 0) {
+        pack_bytes(pack, passed.hash.bytes, HASH_BYTES);
+    }
+    if (marks == 0 || ((marks & MARK_REFUSED) != 0 && passed.refused == 0) ||
+        (passed.held == 0 && contributors != CODE_ZERO)) {
+        pack_refuse(pack, "has a row with marks of what is not there");
+    }
+    if (wire_beyond(shape, passed.received | passed.refused | passed.contributors)) {
+        pack_refuse(pack, "has seats that the swarm has not");
+    }
+    if (pack->direction == PACK_READ) {
+        *row = passed;
+    }
+}
+
+/* The run that begins at row `at`. */
+static void find_run(const struct slice_report *reports, uint32_t at, uint32_t count,
+                     uint32_t *silent, uint32_t *rows) {
+    static const struct rows NOTHING;
+    uint32_t first = at;
+    while (first < count && marks_of(&reports[first], &NOTHING) == 0) {
+        first++;
+    }
+    uint32_t end = first;
+    while (end < count && marks_of(&reports[end], &NOTHING) != 0) {
+        end++;
+    }
+    *silent = first - at;
+    *rows = end - first;
+}
+
+void wire_body_reports(struct pack *pack, const struct wire_shape *shape,
+                       struct slice_report *reports) {
+    const uint32_t count = shape->slice_count;
+    struct rows last = {0};
+    uint32_t at = 0;
+    if (pack->direction == PACK_READ) {
+        memset(reports, 0, count * sizeof *reports);
+    }
+    while (at < count && pack->wrong == NULL) {
+        uint32_t silent = 0;
+        uint32_t rows = 0;
+        if (pack->direction != PACK_READ) {
+            find_run(reports, at, count, &silent, &rows);
+        }
+        pack_small(pack, &silent, 2);
+        pack_small(pack, &rows, 2);
+        if (silent + rows > count - at || (silent == 0 && at > 0) ||
+            (rows == 0 && silent < count - at)) {
+            pack_refuse(pack, "has rows that do not follow each other");
+            return;
+        }
+        at += silent;
+        for (uint32_t end = at + rows; at < end && pack->wrong == NULL; at++) {
+            pass_row(pack, shape, &reports[at], &last);
+        }
+    }
+}
+
+size_t wire_body_max(const struct wire_shape *shape) {
+    size_t slices = shape->slice_count;
+    size_t members = shape->members_max;
+    size_t entry = ENTRY_RECORD_MAX + HASH_BYTES + slices * sizeof(uint64_t) -
+                   (SWARM_SLICES_MAX - slices) * ENTRY_SLICE_BYTES -
+                   (SWARM_MEMBERS_MAX - members) * (ENTRY_SEAT_BYTES + 16 + ENTRY_SIGNATURE_BYTES);
+    size_t table = TABLE_HEAD_BYTES + slices * TABLE_SLICE_BYTES +
+                   members * (TABLE_SEAT_BYTES + slices * HASH_BYTES);
+    size_t reports = slices * (ROW_BYTES + RUN_BYTES);
+    size_t longest = entry > table ? entry : table;
+    return longest > reports ? longest : reports;
+}

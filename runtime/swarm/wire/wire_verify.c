@@ -1,0 +1,138 @@
+/* wire_verify: what of a message is signed, and whether it was by whom it must. */
+#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/ledger.h"
+#include "runtime/swarm/wire/wire.h"
+
+#include <string.h>
+
+static const char DECLARATION[] = "skep declaration";
+static const char RESULT[] = "skep result";
+
+struct declaration {
+    uint32_t session;
+    uint32_t round;
+    uint64_t tokens;
+    const struct hash *hashes; /* [slice_count] */
+};
+
+static struct hash declaration_hash(const struct wire_shape *shape,
+                                    struct declaration declaration) {
+    struct hash_state state;
+    struct pack pack = pack_hashing(&state);
+    hash_begin(&state);
+    hash_add(&state, shape->swarm.bytes, HASH_BYTES);
+    pack_u32(&pack, &declaration.session);
+    pack_u32(&pack, &declaration.round);
+    pack_u64(&pack, &declaration.tokens);
+    hash_add(&state, declaration.hashes, shape->slice_count * sizeof *declaration.hashes);
+    return hash_end(&state);
+}
+
+static struct hash result_hash(const struct wire_shape *shape, const struct message *message) {
+    uint32_t round = message->round;
+    uint32_t slice = message->slice;
+    uint32_t epoch = message->epoch;
+    uint64_t contributors = message->contributors;
+    struct hash_state state;
+    struct pack pack = pack_hashing(&state);
+    hash_begin(&state);
+    hash_add(&state, shape->swarm.bytes, HASH_BYTES);
+    pack_u32(&pack, &round);
+    pack_u32(&pack, &slice);
+    pack_u32(&pack, &epoch);
+    pack_u64(&pack, &contributors);
+    hash_add(&state, message->hash.bytes, HASH_BYTES);
+    return hash_end(&state);
+}
+
+static struct hash declared_hash(const struct wire_shape *shape, const struct message *message) {
+    return declaration_hash(shape, (struct declaration){.session = message->session,
+                                                        .round = message->round,
+                                                        .tokens = message->tokens,
+                                                        .hashes = message->hashes});
+}
+
+void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
+               struct message *message) {
+    if (message->kind == MESSAGE_DECLARE) {
+        const struct hash hash = declared_hash(shape, message);
+        keys_sign(keys, DECLARATION, hash.bytes, HASH_BYTES, message->signature.bytes);
+    } else if (message->kind == MESSAGE_RESULT) {
+        const struct hash hash = result_hash(shape, message);
+        memcpy(message->owner.bytes, keys->public_keys.sign, SWARM_IDENTITY_BYTES);
+        keys_sign(keys, RESULT, hash.bytes, HASH_BYTES, message->signature.bytes);
+    }
+}
+
+static bool signed_by(const struct identity *id, const char *context, const struct hash *hash,
+                      const struct signature *signature) {
+    return keys_verify(id->bytes, context, hash->bytes, HASH_BYTES, signature->bytes);
+}
+
+static bool entry_verified(const uint8_t tracker_key[static KEY_BYTES], const struct entry *entry) {
+    const struct hash hash = entry_hash(entry);
+    return hash_equal(&hash, &entry->hash) && ledger_signatures_wrong(tracker_key, entry) == NULL;
+}
+
+/* The tracker's word for who owns what is taken, for whose bytes are what it is not. */
+static bool table_verified(const struct wire_shape *shape, const struct entry *open,
+                           const struct round_table *table) {
+    if (open == NULL || open->kind != ENTRY_OPEN || open->round != table->round) {
+        return false;
+    }
+    if (open->seat_count < SWARM_MEMBERS_MAX && table->declared >> open->seat_count != 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < shape->slice_count; i++) {
+        const struct slice_plan *plan = &table->slices[i];
+        if (plan->owner >= open->seat_count || (plan->expected & ~table->declared) != 0) {
+            return false;
+        }
+    }
+    bool verified = true;
+    for (uint32_t seat = 0; seat < open->seat_count && verified; seat++) {
+        if ((table->declared >> seat & 1) != 0) {
+            const struct hash hash = declaration_hash(
+                shape,
+                (struct declaration){.session = open->seats[seat].session,
+                                     .round = table->round,
+                                     .tokens = table->members[seat].tokens,
+                                     .hashes = table->hashes + (size_t)seat * shape->slice_count});
+            verified =
+                signed_by(&open->seats[seat].id, DECLARATION, &hash, &table->signatures[seat]);
+        }
+    }
+    return verified;
+}
+
+static bool result_verified(const struct wire_shape *shape, const struct message *message,
+                            const uint8_t *bulk, size_t bulk_bytes) {
+    const struct hash signed_hash = result_hash(shape, message);
+    const struct hash hash = hash_of(bulk, bulk_bytes);
+    return hash_equal(&hash, &message->hash) &&
+           signed_by(&message->owner, RESULT, &signed_hash, &message->signature);
+}
+
+bool wire_verified(const struct wire_shape *shape, const uint8_t tracker_key[static KEY_BYTES],
+                   const struct entry *open, struct message *message, const uint8_t *bulk,
+                   size_t bulk_bytes) {
+    struct hash hash;
+    switch (message->kind) {
+    case MESSAGE_DECLARE:
+        hash = declared_hash(shape, message);
+        return signed_by(&message->from, DECLARATION, &hash, &message->signature);
+    case MESSAGE_VOTE:
+        return ledger_signed_by(message->from.bytes, &message->hash, &message->signature);
+    case MESSAGE_ENTRY:
+        return entry_verified(tracker_key, message->entry);
+    case MESSAGE_TABLE:
+        return table_verified(shape, open, message->table);
+    case MESSAGE_CONTRIBUTION:
+        message->hash = hash_of(bulk, bulk_bytes);
+        return true;
+    case MESSAGE_RESULT:
+        return result_verified(shape, message, bulk, bulk_bytes);
+    default:
+        return true;
+    }
+}
