@@ -5,7 +5,7 @@
  *
  * Writes COUNT rows of sequence + 1 token ids, int32 little-endian: a row's tokens and the label of
  * its last. */
-#include "runtime/train/session.h"
+#include "runtime/session/session.h"
 
 #include "base/text.h"
 

@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "runtime/schedule/estimate.h"
-#include "runtime/train/batch.h"
-#include "runtime/train/step.h"
+#include "runtime/session/batch.h"
+#include "runtime/session/step.h"
 
 #include <stdio.h>
 #include <string.h>

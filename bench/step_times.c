@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "build_config.h"
-#include "runtime/train/batch.h"
-#include "runtime/train/step.h"
+#include "runtime/session/batch.h"
+#include "runtime/session/step.h"
 #if SKEP_CUDA
 #include "targets/ports/cuda_device.h"
 #endif

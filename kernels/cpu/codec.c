@@ -1,8 +1,8 @@
 #include "kernels/codec.h"
 
 #include "base/check.h"
-#include "kernels/items.h"
 #include "kernels/cpu/table.h"
+#include "kernels/items.h"
 
 #include <stdatomic.h>
 

@@ -1,8 +1,8 @@
 /* codec_check: received bytes are looked through before anything is decoded from them. */
 #include "base/check.h"
 #include "kernels/codec.h"
-#include "kernels/loops/codec.h"
 #include "kernels/items.h"
+#include "kernels/loops/codec.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 #include "kernels/elementwise.h"
 
 #include "base/check.h"
-#include "kernels/items.h"
 #include "kernels/cpu/partials.h"
 #include "kernels/cpu/table.h"
+#include "kernels/items.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 #include "kernels/embedding.h"
 
 #include "base/check.h"
-#include "kernels/loops/element.h"
-#include "kernels/items.h"
 #include "kernels/cpu/table.h"
+#include "kernels/items.h"
+#include "kernels/loops/element.h"
 
 /* Backward is cut by columns, never by tokens: each row of the table then gets its gradients in
  * token order from one thread. 64 columns are the fewest that keep whole cache lines of bf16

@@ -1,10 +1,10 @@
 #include "kernels/head_loss.h"
 
 #include "base/check.h"
-#include "kernels/loops/element.h"
+#include "kernels/cpu/table.h"
 #include "kernels/head_loss_chunk.h"
 #include "kernels/items.h"
-#include "kernels/cpu/table.h"
+#include "kernels/loops/element.h"
 
 /* Logits of one chunk: small enough to stay in a last-level cache between the products, large
  * enough that the products run at full rate. */

@@ -1,9 +1,9 @@
 #include "kernels/norm.h"
 
 #include "base/check.h"
-#include "kernels/items.h"
 #include "kernels/cpu/partials.h"
 #include "kernels/cpu/table.h"
+#include "kernels/items.h"
 
 struct forward_work {
     const struct norm_forward_job *job;

@@ -2,8 +2,8 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "kernels/items.h"
 #include "kernels/cpu/table.h"
+#include "kernels/items.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #ifndef SKEP_KERNELS_CPU_TABLE_H
 #define SKEP_KERNELS_CPU_TABLE_H
 
+#include "kernels/cpu_level.h"
 #include "kernels/loops/attention.h"
 #include "kernels/loops/codec.h"
 #include "kernels/loops/elementwise.h"
@@ -11,7 +12,6 @@
 #include "kernels/loops/norm.h"
 #include "kernels/loops/optimizer.h"
 #include "kernels/loops/outer.h"
-#include "kernels/cpu_level.h"
 
 /* No slot is ever empty: each family's init fills plain C first, then lays the variants of stronger
  * instruction sets over it, weakest to strongest, up to the level. */

@@ -3,8 +3,8 @@
 #ifndef SKEP_KERNELS_LOOPS_OPTIMIZER_H
 #define SKEP_KERNELS_LOOPS_OPTIMIZER_H
 
-#include "kernels/loops/noise.h"
 #include "kernels/cpu_level.h"
+#include "kernels/loops/noise.h"
 #include "kernels/optimizer.h"
 
 /* One step of AdamW: the buffers, and what the step's scalars make of the hyperparameters. */

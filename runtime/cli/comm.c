@@ -1,12 +1,12 @@
 /* comm: `skep comm [--ranks N] [--test] [--bandwidth] [--bytes LIST] [--json]`: start ranks on this
  * machine and try out what their collectives would run on: are the results right, and how fast. */
-#include "runtime/cli/comm.h"
+#include "runtime/diagnose/comm.h"
 
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
-#include "runtime/cli/comm_report.h"
 #include "runtime/cli/command.h"
 #include "runtime/cli/ranks.h"
+#include "runtime/cli/reports/comm_report.h"
 
 #include <string.h>
 

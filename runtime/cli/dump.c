@@ -4,12 +4,12 @@
 #include "runtime/checkpoint/tensor_file.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/cli/dump_batch.h"
 #include "runtime/cli/ranks.h"
-#include "runtime/train/batch.h"
-#include "runtime/train/hello.h"
-#include "runtime/train/parts.h"
-#include "runtime/train/step.h"
+#include "runtime/diagnose/dump_batch.h"
+#include "runtime/session/batch.h"
+#include "runtime/session/hello.h"
+#include "runtime/session/parts.h"
+#include "runtime/session/step.h"
 
 #include <stdio.h>
 #include <string.h>

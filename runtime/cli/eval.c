@@ -1,7 +1,7 @@
 /* eval: loss and perplexity of a text. */
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/train/step.h"
+#include "runtime/session/step.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* generate: a continuation of a prompt, on standard output as it is made. */
-#include "runtime/train/generate.h"
+#include "runtime/session/generate.h"
 
 #include "base/text.h"
 #include "runtime/cli/arguments.h"

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/cli/inspect_report.h"
+#include "runtime/cli/reports/inspect_report.h"
 #include "runtime/model/families/families.h"
 
 #include <unistd.h>

@@ -1,14 +1,14 @@
 /* join: a member of a swarm. */
-#include "runtime/train/join.h"
+#include "runtime/inner_training/join.h"
 
 #include "base/log.h"
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
 #include "runtime/cli/ranks.h"
+#include "runtime/inner_training/fit_report.h"
 #include "runtime/swarm/client/link_probe.h"
 #include "runtime/swarm/tracker/roster.h"
-#include "runtime/train/fit_report.h"
 #include "transport/identity/host_number.h"
 #include "transport/identity/join_string.h"
 

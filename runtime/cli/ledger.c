@@ -6,9 +6,9 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/cli/ledger_export.h"
-#include "runtime/swarm/client/swarm_place.h"
+#include "runtime/diagnose/ledger_export.h"
 #include "runtime/swarm/client/ledger_source.h"
+#include "runtime/swarm/client/swarm_place.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "build_config.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/train/run.h"
+#include "runtime/settings/run.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/cli/mesh_report.h"
+#include "runtime/cli/reports/mesh_report.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,11 +3,11 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/cli/plan_json.h"
-#include "runtime/cli/plan_site.h"
+#include "runtime/cli/reports/plan_json.h"
+#include "runtime/cli/reports/plan_site_report.h"
 #include "runtime/program/print.h"
-#include "runtime/train/disk.h"
-#include "runtime/train/remedies.h"
+#include "runtime/session/disk.h"
+#include "runtime/session/remedies.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 #include "base/limits.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/cli/probe_gpu.h"
 #include "runtime/cli/ranks.h"
+#include "runtime/diagnose/probe_gpu.h"
 #include "targets/probe/detect.h"
 #include "targets/profile.h"
 

@@ -2,8 +2,8 @@
 
 #include "base/log.h"
 #include "runtime/cli/arguments.h"
-#include "transport/site/stop.h"
 #include "transport/site/launch.h"
+#include "transport/site/stop.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef SKEP_CLI_RANKS_H
 #define SKEP_CLI_RANKS_H
 
-#include "runtime/train/session.h"
+#include "runtime/session/session.h"
 
 /* What a command that runs on several ranks was asked. */
 struct ranks_request {

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/cli/snapshot_print.h"
+#include "runtime/cli/reports/snapshot_print.h"
 
 #include <string.h>
 #include <unistd.h>

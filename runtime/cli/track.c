@@ -4,8 +4,8 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/swarm_setup/swarm_track.h"
 #include "transport/site/stop.h"
-#include "runtime/train/swarm_track.h"
 
 #include <errno.h>
 #include <signal.h>

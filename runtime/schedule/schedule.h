@@ -66,10 +66,11 @@ struct operand {
     uint64_t offset, bytes, stride;
 };
 
-/* A call of contract A (transport/collectives/collective.h) between the ranks of `axis`. Each operand covers
- * the slots of the whole group: where it begins on this rank is where the call's slot 0 begins.
- * All-gather: operand 0 is `to`. Reduce-scatter: operand 0 is `from`, operand 1 `to`; with f32 on
- * the wire they are the same bytes. Slots of `to` that are not the own are undefined afterwards. */
+/* A call of contract A (transport/collectives/collective.h) between the ranks of `axis`. Each
+ * operand covers the slots of the whole group: where it begins on this rank is where the call's
+ * slot 0 begins. All-gather: operand 0 is `to`. Reduce-scatter: operand 0 is `from`, operand 1
+ * `to`; with f32 on the wire they are the same bytes. Slots of `to` that are not the own are
+ * undefined afterwards. */
 struct collective_args {
     enum rank_axis axis;
     enum dtype wire;     /* sums: of `from`; all-gather: what the bytes are */

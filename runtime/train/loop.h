@@ -2,12 +2,12 @@
 #ifndef SKEP_TRAIN_LOOP_H
 #define SKEP_TRAIN_LOOP_H
 
-#include "runtime/train/fingerprint.h"
-#include "runtime/train/metrics.h"
-#include "runtime/train/outputs.h"
-#include "runtime/train/progress.h"
-#include "runtime/train/session.h"
-#include "runtime/train/step_trace.h"
+#include "runtime/data/fingerprint.h"
+#include "runtime/session/metrics.h"
+#include "runtime/session/outputs.h"
+#include "runtime/session/progress.h"
+#include "runtime/session/session.h"
+#include "runtime/session/step_trace.h"
 
 enum { TRAINING_GROUPS = 3, SKIPPED_IN_ROW_MAX = 20 };
 

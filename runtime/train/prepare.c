@@ -1,11 +1,11 @@
 /* prepare: everything that a training run needs before it is sealed. */
 #include "base/file.h"
 #include "base/log.h"
-#include "runtime/train/disk.h"
-#include "runtime/train/hello.h"
+#include "runtime/session/disk.h"
+#include "runtime/session/hello.h"
+#include "runtime/session/parts.h"
+#include "runtime/session/resume.h"
 #include "runtime/train/loop.h"
-#include "runtime/train/parts.h"
-#include "runtime/train/resume.h"
 #include "transport/site/stop.h"
 
 #include <stdio.h>

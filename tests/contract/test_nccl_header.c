@@ -1,5 +1,5 @@
-/* What transport/collectives/nccl_library.h declares of NCCL is what this machine's nccl.h has: else this file
- * does not compile. */
+/* What transport/collectives/nccl_library.h declares of NCCL is what this machine's nccl.h has:
+ * else this file does not compile. */
 #include "transport/collectives/nccl_library.h"
 
 #include <nccl.h>

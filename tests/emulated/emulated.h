@@ -1,5 +1,5 @@
-/* emulated: the words of kernels/cuda/device/device.h for a C++ compiler: see tests/emulated/launch.h for
- * what they look for. Included by device.h, inside of it. */
+/* emulated: the words of kernels/cuda/device/device.h for a C++ compiler: see
+ * tests/emulated/launch.h for what they look for. Included by device.h, inside of it. */
 #ifndef SKEP_TESTS_EMULATED_EMULATED_H
 #define SKEP_TESTS_EMULATED_EMULATED_H
 

@@ -1,7 +1,7 @@
 /* Programs of small models on a GPU, the one of this machine or the emulated one: the CPU's losses,
  * the same bits twice, device memory as planned and declared, nothing taken once bound. Skipped
  * (exit 77) where there is no GPU. */
-#include "runtime/cli/probe_gpu.h"
+#include "runtime/diagnose/probe_gpu.h"
 #include "targets/ports/cuda_device.h"
 #include "targets/ports/nvml.h"
 #include "targets/probe/detect.h"

@@ -1,7 +1,7 @@
 /* Tests of targets/detect_cuda, targets/probe_cuda and `skep probe` on an emulated GPU: what a
  * machine with one is taken for, what is measured, and the profile that comes of it. */
 #include "runtime/cli/command.h"
-#include "runtime/cli/probe_gpu.h"
+#include "runtime/diagnose/probe_gpu.h"
 #include "targets/probe/detect.h"
 #include "targets/probe/probe_cuda.h"
 #include "targets/profile.h"

@@ -1,6 +1,6 @@
 /* fuzz_run: any bytes as a run.yaml are refused or give settings that read back as the same ones;
  * so does any line as an override. */
-#include "runtime/train/run.h"
+#include "runtime/settings/run.h"
 
 #include <string.h>
 

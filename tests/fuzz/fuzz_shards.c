@@ -1,6 +1,6 @@
 /* fuzz_shards: any bytes as a token file are refused or give windows that all lie within it; ids
  * are checked before they reach a row. */
-#include "runtime/train/data.h"
+#include "runtime/data/data.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* test_matmul: every level's matrix products against sums in fp64; with --bench, their rates. */
 #include "base/clock.h"
 #include "base/random.h"
-#include "kernels/matmul.h"
 #include "kernels/cpu/table.h"
+#include "kernels/matmul.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,51 +1,88 @@
 """The house rules as data: the include table, allowed calls, banned words, and the exceptions."""
 
-# folder: what it may include, besides itself (docs/ARCHITECTURE.md draws it).
-BELOW_PROGRAM = ("base", "arena", "targets", "kernels", "transport", "runtime/model",
-                 "runtime/shard", "runtime/schedule", "runtime/checkpoint", "runtime/swarm")
+# room: the rooms and headers that it may include, besides its own. A room is a folder, without the
+# folders in it; it includes only rooms that stand above it here (docs/ARCHITECTURE.md has a word on
+# each).
 MAY_INCLUDE = {
     "base": (),
     "arena": ("base",),
-    "arena/formats": ("arena", "base"),
+    "arena/formats": ("base", "arena"),
     "targets": ("base",),
     "targets/os": ("base",),
-    "targets/ports": ("targets/target.h", "targets/os", "base"),
-    "targets/probe": ("targets", "base"),
-    "runtime/model": ("base",),
-    "runtime/model/families": ("runtime/model", "base"),
-    "kernels": ("base",),
-    "kernels/loops": ("kernels", "base"),
-    "kernels/loops/x86": ("kernels/loops", "kernels", "base"),
-    "kernels/loops/arm": ("kernels/loops", "kernels", "base"),
-    "kernels/cpu": ("kernels/loops", "kernels", "targets/os", "base"),
-    "kernels/cuda/device": (),
-    "kernels/cuda/launch": ("kernels/cuda/device", "kernels/loops/element.h", "kernels", "targets", "targets/ports", "base"),
+    "targets/ports": ("base", "targets", "targets/os"),
+    "targets/probe": ("base", "targets", "targets/os", "targets/ports"),
+    "kernels": ("base", "targets/os"),
+    "kernels/loops": ("base", "kernels"),
+    "kernels/loops/x86": ("base", "kernels/loops"),
+    "kernels/loops/arm": ("base", "kernels/loops"),
+    "kernels/cpu": ("base", "kernels", "kernels/loops"),
+    "kernels/cuda/device": ("kernels",),
+    "kernels/cuda/launch": (
+        "base", "targets", "targets/ports", "kernels", "kernels/loops", "kernels/cuda/device"),
     "transport/identity": ("base",),
-    "transport/messages": ("transport/identity", "base"),
-    "transport/site": ("targets/os", "base"),
-    "transport/collectives": ("transport/site", "targets/ports", "targets/os", "base"),
-    "runtime/shard": ("runtime/model", "base"),
-    "runtime/schedule": ("runtime/shard", "runtime/model", "kernels", "targets",
-                         "arena/extent.h", "base"),
-    "runtime/checkpoint": ("runtime/shard", "runtime/model", "base"),
-    "runtime/swarm/ledger": ("transport/identity", "base"),
-    "runtime/swarm/protocol": ("runtime/swarm/ledger", "base"),
-    "runtime/swarm/wire": ("runtime/swarm/protocol", "runtime/swarm/ledger", "transport/messages",
-                           "transport/identity", "base"),
-    "runtime/swarm/replica": ("runtime/swarm/protocol", "runtime/swarm/ledger",
-                              "transport/messages", "kernels", "kernels/cpu",
-                              "kernels/cuda/launch", "targets/ports", "base"),
-    "runtime/swarm/member": ("runtime/swarm/replica", "runtime/swarm/wire",
-                             "runtime/swarm/protocol", "runtime/swarm/ledger",
-                             "transport/messages", "targets/os", "base"),
-    "runtime/swarm/client": ("runtime/swarm/wire", "runtime/swarm/ledger", "transport/messages",
-                             "transport/identity", "base"),
-    "runtime/swarm/tracker": ("runtime/swarm/client", "runtime/swarm/wire",
-                              "runtime/swarm/protocol", "runtime/swarm/ledger",
-                              "transport/messages", "transport/identity", "base"),
-    "runtime/program": BELOW_PROGRAM,
-    "runtime/train": BELOW_PROGRAM + ("runtime/program",),
-    "runtime/cli": BELOW_PROGRAM + ("runtime/program", "runtime/train"),
+    "transport/messages": ("base", "transport/identity"),
+    "transport/site": ("base", "targets/os"),
+    "transport/collectives": ("base", "targets/os", "targets/ports", "transport/site"),
+    "runtime/model": ("base",),
+    "runtime/model/families": ("base", "runtime/model"),
+    "runtime/shard": ("base", "runtime/model"),
+    "runtime/schedule": (
+        "arena/extent.h", "targets", "kernels", "kernels/cuda/launch", "runtime/model",
+        "runtime/model/families", "runtime/shard"),
+    "runtime/checkpoint": ("base", "runtime/model"),
+    "runtime/swarm/ledger": ("base", "transport/identity"),
+    "runtime/swarm/protocol": ("base", "runtime/swarm/ledger"),
+    "runtime/swarm/wire": (
+        "transport/identity", "transport/messages", "runtime/swarm/ledger",
+        "runtime/swarm/protocol"),
+    "runtime/swarm/replica": (
+        "base", "targets/ports", "kernels", "kernels/cuda/launch", "transport/messages",
+        "runtime/swarm/ledger", "runtime/swarm/protocol"),
+    "runtime/swarm/member": (
+        "base", "targets/os", "transport/messages", "runtime/swarm/ledger",
+        "runtime/swarm/protocol", "runtime/swarm/wire", "runtime/swarm/replica"),
+    "runtime/swarm/client": (
+        "base", "transport/identity", "runtime/swarm/ledger", "runtime/swarm/wire"),
+    "runtime/swarm/tracker": (
+        "base", "transport/identity", "transport/messages", "runtime/swarm/ledger",
+        "runtime/swarm/protocol", "runtime/swarm/wire", "runtime/swarm/client"),
+    "runtime/program": (
+        "base", "arena", "targets", "targets/os", "targets/ports", "kernels", "kernels/cpu",
+        "kernels/cuda/launch", "transport/site", "transport/collectives", "runtime/schedule"),
+    "runtime/settings": (
+        "base", "runtime/model", "runtime/shard", "runtime/schedule", "runtime/checkpoint"),
+    "runtime/data": (
+        "base", "transport/site", "runtime/checkpoint", "runtime/swarm/ledger",
+        "runtime/settings"),
+    "runtime/swarm_setup": (
+        "base", "targets", "transport/identity", "transport/messages", "transport/site",
+        "runtime/model", "runtime/model/families", "runtime/schedule", "runtime/checkpoint",
+        "runtime/swarm/ledger", "runtime/swarm/replica", "runtime/swarm/member",
+        "runtime/swarm/tracker", "runtime/settings", "runtime/data"),
+    "runtime/session": (
+        "base", "targets/os", "targets/ports", "targets/probe", "transport/site",
+        "transport/collectives", "runtime/model", "runtime/model/families", "runtime/schedule",
+        "runtime/checkpoint", "runtime/swarm/ledger", "runtime/swarm/client", "runtime/program",
+        "runtime/settings", "runtime/data", "runtime/swarm_setup"),
+    "runtime/train": ("base", "transport/site", "runtime/data", "runtime/session"),
+    "runtime/inner_training": (
+        "base", "transport/identity", "transport/site", "runtime/schedule", "runtime/checkpoint",
+        "runtime/swarm/ledger", "runtime/swarm/replica", "runtime/swarm/member",
+        "runtime/swarm/client", "runtime/program", "runtime/data", "runtime/swarm_setup",
+        "runtime/session", "runtime/train"),
+    "runtime/diagnose": (
+        "base", "targets/ports", "targets/probe", "kernels/cuda/launch", "transport/site",
+        "transport/collectives", "runtime/shard", "runtime/checkpoint", "runtime/swarm/ledger",
+        "runtime/data", "runtime/session"),
+    "runtime/cli/reports": (
+        "base", "arena/formats", "runtime/model", "runtime/shard", "runtime/checkpoint",
+        "runtime/session", "runtime/diagnose"),
+    "runtime/cli": (
+        "base", "arena", "arena/formats", "targets", "targets/probe", "transport/identity",
+        "transport/site", "runtime/model/families", "runtime/checkpoint", "runtime/swarm/ledger",
+        "runtime/swarm/client", "runtime/swarm/tracker", "runtime/program", "runtime/settings",
+        "runtime/swarm_setup", "runtime/session", "runtime/train", "runtime/inner_training",
+        "runtime/diagnose", "runtime/cli/reports"),
 }
 # Folders that may include anything and that nothing includes.
 OUTSIDE = ("tests", "bench", "tools")

@@ -54,6 +54,8 @@ class RuleTest(unittest.TestCase):
             ("runtime/model/graph.c", "arena/extent.h"),
             ("runtime/schedule/lanes.c", "arena/plan.h"),
             ("runtime/program/bind.c", "runtime/train/loop.h"),
+            ("runtime/swarm/ledger/entry.c", "runtime/swarm/protocol/message.h"),
+            ("targets/target.c", "targets/os/machine.h"),
             ("runtime/cli/main.c", "tests/kernels/harness.h"),
         ):
             with self.subTest(path):
@@ -74,6 +76,14 @@ class RuleTest(unittest.TestCase):
     def test_include_without_folder_is_found(self):
         self.assert_found(tidy.check_includes, "base/text.c", '#include "text.h"\n',
                           "includes are from the root")
+
+    def test_no_room_of_the_table_includes_one_below_it(self):
+        rooms = list(rules.MAY_INCLUDE)
+        for index, (room, places) in enumerate(rules.MAY_INCLUDE.items()):
+            for place in places:
+                with self.subTest(room, place=place):
+                    above = place if place in rules.MAY_INCLUDE else tidy.room_of(place)
+                    self.assertIn(above, rooms[:index])
 
     def test_unknown_folder_is_found(self):
         self.assert_found(tidy.check_includes, "novel/a.c", '#include "base/text.h"\n',
@@ -132,7 +142,8 @@ class RuleTest(unittest.TestCase):
         self.assert_found(tidy.check_lengths, "base/a.c", function_of(71), "planted has 71 lines")
         self.assertEqual(messages(tidy.check_lengths, "base/a.c", function_of(70)), [])
         kernel = "template <int N>\nDEVICE " + function_of(70)
-        self.assert_found(tidy.check_lengths, "kernels/cuda/device/a.cu", kernel, "planted has 71 lines")
+        self.assert_found(tidy.check_lengths, "kernels/cuda/device/a.cu", kernel,
+                          "planted has 71 lines")
 
     def test_exception_that_is_no_longer_needed_is_found(self):
         with mock.patch.dict(rules.LONG_FILES, {"base/a.c": "x"}), \

@@ -53,15 +53,16 @@ def lies_in(path, place):
     return path == place or path.startswith(place + "/")
 
 
-def folder_of(path):
-    """The folder of the include table that `path` lies in, or None."""
-    return next((folder for folder in rules.MAY_INCLUDE if lies_in(path, folder)), None)
+def room_of(path):
+    """The room of the include table that holds `path`, or None."""
+    folder = str(pathlib.PurePosixPath(path).parent)
+    return folder if folder in rules.MAY_INCLUDE else None
 
 
 def check_includes(source):
     if not source.is_c:
         return
-    home = folder_of(source.path)
+    home = room_of(source.path)
     outside = any(lies_in(source.path, folder) for folder in rules.OUTSIDE)
     for match in INCLUDE.finditer(source.text):
         quote, target = match.groups()
@@ -84,7 +85,7 @@ def check_includes(source):
 def may_include(home, target):
     if target == "build_config.h":
         return True
-    return any(lies_in(target, place) for place in (home, *rules.MAY_INCLUDE[home]))
+    return any(place in (target, room_of(target)) for place in (home, *rules.MAY_INCLUDE[home]))
 
 
 def check_guard(source):

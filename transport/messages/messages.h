@@ -9,16 +9,17 @@
  *     DEALER bulk 0  ------------------------- > ROUTER (listens)
  *     DEALER bulk n  ------------------------/
  *
- * One frame is one part is one message (transport/messages/frame.h). Order holds on one connection only.
- * A frame that was taken may still be lost with its connection; nothing is told twice by itself. */
+ * One frame is one part is one message (transport/messages/frame.h). Order holds on one connection
+ * only. A frame that was taken may still be lost with its connection; nothing is told twice by
+ * itself. */
 #ifndef SKEP_TRANSPORT_MESSAGES_MESSAGES_H
 #define SKEP_TRANSPORT_MESSAGES_MESSAGES_H
 
 #include "base/fault.h"
 #include "base/region.h"
-#include "transport/messages/frame.h"
 #include "transport/identity/address.h"
 #include "transport/identity/keys.h"
+#include "transport/messages/frame.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,7 +7,8 @@
  *
  * limits    as kernels/attention.h; rows x heads below 2^31, time below 2^20; positions as they are
  *           described there: they count up from each document's first token
- * memory    the workspace is that of kernels/cuda/launch/workspace.h, on 16 bytes, undefined afterwards
+ * memory    the workspace is that of kernels/cuda/launch/workspace.h, on 16 bytes, undefined
+ *           afterwards
  * errors    none; a launch that the driver refuses is kept in compute->failure
  * bits      the same each time on one kind of device: sums have an order that the shape fixes
  * accuracy  L2 of the error, relative: f32 1.5e-6; bf16 4e-3: probabilities and their slopes are

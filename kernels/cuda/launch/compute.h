@@ -2,24 +2,24 @@
  *
  * A family has, as on the CPU, one header of operations (kernels/norm.h). Its CUDA half is
  *
- *   kernels/cuda/launch/norm.h     cuda_rmsnorm_forward(const struct cuda_compute *, args, addresses ...):
+ *   launch/norm.h     cuda_rmsnorm_forward(const struct cuda_compute *, args, addresses ...):
  *                           the same arguments, meanings and limits as kernels/norm.h, with device
  *                           addresses; enqueues on compute->stream and comes back at once
- *   kernels/cuda/launch/norm.c     grid and block by the shape, one launch or a few
- *   kernels/cuda/device/norm.cu    the device code, written in the words of kernels/cuda/device/device.h
- *   kernels/cuda/device/norm_params.h   what a launch hands over: one plain struct for each kernel
+ *   launch/norm.c     grid and block by the shape, one launch or a few
+ *   device/norm.cu    the device code, written in the words of device/device.h
+ *   device/norm_params.h   what a launch hands over: one plain struct for each kernel
  *
- * and in kernels/cuda/launch/workspace.h its workspace's bytes, plain C that every build has. Nothing is
- * decided, allocated or looked up when a call is made: functions were loaded at bind. Sums have a
- * fixed order that depends on the shape alone (no floating-point atomics): the same bits each time
- * on one kind of device. */
+ * and in kernels/cuda/launch/workspace.h its workspace's bytes, plain C that every build has.
+ * Nothing is decided, allocated or looked up when a call is made: functions were loaded at bind.
+ * Sums have a fixed order that depends on the shape alone (no floating-point atomics): the same
+ * bits each time on one kind of device. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_COMPUTE_H
 #define SKEP_KERNELS_CUDA_LAUNCH_COMPUTE_H
 
 #include "targets/ports/cuda_driver.h"
 
-struct cuda_kernel_table; /* one struct of CUfunctions for each family: kernels/cuda/launch/table.h */
-struct cuda_products;     /* matrix products chosen at bind: kernels/cuda/launch/products.h */
+struct cuda_kernel_table; /* one struct of CUfunctions for each family: launch/table.h */
+struct cuda_products;     /* matrix products chosen at bind: launch/products.h */
 
 /* The first thing that went wrong since it was cleared; once set, nothing more is enqueued. The
  * executor looks at it when it has enqueued a segment. */

@@ -1,6 +1,5 @@
 #include "kernels/cuda/launch/head_loss.h"
 
-#include "kernels/loops/element.h"
 #include "kernels/cuda/device/head_loss_params.h"
 #include "kernels/cuda/launch/matmul.h"
 #include "kernels/cuda/launch/products.h"
@@ -8,6 +7,7 @@
 #include "kernels/cuda/launch/workspace.h"
 #include "kernels/head_loss_chunk.h"
 #include "kernels/items.h"
+#include "kernels/loops/element.h"
 
 extern const char cuda_head_loss_fatbin[];
 

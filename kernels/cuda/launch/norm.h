@@ -1,5 +1,6 @@
 /* norm on CUDA: kernels/norm.h, enqueued. Arguments, aliases and accuracy as there; rows that are
- * all aligned to 16 bytes are moved 16 bytes at a time. Workspace: kernels/cuda/launch/workspace.h. */
+ * all aligned to 16 bytes are moved 16 bytes at a time. Workspace: kernels/cuda/launch/workspace.h.
+ */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_NORM_H
 #define SKEP_KERNELS_CUDA_LAUNCH_NORM_H
 

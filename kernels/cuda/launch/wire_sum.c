@@ -1,7 +1,7 @@
 #include "kernels/cuda/launch/wire_sum.h"
 
-#include "kernels/cuda/launch/table.h"
 #include "kernels/cuda/device/wire_sum_params.h"
+#include "kernels/cuda/launch/table.h"
 #include "kernels/items.h"
 
 extern const char cuda_wire_sum_fatbin[];

@@ -1,6 +1,7 @@
-/* families: from config.json to a blueprint, and from a blueprint to its forward graph. Each family is
- * one file: the fields of config.json that it reads, the blueprint that they make, its parameters. A
- * field that no family reads and that is not known to be harmless is rejected (hf_fields.h). */
+/* families: from config.json to a blueprint, and from a blueprint to its forward graph. Each family
+ * is one file: the fields of config.json that it reads, the blueprint that they make, its
+ * parameters. A field that no family reads and that is not known to be harmless is rejected
+ * (hf_fields.h). */
 #ifndef SKEP_MODEL_FAMILIES_FAMILIES_H
 #define SKEP_MODEL_FAMILIES_FAMILIES_H
 

@@ -1,6 +1,6 @@
 /* test_comm: the self-test of collectives passes one that is right and finds each that is not. One
  * rank is enough: every group is this rank alone, so that a call only copies. */
-#include "runtime/cli/comm.h"
+#include "runtime/diagnose/comm.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

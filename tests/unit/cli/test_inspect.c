@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "runtime/checkpoint/folder.h"
-#include "runtime/cli/inspect_report.h"
+#include "runtime/cli/reports/inspect_report.h"
 #include "tests/unit/cli/capture.h"
 
 #include <setjmp.h>

@@ -5,10 +5,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "runtime/swarm/client/tracker_ask.h"
 #include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/ledger/ledger_store.h"
 #include "runtime/swarm/tracker/roster.h"
-#include "runtime/swarm/client/tracker_ask.h"
 #include "scripted_member.h"
 #include "transport/identity/own_address.h"
 

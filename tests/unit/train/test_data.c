@@ -1,5 +1,5 @@
 /* Tests of train/data: where windows lie, the order in which they come, and packed documents. */
-#include "runtime/train/data.h"
+#include "runtime/data/data.h"
 #include "scratch.h"
 
 #include <fcntl.h>

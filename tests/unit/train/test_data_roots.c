@@ -1,6 +1,6 @@
 /* Tests of train/data_roots: roots against those of test_merkle's Python tree, and each way in
  * which local files can be other ones than the swarm's. */
-#include "runtime/train/data_roots.h"
+#include "runtime/data/data_roots.h"
 #include "scratch.h"
 
 #include <setjmp.h>

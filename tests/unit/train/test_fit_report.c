@@ -1,8 +1,8 @@
 /* Tests of train/fit_report: each figure against what the swarm's own numbers make of it by hand,
  * and what is said when it does not fit. */
 #include "base/json.h"
+#include "runtime/inner_training/fit_report.h"
 #include "runtime/schedule/estimate.h"
-#include "runtime/train/fit_report.h"
 #include "scratch.h"
 #include "swarm_fixture.h"
 

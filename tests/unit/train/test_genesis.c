@@ -1,6 +1,6 @@
 /* Tests of train/genesis: the streamed root against the whole outer state laid out in memory, leaf
  * by leaf as replica.h draws it. */
-#include "runtime/train/genesis.h"
+#include "runtime/swarm_setup/genesis.h"
 
 #include "runtime/checkpoint/weights.h"
 #include "runtime/model/families/families.h"

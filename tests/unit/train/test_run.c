@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "runtime/schedule/schedule.h"
-#include "runtime/train/run.h"
+#include "runtime/settings/run.h"
 #include "scratch.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Tests of docs/RUN.md: its example is a run file, and its listing is the table of keys. */
 #include "base/file.h"
-#include "runtime/train/run.h"
+#include "runtime/settings/run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Tests of train/run_model: what a run's settings must be for a given model. */
-#include "runtime/train/run.h"
+#include "runtime/settings/run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Tests of train/run_rate: learning rates against their closed forms, worked out by hand. */
-#include "runtime/train/run.h"
+#include "runtime/settings/run.h"
 
 #include <math.h>
 #include <setjmp.h>

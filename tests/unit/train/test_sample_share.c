@@ -1,6 +1,6 @@
 /* Tests of train/sample_share: every window of the given ranges comes once, in their order,
  * whatever was trained before, and nothing else does. */
-#include "runtime/train/sample_share.h"
+#include "runtime/data/sample_share.h"
 #include "scratch.h"
 
 #include "base/check.h"

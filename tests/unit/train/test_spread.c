@@ -1,5 +1,5 @@
 /* Tests of train/spread: what strategy keys become over the ranks of a site, what is refused. */
-#include "runtime/train/session.h"
+#include "runtime/session/session.h"
 #include "scratch.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Tests of train/step: losses and gradients of packed documents are those of the documents alone,
  * each label counted once, however rows and microbatches are cut. */
-#include "runtime/train/step.h"
+#include "runtime/session/step.h"
 #include "scratch.h"
 
 #include <math.h>

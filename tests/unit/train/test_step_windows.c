@@ -1,6 +1,6 @@
 /* Tests of train/step_windows on several ranks: a step on windows is the step from data that takes
  * the same ones, to the bit, and stops on all ranks when one of them says so. */
-#include "runtime/train/step_windows.h"
+#include "runtime/session/step_windows.h"
 #include "scratch.h"
 #include "tests/unit/transport/ranks.h"
 

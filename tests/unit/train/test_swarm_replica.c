@@ -1,9 +1,9 @@
 /* Tests of train/swarm_replica, compute_copies and step_windows: a program with a replica beside it
  * trains, contributes and follows. */
-#include "runtime/train/compute_copies.h"
-#include "runtime/train/genesis.h"
-#include "runtime/train/step_windows.h"
-#include "runtime/train/swarm_replica.h"
+#include "runtime/inner_training/swarm_replica.h"
+#include "runtime/session/compute_copies.h"
+#include "runtime/session/step_windows.h"
+#include "runtime/swarm_setup/genesis.h"
 #include "scratch.h"
 
 #include <setjmp.h>

@@ -1,10 +1,10 @@
 /* Tests of train/swarm_run, swarm_offer and session_read_swarm: a run becomes a manifest, a member
  * reads it back with the same mathematics, and nobody changes those or the other's folders. */
+#include "runtime/session/parts.h"
+#include "runtime/session/session.h"
 #include "runtime/swarm/ledger/merkle.h"
-#include "runtime/train/parts.h"
-#include "runtime/train/session.h"
-#include "runtime/train/swarm_memory.h"
-#include "runtime/train/swarm_offer.h"
+#include "runtime/swarm_setup/swarm_memory.h"
+#include "runtime/swarm_setup/swarm_offer.h"
 #include "scratch.h"
 #include "swarm_fixture.h"
 

@@ -1,5 +1,5 @@
 /* Tests of train/token_file: every form is told by magic, suffix or key, and damage is named. */
-#include "runtime/train/token_file.h"
+#include "runtime/data/token_file.h"
 #include "scratch.h"
 
 #include <setjmp.h>

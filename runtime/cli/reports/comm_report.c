@@ -1,0 +1,143 @@
+#include "runtime/cli/reports/comm_report.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+
+static bool moves(const struct comm_check *row) {
+    return row->kind != COLLECTIVE_BARRIER;
+}
+
+/* "reduce-scatter bf16"; a barrier has no type. */
+static const char *call_name(const struct comm_check *row, char buffer[static 32]) {
+    snprintf(buffer, 32, "%s%s%s", row->name, moves(row) ? " " : "",
+             moves(row) ? dtype_name(row->wire) : "");
+    return buffer;
+}
+
+static void print_members(const struct comm *comm, enum comm_group group) {
+    const struct collective_group *of = &comm->communicator.groups[group];
+    printf("  %-11s", comm_group_name(group));
+    for (int i = 0; i < of->size && i < 8; i++) {
+        printf("%s%d", i > 0 ? " " : "", of->ranks[i]);
+    }
+    printf("%s\n", of->size > 8 ? " ..." : "");
+}
+
+static void print_tests(const struct comm_report *report) {
+    int64_t elements = 0;
+    int64_t wrong = 0;
+    char name[32];
+    printf("groups, as rank 0 is in them\n");
+    for (int group = 0; group < COMM_GROUPS; group++) {
+        print_members(&report->comm, (enum comm_group)group);
+    }
+    printf("\n%-22s", "elements checked");
+    for (int group = 0; group < COMM_GROUPS; group++) {
+        printf("%14s", comm_group_name((enum comm_group)group));
+    }
+    printf("\n");
+    for (int row = 0; row < COMM_CHECKS; row++) {
+        printf("%-22s", call_name(&COMM_CHECK_ROWS[row], name));
+        for (int group = 0; group < COMM_GROUPS; group++) {
+            const struct comm_verdict *verdict = &report->verdicts[row][group];
+            char count[32];
+            elements += verdict->elements;
+            wrong += verdict->wrong;
+            printf("%14s", verdict->wrong > 0 ? "WRONG"
+                           : moves(&COMM_CHECK_ROWS[row])
+                               ? text_grouped((uint64_t)verdict->elements, count)
+                               : "passed");
+        }
+        printf("\n");
+    }
+    printf(
+        "%s: %lld elements on all ranks, %lld wrong; sums bit by bit, bytes beside buffers too\n",
+        wrong == 0 ? "right" : "WRONG", (long long)elements, (long long)wrong);
+}
+
+static void print_rates(const struct comm_report *report) {
+    printf("%-20s %10s %10s %10s %10s %9s %10s %9s\n", "", "buffer", "median us", "best us",
+           "alg GB/s", "Gbit/s", "bus GB/s", "Gbit/s");
+    for (int i = 0; i < report->rate_count; i++) {
+        const struct comm_rate *rate = &report->rates[i];
+        char name[32];
+        char size[24];
+        printf("%-20s %10s %10.1f %10.1f", call_name(rate->row, name),
+               rate->bytes > 0 ? text_bytes(rate->bytes, size) : "-", rate->median_s * 1e6,
+               rate->best_s * 1e6);
+        if (rate->bytes > 0) {
+            printf(" %10.3f %9.2f %10.3f %9.2f", rate->algorithm_rate * 1e-9,
+                   rate->algorithm_rate * 8e-9, rate->bus_rate * 1e-9, rate->bus_rate * 8e-9);
+        }
+        printf("\n");
+    }
+    printf("alg: the buffer's bytes over the best time; bus: what a rank receives over it\n"
+           "GB: 10^9 bytes; Gbit: 10^9 bits; what small buffers take is the latency\n");
+}
+
+static void print_text(const struct comm_report *report) {
+    char arena[24];
+    printf("%d ranks on this machine, over %s, an arena of %s each\n\n", report->comm.world,
+           report->comm.communicator.methods->name, text_bytes(report->comm.bytes, arena));
+    if (report->tested) {
+        print_tests(report);
+    }
+    if (report->rate_count > 0) {
+        printf("%s", report->tested ? "\n" : "");
+        print_rates(report);
+    }
+}
+
+static void put_tests(const struct comm_report *report) {
+    const char *separator = "";
+    printf(",\n\"tests\": [");
+    for (int row = 0; row < COMM_CHECKS; row++) {
+        for (int group = 0; group < COMM_GROUPS; group++) {
+            const struct comm_verdict *verdict = &report->verdicts[row][group];
+            printf("%s\n{\"collective\": \"%s\", \"wire\": \"%s\", \"group\": \"%s\", "
+                   "\"group_ranks\": %d, \"calls\": %lld, \"elements\": %lld, \"wrong\": %lld}",
+                   separator, COMM_CHECK_ROWS[row].name, dtype_name(COMM_CHECK_ROWS[row].wire),
+                   comm_group_name((enum comm_group)group),
+                   report->comm.communicator.groups[group].size, (long long)verdict->calls,
+                   (long long)verdict->elements, (long long)verdict->wrong);
+            separator = ",";
+        }
+    }
+    printf("]");
+}
+
+static void put_rates(const struct comm_report *report) {
+    printf(",\n\"bandwidth\": [");
+    for (int i = 0; i < report->rate_count; i++) {
+        const struct comm_rate *rate = &report->rates[i];
+        printf(
+            "%s\n{\"collective\": \"%s\", \"wire\": \"%s\", \"bytes\": %llu, \"median_s\": %.9g, "
+            "\"best_s\": %.9g, \"algorithm_bytes_per_s\": %.9g, \"bus_bytes_per_s\": %.9g, "
+            "\"algorithm_bits_per_s\": %.9g, \"bus_bits_per_s\": %.9g}",
+            i > 0 ? "," : "", rate->row->name, dtype_name(rate->row->wire),
+            (unsigned long long)rate->bytes, rate->median_s, rate->best_s, rate->algorithm_rate,
+            rate->bus_rate, 8 * rate->algorithm_rate, 8 * rate->bus_rate);
+    }
+    printf("]");
+}
+
+static void print_json(const struct comm_report *report) {
+    printf("{\"format\": 1, \"ranks\": %d, \"transport\": \"%s\"", report->comm.world,
+           report->comm.communicator.methods->name);
+    if (report->tested) {
+        put_tests(report);
+    }
+    if (report->rate_count > 0) {
+        put_rates(report);
+    }
+    printf("}\n");
+}
+
+void comm_report_print(const struct comm_report *report, bool json) {
+    if (json) {
+        print_json(report);
+    } else {
+        print_text(report);
+    }
+}

@@ -1,0 +1,293 @@
+#include "runtime/data/data.h"
+
+#include "base/random.h"
+#include "base/text.h"
+#include "runtime/settings/run.h"
+
+#include <sys/resource.h>
+
+enum { BLOCK_BYTES = 1 << 20 };
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* Number of the first token of a file's block, and of the one behind its last. */
+struct token_range {
+    int64_t begin, end;
+};
+
+static struct token_range block_tokens(const struct data_file *file, int64_t block) {
+    int64_t offset = file->tokens.data_offset;
+    int64_t begin = file->block_origin + block * file->block_bytes;
+    int64_t end = least(begin + file->block_bytes, file->tokens.bytes);
+    int width = token_file_width(&file->tokens);
+    return (struct token_range){.begin = (most(begin, offset) - offset) / width,
+                                .end = (end - offset) / width};
+}
+
+static int64_t block_windows(const struct data_file *file, int64_t block, int64_t sequence) {
+    struct token_range range = block_tokens(file, block);
+    int64_t tokens = range.end - range.begin;
+    return tokens > sequence ? (tokens - 1) / sequence : 0;
+}
+
+/* All blocks but the first, which may hold a header, and the last are equally full. */
+static void number_windows(struct data_file *file, int64_t sequence) {
+    int64_t row_bytes = (sequence + 1) * token_file_width(&file->tokens);
+    bool row_fits = row_bytes <= BLOCK_BYTES;
+    file->block_bytes = row_fits ? BLOCK_BYTES : row_bytes;
+    file->block_origin = row_fits ? 0 : file->tokens.data_offset;
+    int64_t blocked = file->tokens.bytes - file->block_origin;
+    file->block_count = (blocked + file->block_bytes - 1) / file->block_bytes;
+    int64_t windows = block_windows(file, 0, sequence);
+    if (file->block_count > 1) {
+        windows += (file->block_count - 2) * block_windows(file, 1, sequence) +
+                   block_windows(file, file->block_count - 1, sequence);
+    }
+    file->window_count = windows;
+}
+
+static enum status open_file(struct token_data *data, const char *path, const char *format,
+                             struct fault *fault) {
+    struct data_file *file = &data->files[data->file_count];
+    enum status status = token_file_open(path, format, &file->tokens, fault);
+    if (status != OK) {
+        return status;
+    }
+    data->file_count++; /* from here on data_close closes it */
+    number_windows(file, data->sequence);
+    if (file->window_count == 0) {
+        return fault_set(fault, STATUS_INPUT, path, "give more text or lower batch.sequence",
+                         "%lld tokens; a row of %lld needs one more than its length",
+                         (long long)file->tokens.token_count, (long long)data->sequence);
+    }
+    file->first_block = data->block_count;
+    file->first_window = data->window_count;
+    data->block_count += file->block_count;
+    data->window_count += file->window_count;
+    int64_t second = least(1, file->block_count - 1);
+    int64_t fullest =
+        most(block_windows(file, 0, data->sequence), block_windows(file, second, data->sequence));
+    data->block_windows_max = most(data->block_windows_max, fullest);
+    return OK;
+}
+
+/* Thousands of shards are usual, and 1024 descriptors too. Where this does not suffice, the open
+ * that fails says so. */
+static void allow_open_files(int count) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+        return;
+    }
+    rlim_t wanted = limit.rlim_cur + (rlim_t)count;
+    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+enum status data_open(const struct data_options *options, struct region *region,
+                      struct token_data *data, struct fault *fault) {
+    const struct path_list *paths = &options->paths;
+    ASSERT(options->sequence > 0 && options->vocab > 0);
+    if (paths->count == 0) {
+        return fault_set(fault, STATUS_INPUT, "data", "name token files in data.train",
+                         "no token files");
+    }
+    struct token_data opened = {
+        .sequence = options->sequence, .vocab = options->vocab, .separator = options->separator};
+    opened.files = region_alloc(region, (size_t)paths->count, sizeof *opened.files);
+    allow_open_files(paths->count);
+    enum status status = OK;
+    for (int i = 0; i < paths->count && status == OK; i++) {
+        status = open_file(&opened, region_text(region, paths->paths[i]), options->format, fault);
+    }
+    if (status != OK) {
+        data_close(&opened);
+        return status;
+    }
+    *data = opened;
+    return OK;
+}
+
+enum status data_open_run(const struct run *run, const struct path_list *wanted, int64_t vocab,
+                          struct region *region, struct token_data *data, struct fault *fault) {
+    struct data_options options = {.format = run->data_format,
+                                   .sequence = run->sequence,
+                                   .vocab = vocab,
+                                   .separator = run->documents};
+    enum status status = path_list_expand(wanted, region, &options.paths, fault);
+    return status == OK ? data_open(&options, region, data, fault) : status;
+}
+
+void data_close(struct token_data *data) {
+    for (int i = 0; i < data->file_count; i++) {
+        token_file_close(&data->files[i].tokens);
+    }
+}
+
+/* The last file whose first window or block is not behind `number`. */
+static const struct data_file *file_of_window(const struct token_data *data, int64_t number) {
+    int low = 0;
+    int high = data->file_count;
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        if (data->files[middle].first_window <= number) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return &data->files[low];
+}
+
+static const struct data_file *file_of_block(const struct token_data *data, int64_t number) {
+    int low = 0;
+    int high = data->file_count;
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        if (data->files[middle].first_block <= number) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return &data->files[low];
+}
+
+/* Number of the first window of a file's block, counted within the file. */
+static int64_t windows_before(const struct data_file *file, int64_t block, int64_t sequence) {
+    return block == 0
+               ? 0
+               : block_windows(file, 0, sequence) + (block - 1) * block_windows(file, 1, sequence);
+}
+
+/* Window `inside` of block `block`, or -1 when the block has fewer. */
+static int64_t window_of_block(const struct token_data *data, int64_t block, int64_t inside) {
+    const struct data_file *file = file_of_block(data, block);
+    int64_t local = block - file->first_block;
+    if (inside >= block_windows(file, local, data->sequence)) {
+        return -1;
+    }
+    return file->first_window + windows_before(file, local, data->sequence) + inside;
+}
+
+int64_t data_block_windows(const struct token_data *data, int64_t block) {
+    const struct data_file *file = file_of_block(data, block);
+    return block_windows(file, block - file->first_block, data->sequence);
+}
+
+int64_t data_block_at(const struct token_data *data, uint64_t seed, uint64_t pass, int64_t turn) {
+    uint64_t key = random_key(seed, "blocks") + pass;
+    return (int64_t)random_permute(key, (uint64_t)turn, (uint64_t)data->block_count);
+}
+
+int64_t data_window_at(const struct token_data *data, uint64_t seed, uint64_t pass, int64_t block,
+                       int64_t place) {
+    uint32_t words[4];
+    random_block(random_key(seed, "windows") + pass, (uint64_t)block, words);
+    uint64_t key = (uint64_t)words[0] << 32 | words[1];
+    uint64_t inside = random_permute(key, (uint64_t)place, (uint64_t)data->block_windows_max);
+    return window_of_block(data, block, (int64_t)inside);
+}
+
+int64_t data_next(const struct token_data *data, uint64_t seed, int64_t *cursor) {
+    uint64_t blocks = (uint64_t)data->block_count;
+    uint64_t width = (uint64_t)data->block_windows_max;
+    ASSERT(*cursor >= 0 && (uint64_t)*cursor <= DATA_CURSOR_MAX && data->window_count > 0);
+    /* A pass visits blocks * width places. A block with fewer windows than the widest leaves some
+     * empty; no two windows are further apart than two passes. */
+    for (uint64_t walked = 0; walked < 2 * blocks * width; walked++) {
+        uint64_t at = (uint64_t)(*cursor)++;
+        uint64_t pass = at / (blocks * width);
+        uint64_t place = at % (blocks * width);
+        int64_t block = data_block_at(data, seed, pass, (int64_t)(place / width));
+        int64_t window = data_window_at(data, seed, pass, block, (int64_t)(place % width));
+        if (window >= 0) {
+            return window;
+        }
+    }
+    ASSERT(false && "two passes over the data without a window");
+    return 0;
+}
+
+/* Number of a window's first token in its file. */
+static int64_t first_token(const struct data_file *file, int64_t window, int64_t sequence) {
+    int64_t local = window - file->first_window;
+    int64_t in_first = block_windows(file, 0, sequence);
+    if (local < in_first) {
+        return local * sequence;
+    }
+    int64_t each = block_windows(file, 1, sequence);
+    int64_t block = 1 + (local - in_first) / each;
+    return block_tokens(file, block).begin + (local - in_first) % each * sequence;
+}
+
+static enum status refuse_token(const struct token_data *data, const struct token_file *file,
+                                int64_t index, int64_t id, struct fault *fault) {
+    char place[sizeof fault->place];
+    struct text text = text_over(place, sizeof place);
+    text_add(&text, "%.280s: token %lld", file->path, (long long)index);
+    return fault_set(fault, STATUS_INPUT, place, "tokenise with this model's tokenizer",
+                     "id %lld is beyond the model's vocabulary of %lld", (long long)id,
+                     (long long)data->vocab);
+}
+
+/* Positions restart behind a separator; without one every id differs from DATA_NO_SEPARATOR. */
+static void fill_row(const struct token_data *data, const void *raw, int width,
+                     const struct token_row *row) {
+    int64_t position = 0;
+    for (int64_t t = 0; t < data->sequence; t++) {
+        int64_t id = token_of(raw, t, width);
+        bool ends = id == data->separator;
+        row->ids[t] = (int32_t)id;
+        row->labels[t] = ends ? LABEL_IGNORED : (int32_t)token_of(raw, t + 1, width);
+        row->positions[t] = (int32_t)position;
+        position = ends ? 0 : position + 1;
+    }
+}
+
+enum status data_window(const struct token_data *data, int64_t window, void *raw,
+                        const struct token_row *row, struct fault *fault) {
+    ASSERT(window >= 0 && window < data->window_count);
+    const struct data_file *file = file_of_window(data, window);
+    int width = token_file_width(&file->tokens);
+    int64_t first = first_token(file, window, data->sequence);
+    enum status status = token_file_read(&file->tokens, first, data->sequence + 1, raw, fault);
+    if (status != OK) {
+        return status;
+    }
+    for (int64_t t = 0; t <= data->sequence; t++) {
+        int64_t id = token_of(raw, t, width);
+        if (id >= data->vocab) {
+            return refuse_token(data, &file->tokens, first + t, id, fault);
+        }
+    }
+    fill_row(data, raw, width, row);
+    return OK;
+}
+
+enum status data_valid_labels(const struct token_data *data, int64_t window, void *raw,
+                              int64_t *valid, struct fault *fault) {
+    ASSERT(window >= 0 && window < data->window_count);
+    if (data->separator == DATA_NO_SEPARATOR) {
+        *valid = data->sequence;
+        return OK;
+    }
+    const struct data_file *file = file_of_window(data, window);
+    int width = token_file_width(&file->tokens);
+    int64_t first = first_token(file, window, data->sequence);
+    enum status status = token_file_read(&file->tokens, first, data->sequence, raw, fault);
+    if (status != OK) {
+        return status;
+    }
+    int64_t count = 0;
+    for (int64_t t = 0; t < data->sequence; t++) {
+        count += token_of(raw, t, width) != data->separator;
+    }
+    *valid = count;
+    return OK;
+}

@@ -1,0 +1,349 @@
+#include "runtime/data/data_roots.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "runtime/data/token_file.h"
+#include "runtime/swarm/ledger/merkle.h"
+#include "transport/site/stop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STAGING_BYTES = LEAF_BYTES, SHORT_ROOT_LETTERS = 16 };
+
+static const uint64_t TOLD_BYTES = (uint64_t)1 << 30; /* a second or more: people wonder */
+static const int64_t TOLD_NS = 10000000000;           /* between two lines */
+
+/* Local files, and how far their reading is. */
+struct reading {
+    struct manifest_file *files; /* `root` only of those read so far */
+    const char **paths;
+    int count, train_count;
+    struct region *region;
+    struct fault *fault;
+    char *staging;
+    uint64_t total, done;
+    int64_t told_ns;
+};
+
+static const char *format_name(enum token_format format) {
+    static const char *const NAMES[] = {[TOKENS_BYTES] = "bytes",
+                                        [TOKENS_U16] = "u16",
+                                        [TOKENS_U32] = "u32",
+                                        [TOKENS_LLMC_U16] = "llmc-u16",
+                                        [TOKENS_LLMC_U32] = "llmc-u32"};
+    ASSERT((size_t)format < ARRAY_COUNT(NAMES));
+    return NAMES[format];
+}
+
+static const char *name_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+static enum status look_at(struct reading *reading, const struct run *run, const char *path,
+                           enum manifest_data data) {
+    struct token_file file;
+    enum status status = token_file_open(path, run->data_format, &file, reading->fault);
+    if (status != OK) {
+        return status;
+    }
+    reading->paths[reading->count] = path;
+    reading->files[reading->count] =
+        (struct manifest_file){.data = data,
+                               .name = region_text(reading->region, name_of(path)),
+                               .bytes = (uint64_t)file.bytes,
+                               .format = format_name(file.format)};
+    reading->total += (uint64_t)file.bytes;
+    reading->count++;
+    token_file_close(&file);
+    return OK;
+}
+
+static enum status refuse_none(const struct run *run, struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, run->place, "name token files in data.train",
+                     "there is no data");
+}
+
+/* All files with their sizes and formats; none of their bytes yet. */
+static enum status open_reading(const struct run *run, bool validation, struct reading *reading) {
+    struct path_list lists[2] = {{.count = 0}, {.count = 0}};
+    if (run->train.count == 0) {
+        return refuse_none(run, reading->fault);
+    }
+    enum status status = path_list_expand(&run->train, reading->region, &lists[0], reading->fault);
+    if (status == OK && validation) {
+        status = path_list_expand(&run->validation, reading->region, &lists[1], reading->fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    size_t count = (size_t)lists[0].count + (size_t)lists[1].count;
+    reading->files = region_alloc(reading->region, count, sizeof *reading->files);
+    reading->paths = region_alloc(reading->region, count, sizeof *reading->paths);
+    reading->train_count = lists[0].count;
+    for (int list = 0; list < 2; list++) {
+        for (int i = 0; i < lists[list].count && status == OK; i++) {
+            status = look_at(reading, run, lists[list].paths[i],
+                             list == 0 ? MANIFEST_TRAIN : MANIFEST_VALIDATION);
+        }
+    }
+    return status;
+}
+
+static void tell(struct reading *reading) {
+    int64_t now_ns = clock_monotonic_ns();
+    char done[24];
+    char total[24];
+    if (reading->total < TOLD_BYTES || now_ns - reading->told_ns < TOLD_NS) {
+        return;
+    }
+    reading->told_ns = now_ns;
+    log_line(LOG_INFO, "reading the data files: %s of %s", text_bytes(reading->done, done),
+             text_bytes(reading->total, total));
+}
+
+static enum status read_root(struct reading *reading, int index, int fd) {
+    struct manifest_file *file = &reading->files[index];
+    struct merkle_stream stream;
+    enum status status = OK;
+    merkle_begin(&stream);
+    for (uint64_t at = 0; at < file->bytes && status == OK; at += STAGING_BYTES) {
+        uint64_t left = file->bytes - at;
+        size_t some = left < STAGING_BYTES ? (size_t)left : STAGING_BYTES;
+        status = file_read_at(fd, reading->paths[index], reading->staging, some, (int64_t)at,
+                              reading->fault);
+        if (status == OK) {
+            merkle_add(&stream, reading->staging, some);
+            reading->done += some;
+            tell(reading);
+        }
+        if (status == OK && stop_asked()) {
+            status = fault_set(reading->fault, STATUS_STOPPED, "data", NULL, "asked to stop");
+        }
+    }
+    if (status == OK) {
+        file->root = merkle_end(&stream);
+    }
+    return status;
+}
+
+static enum status read_file(struct reading *reading, int index) {
+    const char *path = reading->paths[index];
+    int64_t bytes = 0;
+    int fd = -1;
+    enum status status = file_open_read(path, &fd, &bytes, reading->fault);
+    if (status != OK) {
+        return status;
+    }
+    status = (uint64_t)bytes == reading->files[index].bytes
+                 ? read_root(reading, index, fd)
+                 : fault_set(reading->fault, STATUS_INPUT, path, "start again",
+                             "changed while it was read");
+    close(fd);
+    return status;
+}
+
+static void begin_reading(struct reading *reading, struct region *region, struct fault *fault) {
+    *reading = (struct reading){.region = region, .fault = fault, .told_ns = clock_monotonic_ns()};
+}
+
+enum status data_roots_make(const struct run *run, struct region *region,
+                            const struct manifest_file **files, int *count, struct fault *fault) {
+    struct region scratch = {0};
+    struct reading reading;
+    begin_reading(&reading, region, fault);
+    reading.staging = region_alloc(&scratch, STAGING_BYTES, 1);
+    enum status status = open_reading(run, run->validation.count > 0, &reading);
+    for (int i = 0; i < reading.count && status == OK; i++) {
+        status = read_file(&reading, i);
+    }
+    region_finish(&scratch);
+    if (status == OK) {
+        *files = reading.files;
+        *count = reading.count;
+    }
+    return status;
+}
+
+/* ---- finding ---- */
+
+static bool cache_folder(char *out, size_t capacity) {
+    const char *cache = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    int length = -1;
+    if (cache != NULL && cache[0] == '/') {
+        length = snprintf(out, capacity, "%s/skep/data", cache);
+    } else if (home != NULL && home[0] == '/') {
+        length = snprintf(out, capacity, "%s/.cache/skep/data", home);
+    }
+    return length > 0 && (size_t)length < capacity;
+}
+
+static bool is_there(const char *path, uint64_t bytes) {
+    struct fault fault;
+    int64_t found = 0;
+    int fd = -1;
+    if (file_open_read(path, &fd, &found, &fault) != OK) {
+        return false;
+    }
+    close(fd);
+    return (uint64_t)found == bytes;
+}
+
+static const char *find_file(const struct manifest_file *file, struct region *region) {
+    char folder[PATH_BYTES];
+    char path[2 * PATH_BYTES];
+    if (is_there(file->name, file->bytes)) {
+        return region_text(region, file->name);
+    }
+    if (!cache_folder(folder, sizeof folder)) {
+        return NULL;
+    }
+    file_join(folder, file->name, path, sizeof path);
+    return is_there(path, file->bytes) ? region_text(region, path) : NULL;
+}
+
+static void find_list(const struct manifest *manifest, enum manifest_data data,
+                      struct region *region, struct path_list *list) {
+    struct path_list found = {.count = 0};
+    if (list->count > 0) {
+        return;
+    }
+    found.paths = region_alloc(region, (size_t)manifest->file_count, sizeof *found.paths);
+    for (int i = 0; i < manifest->file_count; i++) {
+        if (manifest->files[i].data != data) {
+            continue;
+        }
+        const char *path = find_file(&manifest->files[i], region);
+        if (path == NULL) {
+            return;
+        }
+        found.paths[found.count++] = path;
+    }
+    *list = found;
+}
+
+void data_roots_find(const struct manifest *manifest, struct region *region, struct run *run) {
+    find_list(manifest, MANIFEST_TRAIN, region, &run->train);
+    find_list(manifest, MANIFEST_VALIDATION, region, &run->validation);
+}
+
+/* ---- comparing ---- */
+
+static int train_count_of(const struct manifest *manifest) {
+    int count = 0;
+    for (int i = 0; i < manifest->file_count; i++) {
+        count += manifest->files[i].data == MANIFEST_TRAIN;
+    }
+    return count;
+}
+
+static enum status refuse_missing(const struct manifest *manifest, struct fault *fault) {
+    const struct manifest_file *first = &manifest->files[0];
+    char bytes[24];
+    char remedy[sizeof fault->remedy];
+    snprintf(remedy, sizeof remedy,
+             "put them into the working directory or ~/.cache/skep/data, or say data.train=PATH");
+    return fault_set(fault, STATUS_INPUT, "data.train", remedy,
+                     "the swarm's data are not here: %d file%s, the first %.80s of %s",
+                     train_count_of(manifest), train_count_of(manifest) == 1 ? "" : "s",
+                     first->name, text_bytes(first->bytes, bytes));
+}
+
+static enum status refuse_count(const struct manifest *manifest, enum manifest_data data, int here,
+                                int wanted, struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, manifest_data_name(data),
+                     "name the swarm's own files, in its order",
+                     "%d file%s here, the swarm %.63s has %d", here, here == 1 ? "" : "s",
+                     manifest->name, wanted);
+}
+
+static enum status check_counts(const struct reading *reading, const struct manifest *manifest) {
+    int train = train_count_of(manifest);
+    int held_out = manifest->file_count - train;
+    int held_out_here = reading->count - reading->train_count;
+    if (reading->train_count != train) {
+        return refuse_count(manifest, MANIFEST_TRAIN, reading->train_count, train, reading->fault);
+    }
+    return held_out_here == 0 || held_out_here == held_out
+               ? OK
+               : refuse_count(manifest, MANIFEST_VALIDATION, held_out_here, held_out,
+                              reading->fault);
+}
+
+static enum status refuse_file(const struct reading *reading, int index,
+                               const struct manifest_file *wanted, const char *difference) {
+    int number = index - (wanted->data == MANIFEST_TRAIN ? 0 : reading->train_count) + 1;
+    return fault_set(reading->fault, STATUS_INPUT, reading->paths[index],
+                     "name the swarm's own files, in its order",
+                     "is not file %d of the swarm's %s, %.80s: %s", number,
+                     manifest_data_name(wanted->data), wanted->name, difference);
+}
+
+static enum status check_form(const struct reading *reading, int index,
+                              const struct manifest_file *wanted) {
+    const struct manifest_file *here = &reading->files[index];
+    char difference[128];
+    if (here->bytes != wanted->bytes) {
+        snprintf(difference, sizeof difference, "bytes %llu here, %llu there",
+                 (unsigned long long)here->bytes, (unsigned long long)wanted->bytes);
+        return refuse_file(reading, index, wanted, difference);
+    }
+    if (strcmp(here->format, wanted->format) != 0) {
+        snprintf(difference, sizeof difference, "format %s here, %s there", here->format,
+                 wanted->format);
+        return refuse_file(reading, index, wanted, difference);
+    }
+    return OK;
+}
+
+static enum status check_root(const struct reading *reading, int index,
+                              const struct manifest_file *wanted) {
+    const struct manifest_file *here = &reading->files[index];
+    char hex[2][HASH_HEX_BYTES];
+    char difference[128];
+    if (hash_equal(&here->root, &wanted->root)) {
+        return OK;
+    }
+    snprintf(difference, sizeof difference, "root %.*s... here, %.*s... there", SHORT_ROOT_LETTERS,
+             hash_hex(&here->root, hex[0]), SHORT_ROOT_LETTERS, hash_hex(&wanted->root, hex[1]));
+    return refuse_file(reading, index, wanted, difference);
+}
+
+/* What is cheap to see comes first, for all files. */
+static enum status check_all(struct reading *reading, const struct manifest *manifest) {
+    enum status status = check_counts(reading, manifest);
+    for (int i = 0; i < reading->count && status == OK; i++) {
+        status = check_form(reading, i, &manifest->files[i]);
+    }
+    for (int i = 0; i < reading->count && status == OK; i++) {
+        status = read_file(reading, i);
+        if (status == OK) {
+            status = check_root(reading, i, &manifest->files[i]);
+        }
+    }
+    return status;
+}
+
+enum status data_roots_check(const struct run *run, const struct manifest *manifest,
+                             struct fault *fault) {
+    struct region scratch = {0};
+    struct reading reading;
+    if (run->train.count == 0) {
+        return refuse_missing(manifest, fault);
+    }
+    bool held_out = run->validation.count > 0 && train_count_of(manifest) < manifest->file_count;
+    begin_reading(&reading, &scratch, fault);
+    reading.staging = region_alloc(&scratch, STAGING_BYTES, 1);
+    enum status status = open_reading(run, held_out, &reading);
+    if (status == OK) {
+        status = check_all(&reading, manifest);
+    }
+    region_finish(&scratch);
+    return status;
+}

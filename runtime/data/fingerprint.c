@@ -1,0 +1,95 @@
+#include "runtime/data/fingerprint.h"
+
+#include "base/file.h"
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { END_BYTES = 64 * 1024 };
+
+/* The rows of a snapshot's values, in the order in which a difference says most. */
+struct fingerprint_row {
+    const char *name, *noun;
+    size_t offset;
+};
+
+static const struct fingerprint_row ROWS[FINGERPRINT_VALUES] = {
+    {"data_files", "files", offsetof(struct fingerprint, files)},
+    {"data_bytes", "bytes", offsetof(struct fingerprint, bytes)},
+    {"windows", "rows", offsetof(struct fingerprint, windows)},
+    {"data_hash", NULL, offsetof(struct fingerprint, hash)}};
+
+static uint64_t value_of(const struct fingerprint *fingerprint, const struct fingerprint_row *row) {
+    uint64_t value;
+    memcpy(&value, (const char *)fingerprint + row->offset, sizeof value);
+    return value;
+}
+
+static enum status add_file(const struct token_file *file, char *buffer, struct hash_state *state,
+                            struct fault *fault) {
+    int64_t size = file->bytes;
+    size_t count = size < END_BYTES ? (size_t)size : END_BYTES;
+    hash_add(state, &size, sizeof size);
+    enum status status = file_read_at(file->fd, file->path, buffer, count, 0, fault);
+    if (status != OK) {
+        return status;
+    }
+    hash_add(state, buffer, count);
+    status = file_read_at(file->fd, file->path, buffer, count, size - (int64_t)count, fault);
+    if (status == OK) {
+        hash_add(state, buffer, count);
+    }
+    return status;
+}
+
+enum status fingerprint_of(const struct token_data *data, struct fingerprint *fingerprint,
+                           struct fault *fault) {
+    struct region scratch = {0};
+    struct hash_state state;
+    struct fingerprint found = {.windows = (uint64_t)data->window_count,
+                                .files = (uint64_t)data->file_count};
+    enum status status = OK;
+    char *buffer = region_alloc(&scratch, END_BYTES, 1);
+    hash_begin(&state);
+    for (int i = 0; i < data->file_count && status == OK; i++) {
+        found.bytes += (uint64_t)data->files[i].tokens.bytes;
+        status = add_file(&data->files[i].tokens, buffer, &state, fault);
+    }
+    region_finish(&scratch);
+    if (status == OK) {
+        struct hash hash = hash_end(&state);
+        memcpy(&found.hash, hash.bytes, sizeof found.hash);
+        *fingerprint = found;
+    }
+    return status;
+}
+
+void fingerprint_values(const struct fingerprint *fingerprint,
+                        struct snapshot_value values[static FINGERPRINT_VALUES]) {
+    for (int i = 0; i < FINGERPRINT_VALUES; i++) {
+        values[i] = (struct snapshot_value){.value = value_of(fingerprint, &ROWS[i])};
+        snprintf(values[i].name, sizeof values[i].name, "%s", ROWS[i].name);
+    }
+}
+
+enum status fingerprint_same(const struct fingerprint *fingerprint, const struct snapshot *snapshot,
+                             struct fault *fault) {
+    static const char REMEDY[] = "put the old data back, or start anew with --fresh";
+    for (int i = 0; i < FINGERPRINT_VALUES; i++) {
+        uint64_t now = value_of(fingerprint, &ROWS[i]);
+        uint64_t then;
+        if (!snapshot_find_value(snapshot, ROWS[i].name, &then) || now == then) {
+            continue;
+        }
+        if (ROWS[i].noun == NULL) {
+            return fault_set(fault, STATUS_INPUT, "data.train", REMEDY,
+                             "the files have other contents than when the snapshot was made, of "
+                             "the same size: the first or last 64 KiB of one differ");
+        }
+        return fault_set(fault, STATUS_INPUT, "data.train", REMEDY,
+                         "the data hold %llu %s now, the snapshot's run had %llu",
+                         (unsigned long long)now, ROWS[i].noun, (unsigned long long)then);
+    }
+    return OK;
+}

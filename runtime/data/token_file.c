@@ -1,0 +1,172 @@
+#include "runtime/data/token_file.h"
+
+#include "base/file.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    HEADER_WORDS = 256, /* llm.c: magic, version, token count, then zeros */
+    HEADER_BYTES = 4 * HEADER_WORDS,
+    WORD_BYTES = 4
+};
+
+/* The versions that llm.c's own tools write, and version 1 of both. */
+static const struct llmc_form {
+    int64_t magic;
+    enum token_format format;
+    int64_t version, other_version;
+} LLMC_FORMS[] = {
+    {20240520, TOKENS_LLMC_U16, 1, 1},
+    {20240801, TOKENS_LLMC_U32, 7, 1},
+};
+
+static int width_of(enum token_format format) {
+    static const int WIDTHS[] = {
+        [TOKENS_BYTES] = 1,    [TOKENS_U16] = 2,      [TOKENS_U32] = 4,
+        [TOKENS_LLMC_U16] = 2, [TOKENS_LLMC_U32] = 4,
+    };
+    ASSERT((size_t)format < ARRAY_COUNT(WIDTHS));
+    return WIDTHS[format];
+}
+
+int token_file_width(const struct token_file *file) {
+    return width_of(file->format);
+}
+
+int64_t token_of(const void *raw, int64_t index, int width) {
+    const uint8_t *at = (const uint8_t *)raw + index * width;
+    int64_t value = 0;
+    for (int i = width - 1; i >= 0; i--) {
+        value = value << 8 | at[i];
+    }
+    return value;
+}
+
+static bool format_named(const char *name, enum token_format *format) {
+    static const struct {
+        const char *name;
+        enum token_format format;
+    } ROWS[] = {
+        {"u16", TOKENS_U16}, {"u32", TOKENS_U32}, {"bytes", TOKENS_BYTES}, {"txt", TOKENS_BYTES}};
+    for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
+        if (strcmp(name, ROWS[i].name) == 0) {
+            *format = ROWS[i].format;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct llmc_form *llmc_form_of(int64_t magic) {
+    for (size_t i = 0; i < ARRAY_COUNT(LLMC_FORMS); i++) {
+        if (LLMC_FORMS[i].magic == magic) {
+            return &LLMC_FORMS[i];
+        }
+    }
+    return NULL;
+}
+
+static enum status llmc_read_header(struct token_file *file, const struct llmc_form *form,
+                                    struct fault *fault) {
+    uint8_t header[3 * WORD_BYTES];
+    enum status status = file_read_at(file->fd, file->path, header, sizeof header, 0, fault);
+    if (status != OK) {
+        return status;
+    }
+    int64_t version = token_of(header, 1, WORD_BYTES);
+    int64_t tokens = token_of(header, 2, WORD_BYTES);
+    int64_t wanted = HEADER_BYTES + tokens * width_of(form->format);
+    if (version != form->version && version != form->other_version) {
+        return fault_set(fault, STATUS_INPUT, file->path, NULL,
+                         "the header's version is %lld; magic %lld goes with version %lld",
+                         (long long)version, (long long)form->magic, (long long)form->version);
+    }
+    if (wanted != file->bytes) {
+        return fault_set(fault, STATUS_INPUT, file->path,
+                         "the file is truncated or was changed: fetch or write it again",
+                         "the header promises %lld tokens, so %lld bytes; the file has %lld",
+                         (long long)tokens, (long long)wanted, (long long)file->bytes);
+    }
+    file->format = form->format;
+    file->data_offset = HEADER_BYTES;
+    return OK;
+}
+
+static enum status find_form(struct token_file *file, const char *format, struct fault *fault) {
+    uint8_t magic[WORD_BYTES] = {0};
+    if (file->bytes >= WORD_BYTES) {
+        enum status status = file_read_at(file->fd, file->path, magic, sizeof magic, 0, fault);
+        if (status != OK) {
+            return status;
+        }
+    }
+    const struct llmc_form *form = llmc_form_of(token_of(magic, 0, WORD_BYTES));
+    if (form != NULL && file->bytes >= HEADER_BYTES) {
+        return llmc_read_header(file, form, fault);
+    }
+    const char *dot = strrchr(file->path, '.');
+    if ((dot != NULL && format_named(dot + 1, &file->format)) ||
+        (format != NULL && format_named(format, &file->format))) {
+        return OK;
+    }
+    if (format != NULL) {
+        return fault_set(fault, STATUS_INPUT, "data.format", NULL,
+                         "\"%.40s\" is none of u16, u32, bytes", format);
+    }
+    return fault_set(fault, STATUS_INPUT, file->path,
+                     "set data.format to u16, u32 or bytes, or rename the file to .u16, .u32, "
+                     ".bytes or .txt",
+                     "neither llm.c's magic nor the suffix tells the form of its tokens");
+}
+
+static enum status count_tokens(struct token_file *file, struct fault *fault) {
+    int64_t data_bytes = file->bytes - file->data_offset;
+    int width = width_of(file->format);
+    if (data_bytes == 0) {
+        return fault_set(fault, STATUS_INPUT, file->path, NULL, "holds no tokens");
+    }
+    if (data_bytes % width != 0) {
+        return fault_set(fault, STATUS_INPUT, file->path,
+                         "the file is truncated, or its suffix or data.format is wrong",
+                         "%lld bytes are not whole tokens of %d bytes", (long long)data_bytes,
+                         width);
+    }
+    file->token_count = data_bytes / width;
+    return OK;
+}
+
+enum status token_file_open(const char *path, const char *format, struct token_file *file,
+                            struct fault *fault) {
+    struct token_file opened = {.path = path, .fd = -1};
+    enum status status = file_open_read(path, &opened.fd, &opened.bytes, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = find_form(&opened, format, fault);
+    if (status == OK) {
+        status = count_tokens(&opened, fault);
+    }
+    if (status != OK) {
+        token_file_close(&opened);
+        return status;
+    }
+    *file = opened;
+    return OK;
+}
+
+enum status token_file_read(const struct token_file *file, int64_t first, int64_t count, void *raw,
+                            struct fault *fault) {
+    ASSERT(first >= 0 && count >= 0 && first + count <= file->token_count);
+    int width = width_of(file->format);
+    return file_read_at(file->fd, file->path, raw, (size_t)(count * width),
+                        file->data_offset + first * width, fault);
+}
+
+void token_file_close(struct token_file *file) {
+    if (file->fd >= 0) {
+        close(file->fd);
+        file->fd = -1;
+    }
+}

@@ -1,0 +1,149 @@
+#include "runtime/diagnose/dump_batch.h"
+
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/data/data.h"
+
+#include <string.h>
+
+static enum status read_i32(const struct safetensors *file, const char *name, int64_t count,
+                            int32_t *out, struct fault *fault) {
+    const struct safetensors_entry *entry = safetensors_find(file, name);
+    if (entry->dtype != ST_I32 || entry->elements != count) {
+        return fault_set(fault, STATUS_INPUT, file->path, NULL,
+                         "%s: want I32 of %lld elements, have %s of %lld", name, (long long)count,
+                         safetensors_dtype_name(entry->dtype), (long long)entry->elements);
+    }
+    return safetensors_read(file, entry, 0, out, (size_t)count * sizeof(int32_t), fault);
+}
+
+/* Document d holds tokens [ends[d], ends[d + 1]) of the only row. */
+static enum status read_ends(const struct safetensors *file, struct region *region, int64_t *count,
+                             int32_t **ends, struct fault *fault) {
+    const struct safetensors_entry *entry = safetensors_find(file, "cu_seqlens");
+    *count = entry == NULL ? 0 : entry->elements;
+    if (entry == NULL) {
+        return OK;
+    }
+    *ends = region_alloc(region, (size_t)*count + 1, sizeof **ends);
+    return read_i32(file, "cu_seqlens", *count, *ends, fault);
+}
+
+/* The model's positions bound a document, not a row of several. */
+static enum status find_longest_document(struct dump_batch *batch, const struct safetensors *file,
+                                         struct region *region, struct fault *fault) {
+    int64_t count;
+    int32_t *ends = NULL;
+    enum status status = read_ends(file, region, &count, &ends, fault);
+    for (int64_t d = 0; d + 1 < count && status == OK; d++) {
+        int64_t length = (int64_t)ends[d + 1] - ends[d];
+        batch->longest_document =
+            length > batch->longest_document ? length : batch->longest_document;
+    }
+    return status;
+}
+
+enum status dump_batch_shape(const char *path, struct region *region, struct dump_batch *batch,
+                             struct fault *fault) {
+    struct safetensors file;
+    enum status status = safetensors_open(path, region, &file, fault);
+    if (status != OK) {
+        return status;
+    }
+    const struct safetensors_entry *ids = safetensors_find(&file, "input_ids");
+    if (ids == NULL || ids->rank != 2 || ids->elements == 0) {
+        status =
+            fault_set(fault, STATUS_INPUT, path, NULL, "input_ids: want I32 [rows, tokens], %s",
+                      ids == NULL ? "but there is none" : "have another shape");
+    } else {
+        *batch = (struct dump_batch){.path = path, .rows = ids->shape[0], .time = ids->shape[1]};
+        status = find_longest_document(batch, &file, region, fault);
+    }
+    safetensors_close(&file);
+    return status;
+}
+
+static enum status read_documents(struct dump_batch *batch, const struct safetensors *file,
+                                  struct region *region, struct fault *fault) {
+    int64_t count;
+    int32_t *ends = NULL;
+    enum status status = read_ends(file, region, &count, &ends, fault);
+    if (status != OK || ends == NULL) {
+        return status;
+    }
+    bool good = batch->rows == 1 && count >= 2 && ends[0] == 0 && ends[count - 1] == batch->time;
+    for (int64_t d = 0; d + 1 < count && good; d++) {
+        good = ends[d] < ends[d + 1] && ends[d + 1] <= batch->time;
+        for (int64_t t = ends[d]; good && t < ends[d + 1]; t++) {
+            batch->positions[t] = (int32_t)(t - ends[d]);
+        }
+    }
+    return good ? OK
+                : fault_set(fault, STATUS_INPUT, batch->path, NULL,
+                            "cu_seqlens: want one row, rising from 0 to its %lld tokens",
+                            (long long)batch->time);
+}
+
+static enum status check_values(const struct dump_batch *batch, int64_t vocab,
+                                struct fault *fault) {
+    for (int64_t i = 0; i < batch->rows * batch->time; i++) {
+        int32_t id = batch->ids[i];
+        int32_t label = batch->labels[i];
+        if (id < 0 || id >= vocab || (label != LABEL_IGNORED && (label < 0 || label >= vocab))) {
+            return fault_set(fault, STATUS_INPUT, batch->path, NULL,
+                             "token %lld: id %d or label %d is beyond the vocabulary of %lld",
+                             (long long)i, id, label, (long long)vocab);
+        }
+    }
+    return OK;
+}
+
+/* The file's label t belongs to token t; the kernels want the label that token t must predict. */
+static void shift_labels(struct dump_batch *batch) {
+    for (int64_t row = 0; row < batch->rows; row++) {
+        int32_t *labels = batch->labels + row * batch->time;
+        memmove(labels, labels + 1, (size_t)(batch->time - 1) * sizeof *labels);
+        labels[batch->time - 1] = LABEL_IGNORED;
+    }
+    for (int64_t i = 0; i < batch->rows * batch->time; i++) {
+        batch->valid += batch->labels[i] != LABEL_IGNORED;
+    }
+}
+
+static enum status read_tensors(struct dump_batch *batch, const struct safetensors *file,
+                                struct region *region, struct fault *fault) {
+    int64_t tokens = batch->rows * batch->time;
+    bool labelled = safetensors_find(file, "labels") != NULL;
+    batch->ids = region_alloc(region, (size_t)tokens, sizeof(int32_t));
+    batch->labels = region_alloc(region, (size_t)tokens, sizeof(int32_t));
+    batch->positions = region_alloc(region, (size_t)tokens, sizeof(int32_t));
+    for (int64_t i = 0; i < tokens; i++) {
+        batch->positions[i] = (int32_t)(i % batch->time);
+    }
+    enum status status = read_i32(file, "input_ids", tokens, batch->ids, fault);
+    if (status == OK) {
+        status = read_i32(file, labelled ? "labels" : "input_ids", tokens, batch->labels, fault);
+    }
+    return status == OK ? read_documents(batch, file, region, fault) : status;
+}
+
+enum status dump_batch_read(struct dump_batch *batch, int64_t vocab, struct region *region,
+                            struct fault *fault) {
+    struct safetensors file;
+    enum status status = safetensors_open(batch->path, region, &file, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = read_tensors(batch, &file, region, fault);
+    safetensors_close(&file);
+    if (status == OK) {
+        status = check_values(batch, vocab, fault);
+    }
+    if (status == OK) {
+        shift_labels(batch);
+    }
+    if (status == OK && batch->valid == 0) {
+        status = fault_set(fault, STATUS_INPUT, batch->path, NULL,
+                           "labels: none of them counts, so there is no loss");
+    }
+    return status;
+}

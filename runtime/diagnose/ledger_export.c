@@ -1,0 +1,55 @@
+#include "runtime/diagnose/ledger_export.h"
+
+#include "base/file.h"
+#include "runtime/swarm/ledger/ledger_line.h"
+
+#include <unistd.h>
+
+enum status ledger_export_begin(const char *path, struct region *region,
+                                struct ledger_export *export, struct fault *fault) {
+    *export = (struct ledger_export){.path = path, .fd = -1};
+    if (path == NULL) {
+        return OK;
+    }
+    struct text beside = text_over(export->beside, sizeof export->beside);
+    text_add(&beside, "%s.new", path);
+    if (beside.cut) {
+        return fault_set(fault, STATUS_INPUT, "--export", NULL, "the path is too long");
+    }
+    export->line = text_over(region_alloc(region, LEDGER_LINE_MAX, 1), LEDGER_LINE_MAX);
+    return file_open_write(export->beside, &export->fd, fault);
+}
+
+enum status ledger_export_add(struct ledger_export *export, const struct entry *entry,
+                              struct fault *fault) {
+    if (export->path == NULL) {
+        return OK;
+    }
+    export->line = text_over(export->line.bytes, export->line.capacity);
+    ledger_line_write(entry, &export->line);
+    text_add(&export->line, "\n");
+    ASSERT(!export->line.cut);
+    enum status status = file_write_at(export->fd, export->beside, export->line.bytes,
+                                       export->line.length, export->bytes, fault);
+    export->bytes += (int64_t) export->line.length;
+    return status;
+}
+
+enum status ledger_export_end(struct ledger_export *export, enum status status,
+                              struct fault *fault) {
+    if (export->fd < 0) {
+        return status;
+    }
+    if (status == OK) {
+        status = file_close_synced(export->fd, export->beside, fault);
+    } else {
+        close(export->fd);
+    }
+    if (status == OK) {
+        status = file_publish(export->beside, export->path, fault);
+    }
+    if (status != OK) {
+        unlink(export->beside);
+    }
+    return status;
+}

@@ -1,0 +1,187 @@
+#include "runtime/diagnose/probe_gpu.h"
+
+#include "base/text.h"
+#include "build_config.h"
+
+#include <stdio.h>
+
+#if !SKEP_CUDA
+
+int probe_gpu_count(void) {
+    return 0;
+}
+
+enum status probe_gpu_run(const char *name, struct site *site, struct region *region,
+                          struct probed *probed, struct fault *fault) {
+    (void)name, (void)site, (void)region;
+    char place[sizeof fault->place];
+    snprintf(place, sizeof place, "target %.200s", probed->target->name);
+    return fault_set(fault, STATUS_INPUT, place, "probe a cpu target",
+                     "is a CUDA device, which this build cannot measure");
+}
+
+#else
+
+#include "kernels/cuda/launch/table.h"
+#include "runtime/diagnose/probe_nccl.h"
+#include "runtime/diagnose/probe_products.h"
+
+/* What loading takes is what is free before less what is free behind. */
+static enum status load_kernels(const struct cuda_device *device, struct cuda_kernel_table *table,
+                                struct probe_gpu *result, struct fault *fault) {
+    uint64_t before;
+    uint64_t behind;
+    enum status status = cuda_device_free(device, &before, fault);
+    if (status == OK) {
+        status = cuda_kernel_table_init(&device->driver, table, fault);
+    }
+    if (status == OK) {
+        status = cuda_device_free(device, &behind, fault);
+    }
+    if (status == OK) {
+        result->kernels_bytes = before > behind ? before - behind : 0;
+    }
+    return status;
+}
+
+static enum status measure(const struct cuda_device *device, struct probe_gpu *result,
+                           struct fault *fault) {
+    struct cuda_kernel_table table;
+    enum status status = probe_gpu_begin(device, result, fault);
+    if (status == OK) {
+        status = load_kernels(device, &table, result, fault);
+    }
+    if (status == OK) {
+        status = probe_gpu_copies(device, result, fault);
+    }
+    if (status == OK) {
+        status = probe_products(device, &table, result, fault);
+    }
+    if (status == OK) {
+        probe_gpu_end(device, result);
+    }
+    return status;
+}
+
+static void name_holders(const struct cuda_device *device, struct probed *probed) {
+    struct nvml nvml;
+    struct text text = text_over(probed->holders, sizeof probed->holders);
+    if (nvml_open(&nvml)) {
+        nvml_largest_processes(&nvml, device->bus, PROBE_HOLDERS, &text);
+    }
+}
+
+static void describe_products(const struct probe_gpu *gpu, struct probed *probed,
+                              struct text *json) {
+    struct text text = text_over(probed->products, sizeof probed->products);
+    text_add(&text, "%s; our own kernels %.3g TFLOP/s in f32, %.3g TFLOP/s in bf16", gpu->products,
+             gpu->own_f32_flops * 1e-12, gpu->own_bf16_flops * 1e-12);
+    text_add(json, ", \"products\": ");
+    text_add_json(json, gpu->products);
+    text_add(json, ", \"products_bytes\": %llu, \"own_f32_flops\": %.6g, \"own_bf16_flops\": %.6g",
+             (unsigned long long)gpu->products_bytes, gpu->own_f32_flops, gpu->own_bf16_flops);
+}
+
+static void describe_nccl(const struct probe_gpu *gpu, struct probed *probed, struct text *json) {
+    snprintf(probed->nccl, sizeof probed->nccl, "%s", gpu->nccl);
+    text_add(json, ", \"nccl\": ");
+    text_add_json(json, gpu->nccl);
+    if (gpu->nccl_ranks > 0) {
+        text_add(json, ", \"nccl_ranks\": %d, \"nccl_bytes\": %llu, \"nccl_group_bytes\": %llu",
+                 gpu->nccl_ranks, (unsigned long long)gpu->nccl_bytes,
+                 (unsigned long long)gpu->nccl_group_bytes);
+    }
+}
+
+static void describe(const struct probe_gpu *gpu, struct probed *probed) {
+    struct text text = text_over(probed->machine, sizeof probed->machine);
+    struct text json = text_over(probed->json, sizeof probed->json);
+    text_add(&text, "%s, compute capability %d.%d, driver %s", gpu->name, gpu->compute_major,
+             gpu->compute_minor, gpu->driver);
+    text_add(&json, "\"gpu\": ");
+    text_add_json(&json, gpu->name);
+    text_add(&json, ", \"compute_capability\": \"%d.%d\", \"driver\": ", gpu->compute_major,
+             gpu->compute_minor);
+    text_add_json(&json, gpu->driver);
+    text_add(&json, ", \"context_bytes\": %llu, \"kernels_bytes\": %llu",
+             (unsigned long long)gpu->context_bytes, (unsigned long long)gpu->kernels_bytes);
+    describe_products(gpu, probed, &json);
+    describe_nccl(gpu, probed, &json);
+    if (gpu->healthy && gpu->health.temperature_c >= 0) {
+        text_add(&text, ", %d C", gpu->health.temperature_c);
+        text_add(&json, ", \"temperature_c\": %d", gpu->health.temperature_c);
+    }
+    if (gpu->healthy && gpu->health.slowed) {
+        text_add(&text, ", slowed by %s", gpu->health.slowed_by);
+        text_add(&json, ", \"slowed_by\": \"%s\"", gpu->health.slowed_by);
+    }
+    if (gpu->healthy && gpu->health.ecc_errors > 0) {
+        text_add(&text, ", %lld ECC errors", (long long)gpu->health.ecc_errors);
+        text_add(&json, ", \"ecc_errors\": %lld", (long long)gpu->health.ecc_errors);
+    }
+    text_add(&json, "}");
+}
+
+int probe_gpu_count(void) {
+    struct cuda_device device;
+    struct fault unseen;
+    return cuda_device_look(&device, &unseen) == OK ? device.visible_count : 0;
+}
+
+static enum status measure_alone(struct probed *probed, struct probe_gpu *result,
+                                 struct fault *fault) {
+    struct cuda_device *device;
+    enum status status = cuda_device_acquire(&device, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = measure(device, result, fault);
+    name_holders(device, probed);
+    cuda_device_release(device);
+    return status;
+}
+
+static enum status measure_together(struct site *site, struct region *region,
+                                    struct probe_gpu *result, struct fault *fault) {
+    struct cuda_device *device;
+    enum status status = cuda_device_acquire(&device, fault);
+    bool acquired = status == OK;
+    status = site_agree(site, status, fault);
+    if (status == OK) {
+        status = probe_nccl(device, site, region, result, fault);
+    }
+    if (acquired) {
+        cuda_device_release(device);
+    }
+    return status;
+}
+
+/* Rank 0 has the device for itself while it measures all else. */
+static enum status measure_all(struct site *site, struct region *region, struct probed *probed,
+                               struct probe_gpu *result, struct fault *fault) {
+    bool leads = site == NULL || site_where(site)->rank == 0;
+    enum status status = leads ? measure_alone(probed, result, fault) : OK;
+    if (site == NULL) {
+        snprintf(result->nccl, sizeof result->nccl,
+                 "NCCL takes nothing on one rank; --ranks 2 measures it, on one GPU too");
+        return status;
+    }
+    status = site_agree(site, status, fault);
+    return status == OK ? measure_together(site, region, result, fault) : status;
+}
+
+enum status probe_gpu_run(const char *name, struct site *site, struct region *region,
+                          struct probed *probed, struct fault *fault) {
+    struct probe_gpu result = {.nccl_ranks = 0};
+    struct probe_line *lines = region_alloc(region, PROBE_GPU_LINES, sizeof *lines);
+    enum status status = measure_all(site, region, probed, &result, fault);
+    if (status == OK && (site == NULL || site_where(site)->rank == 0)) {
+        probed->lines = lines;
+        probed->count = probe_gpu_compare(probed->target, &result, lines, &probed->lower);
+        probed->measured = probe_gpu_target(&result, name, region);
+        describe(&result, probed);
+    }
+    return status;
+}
+
+#endif

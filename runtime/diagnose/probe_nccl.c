@@ -1,0 +1,306 @@
+#include "runtime/diagnose/probe_nccl.h"
+
+#include "base/text.h"
+#include "targets/ports/port.h"
+#include "transport/collectives/nccl.h"
+#include "transport/collectives/nccl_library.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    GROUPS = 2, /* the first, and a further one of the same ranks */
+    ARENA_BYTES_MAX = 64 << 20,
+    ARENA_BYTES_MIN = 1 << 20,
+    SHARE = 16, /* of free memory is enough */
+    SMALL_SLOT_BYTES = 1 << 10,
+    SLOT_ALIGN_BYTES = 256,
+};
+
+extern char **environ;
+
+struct nccl_bench {
+    const struct cuda_device *device;
+    struct site *site;
+    struct region *region;
+    int world, sharing; /* ranks in all, and on this device */
+    struct port port;
+    char *arena;
+    uint64_t bytes;
+    struct communicator groups[GROUPS];
+    CUgraphExec graphs[GROUPS];
+    CUstream stream;
+};
+
+/* ---- who is where ---- */
+
+/* What a rank tells of itself. */
+struct placed {
+    char bus[CUDA_BUS_BYTES];
+    uint64_t bytes; /* of an arena that it has room for */
+};
+
+static enum status place(struct nccl_bench *bench, struct probe_gpu *result, struct fault *fault) {
+    struct placed own = {.bytes = ARENA_BYTES_MAX};
+    struct placed *all = region_alloc(bench->region, (size_t)bench->world, sizeof *all);
+    uint64_t free_bytes;
+    enum status status = cuda_device_free(bench->device, &free_bytes, fault);
+    while (status == OK && own.bytes > ARENA_BYTES_MIN && SHARE * own.bytes > free_bytes) {
+        own.bytes /= 2;
+    }
+    memcpy(own.bus, bench->device->bus, sizeof own.bus);
+    status = site_agree(bench->site, status, fault);
+    if (status == OK) {
+        status = site_exchange(bench->site, &own, sizeof own, all, fault);
+    }
+    bench->bytes = own.bytes;
+    for (int rank = 0; rank < bench->world && status == OK; rank++) {
+        bool first = true;
+        for (int before = 0; before < rank; before++) {
+            first = first && strcmp(all[before].bus, all[rank].bus) != 0;
+        }
+        result->nccl_devices += first;
+        bench->sharing += strcmp(all[rank].bus, own.bus) == 0;
+        bench->bytes = all[rank].bytes < bench->bytes ? all[rank].bytes : bench->bytes;
+    }
+    return status;
+}
+
+/* NCCL takes ranks with one device for a mistake, unless they are on different machines. */
+static void stand_apart(const struct nccl_bench *bench) {
+    char name[32];
+    if (bench->sharing > 1) {
+        snprintf(name, sizeof name, "skep-probe-%d", site_where(bench->site)->rank);
+        (void)setenv("NCCL_HOSTID", name, 0);
+    }
+}
+
+/* "NCCL 2.28.9 between 2 ranks on 1 GPU, NCCL_MAX_CTAS=8": its settings count. */
+static void name_library(const struct nccl_bench *bench, struct probe_gpu *result) {
+    struct nccl_library library;
+    struct fault fault;
+    int version = 0;
+    struct text text = text_over(result->nccl, sizeof result->nccl);
+    if (nccl_library_find(&library, &fault) != OK) {
+        return; /* joining says why */
+    }
+    (void)library.ncclGetVersion(&version);
+    text_add(&text, "NCCL %d.%d.%d between %d ranks on %d GPU%s", version / 10000,
+             version / 100 % 100, version % 100, bench->world, result->nccl_devices,
+             result->nccl_devices == 1 ? "" : "s");
+    for (char **variable = environ; *variable != NULL; variable++) {
+        if (strncmp(*variable, "NCCL_", 5) == 0 && strncmp(*variable, "NCCL_DEBUG", 10) != 0 &&
+            strncmp(*variable, "NCCL_HOSTID=", 12) != 0) {
+            text_add(&text, ", %.60s", *variable);
+        }
+    }
+}
+
+/* ---- memory ---- */
+
+/* What this process holds of the device, when all ranks hold still. */
+static enum status read_held(const struct nccl_bench *bench, uint64_t *bytes, struct fault *fault) {
+    struct nvml nvml;
+    uint64_t free_bytes = 0;
+    enum status status = site_agree(bench->site, OK, fault);
+    if (status == OK) {
+        status = cuda_device_free(bench->device, &free_bytes, fault);
+    }
+    int64_t own = nvml_open(&nvml) ? nvml_own_bytes(&nvml, bench->device->bus) : -1;
+    *bytes = own > 0 ? (uint64_t)own
+                     : (bench->device->memory_bytes - free_bytes) / (uint64_t)bench->sharing;
+    return site_agree(bench->site, status, fault);
+}
+
+/* ---- a group ---- */
+
+/* Every kind, in two sizes, as NCCL moves short and long ones by different ways. */
+static void enqueue_all(struct nccl_bench *bench, struct communicator *group) {
+    static const enum collective_kind KINDS[] = {COLLECTIVE_ALL_GATHER,     COLLECTIVE_ALL_TO_ALL,
+                                                 COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_ALL_REDUCE,
+                                                 COLLECTIVE_BROADCAST,      COLLECTIVE_BARRIER};
+    uint64_t half = bench->bytes / 2;
+    uint64_t large = half / (uint64_t)bench->world / SLOT_ALIGN_BYTES * SLOT_ALIGN_BYTES;
+    const uint64_t slots[] = {SMALL_SLOT_BYTES < large ? SMALL_SLOT_BYTES : large, large};
+    for (size_t size = 0; size < ARRAY_COUNT(slots); size++) {
+        for (size_t i = 0; i < ARRAY_COUNT(KINDS); i++) {
+            const struct collective_call call = {.kind = KINDS[i],
+                                                 .space = SPACE_DEVICE,
+                                                 .wire = DTYPE_F32,
+                                                 .to = half,
+                                                 .slot_bytes = slots[size]};
+            nccl_enqueue(group, &call, bench->stream);
+        }
+    }
+}
+
+static CUresult capture(struct nccl_bench *bench, int index) {
+    const struct cuda_driver *driver = &bench->device->driver;
+    CUgraph graph = NULL;
+    CUresult result =
+        driver->cuStreamBeginCapture(bench->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    enqueue_all(bench, &bench->groups[index]);
+    result = driver->cuStreamEndCapture(bench->stream, &graph);
+    if (result == CUDA_SUCCESS) {
+        result = driver->cuGraphInstantiateWithFlags(&bench->graphs[index], graph, 0);
+    }
+    if (graph != NULL) {
+        (void)driver->cuGraphDestroy(graph);
+    }
+    return result;
+}
+
+/* What fails here fails on this rank alone: the others wait for it in the graph, and are told. */
+static enum status use_group(struct nccl_bench *bench, int index, struct fault *fault) {
+    struct communicator *group = &bench->groups[index];
+    enum status status = nccl_register(group, SPACE_DEVICE, bench->arena, bench->bytes, fault);
+    if (status != OK) {
+        return status;
+    }
+    CUresult result = capture(bench, index);
+    status = nccl_failure(group, fault);
+    if (status == OK && result == CUDA_SUCCESS) {
+        result = bench->device->driver.cuGraphLaunch(bench->graphs[index], bench->stream);
+    }
+    if (status == OK && result == CUDA_SUCCESS) {
+        status = nccl_wait(group, bench->stream, &result, fault);
+    }
+    return status != OK || result == CUDA_SUCCESS
+               ? status
+               : cuda_device_fault(bench->device, result, STATUS_FAILED, "run collectives", fault);
+}
+
+static void forget_graphs(void *context) {
+    struct nccl_bench *bench = context;
+    for (int i = 0; i < GROUPS; i++) {
+        if (bench->graphs[i] != NULL) {
+            (void)bench->device->driver.cuGraphExecDestroy(bench->graphs[i]);
+            bench->graphs[i] = NULL;
+        }
+    }
+}
+
+/* Joined or not, all ranks know it. */
+static enum status join_group(struct nccl_bench *bench, int index, struct fault *fault) {
+    const struct site_place *where = site_where(bench->site);
+    int *ranks = region_alloc(bench->region, (size_t)bench->world, sizeof *ranks);
+    for (int rank = 0; rank < bench->world; rank++) {
+        ranks[rank] = rank;
+    }
+    const struct collective_group group = {
+        .ranks = ranks, .size = bench->world, .index = where->rank};
+    const struct nccl_args args = {.rank = where->rank,
+                                   .world = bench->world,
+                                   .groups = &group,
+                                   .group_count = 1,
+                                   .exchange = groups_by_site,
+                                   .context = bench->site,
+                                   .device = bench->device,
+                                   .forget = forget_graphs,
+                                   .program = bench,
+                                   .ring = true,
+                                   .staging = bench->arena,
+                                   .staging_bytes = sizeof(float)};
+    return nccl_open(&args, bench->region, &bench->groups[index], fault);
+}
+
+static enum status measure_group(struct nccl_bench *bench, int index, uint64_t *taken,
+                                 struct fault *fault) {
+    uint64_t before;
+    uint64_t behind;
+    enum status status = read_held(bench, &before, fault);
+    if (status == OK) {
+        status = join_group(bench, index, fault);
+    }
+    if (status == OK) {
+        status = use_group(bench, index, fault);
+    }
+    if (status == OK) {
+        status = read_held(bench, &behind, fault);
+    }
+    if (status == OK) {
+        *taken = behind > before ? behind - before : 0;
+    }
+    return status;
+}
+
+/* ---- all of it ---- */
+
+/* Graphs go before the communicators whose calls they captured. Ranks that may be gone are not
+ * waited for. */
+static void close_bench(struct nccl_bench *bench, enum status status) {
+    forget_graphs(bench);
+    for (int i = 0; i < GROUPS; i++) {
+        if (bench->groups[i].methods == NULL) {
+            continue;
+        }
+        if (status != OK) {
+            communicator_abort(&bench->groups[i]);
+        }
+        communicator_close(&bench->groups[i]);
+    }
+    if (bench->stream != NULL) {
+        (void)bench->device->driver.cuStreamDestroy(bench->stream);
+    }
+    port_finish(&bench->port);
+}
+
+static enum status open_bench(struct nccl_bench *bench, struct fault *fault) {
+    static const struct target HERE = {.name = "this machine", .kind = TARGET_CUDA};
+    void *arena;
+    int unused;
+    enum status status = port_init(&bench->port, &HERE, fault);
+    if (status == OK) {
+        status =
+            port_reserve_shared(&bench->port, SPACE_DEVICE, bench->bytes, &arena, &unused, fault);
+    }
+    if (status == OK) {
+        bench->arena = arena;
+        status = cuda_device_stream(bench->device, false, &bench->stream, fault);
+    }
+    return site_agree(bench->site, status, fault);
+}
+
+/* The most of all ranks. */
+static enum status share(struct nccl_bench *bench, const uint64_t taken[GROUPS],
+                         struct probe_gpu *result, struct fault *fault) {
+    uint64_t(*all)[GROUPS] = region_alloc(bench->region, (size_t)bench->world, sizeof *all);
+    enum status status = site_exchange(bench->site, taken, GROUPS * sizeof taken[0], all, fault);
+    for (int rank = 0; rank < bench->world && status == OK; rank++) {
+        result->nccl_bytes = all[rank][0] > result->nccl_bytes ? all[rank][0] : result->nccl_bytes;
+        result->nccl_group_bytes =
+            all[rank][1] > result->nccl_group_bytes ? all[rank][1] : result->nccl_group_bytes;
+    }
+    result->nccl_ranks = status == OK ? bench->world : 0;
+    return status;
+}
+
+enum status probe_nccl(const struct cuda_device *device, struct site *site, struct region *region,
+                       struct probe_gpu *result, struct fault *fault) {
+    uint64_t taken[GROUPS] = {0};
+    struct nccl_bench bench = {
+        .device = device, .site = site, .region = region, .world = site_where(site)->world};
+    enum status status = place(&bench, result, fault);
+    if (status == OK) {
+        stand_apart(&bench);
+        name_library(&bench, result);
+        status = open_bench(&bench, fault);
+    }
+    for (int i = 0; i < GROUPS && status == OK; i++) {
+        status = measure_group(&bench, i, &taken[i], fault);
+    }
+    if (status == OK) {
+        status = share(&bench, taken, result, fault);
+    }
+    bool joined = bench.groups[0].methods != NULL;
+    close_bench(&bench, status);
+    if (status != OK && status != STATUS_LOST && !joined) {
+        snprintf(result->nccl, sizeof result->nccl, "no NCCL: %.150s", fault->reason);
+        return OK;
+    }
+    return status;
+}

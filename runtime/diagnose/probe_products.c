@@ -1,0 +1,258 @@
+#include "runtime/diagnose/probe_products.h"
+
+#include "base/check.h"
+#include "base/dtype.h"
+#include "base/random.h"
+#include "kernels/cuda/launch/matmul.h"
+#include "kernels/cuda/launch/products.h"
+#include "kernels/cuda/launch/table.h"
+#include "kernels/cuda/launch/workspace.h"
+#include "targets/ports/port.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    MATRICES = 3,
+    SIDE_MIN = 32,
+    SIDE_MAX = 8192,
+    TRIES = 6,
+    SHARE = 16,              /* of free memory is enough */
+    PATTERN_BYTES = 1 << 20, /* of random numbers; the matrices are filled with copies of it */
+};
+
+/* A product this long says what longer ones take; one of the second length is not tried again. */
+static const float LONG_MS = 20;
+static const float LONGEST_MS = 200;
+
+struct product_bench {
+    struct cuda_compute compute;
+    struct cuda_failure failure;
+    struct target target; /* of the device: what a workspace depends on */
+    struct port port;
+    CUevent begin, end;
+    char *matrices, *workspace, *pattern;
+    int64_t side_max;
+};
+
+/* ---- one product ---- */
+
+static struct matmul_args square(int64_t side, enum dtype dtype) {
+    return (struct matmul_args){.m = side,
+                                .n = side,
+                                .k = side,
+                                .lda = side,
+                                .ldb = side,
+                                .ldc = side,
+                                .dtype_in = dtype,
+                                .dtype_out = dtype,
+                                .transpose_b = true};
+}
+
+static uint64_t matrix_bytes(int64_t side, enum dtype dtype) {
+    return (uint64_t)(side * side * dtype_bytes(dtype));
+}
+
+static struct cuda_product_operands operands_of(const struct product_bench *bench, int64_t side,
+                                                enum dtype dtype) {
+    uint64_t bytes = matrix_bytes(side, dtype);
+    return (struct cuda_product_operands){
+        .a = bench->matrices, .b = bench->matrices + bytes, .c = bench->matrices + 2 * bytes};
+}
+
+/* Once: its milliseconds. */
+static float time_product(const struct product_bench *bench, int64_t side, enum dtype dtype) {
+    const struct cuda_compute *compute = &bench->compute;
+    const struct cuda_driver *driver = compute->driver;
+    const struct matmul_args args = square(side, dtype);
+    const struct cuda_product_operands of = operands_of(bench, side, dtype);
+    float ms = 0;
+    cuda_note(compute, driver->cuEventRecord(bench->begin, compute->stream), "time products");
+    cuda_matmul_run(compute, &args, of.a, of.b, NULL, of.c, bench->workspace);
+    cuda_note(compute, driver->cuEventRecord(bench->end, compute->stream), "time products");
+    cuda_note(compute, driver->cuStreamSynchronize(compute->stream), "time products");
+    if (compute->failure->result == CUDA_SUCCESS) {
+        cuda_note(compute, driver->cuEventElapsedTime(&ms, bench->begin, bench->end),
+                  "time products");
+    }
+    return ms;
+}
+
+/* Larger and larger, until one is long enough to tell; 0 when the device fails. */
+static double rate_of(const struct product_bench *bench, enum dtype dtype) {
+    double best = 0;
+    float ms = 0;
+    for (int64_t side = SIDE_MIN; side <= bench->side_max && ms < LONG_MS; side *= 2) {
+        const struct matmul_args args = square(side, dtype);
+        const struct cuda_product_operands of = operands_of(bench, side, dtype);
+        if (bench->compute.products != NULL) {
+            cuda_products_choose(bench->compute.products, &args, &of);
+        }
+        for (int i = 0; i < TRIES; i++) {
+            ms = time_product(bench, side, dtype);
+            double rate =
+                ms > 0 ? 2e3 * (double)side * (double)side * (double)side / (double)ms : 0;
+            best = rate > best ? rate : best;
+            if (ms >= LONGEST_MS || (ms >= LONG_MS && i > 0)) {
+                break;
+            }
+        }
+    }
+    return bench->failure.result == CUDA_SUCCESS ? best : 0;
+}
+
+/* ---- matrices ---- */
+
+/* Values between -1 and 1: products of nothing but zeros would be faster than any that matter. */
+static void fill(const struct product_bench *bench, enum dtype dtype) {
+    const struct cuda_compute *compute = &bench->compute;
+    const struct cuda_driver *driver = compute->driver;
+    uint64_t bytes = 2 * matrix_bytes(bench->side_max, dtype);
+    uint64_t key = random_key(1, "probe");
+    for (uint64_t i = 0; i < PATTERN_BYTES / (uint64_t)dtype_bytes(dtype); i++) {
+        float value = (float)(2 * random_uniform(key, i) - 1);
+        if (dtype == DTYPE_F32) {
+            memcpy(bench->pattern + i * sizeof value, &value, sizeof value);
+        } else {
+            uint16_t rounded = bf16_from_f32(value);
+            memcpy(bench->pattern + i * sizeof rounded, &rounded, sizeof rounded);
+        }
+    }
+    for (uint64_t at = 0; at < bytes; at += PATTERN_BYTES) {
+        uint64_t some = bytes - at < PATTERN_BYTES ? bytes - at : PATTERN_BYTES;
+        cuda_note(compute,
+                  driver->cuMemcpyAsync((CUdeviceptr)(uintptr_t)(bench->matrices + at),
+                                        (CUdeviceptr)(uintptr_t)bench->pattern, some,
+                                        compute->stream),
+                  "fill matrices");
+    }
+    cuda_note(compute, driver->cuStreamSynchronize(compute->stream), "fill matrices");
+}
+
+/* Both ways to multiply, on the same numbers. */
+static void time_both(struct product_bench *bench, struct cuda_products *library, enum dtype dtype,
+                      double *best, double *own) {
+    fill(bench, dtype);
+    *own = rate_of(bench, dtype);
+    bench->compute.products = library;
+    *best = library != NULL ? rate_of(bench, dtype) : *own;
+    bench->compute.products = NULL;
+}
+
+/* ---- the library ---- */
+
+static enum status time_all(struct product_bench *bench, struct cuda_products *library,
+                            struct probe_gpu *result, struct fault *fault) {
+    time_both(bench, library, DTYPE_F32, &result->f32_flops, &result->own_f32_flops);
+    time_both(bench, library, DTYPE_BF16, &result->bf16_flops, &result->own_bf16_flops);
+    return bench->failure.result == CUDA_SUCCESS
+               ? OK
+               : cuda_device_fault(bench->port.cuda, bench->failure.result, STATUS_FAILED,
+                                   bench->failure.action, fault);
+}
+
+static enum status with_library(struct product_bench *bench, struct region *region,
+                                struct probe_gpu *result, struct fault *fault) {
+    struct cuda_products products;
+    struct fault absent;
+    uint64_t before;
+    uint64_t behind;
+    enum status status = cuda_device_free(bench->port.cuda, &before, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (cuda_products_open(&bench->target, region, &products, &absent) != OK) {
+        snprintf(result->products, sizeof result->products, "no cuBLASLt: %.150s", absent.reason);
+        return time_all(bench, NULL, result, fault);
+    }
+    size_t version = products.lt.cublasLtGetVersion();
+    snprintf(result->products, sizeof result->products, "cuBLASLt %zu.%zu.%zu", version / 10000,
+             version / 100 % 100, version % 100);
+    status = time_all(bench, &products, result, fault);
+    if (status == OK) {
+        status = cuda_device_free(bench->port.cuda, &behind, fault);
+    }
+    if (status == OK) {
+        result->products_bytes = before > behind ? before - behind : 0;
+    }
+    cuda_products_finish(&products);
+    return status;
+}
+
+/* ---- life ---- */
+
+static enum status reserve(struct product_bench *bench, const struct probe_gpu *result,
+                           struct fault *fault) {
+    const struct matmul_args args = square(SIDE_MIN, DTYPE_F32);
+    uint64_t workspace = cuda_matmul_workspace_bytes(&args, &bench->target);
+    void *far;
+    void *near;
+    bench->side_max = SIDE_MAX;
+    while (bench->side_max > SIDE_MIN && MATRICES * matrix_bytes(bench->side_max, DTYPE_F32) >
+                                             result->memory_free_bytes / SHARE) {
+        bench->side_max /= 2;
+    }
+    uint64_t bytes = MATRICES * matrix_bytes(bench->side_max, DTYPE_F32);
+    enum status status = port_reserve(&bench->port, SPACE_DEVICE, bytes + workspace, &far, fault);
+    if (status == OK) {
+        status = port_reserve(&bench->port, SPACE_PINNED, PATTERN_BYTES, &near, fault);
+    }
+    if (status == OK) {
+        bench->matrices = far;
+        bench->workspace = bench->matrices + bytes;
+        bench->pattern = near;
+    }
+    return status;
+}
+
+static enum status open_bench(struct product_bench *bench, const struct probe_gpu *result,
+                              struct fault *fault) {
+    const struct cuda_device *device = bench->port.cuda;
+    enum status status = reserve(bench, result, fault);
+    if (status == OK) {
+        status = cuda_device_stream(device, false, &bench->compute.stream, fault);
+    }
+    if (status == OK) {
+        status = cuda_device_event(device, true, &bench->begin, fault);
+    }
+    return status == OK ? cuda_device_event(device, true, &bench->end, fault) : status;
+}
+
+static void close_bench(struct product_bench *bench) {
+    const struct cuda_driver *driver = bench->compute.driver;
+    if (bench->end != NULL) {
+        (void)driver->cuEventDestroy(bench->end);
+    }
+    if (bench->begin != NULL) {
+        (void)driver->cuEventDestroy(bench->begin);
+    }
+    if (bench->compute.stream != NULL) {
+        (void)driver->cuStreamDestroy(bench->compute.stream);
+    }
+    port_finish(&bench->port);
+}
+
+enum status probe_products(const struct cuda_device *device, const struct cuda_kernel_table *table,
+                           struct probe_gpu *result, struct fault *fault) {
+    struct region region = {0};
+    struct product_bench bench = {.target = {.name = "this machine",
+                                             .kind = TARGET_CUDA,
+                                             .compute_major = device->compute_major,
+                                             .compute_minor = device->compute_minor,
+                                             .multiprocessor_count = device->multiprocessor_count}};
+    bench.compute = (struct cuda_compute){.driver = &device->driver,
+                                          .table = table,
+                                          .failure = &bench.failure,
+                                          .multiprocessors = device->multiprocessor_count};
+    enum status status = port_init(&bench.port, &bench.target, fault);
+    if (status != OK) {
+        return status;
+    }
+    status = open_bench(&bench, result, fault);
+    if (status == OK) {
+        status = with_library(&bench, &region, result, fault);
+    }
+    close_bench(&bench);
+    region_finish(&region);
+    return status;
+}

@@ -1,0 +1,167 @@
+#include "runtime/inner_training/join_ledger.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "runtime/swarm/ledger/ledger_line.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    FIXED_BYTES = 96 << 10, /* full rosters, signatures and cursor */
+    SLICE_BYTES = 512,      /* of a line, with every seat a contributor */
+    FILE_MODE = 0644,
+};
+
+static const int64_t AGAIN_NS = 1000000000; /* between two tries of a full disk */
+
+static const char REMEDY[] =
+    "put a copy of the file back, or remove it to take the tracker's word for what it held";
+
+/* Where the last whole line ends. */
+static enum status find_end(const struct join_ledger *ledger, int64_t size, int64_t *end,
+                            struct fault *fault) {
+    for (int64_t until = size; until > 0;) {
+        int64_t some = until < (int64_t)ledger->line_bytes ? until : (int64_t)ledger->line_bytes;
+        enum status status =
+            file_read_at(ledger->fd, ledger->path, ledger->line, (size_t)some, until - some, fault);
+        if (status != OK) {
+            return status;
+        }
+        const char *feed = memrchr(ledger->line, '\n', (size_t)some);
+        if (feed != NULL) {
+            *end = until - some + (feed - ledger->line) + 1;
+            return OK;
+        }
+        until -= some;
+    }
+    *end = 0;
+    return OK;
+}
+
+static enum status read_line(struct join_ledger *ledger, bool *more, struct fault *fault) {
+    enum status status = ledger_file_next(ledger->past, more, fault);
+    if (status == STATUS_INPUT) {
+        snprintf(fault->remedy, sizeof fault->remedy, "%s", REMEDY);
+    }
+    return status;
+}
+
+/* The first line says whose ledger it is. */
+static enum status read_first(struct join_ledger *ledger, struct fault *fault) {
+    enum status status = find_end(ledger, ledger->past->bytes, &ledger->past->bytes, fault);
+    if (status == OK && ftruncate(ledger->fd, ledger->past->bytes) != 0) {
+        status = fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot shorten", errno);
+    }
+    ledger->end = ledger->past->bytes;
+    return status == OK ? read_line(ledger, &ledger->has_first, fault) : status;
+}
+
+static void forget_past(struct join_ledger *ledger) {
+    if (ledger->past != NULL) {
+        ledger_file_close(ledger->past);
+        ledger->past = NULL;
+    }
+}
+
+enum status join_ledger_open(const char *path, uint32_t slice_count, struct region *region,
+                             struct join_ledger *ledger, struct fault *fault) {
+    struct join_ledger opened = {.path = path,
+                                 .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE),
+                                 .line_bytes = FIXED_BYTES + (size_t)slice_count * SLICE_BYTES};
+    if (opened.fd < 0) {
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
+    }
+    enum status status =
+        ledger_file_open_of(path, opened.line_bytes, slice_count, region, &opened.past, fault);
+    if (status == OK) {
+        opened.line = opened.past->buffer;
+        status = read_first(&opened, fault);
+    }
+    if (status != OK) {
+        join_ledger_close(&opened);
+        return status;
+    }
+    *ledger = opened;
+    return OK;
+}
+
+void join_ledger_close(struct join_ledger *ledger) {
+    forget_past(ledger);
+    if (ledger->fd >= 0) {
+        close(ledger->fd);
+        ledger->fd = -1;
+    }
+}
+
+const struct entry *join_ledger_begins(const struct join_ledger *ledger) {
+    return ledger->has_first ? &ledger->past->entry : NULL;
+}
+
+enum status join_ledger_past(void *context, const struct entry **entry, const char **place,
+                             struct fault *fault) {
+    struct join_ledger *ledger = context;
+    bool more = ledger->has_first;
+    ASSERT(ledger->past != NULL);
+    enum status status = more ? OK : read_line(ledger, &more, fault);
+    ledger->has_first = false;
+    if (status != OK) {
+        return status;
+    }
+    *entry = more ? &ledger->past->entry : NULL;
+    *place = ledger->past->place;
+    if (!more) {
+        forget_past(ledger);
+    }
+    return OK;
+}
+
+/* What a full disk took of a line goes again, so that whoever reads the copy finds whole lines. */
+static bool refused(struct join_ledger *ledger, ssize_t written) {
+    ledger->error = written < 0 ? errno : ENOSPC;
+    bool is_whole = ftruncate(ledger->fd, ledger->end) == 0;
+    if (!ledger->is_behind) {
+        log_line(LOG_WARNING, "%s: cannot write: %s; it ends %s until there is room", ledger->path,
+                 strerror(ledger->error), is_whole ? "here" : "in the middle of an entry");
+    }
+    ledger->is_behind = true;
+    return false;
+}
+
+static bool write_waiting(struct join_ledger *ledger) {
+    ledger->tried_ns = clock_monotonic_ns();
+    ssize_t written = pwrite(ledger->fd, ledger->line, ledger->waiting, ledger->end);
+    if (written != (ssize_t)ledger->waiting) {
+        return refused(ledger, written);
+    }
+    ledger->end += written;
+    ledger->waiting = 0;
+    ledger->is_behind = false;
+    return true;
+}
+
+bool join_ledger_entry(void *context, const struct entry *entry) {
+    struct join_ledger *ledger = context;
+    if (entry == NULL) {
+        bool is_due = clock_monotonic_ns() - ledger->tried_ns >= AGAIN_NS;
+        return ledger->waiting == 0 || (is_due && write_waiting(ledger));
+    }
+    ASSERT(ledger->waiting == 0);
+    struct text line = text_over(ledger->line, ledger->line_bytes);
+    ledger_line_write(entry, &line);
+    text_add(&line, "\n");
+    ASSERT(!line.cut);
+    ledger->waiting = line.length;
+    return write_waiting(ledger);
+}
+
+enum status join_ledger_sync(const struct join_ledger *ledger, struct fault *fault) {
+    return ledger->is_behind
+               ? fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot write", ledger->error)
+               : file_sync(ledger->fd, ledger->path, fault);
+}

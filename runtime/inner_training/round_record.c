@@ -1,0 +1,73 @@
+#include "runtime/inner_training/round_record.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+enum { VECTORS_MAX = 2 };
+
+struct named_vector {
+    const char *name;
+    float *values;
+};
+
+static void plan_file(struct session *session, const char *name, const struct named_vector *vectors,
+                      int count, struct tensor_file *file) {
+    struct region *region = &session->region;
+    int64_t elements = session->swarm.shape.slices.parameter_count;
+    struct tensor_source *sources = region_alloc(region, (size_t)count, sizeof *sources);
+    struct tensor_spec tensors[VECTORS_MAX];
+    struct tensor_piece pieces[VECTORS_MAX];
+    for (int i = 0; i < count; i++) {
+        tensors[i] = (struct tensor_spec){
+            .name = vectors[i].name, .dtype = DTYPE_F32, .rank = 1, .shape = {elements}};
+        pieces[i] = piece_of_spec(&tensors[i], vectors[i].values);
+    }
+    struct tensor_set set = {
+        .tensors = tensors, .tensor_count = count, .pieces = pieces, .piece_count = count};
+    tensor_sources_init(&set, region, sources);
+    tensor_file_plan(name, sources, count, region, file);
+}
+
+void round_record_plan(struct session *session, const struct replica *replica,
+                       struct round_record *record) {
+    *record = (struct round_record){.folder = session->run.swarm_record, .replica = replica};
+    if (record->folder == NULL) {
+        return;
+    }
+    record->path = region_alloc(&session->region, PATH_BYTES, 1);
+    record->decoded = swarm_line_at(session, SWARM_LINE_RECORD);
+    const struct named_vector declared = {"contribution", record->decoded};
+    const struct named_vector outer[] = {{"params", replica->params},
+                                         {"momentum", replica->momentum}};
+    plan_file(session, "declared.safetensors", &declared, 1, &record->declared);
+    plan_file(session, "outer.safetensors", outer, ARRAY_COUNT(outer), &record->outer);
+}
+
+static enum status write_file(const struct round_record *record, uint32_t round,
+                              const struct tensor_file *file, const struct staging *staging,
+                              struct fault *fault) {
+    struct text path = text_over(record->path, PATH_BYTES);
+    text_add(&path, "%s/round-%u", record->folder, round);
+    enum status status = file_make_folders(record->path, fault);
+    if (status == OK) {
+        status = tensor_file_begin(file, record->path, fault);
+    }
+    return status == OK ? tensor_file_fill(file, record->path, staging, fault) : status;
+}
+
+enum status round_record_declared(const struct round_record *record, uint32_t round,
+                                  const struct staging *staging, struct fault *fault) {
+    if (record->folder == NULL) {
+        return OK;
+    }
+    const struct replica *replica = record->replica;
+    const struct slices *slices = &replica->shape.slices;
+    codec_decode(replica->compute, slices->codec, slices->parameter_count, replica->contribution,
+                 record->decoded);
+    return write_file(record, round, &record->declared, staging, fault);
+}
+
+enum status round_record_outer(const struct round_record *record, uint32_t round,
+                               const struct staging *staging, struct fault *fault) {
+    return record->folder == NULL ? OK : write_file(record, round, &record->outer, staging, fault);
+}

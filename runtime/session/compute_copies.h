@@ -1,0 +1,19 @@
+/* compute_copies: parameters in the type that computes, made again from their masters when those
+ * were changed by something else than the optimizer. */
+#ifndef SKEP_SESSION_COMPUTE_COPIES_H
+#define SKEP_SESSION_COMPUTE_COPIES_H
+
+#include "runtime/session/session.h"
+
+struct compute_copies {
+    struct program_cast *rows;
+    int count; /* 0 where masters compute */
+};
+
+/* compute_copies_of: those of a bound session of one rank; memory in its region. */
+void compute_copies_of(struct session *session, struct compute_copies *copies);
+
+/* compute_copies_refresh: each master rounded once into its copy, as the optimizer does. */
+void compute_copies_refresh(const struct session *session, const struct compute_copies *copies);
+
+#endif

@@ -1,0 +1,29 @@
+/* disk: the space that snapshots and the export will take. */
+#ifndef SKEP_SESSION_DISK_H
+#define SKEP_SESSION_DISK_H
+
+#include "runtime/session/session.h"
+
+struct disk_plan {
+    uint64_t snapshot_bytes; /* one snapshot: master weights, two moments; in a swarm momentum and
+                                error feedback too */
+    uint64_t snapshot_count; /* snapshot.keep, and one being written */
+    uint64_t export_bytes;   /* a Hugging Face folder in f32, or bf16 when that computes */
+    uint64_t results_bytes;  /* of a swarm's member: rounds since the newest snapshot */
+    uint64_t ledger_bytes;   /* of a swarm's member: every round of the run */
+    uint64_t peak_bytes;     /* of all that goes where snapshots go */
+    uint64_t capacity_bytes; /* free where snapshots go, or limits.disk when that is less */
+    bool capacity_known;     /* false when planning for a named target, whose disk is elsewhere */
+    bool export_apart;       /* on a file system of its own: no part of peak_bytes */
+    uint64_t export_capacity_bytes; /* free there, when it is apart; or limits.disk, as above */
+};
+
+/* disk_plan_of: asks the file systems of the snapshot folder and the export, or of the nearest
+ * folder above each that exists. */
+struct disk_plan disk_plan_of(const struct session *session);
+
+/* disk_fits: errors STATUS_FIT naming the folder or limits.disk, with need and have, unless the
+ * capacity is unknown. */
+MUST_CHECK enum status disk_fits(const struct session *session, struct fault *fault);
+
+#endif

@@ -1,0 +1,87 @@
+#include "runtime/session/trial.h"
+
+#include <string.h>
+
+void trial_init(struct trial *trial, const struct session *session, enum purpose purpose) {
+    memset(trial, 0, sizeof *trial);
+    trial->session.run = session->run;
+    trial->session.blueprint = session->blueprint;
+    trial->session.target = session->target;
+    trial->session.misfit = session->misfit;
+    trial->session.ranks = session->ranks;
+    trial->session.spread = session->spread;
+    trial->session.swarm = session->swarm;
+    trial->session.kept = session->kept;
+    trial->session.kept_count = session->kept_count;
+    trial->purpose = purpose;
+    size_t layers = (size_t)session->blueprint.layers;
+    enum recompute *kinds = region_alloc(&trial->session.region, layers, sizeof *kinds);
+    memcpy(kinds, session->run.layer_recompute, layers * sizeof *kinds);
+    trial->session.run.layer_recompute = kinds;
+}
+
+/* Both kinds of collectives receive a slot from every other rank of their group. */
+static void count_received(const struct schedule *schedule, enum segment_kind kind,
+                           struct trial_outcome *outcome) {
+    const struct segment *segment = &schedule->segments[kind];
+    for (uint32_t i = segment->first; i < segment->end; i++) {
+        const struct instruction *instruction = &schedule->instructions[i];
+        const struct collective_args *args = &instruction->args.collective;
+        if (instruction->op != OP_ALL_GATHER && instruction->op != OP_REDUCE_SCATTER) {
+            continue;
+        }
+        uint64_t others = (uint64_t)schedule_ranks(schedule, args->axis) - 1;
+        uint64_t bytes = args->slot_bytes * others * (uint64_t)segment->repeat;
+        outcome->received_bytes += bytes;
+        if (instruction->operands[0].extent == schedule->tallies) {
+            outcome->tally_bytes += bytes;
+        }
+    }
+}
+
+struct trial_outcome trial_look(const struct session *session) {
+    const struct schedule *schedule = &session->program.schedule;
+    const uint64_t *peak_bytes = session->program.plan.peak_bytes;
+    enum space space = SPACE_DEVICE;
+    struct trial_outcome outcome = {.fits =
+                                        session->misfit.status == OK &&
+                                        target_short_of(session->target, peak_bytes, &space) == 0};
+    memcpy(outcome.peak_bytes, peak_bytes, sizeof outcome.peak_bytes);
+    if (schedule->options.train) {
+        outcome.step = estimate_step(schedule, session->target);
+        count_received(schedule, SEGMENT_BEGIN, &outcome);
+        count_received(schedule, SEGMENT_MICROBATCH, &outcome);
+        count_received(schedule, SEGMENT_FINISH, &outcome);
+    }
+    return outcome;
+}
+
+static enum status compile(struct trial *trial, struct trial_outcome *outcome,
+                           struct fault *fault) {
+    struct session *session = &trial->session;
+    enum status status =
+        spread_read(&session->run, &session->blueprint, &session->region, &session->spread, fault);
+    if (status == OK) {
+        status = session_compile(session, trial->purpose, fault);
+    }
+    if (status == OK) {
+        *outcome = trial_look(session);
+    }
+    return status;
+}
+
+enum status trial_plan(struct trial *trial, struct trial_outcome *outcome, struct fault *fault) {
+    struct session *session = &trial->session;
+    struct spread spread = session->spread;
+    struct region kept = session->region;
+    session->region = (struct region){0};
+    enum status status = compile(trial, outcome, fault);
+    region_finish(&session->region);
+    session->region = kept;
+    session->spread = spread;
+    return status;
+}
+
+void trial_finish(struct trial *trial) {
+    region_finish(&trial->session.region);
+}

@@ -1,0 +1,380 @@
+#include "runtime/settings/run.h"
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/yaml.h"
+#include "runtime/schedule/schedule.h"
+#include "runtime/settings/keys.h"
+#include "runtime/settings/list.h"
+#include "runtime/settings/setting.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char COMMAND_LINE[] = "command line";
+
+static int index_of(const struct key *key) {
+    return (int)(key - key_at(0));
+}
+
+const char *run_place(const struct run *run, const char *name) {
+    const struct key *key = key_find(name);
+    ASSERT(key != NULL);
+    const char *place = run->places[index_of(key)];
+    const char *file = run->place[0] != '\0' ? run->place : COMMAND_LINE;
+    return place != NULL ? place : file;
+}
+
+const char *run_key_place(const struct run *run, const char *name, struct region *region) {
+    char named[sizeof COMMAND_LINE + 2 + NAME_BYTES];
+    const char *place = run_place(run, name);
+    if (strcmp(place, COMMAND_LINE) != 0) {
+        return place;
+    }
+    snprintf(named, sizeof named, "%s: %s", COMMAND_LINE, name);
+    return region_text(region, named);
+}
+
+/* A value with the place it came from. */
+static enum status read_placed(const struct setting *setting, struct run *run,
+                               struct fault *fault) {
+    enum status status = setting_read(setting, run, fault);
+    if (status == OK) {
+        run->places[index_of(setting->key)] = region_text(setting->region, setting->place);
+    }
+    return status;
+}
+
+static void set_defaults(struct run *run, struct region *region) {
+    for (int i = 0; i < key_count(); i++) {
+        struct setting setting = {
+            .key = key_at(i), .place = "default", .folder = "", .region = region};
+        struct fault fault;
+        enum status status = setting_read(&setting, run, &fault);
+        ASSERT(status == OK);
+    }
+}
+
+static bool is_null(const struct yaml_node *node) {
+    return node->plain && (strcmp(node->text, "null") == 0 || strcmp(node->text, "~") == 0);
+}
+
+static enum status check_item(const struct yaml_document *document, const struct yaml_node *item,
+                              struct fault *fault) {
+    return item->kind == YAML_SCALAR && item->text[0] != '\0'
+               ? OK
+               : yaml_refuse(document, item, fault, NULL, "is not a plain value");
+}
+
+/* The items of a list of paths, of which a comma is a part as good as any; a single value is a list
+ * of one. */
+static enum status collect_items(const struct yaml_document *document, const struct yaml_node *node,
+                                 struct setting *setting, struct fault *fault) {
+    bool is_list = node->kind == YAML_LIST;
+    size_t count = is_list ? (size_t)node->child_count : 1;
+    const char **items = region_alloc(document->region, count + 1, sizeof *items);
+    int filled = 0;
+    if (!is_list) {
+        items[filled++] = node->text;
+    }
+    for (const struct yaml_node *item = node->child; is_list && item != NULL;
+         item = item->sibling) {
+        enum status status = check_item(document, item, fault);
+        if (status != OK) {
+            return status;
+        }
+        items[filled++] = item->text;
+    }
+    setting->items = items;
+    setting->item_count = is_null(node) ? 0 : filled;
+    return OK;
+}
+
+/* A list's items joined by commas: the form in which the command line gives lists. */
+static enum status join_items(const struct yaml_document *document, const struct yaml_node *list,
+                              const char **text, struct fault *fault) {
+    size_t room = 1;
+    for (const struct yaml_node *item = list->child; item != NULL; item = item->sibling) {
+        enum status status = check_item(document, item, fault);
+        if (status != OK) {
+            return status;
+        }
+        if (strchr(item->text, ',') != NULL) {
+            return yaml_refuse(document, item, fault, NULL, "has a comma, which separates items");
+        }
+        room += strlen(item->text) + 1;
+    }
+    struct text joined = text_over(region_alloc(document->region, room, 1), room);
+    for (const struct yaml_node *item = list->child; item != NULL; item = item->sibling) {
+        text_add(&joined, "%s%s", joined.length > 0 ? "," : "", item->text);
+    }
+    *text = joined.bytes;
+    return OK;
+}
+
+/* Layers' kinds of recomputation are a text with commas. */
+static bool takes_list(const struct key *key) {
+    return key->type == KEY_PAIR || key->type == KEY_PATHS || key->type == KEY_TEXT;
+}
+
+static enum status node_value(const struct yaml_document *document, const struct yaml_node *node,
+                              struct setting *setting, struct fault *fault) {
+    if (node->kind == YAML_LIST && !takes_list(setting->key)) {
+        return yaml_refuse(document, node, fault, NULL, "is a list, not one value");
+    }
+    if (node->kind == YAML_LIST && setting->key->type != KEY_PATHS) {
+        return join_items(document, node, &setting->text, fault);
+    }
+    bool empty = node->kind == YAML_SCALAR && node->plain && node->text[0] == '\0';
+    if (node->kind == YAML_MAP || empty) {
+        return yaml_refuse(document, node, fault, "leave the line out to have the default",
+                           "has no value");
+    }
+    if (setting->key->type == KEY_PATHS) {
+        return collect_items(document, node, setting, fault);
+    }
+    setting->text = is_null(node) ? NULL : node->text;
+    return OK;
+}
+
+static enum status read_node(struct run *run, const struct yaml_document *document,
+                             const struct yaml_node *node, struct fault *fault) {
+    const struct key *key = key_find(node->path);
+    if (key == NULL) {
+        return OK; /* a map that leads to keys, or an item of a list */
+    }
+    char place[sizeof fault->place];
+    snprintf(place, sizeof place, "%.280s:%d:%d", document->place, node->line, node->column);
+    struct setting setting = {
+        .key = key, .place = place, .folder = run->folder, .region = document->region};
+    enum status status = node_value(document, node, &setting, fault);
+    return status == OK ? read_placed(&setting, run, fault) : status;
+}
+
+static enum status read_document(struct run *run, const struct yaml_document *document,
+                                 struct fault *fault) {
+    enum status status = yaml_expect_known(document, key_names(), key_count(), fault);
+    const struct yaml_node *node = status == OK ? document->first : NULL;
+    for (; node != NULL && status == OK; node = node->next) {
+        status = read_node(run, document, node, fault);
+    }
+    return status;
+}
+
+static enum status refuse_override(const char *name, struct fault *fault) {
+    char remedy[sizeof fault->remedy] = "`skep help keys` lists them";
+    int nearest = text_nearest(name, key_names(), key_count());
+    if (nearest >= 0) {
+        snprintf(remedy, sizeof remedy, "did you mean %s?", key_names()[nearest]);
+    }
+    return fault_set(fault, STATUS_INPUT, COMMAND_LINE, remedy, "unknown key \"%s\"", name);
+}
+
+/* "a,b" on the command line. */
+static void split_items(char *text, struct region *region, struct setting *setting) {
+    const char **items = region_alloc(region, list_count(text) + 1, sizeof *items);
+    const char *at = text;
+    struct list_item item;
+    setting->items = items;
+    while (list_next(&at, &item)) {
+        char *copy = region_alloc(region, item.length + 1, 1);
+        memcpy(copy, item.text, item.length);
+        items[setting->item_count++] = copy;
+    }
+}
+
+static enum status read_override(struct run *run, const char *override, struct region *region,
+                                 struct fault *fault) {
+    char name[NAME_BYTES];
+    const char *equals = strchr(override, '=');
+    size_t width = equals == NULL ? 0 : (size_t)(equals - override);
+    if (width == 0 || width >= sizeof name) {
+        return fault_set(fault, STATUS_USAGE, COMMAND_LINE, "write key.sub=value",
+                         "\"%.80s\" is not an override", override);
+    }
+    snprintf(name, sizeof name, "%.*s", (int)width, override);
+    const struct key *key = key_find(name);
+    if (key == NULL) {
+        return refuse_override(name, fault);
+    }
+    const char *value = equals + 1;
+    size_t length = strlen(value);
+    bool is_list = length >= 2 && value[0] == '[' && value[length - 1] == ']';
+    char *bare = region_alloc(region, length + 1, 1);
+    memcpy(bare, value + is_list, length - 2 * (size_t)is_list);
+    struct setting setting = {.key = key,
+                              .text = bare[0] == '\0' ? NULL : bare,
+                              .place = COMMAND_LINE,
+                              .folder = "",
+                              .region = region};
+    if (key->type == KEY_PATHS) {
+        split_items(bare, region, &setting);
+    }
+    return read_placed(&setting, run, fault);
+}
+
+/* Of two keys that contradict each other, the one that was given last. */
+static const char *later_place(const struct run *run, const char *first, const char *second) {
+    bool second_is = run->places[index_of(key_find(first))] == NULL ||
+                     strcmp(run_place(run, second), COMMAND_LINE) == 0;
+    return run_place(run, second_is ? second : first);
+}
+
+static enum status check_together(const struct run *run, struct fault *fault) {
+    if (run->params != run->compute) {
+        return fault_set(
+            fault, STATUS_INPUT, later_place(run, "precision.params", "precision.compute"),
+            "set both to f32 or both to bf16", "precision.params is %s but precision.compute is %s",
+            dtype_name((enum dtype)run->params), dtype_name((enum dtype)run->compute));
+    }
+    if (run->master != DTYPE_F32) {
+        return fault_set(fault, STATUS_INPUT, run_place(run, "precision.master"),
+                         "leave precision.master at f32",
+                         "precision.master bf16 would lose updates smaller than 1/256 of a weight");
+    }
+    return OK;
+}
+
+static unsigned offload_named(const struct list_item *item) {
+    static const struct {
+        const char *name;
+        enum offload kind;
+    } NAMES[] = {{"activations", OFFLOAD_ACTIVATIONS},
+                 {"optimizer", OFFLOAD_OPTIMIZER},
+                 {"params", OFFLOAD_PARAMS}};
+    for (size_t i = 0; i < ARRAY_COUNT(NAMES); i++) {
+        if (strlen(NAMES[i].name) == item->length &&
+            memcmp(NAMES[i].name, item->text, item->length) == 0) {
+            return NAMES[i].kind;
+        }
+    }
+    return 0;
+}
+
+/* "none", or kinds in any order. */
+static enum status read_offload(struct run *run, struct fault *fault) {
+    const char *at = run->offload != NULL ? run->offload : "none";
+    struct list_item item;
+    unsigned kinds = 0;
+    if (strcmp(at, "none") == 0) {
+        return OK;
+    }
+    while (list_next(&at, &item)) {
+        unsigned kind = offload_named(&item);
+        if (kind == 0) {
+            return fault_set(fault, STATUS_INPUT, run_place(run, "strategy.offload"),
+                             "write none, or a list of activations, optimizer and params",
+                             "strategy.offload: \"%.*s\" is none of activations, optimizer, params",
+                             item.length < 80 ? (int)item.length : 80, item.text);
+        }
+        kinds |= kind;
+    }
+    if ((kinds & OFFLOAD_PARAMS) != 0 && (kinds & OFFLOAD_OPTIMIZER) == 0) {
+        return fault_set(fault, STATUS_INPUT, run_place(run, "strategy.offload"),
+                         "add optimizer to the list",
+                         "strategy.offload: params are left behind by an offloaded optimizer only");
+    }
+    run->offload_kinds = kinds;
+    return OK;
+}
+
+/* "runs/a.yaml" gives "runs/a"; without a run file outputs go into "skep-run". */
+static const char *stem_of(const char *path, struct region *region) {
+    if (path == NULL) {
+        return "skep-run";
+    }
+    size_t length = strlen(path);
+    struct text stem = text_over(region_alloc(region, length + 5, 1), length + 5);
+    const char *dot = strrchr(path, '.');
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    bool has_suffix = dot != NULL && dot > name;
+    text_add(&stem, "%.*s%s", (int)(has_suffix ? dot - path : (ptrdiff_t)length), path,
+             has_suffix ? "" : ".run");
+    return stem.bytes;
+}
+
+/* "" for a file of the working directory, so that its paths stay as they are written. */
+static const char *folder_of(const char *path, struct region *region) {
+    char folder[PATH_BYTES] = "";
+    if (path != NULL && strchr(path, '/') != NULL) {
+        file_folder_of(path, folder, sizeof folder);
+    }
+    return region_text(region, folder);
+}
+
+static const char *under(const char *set, const char *stem, const char *name,
+                         struct region *region) {
+    if (set != NULL) {
+        return set;
+    }
+    char path[2 * PATH_BYTES];
+    file_join(stem, name, path, sizeof path);
+    return region_text(region, path);
+}
+
+static enum status read_source(const struct run_source *source,
+                               const struct yaml_document *document, struct region *region,
+                               struct run *run, struct fault *fault) {
+    struct run read = {.place = source->path != NULL ? region_text(region, source->path) : "",
+                       .folder = folder_of(source->path, region),
+                       .stem = source->stem != NULL ? region_text(region, source->stem)
+                                                    : stem_of(source->path, region),
+                       .places = region_alloc(region, RUN_KEYS_MAX, sizeof *read.places)};
+    set_defaults(&read, region);
+    enum status status = document != NULL ? read_document(&read, document, fault) : OK;
+    for (int i = 0; i < source->override_count && status == OK; i++) {
+        status = read_override(&read, source->overrides[i], region, fault);
+    }
+    if (status == OK) {
+        status = check_together(&read, fault);
+    }
+    if (status == OK) {
+        status = read_offload(&read, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    read.snapshot_folder = under(read.snapshot_folder, read.stem, "snapshots", region);
+    read.export = under(read.export, read.stem, "model", region);
+    read.metrics = under(read.metrics, read.stem, "metrics.jsonl", region);
+    *run = read;
+    return OK;
+}
+
+static enum status check_path(const char *path, struct fault *fault) {
+    return strlen(path) < PATH_BYTES ? OK
+                                     : fault_set(fault, STATUS_INPUT, "run file", NULL,
+                                                 "a path of %zu characters", strlen(path));
+}
+
+enum status run_open(const char *path, const char *const *overrides, int override_count,
+                     struct region *region, struct run *run, struct fault *fault) {
+    struct yaml_document document;
+    struct run_source source = {
+        .path = path, .overrides = overrides, .override_count = override_count};
+    if (path == NULL) {
+        return read_source(&source, NULL, region, run, fault);
+    }
+    enum status status = check_path(path, fault);
+    if (status == OK) {
+        status = yaml_open_file(path, region, &document, fault);
+    }
+    return status == OK ? read_source(&source, &document, region, run, fault) : status;
+}
+
+enum status run_open_source(const struct run_source *source, const char *text, size_t length,
+                            struct region *region, struct run *run, struct fault *fault) {
+    struct yaml_document document;
+    enum status status = check_path(source->path, fault);
+    if (status == OK) {
+        status = yaml_open(text, length, source->path, region, &document, fault);
+    }
+    return status == OK ? read_source(source, &document, region, run, fault) : status;
+}
+
+enum status run_open_text(const char *text, size_t length, const char *path, struct region *region,
+                          struct run *run, struct fault *fault) {
+    struct run_source source = {.path = path};
+    return run_open_source(&source, text, length, region, run, fault);
+}

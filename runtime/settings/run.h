@@ -1,0 +1,134 @@
+/* run: run.yaml and key=value overrides become one checked struct of settings. */
+#ifndef SKEP_SETTINGS_RUN_H
+#define SKEP_SETTINGS_RUN_H
+
+#include "base/dtype.h"
+#include "base/fault.h"
+#include "base/region.h"
+#include "base/text.h"
+#include "runtime/model/blueprint.h"
+#include "runtime/model/recompute.h"
+#include "runtime/settings/files.h"
+#include "runtime/settings/keys.h"
+
+enum learning_rate_kind { RATE_CONSTANT, RATE_COSINE, RATE_WSD };
+enum init_kind { INIT_FROM_WEIGHTS, INIT_RANDOM };
+
+/* A number of run.yaml's list form, such as optimizer.betas. */
+struct number_pair {
+    double first, second;
+};
+
+/* The settings of run.yaml, defaults in place of what it leaves out. Fields have the type that
+ * their key's row in keys.c names: int64_t for numbers, choices and switches, double for reals,
+ * uint64_t for bytes, const char * for texts and paths (NULL: unset), struct path_list for lists of
+ * paths. Paths are relative to the working directory by now. */
+struct run {
+    const char *place;   /* the run file, or "" */
+    const char *folder;  /* where it lies; "": the working directory */
+    const char **places; /* of each key's value; NULL: nobody gave one */
+    const char *stem;    /* folder for unset outputs: the run file without its suffix */
+    const char *model;
+    int64_t init; /* enum init_kind */
+    int64_t seed, steps, pause_at;
+    int64_t threads;                    /* 0: the target's */
+    const char *target;                 /* NULL: this machine */
+    const char *frozen;                 /* names that do not train; NULL: none */
+    struct path_list train, validation; /* patterns not yet expanded; count 0: unset */
+    const char *data_format;
+    int64_t documents; /* the token that ends a document, or DATA_NO_SEPARATOR */
+    int64_t sequence, microbatch, batch_tokens; /* 0: taken from the model, or derived */
+    double lr, epsilon, weight_decay, clip_norm;
+    struct number_pair betas;
+    int64_t schedule; /* enum learning_rate_kind */
+    int64_t warmup_steps;
+    int64_t params, compute, master, moments, reduce; /* enum dtype */
+    int64_t rounding;                                 /* enum rounding */
+    int64_t wire_sum;
+    int64_t zero, replicate, prefetch, live, keep_gathered, reduce_at;
+    const char *units, *overrides, *offload;
+    unsigned offload_kinds; /* of enum offload: what the key lists */
+    const char *recompute;  /* one kind, or one per layer, comma-separated */
+    int64_t context;
+    int64_t eval_every, eval_tokens, snapshot_every, snapshot_keep;
+    const char *snapshot_folder, *export, *metrics;
+    const char *trace, *trace_steps;                         /* trace NULL: none */
+    uint64_t limit_device, limit_disk, limit_up, limit_down; /* 0: none */
+    double stop_within_s;
+    const char *swarm_name, *swarm_record;
+    int64_t swarm_inner_steps, swarm_members_max, swarm_members_min, swarm_codec;
+    double swarm_outer_lr, swarm_outer_momentum, swarm_quorum, swarm_shrink_after_s;
+    double swarm_patience;
+    int64_t ranks;                   /* of the site; 0: alone, whatever the strategy says */
+    int64_t longest_document;        /* tokens, when rows hold several; 0: a row is one document */
+    enum recompute *layer_recompute; /* [layers], by run_check_model */
+};
+
+/* run_open: the run file (NULL: defaults only, for a bare model), then each override in turn, then
+ * the checks of keys against each other.
+ * overrides  "key.sub=value" as given on the command line; "key=" gives the key its default
+ * memory     everything in `region`
+ * errors     STATUS_INPUT at file:line:column or "command line": unknown key (naming the nearest),
+ *            wrong type, value out of range, keys that contradict each other; STATUS_USAGE: an
+ *            override without '='. *run is then untouched */
+MUST_CHECK enum status run_open(const char *path, const char *const *overrides, int override_count,
+                                struct region *region, struct run *run, struct fault *fault);
+
+/* Where a run starts from beside its text. */
+struct run_source {
+    const char *path; /* the text's, which names it and which its paths are relative to */
+    const char *stem; /* folder for unset outputs; NULL: `path` without its suffix */
+    const char *const *overrides;
+    int override_count;
+};
+
+/* run_open_source: the same for `length` bytes of text that were read before. */
+MUST_CHECK enum status run_open_source(const struct run_source *source, const char *text,
+                                       size_t length, struct region *region, struct run *run,
+                                       struct fault *fault);
+
+/* run_open_text: the same for a run file's `length` bytes of text that lie at `path`, without
+ * overrides. Reads no file; asks only whether `model` exists. */
+MUST_CHECK enum status run_open_text(const char *text, size_t length, const char *path,
+                                     struct region *region, struct run *run, struct fault *fault);
+
+/* run_check_model: what can be checked only against the model: sequence and context within its
+ * positions, data.documents within its vocabulary, a recompute kind per layer. Fills in what
+ * follows from the model: sequence, batch_tokens, context, layer_recompute.
+ * errors  STATUS_INPUT naming the key and the model's figure; *run is then untouched */
+MUST_CHECK enum status run_check_model(struct run *run, const struct blueprint *blueprint,
+                                       struct region *region, struct fault *fault);
+
+/* run_place: where the value of a key came from: "run.yaml:3:1" or "command line"; for a default
+ * the run file, if there is one.
+ * limits  `name` is a key's */
+const char *run_place(const struct run *run, const char *name);
+
+/* run_key_place: the same for reasons that do not name the key: "command line: frozen".
+ * memory  in `region`, or where run_place has it */
+const char *run_key_place(const struct run *run, const char *name, struct region *region);
+
+/* run_rate: learning rate of step `step` (counted from 0) of run->steps. Warm-up is linear from
+ * lr / warmup_steps, reached in step 0, to lr. Cosine then falls to a tenth of lr, WSD holds lr and
+ * falls linearly to zero over the last fifth of all steps; both would arrive at step run->steps. */
+double run_rate(const struct run *run, int64_t step);
+
+/* run_eval_rows: rows of an evaluation that reads eval.tokens, the last one whole; 0 for all. */
+int64_t run_eval_rows(const struct run *run);
+
+/* run_print_keys: every key with class, default, unit and meaning; for `skep help keys`. */
+void run_print_keys(struct text *text);
+
+/* run_describe: every key with its effective value, one "key: value" a line, in the table's order:
+ * what a snapshot and the metrics' start line carry. shared_only leaves local keys out. Reads back
+ * as a run file with the same effect. */
+void run_describe(const struct run *run, bool shared_only, struct text *text);
+
+/* run_describe_room: bytes that run_describe's text takes at most, with its NUL; as JSON with names
+ * in quotes too. */
+size_t run_describe_room(const struct run *run);
+
+/* run_describe_key: one key's effective value, as setting_write gives it. */
+void run_describe_key(const struct run *run, const struct key *key, struct text *text);
+
+#endif

@@ -1,0 +1,18 @@
+/* genesis: the outer state that everybody in a swarm starts from, as one hash. */
+#ifndef SKEP_SWARM_SETUP_GENESIS_H
+#define SKEP_SWARM_SETUP_GENESIS_H
+
+#include "base/hash.h"
+#include "runtime/settings/run.h"
+
+/* genesis_root: the root over the leaves of replica.h with the first parameters and a momentum of
+ * zeros, which replica_begin has over the same parameters in fp32. The model is never held whole:
+ * random parameters go through one leaf, those of a folder through 32 MiB at a time.
+ * model_folder  where the safetensors lie; "" for none
+ * errors  those of weights_load; STATUS_INPUT when the run begins from weights and there is no
+ *         folder; STATUS_STOPPED. *root is then untouched */
+MUST_CHECK enum status genesis_root(const struct run *run, const struct blueprint *blueprint,
+                                    const char *model_folder, struct hash *root,
+                                    struct fault *fault);
+
+#endif

@@ -1,0 +1,48 @@
+/* swarm_track: all that a tracker needs from a run file: its state folder, identity, manifest,
+ * address and rules. */
+#ifndef SKEP_SWARM_SETUP_SWARM_TRACK_H
+#define SKEP_SWARM_SETUP_SWARM_TRACK_H
+
+#include "runtime/swarm/tracker/tracker_loop.h"
+#include "runtime/swarm_setup/swarm_offer.h"
+
+/* What the command line says; NULL: not said. */
+struct swarm_track_wish {
+    const char *run_path;
+    const char *const *overrides;
+    int override_count;
+    const char *listen;   /* "tcp://HOST:PORT", the scheme may be missing; port 0 or * for any */
+    const char *address;  /* that others are told; the same form */
+    const char *state;    /* folder; else STEM/ beside the run file */
+    const char *roster;   /* file; else roster.yaml in the state folder */
+    const char *identity; /* file; else `identity` in the state folder */
+    const char *ledger;   /* a copy to make the store anew from, which was lost */
+};
+
+struct swarm_track {
+    struct swarm_offer offer;
+    struct manifest manifest;
+    struct key_pairs keys;
+    struct join_string join;
+    bool is_new; /* this call made the manifest */
+    char state[PATH_BYTES], roster[PATH_BYTES], store[PATH_BYTES], identity[PATH_BYTES];
+    char manifest_path[PATH_BYTES]; /* in the state folder; a copy lies beside the run file */
+    char listen[MESSAGE_ADDRESS_BYTES];
+    char *text; /* of the manifest */
+};
+
+/* swarm_track_prepare: read the run, make the folder and an identity if there is none, and read the
+ * manifest that an earlier start made there, or make it: then all data files are read once.
+ * memory  *track is the caller's, zeroed; the rest in `region`
+ * A swarm that was begun goes on with its own store: without its entries nothing begins anew.
+ * errors  those of swarm_offer_read, identity_load_or_make, swarm_offer_sign, swarm_offer_same;
+ *         STATUS_USAGE for an address that is none; STATUS_INPUT when the store was lost;
+ *         those of tracker_import */
+MUST_CHECK enum status swarm_track_prepare(const struct swarm_track_wish *wish,
+                                           struct region *region, struct swarm_track *track,
+                                           struct fault *fault);
+
+/* swarm_track_options: what the tracker's loop is opened with; stop_fd is for the caller. */
+struct tracker_loop_options swarm_track_options(const struct swarm_track *track);
+
+#endif
