@@ -97,7 +97,7 @@ static enum status run(struct request *request) {
         return status;
     }
     request->generation.prompt = request->tokens;
-    request->generation.stop_token = session->blueprint.eos_token;
+    request->generation.stop_token = session->blueprint.tokens.eos;
     program_seal(&session->bound);
     if (!request->ids) {
         ssize_t ignored = write(STDOUT_FILENO, request->prompt, strlen(request->prompt));

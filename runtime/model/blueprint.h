@@ -60,6 +60,21 @@ struct param {
 
 enum rope_kind { ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 };
 
+/* The rotary embedding: how positions turn queries and keys. */
+struct rope {
+    enum rope_kind kind; /* ROPE_NONE: all else is 0 */
+    double theta;
+    double factor;                            /* linear, llama3 */
+    double low_freq_factor, high_freq_factor; /* llama3 */
+    int64_t original_positions;               /* llama3 */
+};
+
+/* -1 when absent, or when the vocabulary has no such row. */
+struct special_tokens {
+    int32_t eos, bos;
+    int32_t padding; /* the embedding row that lookups give no gradient */
+};
+
 /* limits: vocab <= VOCAB_MAX, hidden <= HIDDEN_MAX, ffn <= FFN_MAX, layers <= LAYERS_MAX, heads and
  * head_dim <= HEADS_MAX, HEAD_DIM_MAX, positions <= POSITIONS_MAX (base/limits.h), all above 0;
  * kv_heads divides heads; head_dim is even where there is rope. So no product of two overflows
@@ -73,15 +88,12 @@ struct blueprint {
     bool tied;
     bool qk_norm;
     bool qkv_bias, o_bias, mlp_bias;
-    enum rope_kind rope;
-    double rope_theta, rope_factor, rope_low_freq_factor, rope_high_freq_factor;
-    int64_t rope_original_positions;
+    struct rope rope;
     int64_t *layer_window; /* [layers]; 0: full attention */
     struct param *params;  /* blueprint order: embedding, blocks, final norm, head */
     int param_count;
-    int32_t eos_token, bos_token; /* -1 when absent, or when no such row exists */
-    int32_t padding_token; /* the embedding row that lookups give no gradient; -1: none (gpt2) */
-    const char *notice;    /* one line about accepted-but-idle fields, or NULL */
+    struct special_tokens tokens;
+    const char *notice; /* one line about accepted-but-idle fields, or NULL */
 };
 
 /* blueprint_param: the parameter of `kind` in `layer` (PARAM_NO_LAYER outside blocks), or NULL when

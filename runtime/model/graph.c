@@ -252,7 +252,7 @@ static void add_inputs(struct graph *graph) {
     if (graph->shape.mode != GRAPH_GENERATE) {
         graph->labels = host_tensor(graph, "batch.labels", DTYPE_I32, 1, tokens);
     }
-    if (blueprint->rope != ROPE_NONE) {
+    if (blueprint->rope.kind != ROPE_NONE) {
         int64_t positions =
             graph->shape.mode == GRAPH_GENERATE ? graph->shape.context : graph->shape.time;
         graph->rope_table =

@@ -2,11 +2,11 @@
 
 #include <math.h>
 
-float rope_scale_llama3(const struct blueprint *blueprint, float frequency) {
-    double old = (double)blueprint->rope_original_positions;
-    double low = blueprint->rope_low_freq_factor;
-    double high = blueprint->rope_high_freq_factor;
-    float factor = (float)blueprint->rope_factor;
+float rope_scale_llama3(const struct rope *rope, float frequency) {
+    double old = (double)rope->original_positions;
+    double low = rope->low_freq_factor;
+    double high = rope->high_freq_factor;
+    float factor = (float)rope->factor;
     float wavelength = (float)(2 * M_PI) / frequency;
     if (wavelength > (float)(old / low)) {
         return frequency / factor;
@@ -19,19 +19,20 @@ float rope_scale_llama3(const struct blueprint *blueprint, float frequency) {
 }
 
 void blueprint_rope_frequencies(const struct blueprint *blueprint, float *frequencies) {
-    ASSERT(blueprint->rope != ROPE_NONE);
+    const struct rope *rope = &blueprint->rope;
+    ASSERT(rope->kind != ROPE_NONE);
     int64_t dim = blueprint->head_dim;
     for (int64_t i = 0; i < dim / 2; i++) {
         float exponent = (float)(2 * i) / (float)dim;
         /* The power is rounded once, from double: PyTorch's vectorised powf is within an ulp of
          * it. */
-        float frequency = 1.0f / (float)pow((double)(float)blueprint->rope_theta, (double)exponent);
-        switch (blueprint->rope) {
+        float frequency = 1.0f / (float)pow((double)(float)rope->theta, (double)exponent);
+        switch (rope->kind) {
         case ROPE_LINEAR:
-            frequency = frequency / (float)blueprint->rope_factor;
+            frequency = frequency / (float)rope->factor;
             break;
         case ROPE_LLAMA3:
-            frequency = rope_scale_llama3(blueprint, frequency);
+            frequency = rope_scale_llama3(rope, frequency);
             break;
         case ROPE_DEFAULT:
         case ROPE_NONE:

@@ -4,10 +4,10 @@
 
 #include "runtime/model/blueprint.h"
 
-/* rope_scale_llama3: one inverse frequency of the blueprint's theta, scaled by wavelength: short
- * waves stay, long ones are divided by rope_factor, those between are blended.
+/* rope_scale_llama3: one inverse frequency of `rope->theta`, scaled by wavelength: short
+ * waves stay, long ones are divided by its factor, those between are blended.
  * dtypes    f32 in every step, as PyTorch computes it
  * source    Llama 3.1's reference code; transformers 5.23.0, modeling_rope_utils */
-float rope_scale_llama3(const struct blueprint *blueprint, float frequency);
+float rope_scale_llama3(const struct rope *rope, float frequency);
 
 #endif

@@ -183,7 +183,7 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
         schedule->tallies =
             extent_table_add(schedule, "tallies", ROLE_SCALARS, SPACE_DEVICE, bytes);
     }
-    if (blueprint->rope != ROPE_NONE) {
+    if (blueprint->rope.kind != ROPE_NONE) {
         int64_t positions =
             options->sequence > options->context ? options->sequence : options->context;
         bytes = (uint64_t)(positions * blueprint->head_dim) * sizeof(float);

@@ -103,7 +103,7 @@ static struct embedding_args embedding_args_of(const struct graph *graph,
     return (struct embedding_args){.tokens = rows->rows,
                                    .dim = rows->columns,
                                    .vocab = graph->blueprint->vocab,
-                                   .padding = graph->blueprint->padding_token,
+                                   .padding = graph->blueprint->tokens.padding,
                                    .dtype = rows->dtype};
 }
 

@@ -21,7 +21,7 @@ static void check_params(const struct blueprint *blueprint) {
 
 static void check_rope(const struct blueprint *blueprint) {
     float frequencies[HEAD_DIM_MAX / 2];
-    if (blueprint->rope == ROPE_NONE) {
+    if (blueprint->rope.kind == ROPE_NONE) {
         return;
     }
     blueprint_rope_frequencies(blueprint, frequencies);

@@ -138,7 +138,7 @@ static void title(struct small_program *small, uint64_t seed, uint64_t index) {
              "seed %llu configuration %llu: %s, %lld layers, %lld x %lld x %lld, compute %s, "
              "moments %s%s, context %lld, prefill %lld, %d threads, %s memory",
              (unsigned long long)seed, (unsigned long long)index,
-             small->blueprint.rope == ROPE_NONE ? "gpt2" : "decoder",
+             small->blueprint.rope.kind == ROPE_NONE ? "gpt2" : "decoder",
              (long long)small->blueprint.layers, (long long)options->accumulation,
              (long long)options->microbatch, (long long)options->sequence,
              dtype_name(options->compute), dtype_name(options->moments),

@@ -41,9 +41,7 @@ enum status family_settle_shape(const struct hf_config *config, const char *head
     blueprint->norm_epsilon = config->norm_epsilon;
     blueprint->tied = config->tie_word_embeddings;
     blueprint->checkpoint_dtype = config->dtype;
-    blueprint->eos_token = config->eos_token;
-    blueprint->bos_token = config->bos_token;
-    blueprint->padding_token = config->padding_token;
+    blueprint->tokens = config->tokens;
     return OK;
 }
 
@@ -59,12 +57,7 @@ static enum status settle_rope(struct hf_config *config, struct blueprint *bluep
                                  "embeddings want an even one",
                                  (long long)blueprint->head_dim);
     }
-    blueprint->rope = config->rope.kind;
-    blueprint->rope_theta = config->rope.theta;
-    blueprint->rope_factor = config->rope.factor;
-    blueprint->rope_low_freq_factor = config->rope.low_freq_factor;
-    blueprint->rope_high_freq_factor = config->rope.high_freq_factor;
-    blueprint->rope_original_positions = config->rope.original_positions;
+    blueprint->rope = config->rope;
     return OK;
 }
 

@@ -44,8 +44,8 @@ static enum status settle(struct hf_config *config, struct blueprint *blueprint,
     blueprint->qkv_bias = true;
     blueprint->o_bias = true;
     blueprint->mlp_bias = true;
-    blueprint->rope = ROPE_NONE;
-    blueprint->padding_token = -1;
+    blueprint->rope = (struct rope){.kind = ROPE_NONE};
+    blueprint->tokens.padding = -1;
     return OK;
 }
 

@@ -135,10 +135,10 @@ static enum status read_tokens(const struct json_node *root, struct hf_config *c
         return status;
     }
     bool from_the_end = padding == -1 && json_find(root, "pad_token_id", &node);
-    config->eos_token = token_in_vocabulary(eos, config->vocab_size);
-    config->bos_token = token_in_vocabulary(bos, config->vocab_size);
+    config->tokens.eos = token_in_vocabulary(eos, config->vocab_size);
+    config->tokens.bos = token_in_vocabulary(bos, config->vocab_size);
     /* PyTorch's embedding counts a negative padding row from the end; -1 is what files hold. */
-    config->padding_token =
+    config->tokens.padding =
         token_in_vocabulary(from_the_end ? config->vocab_size - 1 : padding, config->vocab_size);
     return OK;
 }

@@ -21,13 +21,6 @@ struct hf_field {
     double high;
 };
 
-/* The rotary embedding, from either spelling (rope_theta + rope_scaling, rope_parameters). */
-struct hf_rope {
-    enum rope_kind kind;
-    double theta, factor, low_freq_factor, high_freq_factor;
-    int64_t original_positions;
-};
-
 /* Names are those of the file. What a family does not read stays zero. */
 struct hf_config {
     const struct json_node *root;
@@ -38,9 +31,9 @@ struct hf_config {
     bool use_sliding_window, attention_bias, mlp_bias, tie_word_embeddings;
     bool scale_attn_weights, scale_attn_by_inverse_layer_idx, add_cross_attention;
     const char *activation;
-    struct hf_rope rope;
+    struct rope rope; /* from either spelling: rope_theta and rope_scaling, or rope_parameters */
     enum dtype dtype;
-    int32_t eos_token, bos_token, padding_token; /* -1 when absent or outside the vocabulary */
+    struct special_tokens tokens;
 };
 
 enum { WINDOW_LAYERS_MAX = 1 << 20 }; /* max_window_layers may lie above any number of layers */

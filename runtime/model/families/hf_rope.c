@@ -87,7 +87,7 @@ static enum status read_kind(const struct json_node *object, enum rope_kind *kin
 }
 
 static enum status read_llama3(const struct json_node *root, const struct json_node *object,
-                               int64_t max_positions, struct hf_rope *rope, struct fault *fault) {
+                               int64_t max_positions, struct rope *rope, struct fault *fault) {
     double low = 0;
     double high = 0;
     enum status status = positive(object, "low_freq_factor", FACTOR_MAX, &low, fault);
@@ -120,8 +120,7 @@ static enum status read_llama3(const struct json_node *root, const struct json_n
 }
 
 static enum status read_dictionary(const struct json_node *root, const struct json_node *object,
-                                   int64_t max_positions, struct hf_rope *rope,
-                                   struct fault *fault) {
+                                   int64_t max_positions, struct rope *rope, struct fault *fault) {
     enum status status = read_kind(object, &rope->kind, fault);
     if (status == OK) {
         status = check_keys(object, fault);
@@ -150,7 +149,7 @@ static enum status read_dictionary(const struct json_node *root, const struct js
 
 enum status hf_rope_read(struct hf_config *config, struct fault *fault) {
     const struct json_node *root = config->root;
-    struct hf_rope rope = {.kind = ROPE_DEFAULT, .theta = THETA_DEFAULT, .factor = 1};
+    struct rope rope = {.kind = ROPE_DEFAULT, .theta = THETA_DEFAULT, .factor = 1};
     struct json_node scaling;
     struct json_node parameters;
     bool scaled;

@@ -179,12 +179,12 @@ static void values_are_those_of_the_file(void **state) {
     assert_int_equal(llama.head_dim, 64);
     assert_int_equal(llama.kv_heads, 8);
     assert_true(llama.tied && !llama.qk_norm && !llama.qkv_bias && !llama.o_bias);
-    assert_int_equal(llama.rope, ROPE_LLAMA3);
-    assert_true(llama.rope_theta == 500000.0 && llama.rope_factor == 32.0);
-    assert_true(llama.rope_low_freq_factor == 1.0 && llama.rope_high_freq_factor == 4.0);
-    assert_int_equal(llama.rope_original_positions, 8192);
-    assert_int_equal(llama.eos_token, 128001);
-    assert_int_equal(llama.padding_token, -1);
+    assert_int_equal(llama.rope.kind, ROPE_LLAMA3);
+    assert_true(llama.rope.theta == 500000.0 && llama.rope.factor == 32.0);
+    assert_true(llama.rope.low_freq_factor == 1.0 && llama.rope.high_freq_factor == 4.0);
+    assert_int_equal(llama.rope.original_positions, 8192);
+    assert_int_equal(llama.tokens.eos, 128001);
+    assert_int_equal(llama.tokens.padding, -1);
     assert_true(llama.norm_epsilon == 1e-5);
     assert_null(llama.notice);
     struct blueprint mistral = opened("mistral-7b-v0.1", &region);
@@ -195,12 +195,12 @@ static void values_are_those_of_the_file(void **state) {
     struct blueprint qwen = opened("qwen2.5-0.5b", &region);
     assert_true(qwen.qkv_bias && !qwen.o_bias && qwen.layer_window[23] == 0);
     qwen = opened("qwen3-4b-new-spelling", &region);
-    assert_true(qwen.qk_norm && !qwen.qkv_bias && qwen.rope_theta == 5e6);
+    assert_true(qwen.qk_norm && !qwen.qkv_bias && qwen.rope.theta == 5e6);
     assert_int_equal(qwen.checkpoint_dtype, DTYPE_BF16);
     struct blueprint padded = opened("smollm2-360m-instruct", &region);
-    assert_int_equal(padded.padding_token, 2);
+    assert_int_equal(padded.tokens.padding, 2);
     struct blueprint vicuna = opened("vicuna-7b-16k", &region);
-    assert_true(vicuna.rope == ROPE_LINEAR && vicuna.rope_factor == 4.0);
+    assert_true(vicuna.rope.kind == ROPE_LINEAR && vicuna.rope.factor == 4.0);
     region_finish(&region);
 }
 
@@ -209,7 +209,7 @@ static void gpt2_is_transposed_and_starts_residuals_smaller(void **state) {
     struct region region = {0};
     struct blueprint gpt2 = opened("gpt2", &region);
     assert_int_equal(gpt2.ffn, 3072);
-    assert_int_equal(gpt2.rope, ROPE_NONE);
+    assert_int_equal(gpt2.rope.kind, ROPE_NONE);
     assert_int_equal(gpt2.checkpoint_dtype, DTYPE_F32);
     assert_non_null(strstr(gpt2.notice, "attn_pdrop 0.1, embd_pdrop 0.1, resid_pdrop 0.1"));
     const struct param *down = blueprint_param(&gpt2, PARAM_DOWN, 3);

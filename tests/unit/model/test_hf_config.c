@@ -200,7 +200,7 @@ static void absent_fields_have_the_defaults_of_the_classes(void **state) {
     struct region region = {0};
     struct blueprint llama = read_good("{\"model_type\": \"llama\"}", &region);
     assert_int_equal(blueprint_elements(&llama), 6738415616);
-    assert_true(llama.norm_epsilon == 1e-6 && llama.rope_theta == 10000.0 && !llama.tied);
+    assert_true(llama.norm_epsilon == 1e-6 && llama.rope.theta == 10000.0 && !llama.tied);
     assert_int_equal(llama.max_positions, 2048);
     assert_int_equal(llama.kv_heads, 32);
     struct blueprint mistral = read_good("{\"model_type\": \"mistral\"}", &region);
@@ -212,7 +212,7 @@ static void absent_fields_have_the_defaults_of_the_classes(void **state) {
     assert_int_equal(qwen3.layer_window[31], 0);
     struct blueprint gpt2 = read_good("{\"model_type\": \"gpt2\"}", &region);
     assert_int_equal(blueprint_elements(&gpt2), 124439808);
-    assert_true(gpt2.tied && gpt2.norm_epsilon == 1e-5 && gpt2.eos_token == -1);
+    assert_true(gpt2.tied && gpt2.norm_epsilon == 1e-5 && gpt2.tokens.eos == -1);
     region_finish(&region);
 }
 
@@ -275,10 +275,10 @@ static void both_spellings_of_rope_give_the_same(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(TEXTS); i++) {
         struct region region = {0};
         struct blueprint llama = read_good(TEXTS[i], &region);
-        assert_int_equal(llama.rope, ROPE_LLAMA3);
-        assert_true(llama.rope_theta == 500000.0 && llama.rope_factor == 8.0);
-        assert_true(llama.rope_low_freq_factor == 1.0 && llama.rope_high_freq_factor == 4.0);
-        assert_int_equal(llama.rope_original_positions, 8192);
+        assert_int_equal(llama.rope.kind, ROPE_LLAMA3);
+        assert_true(llama.rope.theta == 500000.0 && llama.rope.factor == 8.0);
+        assert_true(llama.rope.low_freq_factor == 1.0 && llama.rope.high_freq_factor == 4.0);
+        assert_int_equal(llama.rope.original_positions, 8192);
         region_finish(&region);
     }
 }
@@ -312,14 +312,14 @@ static void token_ids_outside_the_vocabulary_are_absent(void **state) {
         read_good(LLAMA ", \"vocab_size\": 100, \"eos_token_id\": [7, 9], \"bos_token_id\": 100, "
                         "\"pad_token_id\": -1}",
                   &region);
-    assert_int_equal(llama.eos_token, 7);
-    assert_int_equal(llama.bos_token, -1);
-    assert_int_equal(llama.padding_token, 99);
+    assert_int_equal(llama.tokens.eos, 7);
+    assert_int_equal(llama.tokens.bos, -1);
+    assert_int_equal(llama.tokens.padding, 99);
     llama = read_good(LLAMA ", \"eos_token_id\": [], \"pad_token_id\": 32000}", &region);
-    assert_int_equal(llama.eos_token, -1);
-    assert_int_equal(llama.padding_token, -1);
+    assert_int_equal(llama.tokens.eos, -1);
+    assert_int_equal(llama.tokens.padding, -1);
     struct blueprint gpt2 = read_good(GPT2 ", \"pad_token_id\": 5}", &region);
-    assert_int_equal(gpt2.padding_token, -1);
+    assert_int_equal(gpt2.tokens.padding, -1);
     region_finish(&region);
 }
 

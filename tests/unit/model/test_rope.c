@@ -129,17 +129,17 @@ static void frequencies_equal_those_of_transformers(void **state) {
 /* Numbers small enough to follow by hand: old / low = 8192, old / high = 2048. */
 static void llama3_scaling_keeps_divides_and_blends(void **state) {
     (void)state;
-    const struct blueprint blueprint = {.rope = ROPE_LLAMA3,
-                                        .rope_factor = 8,
-                                        .rope_low_freq_factor = 1,
-                                        .rope_high_freq_factor = 4,
-                                        .rope_original_positions = 8192};
+    const struct blueprint blueprint = {.rope = {.kind = ROPE_LLAMA3,
+                                                 .factor = 8,
+                                                 .low_freq_factor = 1,
+                                                 .high_freq_factor = 4,
+                                                 .original_positions = 8192}};
     const float two_pi = 6.2831853f;
-    assert_float_equal(rope_scale_llama3(&blueprint, two_pi / 2000), two_pi / 2000, 1e-9f);
-    assert_float_equal(rope_scale_llama3(&blueprint, two_pi / 9000), two_pi / 72000, 1e-9f);
+    assert_float_equal(rope_scale_llama3(&blueprint.rope, two_pi / 2000), two_pi / 2000, 1e-9f);
+    assert_float_equal(rope_scale_llama3(&blueprint.rope, two_pi / 9000), two_pi / 72000, 1e-9f);
     /* Wavelength 4096: smooth = (2 - 1) / (4 - 1), so (2/3 / 8 + 1/3) of it stays. */
-    assert_float_equal(rope_scale_llama3(&blueprint, two_pi / 4096), two_pi / 4096 * (5.0f / 12.0f),
-                       1e-9f);
+    assert_float_equal(rope_scale_llama3(&blueprint.rope, two_pi / 4096),
+                       two_pi / 4096 * (5.0f / 12.0f), 1e-9f);
 }
 
 int main(void) {
