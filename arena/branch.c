@@ -122,7 +122,7 @@ struct branch *branch_init(const struct cluster *cluster, struct region *region)
     return branch;
 }
 
-const uint64_t *branch_blame(const struct branch *branch) {
+const uint64_t *branch_conflicts(const struct branch *branch) {
     return branch->blame;
 }
 
@@ -187,7 +187,7 @@ static bool seat_items(struct branch *branch, const struct goal *goal, uint64_t 
     return true;
 }
 
-static void blame_section(struct branch *branch, const struct goal *goal, int section) {
+static void count_conflicts(struct branch *branch, const struct goal *goal, int section) {
     for (int i = 0; i < goal->item_count; i++) {
         int item = branch->items[goal->items_start + i];
         branch->blame[item] +=
@@ -207,7 +207,7 @@ static bool have_room(struct branch *branch, const struct goal *goal) {
         for (int s = branch->sections.first[item]; s < branch->sections.last[item]; s++) {
             branch->stacked[s] += bytes;
             if (branch->stacked[s] > room) {
-                blame_section(branch, goal, s);
+                count_conflicts(branch, goal, s);
                 return false;
             }
         }
@@ -306,7 +306,7 @@ static int place_next(struct branch *branch, struct choice *choice, int choice_i
                                     .floor_rank = branch->rank[item]});
 }
 
-static void take_back(struct branch *branch, struct choice *choice) {
+static void unplace(struct branch *branch, struct choice *choice) {
     if (choice->placed < 0) {
         return;
     }
@@ -327,7 +327,7 @@ static void fail_goal(struct branch *branch) {
     int parent = branch->goals[branch->choices[branch->choice_count - 1].goal].parent;
     while (branch->choice_count - 1 > parent) {
         struct choice *choice = &branch->choices[--branch->choice_count];
-        take_back(branch, choice);
+        unplace(branch, choice);
         branch->items_used = choice->candidates_start;
     }
 }
@@ -373,7 +373,7 @@ enum branch_result branch_fit(struct branch *branch, uint64_t ceiling_bytes, con
             }
             top = &branch->choices[branch->choice_count - 1];
         }
-        take_back(branch, top);
+        unplace(branch, top);
         open = place_next(branch, top, branch->choice_count - 1);
     }
     keep_layout(branch, layout);

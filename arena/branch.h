@@ -32,9 +32,9 @@ struct branch;
  * memory  in `region`; a fit allocates nothing */
 struct branch *branch_init(const struct cluster *cluster, struct region *region);
 
-/* branch_blame: for every item, how often it was among those for which there was no room, over all
- * fits so far: what a next fit should place first. */
-const uint64_t *branch_blame(const struct branch *branch);
+/* branch_conflicts: for every item, how often it was among those for which there was no room, over
+ * all fits so far: what a next fit should place first. */
+const uint64_t *branch_conflicts(const struct branch *branch);
 
 /* branch_fit: a layout whose peak is `ceiling_bytes` or less.
  *   sequence  items by falling priority: which of equally low ones is tried first

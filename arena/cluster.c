@@ -159,8 +159,8 @@ static struct cluster cluster_rest(const struct cluster *cluster, struct span sp
 }
 
 /* Push onto `worklist` the parts of a cluster whose items are in order of birth. */
-static void cluster_cut(const struct cluster *cluster, struct region *region,
-                        struct cluster **worklist) {
+static void cluster_split(const struct cluster *cluster, struct region *region,
+                          struct cluster **worklist) {
     for (int start = 0; start < cluster->count;) {
         uint32_t end = cluster->last[start];
         int stop = start + 1;
@@ -193,7 +193,7 @@ static struct cluster *reduce_round(struct cluster *pending, uint64_t *offsets,
             cluster->next = *done;
             *done = cluster;
         } else {
-            cluster_cut(&rest, region, &parts);
+            cluster_split(&rest, region, &parts);
         }
     }
     return parts;
@@ -255,7 +255,7 @@ struct cluster_list cluster_reduce(const struct cluster *whole, uint64_t *offset
                                    struct region *region) {
     struct cluster sorted = cluster_by_birth(whole, region);
     struct cluster *pending = NULL, *done = NULL;
-    cluster_cut(&sorted, region, &pending);
+    cluster_split(&sorted, region, &pending);
     for (int depth = 0; depth < CLUSTER_DEPTH_MAX; depth++) {
         pending = reduce_round(pending, offsets, region, &done);
     }

@@ -22,7 +22,7 @@ static int compare_ranked(const void *left, const void *right) {
     return a->item < b->item ? -1 : a->item > b->item;
 }
 
-static struct ranked ranked_of(const struct cluster *cluster, enum order order, int item,
+static struct ranked ranked_of(const struct cluster *cluster, enum sort_key order, int item,
                                const uint64_t *crowding) {
     double bytes = (double)cluster->bytes[item];
     double steps = (double)(cluster->last[item] - cluster->first[item]);
@@ -55,7 +55,7 @@ void ranked_sort(struct ranked *ranked, int count) {
     qsort(ranked, (size_t)count, sizeof *ranked, compare_ranked);
 }
 
-void greedy_rank(const struct cluster *cluster, enum order order, const uint64_t *crowding,
+void greedy_rank(const struct cluster *cluster, enum sort_key order, const uint64_t *crowding,
                  struct ranked *ranked) {
     for (int i = 0; i < cluster->count; i++) {
         ranked[i] = ranked_of(cluster, order, i, crowding);
@@ -172,7 +172,7 @@ struct layout greedy_best(const struct cluster *cluster, uint64_t target_bytes,
     struct layout best = {.offset = region_alloc(region, count, sizeof(uint64_t)),
                           .peak_bytes = UINT64_MAX};
     struct layout trial = {.offset = region_alloc(region, count, sizeof(uint64_t))};
-    for (enum order order = 0; order < ORDER_COUNT; order++) {
+    for (enum sort_key order = 0; order < ORDER_COUNT; order++) {
         greedy_rank(cluster, order, crowding, ranked);
         for (int i = 0; i < cluster->count; i++) {
             sequence[i] = ranked[i].item;

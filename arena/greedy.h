@@ -20,7 +20,7 @@ bool effort_spent(const struct effort *effort);
 enum fit { FIT_FIRST /* the lowest */, FIT_BEST /* the smallest */, FIT_COUNT };
 
 /* What the items are sorted by, largest or earliest first; ties by the next thing that tells. */
-enum order {
+enum sort_key {
     ORDER_AREA,     /* bytes x steps alive */
     ORDER_SIZE,     /* bytes, then steps alive */
     ORDER_LIFETIME, /* steps alive, then bytes */
@@ -56,7 +56,7 @@ void ranked_sort(struct ranked *ranked, int count);
 
 /* greedy_rank: fill `ranked` (cluster count), sorted by `order`.
  *   crowding  of sections_crowding */
-void greedy_rank(const struct cluster *cluster, enum order order, const uint64_t *crowding,
+void greedy_rank(const struct cluster *cluster, enum sort_key order, const uint64_t *crowding,
                  struct ranked *ranked);
 
 /* greedy_place: place the items in `sequence`, all of them below layout->peak_bytes; false, with

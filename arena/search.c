@@ -42,8 +42,8 @@ static uint64_t luby(unsigned index) {
     return (index + 1) / 2;
 }
 
-static double most_blame(const struct search *search) {
-    const uint64_t *blame = branch_blame(search->branch);
+static double most_conflicts(const struct search *search) {
+    const uint64_t *blame = branch_conflicts(search->branch);
     uint64_t most = 1;
     for (int i = 0; i < search->cluster->count; i++) {
         most = blame[i] > most ? blame[i] : most;
@@ -54,9 +54,9 @@ static double most_blame(const struct search *search) {
 /* Change the order that search->ranked is in. */
 static void perturb(struct search *search, int round) {
     int count = search->cluster->count;
-    const uint64_t *blame = branch_blame(search->branch);
+    const uint64_t *blame = branch_conflicts(search->branch);
     double reach = (round % 4 >= 2 ? REACH_NEAR : REACH_FAR) * count;
-    double forward = round % 8 >= 4 ? REACH_BLAME * count / most_blame(search) : 0;
+    double forward = round % 8 >= 4 ? REACH_BLAME * count / most_conflicts(search) : 0;
     uint64_t stream = (uint64_t)search->attempt_count << 32;
     for (int i = 0; i < count; i++) {
         int item = search->ranked[i].item;
@@ -69,7 +69,7 @@ static void perturb(struct search *search, int round) {
 
 /* The first round tries the greedy orders as they are. */
 static void make_sequence(struct search *search, int round) {
-    enum order order = (enum order)(search->attempt_count % ORDER_COUNT);
+    enum sort_key order = (enum sort_key)(search->attempt_count % ORDER_COUNT);
     greedy_rank(search->cluster, order, search->crowding, search->ranked);
     if (round > 0) {
         perturb(search, round);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-struct far_memory {
+struct device_memory {
     /* Bytes from and to it; both come back when the copy is done, and never allocate.
      * errors  STATUS_FAILED when the device fails; what was to be filled is then undefined */
     MUST_CHECK enum status (*read)(void *context, const void *far, void *near, size_t bytes,
@@ -17,9 +17,11 @@ struct far_memory {
     void *context;
 };
 
-/* far_read, far_write: by `memory`; where that is NULL, `far` is an address like any other. */
-MUST_CHECK static inline enum status far_read(const struct far_memory *memory, const void *far,
-                                              void *near, size_t bytes, struct fault *fault) {
+/* device_read, device_write: by `memory`; where that is NULL, `far` is an address like any
+ * other. */
+MUST_CHECK static inline enum status device_read(const struct device_memory *memory,
+                                                 const void *far, void *near, size_t bytes,
+                                                 struct fault *fault) {
     if (memory != NULL) {
         return memory->read(memory->context, far, near, bytes, fault);
     }
@@ -27,9 +29,9 @@ MUST_CHECK static inline enum status far_read(const struct far_memory *memory, c
     return OK;
 }
 
-MUST_CHECK static inline enum status far_write(const struct far_memory *memory, void *far,
-                                               const void *near, size_t bytes,
-                                               struct fault *fault) {
+MUST_CHECK static inline enum status device_write(const struct device_memory *memory, void *far,
+                                                  const void *near, size_t bytes,
+                                                  struct fault *fault) {
     if (memory != NULL) {
         return memory->write(memory->context, far, near, bytes, fault);
     }

@@ -18,6 +18,16 @@ enum status {
     STATUS_STOPPED, /* asked to stop, and did: exit 0 */
 };
 
+/* TRY: return the status of `call` from this function unless it is OK. Only where nothing taken so
+ * far must be released. */
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        enum status try_status = (call);                                                           \
+        if (try_status != OK) {                                                                    \
+            return try_status;                                                                     \
+        }                                                                                          \
+    } while (0)
+
 /* A fault prints as "skep: place: reason; remedy". Lengths include the final NUL; longer text is
  * cut. Filled only when a call returns something other than OK. */
 struct fault {

@@ -24,7 +24,7 @@ void log_init(int verbosity) {
     }
 }
 
-void log_as(const char *who) {
+void log_set_prefix(const char *who) {
     speaker = who;
     level_now = level_now < LOG_WARNING ? level_now : LOG_WARNING;
 }

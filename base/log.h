@@ -9,9 +9,9 @@ enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 /* log_init: level from -q (-1), none (0) or -v (1), overridden by SKEP_LOG (error, warning, info,
  * debug); under JOURNAL_STREAM lines carry <N> priorities. */
 void log_init(int verbosity);
-/* log_as: lines begin with `who` ("rank 3: "), which is kept by reference; only errors and warnings
- * are written from now on. */
-void log_as(const char *who);
+/* log_set_prefix: lines begin with `who` ("rank 3: "), which is kept by reference; only errors and
+ * warnings are written from now on. */
+void log_set_prefix(const char *who);
 /* log_priority: what lines of this level begin with: "<6>" under JOURNAL_STREAM, else "". */
 const char *log_priority(enum log_level level);
 void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -59,10 +59,10 @@ MUST_CHECK enum status yaml_open_file(const char *path, struct region *region,
 /* yaml_find: the node of that path, or NULL. */
 const struct yaml_node *yaml_find(const struct yaml_document *document, const char *path);
 
-/* yaml_refuse: fill *fault with STATUS_INPUT at the node's file:line:column; the reason starts with
+/* yaml_fault: fill *fault with STATUS_INPUT at the node's file:line:column; the reason starts with
  * its path. `remedy` may be NULL. Gives STATUS_INPUT back. */
-enum status yaml_refuse(const struct yaml_document *document, const struct yaml_node *node,
-                        struct fault *fault, const char *remedy, const char *reason_format, ...)
+enum status yaml_fault(const struct yaml_document *document, const struct yaml_node *node,
+                       struct fault *fault, const char *remedy, const char *reason_format, ...)
     PRINTF_LIKE(5, 6);
 
 /* yaml_expect_known: refuse the first node that no name covers, naming the nearest name. A name

@@ -17,8 +17,8 @@ const struct yaml_node *yaml_find(const struct yaml_document *document, const ch
     return NULL;
 }
 
-enum status yaml_refuse(const struct yaml_document *document, const struct yaml_node *node,
-                        struct fault *fault, const char *remedy, const char *reason_format, ...) {
+enum status yaml_fault(const struct yaml_document *document, const struct yaml_node *node,
+                       struct fault *fault, const char *remedy, const char *reason_format, ...) {
     char place[sizeof fault->place];
     char reason[sizeof fault->reason];
     snprintf(place, sizeof place, "%.280s:%d:%d", document->place, node->line, node->column);
@@ -100,10 +100,10 @@ static enum status refuse_unknown(const struct yaml_document *document,
     for (int i = 0; i < name_count; i++) {
         cut[i] = name_cut(document->region, names[i], path);
         if (strcmp(cut[i], path) == 0) {
-            return yaml_refuse(document, node, fault, NULL, "has keys of its own, not a value");
+            return yaml_fault(document, node, fault, NULL, "has keys of its own, not a value");
         }
         if (strncmp(cut[i], path, strlen(path)) == 0 && strcmp(cut[i] + strlen(path), "[]") == 0) {
-            return yaml_refuse(document, node, fault, NULL, "must be a list");
+            return yaml_fault(document, node, fault, NULL, "must be a list");
         }
     }
     int nearest = text_nearest(path, cut, name_count);
@@ -113,7 +113,7 @@ static enum status refuse_unknown(const struct yaml_document *document,
     if (meant != NULL) {
         snprintf(remedy, sizeof remedy, "did you mean %s?", meant);
     }
-    return yaml_refuse(document, node, fault, remedy, "is not a known key");
+    return yaml_fault(document, node, fault, remedy, "is not a known key");
 }
 
 enum status yaml_expect_known(const struct yaml_document *document, const char *const *names,
@@ -136,12 +136,12 @@ static enum status refuse_value(const struct yaml_document *document, const stru
                                 const char *wanted, struct fault *fault) {
     static const char *const KINDS[] = {"a value", "a map", "a list"};
     if (node->kind != YAML_SCALAR) {
-        return yaml_refuse(document, node, fault, NULL, "is %s, not %s", KINDS[node->kind], wanted);
+        return yaml_fault(document, node, fault, NULL, "is %s, not %s", KINDS[node->kind], wanted);
     }
     if (node->text[0] == '\0') {
-        return yaml_refuse(document, node, fault, NULL, "has no value, not %s", wanted);
+        return yaml_fault(document, node, fault, NULL, "has no value, not %s", wanted);
     }
-    return yaml_refuse(document, node, fault, NULL, "is \"%.80s\", not %s", node->text, wanted);
+    return yaml_fault(document, node, fault, NULL, "is \"%.80s\", not %s", node->text, wanted);
 }
 
 enum status yaml_text(const struct yaml_document *document, const struct yaml_node *node,

@@ -58,7 +58,7 @@ static struct messenger_event next_event(struct side *side) {
 }
 
 static void send_surely(struct side *side, enum channel channel, const struct frame *frame) {
-    while (messenger_send(side->messenger, side->peer, channel, frame, payload) != SENT_TAKEN) {
+    while (messenger_send(side->messenger, side->peer, channel, frame, payload) != SEND_OK) {
         (void)messenger_wait(side->messenger, -1, 1000);
     }
 }
@@ -105,7 +105,7 @@ static struct figures give(struct side *side, uint32_t frames) {
             send_surely(side, CHANNEL_CONTROL, &ping);
         }
         while (messenger_send(side->messenger, side->peer, CHANNEL_BULK, &bulk, payload) !=
-               SENT_TAKEN) {
+               SEND_OK) {
             (void)messenger_wait(side->messenger, -1, 1000);
             (void)hear(side, &figures);
         }
@@ -140,8 +140,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: messages [FRAMES] [BULK_CONNECTIONS]\n");
         return 2;
     }
-    keys_make(&listener.keys);
-    keys_make(&dialer.keys);
+    keys_generate(&listener.keys);
+    keys_generate(&dialer.keys);
     listener.peer = dialer.keys.public_keys.curve;
     dialer.peer = listener.keys.public_keys.curve;
     const pid_t child = fork();

@@ -138,8 +138,8 @@ static enum status read_choice(struct profile_reader *reader, const char *path,
         }
         text_add(&list, "%s %s", i > 0 ? "," : "", names[i]);
     }
-    return yaml_refuse(&reader->document, yaml_find(&reader->document, path), reader->fault, remedy,
-                       "is \"%.80s\", which is unknown", text);
+    return yaml_fault(&reader->document, yaml_find(&reader->document, path), reader->fault, remedy,
+                      "is \"%.80s\", which is unknown", text);
 }
 
 static enum status read_figures(struct profile_reader *reader) {
@@ -183,8 +183,8 @@ static enum status read_declared_line(struct profile_reader *reader, const struc
     char path[YAML_PATH_BYTES];
     const struct yaml_node *bytes;
     if (item->kind != YAML_MAP) {
-        return yaml_refuse(&reader->document, item, reader->fault, NULL,
-                           "must have name, bytes and source");
+        return yaml_fault(&reader->document, item, reader->fault, NULL,
+                          "must have name, bytes and source");
     }
     snprintf(path, sizeof path, "%.200s.name", item->path);
     enum status status = read_text(reader, path, &line->name);
@@ -206,8 +206,8 @@ static enum status read_declared_line(struct profile_reader *reader, const struc
 static enum status read_declared(struct profile_reader *reader, const struct yaml_node *list,
                                  struct target_space *space) {
     if (list->kind != YAML_LIST) {
-        return yaml_refuse(&reader->document, list, reader->fault, "write [] for none",
-                           "must be a list");
+        return yaml_fault(&reader->document, list, reader->fault, "write [] for none",
+                          "must be a list");
     }
     struct target_declared *lines =
         region_alloc(reader->region, (size_t)list->child_count + 1, sizeof *lines);
@@ -219,8 +219,8 @@ static enum status read_declared(struct profile_reader *reader, const struct yam
             return status;
         }
         if (lines[count].bytes >= left) {
-            return yaml_refuse(&reader->document, item, reader->fault, NULL,
-                               "leaves nothing of the space's capacity");
+            return yaml_fault(&reader->document, item, reader->fault, NULL,
+                              "leaves nothing of the space's capacity");
         }
         left -= lines[count].bytes;
         count++;
@@ -238,10 +238,10 @@ static enum status read_space(struct profile_reader *reader, enum space index) {
     if (reader->target.unified && index != SPACE_DEVICE) {
         space->capacity_source = "";
         node = yaml_find(&reader->document, path);
-        return node == NULL ? OK
-                            : yaml_refuse(&reader->document, node, reader->fault,
-                                          "count it in memory.device",
-                                          "is not memory of its own on a unified target");
+        return node == NULL
+                   ? OK
+                   : yaml_fault(&reader->document, node, reader->fault, "count it in memory.device",
+                                "is not memory of its own on a unified target");
     }
     snprintf(path, sizeof path, "memory.%s.capacity", SPACE_KEYS[index]);
     enum status status = find(reader, path, &node);
@@ -249,7 +249,7 @@ static enum status read_space(struct profile_reader *reader, enum space index) {
         status = yaml_bytes(&reader->document, node, &space->capacity_bytes, reader->fault);
     }
     if (status == OK && space->capacity_bytes == 0) {
-        status = yaml_refuse(&reader->document, node, reader->fault, NULL, "must not be 0");
+        status = yaml_fault(&reader->document, node, reader->fault, NULL, "must not be 0");
     }
     if (status == OK) {
         snprintf(path, sizeof path, "memory.%s.source", SPACE_KEYS[index]);
@@ -267,8 +267,8 @@ static enum status read_alignment(struct profile_reader *reader) {
     enum status status = read_whole(
         reader, "alignment", (struct yaml_range){ARENA_ALIGN_BYTES, ALIGN_BYTES_MAX}, &bytes);
     if (status == OK && (bytes & (bytes - 1)) != 0) {
-        status = yaml_refuse(&reader->document, yaml_find(&reader->document, "alignment"),
-                             reader->fault, NULL, "is %d, not a power of two", bytes);
+        status = yaml_fault(&reader->document, yaml_find(&reader->document, "alignment"),
+                            reader->fault, NULL, "is %d, not a power of two", bytes);
     }
     reader->target.align_bytes = (uint32_t)bytes;
     return status;
@@ -311,9 +311,9 @@ static enum status read_compute_capability(struct profile_reader *reader) {
     }
     if (strlen(text) > 4 || sscanf(text, "%2d.%1d%n", &major, &minor, &used) != 2 ||
         text[used] != '\0' || major < 1 || minor < 0 || major > COMPUTE_MAJOR_MAX) {
-        return yaml_refuse(&reader->document,
-                           yaml_find(&reader->document, "capabilities.compute_capability"),
-                           reader->fault, NULL, "is \"%.80s\", not as in 8.6", text);
+        return yaml_fault(&reader->document,
+                          yaml_find(&reader->document, "capabilities.compute_capability"),
+                          reader->fault, NULL, "is \"%.80s\", not as in 8.6", text);
     }
     reader->target.compute_major = major;
     reader->target.compute_minor = minor;
@@ -330,8 +330,8 @@ static enum status read_capabilities(struct profile_reader *reader) {
     for (size_t i = 0; i < foreign_count; i++) {
         const struct yaml_node *node = yaml_find(&reader->document, foreign[i]);
         if (node != NULL) {
-            return yaml_refuse(&reader->document, node, reader->fault, NULL,
-                               "says nothing of a %s target", KIND_KEYS[reader->target.kind]);
+            return yaml_fault(&reader->document, node, reader->fault, NULL,
+                              "says nothing of a %s target", KIND_KEYS[reader->target.kind]);
         }
     }
     int isa = 0;

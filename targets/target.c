@@ -14,13 +14,13 @@ uint64_t target_declared_bytes(const struct target *target, enum space space) {
     return sum;
 }
 
-uint64_t target_room_bytes(const struct target *target, enum space space) {
+uint64_t target_available_bytes(const struct target *target, enum space space) {
     uint64_t declared = target_declared_bytes(target, space);
     uint64_t capacity = target->spaces[space].capacity_bytes;
     return capacity > declared ? capacity - declared : 0;
 }
 
-uint64_t target_short_of(const struct target *target, const uint64_t peak_bytes[static SPACE_COUNT],
+uint64_t target_shortage(const struct target *target, const uint64_t peak_bytes[static SPACE_COUNT],
                          enum space *space) {
     uint64_t needed[SPACE_COUNT];
     memcpy(needed, peak_bytes, sizeof needed);
@@ -30,7 +30,7 @@ uint64_t target_short_of(const struct target *target, const uint64_t peak_bytes[
         needed[SPACE_HOST] = 0;
     }
     for (int i = 0; i < SPACE_COUNT; i++) {
-        uint64_t room = target_room_bytes(target, (enum space)i);
+        uint64_t room = target_available_bytes(target, (enum space)i);
         if (needed[i] > room) {
             *space = (enum space)i;
             return needed[i] - room;
@@ -73,8 +73,8 @@ static void keep_lines(struct target_space *space, int groups, struct region *re
     space->declared_count = count;
 }
 
-const struct target *target_of_groups(const struct target *target, int groups,
-                                      struct region *region) {
+const struct target *target_with_groups(const struct target *target, int groups,
+                                        struct region *region) {
     struct target *copy = region_alloc(region, 1, sizeof *copy);
     *copy = *target;
     for (int space = 0; space < SPACE_COUNT; space++) {

@@ -76,23 +76,24 @@ const struct target *target_with_declared(const struct target *target, enum spac
                                           const struct target_declared *line,
                                           struct region *region);
 
-/* target_of_groups: the target as a rank has it that talks in `groups` groups of ranks, each by a
+/* target_with_groups: the target as a rank has it that talks in `groups` groups of ranks, each by a
  * communicator of its own; 0: it is alone. Lines per site and group are gone, or there as often as
  * that, and then per process.
  * memory  the copy in `region` */
-const struct target *target_of_groups(const struct target *target, int groups,
-                                      struct region *region);
+const struct target *target_with_groups(const struct target *target, int groups,
+                                        struct region *region);
 
 /* target_declared_bytes: sum of the declared lines of a space. */
 uint64_t target_declared_bytes(const struct target *target, enum space space);
 
-/* target_room_bytes: what is left of a space for the arena; 0 for pinned and host when unified. */
-uint64_t target_room_bytes(const struct target *target, enum space space);
+/* target_available_bytes: what is left of a space for the arena; 0 for pinned and host when
+ * unified. */
+uint64_t target_available_bytes(const struct target *target, enum space space);
 
-/* target_short_of: by how many bytes arenas of these peaks exceed the room; *space is the first
+/* target_shortage: by how many bytes arenas of these peaks exceed the room; *space is the first
  * that is short. 0 when all fit (*space is then untouched). On a unified target the sum of all
  * peaks must fit the device. */
-uint64_t target_short_of(const struct target *target, const uint64_t peak_bytes[static SPACE_COUNT],
+uint64_t target_shortage(const struct target *target, const uint64_t peak_bytes[static SPACE_COUNT],
                          enum space *space);
 
 /* target_lower_capacity: the same target with at most `bytes` of SPACE_DEVICE for the arena and the

@@ -34,7 +34,7 @@ struct query_tile {
     int64_t head, heads;
     int64_t token, tokens;
     int64_t rows;
-    struct attention_sight sights[QUERY_TILE];
+    struct attention_key_range sights[QUERY_TILE];
 };
 
 struct forward_scratch {
@@ -93,7 +93,7 @@ static void tile_of_item(const struct forward_job *job, int64_t item, struct que
         int64_t token = tile->token + r % tile->tokens;
         int64_t depth =
             job->positions ? job->positions[tile->row * args->time + token] : job->past + token;
-        tile->sights[r] = attention_sight_of(args, job->past + token, depth);
+        tile->sights[r] = attention_key_range_of(args, job->past + token, depth);
     }
 }
 
@@ -136,7 +136,8 @@ static void load_keys(const struct forward_job *job, const struct query_tile *ti
 }
 
 static void strip_forward(const struct forward_job *job, const struct forward_scratch *scratch,
-                          int64_t row, int64_t rows, const struct attention_strip_sight *sight) {
+                          int64_t row, int64_t rows,
+                          const struct attention_strip_key_range *sight) {
     int64_t dim = attention_padded_dim(job->args);
     int64_t m = attention_round_up(rows, ATTENTION_ROW_GROUP);
     int64_t columns = attention_round_up(sight->high, ATTENTION_LANES) - sight->low;
@@ -221,8 +222,8 @@ static void forward_item(void *context, int64_t item, int thread) {
         load_keys(job, &tile, key, count, &scratch);
         for (int64_t row = 0; row < tile.rows; row += ATTENTION_STRIP) {
             int64_t rows = attention_min(ATTENTION_STRIP, tile.rows - row);
-            struct attention_strip_sight sight;
-            if (attention_strip_look(tile.sights + row, rows, key, count, &sight)) {
+            struct attention_strip_key_range sight;
+            if (attention_strip_key_range_of(tile.sights + row, rows, key, count, &sight)) {
                 strip_forward(job, &scratch, row, rows, &sight);
             }
         }

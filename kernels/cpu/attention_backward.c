@@ -46,7 +46,7 @@ struct backward_scratch {
 
 struct query_place {
     int64_t row, head, token, tokens;
-    struct attention_sight sights[TILE];
+    struct attention_key_range sights[TILE];
     int64_t first; /* the least key that any of them sees */
 };
 
@@ -128,7 +128,7 @@ static void delta_item(void *context, int64_t item, int thread) {
     }
 }
 
-static void look_queries(const struct backward_job *job, int64_t row, int64_t head, int64_t token,
+static void read_queries(const struct backward_job *job, int64_t row, int64_t head, int64_t token,
                          struct query_place *place) {
     const struct attention_args *args = job->args;
     place->row = row;
@@ -138,7 +138,7 @@ static void look_queries(const struct backward_job *job, int64_t row, int64_t he
     place->first = token;
     for (int64_t r = 0; r < place->tokens; r++) {
         int64_t depth = job->positions[row * args->time + token + r];
-        place->sights[r] = attention_sight_of(args, token + r, depth);
+        place->sights[r] = attention_key_range_of(args, token + r, depth);
         place->first = attention_min(place->first, place->sights[r].first);
     }
 }
@@ -189,7 +189,7 @@ static void clear_unseen(float *strip, int64_t rows, int64_t low, int64_t high) 
 /* Probabilities and dS of one strip; dq when it is wanted. */
 static void strip_backward(const struct backward_job *job, const struct query_place *place,
                            const struct backward_scratch *scratch, int64_t row,
-                           const struct attention_strip_sight *sight, bool want_dq) {
+                           const struct attention_strip_key_range *sight, bool want_dq) {
     const struct attention_args *args = job->args;
     int64_t dim = attention_padded_dim(args);
     int64_t rows = attention_min(ATTENTION_STRIP, place->tokens - row);
@@ -274,8 +274,9 @@ static void pair_backward(const struct backward_job *job, const struct query_pla
     int64_t end[TILE / ATTENTION_STRIP] = {0};
     for (int64_t row = 0; row < queries->tokens; row += ATTENTION_STRIP) {
         int64_t rows = attention_min(ATTENTION_STRIP, queries->tokens - row);
-        struct attention_strip_sight sight;
-        if (!attention_strip_look(queries->sights + row, rows, keys->key, keys->count, &sight)) {
+        struct attention_strip_key_range sight;
+        if (!attention_strip_key_range_of(queries->sights + row, rows, keys->key, keys->count,
+                                          &sight)) {
             clear_unseen(scratch->scores + row * TILE, rows, 0, 0);
             clear_unseen(scratch->slopes + row * TILE, rows, 0, 0);
             continue;
@@ -322,7 +323,7 @@ static void key_tile_backward(const struct backward_job *job, const struct key_p
         int64_t head = keys->kv_head * group_of(args) + i;
         for (int64_t token = keys->key; token < args->time; token += TILE) {
             struct query_place queries;
-            look_queries(job, keys->row, head, token, &queries);
+            read_queries(job, keys->row, head, token, &queries);
             if (queries.first >= keys->key + keys->count) {
                 continue;
             }
@@ -368,7 +369,7 @@ static void query_tile_item(void *context, int64_t item, int thread) {
     int64_t tile = attention_tiles(args->time, TILE) - 1 - item / heads;
     int64_t head = item % args->heads;
     struct query_place queries;
-    look_queries(job, item % heads / args->heads, head, tile * TILE, &queries);
+    read_queries(job, item % heads / args->heads, head, tile * TILE, &queries);
     load_queries(job, &queries, &scratch);
     memset(scratch.dqueries, 0, (size_t)(TILE * attention_padded_dim(args)) * sizeof(float));
     int64_t last = queries.token + queries.tokens;

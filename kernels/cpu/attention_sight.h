@@ -9,13 +9,13 @@
 #include "kernels/loops/attention.h"
 
 /* The keys [first, last) that one query sees. */
-struct attention_sight {
+struct attention_key_range {
     int64_t first, last;
 };
 
 /* What the rows of one strip see in one tile of keys, in columns of the tile. All rows' sights lie
  * in [low, high); low is a multiple of ATTENTION_LANES; first and last count from low. */
-struct attention_strip_sight {
+struct attention_strip_key_range {
     int64_t low, high;
     int32_t first[ATTENTION_STRIP], last[ATTENTION_STRIP];
     bool whole[ATTENTION_STRIP]; /* the row sees no key outside this tile */
@@ -61,23 +61,23 @@ static inline void attention_prefetch(const struct attention_block *block, const
     }
 }
 
-/* attention_sight_of: the keys seen by the query at position `token`, `depth` tokens into its
+/* attention_key_range_of: the keys seen by the query at position `token`, `depth` tokens into its
  * document. */
-static inline struct attention_sight attention_sight_of(const struct attention_args *args,
-                                                        int64_t token, int64_t depth) {
+static inline struct attention_key_range attention_key_range_of(const struct attention_args *args,
+                                                                int64_t token, int64_t depth) {
     ASSERT(depth >= 0);
     int64_t first = attention_max(token - depth, 0);
     if (args->window != 0) {
         first = attention_max(first, token - args->window + 1);
     }
-    return (struct attention_sight){first, token + 1};
+    return (struct attention_key_range){first, token + 1};
 }
 
-/* attention_strip_look: what `rows` queries see of the keys [key, key + count), count at most
- * ATTENTION_KEY_TILE. false when none of them sees any; *strip is then undefined. */
-static inline bool attention_strip_look(const struct attention_sight *sights, int64_t rows,
-                                        int64_t key, int64_t count,
-                                        struct attention_strip_sight *strip) {
+/* attention_strip_key_range_of: what `rows` queries see of the keys [key, key + count), count at
+ * most ATTENTION_KEY_TILE. false when none of them sees any; *strip is then undefined. */
+static inline bool attention_strip_key_range_of(const struct attention_key_range *sights,
+                                                int64_t rows, int64_t key, int64_t count,
+                                                struct attention_strip_key_range *strip) {
     int64_t low = count;
     int64_t high = 0;
     for (int64_t r = 0; r < rows; r++) {

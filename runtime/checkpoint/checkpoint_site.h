@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /* Zero-initialised: a process alone. */
-struct checkpoint_site {
+struct checkpoint_ranks {
     int rank, world;
     /* The same outcome on every rank: OK when each one's `mine` is OK, else the status and fault of
      * one that is not; *fault is this rank's fault on entry when `mine` is not OK. Every rank calls
@@ -16,14 +16,14 @@ struct checkpoint_site {
     void *context;
 };
 
-/* checkpoint_site_leads: whether this process makes, names and removes folders: rank 0. */
-bool checkpoint_site_leads(const struct checkpoint_site *site);
+/* checkpoint_is_rank0: whether this process makes, names and removes folders: rank 0. */
+bool checkpoint_is_rank0(const struct checkpoint_ranks *site);
 
 /* checkpoint_site_agree: site->agree, or `mine` when alone. */
-MUST_CHECK enum status checkpoint_site_agree(const struct checkpoint_site *site, enum status mine,
+MUST_CHECK enum status checkpoint_site_agree(const struct checkpoint_ranks *site, enum status mine,
                                              struct fault *fault);
 
-/* checkpoint_site_wait: until every rank is here; what they made of it is known already. */
-void checkpoint_site_wait(const struct checkpoint_site *site);
+/* checkpoint_ranks_wait: until every rank is here; what they made of it is known already. */
+void checkpoint_ranks_wait(const struct checkpoint_ranks *site);
 
 #endif

@@ -27,11 +27,11 @@ static bool is_dtype_key(const char *key, size_t bytes) {
 static bool copy_member(struct json_scan *scan, enum dtype dtype, struct text *out, size_t *kept,
                         bool *found) {
     (void)json_scan_peek(scan);
-    size_t key_at = scan->at;
+    size_t setting_key_at = scan->at;
     if (!json_scan_string(scan, NULL)) {
         return false;
     }
-    bool replaced = is_dtype_key(scan->bytes + key_at, scan->at - key_at);
+    bool replaced = is_dtype_key(scan->bytes + setting_key_at, scan->at - setting_key_at);
     if (!json_scan_byte(scan, ':')) {
         return false;
     }

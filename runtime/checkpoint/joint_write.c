@@ -33,8 +33,8 @@ static void give_up(const struct joint_write *joint) {
 
 enum status joint_write_run(const struct joint_write *joint, const struct staging *staging,
                             struct fault *fault) {
-    const struct checkpoint_site *site = joint->site;
-    bool leads = checkpoint_site_leads(site);
+    const struct checkpoint_ranks *site = joint->site;
+    bool leads = checkpoint_is_rank0(site);
     bool replaced = false;
     enum status status = leads ? begin(joint, fault) : OK;
     status = checkpoint_site_agree(site, status, fault);
@@ -49,7 +49,7 @@ enum status joint_write_run(const struct joint_write *joint, const struct stagin
         give_up(joint);
     }
     if (!filled) {
-        checkpoint_site_wait(site); /* until nothing is left */
+        checkpoint_ranks_wait(site); /* until nothing is left */
         return status;
     }
     return checkpoint_site_agree(site, status, fault);

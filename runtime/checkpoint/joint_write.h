@@ -12,7 +12,7 @@
 
 /* The same on every rank but for the site's rank and the files' pieces. */
 struct joint_write {
-    const struct checkpoint_site *site;
+    const struct checkpoint_ranks *site;
     const char *folder; /* what is written; emptied first */
     const struct tensor_file *files;
     int file_count;

@@ -171,7 +171,7 @@ static enum status fetch(const struct tensor_piece *piece, const struct passage 
                                   (size_t)(chunk * dtype_bytes(piece->dtype)), fault);
 }
 
-enum status piece_write(const struct piece_place *place, const struct tensor_piece *piece,
+enum status piece_write(const struct piece_span *place, const struct tensor_piece *piece,
                         const struct staging *staging, struct fault *fault) {
     int64_t width = dtype_bytes(place->dtype);
     int64_t at = place->at + piece->first * width;
@@ -214,7 +214,7 @@ static enum status deliver(const struct crossing *in, const struct passage *pass
                              (size_t)(chunk * dtype_bytes(piece->dtype)), fault);
 }
 
-enum status piece_read(const struct piece_place *place, const struct tensor_piece *piece,
+enum status piece_read(const struct piece_span *place, const struct tensor_piece *piece,
                        bool finite_only, const struct staging *staging, struct fault *fault) {
     int64_t width = dtype_bytes(place->dtype);
     int64_t at = place->at + piece->first * width;

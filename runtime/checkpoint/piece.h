@@ -25,9 +25,9 @@ struct tensor_piece {
     const char *name; /* the Hugging Face name */
     enum dtype dtype; /* in memory */
     int rank;
-    int64_t shape[TENSOR_RANK_MAX]; /* of the whole tensor */
-    void *memory;                   /* of element `first` */
-    const struct far_memory *far;   /* what `memory` is an address of; NULL: ordinary memory */
+    int64_t shape[TENSOR_RANK_MAX];  /* of the whole tensor */
+    void *memory;                    /* of element `first` */
+    const struct device_memory *far; /* what `memory` is an address of; NULL: ordinary memory */
     int64_t first, count;
 };
 
@@ -41,7 +41,7 @@ struct tensor_set {
 };
 
 /* Where a tensor lies in a file. */
-struct piece_place {
+struct piece_span {
     int fd;
     const char *path;
     int64_t at; /* of the tensor's first byte */
@@ -69,16 +69,15 @@ int64_t piece_count(const struct tensor_piece *piece);    /* in memory */
  *         `staging`
  * errors  STATUS_FAILED from the file, from far memory, or, naming tensor and element, for a value
  *         that is not finite in another type than its own: the run has diverged */
-MUST_CHECK enum status piece_write(const struct piece_place *place,
-                                   const struct tensor_piece *piece, const struct staging *staging,
-                                   struct fault *fault);
+MUST_CHECK enum status piece_write(const struct piece_span *place, const struct tensor_piece *piece,
+                                   const struct staging *staging, struct fault *fault);
 
 /* piece_read: a range of the file -> memory, converted to the memory's type (nearest even). With
  * `finite_only` any NaN, infinity, or value that is infinite in the memory's type is STATUS_INPUT,
  * naming tensor and element; `memory` then holds part of the tensor. Without it types must agree
  * and bits are copied.
  * staging  not looked at where bits are copied to memory that is not far */
-MUST_CHECK enum status piece_read(const struct piece_place *place, const struct tensor_piece *piece,
+MUST_CHECK enum status piece_read(const struct piece_span *place, const struct tensor_piece *piece,
                                   bool finite_only, const struct staging *staging,
                                   struct fault *fault);
 

@@ -73,7 +73,7 @@ struct snapshot_args {
      * here, and a rank may have none. What is loaded is told to snapshot_load. */
     const struct snapshot_group *groups;
     int group_count;
-    struct checkpoint_site site;
+    struct checkpoint_ranks site;
     const char *config_text; /* config.json, so that an export needs nothing else */
     size_t config_length;
     const char *model_folder; /* recorded; "" for none */
@@ -89,7 +89,7 @@ struct snapshot_state {
     int value_count;
 };
 
-struct snapshot_kept {
+struct snapshot_retained {
     int64_t step;
     uint64_t sequence;
 };
@@ -100,7 +100,7 @@ struct snapshot_writer {
     int file_count;
     char *json; /* [json_capacity] */
     size_t json_capacity;
-    struct snapshot_kept *kept; /* [SNAPSHOTS_MAX], oldest first; none but on rank 0 */
+    struct snapshot_retained *kept; /* [SNAPSHOTS_MAX], oldest first; none but on rank 0 */
     int kept_count;
     int64_t bytes;              /* of one snapshot on disk, at most */
     char *begun, *done, *aside; /* [PATH_BYTES], of the step being saved */

@@ -88,7 +88,7 @@ static int by_sequence(const void *a, const void *b) {
 
 /* A snapshot that was set aside counts only while nothing has taken its place. */
 static bool is_candidate(const char *folder, const struct folder_walk *walk) {
-    enum snapshot_place place;
+    enum snapshot_path_kind place;
     int64_t step;
     char done[PATH_BYTES];
     if (!walk->is_folder || !snapshot_parse_name(walk->name, &place, &step)) {
@@ -145,7 +145,7 @@ enum status snapshot_list(const char *folder, struct region *region,
     return OK;
 }
 
-static void tell_damaged(const struct snapshot_listed *listed, const struct fault *fault) {
+static void log_damaged(const struct snapshot_listed *listed, const struct fault *fault) {
     log_line(LOG_ERROR, "snapshot %s is not used: %s: %s", listed->snapshot.path, fault->place,
              fault->reason);
 }
@@ -160,7 +160,7 @@ enum status snapshot_find_newest(const char *folder, struct region *region,
     }
     for (int i = count - 1; i >= 0; i--) {
         if (!listed[i].readable) {
-            tell_damaged(&listed[i], &listed[i].fault);
+            log_damaged(&listed[i], &listed[i].fault);
         }
     }
     for (int i = count - 1; i >= 0 && listed[i].readable; i--) {
@@ -170,7 +170,7 @@ enum status snapshot_find_newest(const char *folder, struct region *region,
             *found = true;
             return OK;
         }
-        tell_damaged(&listed[i], &damage);
+        log_damaged(&listed[i], &damage);
     }
     if (count > 0) {
         return fault_set(fault, STATUS_INPUT, folder,

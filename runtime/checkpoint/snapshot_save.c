@@ -17,7 +17,7 @@
 
 /* An interrupted save leaves .tmp- folders, and on file systems that cannot exchange names perhaps
  * the replaced snapshot aside. */
-static enum status clear_one(const char *folder, enum snapshot_place place, int64_t step,
+static enum status clear_one(const char *folder, enum snapshot_path_kind place, int64_t step,
                              struct fault *fault) {
     char path[PATH_BYTES];
     char done[PATH_BYTES];
@@ -38,7 +38,7 @@ static enum status clear_leftovers(const char *folder, struct fault *fault) {
         if (status != OK) {
             return status;
         }
-        enum snapshot_place place = SNAPSHOT_DONE;
+        enum snapshot_path_kind place = SNAPSHOT_DONE;
         int64_t step = 0;
         again = false;
         while (!again && folder_walk_next(&walk)) {
@@ -63,7 +63,7 @@ static enum status note_existing(struct snapshot_writer *writer, struct fault *f
     for (int i = 0; status == OK && i < count; i++) {
         if (listed[i].readable) {
             writer->kept[writer->kept_count++] =
-                (struct snapshot_kept){listed[i].snapshot.step, listed[i].snapshot.sequence};
+                (struct snapshot_retained){listed[i].snapshot.step, listed[i].snapshot.sequence};
         }
     }
     region_finish(&region);
@@ -116,7 +116,7 @@ enum status snapshot_writer_init(const struct snapshot_args *args, struct region
         ASSERT(args->site.world > 1 ||
                tensor_sources_are_whole(made.files[i].sources, made.files[i].header.count));
     }
-    enum status status = checkpoint_site_leads(&args->site) ? take_over(&made, fault) : OK;
+    enum status status = checkpoint_is_rank0(&args->site) ? take_over(&made, fault) : OK;
     status = checkpoint_site_agree(&args->site, status, fault);
     if (status == OK) {
         *writer = made;
@@ -221,7 +221,7 @@ static void note_saved(struct snapshot_writer *writer, const struct snapshot *sn
         }
     }
     ASSERT(left < SNAPSHOTS_MAX);
-    writer->kept[left++] = (struct snapshot_kept){snapshot->step, snapshot->sequence};
+    writer->kept[left++] = (struct snapshot_retained){snapshot->step, snapshot->sequence};
     writer->kept_count = left;
 }
 

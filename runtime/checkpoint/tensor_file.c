@@ -122,7 +122,7 @@ static enum status reserve(int fd, const char *path, int64_t bytes, struct fault
 }
 
 static enum status write_source(const struct tensor_file *file, const struct tensor_source *source,
-                                const struct piece_place *place, const struct staging *staging,
+                                const struct piece_span *place, const struct staging *staging,
                                 struct fault *fault) {
     const struct piece_feed *feed = file->feed;
     enum status status = OK;
@@ -161,11 +161,11 @@ static enum status fill(const struct tensor_file *file, int fd, const char *path
     enum status status = OK;
     for (int i = 0; i < file->header.count && status == OK; i++) {
         const struct tensor_source *source = &file->sources[file->source_of[i]];
-        struct piece_place place = {.fd = fd,
-                                    .path = path,
-                                    .at =
-                                        (int64_t)file->header_bytes + file->header.entries[i].begin,
-                                    .dtype = source->tensor.dtype};
+        struct piece_span place = {.fd = fd,
+                                   .path = path,
+                                   .at =
+                                       (int64_t)file->header_bytes + file->header.entries[i].begin,
+                                   .dtype = source->tensor.dtype};
         status = write_source(file, source, &place, staging, fault);
     }
     return status;
@@ -229,11 +229,11 @@ static enum status read_pieces(const struct tensor_file *file, const struct safe
     enum status status = OK;
     for (int i = 0; i < file->header.count && status == OK; i++) {
         const struct tensor_source *source = &file->sources[file->source_of[i]];
-        struct piece_place place = {.fd = found->fd,
-                                    .path = found->path,
-                                    .at = found->data_at +
-                                          safetensors_find(found, source->tensor.name)->begin,
-                                    .dtype = source->tensor.dtype};
+        struct piece_span place = {.fd = found->fd,
+                                   .path = found->path,
+                                   .at = found->data_at +
+                                         safetensors_find(found, source->tensor.name)->begin,
+                                   .dtype = source->tensor.dtype};
         for (int piece = 0; piece < source->piece_count && status == OK; piece++) {
             status = piece_read(&place, &source->pieces[piece], false, staging, fault);
         }
@@ -241,7 +241,7 @@ static enum status read_pieces(const struct tensor_file *file, const struct safe
     return status;
 }
 
-static bool any_is_far(const struct tensor_file *file) {
+static bool any_on_device(const struct tensor_file *file) {
     bool far = false;
     for (int i = 0; i < file->header.count; i++) {
         for (int piece = 0; piece < file->sources[i].piece_count; piece++) {
@@ -260,7 +260,7 @@ enum status tensor_file_read(const struct tensor_file *file, const char *folder,
     enum status status = safetensors_open(path, &region, &found, fault);
     if (status == OK) {
         struct staging staging = {.bytes = READ_STAGING_BYTES};
-        if (any_is_far(file)) {
+        if (any_on_device(file)) {
             staging.memory = region_alloc(&region, staging.bytes, 1);
         }
         status = check_entries(file, &found, fault);

@@ -48,7 +48,7 @@ struct weights_save_args {
     struct tensor_set set;
     enum dtype dtype;        /* in the files */
     int64_t shard_bytes_max; /* 0: WEIGHT_SHARD_BYTES */
-    struct checkpoint_site site;
+    struct checkpoint_ranks site;
 };
 
 /* A model folder laid out before it is written. 12 KiB: not for the stack. */
@@ -62,7 +62,7 @@ struct weights_save {
     const char *config_text;
     size_t config_length;
     int64_t bytes; /* of all files that are written */
-    struct checkpoint_site site;
+    struct checkpoint_ranks site;
 };
 
 /* weights_save_plan: lay out the folder; nothing is written. Every rank calls it; they agree once,

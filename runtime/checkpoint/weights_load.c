@@ -167,10 +167,10 @@ static enum status reopen(struct loading *loading, int file, int *fd) {
     return status;
 }
 
-static struct piece_place place_of(const struct loading *loading, const struct weight_found *found,
-                                   int fd) {
+static struct piece_span place_of(const struct loading *loading, const struct weight_found *found,
+                                  int fd) {
     const struct safetensors *table = &loading->files.tables[found->file];
-    struct piece_place place = {
+    struct piece_span place = {
         .fd = fd, .path = table->path, .at = table->data_at + found->entry->begin};
     bool loads = safetensors_dtype_loads(found->entry->dtype, &place.dtype);
     ASSERT(loads);
@@ -190,7 +190,7 @@ static enum status read_file(struct loading *loading, int file) {
             continue;
         }
         const struct tensor_source *source = &loading->sources[param];
-        struct piece_place place = place_of(loading, found, fd);
+        struct piece_span place = place_of(loading, found, fd);
         for (int i = 0; i < source->piece_count && status == OK; i++) {
             status = piece_read(&place, &source->pieces[i], true, &args->staging, loading->fault);
         }
@@ -201,7 +201,7 @@ static enum status read_file(struct loading *loading, int file) {
 
 /* Elements of two tensors, compared as floats: a BF16 head may stand beside an F32 embedding. Index
  * of the first that differs, or -1. */
-static enum status compare_ties(struct loading *loading, const struct piece_place places[2],
+static enum status compare_ties(struct loading *loading, const struct piece_span places[2],
                                 const struct tensor_piece *piece, int64_t *different) {
     enum { BLOCK = 1024 };
     char stored[BLOCK * sizeof(float)];
@@ -231,7 +231,7 @@ static bool is_same_range(const struct tensor_piece *a, const struct tensor_piec
     return a->first == b->first && piece_count(a) == piece_count(b);
 }
 
-static enum status compare_pieces(struct loading *loading, const struct piece_place places[2],
+static enum status compare_pieces(struct loading *loading, const struct piece_span places[2],
                                   const struct tensor_source *source, int64_t *different) {
     enum status status = OK;
     for (int i = 0; i < source->piece_count && status == OK && *different < 0; i++) {
@@ -248,7 +248,7 @@ static enum status check_head(struct loading *loading) {
     int embedding =
         (int)(blueprint_param(blueprint, PARAM_EMBEDDING, PARAM_NO_LAYER) - blueprint->params);
     const struct weight_found *founds[2] = {&loading->found[embedding], &loading->head};
-    struct piece_place places[2];
+    struct piece_span places[2];
     int64_t different = -1;
     enum status status = OK;
     int opened = 0;

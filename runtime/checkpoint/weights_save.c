@@ -203,7 +203,7 @@ enum status weights_save_plan(const struct weights_save_args *args, struct regio
     name_folders(args, save);
     save->model_folder = region_text(region, args->model_folder);
     save->site = args->site;
-    if (checkpoint_site_leads(&args->site)) {
+    if (checkpoint_is_rank0(&args->site)) {
         status = check_target(save, fault);
         if (status == OK) {
             status = check_parent(save, fault);

@@ -86,7 +86,7 @@ static uint64_t arena_bytes(const struct request *request, int world) {
 
 static enum status try_out(const struct request *request, struct session *session,
                            struct comm_report *report, struct fault *fault) {
-    int world = site_where(session->site)->world;
+    int world = site_launch_info(session->site)->world;
     uint64_t bytes = arena_bytes(request, world);
     enum status status = comm_open(session->site, &session->region, bytes, &report->comm, fault);
     if (status == OK && request->test) {

@@ -67,7 +67,7 @@ static void add_piece(struct dump *dump, const struct tensor_piece *piece) {
     *added = *piece;
     added->memory = region_alloc(&dump->session.region, bytes, 1);
     added->far = NULL;
-    enum status status = far_read(piece->far, piece->memory, added->memory, bytes, &dump->fault);
+    enum status status = device_read(piece->far, piece->memory, added->memory, bytes, &dump->fault);
     (void)status;
 }
 
@@ -77,14 +77,14 @@ static void keep_params(struct dump *dump, const char *prefix, enum param_view v
     for (int i = 0; i < session->blueprint.param_count; i++) {
         char name[2 * NAME_BYTES];
         struct tensor_piece piece;
-        if (!parts_has(session, i, view)) {
+        if (!rank_parts_has(session, i, view)) {
             continue;
         }
-        struct tensor_spec tensor = parts_tensor(session, i, view);
+        struct tensor_spec tensor = rank_parts_tensor(session, i, view);
         snprintf(name, sizeof name, "%s.%s", prefix, tensor.name);
         tensor.name = region_text(&session->region, name);
         add_tensor(dump, &tensor);
-        if (parts_piece(session, i, view, PART_OWN, &piece)) {
+        if (rank_parts_piece(session, i, view, PART_SAVED, &piece)) {
             piece.name = tensor.name;
             add_piece(dump, &piece);
         }
@@ -112,7 +112,7 @@ static void keep_logits(struct dump *dump) {
 static void keep_losses(struct dump *dump) {
     const struct tensor_spec tensor = {.name = "losses", .rank = 1, .shape = {dump->steps + 1}};
     add_tensor(dump, &tensor);
-    if (session_leads(&dump->session)) {
+    if (session_is_rank0(&dump->session)) {
         dump->pieces[dump->piece_count++] =
             piece_of_spec(&dump->tensors[dump->tensor_count - 1], dump->losses);
     }
@@ -166,7 +166,7 @@ static enum status write_out(struct dump *dump) {
     struct tensor_source *sources = region_alloc(region, (size_t)set.tensor_count, sizeof *sources);
     struct staging staging = {.memory = region_alloc(region, STAGING_BYTES, 1),
                               .bytes = STAGING_BYTES};
-    bool leads = session_leads(session);
+    bool leads = session_is_rank0(session);
     file_folder_of(dump->out_path, folder, sizeof folder);
     tensor_sources_init(&set, region, sources);
     tensor_file_plan(slash == NULL ? dump->out_path : slash + 1, sources, set.tensor_count, region,
@@ -203,7 +203,7 @@ static enum status compile(struct dump *dump) {
 
 static enum status compare(struct dump *dump) {
     struct hash hash = batch_hash(dump);
-    return hello_compare(&dump->session, &hash, &dump->fault);
+    return ranks_check_equal(&dump->session, &hash, &dump->fault);
 }
 
 static enum status bind(struct dump *dump) {

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 struct request {
-    struct join_request join;
+    struct member_run_args join;
     const char *target, *rank_count;
     bool check;
 };
@@ -39,14 +39,14 @@ static enum status take_target(const struct request *request, struct arguments *
 }
 
 /* What others are told of this member is looked at before anything is made. */
-static enum status check_words(struct join_request *join, struct fault *fault) {
+static enum status check_words(struct member_run_args *join, struct fault *fault) {
     static char number[MESSAGE_ADDRESS_BYTES];
-    const char *wrong = join->name == NULL ? NULL : roster_name_wrong(join->name);
+    const char *wrong = join->name == NULL ? NULL : member_name_error(join->name);
     if (wrong != NULL) {
         return fault_set(fault, STATUS_USAGE, "--name", "a name such as anna-2 will do",
                          "\"%.80s\" %s", join->name, wrong);
     }
-    wrong = join->public_address == NULL ? NULL : address_wrong(join->public_address);
+    wrong = join->public_address == NULL ? NULL : address_error(join->public_address);
     if (wrong != NULL) {
         return fault_set(fault, STATUS_USAGE, "--public",
                          "name where others reach this member: tcp://HOST:PORT", "\"%.80s\" %s",
@@ -55,12 +55,12 @@ static enum status check_words(struct join_request *join, struct fault *fault) {
     if (join->public_address == NULL) {
         return OK;
     }
-    enum status status = host_number_find(join->public_address, number, fault);
+    enum status status = resolve_host(join->public_address, number, fault);
     join->public_address = number;
     return status;
 }
 
-static enum status report(struct joining *joining, struct fault *fault) {
+static enum status report(struct member_run *joining, struct fault *fault) {
     static char buffer[FIT_REPORT_BYTES];
     struct fit_report_request wanted = {.json = false};
     struct text text = text_over(buffer, sizeof buffer);
@@ -75,23 +75,23 @@ static enum status report(struct joining *joining, struct fault *fault) {
 }
 
 /* Rank 0's report is of what all of them are about to do. */
-static enum status look(struct joining *joining, struct fault *fault) {
+static enum status look(struct member_run *joining, struct fault *fault) {
     struct session *session = &joining->session;
-    enum status status = session_leads(session) ? report(joining, fault)
-                                                : session_compile(session, PURPOSE_TRAIN, fault);
+    enum status status = session_is_rank0(session) ? report(joining, fault)
+                                                   : session_compile(session, PURPOSE_TRAIN, fault);
     return session_agree(session, status, fault);
 }
 
-static enum status run(struct joining *joining, const struct request *request,
+static enum status run(struct member_run *joining, const struct request *request,
                        struct fault *fault) {
-    enum status status = join_read(joining, &request->join, fault);
+    enum status status = member_run_read(joining, &request->join, fault);
     if (status == OK) {
         status = look(joining, fault);
     }
     if (status == OK && !request->check) {
-        status = join_prepare(joining, fault);
+        status = member_run_prepare(joining, fault);
         if (status == OK) {
-            status = join_run(joining, fault);
+            status = member_run_execute(joining, fault);
         }
     }
     return status;
@@ -110,11 +110,11 @@ static enum status begin_ranks(const struct request *request, int argc, char **a
 }
 
 int command_join(int argc, char **argv) {
-    static struct joining joining;
+    static struct member_run joining;
     static struct ranks ranks;
     static struct arguments arguments;
     struct request request = {.check = false};
-    struct join_request *join = &request.join;
+    struct member_run_args *join = &request.join;
     struct fault fault;
     const struct flag flags[] = {
         {"--check", NULL, &request.check},         {"--identity", &join->identity, NULL},
@@ -143,6 +143,6 @@ int command_join(int argc, char **argv) {
         status = run(&joining, &request, &fault);
     }
     int code = ranks_end(&ranks, status, &fault);
-    join_finish(&joining);
+    member_run_finish(&joining);
     return code;
 }

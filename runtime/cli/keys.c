@@ -31,12 +31,12 @@ static enum status run(const char *given, bool json, struct fault *fault) {
     bool made = false;
     enum status status = identity_path(given, path, fault);
     if (status == OK) {
-        status = identity_load_or_make(path, &keys, &made, fault);
+        status = identity_load_or_create(path, &keys, &made, fault);
     }
     if (status != OK) {
         return status;
     }
-    keys_forget(&keys);
+    keys_wipe(&keys);
     public_keys_write(&keys.public_keys, key);
     (json ? print_document : print_identity)(key, path, made);
     return OK;

@@ -141,18 +141,18 @@ static enum status read_key(const char *text, struct ledger_chain *chain, struct
 static enum status open_source(const struct ledger_request *request, struct region *region,
                                struct ledger_chain *chain, struct ledger_source **source,
                                struct fault *fault) {
-    if (!swarm_is_place(request->path)) {
+    if (!swarm_is_reference(request->path)) {
         return ledger_source_open(request->path, region, source, fault);
     }
     struct join_string *tracker = region_alloc(region, 1, sizeof *tracker);
     struct key_pairs *keys = region_alloc(region, 1, sizeof *keys);
-    enum status status = swarm_place_read(request->path, region, tracker, fault);
+    enum status status = swarm_reference_read(request->path, region, tracker, fault);
     if (status == OK) {
         status = swarm_identity(request->identity, keys, fault);
     }
     if (status == OK) {
         know_tracker(chain, &tracker->keys);
-        status = ledger_source_ask(keys, tracker, region, source, fault);
+        status = ledger_source_open_remote(keys, tracker, region, source, fault);
     }
     return status;
 }

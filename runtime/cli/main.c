@@ -86,7 +86,7 @@ static int help_all(void) {
 static int help_keys(void) {
     static char buffer[32 * 1024];
     struct text text = text_over(buffer, sizeof buffer);
-    run_print_keys(&text);
+    settings_print_keys(&text);
     print(buffer);
     return 0;
 }

@@ -53,7 +53,7 @@ static uint64_t arenas_in(const struct session *session, enum space space) {
 static void print_space(const struct session *session, enum space space) {
     const struct target *target = session->target;
     uint64_t peak = arenas_in(session, space);
-    uint64_t room = target_room_bytes(target, space);
+    uint64_t room = target_available_bytes(target, space);
     char a[24];
     char b[24];
     char c[24];
@@ -88,7 +88,7 @@ static void print_estimate(const struct session *session) {
            100 * step.seconds_bound[most] / step.seconds);
 }
 
-static void print_disk(const struct disk_plan *disk) {
+static void print_disk(const struct disk_budget *disk) {
     char a[24];
     char b[24];
     printf("disk     snapshots %s", text_bytes(disk->snapshot_bytes * disk->snapshot_count, a));
@@ -110,7 +110,7 @@ static void print_table(struct request *request) {
     static char buffer[REPORT_BYTES];
     struct session *session = &request->session;
     const struct plan *plan = &session->program.plan;
-    struct disk_plan disk = disk_plan_of(session);
+    struct disk_budget disk = disk_budget_of(session);
     struct text text = text_over(buffer, sizeof buffer);
     print_heading(session);
     for (int space = 0; space < SPACE_COUNT; space++) {

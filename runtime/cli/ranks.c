@@ -31,13 +31,13 @@ static enum status start_ranks(const struct ranks_request *request, int count, i
     }
     arguments[next] = NULL;
     if (request->saves) {
-        stop_hold(); /* or one rank would leave while another, that met it, stays */
+        stop_block_signals(); /* or one rank would leave while another, that met it, stays */
     }
     return launch_children(count, arguments, exit_code, fault);
 }
 
-static enum status find_place(const struct ranks_request *request, struct site_place *place,
-                              struct fault *fault) {
+static enum status detect_launch(const struct ranks_request *request, struct launch_info *place,
+                                 struct fault *fault) {
     int64_t wanted = 0;
     enum status status = argument_i64("--ranks", request->flag, 1, &wanted, fault);
     if (status == OK && wanted > RANKS_MAX) {
@@ -45,10 +45,10 @@ static enum status find_place(const struct ranks_request *request, struct site_p
                          (long long)wanted, RANKS_MAX);
     }
     if (status == OK && request->flag == NULL && !request->environment) {
-        *place = (struct site_place){.world = 1, .local_world = 1, .source = "alone"};
+        *place = (struct launch_info){.world = 1, .local_world = 1, .source = "alone"};
         return OK;
     }
-    return status == OK ? launch_place((int)wanted, place, fault) : status;
+    return status == OK ? launch_detect((int)wanted, place, fault) : status;
 }
 
 /* A fault that says which rank this is needs no rank in front of it. */
@@ -73,7 +73,7 @@ static void end_collectives(const struct ranks *ranks) {
 /* Nothing can be asked of the others any more, and a collective may be waiting for ever: the
  * process ends here and now. What runs on a device is ended before: another process would find it
  * busy. */
-static void end_lost(void *context, const struct fault *fault) {
+static void exit_rank_lost(void *context, const struct fault *fault) {
     const struct ranks *ranks = context;
     print_fault(ranks, fault);
     end_collectives(ranks);
@@ -85,19 +85,19 @@ static enum status join_site(struct ranks *ranks, struct fault *fault) {
     (void)prctl(PR_SET_NAME, "skep"); /* started by --ranks it would be "exe" */
     if (ranks->place.rank > 0) {
         snprintf(ranks->who, sizeof ranks->who, "rank %d: ", ranks->place.rank);
-        log_as(ranks->who);
+        log_set_prefix(ranks->who);
     }
     enum status status = site_open(&ranks->place, &session->region, &session->site, fault);
-    return status == OK ? site_watch(session->site, end_lost, ranks, fault) : status;
+    return status == OK ? site_watch(session->site, exit_rank_lost, ranks, fault) : status;
 }
 
 enum status ranks_begin(const struct ranks_request *request, struct session *session,
                         struct ranks *ranks, struct fault *fault) {
     *ranks = (struct ranks){.session = session};
     if (request->saves) {
-        stop_at_once();
+        stop_exit_immediately();
     }
-    enum status status = find_place(request, &ranks->place, fault);
+    enum status status = detect_launch(request, &ranks->place, fault);
     if (status == OK && ranks->place.rank == LAUNCH_PARENT) {
         ranks->parent = true;
         return start_ranks(request, ranks->place.world, &ranks->exit_code, fault);
@@ -117,7 +117,7 @@ enum status ranks_begin(const struct ranks_request *request, struct session *ses
 enum status ranks_count(const struct ranks_request *request, struct session *session,
                         struct ranks *ranks, struct fault *fault) {
     *ranks = (struct ranks){.session = session};
-    enum status status = find_place(request, &ranks->place, fault);
+    enum status status = detect_launch(request, &ranks->place, fault);
     if (status == OK) {
         session->ranks = ranks->place.world;
         session->local_ranks = ranks->place.local_world;

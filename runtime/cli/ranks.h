@@ -15,7 +15,7 @@ struct ranks_request {
 
 struct ranks {
     struct session *session;
-    struct site_place place;
+    struct launch_info place;
     bool parent;   /* this process only started the ranks, and has ended */
     int exit_code; /* of the parent */
     char who[32];  /* "rank 3: " in front of its lines */
@@ -26,13 +26,13 @@ struct ranks {
  * others, and from then on a lost one ends this process with exit code 4, said in one line. A
  * command that saves begins to watch for signals (stop_watch).
  * memory  *ranks must stay where it is; the site lives in the session's region
- * errors  STATUS_USAGE, those of launch_place, launch_children, site_open and site_watch */
+ * errors  STATUS_USAGE, those of launch_detect, launch_children, site_open and site_watch */
 MUST_CHECK enum status ranks_begin(const struct ranks_request *request, struct session *session,
                                    struct ranks *ranks, struct fault *fault);
 
 /* ranks_count: how many ranks ranks_begin would make, and where; none is started or met.
  * session->ranks and local_ranks are set; place.rank is LAUNCH_PARENT where it would start them.
- * errors  STATUS_USAGE, those of launch_place */
+ * errors  STATUS_USAGE, those of launch_detect */
 MUST_CHECK enum status ranks_count(const struct ranks_request *request, struct session *session,
                                    struct ranks *ranks, struct fault *fault);
 

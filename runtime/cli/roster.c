@@ -14,10 +14,10 @@ struct roster_request {
     bool json;
 };
 
-static void print_rows(const struct roster *roster) {
+static void print_rows(const struct allow_list *roster) {
     char key[KEYS_TEXT_BYTES];
     for (uint32_t i = 0; i < roster->count; i++) {
-        const struct roster_row *row = &roster->rows[i];
+        const struct allow_list_row *row = &roster->rows[i];
         printf("%s  %s\n", public_keys_write(&row->keys, key),
                row->name[0] != '\0' ? row->name : "-");
     }
@@ -26,8 +26,9 @@ static void print_rows(const struct roster *roster) {
     }
 }
 
-static void print_document(const char *path, const struct roster *roster) {
-    static char buffer[6 * PATH_BYTES + ROSTER_MAX * (KEYS_TEXT_BYTES + ROSTER_NAME_BYTES + 32)];
+static void print_document(const char *path, const struct allow_list *roster) {
+    static char
+        buffer[6 * PATH_BYTES + ALLOW_LIST_MAX * (KEYS_TEXT_BYTES + MEMBER_NAME_BYTES + 32)];
     char key[KEYS_TEXT_BYTES];
     struct text text = text_over(buffer, sizeof buffer);
     text_add(&text, "{\"format\": 1, \"file\": ");
@@ -43,8 +44,8 @@ static void print_document(const char *path, const struct roster *roster) {
 }
 
 static enum status list(const struct roster_request *request, struct fault *fault) {
-    static struct roster roster;
-    enum status status = roster_read(request->path, &roster, fault);
+    static struct allow_list roster;
+    enum status status = allow_list_read(request->path, &roster, fault);
     if (status != OK) {
         return status;
     }
@@ -69,8 +70,8 @@ static enum status run(const struct roster_request *request, struct fault *fault
         return list(request, fault);
     }
     return strcmp(request->action, "add") == 0
-               ? roster_add(request->path, request->subject, request->name, fault)
-               : roster_remove(request->path, request->subject, fault);
+               ? allow_list_add(request->path, request->subject, request->name, fault)
+               : allow_list_remove(request->path, request->subject, fault);
 }
 
 /* How many words the action takes with it, or -1. */

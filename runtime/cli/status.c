@@ -235,7 +235,7 @@ static enum status print_head(const struct json_node *root, struct fault *fault)
     return OK;
 }
 
-static enum status print_report(const struct tracker_answer *answer, const char *place,
+static enum status print_report(const struct tracker_send_missing *answer, const char *place,
                                 struct fault *fault) {
     struct json_document document;
     enum status status = json_parse((const char *)answer->bytes, answer->count, WIRE_STATUS_MAX,
@@ -256,24 +256,25 @@ static enum status print_report(const struct tracker_answer *answer, const char 
 
 static enum status ask(const struct status_request *request, const struct key_pairs *keys,
                        struct region *region, struct fault *fault) {
-    const struct tracker_question question = {.ask = WIRE_STATUS_ASK, .timeout_ms = TIMEOUT_MS};
-    struct tracker_asker *asker = NULL;
-    struct tracker_answer answer;
+    const struct tracker_query_args question = {.ask = WIRE_STATUS_REQUEST,
+                                                .timeout_ms = TIMEOUT_MS};
+    struct tracker_client *asker = NULL;
+    struct tracker_send_missing answer;
     struct join_string tracker;
-    enum status status = swarm_place_read(request->swarm, region, &tracker, fault);
+    enum status status = swarm_reference_read(request->swarm, region, &tracker, fault);
     if (status == OK) {
-        status = tracker_asker_open(keys, &tracker, region, &asker, fault);
+        status = tracker_client_open(keys, &tracker, region, &asker, fault);
     }
     if (status != OK) {
         return status;
     }
-    status = tracker_ask(asker, &question, &answer, fault);
+    status = tracker_query(asker, &question, &answer, fault);
     if (status == OK && request->json) {
         printf("%.*s\n", (int)answer.count, (const char *)answer.bytes);
     } else if (status == OK) {
         status = print_report(&answer, tracker.address, fault);
     }
-    tracker_asker_close(asker);
+    tracker_client_close(asker);
     return status;
 }
 
@@ -300,7 +301,7 @@ int command_status(int argc, char **argv) {
     if (status != OK) {
         fault_print(&fault, STDERR_FILENO);
     }
-    keys_forget(&keys);
+    keys_wipe(&keys);
     region_finish(&region);
     return fault_exit_code(status);
 }

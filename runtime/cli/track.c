@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 struct tracking {
-    struct swarm_track track;
+    struct tracker_setup track;
     struct region region;
     struct tracker_loop *loop;
     bool json;
@@ -36,7 +36,7 @@ static enum status watch_signals(int *fd, struct fault *fault) {
                     : fault_set_errno(fault, STATUS_FAILED, "signals", "cannot be watched", errno);
 }
 
-static void print_document(const struct swarm_track *track, const char *join) {
+static void print_document(const struct tracker_setup *track, const char *join) {
     static char buffer[16 * PATH_BYTES];
     char hash[HASH_HEX_BYTES];
     struct text text = text_over(buffer, sizeof buffer);
@@ -56,11 +56,11 @@ static void print_document(const struct swarm_track *track, const char *join) {
 }
 
 static void say_where(const struct tracking *tracking) {
-    const struct swarm_track *track = &tracking->track;
+    const struct tracker_setup *track = &tracking->track;
     char join[JOIN_STRING_BYTES];
     char hash[HASH_HEX_BYTES];
     char bytes[24];
-    const struct tracker_loop_options options = swarm_track_options(track);
+    const struct tracker_loop_options options = tracker_setup_options(track);
     join_string_write(&track->join, join);
     if (tracking->json) {
         print_document(track, join);
@@ -79,9 +79,9 @@ static void say_where(const struct tracking *tracking) {
 }
 
 static enum status serve(struct tracking *tracking, struct fault *fault) {
-    struct tracker_loop_options options = swarm_track_options(&tracking->track);
+    struct tracker_loop_options options = tracker_setup_options(&tracking->track);
     enum status status = watch_signals(&options.stop_fd, fault);
-    if (status != OK || stop_asked()) {
+    if (status != OK || stop_requested()) {
         return status;
     }
     status = tracker_loop_open(&options, &tracking->region, &tracking->loop, fault);
@@ -97,7 +97,7 @@ static enum status serve(struct tracking *tracking, struct fault *fault) {
 int command_track(int argc, char **argv) {
     static struct tracking tracking;
     struct arguments arguments;
-    struct swarm_track_wish wish = {0};
+    struct tracker_setup_args wish = {0};
     struct fault fault;
     const struct flag flags[] = {
         {"--listen", &wish.listen, NULL},     {"--public", &wish.address, NULL},
@@ -111,12 +111,12 @@ int command_track(int argc, char **argv) {
         wish.run_path = arguments.positionals[0];
         wish.overrides = arguments.overrides;
         wish.override_count = arguments.override_count;
-        status = swarm_track_prepare(&wish, &tracking.region, &tracking.track, &fault);
+        status = tracker_setup_prepare(&wish, &tracking.region, &tracking.track, &fault);
     }
     if (status == OK) {
         status = serve(&tracking, &fault);
     }
-    keys_forget(&tracking.track.keys);
+    keys_wipe(&tracking.track.keys);
     region_finish(&tracking.region);
     if (status != OK && status != STATUS_STOPPED) {
         fault_print(&fault, STDERR_FILENO);

@@ -13,7 +13,7 @@ struct request {
     const char *ranks;
 };
 
-static void say_where(const struct session *session, const struct site_place *place) {
+static void say_where(const struct session *session, const struct launch_info *place) {
     char bytes[24];
     char mesh[2 * NAME_BYTES] = "1 rank";
     uint64_t peak = 0;

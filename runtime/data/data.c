@@ -241,10 +241,10 @@ static void fill_row(const struct token_data *data, const void *raw, int width,
                      const struct token_row *row) {
     int64_t position = 0;
     for (int64_t t = 0; t < data->sequence; t++) {
-        int64_t id = token_of(raw, t, width);
+        int64_t id = token_at(raw, t, width);
         bool ends = id == data->separator;
         row->ids[t] = (int32_t)id;
-        row->labels[t] = ends ? LABEL_IGNORED : (int32_t)token_of(raw, t + 1, width);
+        row->labels[t] = ends ? LABEL_IGNORED : (int32_t)token_at(raw, t + 1, width);
         row->positions[t] = (int32_t)position;
         position = ends ? 0 : position + 1;
     }
@@ -261,7 +261,7 @@ enum status data_window(const struct token_data *data, int64_t window, void *raw
         return status;
     }
     for (int64_t t = 0; t <= data->sequence; t++) {
-        int64_t id = token_of(raw, t, width);
+        int64_t id = token_at(raw, t, width);
         if (id >= data->vocab) {
             return refuse_token(data, &file->tokens, first + t, id, fault);
         }
@@ -286,7 +286,7 @@ enum status data_valid_labels(const struct token_data *data, int64_t window, voi
     }
     int64_t count = 0;
     for (int64_t t = 0; t < data->sequence; t++) {
-        count += token_of(raw, t, width) != data->separator;
+        count += token_at(raw, t, width) != data->separator;
     }
     *valid = count;
     return OK;

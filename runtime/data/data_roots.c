@@ -122,7 +122,7 @@ static enum status read_root(struct reading *reading, int index, int fd) {
             reading->done += some;
             tell(reading);
         }
-        if (status == OK && stop_asked()) {
+        if (status == OK && stop_requested()) {
             status = fault_set(reading->fault, STATUS_STOPPED, "data", NULL, "asked to stop");
         }
     }
@@ -152,7 +152,7 @@ static void begin_reading(struct reading *reading, struct region *region, struct
     *reading = (struct reading){.region = region, .fault = fault, .told_ns = clock_monotonic_ns()};
 }
 
-enum status data_roots_make(const struct run *run, struct region *region,
+enum status data_match_hash(const struct run *run, struct region *region,
                             const struct manifest_file **files, int *count, struct fault *fault) {
     struct region scratch = {0};
     struct reading reading;
@@ -228,7 +228,7 @@ static void find_list(const struct manifest *manifest, enum manifest_data data,
     *list = found;
 }
 
-void data_roots_find(const struct manifest *manifest, struct region *region, struct run *run) {
+void data_match_find(const struct manifest *manifest, struct region *region, struct run *run) {
     find_list(manifest, MANIFEST_TRAIN, region, &run->train);
     find_list(manifest, MANIFEST_VALIDATION, region, &run->validation);
 }
@@ -330,7 +330,7 @@ static enum status check_all(struct reading *reading, const struct manifest *man
     return status;
 }
 
-enum status data_roots_check(const struct run *run, const struct manifest *manifest,
+enum status data_match_check(const struct run *run, const struct manifest *manifest,
                              struct fault *fault) {
     struct region scratch = {0};
     struct reading reading;

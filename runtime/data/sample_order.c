@@ -16,7 +16,7 @@ void sample_order_init(const struct token_data *data, uint64_t seed, struct regi
         .data = data,
         .seed = seed,
         .pass = UINT64_MAX,
-        .shorts = region_alloc(region, (size_t)count + 1, sizeof(struct short_block)),
+        .shorts = region_alloc(region, (size_t)count + 1, sizeof(struct short_data_block)),
         .short_count = count};
 }
 
@@ -28,7 +28,7 @@ static void fill_table(struct sample_order *order, uint64_t pass) {
         int64_t block = data_block_at(data, order->seed, pass, turn);
         if (is_short(data, block)) {
             lacking += data->block_windows_max - data_block_windows(data, block);
-            order->shorts[count++] = (struct short_block){turn, lacking};
+            order->shorts[count++] = (struct short_data_block){turn, lacking};
         }
     }
     ASSERT(count == order->short_count);

@@ -12,7 +12,7 @@
 #include "runtime/data/data.h"
 
 /* A block with fewer windows than the fullest. */
-struct short_block {
+struct short_data_block {
     int64_t turn;    /* in the pass */
     int64_t lacking; /* windows, of it and all before it */
 };
@@ -20,8 +20,8 @@ struct short_block {
 struct sample_order {
     const struct token_data *data;
     uint64_t seed;
-    uint64_t pass;              /* that the table is of; UINT64_MAX: of none yet */
-    struct short_block *shorts; /* [short_count], ascending */
+    uint64_t pass;                   /* that the table is of; UINT64_MAX: of none yet */
+    struct short_data_block *shorts; /* [short_count], ascending */
     int64_t short_count;
 };
 

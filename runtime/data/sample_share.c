@@ -3,7 +3,7 @@
 #include "base/check.h"
 
 /* Where the given range that holds `sample` ends; `sample` itself when none does. */
-static uint64_t given_until(const struct sample_share *share, uint64_t sample) {
+static uint64_t given_until(const struct sample_assignment *share, uint64_t sample) {
     for (uint32_t i = 0; i < share->given_count; i++) {
         if (sample >= share->given[i].begin && sample < share->given[i].end) {
             return share->given[i].end;
@@ -13,7 +13,7 @@ static uint64_t given_until(const struct sample_share *share, uint64_t sample) {
 }
 
 /* What was trained may go over from one given range into another that touches it. */
-static bool is_given(const struct sample_share *share, const struct sample_range *trained) {
+static bool is_given(const struct sample_assignment *share, const struct sample_range *trained) {
     uint64_t at = trained->begin;
     uint64_t next = given_until(share, at);
     while (next > at && next < trained->end) {
@@ -23,27 +23,28 @@ static bool is_given(const struct sample_share *share, const struct sample_range
     return next >= trained->end;
 }
 
-bool share_take(struct sample_share *share, const struct sample_range *ranges, uint32_t count) {
+bool assignment_set(struct sample_assignment *share, const struct sample_range *ranges,
+                    uint32_t count) {
     ASSERT(count <= SWARM_SEAT_RANGES_MAX);
     for (uint32_t i = 0; i < count; i++) {
         share->given[i] = ranges[i];
     }
     share->given_count = count;
     /* Each range given adds one place at most, so marks always have room. */
-    bool all = share->trained_count <= SHARE_TRAINED_MAX - SWARM_SEAT_RANGES_MAX;
+    bool all = share->trained_count <= ASSIGNMENT_TRAINED_MAX - SWARM_SEAT_RANGES_MAX;
     for (uint32_t i = 0; i < share->trained_count; i++) {
         all = all && is_given(share, &share->trained[i]);
     }
     return all;
 }
 
-void share_forget(struct sample_share *share) {
+void assignment_clear_trained(struct sample_assignment *share) {
     share->trained_count = 0;
     share->tokens = 0;
 }
 
 /* Where training goes on at or behind `sample`. */
-static uint64_t behind_trained(const struct sample_share *share, uint64_t sample) {
+static uint64_t behind_trained(const struct sample_assignment *share, uint64_t sample) {
     for (uint32_t i = 0; i < share->trained_count; i++) {
         const struct sample_range *trained = &share->trained[i];
         if (sample >= trained->begin && sample < trained->end) {
@@ -53,8 +54,8 @@ static uint64_t behind_trained(const struct sample_share *share, uint64_t sample
     return sample;
 }
 
-bool share_next(const struct sample_share *share, struct sample_order *order,
-                struct share_place *place, int64_t *window) {
+bool assignment_next(const struct sample_assignment *share, struct sample_order *order,
+                     struct assignment_position *place, int64_t *window) {
     for (; place->range < share->given_count; place->range++, place->sample = 0) {
         const struct sample_range *range = &share->given[place->range];
         uint64_t from = place->sample > range->begin ? place->sample : range->begin;
@@ -69,7 +70,7 @@ bool share_next(const struct sample_share *share, struct sample_order *order,
 }
 
 /* One more trained range, joined with those that it meets. */
-static void add(struct sample_share *share, struct sample_range range) {
+static void add(struct sample_assignment *share, struct sample_range range) {
     uint32_t kept = 0;
     struct sample_range joined = range;
     for (uint32_t i = 0; i < share->trained_count; i++) {
@@ -81,7 +82,7 @@ static void add(struct sample_share *share, struct sample_range range) {
         joined.begin = old.begin < joined.begin ? old.begin : joined.begin;
         joined.end = old.end > joined.end ? old.end : joined.end;
     }
-    ASSERT(kept < SHARE_TRAINED_MAX);
+    ASSERT(kept < ASSIGNMENT_TRAINED_MAX);
     uint32_t at = kept;
     for (; at > 0 && share->trained[at - 1].begin > joined.begin; at--) {
         share->trained[at] = share->trained[at - 1];
@@ -90,8 +91,9 @@ static void add(struct sample_share *share, struct sample_range range) {
     share->trained_count = kept + 1;
 }
 
-void share_mark(struct sample_share *share, const struct share_place *from,
-                const struct share_place *to, int64_t tokens) {
+void assignment_mark_trained(struct sample_assignment *share,
+                             const struct assignment_position *from,
+                             const struct assignment_position *to, int64_t tokens) {
     for (uint32_t i = from->range; i < share->given_count && i <= to->range; i++) {
         struct sample_range range = share->given[i];
         if (i == from->range && from->sample > range.begin) {

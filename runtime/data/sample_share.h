@@ -14,39 +14,41 @@
 
 #include <stdbool.h>
 
-enum { SHARE_TRAINED_MAX = 2 * SWARM_SEAT_RANGES_MAX };
+enum { ASSIGNMENT_TRAINED_MAX = 2 * SWARM_SEAT_RANGES_MAX };
 
 /* Zero-initialised: nothing is given, nothing trained. */
-struct sample_share {
+struct sample_assignment {
     struct sample_range given[SWARM_SEAT_RANGES_MAX];
     uint32_t given_count;
-    struct sample_range trained[SHARE_TRAINED_MAX]; /* ascending, apart */
+    struct sample_range trained[ASSIGNMENT_TRAINED_MAX]; /* ascending, apart */
     uint32_t trained_count;
     int64_t tokens; /* valid labels in `trained` */
 };
 
 /* Where a walk over a share is. Zero-initialised: before the first sample. */
-struct share_place {
+struct assignment_position {
     uint32_t range;
     uint64_t sample; /* at or behind the range's beginning, or 0 for it */
 };
 
-/* share_take: what is given now.
+/* assignment_set: what is given now.
  * returns false when something was trained that is not given any more: whoever trained it must
- *         forget it (share_forget), and the weights with it */
-MUST_CHECK bool share_take(struct sample_share *share, const struct sample_range *ranges,
-                           uint32_t count);
+ *         forget it (assignment_clear_trained), and the weights with it */
+MUST_CHECK bool assignment_set(struct sample_assignment *share, const struct sample_range *ranges,
+                               uint32_t count);
 
-/* share_forget: nothing is trained; what is given stays. */
-void share_forget(struct sample_share *share);
+/* assignment_clear_trained: nothing is trained; what is given stays. */
+void assignment_clear_trained(struct sample_assignment *share);
 
-/* share_next: the window of the next sample that was not trained, behind *place, which moves on
- * behind it. False when there is none left. */
-MUST_CHECK bool share_next(const struct sample_share *share, struct sample_order *order,
-                           struct share_place *place, int64_t *window);
+/* assignment_next: the window of the next sample that was not trained, behind *place, which moves
+ * on behind it. False when there is none left. */
+MUST_CHECK bool assignment_next(const struct sample_assignment *share, struct sample_order *order,
+                                struct assignment_position *place, int64_t *window);
 
-/* share_mark: all that is given between two places was trained, `tokens` labels of it. */
-void share_mark(struct sample_share *share, const struct share_place *from,
-                const struct share_place *to, int64_t tokens);
+/* assignment_mark_trained: all that is given between two places was trained, `tokens` labels of
+ * it. */
+void assignment_mark_trained(struct sample_assignment *share,
+                             const struct assignment_position *from,
+                             const struct assignment_position *to, int64_t tokens);
 
 #endif

@@ -35,7 +35,7 @@ int token_file_width(const struct token_file *file) {
     return width_of(file->format);
 }
 
-int64_t token_of(const void *raw, int64_t index, int width) {
+int64_t token_at(const void *raw, int64_t index, int width) {
     const uint8_t *at = (const uint8_t *)raw + index * width;
     int64_t value = 0;
     for (int i = width - 1; i >= 0; i--) {
@@ -75,8 +75,8 @@ static enum status llmc_read_header(struct token_file *file, const struct llmc_f
     if (status != OK) {
         return status;
     }
-    int64_t version = token_of(header, 1, WORD_BYTES);
-    int64_t tokens = token_of(header, 2, WORD_BYTES);
+    int64_t version = token_at(header, 1, WORD_BYTES);
+    int64_t tokens = token_at(header, 2, WORD_BYTES);
     int64_t wanted = HEADER_BYTES + tokens * width_of(form->format);
     if (version != form->version && version != form->other_version) {
         return fault_set(fault, STATUS_INPUT, file->path, NULL,
@@ -102,7 +102,7 @@ static enum status find_form(struct token_file *file, const char *format, struct
             return status;
         }
     }
-    const struct llmc_form *form = llmc_form_of(token_of(magic, 0, WORD_BYTES));
+    const struct llmc_form *form = llmc_form_of(token_at(magic, 0, WORD_BYTES));
     if (form != NULL && file->bytes >= HEADER_BYTES) {
         return llmc_read_header(file, form, fault);
     }

@@ -30,13 +30,13 @@ MUST_CHECK enum status token_file_open(const char *path, const char *format,
 int token_file_width(const struct token_file *file);
 
 /* token_file_read: tokens [first, first + count) into `raw` as they lie in the file.
- * raw     count * token_file_width bytes; token_of takes single tokens out
+ * raw     count * token_file_width bytes; token_at takes single tokens out
  * errors  STATUS_INPUT when the file has become shorter, STATUS_FAILED when it cannot be read */
 MUST_CHECK enum status token_file_read(const struct token_file *file, int64_t first, int64_t count,
                                        void *raw, struct fault *fault);
 
-/* token_of: token `index` of what token_file_read gave, below 2^32. */
-int64_t token_of(const void *raw, int64_t index, int width);
+/* token_at: token `index` of what token_file_read gave, below 2^32. */
+int64_t token_at(const void *raw, int64_t index, int width);
 
 void token_file_close(struct token_file *file);
 

@@ -54,7 +54,7 @@ enum status comm_open(struct site *site, struct region *region, uint64_t bytes, 
                       struct fault *fault) {
     struct collective_group groups[COMM_GROUPS];
     int fd;
-    const struct site_place *place = site_where(site);
+    const struct launch_info *place = site_launch_info(site);
     *comm = (struct comm){
         .site = site, .region = region, .rank = place->rank, .world = place->world, .bytes = bytes};
     enum status status = reserve(comm, &fd, fault);

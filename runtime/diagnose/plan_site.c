@@ -30,11 +30,11 @@ static enum status read_stages(const struct session *session, struct site_report
     const struct sharding *sharding = &session->spread.sharding;
     bool late = sharding->reduce_at == REDUCE_AT_STEP && sharding->shard > 1;
     int highest = late ? 1 : ZERO_STAGES - 1; /* strategy_check_reduction */
-    struct trial trial;
+    struct what_if trial;
     enum status status = OK;
-    trial_init(&trial, session, PURPOSE_TRAIN);
+    what_if_init(&trial, session, PURPOSE_TRAIN);
     for (int zero = 0; zero <= highest && status == OK; zero++) {
-        struct trial_outcome outcome = report->own;
+        struct what_if_outcome outcome = report->own;
         if (zero != (int)session->run.zero) { /* else it has been compiled already */
             trial.session.run.zero = zero;
             status = trial_plan(&trial, &outcome, fault);
@@ -43,7 +43,7 @@ static enum status read_stages(const struct session *session, struct site_report
             report->stages[report->stage_count++] = (struct stage_row){zero, outcome};
         }
     }
-    trial_finish(&trial);
+    what_if_finish(&trial);
     return status;
 }
 
@@ -51,7 +51,7 @@ static enum status read_stages(const struct session *session, struct site_report
 static int fastest_that_fits(const struct site_report *report) {
     int fastest = -1;
     for (int i = 0; i < report->stage_count; i++) {
-        const struct trial_outcome *outcome = &report->stages[i].outcome;
+        const struct what_if_outcome *outcome = &report->stages[i].outcome;
         bool faster =
             fastest < 0 || outcome->step.seconds <= report->stages[fastest].outcome.step.seconds;
         fastest = outcome->fits && faster ? i : fastest;
@@ -115,7 +115,7 @@ enum status plan_site_read(const struct session *session, struct region *region,
                            struct site_report *report, struct fault *fault) {
     memset(report, 0, sizeof *report);
     report->session = session;
-    report->own = trial_look(session);
+    report->own = what_if_outcome_of(session);
     count_padding(session, region, report);
     enum status status = read_stages(session, report, fault);
     report->fastest = fastest_that_fits(report);

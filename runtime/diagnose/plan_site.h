@@ -8,14 +8,14 @@
 /* The same run with another strategy.zero. */
 struct stage_row {
     int zero;
-    struct trial_outcome outcome;
+    struct what_if_outcome outcome;
 };
 
 enum { SITE_NOTES_MAX = 4, SITE_NOTE_BYTES = 320 };
 
 struct site_report {
     const struct session *session;
-    struct trial_outcome own;
+    struct what_if_outcome own;
     /* Padding elements among those that one rank owns, by index along the shard axis. */
     int64_t *padding_of_shard;            /* [shard] */
     struct stage_row stages[ZERO_STAGES]; /* those that the other settings allow */

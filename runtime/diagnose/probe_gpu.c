@@ -125,7 +125,7 @@ static void describe(const struct probe_gpu *gpu, struct probed *probed) {
 int probe_gpu_count(void) {
     struct cuda_device device;
     struct fault unseen;
-    return cuda_device_look(&device, &unseen) == OK ? device.visible_count : 0;
+    return cuda_device_query(&device, &unseen) == OK ? device.visible_count : 0;
 }
 
 static enum status measure_alone(struct probed *probed, struct probe_gpu *result,
@@ -159,7 +159,7 @@ static enum status measure_together(struct site *site, struct region *region,
 /* Rank 0 has the device for itself while it measures all else. */
 static enum status measure_all(struct site *site, struct region *region, struct probed *probed,
                                struct probe_gpu *result, struct fault *fault) {
-    bool leads = site == NULL || site_where(site)->rank == 0;
+    bool leads = site == NULL || site_launch_info(site)->rank == 0;
     enum status status = leads ? measure_alone(probed, result, fault) : OK;
     if (site == NULL) {
         snprintf(result->nccl, sizeof result->nccl,
@@ -175,7 +175,7 @@ enum status probe_gpu_run(const char *name, struct site *site, struct region *re
     struct probe_gpu result = {.nccl_ranks = 0};
     struct probe_line *lines = region_alloc(region, PROBE_GPU_LINES, sizeof *lines);
     enum status status = measure_all(site, region, probed, &result, fault);
-    if (status == OK && (site == NULL || site_where(site)->rank == 0)) {
+    if (status == OK && (site == NULL || site_launch_info(site)->rank == 0)) {
         probed->lines = lines;
         probed->count = probe_gpu_compare(probed->target, &result, lines, &probed->lower);
         probed->measured = probe_gpu_target(&result, name, region);

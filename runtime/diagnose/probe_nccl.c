@@ -68,10 +68,10 @@ static enum status place(struct nccl_bench *bench, struct probe_gpu *result, str
 }
 
 /* NCCL takes ranks with one device for a mistake, unless they are on different machines. */
-static void stand_apart(const struct nccl_bench *bench) {
+static void give_each_rank_its_own_hostid(const struct nccl_bench *bench) {
     char name[32];
     if (bench->sharing > 1) {
-        snprintf(name, sizeof name, "skep-probe-%d", site_where(bench->site)->rank);
+        snprintf(name, sizeof name, "skep-probe-%d", site_launch_info(bench->site)->rank);
         (void)setenv("NCCL_HOSTID", name, 0);
     }
 }
@@ -186,7 +186,7 @@ static void forget_graphs(void *context) {
 
 /* Joined or not, all ranks know it. */
 static enum status join_group(struct nccl_bench *bench, int index, struct fault *fault) {
-    const struct site_place *where = site_where(bench->site);
+    const struct launch_info *where = site_launch_info(bench->site);
     int *ranks = region_alloc(bench->region, (size_t)bench->world, sizeof *ranks);
     for (int rank = 0; rank < bench->world; rank++) {
         ranks[rank] = rank;
@@ -283,10 +283,10 @@ enum status probe_nccl(const struct cuda_device *device, struct site *site, stru
                        struct probe_gpu *result, struct fault *fault) {
     uint64_t taken[GROUPS] = {0};
     struct nccl_bench bench = {
-        .device = device, .site = site, .region = region, .world = site_where(site)->world};
+        .device = device, .site = site, .region = region, .world = site_launch_info(site)->world};
     enum status status = place(&bench, result, fault);
     if (status == OK) {
-        stand_apart(&bench);
+        give_each_rank_its_own_hostid(&bench);
         name_library(&bench, result);
         status = open_bench(&bench, fault);
     }

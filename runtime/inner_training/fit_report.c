@@ -99,7 +99,7 @@ enum status fit_report_make(struct session *session, const struct fit_link *link
     *report = (struct fit_report){
         .session = session,
         .link = *link,
-        .disk = disk_plan_of(session),
+        .disk = disk_budget_of(session),
         .exchange = exchange_of(session, members),
         .join_bytes = replica_state_bytes(session->swarm.shape.slices.parameter_count)};
     fill_spaces(report);

@@ -38,7 +38,7 @@ struct fit_report {
     struct fit_link link;
     struct fit_space spaces[SPACE_COUNT];
     int space_count;
-    struct disk_plan disk;
+    struct disk_budget disk;
     struct fit_exchange exchange;
     double step_s;       /* of an inner step, estimated from the target's speeds */
     double train_s;      /* of a round's inner steps */

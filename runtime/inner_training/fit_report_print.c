@@ -93,7 +93,7 @@ static void add_network(const struct fit_report *report, struct text *text) {
              report->down_bytes_a_day / GB);
 }
 
-static void add_disk(const struct disk_plan *disk, struct text *text) {
+static void add_disk(const struct disk_budget *disk, struct text *text) {
     add_bytes(text, "disk     snapshots ", disk->snapshot_bytes * disk->snapshot_count,
               ", results ");
     add_bytes(text, "", disk->results_bytes, ", ledger ");
@@ -176,7 +176,7 @@ static void put_spaces(const struct fit_report *report, struct text *text) {
     text_add(text, "]");
 }
 
-static void put_disk(const struct disk_plan *disk, struct text *text) {
+static void put_disk(const struct disk_budget *disk, struct text *text) {
     text_add(text, ", \"disk\": {\"capacity_known\": %s", disk->capacity_known ? "true" : "false");
     put_bytes(text, "capacity_bytes", disk->capacity_known ? disk->capacity_bytes : 0);
     put_bytes(text, "snapshots_bytes", disk->snapshot_bytes * disk->snapshot_count);

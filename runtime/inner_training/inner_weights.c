@@ -8,17 +8,17 @@
 
 /* What shard `owner` owns of a parameter that begins at `begin` of the flat space. */
 static bool run_of(const struct session *session, int index, int owner, int64_t begin,
-                   struct inner_run *run) {
+                   struct inner_span *run) {
     const struct rank_indices *ranks = &session->bound.ranks;
     struct tensor_piece piece;
     int64_t first;
     int64_t count;
-    if (!parts_range(session, index, VIEW_MASTER, owner, &first, &count)) {
+    if (!rank_parts_range(session, index, VIEW_MASTER, owner, &first, &count)) {
         return false;
     }
-    *run = (struct inner_run){.owner = owner, .begin = begin + first, .count = count};
+    *run = (struct inner_span){.owner = owner, .begin = begin + first, .count = count};
     if (ranks->of[AXIS_WORLD] == owner) {
-        bool here = parts_piece(session, index, VIEW_MASTER, PART_OWN, &piece);
+        bool here = rank_parts_piece(session, index, VIEW_MASTER, PART_SAVED, &piece);
         ASSERT(here && piece.dtype == DTYPE_F32 && piece.far == NULL);
         ASSERT(piece.first == first && piece.count == count);
         run->values = piece.memory;
@@ -27,9 +27,9 @@ static bool run_of(const struct session *session, int index, int owner, int64_t 
 }
 
 /* Without a table: how many runs there are. */
-static int list_runs(const struct session *session, struct inner_run *runs) {
+static int list_runs(const struct session *session, struct inner_span *runs) {
     const struct blueprint *blueprint = &session->blueprint;
-    struct inner_run run;
+    struct inner_span run;
     int count = 0;
     for (int owner = 0; owner < session->bound.ranks.size[AXIS_SHARD]; owner++) {
         int64_t begin = 0;
@@ -58,7 +58,7 @@ static int64_t begin_of(const struct blueprint *blueprint, const char *name) {
 
 static void list_held(struct session *session, struct inner_weights *weights) {
     struct tensor_piece *pieces;
-    weights->held_count = parts_of_weights(session, &pieces);
+    weights->held_count = rank_parts_of_weights(session, &pieces);
     weights->held =
         region_alloc(&session->region, (size_t)weights->held_count, sizeof *weights->held);
     for (int i = 0; i < weights->held_count; i++) {
@@ -130,7 +130,7 @@ static int64_t pass(const struct inner_weights *weights, const struct passage *p
     int64_t count = 0;
     while (count < passage->room && walk->run < weights->run_count &&
            weights->runs[walk->run].owner == owner) {
-        const struct inner_run *run = &weights->runs[walk->run];
+        const struct inner_span *run = &weights->runs[walk->run];
         int64_t some = least(run->count - walk->done, passage->room - count);
         size_t bytes = (size_t)some * sizeof(float);
         if (direction == INTO_STRETCH) {

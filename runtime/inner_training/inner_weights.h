@@ -15,7 +15,7 @@
 
 /* Elements [begin, begin + count) of the flat space, which shard `owner` of the first replica owns:
  * `values` on that rank, NULL elsewhere. */
-struct inner_run {
+struct inner_span {
     int owner;
     int64_t begin, count;
     const float *values;
@@ -28,8 +28,8 @@ struct inner_piece {
 };
 
 struct inner_weights {
-    float *flat;            /* [count], the caller's, on rank 0; NULL elsewhere */
-    struct inner_run *runs; /* ascending by owner, then by `begin`: the same on all ranks */
+    float *flat;             /* [count], the caller's, on rank 0; NULL elsewhere */
+    struct inner_span *runs; /* ascending by owner, then by `begin`: the same on all ranks */
     int run_count;
     struct inner_piece *held;
     int held_count;

@@ -19,15 +19,15 @@ static const char LISTEN_ANYWHERE[] = "tcp://*:*";
 
 /* ---- prepare ---- */
 
-static bool leads(const struct joining *joining) {
-    return session_leads(&joining->session);
+static bool leads(const struct member_run *joining) {
+    return session_is_rank0(&joining->session);
 }
 
-static enum status check_data(struct joining *joining, struct fault *fault) {
-    return leads(joining) ? data_roots_check(&joining->session.run, &joining->manifest, fault) : OK;
+static enum status check_data(struct member_run *joining, struct fault *fault) {
+    return leads(joining) ? data_match_check(&joining->session.run, &joining->manifest, fault) : OK;
 }
 
-static enum status open_data(struct joining *joining, struct fault *fault) {
+static enum status open_data(struct member_run *joining, struct fault *fault) {
     struct session *session = &joining->session;
     const struct run *run = &session->run;
     int64_t vocab = session->blueprint.vocab;
@@ -41,26 +41,26 @@ static enum status open_data(struct joining *joining, struct fault *fault) {
 }
 
 /* The manifest stands for the data, which rank 0 has held against it. */
-static enum status compare(struct joining *joining, struct fault *fault) {
+static enum status compare(struct member_run *joining, struct fault *fault) {
     struct session *session = &joining->session;
-    enum status status = hello_compare(session, &joining->manifest.hash, fault);
+    enum status status = ranks_check_equal(session, &joining->manifest.hash, fault);
     if (status == OK && session_ranks(session) > 1) {
         log_line(LOG_INFO, "%d ranks (%s)", session_ranks(session),
-                 site_where(session->site)->source);
+                 site_launch_info(session->site)->source);
     }
     return status;
 }
 
-static enum status bind(struct joining *joining, struct fault *fault) {
+static enum status bind(struct member_run *joining, struct fault *fault) {
     return session_bind(&joining->session, fault);
 }
 
-static enum status connect_ranks(struct joining *joining, struct fault *fault) {
+static enum status connect_ranks(struct member_run *joining, struct fault *fault) {
     return session_connect(&joining->session, fault);
 }
 
 /* The outer state, and how what is trained comes to it. */
-static enum status bind_state(struct joining *joining, struct fault *fault) {
+static enum status bind_state(struct member_run *joining, struct fault *fault) {
     struct session *session = &joining->session;
     enum status status =
         leads(joining) ? swarm_replica_bind(session, &joining->replica, fault) : OK;
@@ -68,16 +68,16 @@ static enum status bind_state(struct joining *joining, struct fault *fault) {
         return status;
     }
     if (session_ranks(session) > 1) {
-        float *flat = leads(joining) ? swarm_line_at(session, SWARM_LINE_INNER) : NULL;
+        float *flat = leads(joining) ? swarm_extent_at(session, SWARM_LINE_INNER) : NULL;
         inner_weights_plan(session, flat, &joining->inner);
     } else {
         compute_copies_of(session, &joining->copies);
     }
-    join_state_plan(joining);
+    outer_state_plan(joining);
     return OK;
 }
 
-static enum status make_scratch(struct joining *joining, struct fault *fault) {
+static enum status make_scratch(struct member_run *joining, struct fault *fault) {
     struct region *region = &joining->session.region;
     const struct run *run = &joining->session.run;
     uint32_t slices = joining->session.swarm.shape.slices.count;
@@ -92,7 +92,7 @@ static enum status make_scratch(struct joining *joining, struct fault *fault) {
     return OK;
 }
 
-static enum status open_store(struct joining *joining, struct fault *fault) {
+static enum status open_store(struct member_run *joining, struct fault *fault) {
     struct session *session = &joining->session;
     char path[2 * PATH_BYTES];
     if (!leads(joining)) {
@@ -106,32 +106,32 @@ static enum status open_store(struct joining *joining, struct fault *fault) {
     joining->store_is_open = true;
     file_join(session->run.stem, "ledger.jsonl", path, sizeof path);
     status =
-        join_ledger_open(region_text(&session->region, path), session->swarm.shape.slices.count,
+        ledger_copy_open(region_text(&session->region, path), session->swarm.shape.slices.count,
                          &session->region, &joining->ledger, fault);
-    return status == OK ? member_store_claim(&joining->store, &joining->manifest.hash,
-                                             join_ledger_begins(&joining->ledger), fault)
+    return status == OK ? member_store_claim_folder(&joining->store, &joining->manifest.hash,
+                                                    ledger_copy_first(&joining->ledger), fault)
                         : status;
 }
 
-static enum status describe(struct joining *joining, struct fault *fault) {
+static enum status describe(struct member_run *joining, struct fault *fault) {
     return outputs_describe(&joining->session, &joining->outputs, fault);
 }
 
-static enum status plan_export(struct joining *joining, struct fault *fault) {
+static enum status plan_export(struct member_run *joining, struct fault *fault) {
     return outputs_plan_export(&joining->session, &joining->groups[0].set, &joining->outputs,
                                fault);
 }
 
-static enum status make_writer(struct joining *joining, struct fault *fault) {
+static enum status make_writer(struct member_run *joining, struct fault *fault) {
     return outputs_make_writer(&joining->session, joining->groups, joining->group_count,
                                &joining->outputs, fault);
 }
 
-static enum status begin_state(struct joining *joining, struct fault *fault) {
-    return join_under(joining, join_state_begin, fault);
+static enum status begin_state(struct member_run *joining, struct fault *fault) {
+    return lockstep_run(joining, outer_state_load, fault);
 }
 
-static enum status open_metrics(struct joining *joining, struct fault *fault) {
+static enum status open_metrics(struct member_run *joining, struct fault *fault) {
     struct session *session = &joining->session;
     if (!leads(joining)) {
         return OK;
@@ -147,7 +147,7 @@ static bool kept_result(void *context, uint32_t round, uint32_t slice, const str
     return member_store_result(store, round, slice, hash, bytes);
 }
 
-static enum status start_loop(struct joining *joining, struct fault *fault) {
+static enum status start_loop(struct member_run *joining, struct fault *fault) {
     struct session *session = &joining->session;
     const struct run *run = &session->run;
     const char *listen = joining->request.listen;
@@ -171,22 +171,22 @@ static enum status start_loop(struct joining *joining, struct fault *fault) {
     options.kept_result = kept_result;
     options.state_round = joining->at.round;
     options.ledger_context = &joining->ledger;
-    options.ledger_past = join_ledger_past;
-    options.ledger_entry = join_ledger_entry;
-    return member_loop_start(&options, swarm_line_at(session, SWARM_LINE_TABLES), &session->region,
-                             &joining->loop, fault);
+    options.ledger_past = ledger_copy_read;
+    options.ledger_entry = ledger_copy_add;
+    return member_loop_start(&options, swarm_extent_at(session, SWARM_LINE_TABLES),
+                             &session->region, &joining->loop, fault);
 }
 
 static enum status unless_stopped(enum status status, struct fault *fault) {
-    return status == OK && stop_asked()
+    return status == OK && stop_requested()
                ? fault_set(fault, STATUS_STOPPED, "join", NULL, "asked to stop")
                : status;
 }
 
 /* Each stage ends in one outcome for all ranks. Those in which ranks meet are stages of their own,
  * so that all of them get there. */
-enum status join_prepare(struct joining *joining, struct fault *fault) {
-    static enum status (*const STAGES[])(struct joining *, struct fault *) = {
+enum status member_run_prepare(struct member_run *joining, struct fault *fault) {
+    static enum status (*const STAGES[])(struct member_run *, struct fault *) = {
         check_data, open_data, compare,     bind,        connect_ranks, bind_state,   make_scratch,
         open_store, describe,  plan_export, make_writer, begin_state,   open_metrics, start_loop};
     enum status status = OK;
@@ -200,56 +200,56 @@ enum status join_prepare(struct joining *joining, struct fault *fault) {
 /* ---- run ---- */
 
 /* A member that wants to go waits for its round to end, but not for a swarm that does nothing. */
-static bool has_waited(const struct joining *joining) {
+static bool has_waited(const struct member_run *joining) {
     struct member_loop_view view;
-    member_loop_look(joining->loop, &view);
+    member_loop_read_view(joining->loop, &view);
     if (!view.tracker_is_there && view.round == 0) {
         return true; /* it never had a part in anything */
     }
     bool is_idle = !view.tracker_is_there || view.round == 0;
     double patience =
         joining->session.run.stop_within_s + (is_idle ? 0 : (double)view.timing.round_ms * 1e-3);
-    return (double)(clock_monotonic_ns() - stop_asked_ns()) * 1e-9 > patience;
+    return (double)(clock_monotonic_ns() - stop_requested_ns()) * 1e-9 > patience;
 }
 
-static void note_stop(struct joining *joining) {
-    if (stop_asked() && !joining->is_leaving) {
+static void note_stop(struct member_run *joining) {
+    if (stop_requested() && !joining->is_leaving) {
         log_line(LOG_INFO, "leaving the swarm; once more to end at once");
-        member_loop_leave(joining->loop);
+        member_loop_request_leave(joining->loop);
         joining->is_leaving = true;
     }
 }
 
 /* Two processes of one identity would take each other's connections without end. */
-static enum status check_place(const struct joining *joining, struct fault *fault) {
+static enum status check_place(const struct member_run *joining, struct fault *fault) {
     struct member_loop_view view;
-    member_loop_look(joining->loop, &view);
+    member_loop_read_view(joining->loop, &view);
     return view.is_replaced ? fault_set(fault, STATUS_FAILED, joining->manifest.name,
                                         "give each process an identity of its own: --identity FILE",
                                         "another process has joined with this identity")
                             : OK;
 }
 
-static enum status work_on(struct joining *joining, struct fault *fault) {
-    struct member_work work;
+static enum status work_on(struct member_run *joining, struct fault *fault) {
+    struct member_job work;
     enum status status = OK;
     while (status == OK && !joining->has_left && !(joining->is_leaving && has_waited(joining))) {
         note_stop(joining);
-        bool is_new = member_loop_next(joining->loop, LOOK_MS, &work);
-        join_note_swarm(joining);
+        bool is_new = member_loop_wait_job(joining->loop, LOOK_MS, &work);
+        member_log_swarm(joining);
         status = check_place(joining, fault);
         if (status == OK && is_new) {
-            status = join_work(joining, &work, fault);
+            status = member_job_execute(joining, &work, fault);
         }
         if (status == OK) {
-            status = join_rest(joining, fault);
+            status = lockstep_idle(joining, fault);
         }
     }
     return status;
 }
 
-static enum status export_model(struct joining *joining, struct fault *fault) {
-    enum status status = join_do_plain(joining, ORDER_EXPORT, fault);
+static enum status export_model(struct member_run *joining, struct fault *fault) {
+    enum status status = lockstep_do_plain(joining, COMMAND_EXPORT, fault);
     if (status == OK) {
         progress_line(&joining->progress, "model written to %s", joining->outputs.export.folder);
     }
@@ -258,17 +258,17 @@ static enum status export_model(struct joining *joining, struct fault *fault) {
 
 /* A state that came in part is none: the snapshot before stays. The talking thread ends before, or
  * leaves of a newer state could come into what is saved, evaluated and exported. */
-static enum status save(struct joining *joining, struct fault *fault) {
+static enum status save(struct member_run *joining, struct fault *fault) {
     struct member_loop_view last;
     member_loop_stop(joining->loop, &last);
     joining->loop = NULL;
-    return last.is_adopting ? OK : join_state_save(joining, fault);
+    return last.is_adopting ? OK : outer_state_save(joining, fault);
 }
 
-static enum status conclude(struct joining *joining, bool finished, struct fault *fault) {
+static enum status conclude(struct member_run *joining, bool finished, struct fault *fault) {
     enum status status = save(joining, fault);
     if (status == OK && finished) {
-        status = join_evaluate(joining, true, fault);
+        status = member_evaluate(joining, true, fault);
     }
     if (status == OK && finished) {
         status = export_model(joining, fault);
@@ -277,7 +277,7 @@ static enum status conclude(struct joining *joining, bool finished, struct fault
 }
 
 /* What a failed device holds is worth nothing; each round that was applied is on the disk. */
-static enum status tell_lost(const struct joining *joining, enum status status,
+static enum status tell_lost(const struct member_run *joining, enum status status,
                              struct fault *fault) {
     struct fault lost;
     if (program_failure(&joining->session.bound, &lost) != OK) {
@@ -287,13 +287,13 @@ static enum status tell_lost(const struct joining *joining, enum status status,
     return status;
 }
 
-static enum status work_to_end(struct joining *joining, struct fault *fault) {
+static enum status work_to_end(struct member_run *joining, struct fault *fault) {
     enum status status = work_on(joining, fault);
     if (status != OK) {
         return tell_lost(joining, status, fault);
     }
     bool finished = joining->at.commits >= joining->session.swarm.commits_max;
-    if (joining->has_left && !finished && !stop_asked()) {
+    if (joining->has_left && !finished && !stop_requested()) {
         log_line(LOG_WARNING,
                  "the run has ended, and this member stands at round %u only: take "
                  "the model from another member",
@@ -301,7 +301,7 @@ static enum status work_to_end(struct joining *joining, struct fault *fault) {
     }
     status = conclude(joining, finished, fault);
     if (status == OK) {
-        status = join_note_memory(joining, fault);
+        status = member_log_memory(joining, fault);
     }
     if (status != OK) {
         return status;
@@ -312,7 +312,7 @@ static enum status work_to_end(struct joining *joining, struct fault *fault) {
 
 /* Data that were good when it joined and are not any more: no matter of bad input, which changes
  * nothing, but a failure. */
-static enum status work(struct joining *joining, struct fault *fault) {
+static enum status work(struct member_run *joining, struct fault *fault) {
     enum status status = work_to_end(joining, fault);
     if (status == STATUS_INPUT) {
         fault->status = STATUS_FAILED;
@@ -321,28 +321,28 @@ static enum status work(struct joining *joining, struct fault *fault) {
     return status;
 }
 
-enum status join_run(struct joining *joining, struct fault *fault) {
+enum status member_run_execute(struct member_run *joining, struct fault *fault) {
     struct session *session = &joining->session;
     progress_init(&joining->progress, session);
     if (leads(joining)) {
         metrics_start(&joining->metrics, session, SKEP_VERSION);
     }
     program_seal(&session->bound);
-    return join_under(joining, work, fault);
+    return lockstep_run(joining, work, fault);
 }
 
-void join_finish(struct joining *joining) {
+void member_run_finish(struct member_run *joining) {
     if (joining->loop != NULL) {
         member_loop_stop(joining->loop, NULL);
     }
     metrics_close(&joining->metrics);
-    join_ledger_close(&joining->ledger);
+    ledger_copy_close(&joining->ledger);
     data_close(&joining->train);
     data_close(&joining->validation);
     if (joining->store_is_open) {
         member_store_close(&joining->store);
     }
-    keys_forget(&joining->keys);
+    keys_wipe(&joining->keys);
     swarm_replica_release(&joining->replica);
     session_finish(&joining->session);
 }

@@ -2,14 +2,14 @@
  * trains, sums, votes, stores and applies as member_loop's thread, which talks, is told by the
  * swarm.
  *
- *     join_read     identity, manifest, settings
- *     join_prepare  data, program, arena, first state, sockets                          then: seal
- *     join_run      round after round, until the run's end or a wish to stop
+ *     member_run_read     identity, manifest, settings member_run_prepare  data, program, arena,
+ *     first state, sockets                          then: seal member_run_execute      round after
+ *     round, until the run's end or a wish to stop
  *
  * Of a member of several ranks all call these, and rank 0 speaks for it (join_order.h).
  *
  * The state folder keeps what a restart needs (member_store.h), snapshots and the model at the end.
- */
+ * / */
 #ifndef SKEP_INNER_TRAINING_JOIN_H
 #define SKEP_INNER_TRAINING_JOIN_H
 
@@ -26,12 +26,12 @@
 #include "runtime/swarm/member/member_store.h"
 
 enum {
-    JOIN_GROUPS_MAX = 5, /* weights, momentum, feedback, two moments */
-    JOIN_STEP_TIMES = 15 /* steps that the median is of */
+    SNAPSHOT_GROUPS_MAX = 5, /* weights, momentum, feedback, two moments */
+    STEP_TIMES_MAX = 15      /* steps that the median is of */
 };
 
 /* What the command line says. */
-struct join_request {
+struct member_run_args {
     const char *swarm; /* NAME.skep or a join string */
     const char *identity;
     const char *listen, *public_address, *name; /* NULL: as member_loop_options has it */
@@ -40,7 +40,7 @@ struct join_request {
 };
 
 /* Where a member stands: the outer state, and what it has trained from there. */
-struct join_position {
+struct training_position {
     uint32_t round;       /* whose results were applied last; 0: the genesis */
     uint32_t commits;     /* up to there */
     int64_t updates;      /* that the inner moments have seen */
@@ -54,7 +54,7 @@ struct join_position {
 };
 
 /* What was told last, so that only changes are. */
-struct join_told {
+struct last_logged {
     uint64_t sent_bytes, received_bytes; /* of all rounds up to the last line */
     bool tracker_was_there, tracker_was_missed, was_admitted, disk_was_full;
     int64_t begun_ns;                  /* when the tracker was first looked for */
@@ -64,8 +64,8 @@ struct join_told {
     char reason[WIRE_REASON_BYTES];
 };
 
-struct joining {
-    struct join_request request;
+struct member_run {
+    struct member_run_args request;
     struct key_pairs keys;
     struct manifest manifest;
     const char *place; /* of the manifest, for messages */
@@ -75,27 +75,27 @@ struct joining {
     struct compute_copies copies; /* of one rank */
     struct inner_weights inner;   /* of several */
     struct sample_order order;
-    struct sample_share share;
+    struct sample_assignment share;
     struct member_store store;
     bool store_is_open;
     struct member_loop *loop; /* NULL: not started */
-    struct join_ledger ledger;
+    struct ledger_copy ledger;
     struct metrics metrics;
     struct progress progress;
     struct round_record record;
-    struct snapshot_group groups[JOIN_GROUPS_MAX]; /* what this rank saves, */
-    struct snapshot_group held[JOIN_GROUPS_MAX];   /* and what it loads */
+    struct snapshot_group groups[SNAPSHOT_GROUPS_MAX]; /* what this rank saves, */
+    struct snapshot_group held[SNAPSHOT_GROUPS_MAX];   /* and what it loads */
     int group_count;
     struct outputs outputs;
-    struct join_position at;
-    struct join_told told;
+    struct training_position at;
+    struct last_logged told;
     struct hash *hashes;          /* [slices]: of the own contribution */
     struct slice_report *reports; /* [slices]: of results found on the disk */
     uint32_t stored_round;        /* whose results those are; 0: none */
     struct hash stored, rooted;   /* what names the results that were last stored, and rooted */
     struct entry *entry;          /* scratch, with its slices */
     int64_t *windows;             /* [rows of a step] */
-    double step_seconds[JOIN_STEP_TIMES];
+    double step_seconds[STEP_TIMES_MAX];
     int64_t step_count;    /* of these, all told */
     double encode_seconds; /* the last contribution's */
     bool is_leaving, has_left;
@@ -111,23 +111,24 @@ struct joining {
     struct evaluation_result evaluated; /* and the last evaluation */
 };
 
-/* join_read: identity, manifest (asked for until it comes, telling why it does not), settings.
- * Zero-initialise *joining first but for the session's ranks and site; after any outcome
- * join_finish frees what was taken.
+/* member_run_read: identity, manifest (asked for until it comes, telling why it does not),
+ * settings. Zero-initialise *joining first but for the session's ranks and site; after any outcome
+ * member_run_finish frees what was taken.
  * errors  STATUS_INPUT from whichever is at fault; STATUS_STOPPED */
-MUST_CHECK enum status join_read(struct joining *joining, const struct join_request *request,
-                                 struct fault *fault);
+MUST_CHECK enum status member_run_read(struct member_run *joining,
+                                       const struct member_run_args *request, struct fault *fault);
 
-/* join_prepare: everything up to seal. The session's program has been compiled (fit_report.h).
+/* member_run_prepare: everything up to seal. The session's program has been compiled
+ * (fit_report.h).
  * errors  whatever stands in the way; in the state folder are then at most files of our own */
-MUST_CHECK enum status join_prepare(struct joining *joining, struct fault *fault);
+MUST_CHECK enum status member_run_prepare(struct member_run *joining, struct fault *fault);
 
-/* join_run: seal, then work until the run ends, or until the swarm lets go of a member that wants
- * to stop; then save, and at the run's end evaluate and export.
+/* member_run_execute: seal, then work until the run ends, or until the swarm lets go of a member
+ * that wants to stop; then save, and at the run's end evaluate and export.
  * errors  STATUS_STOPPED when asked to stop, and saved; those of data and disk: what was durable
  *         before stays good */
-MUST_CHECK enum status join_run(struct joining *joining, struct fault *fault);
+MUST_CHECK enum status member_run_execute(struct member_run *joining, struct fault *fault);
 
-void join_finish(struct joining *joining);
+void member_run_finish(struct member_run *joining);
 
 #endif

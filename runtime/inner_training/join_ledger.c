@@ -24,7 +24,7 @@ static const char REMEDY[] =
     "put a copy of the file back, or remove it to take the tracker's word for what it held";
 
 /* Where the last whole line ends. */
-static enum status find_end(const struct join_ledger *ledger, int64_t size, int64_t *end,
+static enum status find_end(const struct ledger_copy *ledger, int64_t size, int64_t *end,
                             struct fault *fault) {
     for (int64_t until = size; until > 0;) {
         int64_t some = until < (int64_t)ledger->line_bytes ? until : (int64_t)ledger->line_bytes;
@@ -44,7 +44,7 @@ static enum status find_end(const struct join_ledger *ledger, int64_t size, int6
     return OK;
 }
 
-static enum status read_line(struct join_ledger *ledger, bool *more, struct fault *fault) {
+static enum status read_line(struct ledger_copy *ledger, bool *more, struct fault *fault) {
     enum status status = ledger_file_next(ledger->past, more, fault);
     if (status == STATUS_INPUT) {
         snprintf(fault->remedy, sizeof fault->remedy, "%s", REMEDY);
@@ -53,7 +53,7 @@ static enum status read_line(struct join_ledger *ledger, bool *more, struct faul
 }
 
 /* The first line says whose ledger it is. */
-static enum status read_first(struct join_ledger *ledger, struct fault *fault) {
+static enum status read_first(struct ledger_copy *ledger, struct fault *fault) {
     enum status status = find_end(ledger, ledger->past->bytes, &ledger->past->bytes, fault);
     if (status == OK && ftruncate(ledger->fd, ledger->past->bytes) != 0) {
         status = fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot shorten", errno);
@@ -62,16 +62,16 @@ static enum status read_first(struct join_ledger *ledger, struct fault *fault) {
     return status == OK ? read_line(ledger, &ledger->has_first, fault) : status;
 }
 
-static void forget_past(struct join_ledger *ledger) {
+static void forget_past(struct ledger_copy *ledger) {
     if (ledger->past != NULL) {
         ledger_file_close(ledger->past);
         ledger->past = NULL;
     }
 }
 
-enum status join_ledger_open(const char *path, uint32_t slice_count, struct region *region,
-                             struct join_ledger *ledger, struct fault *fault) {
-    struct join_ledger opened = {.path = path,
+enum status ledger_copy_open(const char *path, uint32_t slice_count, struct region *region,
+                             struct ledger_copy *ledger, struct fault *fault) {
+    struct ledger_copy opened = {.path = path,
                                  .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE),
                                  .line_bytes = FIXED_BYTES + (size_t)slice_count * SLICE_BYTES};
     if (opened.fd < 0) {
@@ -84,14 +84,14 @@ enum status join_ledger_open(const char *path, uint32_t slice_count, struct regi
         status = read_first(&opened, fault);
     }
     if (status != OK) {
-        join_ledger_close(&opened);
+        ledger_copy_close(&opened);
         return status;
     }
     *ledger = opened;
     return OK;
 }
 
-void join_ledger_close(struct join_ledger *ledger) {
+void ledger_copy_close(struct ledger_copy *ledger) {
     forget_past(ledger);
     if (ledger->fd >= 0) {
         close(ledger->fd);
@@ -99,13 +99,13 @@ void join_ledger_close(struct join_ledger *ledger) {
     }
 }
 
-const struct entry *join_ledger_begins(const struct join_ledger *ledger) {
+const struct entry *ledger_copy_first(const struct ledger_copy *ledger) {
     return ledger->has_first ? &ledger->past->entry : NULL;
 }
 
-enum status join_ledger_past(void *context, const struct entry **entry, const char **place,
+enum status ledger_copy_read(void *context, const struct entry **entry, const char **place,
                              struct fault *fault) {
-    struct join_ledger *ledger = context;
+    struct ledger_copy *ledger = context;
     bool more = ledger->has_first;
     ASSERT(ledger->past != NULL);
     enum status status = more ? OK : read_line(ledger, &more, fault);
@@ -122,7 +122,7 @@ enum status join_ledger_past(void *context, const struct entry **entry, const ch
 }
 
 /* What a full disk took of a line goes again, so that whoever reads the copy finds whole lines. */
-static bool refused(struct join_ledger *ledger, ssize_t written) {
+static bool refused(struct ledger_copy *ledger, ssize_t written) {
     ledger->error = written < 0 ? errno : ENOSPC;
     bool is_whole = ftruncate(ledger->fd, ledger->end) == 0;
     if (!ledger->is_behind) {
@@ -133,7 +133,7 @@ static bool refused(struct join_ledger *ledger, ssize_t written) {
     return false;
 }
 
-static bool write_waiting(struct join_ledger *ledger) {
+static bool write_waiting(struct ledger_copy *ledger) {
     ledger->tried_ns = clock_monotonic_ns();
     ssize_t written = pwrite(ledger->fd, ledger->line, ledger->waiting, ledger->end);
     if (written != (ssize_t)ledger->waiting) {
@@ -145,8 +145,8 @@ static bool write_waiting(struct join_ledger *ledger) {
     return true;
 }
 
-bool join_ledger_entry(void *context, const struct entry *entry) {
-    struct join_ledger *ledger = context;
+bool ledger_copy_add(void *context, const struct entry *entry) {
+    struct ledger_copy *ledger = context;
     if (entry == NULL) {
         bool is_due = clock_monotonic_ns() - ledger->tried_ns >= AGAIN_NS;
         return ledger->waiting == 0 || (is_due && write_waiting(ledger));
@@ -160,7 +160,7 @@ bool join_ledger_entry(void *context, const struct entry *entry) {
     return write_waiting(ledger);
 }
 
-enum status join_ledger_sync(const struct join_ledger *ledger, struct fault *fault) {
+enum status ledger_copy_sync(const struct ledger_copy *ledger, struct fault *fault) {
     return ledger->is_behind
                ? fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot write", ledger->error)
                : file_sync(ledger->fd, ledger->path, fault);

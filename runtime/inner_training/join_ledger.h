@@ -12,7 +12,7 @@
 #include "base/region.h"
 #include "runtime/swarm/ledger/ledger_file.h"
 
-struct join_ledger {
+struct ledger_copy {
     const char *path;
     int fd;
     int64_t end;              /* of whole lines */
@@ -26,27 +26,27 @@ struct join_ledger {
     size_t line_bytes;
 };
 
-/* join_ledger_open: the file, or a new one; a line that was cut short goes.
+/* ledger_copy_open: the file, or a new one; a line that was cut short goes.
  * memory  `path` is kept; one line and one entry in `region`: nothing allocates later than _past
  * errors  STATUS_INPUT when its first line is no entry; STATUS_FAILED of the disk */
-MUST_CHECK enum status join_ledger_open(const char *path, uint32_t slice_count,
-                                        struct region *region, struct join_ledger *ledger,
+MUST_CHECK enum status ledger_copy_open(const char *path, uint32_t slice_count,
+                                        struct region *region, struct ledger_copy *ledger,
                                         struct fault *fault);
-void join_ledger_close(struct join_ledger *ledger);
+void ledger_copy_close(struct ledger_copy *ledger);
 
-/* join_ledger_begins: the entry that the copy begins with, or NULL; before _past is called. */
-const struct entry *join_ledger_begins(const struct join_ledger *ledger);
+/* ledger_copy_first: the entry that the copy begins with, or NULL; before _past is called. */
+const struct entry *ledger_copy_first(const struct ledger_copy *ledger);
 
-/* join_ledger_past: for member_loop_options.ledger_past; `context` is the join_ledger. What is
+/* ledger_copy_read: for member_loop_options.ledger_past; `context` is the join_ledger. What is
  * wrong with a line stops the start: a copy that was changed vouches for nothing, and to go on from
  * the part before it would be to forget rounds without a word.
- * join_ledger_entry: for member_loop_options.ledger_entry: entries behind those. What a full disk
+ * ledger_copy_add: for member_loop_options.ledger_entry: entries behind those. What a full disk
  * refuses is told once, and tried again every second; nothing behind it is taken meanwhile.
- * join_ledger_sync: what was heard so far is durable when it comes back; on any thread.
+ * ledger_copy_sync: what was heard so far is durable when it comes back; on any thread.
  * errors  STATUS_FAILED while the disk refuses a line */
-MUST_CHECK enum status join_ledger_past(void *context, const struct entry **entry,
+MUST_CHECK enum status ledger_copy_read(void *context, const struct entry **entry,
                                         const char **place, struct fault *fault);
-bool join_ledger_entry(void *context, const struct entry *entry);
-MUST_CHECK enum status join_ledger_sync(const struct join_ledger *ledger, struct fault *fault);
+bool ledger_copy_add(void *context, const struct entry *entry);
+MUST_CHECK enum status ledger_copy_sync(const struct ledger_copy *ledger, struct fault *fault);
 
 #endif

@@ -1,4 +1,4 @@
-/* join_read: who a member is, which swarm it joins, and with which settings. */
+/* member_run_read: who a member is, which swarm it joins, and with which settings. */
 #include "base/log.h"
 #include "runtime/inner_training/join_order.h"
 #include "runtime/swarm/client/document_fetch.h"
@@ -10,12 +10,12 @@
 static const int FIRST_WAIT_MS = 5000;
 static const int LONGEST_WAIT_MS = 60000; /* cli.md: tries again at most every 60 s */
 
-static enum status read_identity(struct joining *joining, struct fault *fault) {
+static enum status read_identity(struct member_run *joining, struct fault *fault) {
     char path[PATH_BYTES];
     bool made = false;
     enum status status = identity_path(joining->request.identity, path, fault);
     if (status == OK) {
-        status = identity_load_or_make(path, &joining->keys, &made, fault);
+        status = identity_load_or_create(path, &joining->keys, &made, fault);
     }
     if (status == OK && made) {
         log_line(LOG_INFO, "made an identity, and kept it secret, in %s", path);
@@ -25,19 +25,19 @@ static enum status read_identity(struct joining *joining, struct fault *fault) {
 
 static bool keep_on(void *context) {
     struct fault lost; /* which every later exchange says too */
-    return join_rest(context, &lost) == OK && !stop_asked();
+    return lockstep_idle(context, &lost) == OK && !stop_requested();
 }
 
 /* The tracker may not run yet, or not for days: that is said once. */
-static enum status fetch(struct joining *joining, const struct join_string *tracker,
+static enum status fetch(struct member_run *joining, const struct join_string *tracker,
                          const char **text, size_t *length, struct fault *fault) {
-    struct document_wish wish = {.tracker = tracker,
-                                 .ask = WIRE_MANIFEST_ASK,
-                                 .answer = WIRE_MANIFEST,
-                                 .bytes_max = MANIFEST_BYTES_MAX,
-                                 .timeout_ms = FIRST_WAIT_MS,
-                                 .keep_on = keep_on,
-                                 .context = joining};
+    struct document_request wish = {.tracker = tracker,
+                                    .ask = WIRE_MANIFEST_REQUEST,
+                                    .answer = WIRE_MANIFEST,
+                                    .bytes_max = MANIFEST_BYTES_MAX,
+                                    .timeout_ms = FIRST_WAIT_MS,
+                                    .keep_on = keep_on,
+                                    .context = joining};
     enum status status = document_fetch(&wish, &joining->session.region, text, length, fault);
     if (status == STATUS_FAILED) {
         log_line(LOG_WARNING, "%s: %s; %s Trying again until it answers", fault->place,
@@ -52,12 +52,12 @@ static enum status fetch(struct joining *joining, const struct join_string *trac
 }
 
 /* A file every rank reads by itself; of several ranks one asks the tracker. */
-static enum status get_manifest(struct joining *joining, struct fault *fault) {
+static enum status get_manifest(struct member_run *joining, struct fault *fault) {
     struct join_string tracker;
-    struct join_order order = {.kind = ORDER_MANIFEST};
+    struct lockstep_command order = {.kind = COMMAND_MANIFEST};
     const char *text;
     size_t length;
-    if (!join_string_is(joining->request.swarm)) {
+    if (!is_join_string(joining->request.swarm)) {
         return OK;
     }
     enum status status = join_string_read(joining->request.swarm, &tracker, fault);
@@ -70,15 +70,15 @@ static enum status get_manifest(struct joining *joining, struct fault *fault) {
     joining->manifest_text = region_alloc(&joining->session.region, length + 1, 1);
     memcpy(joining->manifest_text, text, length);
     joining->manifest_bytes = order.bytes = length;
-    return join_do(joining, &order, fault);
+    return lockstep_do(joining, &order, fault);
 }
 
-static enum status ask(struct joining *joining, struct fault *fault) {
+static enum status ask(struct member_run *joining, struct fault *fault) {
     enum status status = read_identity(joining, fault);
     return status == OK ? get_manifest(joining, fault) : status;
 }
 
-static enum status read_manifest(struct joining *joining, struct fault *fault) {
+static enum status read_manifest(struct member_run *joining, struct fault *fault) {
     struct region *region = &joining->session.region;
     struct join_string tracker;
     if (joining->manifest_text == NULL) {
@@ -98,7 +98,7 @@ static enum status read_manifest(struct joining *joining, struct fault *fault) {
     return status;
 }
 
-static enum status read_settings(struct joining *joining, struct fault *fault) {
+static enum status read_settings(struct member_run *joining, struct fault *fault) {
     enum status status = read_manifest(joining, fault);
     struct swarm_member_source source = {.manifest = &joining->manifest,
                                          .place = joining->place,
@@ -107,14 +107,14 @@ static enum status read_settings(struct joining *joining, struct fault *fault) {
     return status == OK ? session_read_swarm(&joining->session, &source, fault) : status;
 }
 
-enum status join_read(struct joining *joining, const struct join_request *request,
-                      struct fault *fault) {
+enum status member_run_read(struct member_run *joining, const struct member_run_args *request,
+                            struct fault *fault) {
     joining->request = *request;
     joining->metrics.fd = -1;
     joining->ledger.fd = -1;
     stop_watch();
-    join_order_plan(joining);
-    enum status status = join_under(joining, ask, fault);
+    lockstep_plan(joining);
+    enum status status = lockstep_run(joining, ask, fault);
     return status == OK ? session_agree(&joining->session, read_settings(joining, fault), fault)
                         : status;
 }

@@ -35,24 +35,25 @@ static struct tensor_set flat_set(struct session *session, float *flat) {
                                .piece_count = flat != NULL ? (int)count : 0};
 }
 
-static void add_outer(struct joining *joining, const char *file, const char *prefix, float *flat) {
+static void add_outer(struct member_run *joining, const char *file, const char *prefix,
+                      float *flat) {
     struct snapshot_group group = {
         .file = file, .prefix = prefix, .set = flat_set(&joining->session, flat)};
-    ASSERT(joining->group_count < JOIN_GROUPS_MAX);
+    ASSERT(joining->group_count < SNAPSHOT_GROUPS_MAX);
     joining->groups[joining->group_count] = group;
     joining->held[joining->group_count++] = group;
 }
 
-static void add_moment(struct joining *joining, const char *prefix, enum param_view view) {
+static void add_moment(struct member_run *joining, const char *prefix, enum param_view view) {
     struct snapshot_group group = {.file = "optimizer.safetensors", .prefix = prefix};
-    ASSERT(joining->group_count < JOIN_GROUPS_MAX);
-    group.set = parts_of_copy(&joining->session, view, PART_OWN);
+    ASSERT(joining->group_count < SNAPSHOT_GROUPS_MAX);
+    group.set = rank_parts_of_copy(&joining->session, view, PART_SAVED);
     joining->groups[joining->group_count] = group;
-    group.set = parts_of_copy(&joining->session, view, PART_HELD);
+    group.set = rank_parts_of_copy(&joining->session, view, PART_STORED);
     joining->held[joining->group_count++] = group;
 }
 
-void join_state_plan(struct joining *joining) {
+void outer_state_plan(struct member_run *joining) {
     const struct replica *replica = &joining->replica;
     add_outer(joining, "weights.safetensors", "", replica->params);
     add_outer(joining, "outer.safetensors", "momentum.", replica->momentum);
@@ -67,14 +68,14 @@ void join_state_plan(struct joining *joining) {
 
 /* A snapshot's numbers are 64 bits wide: the first eight bytes of a hash name a swarm well enough.
  */
-static uint64_t swarm_value(const struct joining *joining) {
+static uint64_t swarm_value(const struct member_run *joining) {
     uint64_t value;
     memcpy(&value, joining->manifest.hash.bytes, sizeof value);
     return value;
 }
 
-enum status join_state_write(struct joining *joining, const struct join_position *at,
-                             struct fault *fault) {
+enum status outer_state_write(struct member_run *joining, const struct training_position *at,
+                              struct fault *fault) {
     const struct run *run = &joining->session.run;
     const struct snapshot_value values[] = {
         {.name = "swarm", .value = swarm_value(joining)},
@@ -91,42 +92,42 @@ enum status join_state_write(struct joining *joining, const struct join_position
     return snapshot_save(&joining->outputs.writer, &state, &staging, fault);
 }
 
-enum status join_state_save(struct joining *joining, struct fault *fault) {
-    struct join_position *at = &joining->at;
+enum status outer_state_save(struct member_run *joining, struct fault *fault) {
+    struct training_position *at = &joining->at;
     if (at->saved_round == at->round) {
         return OK;
     }
-    const struct join_order order = {.kind = ORDER_SAVE, .at = *at};
+    const struct lockstep_command order = {.kind = COMMAND_SAVE, .at = *at};
     int64_t begin_ns = clock_monotonic_ns();
-    enum status status = join_do(joining, &order, fault);
+    enum status status = lockstep_do(joining, &order, fault);
     if (status == OK) {
         at->saved_round = at->round;
         at->saved_commits = at->commits;
         progress_line(&joining->progress, "round %u  snapshot in %s, %.2f s", at->round,
                       joining->session.run.snapshot_folder,
                       (double)(clock_monotonic_ns() - begin_ns) * 1e-9);
-        status = member_store_settle(&joining->store, at->round, fault);
+        status = member_store_discard_before(&joining->store, at->round, fault);
     }
     return status;
 }
 
 /* ---- begin ---- */
 
-enum status join_follow(struct joining *joining, struct fault *fault) {
-    replica_follow(&joining->replica);
-    return join_followed(joining, fault);
+enum status inner_reset(struct member_run *joining, struct fault *fault) {
+    replica_reset_inner(&joining->replica);
+    return inner_reset_done(joining, fault);
 }
 
-enum status join_followed(struct joining *joining, struct fault *fault) {
-    share_forget(&joining->share);
+enum status inner_reset_done(struct member_run *joining, struct fault *fault) {
+    assignment_clear_trained(&joining->share);
     joining->at.encoded_round = 0;
     joining->at.inner_steps = 0;
     joining->at.loss_sum = 0;
     joining->at.loss_tokens = 0;
-    return join_do_plain(joining, ORDER_SCATTER, fault);
+    return lockstep_do_plain(joining, COMMAND_SCATTER, fault);
 }
 
-static enum status refuse_genesis(const struct joining *joining, struct fault *fault) {
+static enum status refuse_genesis(const struct member_run *joining, struct fault *fault) {
     char here[HASH_HEX_BYTES];
     char there[HASH_HEX_BYTES];
     hash_hex(&joining->replica.root, here);
@@ -137,12 +138,12 @@ static enum status refuse_genesis(const struct joining *joining, struct fault *f
 }
 
 /* Weights that this member does not have come from the others, as soon as there is a round. */
-static enum status first_weights(struct joining *joining, struct fault *fault) {
+static enum status first_weights(struct member_run *joining, struct fault *fault) {
     struct session *session = &joining->session;
     bool absent = session->run.init == INIT_FROM_WEIGHTS && session->model_folder[0] == '\0';
-    enum status status = absent ? OK : join_do_plain(joining, ORDER_WEIGHTS, fault);
+    enum status status = absent ? OK : lockstep_do_plain(joining, COMMAND_WEIGHTS, fault);
     if (status == OK) {
-        status = join_do_plain(joining, ORDER_GATHER, fault);
+        status = lockstep_do_plain(joining, COMMAND_GATHER, fault);
     }
     if (status != OK) {
         return status;
@@ -162,8 +163,8 @@ static enum status first_weights(struct joining *joining, struct fault *fault) {
                : refuse_genesis(joining, fault);
 }
 
-static bool find_values(const struct joining *joining, const struct snapshot *snapshot,
-                        struct join_position *at) {
+static bool find_values(const struct member_run *joining, const struct snapshot *snapshot,
+                        struct training_position *at) {
     uint64_t swarm;
     uint64_t round;
     uint64_t commits;
@@ -174,23 +175,23 @@ static bool find_values(const struct joining *joining, const struct snapshot *sn
         !snapshot_find_value(snapshot, "updates", &updates) || updates > INT64_MAX) {
         return false;
     }
-    *at = (struct join_position){.round = (uint32_t)round,
-                                 .commits = (uint32_t)commits,
-                                 .updates = (int64_t)updates,
-                                 .saved_round = (uint32_t)round,
-                                 .saved_commits = (uint32_t)commits};
+    *at = (struct training_position){.round = (uint32_t)round,
+                                     .commits = (uint32_t)commits,
+                                     .updates = (int64_t)updates,
+                                     .saved_round = (uint32_t)round,
+                                     .saved_commits = (uint32_t)commits};
     return true;
 }
 
-static enum status take_up(struct joining *joining, const struct snapshot *snapshot,
+static enum status take_up(struct member_run *joining, const struct snapshot *snapshot,
                            struct fault *fault) {
     if (!find_values(joining, snapshot, &joining->at)) {
         return fault_set(fault, STATUS_INPUT, snapshot->path,
                          "set XDG_STATE_HOME to another folder, or remove this one",
                          "the snapshot is of another swarm than %s", joining->manifest.name);
     }
-    const struct join_order order = {.kind = ORDER_LOAD, .step = snapshot->step};
-    enum status status = join_do(joining, &order, fault);
+    const struct lockstep_command order = {.kind = COMMAND_LOAD, .step = snapshot->step};
+    enum status status = lockstep_do(joining, &order, fault);
     if (status == OK) {
         replica_refresh(&joining->replica);
         log_line(LOG_INFO, "going on from %s, round %u", snapshot->path, joining->at.round);
@@ -198,16 +199,16 @@ static enum status take_up(struct joining *joining, const struct snapshot *snaps
     return status;
 }
 
-void join_forget_sent(struct joining *joining, const struct entry *entry) {
+void inner_forget_sent(struct member_run *joining, const struct entry *entry) {
     struct identity own;
     memcpy(own.bytes, joining->keys.public_keys.sign, KEY_BYTES);
-    replica_forget_sent(&joining->replica, entry, &own);
+    replica_clear_sent_feedback(&joining->replica, entry, &own);
 }
 
 /* Nothing is applied that does not lead to the entry's root: a file of another history ends the
  * replay, and the rest comes from other members. Feedback of a round in which this member had a
  * part is lost with the contribution that it belongs to. */
-static bool replay_one(struct joining *joining, const struct entry *entry) {
+static bool replay_one(struct member_run *joining, const struct entry *entry) {
     struct replica *replica = &joining->replica;
     struct fault fault;
     if (member_store_fetch(&joining->store, entry->round, replica, joining->reports, &fault) !=
@@ -225,13 +226,13 @@ static bool replay_one(struct joining *joining, const struct entry *entry) {
         return false;
     }
     (void)replica_apply(replica, entry, -1);
-    join_forget_sent(joining, entry);
+    inner_forget_sent(joining, entry);
     joining->at.round = entry->round;
     joining->at.commits = entry->commits;
     return true;
 }
 
-static enum status replay(struct joining *joining, struct fault *fault) {
+static enum status replay(struct member_run *joining, struct fault *fault) {
     int64_t offset = 0;
     bool found = true;
     bool follows = true;
@@ -247,7 +248,7 @@ static enum status replay(struct joining *joining, struct fault *fault) {
 }
 
 /* The last results that were stored and not committed, as far as this member knows. */
-static void find_stored(struct joining *joining) {
+static void find_stored(struct member_run *joining) {
     struct fault fault;
     uint32_t round = joining->store.newest;
     if (round > joining->at.round && member_store_fetch(&joining->store, round, &joining->replica,
@@ -256,7 +257,7 @@ static void find_stored(struct joining *joining) {
     }
 }
 
-enum status join_state_begin(struct joining *joining, struct fault *fault) {
+enum status outer_state_load(struct member_run *joining, struct fault *fault) {
     struct session *session = &joining->session;
     struct snapshot snapshot;
     bool found = false;
@@ -270,7 +271,7 @@ enum status join_state_begin(struct joining *joining, struct fault *fault) {
     }
     if (status == OK) {
         find_stored(joining);
-        status = join_follow(joining, fault);
+        status = inner_reset(joining, fault);
     }
     return status == OK ? program_failure(&session->bound, fault) : status;
 }

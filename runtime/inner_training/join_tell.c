@@ -11,7 +11,7 @@
 static const int64_t PLAIN_NS = 10000000000; /* cli.md: a plain line at most every 10 s */
 static const int64_t ABSENT_NS = 5000000000;
 
-static bool is_due(struct joining *joining) {
+static bool is_due(struct member_run *joining) {
     struct progress *progress = &joining->progress;
     int64_t now = clock_monotonic_ns();
     if (!progress->terminal && progress->shown_ns != 0 && now - progress->shown_ns < PLAIN_NS) {
@@ -21,7 +21,7 @@ static bool is_due(struct joining *joining) {
     return true;
 }
 
-static void tell_round(struct joining *joining, const struct metrics_round *line) {
+static void tell_round(struct member_run *joining, const struct metrics_round *line) {
     char up[24];
     char down[24];
     char root[HASH_HEX_BYTES];
@@ -39,10 +39,10 @@ static void tell_round(struct joining *joining, const struct metrics_round *line
                   hash_hex(&line->root, root));
 }
 
-void join_note_round(struct joining *joining, const struct join_round *round) {
+void member_log_round(struct member_run *joining, const struct applied_round *round) {
     struct member_loop_view view;
-    struct join_told *told = &joining->told;
-    member_loop_look(joining->loop, &view);
+    struct last_logged *told = &joining->told;
+    member_loop_read_view(joining->loop, &view);
     struct metrics_round line = {.round = round->round,
                                  .members = round->members,
                                  .contributors = round->contributors,
@@ -61,16 +61,16 @@ void join_note_round(struct joining *joining, const struct join_round *round) {
     }
 }
 
-enum status join_note_memory(struct joining *joining, struct fault *fault) {
-    enum status status = join_do_plain(joining, ORDER_MEMORY, fault);
+enum status member_log_memory(struct member_run *joining, struct fault *fault) {
+    enum status status = lockstep_do_plain(joining, COMMAND_MEMORY, fault);
     if (status == OK) {
         metrics_memory(&joining->metrics, &joining->session, joining->memories);
     }
     return status;
 }
 
-void join_note_disk(struct joining *joining, const struct fault *fault) {
-    struct join_told *told = &joining->told;
+void member_log_disk(struct member_run *joining, const struct fault *fault) {
+    struct last_logged *told = &joining->told;
     if (fault != NULL && !told->disk_was_full) {
         log_line(LOG_ERROR, "%s: %s%s%s; trying again", fault->place, fault->reason,
                  fault->remedy[0] == '\0' ? "" : "; ", fault->remedy);
@@ -82,8 +82,8 @@ void join_note_disk(struct joining *joining, const struct fault *fault) {
 
 /* ---- the swarm ---- */
 
-static void tell_admission(struct joining *joining, const struct member_loop_view *view) {
-    struct join_told *told = &joining->told;
+static void tell_admission(struct member_run *joining, const struct member_loop_view *view) {
+    struct last_logged *told = &joining->told;
     if (view->is_admitted && !told->was_admitted) {
         log_line(LOG_INFO, "a member of %s", joining->manifest.name);
     }
@@ -95,8 +95,8 @@ static void tell_admission(struct joining *joining, const struct member_loop_vie
 }
 
 /* A tracker that was not there from the start on: a member with its manifest waits for it. */
-static void tell_absence(struct joining *joining) {
-    struct join_told *told = &joining->told;
+static void tell_absence(struct member_run *joining) {
+    struct last_logged *told = &joining->told;
     int64_t now_ns = clock_monotonic_ns();
     told->begun_ns = told->begun_ns == 0 ? now_ns : told->begun_ns;
     if (!told->tracker_was_missed && now_ns - told->begun_ns >= ABSENT_NS) {
@@ -108,8 +108,8 @@ static void tell_absence(struct joining *joining) {
     }
 }
 
-static void tell_tracker(struct joining *joining, const struct member_loop_view *view) {
-    struct join_told *told = &joining->told;
+static void tell_tracker(struct member_run *joining, const struct member_loop_view *view) {
+    struct last_logged *told = &joining->told;
     if (!view->tracker_is_there && !told->tracker_was_there && !told->was_admitted) {
         tell_absence(joining);
     } else if (told->tracker_was_there && !view->tracker_is_there) {
@@ -123,8 +123,8 @@ static void tell_tracker(struct joining *joining, const struct member_loop_view 
     told->tracker_was_there = view->tracker_is_there;
 }
 
-static void tell_adoption(struct joining *joining, const struct member_loop_view *view) {
-    struct join_told *told = &joining->told;
+static void tell_adoption(struct member_run *joining, const struct member_loop_view *view) {
+    struct last_logged *told = &joining->told;
     int64_t now_ns = clock_monotonic_ns();
     char bytes[24];
     if (view->is_adopting && told->adopts_ns == 0) {
@@ -142,9 +142,9 @@ static void tell_adoption(struct joining *joining, const struct member_loop_view
     }
 }
 
-void join_note_swarm(struct joining *joining) {
+void member_log_swarm(struct member_run *joining) {
     struct member_loop_view view;
-    member_loop_look(joining->loop, &view);
+    member_loop_read_view(joining->loop, &view);
     tell_tracker(joining, &view);
     tell_admission(joining, &view);
     tell_adoption(joining, &view);
@@ -155,29 +155,29 @@ void join_note_swarm(struct joining *joining) {
 /* Until when an evaluation may take: the others wait for this member's part of the next round. */
 static bool has_time(void *context) {
     const int64_t *until_ns = context;
-    return !stop_asked() && clock_monotonic_ns() < *until_ns;
+    return !stop_requested() && clock_monotonic_ns() < *until_ns;
 }
 
-static int64_t evaluation_end_ns(struct joining *joining, bool is_last) {
+static int64_t evaluation_end_ns(struct member_run *joining, bool is_last) {
     struct member_loop_view view;
     if (is_last) {
         return INT64_MAX;
     }
-    member_loop_look(joining->loop, &view);
+    member_loop_read_view(joining->loop, &view);
     return clock_monotonic_ns() + (int64_t)view.timing.train_ms * 1000000 / 2;
 }
 
-enum status join_evaluate(struct joining *joining, bool is_last, struct fault *fault) {
-    struct join_told *told = &joining->told;
+enum status member_evaluate(struct member_run *joining, bool is_last, struct fault *fault) {
+    struct last_logged *told = &joining->told;
     const struct run *run = &joining->session.run;
     if (joining->validation.file_count == 0 || told->evaluated_round == joining->at.round ||
         (told->evaluates_last && !is_last)) {
         return OK;
     }
     int64_t until_ns = evaluation_end_ns(joining, is_last);
-    const struct join_order order = {.kind = ORDER_EVALUATE};
-    enum status status = join_do_while(joining, &order, has_time, &until_ns, fault);
-    if (status == STATUS_STOPPED && !stop_asked()) {
+    const struct lockstep_command order = {.kind = COMMAND_EVALUATE};
+    enum status status = lockstep_do_while(joining, &order, has_time, &until_ns, fault);
+    if (status == STATUS_STOPPED && !stop_requested()) {
         told->evaluates_last = true;
         log_line(LOG_WARNING, "evaluating takes longer than half of a round's training, which the "
                               "others wait for: it is left to the run's end; lower eval.tokens");
@@ -191,5 +191,5 @@ enum status join_evaluate(struct joining *joining, bool is_last, struct fault *f
     metrics_eval(&joining->metrics, step, loss);
     progress_line(&joining->progress, "step %lld  validation loss %.4f  perplexity %.2f",
                   (long long)step, plain_nan(loss), plain_nan(exp(loss)));
-    return join_note_memory(joining, fault);
+    return member_log_memory(joining, fault);
 }

@@ -1,4 +1,4 @@
-/* join_train: a member's own steps of a round, from the ranges it was given to an encoded
+/* inner_train: a member's own steps of a round, from the ranges it was given to an encoded
  * contribution. */
 #include "base/clock.h"
 #include "base/log.h"
@@ -8,14 +8,14 @@
 #include "transport/site/stop.h"
 
 /* A round's training: how long it may go on. */
-struct season {
-    const struct joining *joining;
-    const struct member_work *work;
+struct training_window {
+    const struct member_run *joining;
+    const struct member_job *work;
     int64_t deadline_ns;
 };
 
-static bool is_over(const struct season *season) {
-    return stop_asked() || clock_monotonic_ns() >= season->deadline_ns ||
+static bool is_over(const struct training_window *season) {
+    return stop_requested() || clock_monotonic_ns() >= season->deadline_ns ||
            member_loop_is_stale(season->joining->loop, season->work);
 }
 
@@ -25,9 +25,9 @@ static bool keep_on(void *context) {
 
 /* ---- time ---- */
 
-static double median_step(const struct joining *joining) {
-    double sorted[JOIN_STEP_TIMES];
-    int count = joining->step_count < JOIN_STEP_TIMES ? (int)joining->step_count : JOIN_STEP_TIMES;
+static double median_step(const struct member_run *joining) {
+    double sorted[STEP_TIMES_MAX];
+    int count = joining->step_count < STEP_TIMES_MAX ? (int)joining->step_count : STEP_TIMES_MAX;
     for (int i = 0; i < count; i++) {
         double value = joining->step_seconds[i];
         int at = i;
@@ -39,16 +39,16 @@ static double median_step(const struct joining *joining) {
     return count == 0 ? 0 : sorted[count / 2];
 }
 
-static void note_time(struct joining *joining, double seconds) {
-    joining->step_seconds[joining->step_count++ % JOIN_STEP_TIMES] = seconds;
+static void note_time(struct member_run *joining, double seconds) {
+    joining->step_seconds[joining->step_count++ % STEP_TIMES_MAX] = seconds;
     double ms = 1e3 * median_step(joining);
     struct timing_measured measured = {.step_ms = ms < 1 ? 1 : (uint32_t)ms};
-    member_loop_measured(joining->loop, &measured);
+    member_loop_set_measured(joining->loop, &measured);
 }
 
 /* Whether one more step can be done and encoded in time; the first one is always tried. */
-static bool has_time(const struct season *season) {
-    const struct joining *joining = season->joining;
+static bool has_time(const struct training_window *season) {
+    const struct member_run *joining = season->joining;
     double left = (double)(season->deadline_ns - clock_monotonic_ns()) * 1e-9;
     return left > median_step(joining) + joining->encode_seconds;
 }
@@ -56,22 +56,23 @@ static bool has_time(const struct season *season) {
 /* ---- steps ---- */
 
 /* The ledger says how far the run is; the moments have seen the own steps only. */
-static struct step_pace pace_of(const struct joining *joining, const struct member_work *work) {
+static struct step_schedule pace_of(const struct member_run *joining,
+                                    const struct member_job *work) {
     const struct run *run = &joining->session.run;
     int64_t inner = joining->at.inner_steps;
     int64_t last = run->swarm_inner_steps - 1; /* after an aborted round there may be more */
     int64_t step = (int64_t)work->commits * run->swarm_inner_steps + (inner < last ? inner : last);
-    return (struct step_pace){.learning_rate =
-                                  run_rate(run, step < run->steps ? step : run->steps - 1),
-                              .updates = joining->at.updates};
+    return (struct step_schedule){
+        .learning_rate = settings_learning_rate(run, step < run->steps ? step : run->steps - 1),
+        .updates = joining->at.updates};
 }
 
-static int64_t next_windows(struct joining *joining, struct share_place *place) {
+static int64_t next_windows(struct member_run *joining, struct assignment_position *place) {
     const struct run *run = &joining->session.run;
     int64_t rows = run->batch_tokens / run->sequence;
     int64_t count = 0;
     while (count < rows &&
-           share_next(&joining->share, &joining->order, place, &joining->windows[count])) {
+           assignment_next(&joining->share, &joining->order, place, &joining->windows[count])) {
         count++;
     }
     return count;
@@ -79,8 +80,8 @@ static int64_t next_windows(struct joining *joining, struct share_place *place) 
 
 /* A step whose gradients are not finite happens, rarely, to healthy runs; a row of them is a run
  * that has diverged. */
-static enum status note_skipped(struct joining *joining, bool skipped, struct fault *fault) {
-    struct join_position *at = &joining->at;
+static enum status note_skipped(struct member_run *joining, bool skipped, struct fault *fault) {
+    struct training_position *at = &joining->at;
     at->skipped_in_row = skipped ? at->skipped_in_row + 1 : 0;
     if (at->skipped_in_row == 1) {
         log_line(LOG_WARNING,
@@ -96,25 +97,26 @@ static enum status note_skipped(struct joining *joining, bool skipped, struct fa
 }
 
 /* One step behind *place. *went_on is false when there was nothing left, or no time. */
-static enum status take_step(struct season *season, struct joining *joining,
-                             struct share_place *place, bool *went_on, struct fault *fault) {
-    struct share_place from = *place;
-    struct share_place to = *place;
-    const struct join_order order = {.kind = ORDER_STEP,
-                                     .windows = next_windows(joining, &to),
-                                     .pace = pace_of(joining, season->work)};
+static enum status take_step(struct training_window *season, struct member_run *joining,
+                             struct assignment_position *place, bool *went_on,
+                             struct fault *fault) {
+    struct assignment_position from = *place;
+    struct assignment_position to = *place;
+    const struct lockstep_command order = {.kind = COMMAND_STEP,
+                                           .windows = next_windows(joining, &to),
+                                           .pace = pace_of(joining, season->work)};
     *went_on = false;
     if (order.windows == 0) {
         return OK;
     }
     int64_t begin_ns = clock_monotonic_ns();
-    enum status status = join_do_while(joining, &order, keep_on, season, fault);
+    enum status status = lockstep_do_while(joining, &order, keep_on, season, fault);
     if (status != OK) {
         return status == STATUS_STOPPED ? OK : status;
     }
     const struct step_result result = joining->stepped;
     note_time(joining, (double)(clock_monotonic_ns() - begin_ns) * 1e-9);
-    share_mark(&joining->share, &from, &to, result.skipped ? 0 : result.tokens);
+    assignment_mark_trained(&joining->share, &from, &to, result.skipped ? 0 : result.tokens);
     joining->at.inner_steps++;
     joining->at.updates += !result.skipped;
     joining->at.loss_sum += result.loss * (double)result.tokens;
@@ -127,23 +129,23 @@ static enum status take_step(struct season *season, struct joining *joining,
 /* ---- the contribution ---- */
 
 /* Weights that are not finite are given up, with what made them so. */
-static enum status give_up(struct joining *joining, uint32_t round, struct fault *fault) {
+static enum status give_up(struct member_run *joining, uint32_t round, struct fault *fault) {
     log_line(LOG_WARNING,
              "round %u: weights are not finite; they are dropped, and nothing is contributed",
              round);
-    enum status status = join_follow(joining, fault);
+    enum status status = inner_reset(joining, fault);
     if (status == OK) {
-        status = join_do_plain(joining, ORDER_FORGET, fault);
+        status = lockstep_do_plain(joining, COMMAND_RESET_MOMENTS, fault);
     }
     joining->at.updates = 0;
     return status;
 }
 
 /* The contribution as it stands, and the tokens that it counts for. */
-static enum status encode(struct joining *joining, uint32_t round, uint64_t *tokens,
+static enum status encode(struct member_run *joining, uint32_t round, uint64_t *tokens,
                           struct fault *fault) {
     int64_t begin_ns = clock_monotonic_ns();
-    enum status status = join_do_plain(joining, ORDER_GATHER, fault);
+    enum status status = lockstep_do_plain(joining, COMMAND_GATHER, fault);
     if (status != OK) {
         return status;
     }
@@ -155,7 +157,7 @@ static enum status encode(struct joining *joining, uint32_t round, uint64_t *tok
 }
 
 /* Weights of a device that failed meanwhile are told to nobody. */
-static enum status declare(struct joining *joining, const struct member_work *work,
+static enum status declare(struct member_run *joining, const struct member_job *work,
                            struct fault *fault) {
     struct staging staging = session_staging(&joining->session);
     struct fault unwritten;
@@ -168,24 +170,24 @@ static enum status declare(struct joining *joining, const struct member_work *wo
         return status;
     }
     if (round_record_declared(&joining->record, work->round, &staging, &unwritten) != OK) {
-        join_note_disk(joining, &unwritten);
+        member_log_disk(joining, &unwritten);
     }
     member_loop_answer(joining->loop, &event);
     return OK;
 }
 
-enum status join_train(struct joining *joining, const struct member_work *work,
-                       struct fault *fault) {
-    struct season season = {.joining = joining,
-                            .work = work,
-                            .deadline_ns =
-                                clock_monotonic_ns() + (int64_t)work->deadline_ms * 1000000};
-    struct share_place place = {0};
+enum status inner_train(struct member_run *joining, const struct member_job *work,
+                        struct fault *fault) {
+    struct training_window season = {.joining = joining,
+                                     .work = work,
+                                     .deadline_ns = clock_monotonic_ns() +
+                                                    (int64_t)work->deadline_ms * 1000000};
+    struct assignment_position place = {0};
     bool went_on = true;
     enum status status = OK;
     joining->at.encoded_round = 0;
-    if (!share_take(&joining->share, work->ranges, work->range_count)) {
-        status = join_follow(joining, fault); /* what was trained is somebody else's now */
+    if (!assignment_set(&joining->share, work->ranges, work->range_count)) {
+        status = inner_reset(joining, fault); /* what was trained is somebody else's now */
     }
     while (status == OK && went_on && !is_over(&season) && has_time(&season)) {
         status = take_step(&season, joining, &place, &went_on, fault);

@@ -1,4 +1,4 @@
-/* join_work: what the swarm asks of a member's computing thread, one piece at a time. */
+/* member_job_execute: what the swarm asks of a member's computing thread, one piece at a time. */
 #include "base/log.h"
 #include "runtime/inner_training/join_parts.h"
 
@@ -18,12 +18,13 @@ static struct hash name_of_results(const struct entry *entry) {
     return hash_end(&state);
 }
 
-static enum status store(struct joining *joining, const struct entry *entry, struct fault *fault) {
+static enum status store(struct member_run *joining, const struct entry *entry,
+                         struct fault *fault) {
     struct hash name = name_of_results(entry);
     if (hash_equal(&name, &joining->stored)) {
         return OK;
     }
-    enum status status = member_store_keep(&joining->store, entry, &joining->replica, fault);
+    enum status status = member_store_add_results(&joining->store, entry, &joining->replica, fault);
     if (status == OK) {
         joining->stored = name;
     }
@@ -43,19 +44,19 @@ static uint32_t contributors_of(const struct entry *entry) {
 /* The seat whose feedback can advance: with the contribution and the weights at hand that it
  * declared. Without them what it owes is not known any more, also when an earlier start declared
  * and so no seat is this one's. */
-static int seat_at_hand(struct joining *joining, const struct member_work *work) {
+static int seat_at_hand(struct member_run *joining, const struct member_job *work) {
     if (work->seat < 0 || joining->at.encoded_round != work->entry->round) {
-        join_forget_sent(joining, work->entry);
+        inner_forget_sent(joining, work->entry);
         return -1;
     }
     return work->seat;
 }
 
-static enum status take_in(struct joining *joining, const struct member_work *work,
-                           struct join_round *taken, struct fault *fault) {
+static enum status take_in(struct member_run *joining, const struct member_job *work,
+                           struct applied_round *taken, struct fault *fault) {
     const struct entry *entry = work->entry;
-    struct join_position *at = &joining->at;
-    struct join_round round = {
+    struct training_position *at = &joining->at;
+    struct applied_round round = {
         .round = entry->round,
         .members = entry->seat_count,
         .contributors = contributors_of(entry),
@@ -64,47 +65,47 @@ static enum status take_in(struct joining *joining, const struct member_work *wo
     at->round = entry->round;
     at->commits = entry->commits;
     *taken = round;
-    return join_followed(joining, fault);
+    return inner_reset_done(joining, fault);
 }
 
 /* What follows a round, once the swarm knows that it is applied here. */
-static enum status after_round(struct joining *joining, const struct join_round *round,
+static enum status after_round(struct member_run *joining, const struct applied_round *round,
                                struct fault *fault) {
     const struct run *run = &joining->session.run;
     struct staging staging = session_staging(&joining->session);
-    const struct join_position *at = &joining->at;
+    const struct training_position *at = &joining->at;
     struct fault refused;
     if (round_record_outer(&joining->record, round->round, &staging, &refused) != OK) {
-        join_note_disk(joining, &refused);
+        member_log_disk(joining, &refused);
     }
-    join_note_round(joining, round);
+    member_log_round(joining, round);
     int64_t step = (int64_t)at->commits * run->swarm_inner_steps;
     bool evaluates = run->eval_every > 0 &&
                      step / run->eval_every > (step - run->swarm_inner_steps) / run->eval_every;
-    enum status status = evaluates ? join_evaluate(joining, false, fault) : OK;
+    enum status status = evaluates ? member_evaluate(joining, false, fault) : OK;
     if (status == OK && at->commits - at->saved_commits >= swarm_snapshot_rounds(run) &&
-        join_state_save(joining, &refused) != OK) {
-        join_note_disk(joining, &refused);
+        outer_state_save(joining, &refused) != OK) {
+        member_log_disk(joining, &refused);
     }
     return status;
 }
 
 /* What the disk refuses is told, and wanted again later. */
-static void refuse(struct joining *joining, const struct member_work *work, enum event_kind kind,
+static void refuse(struct member_run *joining, const struct member_job *work, enum event_kind kind,
                    const struct fault *refused) {
     struct event event = {
         .kind = kind, .job = work->job, .written = WRITE_FAILED, .root = joining->replica.root};
-    join_note_disk(joining, refused);
+    member_log_disk(joining, refused);
     member_loop_answer(joining->loop, &event);
 }
 
-static enum status apply(struct joining *joining, const struct member_work *work,
+static enum status apply(struct member_run *joining, const struct member_job *work,
                          struct fault *fault) {
     const struct bound_program *bound = &joining->session.bound;
     struct fault refused;
     enum status status = store(joining, work->entry, &refused);
     if (status == OK) {
-        status = join_ledger_sync(&joining->ledger, &refused);
+        status = ledger_copy_sync(&joining->ledger, &refused);
     }
     if (status == OK) {
         status = member_store_applied(&joining->store, work->entry, &refused);
@@ -113,8 +114,8 @@ static enum status apply(struct joining *joining, const struct member_work *work
         refuse(joining, work, EVENT_APPLIED, &refused);
         return OK;
     }
-    join_note_disk(joining, NULL);
-    struct join_round round;
+    member_log_disk(joining, NULL);
+    struct applied_round round;
     status = take_in(joining, work, &round, fault);
     if (status == OK) {
         status = program_failure(bound, fault);
@@ -128,27 +129,27 @@ static enum status apply(struct joining *joining, const struct member_work *work
 }
 
 /* A state from other members: durable at once, as nothing here leads up to it. */
-static enum status adopt(struct joining *joining, const struct member_work *work,
+static enum status adopt(struct member_run *joining, const struct member_job *work,
                          struct fault *fault) {
     struct replica *replica = &joining->replica;
-    struct join_position *at = &joining->at;
+    struct training_position *at = &joining->at;
     struct fault refused;
     replica_refresh(replica);
-    replica_forget(replica);
+    replica_clear_feedback(replica);
     at->round = work->entry->round;
     at->commits = work->entry->commits;
     at->saved_round = 0;
     at->saved_commits = at->commits;
-    enum status status = join_follow(joining, fault);
+    enum status status = inner_reset(joining, fault);
     if (status == OK) {
         status = program_failure(&joining->session.bound, fault);
     }
     if (status != OK) {
         return status;
     }
-    status = join_ledger_sync(&joining->ledger, &refused);
+    status = ledger_copy_sync(&joining->ledger, &refused);
     if (status == OK) {
-        status = join_state_save(joining, &refused);
+        status = outer_state_save(joining, &refused);
     }
     if (member_loop_is_stale(joining->loop, work)) {
         return OK;
@@ -157,7 +158,7 @@ static enum status adopt(struct joining *joining, const struct member_work *work
         refuse(joining, work, EVENT_APPLIED, &refused);
         return OK;
     }
-    join_note_disk(joining, NULL);
+    member_log_disk(joining, NULL);
     struct event event = {.kind = EVENT_APPLIED, .job = work->job, .root = replica->root};
     member_loop_answer(joining->loop, &event);
     return OK;
@@ -165,7 +166,7 @@ static enum status adopt(struct joining *joining, const struct member_work *work
 
 /* ---- the rest ---- */
 
-static void sum(struct joining *joining, const struct member_work *work) {
+static void sum(struct member_run *joining, const struct member_job *work) {
     struct event event = {.kind = EVENT_SUMMED,
                           .job = work->job,
                           .hash = replica_sum(&joining->replica, work->round, work->slice,
@@ -175,14 +176,14 @@ static void sum(struct joining *joining, const struct member_work *work) {
 
 /* A commit is rooted as the proposal was that it came from: of the same results nothing is hashed
  * twice. A root that a failed device made is told to nobody. */
-static enum status root(struct joining *joining, const struct member_work *work,
+static enum status root(struct member_run *joining, const struct member_job *work,
                         struct fault *fault) {
     struct replica *replica = &joining->replica;
     struct hash name = name_of_results(work->entry);
     bool is_known =
         replica->voted_round == work->entry->round && hash_equal(&name, &joining->rooted);
     joining->rooted = name;
-    struct event event = {.kind = EVENT_ROOTED,
+    struct event event = {.kind = EVENT_ROOT_COMPUTED,
                           .job = work->job,
                           .root = is_known ? replica->voted_root
                                            : replica_root_after(replica, work->entry->round)};
@@ -193,22 +194,22 @@ static enum status root(struct joining *joining, const struct member_work *work,
     return status;
 }
 
-static void keep(struct joining *joining, const struct member_work *work) {
+static void keep(struct member_run *joining, const struct member_job *work) {
     struct fault refused;
     struct event event = {.kind = EVENT_STORED, .job = work->job};
     if (store(joining, work->entry, &refused) != OK) {
         refuse(joining, work, EVENT_STORED, &refused);
         return;
     }
-    join_note_disk(joining, NULL);
+    member_log_disk(joining, NULL);
     member_loop_answer(joining->loop, &event);
 }
 
-enum status join_work(struct joining *joining, const struct member_work *work,
-                      struct fault *fault) {
+enum status member_job_execute(struct member_run *joining, const struct member_job *work,
+                               struct fault *fault) {
     switch (work->kind) {
     case ACTION_TRAIN:
-        return join_train(joining, work, fault);
+        return inner_train(joining, work, fault);
     case ACTION_SUM:
         sum(joining, work);
         return OK;

@@ -35,7 +35,7 @@ void round_record_plan(struct session *session, const struct replica *replica,
         return;
     }
     record->path = region_alloc(&session->region, PATH_BYTES, 1);
-    record->decoded = swarm_line_at(session, SWARM_LINE_RECORD);
+    record->decoded = swarm_extent_at(session, SWARM_LINE_RECORD);
     const struct named_vector declared = {"contribution", record->decoded};
     const struct named_vector outer[] = {{"params", replica->params},
                                          {"momentum", replica->momentum}};

@@ -6,15 +6,15 @@
 #include "runtime/swarm/replica/replica_cuda.h"
 #endif
 
-void *swarm_line_at(const struct session *session, enum swarm_line line) {
+void *swarm_extent_at(const struct session *session, enum swarm_extent line) {
     int extent = session->program.schedule.kept[line];
     return extent == EXTENT_NONE ? NULL : program_extent(&session->bound, extent);
 }
 
 /* Where masters are shards, the flat copy that they are gathered into. */
 static void take_copy(struct session *session, float *copy, struct replica *replica) {
-    struct flat_part *part = region_alloc(&session->region, 1, sizeof *part);
-    *part = (struct flat_part){0, replica->shape.slices.parameter_count, copy, NULL};
+    struct flat_span *part = region_alloc(&session->region, 1, sizeof *part);
+    *part = (struct flat_span){0, replica->shape.slices.parameter_count, copy, NULL};
     replica->parts = part;
     replica->part_count = 1;
 }
@@ -22,13 +22,13 @@ static void take_copy(struct session *session, float *copy, struct replica *repl
 /* Masters in blueprint order: the flat space. */
 static void take_masters(struct session *session, struct replica *replica) {
     int count = session->blueprint.param_count;
-    struct flat_part *parts = region_alloc(&session->region, (size_t)count, sizeof *parts);
+    struct flat_span *parts = region_alloc(&session->region, (size_t)count, sizeof *parts);
     int64_t begin = 0;
     for (int i = 0; i < count; i++) {
         struct param_part master = program_part(&session->bound, i, VIEW_MASTER);
         int64_t elements = param_elements(&session->blueprint.params[i]);
         ASSERT(master.dtype == DTYPE_F32 && master.first == 0 && master.count == elements);
-        parts[i] = (struct flat_part){begin, elements, master.address, master.far};
+        parts[i] = (struct flat_span){begin, elements, master.address, master.far};
         begin += elements;
     }
     replica->parts = parts;
@@ -44,7 +44,7 @@ static enum status bind_device(struct session *session, struct replica *replica,
         const struct replica_cuda_args args = {.with = cuda_program_compute(&session->bound),
                                                .gpu = session->bound.port.cuda,
                                                .slots =
-                                                   swarm_line_at(session, SWARM_LINE_STRETCHES)};
+                                                   swarm_extent_at(session, SWARM_LINE_STRETCHES)};
         return replica_cuda_init(&args, replica, made, fault);
     }
 #endif
@@ -65,23 +65,23 @@ enum status swarm_replica_bind(struct session *session, struct replica *replica,
                                struct fault *fault) {
     ASSERT(session->kept_count == SWARM_LINES);
     const struct replica_shape *shape = &session->swarm.shape;
-    struct hash *names = swarm_line_at(session, SWARM_LINE_NAMES);
+    struct hash *names = swarm_extent_at(session, SWARM_LINE_NAMES);
     *replica = (struct replica){
         .shape = *shape,
         .compute = &session->bound.compute,
-        .params = swarm_line_at(session, SWARM_LINE_PARAMS),
-        .momentum = swarm_line_at(session, SWARM_LINE_MOMENTUM),
-        .feedback = swarm_line_at(session, SWARM_LINE_FEEDBACK),
-        .residual = swarm_line_at(session, SWARM_LINE_RESIDUAL),
-        .contribution = swarm_line_at(session, SWARM_LINE_CONTRIBUTION),
-        .results = swarm_line_at(session, SWARM_LINE_RESULTS),
-        .slots = swarm_line_at(session, SWARM_LINE_SLOTS),
-        .marks = swarm_line_at(session, SWARM_LINE_MARKS),
+        .params = swarm_extent_at(session, SWARM_LINE_PARAMS),
+        .momentum = swarm_extent_at(session, SWARM_LINE_MOMENTUM),
+        .feedback = swarm_extent_at(session, SWARM_LINE_FEEDBACK),
+        .residual = swarm_extent_at(session, SWARM_LINE_RESIDUAL),
+        .contribution = swarm_extent_at(session, SWARM_LINE_CONTRIBUTION),
+        .results = swarm_extent_at(session, SWARM_LINE_RESULTS),
+        .slots = swarm_extent_at(session, SWARM_LINE_SLOTS),
+        .marks = swarm_extent_at(session, SWARM_LINE_MARKS),
         .leaves = names,
         .voted = names + replica_leaf_count(shape->slices.parameter_count),
-        .scratch = swarm_line_at(session, SWARM_LINE_SCRATCH),
+        .scratch = swarm_extent_at(session, SWARM_LINE_SCRATCH),
     };
-    float *inner = swarm_line_at(session, SWARM_LINE_INNER);
+    float *inner = swarm_extent_at(session, SWARM_LINE_INNER);
     if (inner != NULL) {
         take_copy(session, inner, replica);
     } else {

@@ -6,9 +6,9 @@
 #include "runtime/session/session.h"
 #include "runtime/swarm_setup/swarm_memory.h"
 
-/* swarm_line_at: where a line of the plan lies, once the session is bound; NULL for one of no
+/* swarm_extent_at: where a line of the plan lies, once the session is bound; NULL for one of no
  * bytes. */
-void *swarm_line_at(const struct session *session, enum swarm_line line);
+void *swarm_extent_at(const struct session *session, enum swarm_extent line);
 
 /* swarm_replica_bind: the replica in its lines, its inner weights the session's masters in
  * blueprint order; of several ranks, rank 0's copy of them (inner_weights.h). Not filled.

@@ -6,7 +6,7 @@
 enum { NOWHERE = -1 };
 
 /* Ops of a layer in one pass: [begin, end). */
-struct stretch {
+struct replica_chunk {
     int begin, end;
 };
 
@@ -21,18 +21,18 @@ struct rewrite {
     struct graph *graph;
     const struct op *old_ops;
     int old_count, old_forward_count;
-    struct stretch *forward, *backward; /* per layer */
-    int *last_forward, *first_backward; /* per tensor that owns its bytes: ops, or NOWHERE */
+    struct replica_chunk *forward, *backward; /* per layer */
+    int *last_forward, *first_backward;       /* per tensor that owns its bytes: ops, or NOWHERE */
     struct saved *saved;
     int saved_count;
     int *saved_of; /* per tensor: index in `saved`, or NOWHERE */
 };
 
-static void note_layer(struct stretch *layers, const struct op *op, int index) {
+static void note_layer(struct replica_chunk *layers, const struct op *op, int index) {
     if (op->layer == PARAM_NO_LAYER) {
         return;
     }
-    struct stretch *layer = &layers[op->layer];
+    struct replica_chunk *layer = &layers[op->layer];
     layer->begin = layer->end == 0 ? index : layer->begin;
     layer->end = index + 1;
 }
@@ -56,7 +56,8 @@ static uint64_t bytes_of(const struct tensor *tensor) {
 }
 
 /* The op of `layer` as far from its beginning as `index` is from the beginning of `own`. */
-static int same_place(const struct stretch *own, const struct stretch *layer, int index) {
+static int same_place(const struct replica_chunk *own, const struct replica_chunk *layer,
+                      int index) {
     ASSERT(layer->end > 0);
     int place = layer->begin + index - own->begin;
     return place < layer->end ? place : layer->end - 1;
@@ -202,8 +203,9 @@ void offload_apply(struct graph *graph) {
                               .old_ops = graph->ops,
                               .old_count = graph->op_count,
                               .old_forward_count = graph->forward_count,
-                              .forward = region_alloc(region, layers, sizeof(struct stretch)),
-                              .backward = region_alloc(region, layers, sizeof(struct stretch)),
+                              .forward = region_alloc(region, layers, sizeof(struct replica_chunk)),
+                              .backward =
+                                  region_alloc(region, layers, sizeof(struct replica_chunk)),
                               .last_forward = nowhere(region, tensors),
                               .first_backward = nowhere(region, tensors),
                               .saved = region_alloc(region, tensors, sizeof(struct saved)),

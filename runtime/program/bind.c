@@ -99,7 +99,7 @@ static void find_shared(struct bound_program *bound) {
 }
 
 /* What is kept beside the program is the first rank's alone: the others have no pages of it. */
-static void leave_out_kept(struct bound_program *bound, struct region *region) {
+static void exclude_resident(struct bound_program *bound, struct region *region) {
     const struct schedule *schedule = &bound->program->schedule;
     const struct plan *plan = &bound->program->plan;
     size_t most = (size_t)schedule->options.kept_count;
@@ -113,7 +113,7 @@ static void leave_out_kept(struct bound_program *bound, struct region *region) {
             }
         }
         if (count > 0) {
-            port_leave_out(&bound->port, (enum space)space, holes, count);
+            port_exclude(&bound->port, (enum space)space, holes, count);
         }
     }
 }
@@ -141,8 +141,9 @@ static enum status reserve(struct bound_program *bound, struct fault *fault) {
 
 static enum status start_threads(struct bound_program *bound, struct region *region,
                                  struct fault *fault) {
-    struct lanes_args args = {
-        .work = run_lane, .context = bound, .event_count = bound->program->schedule.event_count};
+    struct lanes_args args = {.work = execute_lane,
+                              .context = bound,
+                              .event_count = bound->program->schedule.event_count};
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         for (int kind = 0; lane != LANE_COMPUTE && kind < SEGMENT_COUNT; kind++) {
             args.mask |= bound->lists[kind][lane].count > 0 ? 1u << lane : 0;
@@ -209,7 +210,7 @@ enum status program_bind(const struct program *program, const struct rank_indice
         memset(bound, 0, sizeof *bound);
         return status;
     }
-    leave_out_kept(bound, region);
+    exclude_resident(bound, region);
     status = reserve(bound, fault);
     if (status == OK) {
         list_lanes(bound, region);

@@ -44,7 +44,7 @@ enum status program_compile(const struct blueprint *blueprint, const struct targ
 enum status program_fits(const struct program *program, struct fault *fault) {
     enum space space;
     const struct target *target = program->schedule.target;
-    uint64_t missing = target_short_of(target, program->plan.peak_bytes, &space);
+    uint64_t missing = target_shortage(target, program->plan.peak_bytes, &space);
     if (missing == 0) {
         return OK;
     }
@@ -53,7 +53,7 @@ enum status program_fits(const struct program *program, struct fault *fault) {
     char place[NAME_BYTES];
     struct text name = text_over(place, sizeof place);
     text_add(&name, "target %s", target->name);
-    uint64_t room = target_room_bytes(target, space);
+    uint64_t room = target_available_bytes(target, space);
     return fault_set(fault, STATUS_FIT, place,
                      "`skep plan` shows what makes the peak and which setting would fit",
                      "the %s arena needs %s, has %s", space_name(space),

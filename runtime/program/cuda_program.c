@@ -111,7 +111,7 @@ static void enqueue_ordered(struct cuda_program *program, uint32_t index) {
         note(program, driver->cuEventRecord(program->events[instruction->signal], stream),
              "record an event");
     }
-    run_note_high_water(program->bound, (enum lane)instruction->lane, index);
+    high_water_note(program->bound, (enum lane)instruction->lane, index);
 }
 
 /* ---- a segment as a graph ---- */
@@ -196,7 +196,7 @@ static void capture_all(struct cuda_program *program) {
             capture(program, (enum segment_kind)kind);
         }
     }
-    run_merge_high_water(program->bound);
+    high_water_merge(program->bound);
 }
 
 /* ---- running ---- */
@@ -250,8 +250,8 @@ static void copy_and_wait(struct cuda_program *program, const void *from, const 
     wait_for_stream(program, LANE_COPY, action);
 }
 
-static enum status read_far(void *context, const void *far, void *near, size_t bytes,
-                            struct fault *fault) {
+static enum status read_device(void *context, const void *far, void *near, size_t bytes,
+                               struct fault *fault) {
     struct cuda_program *program = context;
     const struct bytes staging = staging_of(program);
     enter(program);
@@ -264,8 +264,8 @@ static enum status read_far(void *context, const void *far, void *near, size_t b
     return tell_failure(&program->device, fault);
 }
 
-static enum status write_far(void *context, void *far, const void *near, size_t bytes,
-                             struct fault *fault) {
+static enum status write_device(void *context, void *far, const void *near, size_t bytes,
+                                struct fault *fault) {
     struct cuda_program *program = context;
     const struct bytes staging = staging_of(program);
     enter(program);
@@ -419,12 +419,12 @@ static void choose_products(struct cuda_program *program, struct region *region)
 static enum status rehearse(struct device *device, struct fault *fault) {
     struct cuda_program *program = program_of(device);
     for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
-        cuda_trial_scalars(program);
+        warm_up_scalars(program);
         launch(program, (enum segment_kind)kind);
     }
     zero_arenas(program);
     if (program->has_products) {
-        cuda_products_tell(&program->products);
+        cuda_products_describe(&program->products);
     }
     return tell_failure(device, fault);
 }
@@ -448,7 +448,7 @@ static enum status build(struct cuda_program *program, struct region *region, st
     if (status == OK) {
         choose_products(program, region);
         if (log_enabled(LOG_DEBUG)) {
-            cuda_trial_run(program);
+            warm_up_run(program);
         }
         zero_arenas(program);
     }
@@ -475,7 +475,8 @@ static const struct device_methods METHODS = {.run = run_segment,
 enum status cuda_program_bind(struct bound_program *bound, struct region *region,
                               struct fault *fault) {
     struct cuda_program *program = region_alloc(region, 1, sizeof *program);
-    program->device = (struct device){.methods = &METHODS, .far = {read_far, write_far, program}};
+    program->device =
+        (struct device){.methods = &METHODS, .far = {read_device, write_device, program}};
     program->bound = bound;
     program->gpu = bound->port.cuda;
     program->compute = (struct cuda_compute){.driver = driver_of(program),

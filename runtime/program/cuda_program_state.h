@@ -32,12 +32,12 @@ struct cuda_program {
 
 /* ---- cuda_trial.c: instructions on arenas that are all zeros ---- */
 
-/* cuda_trial_scalars: scalars of a step with which any segment may run on them. */
-void cuda_trial_scalars(const struct cuda_program *program);
+/* warm_up_scalars: scalars of a step with which any segment may run on them. */
+void warm_up_scalars(const struct cuda_program *program);
 
-/* cuda_trial_run: every instruction that is no collective, one after the other; the log names the
+/* warm_up_run: every instruction that is no collective, one after the other; the log names the
  * one at which the device fails. Leaves the arenas as they come. */
-void cuda_trial_run(struct cuda_program *program);
+void warm_up_run(struct cuda_program *program);
 
 /* ---- cuda_ranks.c: collectives of a program, where it has a communicator ---- */
 

@@ -30,7 +30,7 @@ void cuda_ranks_count(const struct cuda_program *program, enum segment_kind kind
     const struct segment *segment = &schedule->segments[kind];
     for (uint32_t i = segment->first; program->bound->calls != NULL && i < segment->end; i++) {
         if (call_is_collective(&schedule->instructions[i])) {
-            collective_count(program->bound->communicator, &program->bound->calls[i]);
+            collective_count_bytes(program->bound->communicator, &program->bound->calls[i]);
         }
     }
 }
@@ -75,7 +75,7 @@ enum status cuda_ranks_open(struct bound_program *bound, struct site *site,
                             const struct collective_group groups[static AXIS_COUNT],
                             struct region *region, struct communicator *communicator,
                             struct fault *fault) {
-    const struct site_place *place = site_where(site);
+    const struct launch_info *place = site_launch_info(site);
     const struct schedule *schedule = &bound->program->schedule;
     struct nccl_args args = {.rank = place->rank,
                              .world = place->world,

@@ -6,7 +6,7 @@
 #include "runtime/program/run.h"
 
 /* Ids, labels and positions of 0 are valid; a decoded piece has at least one token. */
-void cuda_trial_scalars(const struct cuda_program *program) {
+void warm_up_scalars(const struct cuda_program *program) {
     *program_scalars(program->bound) =
         (struct step_scalars){.bias_correction_1 = 1, .bias_correction_2 = 1, .token_count = 1};
 }
@@ -24,11 +24,11 @@ static void try_one(struct cuda_program *program, uint32_t index) {
     }
 }
 
-void cuda_trial_run(struct cuda_program *program) {
+void warm_up_run(struct cuda_program *program) {
     const struct schedule *schedule = &program->bound->program->schedule;
     for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
         const struct segment *segment = &schedule->segments[kind];
-        cuda_trial_scalars(program);
+        warm_up_scalars(program);
         for (uint32_t i = segment->first; i < segment->end; i++) {
             if (program->failure.result == CUDA_SUCCESS &&
                 !call_is_collective(&schedule->instructions[i])) {

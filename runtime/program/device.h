@@ -26,7 +26,7 @@ struct device_methods {
 
 struct device {
     const struct device_methods *methods;
-    struct far_memory far; /* its SPACE_DEVICE; pinned and host memory are the host's own */
+    struct device_memory far; /* its SPACE_DEVICE; pinned and host memory are the host's own */
 };
 
 #endif

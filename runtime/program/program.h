@@ -139,11 +139,12 @@ struct program_cast {
 };
 void program_cast(const struct bound_program *bound, const struct program_cast *cast);
 
-/* program_far: how the host reaches a space between segments; NULL: by its addresses. */
-const struct far_memory *program_far(const struct bound_program *bound, enum space space);
+/* program_device_memory: how the host reaches a space between segments; NULL: by its addresses. */
+const struct device_memory *program_device_memory(const struct bound_program *bound,
+                                                  enum space space);
 
-/* program_extent: the address of an extent, to be followed where program_far is NULL for its
- * space, as it is for all that schedule.host names. */
+/* program_extent: the address of an extent, to be followed where program_device_memory is NULL for
+ * its space, as it is for all that schedule.host names. */
 void *program_extent(const struct bound_program *bound, int extent);
 
 /* What this rank persistently holds of a parameter: elements [first, first + count), row-major, at
@@ -151,8 +152,8 @@ void *program_extent(const struct bound_program *bound, int extent);
 struct param_part {
     int64_t first, count; /* count 0: nothing */
     enum dtype dtype;
-    void *address;                /* NULL when nothing */
-    const struct far_memory *far; /* what `address` is in; NULL: memory that the host reaches */
+    void *address;                   /* NULL when nothing */
+    const struct device_memory *far; /* what `address` is in; NULL: memory that the host reaches */
 };
 struct param_part program_part(const struct bound_program *bound, int index, enum param_view view);
 

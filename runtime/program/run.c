@@ -5,7 +5,7 @@
 #include "runtime/program/opcodes.h"
 
 /* What was really handed out, kept so that a test can hold it against the plan. */
-void run_note_high_water(struct bound_program *bound, enum lane lane, uint32_t index) {
+void high_water_note(struct bound_program *bound, enum lane lane, uint32_t index) {
     const struct instruction *instruction = &bound->program->schedule.instructions[index];
     const struct extent *extents = bound->program->schedule.extents;
     for (int k = 0; k < CALL_OPERANDS; k++) {
@@ -20,7 +20,7 @@ void run_note_high_water(struct bound_program *bound, enum lane lane, uint32_t i
     }
 }
 
-void run_merge_high_water(struct bound_program *bound) {
+void high_water_merge(struct bound_program *bound) {
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         for (int space = 0; space < SPACE_COUNT; space++) {
             uint64_t end = bound->lane_high_water[lane][space];
@@ -57,7 +57,7 @@ static void run_instruction(struct bound_program *bound, enum lane lane, uint32_
     } else {
         execute(bound, index);
     }
-    run_note_high_water(bound, lane, index);
+    high_water_note(bound, lane, index);
 }
 
 static void wait_for(struct bound_program *bound, enum lane lane, uint32_t index, uint32_t event) {
@@ -97,7 +97,7 @@ static void join_traced(struct bound_program *bound) {
     trace_add(bound->trace, LANE_COMPUTE, &record);
 }
 
-void run_lane(void *context, enum lane lane) {
+void execute_lane(void *context, enum lane lane) {
     struct bound_program *bound = context;
     const struct lane_list *list = &bound->lists[bound->segment][lane];
     for (uint32_t i = 0; i < list->count; i++) {
@@ -122,7 +122,7 @@ void program_run(struct bound_program *bound, enum segment_kind kind) {
     }
     bound->segment = kind;
     lanes_run(&bound->lanes, mask);
-    run_merge_high_water(bound);
+    high_water_merge(bound);
 }
 
 void program_run_one(struct bound_program *bound, uint32_t index) {
@@ -131,7 +131,7 @@ void program_run_one(struct bound_program *bound, uint32_t index) {
         return;
     }
     run_instruction(bound, LANE_COMPUTE, index);
-    run_merge_high_water(bound);
+    high_water_merge(bound);
 }
 
 enum status program_failure(const struct bound_program *bound, struct fault *fault) {

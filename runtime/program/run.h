@@ -14,12 +14,13 @@ static inline bool call_is_collective(const struct instruction *instruction) {
     return instruction->op == OP_ALL_GATHER || instruction->op == OP_REDUCE_SCATTER;
 }
 
-/* run_note_high_water: what the instruction is handed counts as used; run_merge_high_water: so that
+/* high_water_note: what the instruction is handed counts as used; high_water_merge: so that
  * bound->high_water has it. */
-void run_note_high_water(struct bound_program *bound, enum lane lane, uint32_t index);
-void run_merge_high_water(struct bound_program *bound);
+void high_water_note(struct bound_program *bound, enum lane lane, uint32_t index);
+void high_water_merge(struct bound_program *bound);
 
-/* run_lane: the lane's instructions of the segment under way; `context` is the bound program. */
-void run_lane(void *context, enum lane lane);
+/* execute_lane: the lane's instructions of the segment under way; `context` is the bound
+ * program. */
+void execute_lane(void *context, enum lane lane);
 
 #endif

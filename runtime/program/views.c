@@ -8,7 +8,8 @@ void *program_extent(const struct bound_program *bound, int extent) {
     return bound->base[space] + bound->program->plan.offsets[extent];
 }
 
-const struct far_memory *program_far(const struct bound_program *bound, enum space space) {
+const struct device_memory *program_device_memory(const struct bound_program *bound,
+                                                  enum space space) {
     return bound->device != NULL && space == SPACE_DEVICE ? &bound->device->far : NULL;
 }
 
@@ -22,7 +23,7 @@ void program_cast(const struct bound_program *bound, const struct program_cast *
 
 struct param_part program_part(const struct bound_program *bound, int index, enum param_view view) {
     const struct schedule *schedule = &bound->program->schedule;
-    const struct unit_slot *slot = &schedule->units->slots[schedule->units->slot_of_param[index]];
+    const struct unit_param *slot = &schedule->units->slots[schedule->units->slot_of_param[index]];
     struct unit_view of = schedule_unit_view(schedule, slot->unit, view);
     if (of.extent == EXTENT_NONE) {
         return (struct param_part){0};
@@ -40,7 +41,7 @@ struct param_part program_part(const struct bound_program *bound, int index, enu
     return (struct param_part){.first = part.first,
                                .count = part.count,
                                .dtype = of.dtype,
-                               .far = program_far(bound, of.space),
+                               .far = program_device_memory(bound, of.space),
                                .address = base + part.offset * dtype_bytes(of.dtype)};
 }
 

@@ -152,7 +152,7 @@ void schedule_build(const struct blueprint *blueprint, const struct unit_table *
     extents_add_units(schedule);
     struct translate_context context = {.inputs = extents_add_host(schedule),
                                         .logits = EXTENT_NONE};
-    extents_add_kept(schedule);
+    extents_add_resident(schedule);
     extents_add_sum_staging(schedule);
     build_load(schedule, &context.inputs);
     if (options->train) {

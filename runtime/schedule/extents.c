@@ -9,7 +9,7 @@
 enum place { ON_DEVICE, ON_HOST, ON_HOST_COPIED };
 
 /* What an extent of a unit is called, is for, and holds. */
-struct holding {
+struct extent_spec {
     const char *suffix;
     enum extent_role role;
     enum dtype dtype;
@@ -17,9 +17,9 @@ struct holding {
     enum place place;
 };
 
-static int unit_extent(struct schedule *schedule, int unit, const struct holding *holding) {
+static int unit_extent(struct schedule *schedule, int unit, const struct extent_spec *holding) {
     const struct unit *of = &schedule->units->units[unit];
-    int64_t elements = holding->split ? schedule_slot(schedule, unit) : of->elements;
+    int64_t elements = holding->split ? schedule_shard_elements(schedule, unit) : of->elements;
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%s.%s", of->name, holding->suffix);
     const char *kept = region_text(schedule->region, name);
@@ -37,10 +37,10 @@ static void add_params(struct schedule *schedule, int unit, struct unit_extents 
     bool trains = schedule_trains(schedule, unit);
     bool offloads = schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER);
     bool leaves = row.params && schedule_offloads(schedule, unit, OFFLOAD_PARAMS);
-    struct holding params = {"params", ROLE_PARAMS, compute, row.params,
-                             leaves ? ON_HOST_COPIED : ON_DEVICE};
-    struct holding master = {"master", ROLE_MASTER, DTYPE_F32, row.optimizer,
-                             offloads ? ON_HOST : ON_DEVICE};
+    struct extent_spec params = {"params", ROLE_PARAMS, compute, row.params,
+                                 leaves ? ON_HOST_COPIED : ON_DEVICE};
+    struct extent_spec master = {"master", ROLE_MASTER, DTYPE_F32, row.optimizer,
+                                 offloads ? ON_HOST : ON_DEVICE};
     if (!row.params || offloads) {
         of->params = unit_extent(schedule, unit, &params);
     }
@@ -56,29 +56,31 @@ static void add_training(struct schedule *schedule, int unit, struct unit_extent
     enum dtype moment = schedule->options.moments;
     bool split = schedule_zero(schedule, unit).optimizer;
     enum place place = schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER) ? ON_HOST : ON_DEVICE;
-    struct holding gradients = {"gradients", ROLE_GRADIENTS, DTYPE_F32,
-                                schedule_splits_gradients(schedule, unit), ON_DEVICE};
-    struct holding moment1 = {"exp_avg", ROLE_MOMENTS, moment, split, place};
-    struct holding moment2 = {"exp_avg_sq", ROLE_MOMENTS, moment, split, place};
+    struct extent_spec gradients = {"gradients", ROLE_GRADIENTS, DTYPE_F32,
+                                    schedule_splits_gradients(schedule, unit), ON_DEVICE};
+    struct extent_spec moment1 = {"exp_avg", ROLE_MOMENTS, moment, split, place};
+    struct extent_spec moment2 = {"exp_avg_sq", ROLE_MOMENTS, moment, split, place};
     of->gradients = unit_extent(schedule, unit, &gradients);
     of->moment1 = unit_extent(schedule, unit, &moment1);
     of->moment2 = unit_extent(schedule, unit, &moment2);
     if (schedule_reduces_microbatches(schedule)) {
-        struct holding local = {"gradients.local", ROLE_GRADIENTS, DTYPE_F32, false, ON_DEVICE};
+        struct extent_spec local = {"gradients.local", ROLE_GRADIENTS, DTYPE_F32, false, ON_DEVICE};
         of->local = unit_extent(schedule, unit, &local);
     }
     if (schedule_ranks(schedule, AXIS_WORLD) > 1 && sharding->reduce != DTYPE_F32) {
-        struct holding wire = {"gradients.wire", ROLE_STAGING, sharding->reduce, false, ON_DEVICE};
+        struct extent_spec wire = {"gradients.wire", ROLE_STAGING, sharding->reduce, false,
+                                   ON_DEVICE};
         of->wire = unit_extent(schedule, unit, &wire);
     }
 }
 
 /* Between an optimizer in host memory and the device: a unit's gradients out, its params in. */
-static void add_ways(struct schedule *schedule, int unit, struct unit_extents *of) {
+static void add_offload_staging(struct schedule *schedule, int unit, struct unit_extents *of) {
     bool split = schedule_zero(schedule, unit).optimizer;
-    struct holding gradients = {"gradients.host", ROLE_STAGING, DTYPE_F32, split, ON_HOST_COPIED};
-    struct holding params = {"params.host", ROLE_STAGING, schedule->options.compute, split,
-                             ON_HOST_COPIED};
+    struct extent_spec gradients = {"gradients.host", ROLE_STAGING, DTYPE_F32, split,
+                                    ON_HOST_COPIED};
+    struct extent_spec params = {"params.host", ROLE_STAGING, schedule->options.compute, split,
+                                 ON_HOST_COPIED};
     of->host_gradients = unit_extent(schedule, unit, &gradients);
     bool there = schedule->extents[of->params].space != SPACE_DEVICE;
     of->host_params = there ? of->params : unit_extent(schedule, unit, &params);
@@ -96,7 +98,7 @@ void extents_add_units(struct schedule *schedule) {
             add_training(schedule, unit, of);
         }
         if (schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER)) {
-            add_ways(schedule, unit, of);
+            add_offload_staging(schedule, unit, of);
         }
     }
 }
@@ -134,7 +136,8 @@ int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, i
     char suffix[NAME_BYTES];
     snprintf(suffix, sizeof suffix, "params.gathered%s%s", segment == SEGMENT_MICROBATCH ? "" : ".",
              segment == SEGMENT_MICROBATCH ? "" : segment_name(segment));
-    struct holding gathered = {suffix, ROLE_GATHERED, schedule->options.compute, false, ON_DEVICE};
+    struct extent_spec gathered = {suffix, ROLE_GATHERED, schedule->options.compute, false,
+                                   ON_DEVICE};
     return unit_extent(schedule, unit, &gathered);
 }
 
@@ -202,12 +205,12 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
     return device;
 }
 
-void extents_add_kept(struct schedule *schedule) {
+void extents_add_resident(struct schedule *schedule) {
     const struct schedule_options *options = &schedule->options;
     schedule->kept =
         region_alloc(schedule->region, (size_t)options->kept_count + 1, sizeof *schedule->kept);
     for (int i = 0; i < options->kept_count; i++) {
-        const struct kept_extent *kept = &options->kept[i];
+        const struct resident_extent *kept = &options->kept[i];
         ASSERT(kept->role == ROLE_OUTER || kept->role == ROLE_EXCHANGE);
         schedule->kept[i] = kept->bytes == 0 ? EXTENT_NONE
                                              : extent_table_add(schedule, kept->name, kept->role,

@@ -11,7 +11,7 @@ struct device_inputs {
 
 enum {
     SUM_STAGING_MOST = 64 << 20, /* pieces that large keep any link busy */
-    SUM_STAGING_LEAST = 64 * 4,  /* of each rank (nccl_staging_least) */
+    SUM_STAGING_LEAST = 64 * 4,  /* of each rank (nccl_staging_min) */
 };
 
 /* extents_add_sum_staging: schedule->sum_staging, between GPUs that sum in order. */
@@ -27,8 +27,8 @@ int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, i
 /* extents_add_host: fills schedule->host; gives the device's side of each. */
 struct device_inputs extents_add_host(struct schedule *schedule);
 
-/* extents_add_kept: what the options ask to be kept; fills schedule->kept. */
-void extents_add_kept(struct schedule *schedule);
+/* extents_add_resident: what the options ask to be kept; fills schedule->kept. */
+void extents_add_resident(struct schedule *schedule);
 
 /* extents_add_result: a device buffer that the host reads after the segment; *host is where. */
 int extents_add_result(struct schedule *schedule, const char *name, uint64_t bytes, int *host);

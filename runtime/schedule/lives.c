@@ -65,7 +65,7 @@ static void widen_beside_lanes(struct schedule *schedule, const struct order_clo
     }
 }
 
-static void keep_for_host(struct schedule *schedule, int extent, enum segment_kind last) {
+static void extend_for_host(struct schedule *schedule, int extent, enum segment_kind last) {
     if (extent != EXTENT_NONE) {
         struct operand operand = {.extent = extent};
         touch(schedule, &operand, schedule->segments[last].end - 1);
@@ -90,8 +90,8 @@ void lives_find(struct schedule *schedule, const struct order_clocks *clocks) {
         touch(schedule, &instruction->workspace, (uint32_t)i);
         note_beside(instruction, clocks->place[i], uses);
     }
-    keep_for_host(schedule, schedule->host.logits, SEGMENT_EVALUATE);
-    keep_for_host(schedule, schedule->host.next_logits, SEGMENT_DECODE);
+    extend_for_host(schedule, schedule->host.logits, SEGMENT_EVALUATE);
+    extend_for_host(schedule, schedule->host.next_logits, SEGMENT_DECODE);
     live_throughout(schedule, schedule->host.raw_tokens);
     if (schedule->host.device_staging != EXTENT_NONE) {
         live_throughout(schedule, schedule->host.device_staging);

@@ -201,7 +201,7 @@ static enum status find_clocks(struct verification *verification, const struct s
 }
 
 /* Past the end of what an operand covers on any rank. */
-static uint64_t operand_reach(const struct schedule *schedule, const struct operand *operand) {
+static uint64_t operand_bytes_end(const struct schedule *schedule, const struct operand *operand) {
     int ranks = schedule_ranks(schedule, operand->axis);
     return operand->bytes + operand->stride * (uint64_t)(ranks - 1);
 }
@@ -213,8 +213,8 @@ static bool bytes_overlap(const struct verification *verification, const struct 
     const struct extent *y = &schedule->extents[b->extent];
     uint64_t x_first = verification->offsets[a->extent] + a->offset;
     uint64_t y_first = verification->offsets[b->extent] + b->offset;
-    return x->space == y->space && x_first < y_first + operand_reach(schedule, b) &&
-           y_first < x_first + operand_reach(schedule, a);
+    return x->space == y->space && x_first < y_first + operand_bytes_end(schedule, b) &&
+           y_first < x_first + operand_bytes_end(schedule, a);
 }
 
 static bool conflict(const struct verification *verification, const struct instruction *a,

@@ -12,7 +12,7 @@ static uint64_t bytes_of(int64_t elements, enum dtype dtype) {
 struct operand ranks_owned(const struct schedule *schedule, int unit, int extent,
                            enum access access, enum dtype dtype) {
     struct operand owned = extent_table_whole(schedule, extent, access);
-    uint64_t slot = bytes_of(schedule_slot(schedule, unit), dtype);
+    uint64_t slot = bytes_of(schedule_shard_elements(schedule, unit), dtype);
     if (owned.bytes != slot) {
         ASSERT(owned.bytes == slot * (uint64_t)schedule->options.sharding.shard);
         owned.axis = AXIS_SHARD;

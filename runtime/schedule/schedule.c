@@ -57,8 +57,8 @@ struct zero_row schedule_zero(const struct schedule *schedule, int unit) {
     return *zero_row(sharding->shard > 1 ? sharding->units[unit].zero : 0);
 }
 
-int64_t schedule_slot(const struct schedule *schedule, int unit) {
-    return unit_slot_elements(&schedule->units->units[unit], schedule->options.sharding.shard);
+int64_t schedule_shard_elements(const struct schedule *schedule, int unit) {
+    return unit_shard_elements(&schedule->units->units[unit], schedule->options.sharding.shard);
 }
 
 bool schedule_trains(const struct schedule *schedule, int unit) {
@@ -97,7 +97,7 @@ struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
     };
     ASSERT((size_t)view < ARRAY_COUNT(views));
     struct unit_view found = views[view];
-    found.slot = schedule_slot(schedule, unit);
+    found.slot = schedule_shard_elements(schedule, unit);
     if (found.extent != EXTENT_NONE) {
         found.space = schedule->extents[found.extent].space;
     }

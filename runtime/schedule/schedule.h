@@ -135,7 +135,7 @@ enum offload {
 /* A buffer that lies in the arenas all along, and that no instruction touches: what a swarm's
  * member keeps beside the program. Of several ranks the first one has it; in the arenas of the
  * others, which are laid out alike, its pages stay absent. */
-struct kept_extent {
+struct resident_extent {
     const char *name;
     enum extent_role role; /* ROLE_OUTER or ROLE_EXCHANGE */
     enum space space;      /* SPACE_DEVICE where the device's memory is the host's own */
@@ -156,10 +156,10 @@ struct schedule_options {
     const enum recompute *recompute; /* [layers] */
     unsigned offload;                /* enum offload; of programs that train */
     float clip_norm, beta1, beta2, epsilon, weight_decay;
-    uint64_t staging_bytes;         /* host: pieces of files on their way in or out */
-    struct sharding sharding;       /* over the ranks of a site; zeros: one rank */
-    const struct unit_table *units; /* made for that world; NULL: by block (program_compile) */
-    const struct kept_extent *kept; /* [kept_count] */
+    uint64_t staging_bytes;             /* host: pieces of files on their way in or out */
+    struct sharding sharding;           /* over the ranks of a site; zeros: one rank */
+    const struct unit_table *units;     /* made for that world; NULL: by block (program_compile) */
+    const struct resident_extent *kept; /* [kept_count] */
     int kept_count;
 };
 
@@ -274,8 +274,8 @@ bool schedule_reduces_microbatches(const struct schedule *schedule);
  * that are reduced at the step's end are whole until then. */
 bool schedule_splits_gradients(const struct schedule *schedule, int unit);
 
-/* schedule_slot: elements of a unit that each rank of the shard group owns. */
-int64_t schedule_slot(const struct schedule *schedule, int unit);
+/* schedule_shard_elements: elements of a unit that each rank of the shard group owns. */
+int64_t schedule_shard_elements(const struct schedule *schedule, int unit);
 
 /* schedule_on_host: no operand lies on the device: the host's threads run the instruction, in the
  * place that its lane gives it. Also true of instructions without operands. */

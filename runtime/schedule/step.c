@@ -48,7 +48,7 @@ static void add_gradient_norm(struct schedule *schedule, int unit) {
         ranks_owned(schedule, unit, schedule->unit_extents[unit].gradients, ACCESS_READ, DTYPE_F32);
     norm->operands[GRADIENT_NORM_SCALARS] =
         extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
-    norm->args.count = schedule_slot(schedule, unit);
+    norm->args.count = schedule_shard_elements(schedule, unit);
     list_workspace(schedule, norm);
 }
 
@@ -62,7 +62,7 @@ static void add_clip(struct schedule *schedule) {
 static struct adamw_of_rank adamw_args_of(const struct schedule *schedule, int unit, bool split) {
     const struct schedule_options *options = &schedule->options;
     const struct unit *of = &schedule->units->units[unit];
-    int64_t count = split ? schedule_slot(schedule, unit) : of->elements;
+    int64_t count = split ? schedule_shard_elements(schedule, unit) : of->elements;
     int64_t decayed = of->decayed_elements;
     return (struct adamw_of_rank){.decayed_of_unit = decayed,
                                   .split = split,

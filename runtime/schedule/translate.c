@@ -88,7 +88,7 @@ static int owner_extent(struct translation *translation, int tensor) {
 static struct operand param_operand(const struct translation *translation, int tensor) {
     const struct schedule *schedule = translation->schedule;
     const struct tensor *of = &translation->graph->tensors[tensor];
-    const struct unit_slot *slot =
+    const struct unit_param *slot =
         &schedule->units->slots[schedule->units->slot_of_param[of->param]];
     const struct unit_extents *extents = &schedule->unit_extents[slot->unit];
     uint64_t element = (uint64_t)dtype_bytes(of->dtype);

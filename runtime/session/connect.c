@@ -10,11 +10,11 @@
 #endif
 
 int session_ranks(const struct session *session) {
-    return session->site == NULL ? 1 : site_where(session->site)->world;
+    return session->site == NULL ? 1 : site_launch_info(session->site)->world;
 }
 
-bool session_leads(const struct session *session) {
-    return session->site == NULL || site_where(session->site)->rank == 0;
+bool session_is_rank0(const struct session *session) {
+    return session->site == NULL || site_launch_info(session->site)->rank == 0;
 }
 
 /* A device that failed is this rank's outcome, whatever it was about to agree to. It asks nobody:
@@ -32,11 +32,11 @@ static enum status agree_of(void *context, enum status mine, struct fault *fault
     return session_agree(context, mine, fault);
 }
 
-struct checkpoint_site session_checkpoint_site(struct session *session) {
-    return (struct checkpoint_site){.rank = session->bound.ranks.of[AXIS_WORLD],
-                                    .world = session_ranks(session),
-                                    .agree = agree_of,
-                                    .context = session};
+struct checkpoint_ranks session_checkpoint_site(struct session *session) {
+    return (struct checkpoint_ranks){.rank = session->bound.ranks.of[AXIS_WORLD],
+                                     .world = session_ranks(session),
+                                     .agree = agree_of,
+                                     .context = session};
 }
 
 /* This rank's group along each axis: ranks `apart` from each other, from `first` on. */

@@ -42,10 +42,10 @@ static uint64_t round_ledger_bytes(const struct swarm_terms *terms) {
            (uint64_t)terms->shape.slices.count * ENTRY_SLICE_BYTES;
 }
 
-static void add_swarm(const struct session *session, struct disk_plan *disk) {
+static void add_swarm(const struct session *session, struct disk_budget *disk) {
     const struct swarm_terms *terms = &session->swarm;
     const struct replica_memory memory = replica_memory_of(&terms->shape);
-    uint64_t rounds = (uint64_t)swarm_snapshot_rounds(&session->run) + 1 + SWARM_REPLAY_MAX;
+    uint64_t rounds = (uint64_t)swarm_snapshot_rounds(&session->run) + 1 + REPLAY_ROUNDS_MAX;
     disk->snapshot_bytes += memory.momentum + memory.feedback;
     /* Results of all slices, encoded alike: since a snapshot, of the open round, and for others. */
     disk->results_bytes = rounds * memory.contribution;
@@ -58,7 +58,7 @@ static uint64_t capacity_of(const struct run *run, const struct file_system *sys
 }
 
 /* What is planned for another machine is planned for one disk. */
-static void find_room(const struct run *run, struct disk_plan *disk) {
+static void find_room(const struct run *run, struct disk_budget *disk) {
     struct file_system snapshots = file_system_at(run->snapshot_folder);
     struct file_system export = file_system_at(run->export);
     disk->capacity_bytes = capacity_of(run, &snapshots);
@@ -69,11 +69,11 @@ static void find_room(const struct run *run, struct disk_plan *disk) {
     }
 }
 
-struct disk_plan disk_plan_of(const struct session *session) {
+struct disk_budget disk_budget_of(const struct session *session) {
     const struct run *run = &session->run;
     uint64_t elements = (uint64_t)blueprint_elements(&session->blueprint);
     uint64_t moment = (uint64_t)dtype_bytes((enum dtype)run->moments);
-    struct disk_plan disk = {
+    struct disk_budget disk = {
         .snapshot_bytes = elements * (sizeof(float) + 2 * moment) + FIXED_BYTES,
         .snapshot_count = (uint64_t)run->snapshot_keep + 1,
         .export_bytes = elements * (uint64_t)dtype_bytes((enum dtype)run->params) + FIXED_BYTES};
@@ -105,7 +105,7 @@ static enum status check(const struct demand *demand, struct fault *fault) {
 
 enum status disk_fits(const struct session *session, struct fault *fault) {
     const struct run *run = &session->run;
-    struct disk_plan disk = disk_plan_of(session);
+    struct disk_budget disk = disk_budget_of(session);
     uint64_t export_bytes = disk.export_apart ? disk.export_bytes : 0;
     uint64_t limit = run->limit_disk > 0 ? run->limit_disk : UINT64_MAX;
     const struct demand demands[] = {

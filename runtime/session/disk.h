@@ -4,7 +4,7 @@
 
 #include "runtime/session/session.h"
 
-struct disk_plan {
+struct disk_budget {
     uint64_t snapshot_bytes; /* one snapshot: master weights, two moments; in a swarm momentum and
                                 error feedback too */
     uint64_t snapshot_count; /* snapshot.keep, and one being written */
@@ -18,9 +18,9 @@ struct disk_plan {
     uint64_t export_capacity_bytes; /* free there, when it is apart; or limits.disk, as above */
 };
 
-/* disk_plan_of: asks the file systems of the snapshot folder and the export, or of the nearest
+/* disk_budget_of: asks the file systems of the snapshot folder and the export, or of the nearest
  * folder above each that exists. */
-struct disk_plan disk_plan_of(const struct session *session);
+struct disk_budget disk_budget_of(const struct session *session);
 
 /* disk_fits: errors STATUS_FIT naming the folder or limits.disk, with need and have, unless the
  * capacity is unknown. */

@@ -30,20 +30,20 @@ static bool may_differ(const struct key *key) {
 }
 
 static void describe(const struct session *session, int index, struct text *text) {
-    run_describe_key(&session->run, key_at(index), text);
+    settings_describe_key(&session->run, setting_key_at(index), text);
 }
 
 static void fill(const struct session *session, const struct hash *data, struct region *region,
                  struct hello *hello) {
-    size_t room = run_describe_room(&session->run);
+    size_t room = settings_describe_bytes_max(&session->run);
     char *buffer = region_alloc(region, room, 1);
     (void)gethostname(hello->host, sizeof hello->host - 1);
     snprintf(hello->version, sizeof hello->version, "%s", SKEP_VERSION);
     hello->data = *data;
     hello->plan = session->program.hash;
-    for (int i = 0; i < key_count(); i++) {
+    for (int i = 0; i < setting_key_count(); i++) {
         struct text text = text_over(buffer, room);
-        if (!may_differ(key_at(i))) {
+        if (!may_differ(setting_key_at(i))) {
             describe(session, i, &text);
         }
         hello->keys[i] = hash_of(text.bytes, text.length);
@@ -51,7 +51,7 @@ static void fill(const struct session *session, const struct hash *data, struct 
 }
 
 static bool same_key(const struct hello *a, const struct hello *b, int *key) {
-    for (int i = 0; i < key_count(); i++) {
+    for (int i = 0; i < setting_key_count(); i++) {
         if (!hash_equal(&a->keys[i], &b->keys[i])) {
             *key = i;
             return false;
@@ -69,7 +69,7 @@ static struct difference find_difference(const struct hello *all, int ranks) {
         } else if (strcmp(all[rank].version, all[0].version) != 0) {
             found.what = "version";
         } else if (!same_key(&all[rank], &all[0], &found.key)) {
-            found.what = key_at(found.key)->name;
+            found.what = setting_key_at(found.key)->name;
         } else if (!hash_equal(&all[rank].data, &all[0].data)) {
             found.what = "data";
         } else if (!hash_equal(&all[rank].plan, &all[0].plan)) {
@@ -132,11 +132,12 @@ static enum status judge(const struct session *session, const struct hello *all,
     if (strcmp(found.what, "host") == 0) {
         return refuse_host(all, found.rank, fault);
     }
-    const struct hello *own = &all[site_where(session->site)->rank];
+    const struct hello *own = &all[site_launch_info(session->site)->rank];
     return name_difference(session, &own->data, &found, region, fault);
 }
 
-enum status hello_compare(struct session *session, const struct hash *data, struct fault *fault) {
+enum status ranks_check_equal(struct session *session, const struct hash *data,
+                              struct fault *fault) {
     int ranks = session_ranks(session);
     if (ranks == 1) {
         return OK;

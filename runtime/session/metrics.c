@@ -102,9 +102,9 @@ static void end(struct metrics *metrics, struct text *line) {
 }
 
 static void add_key(struct text *line, const struct run *run, const struct key *key) {
-    bool bare = key->type == KEY_CHOICE || key->type == KEY_DTYPE;
+    bool bare = key->type == SETTING_CHOICE || key->type == SETTING_DTYPE;
     text_add(line, "\"%s\": %s", key->name, bare ? "\"" : "");
-    run_describe_key(run, key, line);
+    settings_describe_key(run, key, line);
     text_add(line, "%s", bare ? "\"" : "");
 }
 
@@ -113,7 +113,7 @@ void metrics_start(struct metrics *metrics, const struct session *session, const
         return;
     }
     const struct sharding *sharding = &session->spread.sharding;
-    size_t room = LINE_BYTES + run_describe_room(&session->run);
+    size_t room = LINE_BYTES + settings_describe_bytes_max(&session->run);
     char *buffer = region_alloc(metrics->region, room, 1);
     char host[256] = "unknown";
     char hash[HASH_HEX_BYTES];
@@ -124,9 +124,9 @@ void metrics_start(struct metrics *metrics, const struct session *session, const
     text_add(&line, ", \"ranks\": %d, \"mesh\": {\"replicate\": %d, \"shard\": %d}", metrics->ranks,
              sharding->replicate, sharding->shard);
     text_add(&line, ", \"plan\": \"%s\", \"keys\": {", hash_hex(&session->program.hash, hash));
-    for (int i = 0; i < key_count(); i++) {
+    for (int i = 0; i < setting_key_count(); i++) {
         text_add(&line, "%s", i > 0 ? ", " : "");
-        add_key(&line, &session->run, key_at(i));
+        add_key(&line, &session->run, setting_key_at(i));
     }
     text_add(&line, "}");
     end(metrics, &line);

@@ -2,9 +2,9 @@
 
 static enum status describe_keys(struct session *session, struct outputs *outputs,
                                  struct fault *fault) {
-    size_t room = run_describe_room(&session->run);
+    size_t room = settings_describe_bytes_max(&session->run);
     struct text text = text_over(region_alloc(&session->region, room, 1), room);
-    run_describe(&session->run, false, &text);
+    settings_describe(&session->run, false, &text);
     ASSERT(!text.cut);
     if (text.length >= SNAPSHOT_KEYS_BYTES_MAX) {
         return fault_set(fault, STATUS_INPUT, session->run.place,

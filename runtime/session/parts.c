@@ -1,6 +1,6 @@
 #include "runtime/session/parts.h"
 
-static const struct unit_slot *slot_of(const struct session *session, int index) {
+static const struct unit_param *slot_of(const struct session *session, int index) {
     const struct unit_table *units = session->program.schedule.units;
     return &units->slots[units->slot_of_param[index]];
 }
@@ -9,11 +9,12 @@ static struct unit_view view_of(const struct session *session, int index, enum p
     return schedule_unit_view(&session->program.schedule, slot_of(session, index)->unit, view);
 }
 
-bool parts_has(const struct session *session, int index, enum param_view view) {
+bool rank_parts_has(const struct session *session, int index, enum param_view view) {
     return view_of(session, index, view).extent != EXTENT_NONE;
 }
 
-struct tensor_spec parts_tensor(const struct session *session, int index, enum param_view view) {
+struct tensor_spec rank_parts_tensor(const struct session *session, int index,
+                                     enum param_view view) {
     const struct param *param = &session->blueprint.params[index];
     return (struct tensor_spec){.name = param->name,
                                 .dtype = view_of(session, index, view).dtype,
@@ -21,9 +22,9 @@ struct tensor_spec parts_tensor(const struct session *session, int index, enum p
                                 .shape = {param->shape[0], param->shape[1]}};
 }
 
-bool parts_range(const struct session *session, int index, enum param_view view, int shard,
-                 int64_t *first, int64_t *count) {
-    const struct unit_slot *of = slot_of(session, index);
+bool rank_parts_range(const struct session *session, int index, enum param_view view, int shard,
+                      int64_t *first, int64_t *count) {
+    const struct unit_param *of = slot_of(session, index);
     int64_t slot = view_of(session, index, view).slot;
     int64_t begin = slot * shard - of->offset;
     int64_t end = begin + slot;
@@ -44,7 +45,7 @@ static struct param_part own_of(const struct session *session, int index, enum p
     int64_t first;
     int64_t count;
     if (ranks->of[AXIS_REPLICATE] != 0 ||
-        !parts_range(session, index, view, ranks->of[AXIS_SHARD], &first, &count)) {
+        !rank_parts_range(session, index, view, ranks->of[AXIS_SHARD], &first, &count)) {
         return (struct param_part){0};
     }
     ASSERT(first >= part.first && first + count <= part.first + part.count);
@@ -56,16 +57,16 @@ static struct param_part own_of(const struct session *session, int index, enum p
                                .address = address + (first - part.first) * dtype_bytes(part.dtype)};
 }
 
-bool parts_piece(const struct session *session, int index, enum param_view view,
-                 enum part_kind kind, struct tensor_piece *piece) {
+bool rank_parts_piece(const struct session *session, int index, enum param_view view,
+                      enum part_kind kind, struct tensor_piece *piece) {
     struct param_part part = program_part(&session->bound, index, view);
-    if (part.count > 0 && kind == PART_OWN) {
+    if (part.count > 0 && kind == PART_SAVED) {
         part = own_of(session, index, view, part);
     }
     if (part.count == 0) {
         return false;
     }
-    struct tensor_spec tensor = parts_tensor(session, index, view);
+    struct tensor_spec tensor = rank_parts_tensor(session, index, view);
     *piece = piece_of_spec(&tensor, part.address);
     piece->far = part.far;
     piece->first = part.first;
@@ -73,16 +74,16 @@ bool parts_piece(const struct session *session, int index, enum param_view view,
     return true;
 }
 
-struct tensor_set parts_of_copy(struct session *session, enum param_view view,
-                                enum part_kind kind) {
+struct tensor_set rank_parts_of_copy(struct session *session, enum param_view view,
+                                     enum part_kind kind) {
     size_t count = (size_t)session->blueprint.param_count;
     struct tensor_spec *tensors = region_alloc(&session->region, count, sizeof *tensors);
     struct tensor_piece *pieces = region_alloc(&session->region, count, sizeof *pieces);
     struct tensor_set set = {.tensors = tensors, .pieces = pieces};
     for (int i = 0; i < session->blueprint.param_count; i++) {
-        if (parts_has(session, i, view)) {
-            tensors[set.tensor_count++] = parts_tensor(session, i, view);
-            set.piece_count += parts_piece(session, i, view, kind, &pieces[set.piece_count]);
+        if (rank_parts_has(session, i, view)) {
+            tensors[set.tensor_count++] = rank_parts_tensor(session, i, view);
+            set.piece_count += rank_parts_piece(session, i, view, kind, &pieces[set.piece_count]);
         }
     }
     return set;
@@ -94,27 +95,27 @@ static bool has_master_beside(const struct session *session, int index) {
            view_of(session, index, VIEW_PARAMS).extent;
 }
 
-int parts_of_weights(struct session *session, struct tensor_piece **pieces) {
+int rank_parts_of_weights(struct session *session, struct tensor_piece **pieces) {
     size_t most = 2 * (size_t)session->blueprint.param_count;
     struct tensor_piece *found = region_alloc(&session->region, most, sizeof *found);
     int count = 0;
     for (int i = 0; i < session->blueprint.param_count; i++) {
-        count += parts_piece(session, i, VIEW_PARAMS, PART_HELD, &found[count]);
+        count += rank_parts_piece(session, i, VIEW_PARAMS, PART_STORED, &found[count]);
         if (has_master_beside(session, i)) {
-            count += parts_piece(session, i, VIEW_MASTER, PART_HELD, &found[count]);
+            count += rank_parts_piece(session, i, VIEW_MASTER, PART_STORED, &found[count]);
         }
     }
     *pieces = found;
     return count;
 }
 
-int parts_of_compute_copies(struct session *session, struct tensor_piece **pieces) {
+int rank_parts_of_compute_copies(struct session *session, struct tensor_piece **pieces) {
     size_t most = (size_t)session->blueprint.param_count;
     struct tensor_piece *found = region_alloc(&session->region, most, sizeof *found);
     int count = 0;
     for (int i = 0; i < session->blueprint.param_count; i++) {
         if (has_master_beside(session, i)) {
-            count += parts_piece(session, i, VIEW_PARAMS, PART_HELD, &found[count]);
+            count += rank_parts_piece(session, i, VIEW_PARAMS, PART_STORED, &found[count]);
         }
     }
     *pieces = found;

@@ -161,8 +161,8 @@ _Static_assert(ARRAY_COUNT(LOWERS) <= REMEDIES_MAX && ARRAY_COUNT(LOWERS) <= REM
 
 /* Repeats one way of lowering until it fits or can go no further, and counts how often. *outcome is
  * that of the last plan; untouched when there was none. */
-static enum status go_down(struct trial *trial, lower *way, struct remedy_change *change,
-                           struct trial_outcome *outcome, int *times, struct fault *fault) {
+static enum status go_down(struct what_if *trial, lower *way, struct remedy_change *change,
+                           struct what_if_outcome *outcome, int *times, struct fault *fault) {
     enum status status = OK;
     *times = 0;
     while (!outcome->fits && status == OK && way(&trial->session, change)) {
@@ -174,15 +174,15 @@ static enum status go_down(struct trial *trial, lower *way, struct remedy_change
 
 static enum status try_single(const struct session *session, enum purpose purpose, lower *way,
                               struct remedy *remedy, bool *found, struct fault *fault) {
-    struct trial trial;
-    struct trial_outcome outcome = {.fits = false};
+    struct what_if trial;
+    struct what_if_outcome outcome = {.fits = false};
     *remedy = (struct remedy){.change_count = 1};
-    trial_init(&trial, session, purpose);
+    what_if_init(&trial, session, purpose);
     int times;
     enum status status = go_down(&trial, way, &remedy->changes[0], &outcome, &times, fault);
     remedy->peak_bytes = outcome.peak_bytes[SPACE_DEVICE];
     *found = outcome.fits;
-    trial_finish(&trial);
+    what_if_finish(&trial);
     return status;
 }
 
@@ -205,11 +205,11 @@ static void put_back(const struct settings *settings, struct session *session) {
 }
 
 /* What the device no longer holds, the host has room for. */
-static bool host_fits(const struct session *session, const struct trial_outcome *reached) {
+static bool host_fits(const struct session *session, const struct what_if_outcome *reached) {
     const struct target *target = session->target;
     return target->unified ||
-           (reached->peak_bytes[SPACE_PINNED] <= target_room_bytes(target, SPACE_PINNED) &&
-            reached->peak_bytes[SPACE_HOST] <= target_room_bytes(target, SPACE_HOST));
+           (reached->peak_bytes[SPACE_PINNED] <= target_available_bytes(target, SPACE_PINNED) &&
+            reached->peak_bytes[SPACE_HOST] <= target_available_bytes(target, SPACE_HOST));
 }
 
 /* A change of the newest key again takes its place. */
@@ -231,10 +231,10 @@ static enum status plan_heap(const struct session *session, enum purpose purpose
                              const struct heap *heap, struct remedy *remedy, bool *fits,
                              struct fault *fault) {
     struct region scratch = {0};
-    struct trial *trial = region_alloc(&scratch, 1, sizeof *trial);
-    struct trial_outcome outcome = {.fits = false};
+    struct what_if *trial = region_alloc(&scratch, 1, sizeof *trial);
+    struct what_if_outcome outcome = {.fits = false};
     *remedy = (struct remedy){.change_count = 0};
-    trial_init(trial, session, purpose);
+    what_if_init(trial, session, purpose);
     for (size_t i = 0; i < ARRAY_COUNT(LOWERS); i++) {
         struct remedy_change *change = &remedy->changes[remedy->change_count];
         int done = 0;
@@ -248,7 +248,7 @@ static enum status plan_heap(const struct session *session, enum purpose purpose
     enum status status = trial_plan(trial, &outcome, fault);
     remedy->peak_bytes = outcome.peak_bytes[SPACE_DEVICE];
     *fits = outcome.fits;
-    trial_finish(trial);
+    what_if_finish(trial);
     region_finish(&scratch);
     return status;
 }
@@ -277,17 +277,17 @@ static enum status leave_out(const struct session *session, enum purpose purpose
 static enum status try_together(const struct session *session, enum purpose purpose,
                                 struct remedy *remedy, bool *found, struct fault *fault) {
     struct heap heap = {{0}};
-    struct trial trial;
+    struct what_if trial;
     struct settings before;
-    struct trial_outcome outcome = {.fits = false};
+    struct what_if_outcome outcome = {.fits = false};
     uint64_t least = session->program.plan.peak_bytes[SPACE_DEVICE];
     enum status status = OK;
     *remedy = (struct remedy){.change_count = 0};
-    trial_init(&trial, session, purpose);
+    what_if_init(&trial, session, purpose);
     before.kinds = region_alloc(&trial.session.region, (size_t)session->blueprint.layers,
                                 sizeof *before.kinds);
     for (size_t i = 0; i < ARRAY_COUNT(LOWERS) && !outcome.fits && status == OK; i++) {
-        struct trial_outcome reached = {.fits = false};
+        struct what_if_outcome reached = {.fits = false};
         struct remedy_change *change = &remedy->changes[remedy->change_count];
         take(&before, &trial.session);
         status = go_down(&trial, LOWERS[i], change, &reached, &heap.times[i], fault);
@@ -303,7 +303,7 @@ static enum status try_together(const struct session *session, enum purpose purp
     }
     remedy->peak_bytes = least;
     *found = outcome.fits;
-    trial_finish(&trial);
+    what_if_finish(&trial);
     return status == OK && outcome.fits ? leave_out(session, purpose, &heap, remedy, fault)
                                         : status;
 }
@@ -311,10 +311,10 @@ static enum status try_together(const struct session *session, enum purpose purp
 /* Every way of lowering, as far as each goes: when not even that fits, nothing will. */
 static enum status plan_least(const struct session *session, enum purpose purpose, bool *fits,
                               struct fault *fault) {
-    struct trial trial;
-    struct trial_outcome outcome = {.fits = false};
+    struct what_if trial;
+    struct what_if_outcome outcome = {.fits = false};
     struct remedy_change change;
-    trial_init(&trial, session, purpose);
+    what_if_init(&trial, session, purpose);
     for (size_t i = 0; i < ARRAY_COUNT(LOWERS); i++) {
         while (LOWERS[i](&trial.session, &change)) {
         }
@@ -330,7 +330,7 @@ static enum status plan_least(const struct session *session, enum purpose purpos
             status = trial_plan(&trial, &outcome, fault);
         }
     }
-    trial_finish(&trial);
+    what_if_finish(&trial);
     *fits = outcome.fits;
     return status;
 }

@@ -15,7 +15,7 @@
 enum { SAME_SECOND_MAX = 100 }; /* runs set aside within one second, as a script might */
 enum { SHOWN_BYTES = 200 };
 
-enum status run_lock(const struct run *run, int *fd, struct fault *fault) {
+enum status resume_lock(const struct run *run, int *fd, struct fault *fault) {
     char path[2 * PATH_BYTES];
     enum status status = file_make_folders(run->stem, fault);
     if (status != OK) {
@@ -46,7 +46,7 @@ enum status run_lock(const struct run *run, int *fd, struct fault *fault) {
     return OK;
 }
 
-enum status run_set_aside(const struct run *run, struct fault *fault) {
+enum status resume_set_aside(const struct run *run, struct fault *fault) {
     char aside[PATH_BYTES + 48];
     if (!file_is_folder(run->snapshot_folder)) {
         return OK;
@@ -109,19 +109,19 @@ static enum status continue_to(const struct run *run, const struct snapshot *sna
     return OK;
 }
 
-enum status run_continues(const struct run *run, const struct snapshot *snapshot,
-                          struct region *region, struct fault *fault) {
-    size_t room = run_describe_room(run);
+enum status resume_check(const struct run *run, const struct snapshot *snapshot,
+                         struct region *region, struct fault *fault) {
+    size_t room = settings_describe_bytes_max(run);
     char *now = region_alloc(region, room, 1);
     struct text text = text_over(now, room);
-    run_describe(run, true, &text);
+    settings_describe(run, true, &text);
     ASSERT(!text.cut);
     enum status status = OK;
-    for (int i = 0; i < key_count() && status == OK; i++) {
-        const struct key *key = key_at(i);
+    for (int i = 0; i < setting_key_count() && status == OK; i++) {
+        const struct key *key = setting_key_at(i);
         struct line_value old_value = line_value(snapshot->keys, key->name);
         struct line_value new_value = line_value(now, key->name);
-        if (key->class != KEY_SHARED || old_value.text == NULL || new_value.text == NULL ||
+        if (key->class != SETTING_SHARED || old_value.text == NULL || new_value.text == NULL ||
             same_value(old_value, new_value)) {
             continue;
         }

@@ -5,18 +5,18 @@
 #include "runtime/checkpoint/snapshot.h"
 #include "runtime/session/session.h"
 
-/* run_lock: hold the run's folder for this process; released when it ends, however it ends.
+/* resume_lock: hold the run's folder for this process; released when it ends, however it ends.
  * errors  STATUS_INPUT when another process holds it, naming that process */
-MUST_CHECK enum status run_lock(const struct run *run, int *fd, struct fault *fault);
+MUST_CHECK enum status resume_lock(const struct run *run, int *fd, struct fault *fault);
 
-/* run_set_aside: rename the snapshot folder, if there is one, to FOLDER.before-TIME,
+/* resume_set_aside: rename the snapshot folder, if there is one, to FOLDER.before-TIME,
  * or FOLDER.before-TIME-2 and so on when there is one of that second. */
-MUST_CHECK enum status run_set_aside(const struct run *run, struct fault *fault);
+MUST_CHECK enum status resume_set_aside(const struct run *run, struct fault *fault);
 
-/* run_continues: every shared key of the snapshot's run equals this run's, but for `steps`, which
+/* resume_check: every shared key of the snapshot's run equals this run's, but for `steps`, which
  * may change as long as the snapshot is not beyond it; a log line then says so.
  * errors  STATUS_INPUT naming the first that differs, with both values */
-MUST_CHECK enum status run_continues(const struct run *run, const struct snapshot *snapshot,
-                                     struct region *region, struct fault *fault);
+MUST_CHECK enum status resume_check(const struct run *run, const struct snapshot *snapshot,
+                                    struct region *region, struct fault *fault);
 
 #endif

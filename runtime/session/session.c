@@ -76,7 +76,7 @@ static enum status read_target(struct session *session, struct fault *fault) {
     if (status != OK) {
         return status;
     }
-    session->target = target_of_groups(session->target, groups_of(session), region);
+    session->target = target_with_groups(session->target, groups_of(session), region);
     struct target *own = region_alloc(region, 1, sizeof *own);
     if (run->limit_device > 0 && target_lower_capacity(session->target, run->limit_device, region,
                                                        &session->target, &session->misfit) != OK) {
@@ -103,9 +103,9 @@ static enum status settle(struct session *session, struct fault *fault) {
     struct run *run = &session->run;
     run->longest_document = session->longest_document;
     run->ranks = session->ranks;
-    enum status status = run_check_model(run, &session->blueprint, region, fault);
+    enum status status = settings_check_model(run, &session->blueprint, region, fault);
     if (status == OK) {
-        status = spread_read(run, &session->blueprint, region, &session->spread, fault);
+        status = sharding_settings_read(run, &session->blueprint, region, &session->spread, fault);
     }
     return status == OK ? read_target(session, fault) : status;
 }
@@ -119,8 +119,8 @@ static enum status read_manifest(struct session *session, const char *what,
                                          .place = what,
                                          .overrides = overrides,
                                          .override_count = override_count};
-    enum status status = join_string_is(what)
-                             ? swarm_fetch(what, region, manifest, &source.place, fault)
+    enum status status = is_join_string(what)
+                             ? manifest_fetch(what, region, manifest, &source.place, fault)
                              : manifest_read_file(what, region, manifest, fault);
     return status == OK ? session_read_swarm(session, &source, fault) : status;
 }
@@ -130,11 +130,11 @@ enum status session_read(struct session *session, const char *what, const char *
     struct region *region = &session->region;
     struct run *run = &session->run;
     bool file = ends_in(what, ".yaml") || ends_in(what, ".yml");
-    if (ends_in(what, ".skep") || join_string_is(what)) {
+    if (ends_in(what, ".skep") || is_join_string(what)) {
         return read_manifest(session, what, overrides, override_count, fault);
     }
     enum status status =
-        run_open(file ? what : NULL, overrides, override_count, region, run, fault);
+        settings_open(file ? what : NULL, overrides, override_count, region, run, fault);
     if (status != OK) {
         return status;
     }
@@ -162,7 +162,7 @@ static enum status find_weights(struct session *session, struct fault *fault) {
     int64_t here = blueprint_elements(&found);
     int64_t there = blueprint_elements(&session->blueprint);
     if (here != there) {
-        return fault_set(fault, STATUS_INPUT, run_place(run, "model"),
+        return fault_set(fault, STATUS_INPUT, settings_location(run, "model"),
                          "name the model that the swarm began with, or none",
                          "model %.200s has %lld parameters, the swarm's has %lld", run->model,
                          (long long)here, (long long)there);
@@ -204,10 +204,10 @@ static void charge_once(struct session *session, uint64_t bytes) {
 }
 
 static void keep_swarm(struct session *session) {
-    struct kept_extent *lines = region_alloc(&session->region, SWARM_LINES, sizeof *lines);
+    struct resident_extent *lines = region_alloc(&session->region, SWARM_LINES, sizeof *lines);
     const struct swarm_member_kind kind = {.is_site = session->ranks > 1,
                                            .records = session->run.swarm_record != NULL};
-    swarm_memory_lines(&session->swarm, session->target, kind, lines);
+    swarm_memory_extents(&session->swarm, session->target, kind, lines);
     uint64_t shared = target_declared_bytes(session->target, SPACE_DEVICE);
     session->target = swarm_memory_declared(&session->swarm, session->target, &session->region);
     session->kept = lines;
@@ -225,7 +225,7 @@ enum status session_read_swarm(struct session *session, const struct swarm_membe
     struct run *run = &session->run;
     char place[PATH_BYTES];
     snprintf(place, sizeof place, "%.4000s:config", source->place);
-    enum status status = swarm_run_read(source, &session->region, run, fault);
+    enum status status = swarm_settings_read(source, &session->region, run, fault);
     if (status == OK) {
         status = blueprint_read(config, strlen(config), place, &session->region,
                                 &session->blueprint, fault);
@@ -305,7 +305,7 @@ enum status session_compile(struct session *session, enum purpose purpose, struc
 /* Rank r of the world is cell [r / shard][r % shard] of the mesh [replicate, shard]. */
 static struct rank_indices session_indices(const struct session *session) {
     int shard = session->ranks > 1 ? session->spread.sharding.shard : 1;
-    int rank = session->site != NULL ? site_where(session->site)->rank : 0;
+    int rank = session->site != NULL ? site_launch_info(session->site)->rank : 0;
     struct rank_indices ranks;
     ranks.of[AXIS_SHARD] = rank % shard;
     ranks.of[AXIS_REPLICATE] = rank / shard;

@@ -33,8 +33,9 @@ struct session {
     int ranks;                /* of the site, set before session_read; 0: alone (run.h) */
     int local_ranks;          /* of them on this machine, which they share; 0: all */
     struct spread spread;
-    const struct kept_extent *kept; /* beside a program that trains; kept_count 0: none. A swarm's
-                                       are swarm_memory_lines */
+    const struct resident_extent
+        *kept; /* beside a program that trains; kept_count 0: none. A swarm's
+                                       are swarm_memory_extents */
     int kept_count;
     struct site *site; /* of the ranks, set before session_bind; NULL: alone */
     struct communicator communicator;
@@ -54,7 +55,7 @@ MUST_CHECK enum status session_read(struct session *session, const char *what,
 /* session_read_swarm: the same as a member of the swarm whose manifest was read before, which is
  * kept by reference. What a member keeps of the swarm becomes lines of the plan. Its model's folder
  * is one that the member names, or "": weights then come at random or from other members.
- * errors  those of swarm_run_read; a folder with another model */
+ * errors  those of swarm_settings_read; a folder with another model */
 MUST_CHECK enum status session_read_swarm(struct session *session,
                                           const struct swarm_member_source *source,
                                           struct fault *fault);
@@ -92,14 +93,15 @@ void session_load_constants(struct session *session);
 MUST_CHECK enum status session_agree(const struct session *session, enum status mine,
                                      struct fault *fault);
 
-/* session_leads: whether this process speaks for the run, and makes and names its files: rank 0. */
-bool session_leads(const struct session *session);
+/* session_is_rank0: whether this process speaks for the run, and makes and names its files: rank
+ * 0. */
+bool session_is_rank0(const struct session *session);
 
 /* session_ranks: how many there are; 1 when alone. */
 int session_ranks(const struct session *session);
 
 /* session_checkpoint_site: these ranks, as those that save together know them. */
-struct checkpoint_site session_checkpoint_site(struct session *session);
+struct checkpoint_ranks session_checkpoint_site(struct session *session);
 
 /* session_weights: what this rank holds of the parameters, from the model's folder or at random, as
  * run.init says; moments zero.

@@ -7,8 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-static struct step_pace pace_of(const struct session *session, int64_t step) {
-    return (struct step_pace){.learning_rate = run_rate(&session->run, step), .updates = step};
+static struct step_schedule pace_of(const struct session *session, int64_t step) {
+    return (struct step_schedule){.learning_rate = settings_learning_rate(&session->run, step),
+                                  .updates = step};
 }
 
 /* The same on every rank, and again when a run goes on from a snapshot. */
@@ -18,7 +19,8 @@ static uint32_t noise_of(const struct run *run, int64_t updates) {
     return words[0];
 }
 
-int64_t step_begin_at(struct session *session, const struct step_pace *pace, int64_t own_valid) {
+int64_t step_begin_at(struct session *session, const struct step_schedule *pace,
+                      int64_t own_valid) {
     const struct run *run = &session->run;
     struct step_scalars *scalars = program_scalars(&session->bound);
     double count = (double)(pace->updates + 1);
@@ -33,7 +35,7 @@ int64_t step_begin_at(struct session *session, const struct step_pace *pace, int
     return scalars->valid_tokens; /* summed over the ranks, if there are several */
 }
 
-struct step_result step_finish_at(struct session *session, const struct step_pace *pace,
+struct step_result step_finish_at(struct session *session, const struct step_schedule *pace,
                                   int64_t valid_tokens) {
     program_run(&session->bound, SEGMENT_FINISH);
     const struct step_scalars *scalars = program_scalars(&session->bound);
@@ -45,16 +47,16 @@ struct step_result step_finish_at(struct session *session, const struct step_pac
 }
 
 int64_t step_begin(struct session *session, int64_t step, int64_t own_valid) {
-    struct step_pace pace = pace_of(session, step);
+    struct step_schedule pace = pace_of(session, step);
     return step_begin_at(session, &pace, own_valid);
 }
 
 struct step_result step_finish(struct session *session, int64_t step, int64_t valid_tokens) {
-    struct step_pace pace = pace_of(session, step);
+    struct step_schedule pace = pace_of(session, step);
     return step_finish_at(session, &pace, valid_tokens);
 }
 
-bool step_kept_on(step_keep_on *keep_on, void *context) {
+bool step_continues(step_keep_on *keep_on, void *context) {
     return keep_on == NULL || keep_on(context);
 }
 
@@ -115,7 +117,7 @@ static enum status count_valid(struct session *session, const struct step_source
     int64_t rows = session->run.batch_tokens / session->run.sequence;
     int64_t sum = 0;
     for (int64_t row = 0; row < rows; row++) {
-        if (row % ROWS_A_LOOK == ROWS_A_LOOK - 1 && stop_asked()) {
+        if (row % ROWS_A_LOOK == ROWS_A_LOOK - 1 && stop_requested()) {
             return stopped(fault);
         }
         int64_t window = data_next(data, source->seed, &cursor);
@@ -168,7 +170,7 @@ enum status step_from_data(struct session *session, const struct step_source *so
     enum status status = begin_step(session, source, step, at, &valid, fault);
     for (int64_t done = 0; done < rows && status == OK; done += step_rows_at_once(session)) {
         int64_t count = at_most(rows - done, step_rows_at_once(session));
-        status = step_kept_on(source->keep_on, source->context)
+        status = step_continues(source->keep_on, source->context)
                      ? load_shuffled(session, source, done, count, &at, fault)
                      : stopped(fault);
         status = session_agree(session, status, fault);
@@ -231,7 +233,7 @@ enum status evaluate_data(struct session *session, const struct step_source *sou
         int64_t count = at_most(wanted - done, step_rows_at_once(session));
         int64_t own_valid = 0;
         enum status status =
-            step_kept_on(source->keep_on, source->context)
+            step_continues(source->keep_on, source->context)
                 ? load_in_order(session, source->data, done, count, &own_valid, fault)
                 : stopped(fault);
         status = session_agree(session, status, fault);

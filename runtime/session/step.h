@@ -15,14 +15,14 @@ struct step_result {
 };
 
 /* How far a step goes: what follows from its number, unless a swarm's ledger says otherwise. */
-struct step_pace {
+struct step_schedule {
     double learning_rate;
     int64_t updates; /* that the moments have seen before, for their bias correction */
 };
 
 /* step_begin_at, step_finish_at: step_begin and step_finish at a pace of the caller's. */
-int64_t step_begin_at(struct session *session, const struct step_pace *pace, int64_t own_valid);
-struct step_result step_finish_at(struct session *session, const struct step_pace *pace,
+int64_t step_begin_at(struct session *session, const struct step_schedule *pace, int64_t own_valid);
+struct step_result step_finish_at(struct session *session, const struct step_schedule *pace,
                                   int64_t valid_tokens);
 
 /* step_begin: scalars for optimizer step `step` (counted from 0) in which this rank has `own_valid`
@@ -34,11 +34,11 @@ struct step_result step_finish(struct session *session, int64_t step, int64_t va
 
 /* How rows are dealt to the ranks. step_rows_at_once: as many as all of them compute at a time.
  * step_row_is_own: whether row `row` of a step or an evaluation is this rank's.
- * step_kept_on: the caller's answer to whether it goes on; NULL: always. */
+ * step_continues: the caller's answer to whether it goes on; NULL: always. */
 typedef bool step_keep_on(void *context);
 int64_t step_rows_at_once(const struct session *session);
 bool step_row_is_own(const struct session *session, int64_t row);
-bool step_kept_on(step_keep_on *keep_on, void *context);
+bool step_continues(step_keep_on *keep_on, void *context);
 
 /* step_from_data: a whole step, its rows from the shuffled stream; *cursor moves on only when the
  * step is complete. The step's valid labels are counted before its first backward.

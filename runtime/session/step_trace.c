@@ -39,7 +39,7 @@ enum status step_trace_plan(struct session *session, struct step_trace *trace,
         return OK;
     }
     if (session->bound.device != NULL) {
-        return fault_set(fault, STATUS_INPUT, run_place(run, "trace"),
+        return fault_set(fault, STATUS_INPUT, settings_location(run, "trace"),
                          "leave trace out, or take a cpu target",
                          "a device runs each segment as a whole; only a CPU's instructions are "
                          "traced one by one");
@@ -47,12 +47,12 @@ enum status step_trace_plan(struct session *session, struct step_trace *trace,
     int64_t first;
     int64_t last;
     if (!parse_steps(run->trace_steps, &first, &last)) {
-        return fault_set(fault, STATUS_INPUT, run_place(run, "trace_steps"),
+        return fault_set(fault, STATUS_INPUT, settings_location(run, "trace_steps"),
                          "write trace_steps: 3:5, the first and the last step",
                          "trace_steps is \"%.80s\", not FIRST:LAST of at most %d steps",
                          run->trace_steps, STEPS_MAX);
     }
-    enum status status = session_leads(session) ? metrics_check(run->trace, "trace", fault) : OK;
+    enum status status = session_is_rank0(session) ? metrics_check(run->trace, "trace", fault) : OK;
     if (status != OK) {
         return status;
     }
@@ -119,11 +119,11 @@ void step_trace_after(struct session *session, struct step_trace *trace, int64_t
     if (status == OK && session->site != NULL) {
         status = site_exchange(session->site, &mine, sizeof mine, trace->overlaps, &fault);
     }
-    if (status != OK && session_leads(session)) {
+    if (status != OK && session_is_rank0(session)) {
         log_line(LOG_WARNING, "%s: %s; training goes on without a trace", fault.place,
                  fault.reason);
     }
-    if (status == OK && session_leads(session)) {
+    if (status == OK && session_is_rank0(session)) {
         log_overlaps(session, trace);
         log_line(LOG_INFO, "trace: steps %lld to %lld in %s", (long long)trace->first,
                  (long long)step, session->run.trace);

@@ -48,7 +48,7 @@ static enum status load(struct session *session, const struct step_windows *step
     int64_t left = step->count - first;
     int64_t count = left < step_rows_at_once(session) ? left : step_rows_at_once(session);
     int64_t loaded = 0;
-    if (!step_kept_on(step->keep_on, step->context)) {
+    if (!step_continues(step->keep_on, step->context)) {
         return fault_set(fault, STATUS_STOPPED, "step", NULL, "given up");
     }
     for (int64_t row = first; row < first + count; row++) {

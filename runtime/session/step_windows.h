@@ -8,7 +8,7 @@ struct step_windows {
     const struct token_data *data;
     const int64_t *windows; /* [count] */
     int64_t count;          /* at least 1 */
-    struct step_pace pace;
+    struct step_schedule pace;
     step_keep_on *keep_on; /* asked before each microbatch; NULL: always */
     void *context;
 };

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-void trial_init(struct trial *trial, const struct session *session, enum purpose purpose) {
+void what_if_init(struct what_if *trial, const struct session *session, enum purpose purpose) {
     memset(trial, 0, sizeof *trial);
     trial->session.run = session->run;
     trial->session.blueprint = session->blueprint;
@@ -22,7 +22,7 @@ void trial_init(struct trial *trial, const struct session *session, enum purpose
 
 /* Both kinds of collectives receive a slot from every other rank of their group. */
 static void count_received(const struct schedule *schedule, enum segment_kind kind,
-                           struct trial_outcome *outcome) {
+                           struct what_if_outcome *outcome) {
     const struct segment *segment = &schedule->segments[kind];
     for (uint32_t i = segment->first; i < segment->end; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
@@ -39,13 +39,13 @@ static void count_received(const struct schedule *schedule, enum segment_kind ki
     }
 }
 
-struct trial_outcome trial_look(const struct session *session) {
+struct what_if_outcome what_if_outcome_of(const struct session *session) {
     const struct schedule *schedule = &session->program.schedule;
     const uint64_t *peak_bytes = session->program.plan.peak_bytes;
     enum space space = SPACE_DEVICE;
-    struct trial_outcome outcome = {.fits =
-                                        session->misfit.status == OK &&
-                                        target_short_of(session->target, peak_bytes, &space) == 0};
+    struct what_if_outcome outcome = {
+        .fits = session->misfit.status == OK &&
+                target_shortage(session->target, peak_bytes, &space) == 0};
     memcpy(outcome.peak_bytes, peak_bytes, sizeof outcome.peak_bytes);
     if (schedule->options.train) {
         outcome.step = estimate_step(schedule, session->target);
@@ -56,21 +56,22 @@ struct trial_outcome trial_look(const struct session *session) {
     return outcome;
 }
 
-static enum status compile(struct trial *trial, struct trial_outcome *outcome,
+static enum status compile(struct what_if *trial, struct what_if_outcome *outcome,
                            struct fault *fault) {
     struct session *session = &trial->session;
-    enum status status =
-        spread_read(&session->run, &session->blueprint, &session->region, &session->spread, fault);
+    enum status status = sharding_settings_read(&session->run, &session->blueprint,
+                                                &session->region, &session->spread, fault);
     if (status == OK) {
         status = session_compile(session, trial->purpose, fault);
     }
     if (status == OK) {
-        *outcome = trial_look(session);
+        *outcome = what_if_outcome_of(session);
     }
     return status;
 }
 
-enum status trial_plan(struct trial *trial, struct trial_outcome *outcome, struct fault *fault) {
+enum status trial_plan(struct what_if *trial, struct what_if_outcome *outcome,
+                       struct fault *fault) {
     struct session *session = &trial->session;
     struct spread spread = session->spread;
     struct region kept = session->region;
@@ -82,6 +83,6 @@ enum status trial_plan(struct trial *trial, struct trial_outcome *outcome, struc
     return status;
 }
 
-void trial_finish(struct trial *trial) {
+void what_if_finish(struct what_if *trial) {
     region_finish(&trial->session.region);
 }

@@ -78,7 +78,7 @@ static enum status init_pieces(struct session *session, const struct tensor_piec
 
 enum status session_weights(struct session *session, struct fault *fault) {
     struct tensor_piece *pieces;
-    int count = parts_of_weights(session, &pieces);
+    int count = rank_parts_of_weights(session, &pieces);
     if (session->run.init == INIT_RANDOM) {
         return init_pieces(session, pieces, count, fault);
     }
@@ -98,7 +98,7 @@ enum status session_weights(struct session *session, struct fault *fault) {
 static enum status load_piece(const struct session *session, const struct safetensors *file,
                               const struct tensor_piece *piece, struct fault *fault) {
     const struct safetensors_entry *entry = safetensors_find(file, piece->name);
-    struct piece_place place = {.fd = file->fd, .path = file->path};
+    struct piece_span place = {.fd = file->fd, .path = file->path};
     if (entry == NULL || entry->elements != piece_elements(piece) ||
         !safetensors_dtype_loads(entry->dtype, &place.dtype)) {
         return fault_set(fault, STATUS_INPUT, file->path, "the model's config was changed since",
@@ -129,14 +129,14 @@ static enum status load_pieces(struct session *session, const struct snapshot *s
 enum status session_compute_copies(struct session *session, const struct snapshot *snapshot,
                                    struct fault *fault) {
     struct tensor_piece *pieces;
-    int count = parts_of_compute_copies(session, &pieces);
+    int count = rank_parts_of_compute_copies(session, &pieces);
     return count == 0 ? OK : load_pieces(session, snapshot, pieces, count, fault);
 }
 
 static enum status load_snapshot(struct session *session, const struct snapshot *snapshot,
                                  struct fault *fault) {
     struct tensor_piece *pieces;
-    int count = parts_of_weights(session, &pieces);
+    int count = rank_parts_of_weights(session, &pieces);
     return load_pieces(session, snapshot, pieces, count, fault);
 }
 

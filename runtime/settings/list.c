@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-bool list_next(const char **at, struct list_item *item) {
+bool comma_list_next(const char **at, struct comma_item *item) {
     const char *text = *at + strspn(*at, " ");
     if (*text == '\0') {
         return false;
@@ -12,14 +12,14 @@ bool list_next(const char **at, struct list_item *item) {
     while (width > 0 && text[width - 1] == ' ') {
         width--;
     }
-    *item = (struct list_item){.text = text, .length = width};
+    *item = (struct comma_item){.text = text, .length = width};
     return true;
 }
 
-size_t list_count(const char *text) {
-    struct list_item item;
+size_t comma_list_count(const char *text) {
+    struct comma_item item;
     size_t count = 0;
-    while (list_next(&text, &item)) {
+    while (comma_list_next(&text, &item)) {
         count++;
     }
     return count;

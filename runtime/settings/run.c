@@ -14,20 +14,20 @@
 static const char COMMAND_LINE[] = "command line";
 
 static int index_of(const struct key *key) {
-    return (int)(key - key_at(0));
+    return (int)(key - setting_key_at(0));
 }
 
-const char *run_place(const struct run *run, const char *name) {
-    const struct key *key = key_find(name);
+const char *settings_location(const struct run *run, const char *name) {
+    const struct key *key = setting_key_find(name);
     ASSERT(key != NULL);
     const char *place = run->places[index_of(key)];
     const char *file = run->place[0] != '\0' ? run->place : COMMAND_LINE;
     return place != NULL ? place : file;
 }
 
-const char *run_key_place(const struct run *run, const char *name, struct region *region) {
+const char *settings_key_location(const struct run *run, const char *name, struct region *region) {
     char named[sizeof COMMAND_LINE + 2 + NAME_BYTES];
-    const char *place = run_place(run, name);
+    const char *place = settings_location(run, name);
     if (strcmp(place, COMMAND_LINE) != 0) {
         return place;
     }
@@ -46,9 +46,9 @@ static enum status read_placed(const struct setting *setting, struct run *run,
 }
 
 static void set_defaults(struct run *run, struct region *region) {
-    for (int i = 0; i < key_count(); i++) {
+    for (int i = 0; i < setting_key_count(); i++) {
         struct setting setting = {
-            .key = key_at(i), .place = "default", .folder = "", .region = region};
+            .key = setting_key_at(i), .place = "default", .folder = "", .region = region};
         struct fault fault;
         enum status status = setting_read(&setting, run, &fault);
         ASSERT(status == OK);
@@ -63,7 +63,7 @@ static enum status check_item(const struct yaml_document *document, const struct
                               struct fault *fault) {
     return item->kind == YAML_SCALAR && item->text[0] != '\0'
                ? OK
-               : yaml_refuse(document, item, fault, NULL, "is not a plain value");
+               : yaml_fault(document, item, fault, NULL, "is not a plain value");
 }
 
 /* The items of a list of paths, of which a comma is a part as good as any; a single value is a list
@@ -100,7 +100,7 @@ static enum status join_items(const struct yaml_document *document, const struct
             return status;
         }
         if (strchr(item->text, ',') != NULL) {
-            return yaml_refuse(document, item, fault, NULL, "has a comma, which separates items");
+            return yaml_fault(document, item, fault, NULL, "has a comma, which separates items");
         }
         room += strlen(item->text) + 1;
     }
@@ -114,23 +114,23 @@ static enum status join_items(const struct yaml_document *document, const struct
 
 /* Layers' kinds of recomputation are a text with commas. */
 static bool takes_list(const struct key *key) {
-    return key->type == KEY_PAIR || key->type == KEY_PATHS || key->type == KEY_TEXT;
+    return key->type == SETTING_PAIR || key->type == SETTING_PATHS || key->type == SETTING_TEXT;
 }
 
 static enum status node_value(const struct yaml_document *document, const struct yaml_node *node,
                               struct setting *setting, struct fault *fault) {
     if (node->kind == YAML_LIST && !takes_list(setting->key)) {
-        return yaml_refuse(document, node, fault, NULL, "is a list, not one value");
+        return yaml_fault(document, node, fault, NULL, "is a list, not one value");
     }
-    if (node->kind == YAML_LIST && setting->key->type != KEY_PATHS) {
+    if (node->kind == YAML_LIST && setting->key->type != SETTING_PATHS) {
         return join_items(document, node, &setting->text, fault);
     }
     bool empty = node->kind == YAML_SCALAR && node->plain && node->text[0] == '\0';
     if (node->kind == YAML_MAP || empty) {
-        return yaml_refuse(document, node, fault, "leave the line out to have the default",
-                           "has no value");
+        return yaml_fault(document, node, fault, "leave the line out to have the default",
+                          "has no value");
     }
-    if (setting->key->type == KEY_PATHS) {
+    if (setting->key->type == SETTING_PATHS) {
         return collect_items(document, node, setting, fault);
     }
     setting->text = is_null(node) ? NULL : node->text;
@@ -139,7 +139,7 @@ static enum status node_value(const struct yaml_document *document, const struct
 
 static enum status read_node(struct run *run, const struct yaml_document *document,
                              const struct yaml_node *node, struct fault *fault) {
-    const struct key *key = key_find(node->path);
+    const struct key *key = setting_key_find(node->path);
     if (key == NULL) {
         return OK; /* a map that leads to keys, or an item of a list */
     }
@@ -153,7 +153,8 @@ static enum status read_node(struct run *run, const struct yaml_document *docume
 
 static enum status read_document(struct run *run, const struct yaml_document *document,
                                  struct fault *fault) {
-    enum status status = yaml_expect_known(document, key_names(), key_count(), fault);
+    enum status status =
+        yaml_expect_known(document, setting_key_names(), setting_key_count(), fault);
     const struct yaml_node *node = status == OK ? document->first : NULL;
     for (; node != NULL && status == OK; node = node->next) {
         status = read_node(run, document, node, fault);
@@ -163,20 +164,20 @@ static enum status read_document(struct run *run, const struct yaml_document *do
 
 static enum status refuse_override(const char *name, struct fault *fault) {
     char remedy[sizeof fault->remedy] = "`skep help keys` lists them";
-    int nearest = text_nearest(name, key_names(), key_count());
+    int nearest = text_nearest(name, setting_key_names(), setting_key_count());
     if (nearest >= 0) {
-        snprintf(remedy, sizeof remedy, "did you mean %s?", key_names()[nearest]);
+        snprintf(remedy, sizeof remedy, "did you mean %s?", setting_key_names()[nearest]);
     }
     return fault_set(fault, STATUS_INPUT, COMMAND_LINE, remedy, "unknown key \"%s\"", name);
 }
 
 /* "a,b" on the command line. */
 static void split_items(char *text, struct region *region, struct setting *setting) {
-    const char **items = region_alloc(region, list_count(text) + 1, sizeof *items);
+    const char **items = region_alloc(region, comma_list_count(text) + 1, sizeof *items);
     const char *at = text;
-    struct list_item item;
+    struct comma_item item;
     setting->items = items;
-    while (list_next(&at, &item)) {
+    while (comma_list_next(&at, &item)) {
         char *copy = region_alloc(region, item.length + 1, 1);
         memcpy(copy, item.text, item.length);
         items[setting->item_count++] = copy;
@@ -193,7 +194,7 @@ static enum status read_override(struct run *run, const char *override, struct r
                          "\"%.80s\" is not an override", override);
     }
     snprintf(name, sizeof name, "%.*s", (int)width, override);
-    const struct key *key = key_find(name);
+    const struct key *key = setting_key_find(name);
     if (key == NULL) {
         return refuse_override(name, fault);
     }
@@ -207,7 +208,7 @@ static enum status read_override(struct run *run, const char *override, struct r
                               .place = COMMAND_LINE,
                               .folder = "",
                               .region = region};
-    if (key->type == KEY_PATHS) {
+    if (key->type == SETTING_PATHS) {
         split_items(bare, region, &setting);
     }
     return read_placed(&setting, run, fault);
@@ -215,9 +216,9 @@ static enum status read_override(struct run *run, const char *override, struct r
 
 /* Of two keys that contradict each other, the one that was given last. */
 static const char *later_place(const struct run *run, const char *first, const char *second) {
-    bool second_is = run->places[index_of(key_find(first))] == NULL ||
-                     strcmp(run_place(run, second), COMMAND_LINE) == 0;
-    return run_place(run, second_is ? second : first);
+    bool second_is = run->places[index_of(setting_key_find(first))] == NULL ||
+                     strcmp(settings_location(run, second), COMMAND_LINE) == 0;
+    return settings_location(run, second_is ? second : first);
 }
 
 static enum status check_together(const struct run *run, struct fault *fault) {
@@ -228,14 +229,14 @@ static enum status check_together(const struct run *run, struct fault *fault) {
             dtype_name((enum dtype)run->params), dtype_name((enum dtype)run->compute));
     }
     if (run->master != DTYPE_F32) {
-        return fault_set(fault, STATUS_INPUT, run_place(run, "precision.master"),
+        return fault_set(fault, STATUS_INPUT, settings_location(run, "precision.master"),
                          "leave precision.master at f32",
                          "precision.master bf16 would lose updates smaller than 1/256 of a weight");
     }
     return OK;
 }
 
-static unsigned offload_named(const struct list_item *item) {
+static unsigned offload_named(const struct comma_item *item) {
     static const struct {
         const char *name;
         enum offload kind;
@@ -254,15 +255,15 @@ static unsigned offload_named(const struct list_item *item) {
 /* "none", or kinds in any order. */
 static enum status read_offload(struct run *run, struct fault *fault) {
     const char *at = run->offload != NULL ? run->offload : "none";
-    struct list_item item;
+    struct comma_item item;
     unsigned kinds = 0;
     if (strcmp(at, "none") == 0) {
         return OK;
     }
-    while (list_next(&at, &item)) {
+    while (comma_list_next(&at, &item)) {
         unsigned kind = offload_named(&item);
         if (kind == 0) {
-            return fault_set(fault, STATUS_INPUT, run_place(run, "strategy.offload"),
+            return fault_set(fault, STATUS_INPUT, settings_location(run, "strategy.offload"),
                              "write none, or a list of activations, optimizer and params",
                              "strategy.offload: \"%.*s\" is none of activations, optimizer, params",
                              item.length < 80 ? (int)item.length : 80, item.text);
@@ -270,7 +271,7 @@ static enum status read_offload(struct run *run, struct fault *fault) {
         kinds |= kind;
     }
     if ((kinds & OFFLOAD_PARAMS) != 0 && (kinds & OFFLOAD_OPTIMIZER) == 0) {
-        return fault_set(fault, STATUS_INPUT, run_place(run, "strategy.offload"),
+        return fault_set(fault, STATUS_INPUT, settings_location(run, "strategy.offload"),
                          "add optimizer to the list",
                          "strategy.offload: params are left behind by an offloaded optimizer only");
     }
@@ -313,7 +314,7 @@ static const char *under(const char *set, const char *stem, const char *name,
     return region_text(region, path);
 }
 
-static enum status read_source(const struct run_source *source,
+static enum status read_source(const struct settings_source *source,
                                const struct yaml_document *document, struct region *region,
                                struct run *run, struct fault *fault) {
     struct run read = {.place = source->path != NULL ? region_text(region, source->path) : "",
@@ -348,10 +349,10 @@ static enum status check_path(const char *path, struct fault *fault) {
                                                  "a path of %zu characters", strlen(path));
 }
 
-enum status run_open(const char *path, const char *const *overrides, int override_count,
-                     struct region *region, struct run *run, struct fault *fault) {
+enum status settings_open(const char *path, const char *const *overrides, int override_count,
+                          struct region *region, struct run *run, struct fault *fault) {
     struct yaml_document document;
-    struct run_source source = {
+    struct settings_source source = {
         .path = path, .overrides = overrides, .override_count = override_count};
     if (path == NULL) {
         return read_source(&source, NULL, region, run, fault);
@@ -363,8 +364,9 @@ enum status run_open(const char *path, const char *const *overrides, int overrid
     return status == OK ? read_source(&source, &document, region, run, fault) : status;
 }
 
-enum status run_open_source(const struct run_source *source, const char *text, size_t length,
-                            struct region *region, struct run *run, struct fault *fault) {
+enum status settings_open_source(const struct settings_source *source, const char *text,
+                                 size_t length, struct region *region, struct run *run,
+                                 struct fault *fault) {
     struct yaml_document document;
     enum status status = check_path(source->path, fault);
     if (status == OK) {
@@ -373,8 +375,8 @@ enum status run_open_source(const struct run_source *source, const char *text, s
     return status == OK ? read_source(source, &document, region, run, fault) : status;
 }
 
-enum status run_open_text(const char *text, size_t length, const char *path, struct region *region,
-                          struct run *run, struct fault *fault) {
-    struct run_source source = {.path = path};
-    return run_open_source(&source, text, length, region, run, fault);
+enum status settings_open_text(const char *text, size_t length, const char *path,
+                               struct region *region, struct run *run, struct fault *fault) {
+    struct settings_source source = {.path = path};
+    return settings_open_source(&source, text, length, region, run, fault);
 }

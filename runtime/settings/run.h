@@ -61,74 +61,78 @@ struct run {
     double swarm_patience;
     int64_t ranks;                   /* of the site; 0: alone, whatever the strategy says */
     int64_t longest_document;        /* tokens, when rows hold several; 0: a row is one document */
-    enum recompute *layer_recompute; /* [layers], by run_check_model */
+    enum recompute *layer_recompute; /* [layers], by settings_check_model */
 };
 
-/* run_open: the run file (NULL: defaults only, for a bare model), then each override in turn, then
- * the checks of keys against each other.
+/* settings_open: the run file (NULL: defaults only, for a bare model), then each override in turn,
+ * then the checks of keys against each other.
  * overrides  "key.sub=value" as given on the command line; "key=" gives the key its default
  * memory     everything in `region`
  * errors     STATUS_INPUT at file:line:column or "command line": unknown key (naming the nearest),
  *            wrong type, value out of range, keys that contradict each other; STATUS_USAGE: an
  *            override without '='. *run is then untouched */
-MUST_CHECK enum status run_open(const char *path, const char *const *overrides, int override_count,
-                                struct region *region, struct run *run, struct fault *fault);
+MUST_CHECK enum status settings_open(const char *path, const char *const *overrides,
+                                     int override_count, struct region *region, struct run *run,
+                                     struct fault *fault);
 
 /* Where a run starts from beside its text. */
-struct run_source {
+struct settings_source {
     const char *path; /* the text's, which names it and which its paths are relative to */
     const char *stem; /* folder for unset outputs; NULL: `path` without its suffix */
     const char *const *overrides;
     int override_count;
 };
 
-/* run_open_source: the same for `length` bytes of text that were read before. */
-MUST_CHECK enum status run_open_source(const struct run_source *source, const char *text,
-                                       size_t length, struct region *region, struct run *run,
-                                       struct fault *fault);
+/* settings_open_source: the same for `length` bytes of text that were read before. */
+MUST_CHECK enum status settings_open_source(const struct settings_source *source, const char *text,
+                                            size_t length, struct region *region, struct run *run,
+                                            struct fault *fault);
 
-/* run_open_text: the same for a run file's `length` bytes of text that lie at `path`, without
+/* settings_open_text: the same for a run file's `length` bytes of text that lie at `path`, without
  * overrides. Reads no file; asks only whether `model` exists. */
-MUST_CHECK enum status run_open_text(const char *text, size_t length, const char *path,
-                                     struct region *region, struct run *run, struct fault *fault);
+MUST_CHECK enum status settings_open_text(const char *text, size_t length, const char *path,
+                                          struct region *region, struct run *run,
+                                          struct fault *fault);
 
-/* run_check_model: what can be checked only against the model: sequence and context within its
+/* settings_check_model: what can be checked only against the model: sequence and context within its
  * positions, data.documents within its vocabulary, a recompute kind per layer. Fills in what
  * follows from the model: sequence, batch_tokens, context, layer_recompute.
  * errors  STATUS_INPUT naming the key and the model's figure; *run is then untouched */
-MUST_CHECK enum status run_check_model(struct run *run, const struct blueprint *blueprint,
-                                       struct region *region, struct fault *fault);
+MUST_CHECK enum status settings_check_model(struct run *run, const struct blueprint *blueprint,
+                                            struct region *region, struct fault *fault);
 
-/* run_place: where the value of a key came from: "run.yaml:3:1" or "command line"; for a default
- * the run file, if there is one.
+/* settings_location: where the value of a key came from: "run.yaml:3:1" or "command line"; for a
+ * default the run file, if there is one.
  * limits  `name` is a key's */
-const char *run_place(const struct run *run, const char *name);
+const char *settings_location(const struct run *run, const char *name);
 
-/* run_key_place: the same for reasons that do not name the key: "command line: frozen".
- * memory  in `region`, or where run_place has it */
-const char *run_key_place(const struct run *run, const char *name, struct region *region);
+/* settings_key_location: the same for reasons that do not name the key: "command line: frozen".
+ * memory  in `region`, or where settings_location has it */
+const char *settings_key_location(const struct run *run, const char *name, struct region *region);
 
-/* run_rate: learning rate of step `step` (counted from 0) of run->steps. Warm-up is linear from
- * lr / warmup_steps, reached in step 0, to lr. Cosine then falls to a tenth of lr, WSD holds lr and
- * falls linearly to zero over the last fifth of all steps; both would arrive at step run->steps. */
-double run_rate(const struct run *run, int64_t step);
+/* settings_learning_rate: learning rate of step `step` (counted from 0) of run->steps. Warm-up is
+ * linear from lr / warmup_steps, reached in step 0, to lr. Cosine then falls to a tenth of lr, WSD
+ * holds lr and falls linearly to zero over the last fifth of all steps; both would arrive at step
+ * run->steps. */
+double settings_learning_rate(const struct run *run, int64_t step);
 
-/* run_eval_rows: rows of an evaluation that reads eval.tokens, the last one whole; 0 for all. */
-int64_t run_eval_rows(const struct run *run);
+/* settings_eval_rows: rows of an evaluation that reads eval.tokens, the last one whole; 0 for
+ * all. */
+int64_t settings_eval_rows(const struct run *run);
 
-/* run_print_keys: every key with class, default, unit and meaning; for `skep help keys`. */
-void run_print_keys(struct text *text);
+/* settings_print_keys: every key with class, default, unit and meaning; for `skep help keys`. */
+void settings_print_keys(struct text *text);
 
-/* run_describe: every key with its effective value, one "key: value" a line, in the table's order:
- * what a snapshot and the metrics' start line carry. shared_only leaves local keys out. Reads back
- * as a run file with the same effect. */
-void run_describe(const struct run *run, bool shared_only, struct text *text);
+/* settings_describe: every key with its effective value, one "key: value" a line, in the table's
+ * order: what a snapshot and the metrics' start line carry. shared_only leaves local keys out.
+ * Reads back as a run file with the same effect. */
+void settings_describe(const struct run *run, bool shared_only, struct text *text);
 
-/* run_describe_room: bytes that run_describe's text takes at most, with its NUL; as JSON with names
- * in quotes too. */
-size_t run_describe_room(const struct run *run);
+/* settings_describe_bytes_max: bytes that settings_describe's text takes at most, with its NUL; as
+ * JSON with names in quotes too. */
+size_t settings_describe_bytes_max(const struct run *run);
 
-/* run_describe_key: one key's effective value, as setting_write gives it. */
-void run_describe_key(const struct run *run, const struct key *key, struct text *text);
+/* settings_describe_key: one key's effective value, as setting_write gives it. */
+void settings_describe_key(const struct run *run, const struct key *key, struct text *text);
 
 #endif

@@ -12,7 +12,7 @@ static int64_t at_most(int64_t value, int64_t limit) {
 
 static enum status refuse_positions(const struct run *run, const char *key, int64_t value,
                                     int64_t positions, struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, run_place(run, key), NULL,
+    return fault_set(fault, STATUS_INPUT, settings_location(run, key), NULL,
                      "%s is %lld, the model has %lld positions", key, (long long)value,
                      (long long)positions);
 }
@@ -34,12 +34,12 @@ static enum status fill_sizes(struct run *run, const struct blueprint *blueprint
     int64_t tokens =
         run->batch_tokens == 0 ? sequence * run->microbatch * ranks : run->batch_tokens;
     if (tokens % sequence != 0) {
-        return fault_set(fault, STATUS_INPUT, run_place(run, "batch.tokens"), NULL,
+        return fault_set(fault, STATUS_INPUT, settings_location(run, "batch.tokens"), NULL,
                          "batch.tokens is %lld, not a multiple of batch.sequence, %lld",
                          (long long)tokens, (long long)sequence);
     }
     if (run->documents >= blueprint->vocab) {
-        return fault_set(fault, STATUS_INPUT, run_place(run, "data.documents"), NULL,
+        return fault_set(fault, STATUS_INPUT, settings_location(run, "data.documents"), NULL,
                          "data.documents is %lld, the model has a vocabulary of %lld",
                          (long long)run->documents, (long long)blueprint->vocab);
     }
@@ -49,7 +49,7 @@ static enum status fill_sizes(struct run *run, const struct blueprint *blueprint
     return OK;
 }
 
-static bool recompute_parse(const struct list_item *item, enum recompute *kind) {
+static bool recompute_parse(const struct comma_item *item, enum recompute *kind) {
     for (int i = 0; i < RECOMPUTE_COUNT; i++) {
         const char *name = recompute_name((enum recompute)i);
         if (strlen(name) == item->length && memcmp(name, item->text, item->length) == 0) {
@@ -63,18 +63,18 @@ static bool recompute_parse(const struct list_item *item, enum recompute *kind) 
 static enum status fill_recompute(struct run *run, const struct blueprint *blueprint,
                                   struct region *region, struct fault *fault) {
     const char *at = run->recompute != NULL ? run->recompute : "none";
-    int64_t count = (int64_t)list_count(at);
+    int64_t count = (int64_t)comma_list_count(at);
     if (count != 1 && count != blueprint->layers) {
-        return fault_set(fault, STATUS_INPUT, run_place(run, "strategy.recompute"), NULL,
+        return fault_set(fault, STATUS_INPUT, settings_location(run, "strategy.recompute"), NULL,
                          "strategy.recompute lists %lld kinds, the model has %lld layers",
                          (long long)count, (long long)blueprint->layers);
     }
     enum recompute *kinds = region_alloc(region, (size_t)blueprint->layers, sizeof *kinds);
-    struct list_item item;
-    for (int64_t layer = 0; list_next(&at, &item); layer++) {
+    struct comma_item item;
+    for (int64_t layer = 0; comma_list_next(&at, &item); layer++) {
         if (!recompute_parse(&item, &kinds[layer])) {
-            return fault_set(fault, STATUS_INPUT, run_place(run, "strategy.recompute"), NULL,
-                             "strategy.recompute: \"%.*s\" is none of none, selective, block",
+            return fault_set(fault, STATUS_INPUT, settings_location(run, "strategy.recompute"),
+                             NULL, "strategy.recompute: \"%.*s\" is none of none, selective, block",
                              (int)at_most((int64_t)item.length, 80), item.text);
         }
     }
@@ -85,8 +85,8 @@ static enum status fill_recompute(struct run *run, const struct blueprint *bluep
     return OK;
 }
 
-enum status run_check_model(struct run *run, const struct blueprint *blueprint,
-                            struct region *region, struct fault *fault) {
+enum status settings_check_model(struct run *run, const struct blueprint *blueprint,
+                                 struct region *region, struct fault *fault) {
     struct run checked = *run;
     enum status status = fill_sizes(&checked, blueprint, fault);
     if (status == OK) {
@@ -98,6 +98,6 @@ enum status run_check_model(struct run *run, const struct blueprint *blueprint,
     return status;
 }
 
-int64_t run_eval_rows(const struct run *run) {
+int64_t settings_eval_rows(const struct run *run) {
     return (run->eval_tokens + run->sequence - 1) / run->sequence;
 }

@@ -6,22 +6,23 @@
 
 enum { LINE_EXTRA_BYTES = 8 }; /* quotes of the name and of a bare word, colon, end of line */
 
-void run_describe_key(const struct run *run, const struct key *key, struct text *text) {
+void settings_describe_key(const struct run *run, const struct key *key, struct text *text) {
     setting_write(run, key, text);
 }
 
-size_t run_describe_room(const struct run *run) {
+size_t settings_describe_bytes_max(const struct run *run) {
     size_t room = 1;
-    for (int i = 0; i < key_count(); i++) {
-        room += strlen(key_at(i)->name) + LINE_EXTRA_BYTES + setting_room(run, key_at(i));
+    for (int i = 0; i < setting_key_count(); i++) {
+        room += strlen(setting_key_at(i)->name) + LINE_EXTRA_BYTES +
+                setting_bytes_max(run, setting_key_at(i));
     }
     return room;
 }
 
-void run_describe(const struct run *run, bool shared_only, struct text *text) {
-    for (int i = 0; i < key_count(); i++) {
-        const struct key *key = key_at(i);
-        if (key->class == KEY_SHARED || !shared_only) {
+void settings_describe(const struct run *run, bool shared_only, struct text *text) {
+    for (int i = 0; i < setting_key_count(); i++) {
+        const struct key *key = setting_key_at(i);
+        if (key->class == SETTING_SHARED || !shared_only) {
             text_add(text, "%s: ", key->name);
             setting_write(run, key, text);
             text_add(text, "\n");
@@ -29,12 +30,12 @@ void run_describe(const struct run *run, bool shared_only, struct text *text) {
     }
 }
 
-void run_print_keys(struct text *text) {
+void settings_print_keys(struct text *text) {
     text_add(text, "%-24s %-6s %-12s %-8s %s\n", "key", "class", "default", "unit", "meaning");
-    for (int i = 0; i < key_count(); i++) {
-        const struct key *key = key_at(i);
+    for (int i = 0; i < setting_key_count(); i++) {
+        const struct key *key = setting_key_at(i);
         text_add(text, "%-24s %-6s %-12s %-8s %s", key->name,
-                 key->class == KEY_SHARED ? "shared" : "local",
+                 key->class == SETTING_SHARED ? "shared" : "local",
                  key->fallback == NULL ? "-" : key->fallback,
                  key->unit[0] == '\0' ? "-" : key->unit, key->meaning);
         if (key->choices != NULL) {

@@ -1,4 +1,4 @@
-/* run_rate: the learning rate over the steps of a run. */
+/* settings_learning_rate: the learning rate over the steps of a run. */
 #include "runtime/settings/run.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ static double done_share(const struct run *run, int64_t step) {
     return fmin(fmax(done, 0), 1);
 }
 
-double run_rate(const struct run *run, int64_t step) {
+double settings_learning_rate(const struct run *run, int64_t step) {
     bool warm = step >= run->warmup_steps;
     double rise = warm ? 1 : (double)(step + 1) / (double)run->warmup_steps;
     switch ((enum learning_rate_kind)run->schedule) {

@@ -84,12 +84,12 @@ static const char *without_unit(const char *text, const char *unit, char bare[NU
 static enum status read_pair(const struct setting *setting, struct number_pair *out,
                              struct fault *fault) {
     double values[2];
-    struct list_item item;
+    struct comma_item item;
     const char *at = setting->text;
-    if (list_count(at) != ARRAY_COUNT(values)) {
+    if (comma_list_count(at) != ARRAY_COUNT(values)) {
         return refuse(setting, "a list of two numbers", fault);
     }
-    for (size_t i = 0; i < ARRAY_COUNT(values) && list_next(&at, &item); i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(values) && comma_list_next(&at, &item); i++) {
         char number[NUMBER_BYTES];
         snprintf(number, sizeof number, "%.*s", (int)item.length, item.text);
         if (item.length >= sizeof number || !parse_real(number, &values[i])) {
@@ -227,29 +227,29 @@ static void *field_of(struct run *run, const struct key *key) {
 static enum status read_field(const struct setting *setting, void *out, struct fault *fault) {
     char bare[NUMBER_BYTES];
     switch (setting->key->type) {
-    case KEY_INTEGER:
+    case SETTING_INTEGER:
         return read_integer(setting, out, fault);
-    case KEY_REAL:
+    case SETTING_REAL:
         return read_real(setting, setting->text, out, fault);
-    case KEY_SECONDS:
+    case SETTING_SECONDS:
         return read_real(setting, without_unit(setting->text, "s", bare), out, fault);
-    case KEY_PAIR:
+    case SETTING_PAIR:
         return read_pair(setting, out, fault);
-    case KEY_AMOUNT:
+    case SETTING_BYTES:
         return read_bytes(setting, out, fault);
-    case KEY_DTYPE:
+    case SETTING_DTYPE:
         return read_dtype(setting, out, fault);
-    case KEY_CHOICE:
+    case SETTING_CHOICE:
         return read_choice(setting, out, fault);
-    case KEY_TEXT:
+    case SETTING_TEXT:
         return read_text(setting, out, fault);
-    case KEY_MODEL:
+    case SETTING_MODEL:
         return read_model(setting, out, fault);
-    case KEY_PROFILE:
+    case SETTING_PROFILE:
         return read_profile(setting, out, fault);
-    case KEY_PATH:
+    case SETTING_PATH:
         return read_path(setting, out, fault);
-    case KEY_PATHS:
+    case SETTING_PATHS:
         break;
     }
     ASSERT(false && "a list, or an unknown key type");
@@ -258,11 +258,11 @@ static enum status read_field(const struct setting *setting, void *out, struct f
 
 enum status setting_read(const struct setting *setting, struct run *run, struct fault *fault) {
     void *out = field_of(run, setting->key);
-    if (setting->key->type == KEY_PATHS) {
+    if (setting->key->type == SETTING_PATHS) {
         return read_paths(setting, out, fault);
     }
     struct setting given = *setting;
-    bool is_text = given.key->type >= KEY_TEXT; /* these come last, and have no empty values */
+    bool is_text = given.key->type >= SETTING_TEXT; /* these come last, and have no empty values */
     if (given.text == NULL || (is_text && given.text[0] == '\0')) {
         given.text = given.key->fallback;
     }
@@ -325,38 +325,38 @@ static void write_paths(const struct run *run, const struct path_list *list, str
 void setting_write(const struct run *run, const struct key *key, struct text *text) {
     const void *at = (const char *)run + key->offset;
     switch (key->type) {
-    case KEY_INTEGER:
+    case SETTING_INTEGER:
         text_add(text, "%lld", (long long)*(const int64_t *)at);
         return;
-    case KEY_REAL:
-    case KEY_SECONDS:
+    case SETTING_REAL:
+    case SETTING_SECONDS:
         write_real(*(const double *)at, text);
         return;
-    case KEY_PAIR:
+    case SETTING_PAIR:
         text_add(text, "[");
         write_real(((const struct number_pair *)at)->first, text);
         text_add(text, ", ");
         write_real(((const struct number_pair *)at)->second, text);
         text_add(text, "]");
         return;
-    case KEY_AMOUNT:
+    case SETTING_BYTES:
         text_add(text, "%llu", (unsigned long long)*(const uint64_t *)at);
         return;
-    case KEY_DTYPE:
+    case SETTING_DTYPE:
         text_add(text, "%s", dtype_name((enum dtype) * (const int64_t *)at));
         return;
-    case KEY_CHOICE:
+    case SETTING_CHOICE:
         write_choice(key->choices, *(const int64_t *)at, text);
         return;
-    case KEY_TEXT:
+    case SETTING_TEXT:
         write_text(*(const char *const *)at, text);
         return;
-    case KEY_MODEL:
-    case KEY_PROFILE:
-    case KEY_PATH:
+    case SETTING_MODEL:
+    case SETTING_PROFILE:
+    case SETTING_PATH:
         write_path(run, *(const char *const *)at, text);
         return;
-    case KEY_PATHS:
+    case SETTING_PATHS:
         write_paths(run, at, text);
         return;
     }
@@ -367,9 +367,9 @@ static size_t text_room(const char *value) {
     return value == NULL ? NUMBER_BYTES : NUMBER_BYTES + JSON_ESCAPE_BYTES * strlen(value);
 }
 
-size_t setting_room(const struct run *run, const struct key *key) {
+size_t setting_bytes_max(const struct run *run, const struct key *key) {
     const void *at = (const char *)run + key->offset;
-    if (key->type == KEY_PATHS) {
+    if (key->type == SETTING_PATHS) {
         const struct path_list *list = at;
         size_t room = NUMBER_BYTES;
         for (int i = 0; i < list->count; i++) {
@@ -377,5 +377,5 @@ size_t setting_room(const struct run *run, const struct key *key) {
         }
         return room;
     }
-    return key->type >= KEY_TEXT ? text_room(*(const char *const *)at) : 2 * NUMBER_BYTES;
+    return key->type >= SETTING_TEXT ? text_room(*(const char *const *)at) : 2 * NUMBER_BYTES;
 }

@@ -13,7 +13,7 @@ struct run;
 struct setting {
     const struct key *key;
     const char *text;         /* NULL: the key's default; a list's items joined by commas */
-    const char *const *items; /* KEY_PATHS takes these instead */
+    const char *const *items; /* SETTING_PATHS takes these instead */
     int item_count;           /* 0: the default */
     const char *place;        /* "run.yaml:3:7" or "command line" */
     const char *folder;       /* what paths are relative to; "": the working directory */
@@ -31,7 +31,7 @@ MUST_CHECK enum status setting_read(const struct setting *setting, struct run *r
  * file where they can be, so that the text does not depend on the working directory. */
 void setting_write(const struct run *run, const struct key *key, struct text *text);
 
-/* setting_room: bytes that setting_write adds at most. */
-size_t setting_room(const struct run *run, const struct key *key);
+/* setting_bytes_max: bytes that setting_write adds at most. */
+size_t setting_bytes_max(const struct run *run, const struct key *key);
 
 #endif

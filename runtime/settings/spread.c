@@ -27,7 +27,7 @@ static enum status check_replicas(const struct run *run, struct fault *fault) {
     }
     text_add(&text, run->ranks == 1 ? "start more ranks, or take " : "take ");
     list_divisors(run->ranks, &text);
-    return fault_set(fault, STATUS_INPUT, run_place(run, "strategy.replicate"), remedy,
+    return fault_set(fault, STATUS_INPUT, settings_location(run, "strategy.replicate"), remedy,
                      "strategy.replicate is %lld, which does not divide %lld rank%s",
                      (long long)run->replicate, (long long)run->ranks, run->ranks == 1 ? "" : "s");
 }
@@ -35,31 +35,35 @@ static enum status check_replicas(const struct run *run, struct fault *fault) {
 static enum status read_units(const struct run *run, const struct blueprint *blueprint,
                               struct region *region, struct unit_table *units,
                               struct fault *fault) {
-    const struct unit_options options = {.world = ranks_of(run),
-                                         .wrap = run->units,
-                                         .frozen = run->frozen,
-                                         .wrap_place = run_key_place(run, "strategy.units", region),
-                                         .frozen_place = run_key_place(run, "frozen", region)};
+    const struct unit_options options = {
+        .world = ranks_of(run),
+        .wrap = run->units,
+        .frozen = run->frozen,
+        .wrap_place = settings_key_location(run, "strategy.units", region),
+        .frozen_place = settings_key_location(run, "frozen", region)};
     return unit_table_init(blueprint, &options, region, units, fault);
 }
 
 static enum status read_strategies(const struct run *run, const struct unit_table *units,
                                    struct region *region, const struct unit_strategy **strategies,
                                    struct fault *fault) {
-    const struct strategy_keys keys = {.zero = (int)run->zero,
-                                       .keep_gathered = run->keep_gathered != 0,
-                                       .overrides = run->overrides,
-                                       .place = run_key_place(run, "strategy.overrides", region)};
+    const struct strategy_keys keys = {
+        .zero = (int)run->zero,
+        .keep_gathered = run->keep_gathered != 0,
+        .overrides = run->overrides,
+        .place = settings_key_location(run, "strategy.overrides", region)};
     enum status status = strategy_read(&keys, units, region, strategies, fault);
     if (status == OK && ranks_of(run) / run->replicate > 1) {
         status = strategy_check_reduction(*strategies, units, (enum reduce_at)run->reduce_at,
-                                          run_key_place(run, "strategy.reduce_at", region), fault);
+                                          settings_key_location(run, "strategy.reduce_at", region),
+                                          fault);
     }
     return status;
 }
 
-enum status spread_read(const struct run *run, const struct blueprint *blueprint,
-                        struct region *region, struct spread *spread, struct fault *fault) {
+enum status sharding_settings_read(const struct run *run, const struct blueprint *blueprint,
+                                   struct region *region, struct spread *spread,
+                                   struct fault *fault) {
     struct spread read;
     const struct unit_strategy *strategies = NULL;
     enum status status = check_replicas(run, fault);

@@ -11,15 +11,16 @@ struct spread {
     struct sharding sharding;
 };
 
-/* spread_read: units and every unit's strategy from the keys `strategy` and `frozen`, for
- * run->ranks. A run that is alone (ranks 0) is not asked whether its strategy suits one rank.
+/* sharding_settings_read: units and every unit's strategy from the keys `strategy` and `frozen`,
+ * for run->ranks. A run that is alone (ranks 0) is not asked whether its strategy suits one rank.
  * limits  the run has been checked against the blueprint
  * memory  in `region`
  * errors  STATUS_INPUT at the key's place: those of unit_table_init and strategy_read; replicas
  *         that do not divide the ranks; a strategy.reduce_at that these ranks cannot have. *spread
  * is then untouched */
-MUST_CHECK enum status spread_read(const struct run *run, const struct blueprint *blueprint,
-                                   struct region *region, struct spread *spread,
-                                   struct fault *fault);
+MUST_CHECK enum status sharding_settings_read(const struct run *run,
+                                              const struct blueprint *blueprint,
+                                              struct region *region, struct spread *spread,
+                                              struct fault *fault);
 
 #endif

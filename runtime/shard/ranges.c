@@ -9,14 +9,14 @@ static int64_t least(int64_t a, int64_t b) {
 }
 
 /* Elements [start, start + count) of one dimension. */
-struct stretch {
+struct replica_chunk {
     int64_t start, count;
 };
 
-static struct stretch chunk(struct stretch of, int pieces, int index) {
+static struct replica_chunk chunk(struct replica_chunk of, int pieces, int index) {
     int64_t each = (of.count + pieces - 1) / pieces;
     int64_t begin = least(each * index, of.count);
-    return (struct stretch){of.start + begin, least(each, of.count - begin)};
+    return (struct replica_chunk){of.start + begin, least(each, of.count - begin)};
 }
 
 static void check_layout(const struct tensor_layout *layout) {
@@ -60,9 +60,9 @@ static bool splits(const struct tensor_layout *layout, int mesh_dim, int dim) {
 
 /* What the cell at `coordinate` holds of each dimension. */
 static void find_box(const struct tensor_layout *layout, const int coordinate[4],
-                     struct stretch box[4]) {
+                     struct replica_chunk box[4]) {
     for (int dim = 0; dim < layout->rank; dim++) {
-        box[dim] = (struct stretch){0, layout->shape[dim]};
+        box[dim] = (struct replica_chunk){0, layout->shape[dim]};
         for (int m = 0; m < layout->mesh_dims; m++) {
             if (splits(layout, m, dim)) {
                 box[dim] = chunk(box[dim], layout->mesh_sizes[m], coordinate[m]);
@@ -72,9 +72,9 @@ static void find_box(const struct tensor_layout *layout, const int coordinate[4]
 }
 
 /* The stretch of `dim` that holds `element`, and where in the mesh it lies. */
-static struct stretch locate(const struct tensor_layout *layout, int dim, int64_t element,
-                             int coordinate[4]) {
-    struct stretch within = {0, layout->shape[dim]};
+static struct replica_chunk locate(const struct tensor_layout *layout, int dim, int64_t element,
+                                   int coordinate[4]) {
+    struct replica_chunk within = {0, layout->shape[dim]};
     for (int m = 0; m < layout->mesh_dims; m++) {
         if (splits(layout, m, dim)) {
             int64_t each = (within.count + layout->mesh_sizes[m] - 1) / layout->mesh_sizes[m];
@@ -89,7 +89,7 @@ int64_t ranges_local_elements(const struct tensor_layout *layout, int cell) {
     check_layout(layout);
     ASSERT(cell >= 0 && cell < cell_count(layout));
     int coordinate[4];
-    struct stretch box[4];
+    struct replica_chunk box[4];
     coordinate_of(layout, cell, coordinate);
     find_box(layout, coordinate, box);
     int64_t elements = 1;
@@ -102,7 +102,7 @@ int64_t ranges_local_elements(const struct tensor_layout *layout, int cell) {
 /* The target's elements in its own order, cut wherever the source changes. */
 struct walk {
     const struct tensor_layout *from;
-    struct stretch box[4];     /* of the target */
+    struct replica_chunk box[4]; /* of the target */
     int replica[4];            /* coordinate in the source's mesh, for its replicated dimensions */
     int split;                 /* the last dimension that either side splits */
     int64_t inner;             /* elements of what is behind it: whole on both sides */
@@ -137,12 +137,12 @@ static void walk_row(struct walk *walk, int64_t element[4], int64_t *to) {
     }
     int64_t outer = 0;
     for (int dim = 0; dim < split; dim++) {
-        struct stretch in = locate(from, dim, element[dim], coordinate);
+        struct replica_chunk in = locate(from, dim, element[dim], coordinate);
         outer = outer * in.count + element[dim] - in.start;
     }
     int64_t end = walk->box[split].start + walk->box[split].count;
     for (int64_t at = walk->box[split].start; at < end;) {
-        struct stretch in = locate(from, split, at, coordinate);
+        struct replica_chunk in = locate(from, split, at, coordinate);
         int64_t count = least(in.start + in.count, end) - at;
         int64_t offset = outer * in.count + at - in.start;
         emit(walk, cell_of(from, coordinate), offset * walk->inner, *to, count * walk->inner);

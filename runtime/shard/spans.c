@@ -145,7 +145,7 @@ static void place_gathers(const struct search *search) {
     for (int unit = 0; unit < search->units->unit_count; unit++) {
         if (params_are_split(search, unit)) {
             const struct unit *of = &search->units->units[unit];
-            placing.bound += of->elements - unit_slot_elements(of, sharding->shard);
+            placing.bound += of->elements - unit_shard_elements(of, sharding->shard);
         }
     }
     for (int i = 0; i < spans->gather_count; i++) {

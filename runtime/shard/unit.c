@@ -13,7 +13,7 @@ struct layout {
     struct unit *units;
     int unit_count;
     int *unit_of_param; /* [param_count] */
-    struct unit_slot *slots;
+    struct unit_param *slots;
     int *slot_of_param; /* [param_count] */
 };
 
@@ -121,10 +121,10 @@ static void add_slot(struct layout *layout, int param, int slot) {
     struct unit *unit = &layout->units[layout->unit_of_param[param]];
     int64_t elements = param_elements(&layout->blueprint->params[param]);
     layout->slot_of_param[param] = slot;
-    layout->slots[slot] = (struct unit_slot){.param = param,
-                                             .unit = layout->unit_of_param[param],
-                                             .offset = unit->elements,
-                                             .elements = elements};
+    layout->slots[slot] = (struct unit_param){.param = param,
+                                              .unit = layout->unit_of_param[param],
+                                              .offset = unit->elements,
+                                              .elements = elements};
     unit->elements += round_up(elements, GRANULE_ELEMENTS);
     unit->padding_elements += round_up(elements, GRANULE_ELEMENTS) - elements;
 }
@@ -175,7 +175,7 @@ enum status unit_table_init(const struct blueprint *blueprint, const struct unit
         return status;
     }
     layout.unit_of_param = region_alloc(region, params, sizeof(int));
-    layout.slots = region_alloc(region, params, sizeof(struct unit_slot));
+    layout.slots = region_alloc(region, params, sizeof(struct unit_param));
     layout.slot_of_param = region_alloc(region, params, sizeof(int));
     number_units(&layout, region);
     place_slots(&layout, options->world, region);
@@ -187,20 +187,20 @@ enum status unit_table_init(const struct blueprint *blueprint, const struct unit
     return OK;
 }
 
-int64_t unit_slot_elements(const struct unit *unit, int64_t shards) {
+int64_t unit_shard_elements(const struct unit *unit, int64_t shards) {
     ASSERT(shards >= 1 && unit->elements % (GRANULE_ELEMENTS * shards) == 0);
     return unit->elements / shards;
 }
 
 struct unit_range unit_shard(const struct unit *unit, int64_t shards, int64_t shard) {
     ASSERT(shard >= 0 && shard < shards);
-    int64_t slot = unit_slot_elements(unit, shards);
+    int64_t slot = unit_shard_elements(unit, shards);
     return (struct unit_range){shard * slot, (shard + 1) * slot};
 }
 
 bool unit_part_of(const struct unit_table *table, int param, struct unit_range range,
                   struct unit_part *part) {
-    const struct unit_slot *slot = &table->slots[table->slot_of_param[param]];
+    const struct unit_param *slot = &table->slots[table->slot_of_param[param]];
     ASSERT(range.begin >= 0 && range.begin <= range.end);
     ASSERT(range.end <= table->units[slot->unit].elements);
     int64_t end = slot->offset + slot->elements;

@@ -5,7 +5,7 @@
 #include "runtime/model/blueprint.h"
 
 /* Where one parameter lies in its unit. */
-struct unit_slot {
+struct unit_param {
     int param; /* blueprint index */
     int unit;
     int64_t offset;   /* elements from the unit's beginning; a multiple of GRANULE_ELEMENTS */
@@ -28,7 +28,7 @@ struct unit {
 struct unit_table {
     const struct unit *units; /* by first parameter, in blueprint order */
     int unit_count;
-    const struct unit_slot *slots; /* by unit, then offset */
+    const struct unit_param *slots; /* by unit, then offset */
     int slot_count;
     const int *slot_of_param; /* [blueprint->param_count] */
 };
@@ -57,9 +57,9 @@ MUST_CHECK enum status unit_table_init(const struct blueprint *blueprint,
                                        const struct unit_options *options, struct region *region,
                                        struct unit_table *table, struct fault *fault);
 
-/* unit_slot_elements: what each of `shards` ranks owns of a unit: the same for all.
+/* unit_shard_elements: what each of `shards` ranks owns of a unit: the same for all.
  * limits  shards divides the world that the table was made for */
-int64_t unit_slot_elements(const struct unit *unit, int64_t shards);
+int64_t unit_shard_elements(const struct unit *unit, int64_t shards);
 
 /* The elements [begin, end) of a unit's flat buffer that one rank owns. */
 struct unit_range {

@@ -102,7 +102,7 @@ static enum status add_all(struct genesis *genesis, int64_t stretch) {
         if (status == OK) {
             add_leaves(genesis);
         }
-        if (status == OK && stop_asked()) {
+        if (status == OK && stop_requested()) {
             status = fault_set(genesis->fault, STATUS_STOPPED, "genesis", NULL, "asked to stop");
         }
     }

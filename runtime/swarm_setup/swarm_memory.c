@@ -23,16 +23,16 @@ bool swarm_memory_on_device(const struct target *target) {
     return target->kind == TARGET_CUDA && !target->unified;
 }
 
-void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target,
-                        struct swarm_member_kind kind,
-                        struct kept_extent lines[static SWARM_LINES]) {
+void swarm_memory_extents(const struct swarm_terms *terms, const struct target *target,
+                          struct swarm_member_kind kind,
+                          struct resident_extent lines[static SWARM_LINES]) {
     const struct replica_memory memory = replica_memory_of(&terms->shape);
     const struct replica_device_memory device = replica_device_memory_of(&terms->shape);
     bool on_device = swarm_memory_on_device(target);
     enum space copied = on_device ? SPACE_PINNED : SPACE_HOST;
     struct replica replica = {.shape = terms->shape};
     const struct member_loop_options options = swarm_loop_options(terms, &replica);
-    const struct kept_extent made[] = {
+    const struct resident_extent made[] = {
         [SWARM_LINE_PARAMS] = {"outer params", ROLE_OUTER, copied, memory.params},
         [SWARM_LINE_MOMENTUM] = {"outer momentum", ROLE_OUTER, copied, memory.momentum},
         [SWARM_LINE_FEEDBACK] = {"error feedback", ROLE_OUTER, copied, memory.feedback},

@@ -11,7 +11,7 @@
 enum { SWARM_BULK_CONNECTIONS = 2, SWARM_QUEUED_FRAMES = 4 };
 
 /* The lines, in the order in which the schedule's `kept` has their extents. */
-enum swarm_line {
+enum swarm_extent {
     SWARM_LINE_PARAMS,
     SWARM_LINE_MOMENTUM,
     SWARM_LINE_FEEDBACK,
@@ -38,12 +38,12 @@ struct swarm_member_kind {
     bool records; /* swarm.record is set */
 };
 
-/* swarm_memory_lines: replica_memory_of as extents of this target: a line that is not needed has 0
- * bytes. All of it is host memory; on a device that has memory of its own what its copies touch is
- * pinned, and the stretches that it works on are its own. */
-void swarm_memory_lines(const struct swarm_terms *terms, const struct target *target,
-                        struct swarm_member_kind kind,
-                        struct kept_extent lines[static SWARM_LINES]);
+/* swarm_memory_extents: replica_memory_of as extents of this target: a line that is not needed has
+ * 0 bytes. All of it is host memory; on a device that has memory of its own what its copies touch
+ * is pinned, and the stretches that it works on are its own. */
+void swarm_memory_extents(const struct swarm_terms *terms, const struct target *target,
+                          struct swarm_member_kind kind,
+                          struct resident_extent lines[static SWARM_LINES]);
 
 /* swarm_memory_declared: the target with a line for what ZeroMQ may hold, in host memory.
  * memory  the copy in `region` */

@@ -11,7 +11,7 @@
 
 enum { SHOWN_BYTES = 160 };
 
-static enum status read_model(struct swarm_offer *offer, struct region *region,
+static enum status read_model(struct manifest_draft *offer, struct region *region,
                               struct fault *fault) {
     struct run *run = &offer->run;
     size_t length;
@@ -26,26 +26,26 @@ static enum status read_model(struct swarm_offer *offer, struct region *region,
                                    &length, fault);
     }
     if (status == OK) {
-        status = run_check_model(run, &offer->blueprint, region, fault);
+        status = settings_check_model(run, &offer->blueprint, region, fault);
     }
     return status;
 }
 
 static const char *write_keys(const struct run *run, struct region *region) {
-    size_t room = run_describe_room(run);
+    size_t room = settings_describe_bytes_max(run);
     struct text text = text_over(region_alloc(region, room, 1), room);
     swarm_keys_write(run, &text);
     ASSERT(!text.cut);
     return text.bytes;
 }
 
-enum status swarm_offer_read(const char *path, const char *const *overrides, int override_count,
-                             struct region *region, struct swarm_offer *offer,
-                             struct fault *fault) {
-    struct swarm_offer *read = region_alloc(region, 1, sizeof *read);
-    enum status status = run_open(path, overrides, override_count, region, &read->run, fault);
+enum status manifest_draft_read(const char *path, const char *const *overrides, int override_count,
+                                struct region *region, struct manifest_draft *offer,
+                                struct fault *fault) {
+    struct manifest_draft *read = region_alloc(region, 1, sizeof *read);
+    enum status status = settings_open(path, overrides, override_count, region, &read->run, fault);
     if (status == OK) {
-        status = swarm_run_check(&read->run, fault);
+        status = swarm_settings_check(&read->run, fault);
     }
     if (status == OK) {
         status = read_model(read, region, fault);
@@ -60,9 +60,9 @@ enum status swarm_offer_read(const char *path, const char *const *overrides, int
     return status;
 }
 
-enum status swarm_offer_sign(const struct swarm_offer *offer, const char *address,
-                             const struct key_pairs *keys, struct region *region,
-                             struct manifest *manifest, const char **text, struct fault *fault) {
+enum status manifest_draft_sign(const struct manifest_draft *offer, const char *address,
+                                const struct key_pairs *keys, struct region *region,
+                                struct manifest *manifest, const char **text, struct fault *fault) {
     const struct run *run = &offer->run;
     struct manifest made = {.name = run->swarm_name,
                             .protocol = SWARM_PROTOCOL,
@@ -72,9 +72,9 @@ enum status swarm_offer_sign(const struct swarm_offer *offer, const char *addres
                             .config_text = offer->config_text};
     size_t room = MANIFEST_BYTES_MAX + 1;
     struct text file = text_over(region_alloc(region, room, 1), room);
-    ASSERT(address_wrong(address) == NULL);
+    ASSERT(address_error(address) == NULL);
     memcpy(made.tracker.address, address, strlen(address) + 1);
-    enum status status = data_roots_make(run, region, &made.files, &made.file_count, fault);
+    enum status status = data_match_hash(run, region, &made.files, &made.file_count, fault);
     if (status == OK) {
         status = genesis_root(run, &offer->blueprint, offer->model_folder, &made.genesis, fault);
     }
@@ -121,9 +121,9 @@ static enum status compare_keys(const char *now, const char *then, const char *p
                      then);
 }
 
-enum status swarm_offer_same(const struct swarm_offer *offer, const struct manifest *manifest,
-                             const char *place, const struct join_string *tracker,
-                             struct fault *fault) {
+enum status manifest_draft_matches(const struct manifest_draft *offer,
+                                   const struct manifest *manifest, const char *place,
+                                   const struct join_string *tracker, struct fault *fault) {
     enum status status = compare_keys(offer->run_text, manifest->run_text, place, fault);
     if (status != OK) {
         return status;

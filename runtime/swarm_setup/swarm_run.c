@@ -9,17 +9,17 @@
 static const double QUORUM = 0.5;
 static const char COMMAND_LINE[] = "command line";
 
-bool swarm_shares(const struct key *key) {
-    bool is_place =
-        key->type == KEY_PATHS || key->type == KEY_MODEL || strcmp(key->name, "data.format") == 0;
-    return key->class == KEY_SHARED && !is_place;
+bool swarm_is_shared(const struct key *key) {
+    bool is_place = key->type == SETTING_PATHS || key->type == SETTING_MODEL ||
+                    strcmp(key->name, "data.format") == 0;
+    return key->class == SETTING_SHARED && !is_place;
 }
 
 void swarm_keys_write(const struct run *run, struct text *text) {
-    for (int i = 0; i < key_count(); i++) {
-        if (swarm_shares(key_at(i))) {
-            text_add(text, "%s: ", key_at(i)->name);
-            run_describe_key(run, key_at(i), text);
+    for (int i = 0; i < setting_key_count(); i++) {
+        if (swarm_is_shared(setting_key_at(i))) {
+            text_add(text, "%s: ", setting_key_at(i)->name);
+            settings_describe_key(run, setting_key_at(i), text);
             text_add(text, "\n");
         }
     }
@@ -27,7 +27,8 @@ void swarm_keys_write(const struct run *run, struct text *text) {
 
 static enum status refuse_key(const struct run *run, struct fault *fault, const char *key,
                               const char *remedy, const char *reason) {
-    return fault_set(fault, STATUS_INPUT, run_place(run, key), remedy, "%s %s", key, reason);
+    return fault_set(fault, STATUS_INPUT, settings_location(run, key), remedy, "%s %s", key,
+                     reason);
 }
 
 /* Others may not be able to do what one member's frozen parameters need. */
@@ -39,9 +40,8 @@ static enum status check_frozen(const struct run *run, struct fault *fault) {
                    : OK;
 }
 
-enum status swarm_run_check(const struct run *run, struct fault *fault) {
-    const char *wrong =
-        run->swarm_name == NULL ? "is missing" : manifest_name_wrong(run->swarm_name);
+enum status swarm_settings_check(const struct run *run, struct fault *fault) {
+    const char *wrong = run->swarm_name == NULL ? "is missing" : swarm_name_error(run->swarm_name);
     if (wrong != NULL) {
         return refuse_key(run, fault, "swarm.name", "add a line such as swarm.name: heather",
                           wrong);
@@ -105,21 +105,21 @@ static bool is_given(const struct run *run, int key) {
 
 /* A manifest comes from outside: it says what is trained, never where a member writes. */
 static enum status check_given(const struct run *run, struct fault *fault) {
-    for (int i = 0; i < key_count(); i++) {
-        if (is_given(run, i) && !swarm_shares(key_at(i))) {
+    for (int i = 0; i < setting_key_count(); i++) {
+        if (is_given(run, i) && !swarm_is_shared(setting_key_at(i))) {
             return fault_set(fault, STATUS_INPUT, run->places[i],
                              "ask the swarm's operator for a right manifest",
                              "the manifest sets %s, which is for each member to say",
-                             key_at(i)->name);
+                             setting_key_at(i)->name);
         }
     }
     return OK;
 }
 
 static const char *value_of(const struct run *run, const struct key *key, struct region *region) {
-    size_t room = run_describe_room(run);
+    size_t room = settings_describe_bytes_max(run);
     struct text text = text_over(region_alloc(region, room, 1), room);
-    run_describe_key(run, key, &text);
+    settings_describe_key(run, key, &text);
     return text.bytes;
 }
 
@@ -128,8 +128,8 @@ static enum status check_override(const struct run *run, const char *swarm, cons
     char name[NAME_BYTES];
     size_t width = strcspn(override, "=");
     snprintf(name, sizeof name, "%.*s", width < sizeof name ? (int)width : 0, override);
-    const struct key *key = key_find(name);
-    if (key == NULL || override[width] == '\0' || !swarm_shares(key)) {
+    const struct key *key = setting_key_find(name);
+    if (key == NULL || override[width] == '\0' || !swarm_is_shared(key)) {
         return OK; /* reading it says what is wrong, if anything */
     }
     return fault_set(fault, STATUS_INPUT, COMMAND_LINE,
@@ -148,8 +148,8 @@ static enum status check_overrides(const struct swarm_member_source *source, con
 }
 
 /* Twice: shared values stand before an override is looked at. */
-enum status swarm_run_read(const struct swarm_member_source *source, struct region *region,
-                           struct run *run, struct fault *fault) {
+enum status swarm_settings_read(const struct swarm_member_source *source, struct region *region,
+                                struct run *run, struct fault *fault) {
     const struct manifest *manifest = source->manifest;
     const char *text = manifest->run_text;
     char place[PATH_BYTES];
@@ -157,15 +157,15 @@ enum status swarm_run_read(const struct swarm_member_source *source, struct regi
     struct run read;
     snprintf(place, sizeof place, "%.4000s:run", source->place);
     enum status status = swarm_state_folder(manifest->name, folder, fault);
-    struct run_source from = {.path = place, .stem = folder};
+    struct settings_source from = {.path = place, .stem = folder};
     if (status == OK) {
-        status = run_open_source(&from, text, strlen(text), region, &read, fault);
+        status = settings_open_source(&from, text, strlen(text), region, &read, fault);
     }
     if (status == OK) {
         status = check_given(&read, fault);
     }
     if (status == OK) {
-        status = swarm_run_check(&read, fault);
+        status = swarm_settings_check(&read, fault);
     }
     if (status == OK) {
         status = check_sizes(&read, fault);
@@ -178,9 +178,9 @@ enum status swarm_run_read(const struct swarm_member_source *source, struct regi
     }
     from.overrides = source->overrides;
     from.override_count = source->override_count;
-    status = run_open_source(&from, text, strlen(text), region, &read, fault);
+    status = settings_open_source(&from, text, strlen(text), region, &read, fault);
     if (status == OK) {
-        data_roots_find(manifest, region, &read);
+        data_match_find(manifest, region, &read);
         *run = read;
     }
     return status;
@@ -198,8 +198,8 @@ enum status swarm_terms_of(const struct manifest *manifest, const struct run *ru
                                .sample_tokens = (uint64_t)run->sequence,
                                .commits_max = (uint32_t)((run->steps + run->swarm_inner_steps - 1) /
                                                          run->swarm_inner_steps)};
-    enum status status = slices_cut(blueprint_elements(blueprint), (enum codec)run->swarm_codec,
-                                    made.shape.members_max, &made.shape.slices, fault);
+    enum status status = slices_plan(blueprint_elements(blueprint), (enum codec)run->swarm_codec,
+                                     made.shape.members_max, &made.shape.slices, fault);
     if (status == OK) {
         *terms = made;
     }

@@ -63,7 +63,7 @@ static enum status set_port(char address[static MESSAGE_ADDRESS_BYTES], const ch
 
 /* Where it listens. A port that is for us to choose is chosen once: the manifest names it, and
  * whoever has the join string comes back to it. */
-static enum status choose_listen(struct swarm_track *track, const struct swarm_track_wish *wish,
+static enum status choose_listen(struct tracker_setup *track, const struct tracker_setup_args *wish,
                                  const struct manifest *before, struct fault *fault) {
     const char *given = wish->listen == NULL ? DEFAULT_LISTEN : wish->listen;
     char port[8];
@@ -82,12 +82,13 @@ static enum status choose_listen(struct swarm_track *track, const struct swarm_t
         return OK;
     }
     struct text text = text_over(port, sizeof port);
-    text_add(&text, "%u", own_free_port());
+    text_add(&text, "%u", local_free_port());
     return set_port(track->listen, port, fault);
 }
 
 /* What others are told: as given, as before, as listened at, or this machine's own address. */
-static enum status choose_address(struct swarm_track *track, const struct swarm_track_wish *wish,
+static enum status choose_address(struct tracker_setup *track,
+                                  const struct tracker_setup_args *wish,
                                   const struct manifest *before, struct fault *fault) {
     char *address = track->join.address;
     const char *port = port_of(track->listen);
@@ -104,9 +105,9 @@ static enum status choose_address(struct swarm_track *track, const struct swarm_
     } else {
         char own[OWN_ADDRESS_BYTES];
         struct text text = text_over(address, MESSAGE_ADDRESS_BYTES);
-        text_add(&text, "%s%s:%s", SCHEME, own_address(own), port);
+        text_add(&text, "%s%s:%s", SCHEME, local_address(own), port);
     }
-    const char *wrong = status == OK ? address_wrong(address) : NULL;
+    const char *wrong = status == OK ? address_error(address) : NULL;
     return wrong == NULL ? status : bad_address(address, "--public", wrong, fault);
 }
 
@@ -121,7 +122,7 @@ static enum status from_root(const char *path, char out[static PATH_BYTES], stru
     return OK;
 }
 
-static enum status place_files(struct swarm_track *track, const struct swarm_track_wish *wish,
+static enum status place_files(struct tracker_setup *track, const struct tracker_setup_args *wish,
                                struct fault *fault) {
     char name[MANIFEST_NAME_BYTES + 8];
     struct text text = text_over(name, sizeof name);
@@ -172,7 +173,7 @@ static enum status write_text(const char *path, const char *text, struct fault *
 }
 
 /* The copy for people, beside the run file unless that is where the state lies. */
-static enum status write_copy(const struct swarm_track *track, const char *run_path,
+static enum status write_copy(const struct tracker_setup *track, const char *run_path,
                               struct fault *fault) {
     char folder[PATH_BYTES], path[PATH_BYTES];
     const char *name = strrchr(track->manifest_path, '/');
@@ -181,7 +182,7 @@ static enum status write_copy(const struct swarm_track *track, const char *run_p
     return write_text(path, track->text, fault);
 }
 
-static enum status read_before(struct swarm_track *track, struct region *region,
+static enum status read_before(struct tracker_setup *track, struct region *region,
                                struct fault *fault) {
     size_t length = 0;
     track->text = region_alloc(region, MANIFEST_BYTES_MAX + 1, 1);
@@ -194,12 +195,12 @@ static enum status read_before(struct swarm_track *track, struct region *region,
     return status;
 }
 
-static enum status make_manifest(struct swarm_track *track, struct region *region,
+static enum status make_manifest(struct tracker_setup *track, struct region *region,
                                  struct fault *fault) {
     const char *text = NULL;
-    enum status status = swarm_offer_sign(&track->offer, track->join.address, &track->keys, region,
-                                          &track->manifest, &text, fault);
-    if (status == OK && stop_asked()) {
+    enum status status = manifest_draft_sign(&track->offer, track->join.address, &track->keys,
+                                             region, &track->manifest, &text, fault);
+    if (status == OK && stop_requested()) {
         return fault_set(fault, STATUS_STOPPED, "track", NULL, "asked to stop");
     }
     if (status == OK) {
@@ -212,13 +213,13 @@ static enum status make_manifest(struct swarm_track *track, struct region *regio
 
 /* What would keep a new swarm from being served is found before it is made: its manifest holds the
  * address for good. */
-static enum status try_serving(const struct swarm_track *track, struct fault *fault) {
+static enum status try_serving(const struct tracker_setup *track, struct fault *fault) {
     struct region scratch = {0};
     struct messenger *messenger = NULL;
     const struct messenger_options options = {
         .keys = &track->keys, .listen = track->listen, .peers_max = 1, .queued_frames = 2};
-    struct roster *roster = region_alloc(&scratch, 1, sizeof *roster);
-    enum status status = roster_read(track->roster, roster, fault);
+    struct allow_list *roster = region_alloc(&scratch, 1, sizeof *roster);
+    enum status status = allow_list_read(track->roster, roster, fault);
     if (status == OK) {
         status = messenger_open(&options, &scratch, &messenger, fault);
     }
@@ -229,14 +230,14 @@ static enum status try_serving(const struct swarm_track *track, struct fault *fa
     return status;
 }
 
-static enum status make_swarm(struct swarm_track *track, struct region *region,
+static enum status make_swarm(struct tracker_setup *track, struct region *region,
                               struct fault *fault) {
     enum status status = try_serving(track, fault);
     return status == OK ? make_manifest(track, region, fault) : status;
 }
 
 /* Members have been in the ledger that was lost: a second one would never be theirs. */
-static enum status refuse_second(const struct swarm_track *track, struct fault *fault) {
+static enum status refuse_second(const struct tracker_setup *track, struct fault *fault) {
     char remedy[sizeof fault->remedy];
     struct text text = text_over(remedy, sizeof remedy);
     text_add(&text,
@@ -247,7 +248,7 @@ static enum status refuse_second(const struct swarm_track *track, struct fault *
                      "holds no ledger, and the swarm %s was begun before", track->manifest.name);
 }
 
-static enum status check_store(const struct swarm_track *track, const char *copy,
+static enum status check_store(const struct tracker_setup *track, const char *copy,
                                struct fault *fault) {
     const struct tracker_import import = {.from = copy,
                                           .store = track->store,
@@ -264,17 +265,17 @@ static enum status check_store(const struct swarm_track *track, const char *copy
 }
 
 /* A ledger from elsewhere is a swarm's that was begun here. */
-static enum status refuse_ledger(const struct swarm_track *track, struct fault *fault) {
+static enum status refuse_ledger(const struct tracker_setup *track, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, track->manifest_path,
                      "put it and the tracker's identity back, or leave --ledger away",
                      "is missing: it says which swarm the ledger is of");
 }
 
-enum status swarm_track_prepare(const struct swarm_track_wish *wish, struct region *region,
-                                struct swarm_track *track, struct fault *fault) {
+enum status tracker_setup_prepare(const struct tracker_setup_args *wish, struct region *region,
+                                  struct tracker_setup *track, struct fault *fault) {
     bool made = false;
-    enum status status = swarm_offer_read(wish->run_path, wish->overrides, wish->override_count,
-                                          region, &track->offer, fault);
+    enum status status = manifest_draft_read(wish->run_path, wish->overrides, wish->override_count,
+                                             region, &track->offer, fault);
     if (status != OK) {
         return status;
     }
@@ -283,7 +284,7 @@ enum status swarm_track_prepare(const struct swarm_track_wish *wish, struct regi
         status = file_make_folders(track->state, fault);
     }
     if (status == OK) {
-        status = identity_load_or_make(track->identity, &track->keys, &made, fault);
+        status = identity_load_or_create(track->identity, &track->keys, &made, fault);
     }
     bool is_old = status == OK && file_exists(track->manifest_path);
     if (is_old) {
@@ -301,8 +302,8 @@ enum status swarm_track_prepare(const struct swarm_track_wish *wish, struct regi
         status = choose_address(track, wish, before, fault);
     }
     if (status == OK) {
-        status = is_old ? swarm_offer_same(&track->offer, before, track->manifest_path,
-                                           &track->join, fault)
+        status = is_old ? manifest_draft_matches(&track->offer, before, track->manifest_path,
+                                                 &track->join, fault)
                         : make_swarm(track, region, fault);
     }
     if (status == OK && is_old) {
@@ -315,7 +316,7 @@ enum status swarm_track_prepare(const struct swarm_track_wish *wish, struct regi
     return status;
 }
 
-struct tracker_loop_options swarm_track_options(const struct swarm_track *track) {
+struct tracker_loop_options tracker_setup_options(const struct tracker_setup *track) {
     const struct run *run = &track->offer.run;
     const struct swarm_terms *terms = &track->offer.terms;
     const struct timing_measured first = {.step_ms = FIRST_STEP_MS,

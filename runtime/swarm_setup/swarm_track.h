@@ -7,7 +7,7 @@
 #include "runtime/swarm_setup/swarm_offer.h"
 
 /* What the command line says; NULL: not said. */
-struct swarm_track_wish {
+struct tracker_setup_args {
     const char *run_path;
     const char *const *overrides;
     int override_count;
@@ -19,8 +19,8 @@ struct swarm_track_wish {
     const char *ledger;   /* a copy to make the store anew from, which was lost */
 };
 
-struct swarm_track {
-    struct swarm_offer offer;
+struct tracker_setup {
+    struct manifest_draft offer;
     struct manifest manifest;
     struct key_pairs keys;
     struct join_string join;
@@ -31,18 +31,18 @@ struct swarm_track {
     char *text; /* of the manifest */
 };
 
-/* swarm_track_prepare: read the run, make the folder and an identity if there is none, and read the
- * manifest that an earlier start made there, or make it: then all data files are read once.
+/* tracker_setup_prepare: read the run, make the folder and an identity if there is none, and read
+ * the manifest that an earlier start made there, or make it: then all data files are read once.
  * memory  *track is the caller's, zeroed; the rest in `region`
  * A swarm that was begun goes on with its own store: without its entries nothing begins anew.
- * errors  those of swarm_offer_read, identity_load_or_make, swarm_offer_sign, swarm_offer_same;
- *         STATUS_USAGE for an address that is none; STATUS_INPUT when the store was lost;
- *         those of tracker_import */
-MUST_CHECK enum status swarm_track_prepare(const struct swarm_track_wish *wish,
-                                           struct region *region, struct swarm_track *track,
-                                           struct fault *fault);
+ * errors  those of manifest_draft_read, identity_load_or_create, manifest_draft_sign,
+ *         manifest_draft_matches; STATUS_USAGE for an address that is none; STATUS_INPUT when the
+ *         store was lost; those of tracker_import */
+MUST_CHECK enum status tracker_setup_prepare(const struct tracker_setup_args *wish,
+                                             struct region *region, struct tracker_setup *track,
+                                             struct fault *fault);
 
-/* swarm_track_options: what the tracker's loop is opened with; stop_fd is for the caller. */
-struct tracker_loop_options swarm_track_options(const struct swarm_track *track);
+/* tracker_setup_options: what the tracker's loop is opened with; stop_fd is for the caller. */
+struct tracker_loop_options tracker_setup_options(const struct tracker_setup *track);
 
 #endif

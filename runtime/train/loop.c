@@ -24,17 +24,17 @@ static bool keep_on(void *context) {
     struct patience *patience = context;
     const struct training *training = patience->training;
     int64_t left = patience->microbatches_left--;
-    if (!stop_asked()) {
+    if (!stop_requested()) {
         return true;
     }
-    double used = seconds_since(stop_asked_ns());
+    double used = seconds_since(stop_requested_ns());
     double wanted = (double)left * training->microbatch_seconds + training->save_seconds;
     return used + wanted <= training->session.run.stop_within_s;
 }
 
-static bool never_mind(void *context) {
+static bool is_not_stopped(void *context) {
     (void)context;
-    return !stop_asked();
+    return !stop_requested();
 }
 
 static bool is_power_of_ten(int64_t count) {
@@ -49,7 +49,7 @@ static bool is_power_of_ten(int64_t count) {
 static enum status note_skipped(struct training *training, bool skipped, struct fault *fault) {
     training->skipped_in_row = skipped ? training->skipped_in_row + 1 : 0;
     training->skipped += skipped;
-    if (skipped && session_leads(&training->session) && is_power_of_ten(training->skipped)) {
+    if (skipped && session_is_rank0(&training->session) && is_power_of_ten(training->skipped)) {
         log_line(LOG_WARNING,
                  "step %lld: gradients are not finite; nothing was updated (%lld such %s so far)",
                  (long long)training->step, (long long)training->skipped,
@@ -118,7 +118,7 @@ static enum status fail_of_data(struct training *training, enum status status,
     if (!of_data || training->step == training->first_step) {
         return status;
     }
-    if (save(training, &unsaved) != OK && session_leads(session)) {
+    if (save(training, &unsaved) != OK && session_is_rank0(session)) {
         log_line(LOG_ERROR, "%s: %s", unsaved.place, unsaved.reason);
     }
     fault->status = STATUS_FAILED;
@@ -172,8 +172,8 @@ static enum status evaluate(struct training *training, struct fault *fault) {
     if (training->validation.file_count == 0 || training->evaluated_step == training->step) {
         return OK;
     }
-    struct step_source source = {.data = &training->validation, .keep_on = never_mind};
-    int64_t rows = run_eval_rows(&session->run);
+    struct step_source source = {.data = &training->validation, .keep_on = is_not_stopped};
+    int64_t rows = settings_eval_rows(&session->run);
     struct evaluation_result result;
     enum status status = evaluate_data(session, &source, rows, &result, fault);
     if (status != OK) {
@@ -203,7 +203,7 @@ static enum status work_after_step(struct training *training, struct fault *faul
         return status;
     }
     /* A signal reaches one rank before another: all stop after the same step. */
-    if (stop_asked()) {
+    if (stop_requested()) {
         status = fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop");
     }
     return session_agree(&training->session, status, fault);
@@ -253,7 +253,7 @@ enum status training_run(struct training *training, struct fault *fault) {
                  (long long)run->steps);
     }
     enum status status = run_steps(training, fault);
-    if (training->skipped > 0 && session_leads(&training->session)) {
+    if (training->skipped > 0 && session_is_rank0(&training->session)) {
         log_line(LOG_WARNING, "%lld steps updated nothing, as their gradients were not finite",
                  (long long)training->skipped);
     }

@@ -58,7 +58,7 @@ static void make_groups(struct session *session, enum part_kind kind,
     for (int i = 0; i < TRAINING_GROUPS; i++) {
         groups[i] = (struct snapshot_group){.file = ROWS[i].file,
                                             .prefix = ROWS[i].prefix,
-                                            .set = parts_of_copy(session, ROWS[i].view, kind)};
+                                            .set = rank_parts_of_copy(session, ROWS[i].view, kind)};
     }
 }
 
@@ -85,8 +85,8 @@ static enum status take_up(struct training *training, const struct snapshot *sna
     struct session *session = &training->session;
     uint64_t cursor;
     struct snapshot_group groups[TRAINING_GROUPS];
-    make_groups(session, PART_HELD, groups);
-    enum status status = run_continues(&session->run, snapshot, &session->region, fault);
+    make_groups(session, PART_STORED, groups);
+    enum status status = resume_check(&session->run, snapshot, &session->region, fault);
     if (status == OK) {
         status = same_model(training, snapshot, fault);
     }
@@ -125,7 +125,7 @@ static enum status find_newest(struct training *training, struct newest *newest,
     struct snapshot snapshot;
     bool found = false;
     enum status status = OK;
-    if (session_leads(session) && !training->fresh) {
+    if (session_is_rank0(session) && !training->fresh) {
         status = snapshot_find_newest(session->run.snapshot_folder, &session->region, &snapshot,
                                       &found, fault);
     }
@@ -152,7 +152,7 @@ static enum status find_newest(struct training *training, struct newest *newest,
 static void say_who(const struct session *session) {
     if (session_ranks(session) > 1) {
         log_line(LOG_INFO, "%d ranks (%s)", session_ranks(session),
-                 site_where(session->site)->source);
+                 site_launch_info(session->site)->source);
     }
 }
 
@@ -177,11 +177,11 @@ static enum status plan_export(struct training *training, struct fault *fault) {
 /* The old run is set aside only when nothing of the new one can be refused any more. */
 static enum status set_aside(struct training *training, struct fault *fault) {
     struct session *session = &training->session;
-    if (!session_leads(session)) {
+    if (!session_is_rank0(session)) {
         return OK;
     }
     enum status status = metrics_check(session->run.metrics, "metrics", fault);
-    return status == OK && training->fresh ? run_set_aside(&session->run, fault) : status;
+    return status == OK && training->fresh ? resume_set_aside(&session->run, fault) : status;
 }
 
 static enum status make_writer(struct training *training, struct fault *fault) {
@@ -196,11 +196,11 @@ static enum status make_writer(struct training *training, struct fault *fault) {
 static enum status build_program(struct training *training, struct fault *fault) {
     struct session *session = &training->session;
     enum status status = session_compile(session, PURPOSE_TRAIN, fault);
-    return status == OK && session_leads(session) ? disk_fits(session, fault) : status;
+    return status == OK && session_is_rank0(session) ? disk_fits(session, fault) : status;
 }
 
 static enum status compare(struct training *training, struct fault *fault) {
-    return hello_compare(&training->session, &training->data_hash, fault);
+    return ranks_check_equal(&training->session, &training->data_hash, fault);
 }
 
 static enum status bind(struct training *training, struct fault *fault) {
@@ -212,13 +212,13 @@ static enum status connect_ranks(struct training *training, struct fault *fault)
 }
 
 static enum status describe(struct training *training, struct fault *fault) {
-    make_groups(&training->session, PART_OWN, training->groups);
+    make_groups(&training->session, PART_SAVED, training->groups);
     return outputs_describe(&training->session, &training->outputs, fault);
 }
 
 static enum status lock(struct training *training, struct fault *fault) {
     struct session *session = &training->session;
-    return session_leads(session) ? run_lock(&session->run, &training->lock_fd, fault) : OK;
+    return session_is_rank0(session) ? resume_lock(&session->run, &training->lock_fd, fault) : OK;
 }
 
 static enum status plan_trace(struct training *training, struct fault *fault) {
@@ -229,11 +229,11 @@ static enum status open_metrics(struct training *training, struct fault *fault) 
     struct session *session = &training->session;
     training->memories =
         region_alloc(&session->region, (size_t)session_ranks(session), sizeof *training->memories);
-    return session_leads(session) ? metrics_open(session, &training->metrics, fault) : OK;
+    return session_is_rank0(session) ? metrics_open(session, &training->metrics, fault) : OK;
 }
 
 static enum status unless_stopped(enum status status, struct fault *fault) {
-    return status == OK && stop_asked()
+    return status == OK && stop_requested()
                ? fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop")
                : status;
 }

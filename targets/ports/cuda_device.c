@@ -112,7 +112,7 @@ static enum status describe(struct cuda_device *device, struct fault *fault) {
                : cuda_device_fault(device, result, STATUS_FAILED, "describe the device", fault);
 }
 
-enum status cuda_device_look(struct cuda_device *device, struct fault *fault) {
+enum status cuda_device_query(struct cuda_device *device, struct fault *fault) {
     struct cuda_device seen = {.users = 0};
     enum status status = cuda_driver_open(&seen.driver, fault);
     if (status == OK) {
@@ -144,7 +144,7 @@ static enum status make_context(struct cuda_device *device, struct fault *fault)
 enum status cuda_device_acquire(struct cuda_device **device, struct fault *fault) {
     if (here.users == 0) {
         struct cuda_device opened;
-        enum status status = cuda_device_look(&opened, fault);
+        enum status status = cuda_device_query(&opened, fault);
         if (status == OK) {
             status = make_context(&opened, fault);
         }

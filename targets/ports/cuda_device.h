@@ -41,9 +41,9 @@ struct cuda_device {
 MUST_CHECK enum status cuda_device_acquire(struct cuda_device **device, struct fault *fault);
 void cuda_device_release(struct cuda_device *device);
 
-/* cuda_device_look: what is known of that device without opening it; `context` stays NULL.
+/* cuda_device_query: what is known of that device without opening it; `context` stays NULL.
  * errors  as cuda_device_acquire, but for memory */
-MUST_CHECK enum status cuda_device_look(struct cuda_device *device, struct fault *fault);
+MUST_CHECK enum status cuda_device_query(struct cuda_device *device, struct fault *fault);
 
 /* cuda_device_enter: make the device's context this thread's. Every thread that calls the driver
  * does so once. */

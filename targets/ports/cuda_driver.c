@@ -59,7 +59,7 @@ enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
     return OK;
 }
 
-bool cuda_driver_is_here(void) {
+bool cuda_driver_is_present(void) {
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (library != NULL) {
         dlclose(library);

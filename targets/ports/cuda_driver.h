@@ -83,8 +83,8 @@ struct cuda_driver {
  *         driver's version), or one that finds no device; *driver is then untouched */
 MUST_CHECK enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault);
 
-/* cuda_driver_is_here: whether this machine has a driver at all, be it one that works or not. */
-bool cuda_driver_is_here(void);
+/* cuda_driver_is_present: whether this machine has a driver at all, be it one that works or not. */
+bool cuda_driver_is_present(void);
 
 /* cuda_fault: what `result` means: "cannot ACTION: NAME, TEXT".
  * action  "reserve 12 GiB of device memory" */

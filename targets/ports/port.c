@@ -59,7 +59,7 @@ static enum status reserve(struct port *port, enum space space, struct port_bloc
     return status;
 }
 
-void port_leave_out(struct port *port, enum space space, const struct port_hole *holes, int count) {
+void port_exclude(struct port *port, enum space space, const struct port_hole *holes, int count) {
     struct port_block *block = &port->blocks[space];
     ASSERT(block->address == NULL && port->cuda == NULL);
     block->holes = holes;

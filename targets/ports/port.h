@@ -29,7 +29,7 @@ struct port_block {
     uint64_t mapped_bytes;         /* rounded up to whole pages */
     bool shared;                   /* by port_reserve_shared: other processes can map it */
     int fd;                        /* of the memory then */
-    const struct port_hole *holes; /* [hole_count], apart; asked for by port_leave_out */
+    const struct port_hole *holes; /* [hole_count], apart; asked for by port_exclude */
     int hole_count;
     uint64_t handle; /* cuda: of device memory that was mapped; 0: allocated plainly */
 };
@@ -68,10 +68,10 @@ MUST_CHECK enum status port_reserve(struct port *port, enum space space, uint64_
 MUST_CHECK enum status port_reserve_shared(struct port *port, enum space space, uint64_t bytes,
                                            void **address, int *fd, struct fault *fault);
 
-/* port_leave_out: the block of a space that is reserved next has holes: of them only pages that
+/* port_exclude: the block of a space that is reserved next has holes: of them only pages that
  * they share with other bytes are made present. Not on the cuda port.
  * holes   [count], apart, in any order; kept until the space is released */
-void port_leave_out(struct port *port, enum space space, const struct port_hole *holes, int count);
+void port_exclude(struct port *port, enum space space, const struct port_hole *holes, int count);
 
 /* port_release: give a space's block back; nothing to do when there is none. */
 void port_release(struct port *port, enum space space);

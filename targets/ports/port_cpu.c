@@ -74,7 +74,7 @@ static void collapse(char *address, uint64_t bytes) {
     }
 }
 
-bool port_host_has(uint64_t bytes, struct machine *machine) {
+bool port_host_has_free(uint64_t bytes, struct machine *machine) {
     machine_read("", machine);
     return machine->memory_available_bytes >= bytes + SPARE_BYTES;
 }
@@ -125,7 +125,7 @@ static enum status populate_all(const struct port *port, enum space space,
     for (; step.begin < step.end; step = next_stretch(block, step.end)) {
         struct machine machine;
         uint64_t left = present_bytes(block, step.begin);
-        if (!port_host_has(left, &machine)) {
+        if (!port_host_has_free(left, &machine)) {
             return port_refuse_host(port, space, left, &machine, fault);
         }
         char *address = (char *)block->address + step.begin;
@@ -169,7 +169,7 @@ enum status port_cpu_reserve(struct port *port, enum space space, struct port_bl
     uint64_t page = page_bytes();
     block->mapped_bytes = (block->bytes + page - 1) / page * page;
     uint64_t present = present_bytes(block, 0);
-    if (!port_host_has(present, &machine)) {
+    if (!port_host_has_free(present, &machine)) {
         return port_refuse_host(port, space, present, &machine, fault);
     }
     if (block->shared) {

@@ -195,7 +195,7 @@ static enum status reserve_device(struct port *port, struct port_block *block,
 static enum status reserve_pinned(struct port *port, struct port_block *block,
                                   struct fault *fault) {
     struct machine machine;
-    if (!port_host_has(block->bytes, &machine)) {
+    if (!port_host_has_free(block->bytes, &machine)) {
         return port_refuse_host(port, SPACE_PINNED, block->bytes, &machine, fault);
     }
     CUresult result =

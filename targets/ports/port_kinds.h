@@ -13,8 +13,8 @@ MUST_CHECK enum status port_cpu_reserve(struct port *port, enum space space,
                                         struct port_block *block, struct fault *fault);
 void port_cpu_release(const struct port_block *block);
 
-/* port_host_has: whether the host has that much memory free now; what it has in *machine. */
-bool port_host_has(uint64_t bytes, struct machine *machine);
+/* port_host_has_free: whether the host has that much memory free now; what it has in *machine. */
+bool port_host_has_free(uint64_t bytes, struct machine *machine);
 
 /* port_refuse_host: STATUS_FIT with need, have and the processes that hold the most. */
 enum status port_refuse_host(const struct port *port, enum space space, uint64_t bytes,

@@ -74,8 +74,8 @@ const struct target *target_detect_cuda(struct region *region) {
     static const char SHARE[] = "estimate; skep plan's times depend on it, no layout does";
     struct cuda_device device;
     struct fault fault;
-    if (cuda_device_look(&device, &fault) != OK) {
-        if (cuda_driver_is_here()) {
+    if (cuda_device_query(&device, &fault) != OK) {
+        if (cuda_driver_is_present()) {
             log_line(LOG_WARNING, "no GPU computes: %s: %s", fault.place, fault.reason);
         }
         return NULL;

@@ -158,7 +158,7 @@ int probe_compare(const struct target *target, const struct probe_result *result
                                    (double)target->spaces[SPACE_DEVICE].capacity_bytes,
                                    (double)machine->memory_total_bytes);
     lines[count++] = probe_line_of(target, "memory free for the arena", PROBE_BYTES,
-                                   (double)target_room_bytes(target, SPACE_DEVICE),
+                                   (double)target_available_bytes(target, SPACE_DEVICE),
                                    (double)machine->memory_available_bytes);
     lines[count++] =
         probe_line_of(target, "threads", PROBE_COUNT, target->threads, machine->cpu_count);

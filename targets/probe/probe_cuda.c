@@ -169,7 +169,7 @@ enum status probe_gpu_copies(const struct cuda_device *device, struct probe_gpu 
 
 /* ---- the profile ---- */
 
-static double slower_way(const struct probe_gpu *result) {
+static double slower_path(const struct probe_gpu *result) {
     return result->host_to_device < result->device_to_host ? result->host_to_device
                                                            : result->device_to_host;
 }
@@ -184,8 +184,8 @@ static uint64_t declared_per(const struct target *target, enum target_per per) {
 }
 
 /* Of what others take, less is better. */
-static struct probe_line taken_line(const struct target *target, const char *name,
-                                    enum target_per per, uint64_t found) {
+static struct probe_line reserved_line(const struct target *target, const char *name,
+                                       enum target_per per, uint64_t found) {
     uint64_t promised = declared_per(target, per);
     struct probe_line line =
         probe_line_of(target, name, PROBE_BYTES, (double)promised, (double)found);
@@ -197,13 +197,14 @@ static struct probe_line taken_line(const struct target *target, const char *nam
 
 static int add_taken(const struct target *target, const struct probe_gpu *result,
                      struct probe_line *lines) {
-    lines[0] = taken_line(target, "taken beside the arena", PER_PROCESS,
-                          result->context_bytes + result->kernels_bytes + result->products_bytes);
+    lines[0] =
+        reserved_line(target, "taken beside the arena", PER_PROCESS,
+                      result->context_bytes + result->kernels_bytes + result->products_bytes);
     if (result->nccl_ranks == 0) {
         return 1;
     }
-    lines[1] = taken_line(target, "taken by NCCL", PER_SITE, result->nccl_bytes);
-    lines[2] = taken_line(target, "by each further group", PER_GROUP, result->nccl_group_bytes);
+    lines[1] = reserved_line(target, "taken by NCCL", PER_SITE, result->nccl_bytes);
+    lines[2] = reserved_line(target, "by each further group", PER_GROUP, result->nccl_group_bytes);
     return 3;
 }
 
@@ -216,8 +217,8 @@ int probe_gpu_compare(const struct target *target, const struct probe_gpu *resul
     } rows[] = {
         {"memory", PROBE_BYTES, (double)target->spaces[SPACE_DEVICE].capacity_bytes,
          (double)result->memory_total_bytes},
-        {"memory free for the arena", PROBE_BYTES, (double)target_room_bytes(target, SPACE_DEVICE),
-         (double)result->memory_free_bytes},
+        {"memory free for the arena", PROBE_BYTES,
+         (double)target_available_bytes(target, SPACE_DEVICE), (double)result->memory_free_bytes},
         {"multiprocessors", PROBE_COUNT, target->multiprocessor_count,
          result->multiprocessor_count},
         {"f32 products", PROBE_FLOPS, target->f32_flops.value * target->matmul_efficiency.value,
@@ -315,7 +316,7 @@ const struct target *probe_gpu_target(const struct probe_gpu *result, const char
     set_figure(result->bf16_flops, target->matmul_efficiency.value, measured, &target->bf16_flops);
     set_figure(result->memory_bandwidth, target->memory_efficiency.value, measured,
                &target->memory_bandwidth);
-    set_figure(slower_way(result), target->link_efficiency.value, measured,
+    set_figure(slower_path(result), target->link_efficiency.value, measured,
                &target->host_link_bandwidth);
     return target;
 }

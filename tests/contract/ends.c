@@ -7,7 +7,7 @@
 
 void end_init(struct end *end) {
     memset(end, 0, sizeof *end);
-    keys_make(&end->keys);
+    keys_generate(&end->keys);
     end->options = (struct messenger_options){.keys = &end->keys,
                                               .listen = "tcp://127.0.0.1:*",
                                               .peers_max = 4,

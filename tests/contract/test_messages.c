@@ -35,8 +35,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-static enum sent send_to(struct end *from, const struct end *to, enum channel channel,
-                         uint32_t round, uint32_t length) {
+static enum send_result send_to(struct end *from, const struct end *to, enum channel channel,
+                                uint32_t round, uint32_t length) {
     const struct frame frame = {.kind = 1,
                                 .epoch = 0x0203,
                                 .round = round,
@@ -66,12 +66,12 @@ static void check_frame(const struct heard *heard, const struct end *from, uint3
 static bool sends(struct end *const both[2], struct end *from, struct end *to, enum channel channel,
                   uint32_t round, uint32_t length) {
     const int64_t until_ns = clock_monotonic_ns() + WITHIN_MS * INT64_C(1000000);
-    enum sent sent = send_to(from, to, channel, round, length);
-    while (sent == SENT_FULL && clock_monotonic_ns() < until_ns) {
+    enum send_result sent = send_to(from, to, channel, round, length);
+    while (sent == SEND_WOULD_BLOCK && clock_monotonic_ns() < until_ns) {
         ends_pump(both, 2);
         sent = send_to(from, to, channel, round, length);
     }
-    return sent == SENT_TAKEN;
+    return sent == SEND_OK;
 }
 
 /* Both channels, both directions, empty and longest frames. */
@@ -161,7 +161,7 @@ static void three_talk_pairwise(void **state) {
     for (int i = 0; i < 6; i++) {
         struct end *to = all[(i + 1 + i / 3) % 3];
         const uint32_t before = heard_count(to, MESSENGER_FRAME, NULL);
-        assert_int_equal(send_to(all[i % 3], to, CHANNEL_CONTROL, (uint32_t)i, 100), SENT_TAKEN);
+        assert_int_equal(send_to(all[i % 3], to, CHANNEL_CONTROL, (uint32_t)i, 100), SEND_OK);
         assert_true(hears(all, 3, to, MESSENGER_FRAME, before + 1));
         check_frame(heard_last(to, MESSENGER_FRAME), all[i % 3], (uint32_t)i, 100);
     }
@@ -175,10 +175,10 @@ static void another_key_than_was_said_is_refused(void **state) {
     end_open(&b);
     end_names(&a, &c, end_address(&b)); /* c is not who listens there */
     end_names(&b, &a, NULL);
-    assert_true(hears(both, 2, &a, MESSENGER_REFUSED, 1));
-    assert_memory_equal(heard_last(&a, MESSENGER_REFUSED)->curve, end_curve(&c), KEY_BYTES);
+    assert_true(hears(both, 2, &a, MESSENGER_REJECTED, 1));
+    assert_memory_equal(heard_last(&a, MESSENGER_REJECTED)->curve, end_curve(&c), KEY_BYTES);
     assert_int_equal(heard_count(&b, MESSENGER_OPENED, NULL), 0);
-    assert_int_equal(send_to(&a, &c, CHANNEL_CONTROL, 0, 0), SENT_NOWHERE);
+    assert_int_equal(send_to(&a, &c, CHANNEL_CONTROL, 0, 0), SEND_NO_PEER);
 }
 
 static void an_unknown_key_is_refused_until_it_is_named(void **state) {
@@ -188,7 +188,7 @@ static void an_unknown_key_is_refused_until_it_is_named(void **state) {
     end_open(&a);
     end_open(&b);
     end_names(&a, &b, end_address(&b));
-    assert_true(hears(both, 2, &a, MESSENGER_REFUSED, 1));
+    assert_true(hears(both, 2, &a, MESSENGER_REJECTED, 1));
     assert_int_equal(b.count, 0);
     assert_true(messenger_counts(b.messenger).refused_keys >= 1);
     end_names(&b, &a, NULL);
@@ -204,7 +204,7 @@ static uint32_t fill(struct end *const both[2], struct end *from, struct end *to
     /* ZeroMQ's thread and the kernel go on taking for a while */
     for (int idle = 0; idle < 32; idle++) {
         ends_pump(&from, 1);
-        if (send_to(from, to, CHANNEL_BULK, taken, FRAME_PAYLOAD_MAX) == SENT_TAKEN) {
+        if (send_to(from, to, CHANNEL_BULK, taken, FRAME_PAYLOAD_MAX) == SEND_OK) {
             assert_in_range(++taken, 0, 1000);
             idle = 0;
         }
@@ -218,7 +218,7 @@ static void check_full(struct end *from, struct end *to) {
     const uint32_t taken = fill(both, from, to);
     assert_true(hears(&to, 1, to, MESSENGER_FRAME, before + taken));
     assert_true(messenger_wait(from->messenger, -1, WITHIN_MS));
-    assert_int_equal(send_to(from, to, CHANNEL_BULK, 0, FRAME_PAYLOAD_MAX), SENT_TAKEN);
+    assert_int_equal(send_to(from, to, CHANNEL_BULK, 0, FRAME_PAYLOAD_MAX), SEND_OK);
 }
 
 static void a_full_queue_says_so_and_says_when_there_is_room(void **state) {
@@ -248,7 +248,7 @@ static void control_does_not_wait_for_bulk(void **state) {
         const uint32_t taken = fill(ends, from, to);
         uint32_t before_it = 0;
         struct messenger_event event = {.kind = MESSENGER_CLOSED};
-        assert_int_equal(send_to(from, to, CHANNEL_CONTROL, 77, 10), SENT_TAKEN);
+        assert_int_equal(send_to(from, to, CHANNEL_CONTROL, 77, 10), SEND_OK);
         while (event.kind != MESSENGER_FRAME || event.frame.round != 77) {
             assert_true(messenger_wait(to->messenger, -1, WITHIN_MS));
             while (messenger_next(to->messenger, &event) && event.frame.round != 77) {
@@ -284,7 +284,7 @@ static void a_peer_that_goes_is_missed_at_once_and_comes_again(void **state) {
     for (uint32_t i = 1; i <= 2; i++) { /* the one that listens */
         end_close(&b);
         least_ns = missed_after(&a, i, least_ns);
-        assert_int_equal(send_to(&a, &b, CHANNEL_CONTROL, 0, 0), SENT_NOWHERE);
+        assert_int_equal(send_to(&a, &b, CHANNEL_CONTROL, 0, 0), SEND_NO_PEER);
         b.options.listen = address;
         end_open(&b);
         end_names(&b, &a, NULL);
@@ -314,7 +314,7 @@ static void a_last_word_is_heard_before_the_end(void **state) {
     end_names(&a, &b, NULL);
     end_names(&b, &a, end_address(&a));
     assert_true(ends_meet(&a, &b));
-    assert_int_equal(send_to(&b, &a, CHANNEL_CONTROL, 5, 1000), SENT_TAKEN);
+    assert_int_equal(send_to(&b, &a, CHANNEL_CONTROL, 5, 1000), SEND_OK);
     messenger_close(b.messenger, WITHIN_MS);
     b.messenger = NULL;
     assert_true(hears(both, 1, &a, MESSENGER_CLOSED, 1));
@@ -332,17 +332,17 @@ static void a_dropped_peer_is_cut_off_with_all_that_was_queued(void **state) {
     assert_true(ends_meet(&a, &b));
     for (uint32_t i = 0; i < 3; i++) {
         (void)send_to(&b, &a, CHANNEL_BULK, i, FRAME_PAYLOAD_MAX);
-        assert_int_equal(send_to(&a, &b, CHANNEL_CONTROL, i, FRAME_PAYLOAD_MAX), SENT_TAKEN);
+        assert_int_equal(send_to(&a, &b, CHANNEL_CONTROL, i, FRAME_PAYLOAD_MAX), SEND_OK);
     }
-    messenger_drop(b.messenger, end_curve(&a));
-    assert_int_equal(send_to(&b, &a, CHANNEL_CONTROL, 0, 0), SENT_NOWHERE);
+    messenger_ban(b.messenger, end_curve(&a));
+    assert_int_equal(send_to(&b, &a, CHANNEL_CONTROL, 0, 0), SEND_NO_PEER);
     assert_true(hears(both, 2, &b, MESSENGER_CLOSED, 1));
     assert_int_equal(heard_count(&b, MESSENGER_FRAME, NULL), 0);
     assert_true(hears(both, 2, &a, MESSENGER_CLOSED, 1));
-    assert_true(hears(both, 2, &a, MESSENGER_REFUSED, 1));
+    assert_true(hears(both, 2, &a, MESSENGER_REJECTED, 1));
     end_names(&b, &a, NULL); /* until it is named again */
     assert_true(hears(both, 2, &a, MESSENGER_OPENED, 2));
-    messenger_drop(b.messenger, end_curve(&c)); /* one that never was */
+    messenger_ban(b.messenger, end_curve(&c)); /* one that never was */
 }
 
 static void a_changed_address_is_dialed_in_place_of_the_old_one(void **state) {

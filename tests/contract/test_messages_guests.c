@@ -33,7 +33,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-static enum sent say(struct end *from, const struct end *to) {
+static enum send_result say(struct end *from, const struct end *to) {
     const struct frame frame = {.kind = 1};
     return messenger_send(from->messenger, end_curve(to), CHANNEL_CONTROL, &frame, NULL);
 }
@@ -48,11 +48,11 @@ static void guests_are_let_in_where_they_are_wanted(void **state) {
     assert_true(ends_meet(&a, &b));
     assert_true(heard_last(&b, MESSENGER_OPENED)->is_guest);
     assert_false(heard_last(&a, MESSENGER_OPENED)->is_guest);
-    assert_int_equal(say(&a, &b), SENT_TAKEN);
+    assert_int_equal(say(&a, &b), SEND_OK);
     assert_true(hears(both, 2, &b, MESSENGER_FRAME, 1));
     assert_true(heard_last(&b, MESSENGER_FRAME)->is_guest);
     end_names(&b, &a, NULL);
-    assert_int_equal(say(&a, &b), SENT_TAKEN);
+    assert_int_equal(say(&a, &b), SEND_OK);
     assert_true(hears(both, 2, &b, MESSENGER_FRAME, 2));
     assert_false(heard_last(&b, MESSENGER_FRAME)->is_guest);
     assert_int_equal(heard_count(&b, MESSENGER_OPENED, NULL), 1);
@@ -75,7 +75,7 @@ static void beyond_the_last_place_nobody_is_let_in(void **state) {
     end_close(&a); /* its place is free again */
     assert_true(hears(all, 3, &c, MESSENGER_OPENED, 1));
     assert_int_equal(heard_count(&b, MESSENGER_OPENED, &c), 1);
-    assert_int_equal(heard_count(&c, MESSENGER_REFUSED, NULL), 0);
+    assert_int_equal(heard_count(&c, MESSENGER_REJECTED, NULL), 0);
 }
 
 /* What b takes each key for. */
@@ -127,7 +127,7 @@ static void who_is_a_stranger_no_more_makes_place_for_another(void **state) {
     end_names(&c, &b, end_address(&b));
     assert_true(hears(all, 3, &c, MESSENGER_FULL, 1));
     classes[0] = 2;
-    messenger_reclass(b.messenger);
+    messenger_reclassify(b.messenger);
     assert_true(hears(all, 3, &c, MESSENGER_OPENED, 1));
     assert_int_equal(heard_count(&b, MESSENGER_CLOSED, &a), 0);
 }
@@ -140,13 +140,13 @@ static void one_that_was_hung_up_on_comes_again(void **state) {
     end_open(&b);
     end_names(&a, &b, end_address(&b));
     assert_true(ends_meet(&a, &b));
-    messenger_hang_up(b.messenger, end_curve(&a));
-    messenger_hang_up(b.messenger, end_curve(&c)); /* one that never was */
-    assert_int_equal(say(&b, &a), SENT_NOWHERE);
+    messenger_disconnect(b.messenger, end_curve(&a));
+    messenger_disconnect(b.messenger, end_curve(&c)); /* one that never was */
+    assert_int_equal(say(&b, &a), SEND_NO_PEER);
     assert_true(hears(both, 2, &b, MESSENGER_CLOSED, 1));
     assert_true(hears(both, 2, &a, MESSENGER_OPENED, 2));
     assert_true(hears(both, 2, &b, MESSENGER_OPENED, 2));
-    assert_int_equal(heard_count(&a, MESSENGER_REFUSED, NULL), 0);
+    assert_int_equal(heard_count(&a, MESSENGER_REJECTED, NULL), 0);
 }
 
 /* Connections are forwarded here to nobody: each is taken, and ended at once. */
@@ -195,7 +195,7 @@ static void check_that_a_forward_to_nobody_is_no_answer(void) {
     b.options.guests.places[0] = 1;
     end_open(&b);
     assert_true(hears(both, 2, &a, MESSENGER_OPENED, 1));
-    assert_int_equal(heard_count(&a, MESSENGER_REFUSED, NULL), 0);
+    assert_int_equal(heard_count(&a, MESSENGER_REJECTED, NULL), 0);
 }
 
 static void a_forward_to_nobody_is_no_answer(void **state) {
@@ -223,7 +223,7 @@ static void a_stranger_gives_way_when_its_turn_is_over(void **state) {
     assert_true(hears(all, 3, &c, MESSENGER_OPENED, 1));
     assert_true(hears(all, 3, &a, MESSENGER_CLOSED, 1));
     assert_true(hears(all, 3, &a, MESSENGER_OPENED, 2)); /* and has another turn */
-    assert_int_equal(heard_count(&a, MESSENGER_REFUSED, NULL), 0);
+    assert_int_equal(heard_count(&a, MESSENGER_REJECTED, NULL), 0);
 }
 
 int main(void) {

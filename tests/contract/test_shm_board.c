@@ -28,7 +28,7 @@ static void *walk(void *argument) {
     struct walker *walker = argument;
     int other = 1 - walker->board.rank;
     for (int i = 0; i < PHASES; i++) {
-        uint32_t phase = shm_board_post(&walker->board, 0);
+        uint32_t phase = shm_board_publish(&walker->board, 0);
         walker->ended = walker->ended || !shm_board_await(&walker->board, 0, other, phase);
         uint32_t ahead = phase_of(other) - phase;
         walker->early += ahead > 1;

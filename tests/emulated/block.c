@@ -73,7 +73,7 @@ static uint32_t random_word(void) {
 }
 
 /* i -> (start + i step) % count meets each of 0 .. count - 1 once. */
-struct order {
+struct sort_key {
     uint64_t start, step, count;
 };
 
@@ -86,15 +86,15 @@ static uint64_t shared_factor(uint64_t a, uint64_t b) {
     return a;
 }
 
-static struct order order_of(uint64_t count) {
-    struct order order = {random_word() % count, 1 + random_word() % count, count};
+static struct sort_key order_of(uint64_t count) {
+    struct sort_key order = {random_word() % count, 1 + random_word() % count, count};
     while (shared_factor(order.step, count) != 1) {
         order.step++;
     }
     return order;
 }
 
-static uint64_t order_at(struct order order, uint64_t i) {
+static uint64_t order_at(struct sort_key order, uint64_t i) {
     return (order.start + i * order.step) % order.count;
 }
 
@@ -141,7 +141,7 @@ static void start_threads(void) {
 }
 
 static void run_lanes(int warp) {
-    struct order order = order_of(LANES);
+    struct sort_key order = order_of(LANES);
     for (uint64_t i = 0; i < LANES; i++) {
         int thread = warp * LANES + (int)order_at(order, i);
         if (emulated_block.threads[thread].state == THREAD_RUNS) {
@@ -212,7 +212,7 @@ static void run_block(unsigned shared_bytes) {
     shared_begin(shared_bytes);
     start_threads();
     do {
-        struct order order = order_of((uint64_t)emulated_block.thread_count / LANES);
+        struct sort_key order = order_of((uint64_t)emulated_block.thread_count / LANES);
         for (uint64_t i = 0; i < order.count; i++) {
             run_warp((int)order_at(order, i));
         }
@@ -272,7 +272,7 @@ static void map_stacks(void) {
 }
 
 static void run_grid(unsigned shared_bytes) {
-    struct order order = order_of((uint64_t)gridDim.x * gridDim.y * gridDim.z);
+    struct sort_key order = order_of((uint64_t)gridDim.x * gridDim.y * gridDim.z);
     for (uint64_t i = 0; i < order.count; i++) {
         uint64_t block = order_at(order, i);
         blockIdx = (struct emulated_index){

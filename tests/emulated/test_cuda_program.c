@@ -151,9 +151,9 @@ static void arenas_are_zero_when_a_program_is_bound(void **state) {
         char *bytes = region_alloc(&small.region, moment->bytes, 1);
         memset(bytes, 1, moment->bytes);
         assert_int_equal(
-            far_read(program_far(&small.bound, moment->space),
-                     program_extent(&small.bound, schedule->unit_extents[unit].moment1), bytes,
-                     moment->bytes, &fault),
+            device_read(program_device_memory(&small.bound, moment->space),
+                        program_extent(&small.bound, schedule->unit_extents[unit].moment1), bytes,
+                        moment->bytes, &fault),
             OK);
         for (uint64_t i = 0; i < moment->bytes; i++) {
             assert_int_equal(bytes[i], 0);
@@ -179,8 +179,8 @@ static void a_device_that_fails_is_told_and_does_nothing_more(void **state) {
     uint64_t launches = emulated_driver_calls("cuGraphLaunch");
     program_run(&small.bound, SEGMENT_FINISH);
     assert_int_equal(emulated_driver_calls("cuGraphLaunch"), launches);
-    assert_int_equal(far_read(program_far(&small.bound, SPACE_DEVICE),
-                              small.bound.base[SPACE_DEVICE], &byte, 1, &fault),
+    assert_int_equal(device_read(program_device_memory(&small.bound, SPACE_DEVICE),
+                                 small.bound.base[SPACE_DEVICE], &byte, 1, &fault),
                      STATUS_FAILED);
     small_program_finish(&small);
     emulated_driver_close();

@@ -25,7 +25,7 @@ struct pair {
     struct fixture_replica host;
     struct replica replica; /* with lines in pinned memory */
     struct replica_cuda cuda;
-    struct flat_part parts[FIXTURE_PARTS];
+    struct flat_span parts[FIXTURE_PARTS];
     float *inner;  /* [count] device memory: all parts but NEAR_PART, which is `near` */
     float *near;   /* [count] */
     float *values; /* [count] scratch of the test */
@@ -54,14 +54,14 @@ static void *on_device(const struct pair *pair, uint64_t bytes) {
     return (void *)(uintptr_t)memory;
 }
 
-static const struct far_memory UNREACHED;
+static const struct device_memory UNREACHED;
 
 static void cut_parts(struct pair *pair) {
     for (int i = 0; i < pair->host.replica.part_count; i++) {
-        const struct flat_part *like = &pair->host.parts[i];
+        const struct flat_span *like = &pair->host.parts[i];
         bool is_near = i == NEAR_PART;
         pair->parts[i] =
-            (struct flat_part){.begin = like->begin,
+            (struct flat_span){.begin = like->begin,
                                .count = like->count,
                                .values = (is_near ? pair->near : pair->inner) + like->begin,
                                .far = is_near ? NULL : &UNREACHED};
@@ -275,8 +275,8 @@ static void rounds_on_a_device_are_those_of_the_processor(void **state) {
 /* Both slots are used again while the other one works. */
 static void rounds_of_several_stretches_are(void **state) {
     (void)state;
-    rounds_are_alike(2 * REPLICA_STRETCH + LEAF_ELEMENTS + 77, CODEC_INT4, 5, 1);
-    rounds_are_alike(2 * REPLICA_STRETCH + 77, CODEC_INT8, 6, 1);
+    rounds_are_alike(2 * REPLICA_CHUNK_ELEMENTS + LEAF_ELEMENTS + 77, CODEC_INT4, 5, 1);
+    rounds_are_alike(2 * REPLICA_CHUNK_ELEMENTS + 77, CODEC_INT8, 6, 1);
 }
 
 static void what_is_not_finite_is_found_on_the_device(void **state) {
@@ -308,8 +308,8 @@ static void the_weights_follow_a_state_that_came_from_others(void **state) {
     for (int64_t i = 0; i < count_of(&pair); i++) {
         pair.replica.params[i] = pair.host.replica.params[i] = fixture_noise(77, i);
     }
-    replica_follow(&pair.replica);
-    replica_follow(&pair.host.replica);
+    replica_reset_inner(&pair.replica);
+    replica_reset_inner(&pair.host.replica);
     assert_same_inner(&pair);
     close_pair(&pair);
 }
@@ -326,7 +326,7 @@ static void a_device_that_fails_says_so_and_does_nothing_more(void **state) {
         bool was_finite = replica_encode(&pair.replica, pair.hashes);
         (void)was_finite;
         (void)replica_root_after(&pair.replica, 1);
-        replica_follow(&pair.replica);
+        replica_reset_inner(&pair.replica);
         assert_int_equal(pair.failure.result, CUDA_ERROR_LAUNCH_FAILED);
         close_pair(&pair);
     }

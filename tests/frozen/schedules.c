@@ -116,7 +116,7 @@ static void add_action(struct world *world, uint32_t node, const struct action *
     case ACTION_WRITE:
         add_record(digest, world, action);
         break;
-    case ACTION_KEEP:
+    case ACTION_KEEP_BYTES:
         add_number(digest, (uint64_t)action->seat);
         add_number(digest, action->slot);
         break;

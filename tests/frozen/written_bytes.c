@@ -67,7 +67,7 @@ static void print_host_messages(void) {
         add(bytes, wire_write_introduction(&fixture.introduction, bytes));
         print("introduction", 0, fill);
         begin();
-        add(bytes, wire_write_roster(&fixture.roster, bytes));
+        add(bytes, wire_write_address_book(&fixture.roster, bytes));
         print("roster", 0, fill);
         begin();
         wire_sign_proof(&fixture.swarm.members[fill], &fixture.swarm.tracker.public_keys,
@@ -86,7 +86,7 @@ static void print_frames(void) {
     size_t count = 3 * FRAME_PAYLOAD_MAX + 77;
     begin();
     for (size_t at = 0; at < count;) {
-        struct frame piece = wire_piece(&whole, count, at);
+        struct frame piece = wire_chunk(&whole, count, at);
         frame_write(&piece, bytes);
         add(bytes, FRAME_HEADER_BYTES);
         at += piece.length;
@@ -94,10 +94,10 @@ static void print_frames(void) {
     print("pieces", 0, 0);
     begin();
     for (uint32_t kind = 0; kind < WIRE_KIND_END; kind++) {
-        bool ways[] = {wire_may_say(WIRE_TRACKER, WIRE_MEMBER, (uint8_t)kind),
-                       wire_may_say(WIRE_MEMBER, WIRE_TRACKER, (uint8_t)kind),
-                       wire_may_say(WIRE_MEMBER, WIRE_MEMBER, (uint8_t)kind),
-                       wire_in_pieces((uint8_t)kind)};
+        bool ways[] = {wire_may_send(WIRE_TRACKER, WIRE_MEMBER, (uint8_t)kind),
+                       wire_may_send(WIRE_MEMBER, WIRE_TRACKER, (uint8_t)kind),
+                       wire_may_send(WIRE_MEMBER, WIRE_MEMBER, (uint8_t)kind),
+                       wire_is_chunked((uint8_t)kind)};
         for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
             bytes[i] = ways[i];
         }

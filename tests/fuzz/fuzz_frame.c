@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct frame frame;
     memset(&frame, 0xa5, sizeof frame);
     const struct frame before = frame;
-    if (frame_read(data, size, KNOWN, &frame) != FRAME_RIGHT) {
+    if (frame_read(data, size, KNOWN, &frame) != FRAME_OK) {
         ASSERT(memcmp(&frame, &before, sizeof frame) == 0);
         return 0;
     }

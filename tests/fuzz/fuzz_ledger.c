@@ -14,7 +14,7 @@ static uint8_t record[ENTRY_RECORD_MAX];
 
 static void check_entry(void) {
     struct ledger_chain chain = {0};
-    ASSERT(entry_wrong(&entry) == NULL);
+    ASSERT(entry_error(&entry) == NULL);
     if (ledger_append(&chain, &entry) == NULL) {
         ASSERT(entry.kind == ENTRY_GENESIS && chain.entry_count == 1);
     }

@@ -12,7 +12,7 @@ static char first[DESCRIBED_BYTES], second[DESCRIBED_BYTES];
 
 static void describe(const struct run *run, char *buffer) {
     struct text text = text_over(buffer, DESCRIBED_BYTES);
-    run_describe(run, false, &text);
+    settings_describe(run, false, &text);
     ASSERT(!text.cut);
 }
 
@@ -25,7 +25,7 @@ static void check_run(const struct run *run) {
     ASSERT(run->steps >= 1 && run->microbatch >= 1 && run->snapshot_keep >= 1);
     ASSERT(run->schedule >= 0 && run->schedule <= RATE_WSD);
     for (int64_t step = 0; step < 3; step++) {
-        double rate = run_rate(run, step * (run->steps / 2));
+        double rate = settings_learning_rate(run, step * (run->steps / 2));
         ASSERT(rate >= 0 && rate <= run->lr);
     }
 }
@@ -35,7 +35,7 @@ static void check_round_trip(const struct run *run, struct region *region) {
     struct run again;
     struct fault fault;
     describe(run, first);
-    if (run_open_text(first, strlen(first), "d/fuzz.yaml", region, &again, &fault) == OK) {
+    if (settings_open_text(first, strlen(first), "d/fuzz.yaml", region, &again, &fault) == OK) {
         describe(&again, second);
         ASSERT(strcmp(first, second) == 0);
     }
@@ -49,7 +49,7 @@ static void read_override(const uint8_t *data, size_t size, struct region *regio
     const char *override = line;
     struct run run = {.steps = 77};
     struct fault fault = {0};
-    enum status status = run_open(NULL, &override, 1, region, &run, &fault);
+    enum status status = settings_open(NULL, &override, 1, region, &run, &fault);
     if (status == OK) {
         check_run(&run);
         describe(&run, first);
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct run run = {.steps = 77};
     struct fault fault = {0};
     enum status status =
-        run_open_text((const char *)data, size, "d/fuzz.yaml", &region, &run, &fault);
+        settings_open_text((const char *)data, size, "d/fuzz.yaml", &region, &run, &fault);
     if (status == OK) {
         check_run(&run);
         check_round_trip(&run, &region);

@@ -59,7 +59,7 @@ static void make_samples(uint32_t fill, uint64_t key) {
     struct sample *sample = new_sample(WAY_INTRODUCTION);
     sample->count += wire_write_introduction(&fixture.introduction, sample->bytes + 1);
     sample = new_sample(WAY_ROSTER);
-    sample->count += wire_write_roster(&fixture.roster, sample->bytes + 1);
+    sample->count += wire_write_address_book(&fixture.roster, sample->bytes + 1);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
@@ -115,7 +115,7 @@ static void try_frame(const uint8_t *bytes, size_t count) {
         whole[24 + i] = (uint8_t)((count - FRAME_HEADER_BYTES) >> (8 * i));
     }
     const uint8_t *payload = whole + FRAME_HEADER_BYTES;
-    if (frame_read(whole, count, KNOWN, &frame) != FRAME_RIGHT ||
+    if (frame_read(whole, count, KNOWN, &frame) != FRAME_OK ||
         wire_read(&fixture.shape, &frame, payload, frame.length, &arrays, &message, &bulk,
                   &bulk_bytes) != NULL) {
         return;
@@ -138,16 +138,17 @@ static void try_introduction(const uint8_t *bytes, size_t count) {
 }
 
 static void try_roster(const uint8_t *bytes, size_t count) {
-    struct wire_roster roster;
-    if (wire_read_roster(bytes, count, &roster) == NULL) {
+    struct wire_address_book roster;
+    if (wire_read_address_book(bytes, count, &roster) == NULL) {
         ASSERT(roster.count <= SWARM_MEMBERS_MAX);
-        ASSERT(wire_write_roster(&roster, again) == count && memcmp(again, bytes, count) == 0);
+        ASSERT(wire_write_address_book(&roster, again) == count &&
+               memcmp(again, bytes, count) == 0);
     }
 }
 
 /* Each step is a piece of `source`: where (in pieces, and odd bytes), how long its whole is. */
 static void try_pieces(const uint8_t *steps, size_t count) {
-    struct wire_pieces pieces = {.bytes = gathered, .capacity = SOURCE_BYTES - 1000};
+    struct wire_chunks pieces = {.bytes = gathered, .capacity = SOURCE_BYTES - 1000};
     size_t whole = 0;
     for (size_t at = 0; at + STEP_BYTES <= count && at < 16 * STEP_BYTES; at += STEP_BYTES) {
         const uint8_t *step = steps + at;
@@ -163,11 +164,11 @@ static void try_pieces(const uint8_t *steps, size_t count) {
         if (offset >= whole) {
             continue;
         }
-        struct frame piece = wire_piece(&frame, whole, offset);
+        struct frame piece = wire_chunk(&frame, whole, offset);
         piece.length -= step[3] == 255 && piece.length > 1 ? 1 : 0;
-        enum wire_part part = wire_pieces_add(&pieces, &piece, source + offset, &payload);
-        ASSERT(part == WIRE_WRONG || whole <= pieces.capacity);
-        if (part == WIRE_WHOLE) {
+        enum wire_progress part = wire_chunks_add(&pieces, &piece, source + offset, &payload);
+        ASSERT(part == WIRE_INVALID || whole <= pieces.capacity);
+        if (part == WIRE_COMPLETE) {
             ASSERT(pieces.count == whole && offset + piece.length == whole);
             ASSERT(memcmp(payload, source, whole) == 0);
         }
@@ -201,7 +202,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     }
     const size_t payload = 1 + FRAME_HEADER_BYTES;
     bool in_pieces = size >= payload + WIRE_LENGTH_BYTES && data[0] % WAYS == WAY_FRAME &&
-                     wire_in_pieces(data[1 + 5]);
+                     wire_is_chunked(data[1 + 5]);
     if (in_pieces && words[3] % 16 != 0) {
         wire_put_length(data + payload, size - payload);
     }

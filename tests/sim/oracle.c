@@ -164,7 +164,7 @@ static void check_chain(struct world *world, const struct entry *entry) {
         world_fail(world, "two histories: round %u follows round %u", entry->round, last->round);
     }
     struct hash hash = plane_entry_hash(entry, &entry->root);
-    const char *wrong = entry_wrong(entry);
+    const char *wrong = entry_error(entry);
     if (!hash_equal(&hash, &entry->hash) || wrong != NULL) {
         world_fail(world, "round %u: the entry %s", entry->round,
                    wrong != NULL ? wrong : "has another's hash");

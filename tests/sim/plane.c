@@ -118,7 +118,7 @@ static void encode(struct world *world, uint32_t index, const struct action *act
         } else if (node->hostility == HOSTILE_HUGE) {
             coded->scale = HUGE_SCALE;
         } else if (node->hostility == HOSTILE_COPY) {
-            *coded = node->slots[0][s % SLOTS_PER_MEMBER];
+            *coded = node->slots[0][s % CONTRIBUTION_SLOTS_PER_MEMBER];
         }
     }
     if (world->mistake == MISTAKE_FEEDBACK) {
@@ -279,8 +279,8 @@ static void root_or_apply(struct world *world, uint32_t index, const struct acti
     if (action->kind == ACTION_APPLY) {
         struct happening *done = add_done(world, index, action, EVENT_APPLIED);
         done->event.root = root;
-        done->event.written = is_full(world, node) ? WRITE_FAILED : WRITTEN;
-        if (done->event.written == WRITTEN) {
+        done->event.written = is_full(world, node) ? WRITE_FAILED : WRITE_OK;
+        if (done->event.written == WRITE_OK) {
             advance_feedback(world, index, action);
             node->outer = after;
             node->applied += 1;
@@ -291,7 +291,7 @@ static void root_or_apply(struct world *world, uint32_t index, const struct acti
     }
     root.bytes[0] ^= node->hostility == HOSTILE_VOTE;
     struct identity id = {{(uint8_t)index}};
-    struct happening *done = add_done(world, index, action, EVENT_ROOTED);
+    struct happening *done = add_done(world, index, action, EVENT_ROOT_COMPUTED);
     done->event.root = root;
     done->event.hash = plane_entry_hash(action->entry, &root);
     done->event.signature = post_sign(&id, &done->event.hash);
@@ -300,8 +300,8 @@ static void root_or_apply(struct world *world, uint32_t index, const struct acti
 static void store(struct world *world, uint32_t index, const struct action *action) {
     struct node *node = &world->nodes[index];
     struct happening *done = add_done(world, index, action, EVENT_STORED);
-    done->event.written = is_full(world, node) ? WRITE_FAILED : WRITTEN;
-    for (uint32_t s = 0; s < world->slice_count && done->event.written == WRITTEN; s++) {
+    done->event.written = is_full(world, node) ? WRITE_FAILED : WRITE_OK;
+    for (uint32_t s = 0; s < world->slice_count && done->event.written == WRITE_OK; s++) {
         struct stored *stored =
             plane_find(node, action->entry->round, s, &action->entry->slices[s].hash);
         ASSERT(stored != NULL);
@@ -332,8 +332,8 @@ static void end_adoption(struct world *world, uint32_t index, const struct outer
     node->adopting.job = 0;
     node->leaves = 0;
     done->event.root = node->adopt_root;
-    done->event.written = is_full(world, node) ? WRITE_FAILED : WRITTEN;
-    if (done->event.written == WRITTEN) {
+    done->event.written = is_full(world, node) ? WRITE_FAILED : WRITE_OK;
+    if (done->event.written == WRITE_OK) {
         node->outer = *outer;
         node->snapshot = *outer;
         memset(node->feedback, 0, sizeof(node->feedback));
@@ -389,7 +389,7 @@ void plane_act(struct world *world, uint32_t node, const struct actions *actions
         case ACTION_WRITE:
             store_write(world, node, action);
             break;
-        case ACTION_KEEP:
+        case ACTION_KEEP_BYTES:
             keep(world, node, action, parcel);
             break;
         case ACTION_TRAIN:

@@ -72,7 +72,7 @@ static enum written ends(struct world *world, const struct happening *happening,
         return WRITE_FENCED;
     }
     int is_full = node->disk_full_until > world->now || world_draw(world, 50) == 0;
-    return is_full || (!is_alive && world_draw(world, 2) == 0) ? WRITE_FAILED : WRITTEN;
+    return is_full || (!is_alive && world_draw(world, 2) == 0) ? WRITE_FAILED : WRITE_OK;
 }
 
 static void keep(struct world *world, struct happening *happening, const struct hash *hash) {
@@ -103,10 +103,10 @@ void store_written(struct world *world, struct happening *happening) {
         written->head.signature_count = 1;
         written->head.signatures[0].signature = event.signature;
     }
-    if (event.written == WRITTEN) {
+    if (event.written == WRITE_OK) {
         keep(world, happening, &event.hash);
     } else if (event.written == WRITE_FAILED && world->mistake == MISTAKE_UNDURABLE) {
-        event.written = WRITTEN;
+        event.written = WRITE_OK;
     }
     if (is_alive) {
         world_step(world, happening->node, &event, NULL);

@@ -116,7 +116,7 @@ static void start_tracker(struct world *world, struct node *node) {
     for (uint32_t i = 0; i < world->ledger_count; i++) {
         enum entry_kind kind = world->ledger[i].kind;
         if (kind == ENTRY_GENESIS || kind == ENTRY_COMMIT || kind == ENTRY_ROLLBACK) {
-            tracker_recall(node->machine, &world->ledger[i]);
+            tracker_replay_entry(node->machine, &world->ledger[i]);
         }
     }
 }
@@ -138,7 +138,7 @@ static void start_member(struct world *world, uint32_t index) {
                                            .transfer_ms = 50 + (uint32_t)world_draw(world, 200),
                                            .round_trip_ms = 10 + (uint32_t)world_draw(world, 100)};
         measured.up_kib_s = UPS[world_draw(world, ARRAY_COUNT(UPS))];
-        member_measured(node->machine, &measured);
+        member_set_measured(node->machine, &measured);
     }
 }
 
@@ -197,7 +197,7 @@ static void tell_cut(struct world *world, uint32_t index) {
             cut[count++] = (struct identity){{(uint8_t)n}};
         }
     }
-    member_cut(node->machine, cut, count);
+    member_set_unreachable(node->machine, cut, count);
 }
 
 /* A host that has a commit which follows the state that stands gives that to its machine instead of

@@ -143,7 +143,7 @@ struct node {
     /* Volatile: */
     struct truth own;
     float feedback[ELEMENTS_MOST];
-    struct coded slots[MEMBERS_MOST][SLOTS_PER_MEMBER];
+    struct coded slots[MEMBERS_MOST][CONTRIBUTION_SLOTS_PER_MEMBER];
     struct action adopting; /* job 0: nothing */
     struct hash adopt_root;
     uint32_t leaves; /* of it that have come */

@@ -44,9 +44,9 @@ struct thrower {
     struct region region;
     struct target targets[1 + SWARM_MEMBERS_MAX]; /* the tracker first */
     uint32_t target_count;
-    struct wire_roster roster; /* version 0: none yet */
+    struct wire_address_book roster; /* version 0: none yet */
     bool has_manifest;
-    struct wire_pieces pieces;
+    struct wire_chunks pieces;
     struct dice dice;
     uint64_t heard[WIRE_KIND_END];
     uint64_t frames, confirmed, keys_used, cut_off, refused;
@@ -71,7 +71,7 @@ static struct target *target_of(struct thrower *thrower, const uint8_t *curve) {
 
 static void hear_manifest(struct thrower *thrower, const struct messenger_event *event) {
     const uint8_t *whole;
-    if (wire_pieces_add(&thrower->pieces, &event->frame, event->payload, &whole) == WIRE_WHOLE) {
+    if (wire_chunks_add(&thrower->pieces, &event->frame, event->payload, &whole) == WIRE_COMPLETE) {
         thrower->view.shape.swarm =
             hash_of(whole + WIRE_LENGTH_BYTES, thrower->pieces.count - WIRE_LENGTH_BYTES);
         thrower->has_manifest = true;
@@ -86,9 +86,9 @@ static void hear_frame(struct thrower *thrower, struct target *target,
     }
     if (frame->kind == WIRE_MANIFEST) {
         hear_manifest(thrower, event);
-    } else if (frame->kind == WIRE_ROSTER) {
-        struct wire_roster roster;
-        if (wire_read_roster(event->payload, frame->length, &roster) == NULL) {
+    } else if (frame->kind == WIRE_ADDRESS_BOOK) {
+        struct wire_address_book roster;
+        if (wire_read_address_book(event->payload, frame->length, &roster) == NULL) {
             thrower->roster = roster;
         }
     } else if (frame->kind == WIRE_PONG && frame->length == sizeof target->ponged) {
@@ -112,7 +112,7 @@ static void hear_all(struct thrower *thrower) {
         } else if (event.kind == MESSENGER_OPENED) {
             target->is_open = true;
         } else {
-            thrower->refused += event.kind == MESSENGER_REFUSED;
+            thrower->refused += event.kind == MESSENGER_REJECTED;
             target->is_closed = target->is_open;
         }
     }
@@ -180,7 +180,7 @@ static bool never(const struct thrower *thrower) {
 static void say(struct thrower *thrower, const struct target *target, const struct frame *frame,
                 const void *payload) {
     while (messenger_send(thrower->messenger, target->curve, CHANNEL_CONTROL, frame, payload) ==
-               SENT_FULL &&
+               SEND_WOULD_BLOCK &&
            !target->is_closed) {
         messenger_wait(thrower->messenger, -1, 10);
         hear_all(thrower);
@@ -200,10 +200,10 @@ static void add_target(struct thrower *thrower, const uint8_t *curve, const char
 /* A new identity, connected to the tracker. */
 static bool begin(struct thrower *thrower) {
     struct fault fault;
-    keys_make(&thrower->keys);
+    keys_generate(&thrower->keys);
     thrower->keys_used++;
     thrower->target_count = 0;
-    thrower->roster = (struct wire_roster){0};
+    thrower->roster = (struct wire_address_book){0};
     struct messenger_options options = {
         .keys = &thrower->keys, .peers_max = 1 + SWARM_MEMBERS_MAX, .queued_frames = 16};
     memset(options.known, 0xff, sizeof options.known);
@@ -221,7 +221,7 @@ static void end(struct thrower *thrower) {
 }
 
 static void ask_manifest(struct thrower *thrower) {
-    struct frame frame = {.kind = WIRE_MANIFEST_ASK};
+    struct frame frame = {.kind = WIRE_MANIFEST_REQUEST};
     say(thrower, &thrower->targets[0], &frame, NULL);
     if (!wait_for(thrower, has_manifest, WAIT_MS)) {
         give_up("the tracker gives no manifest", "");
@@ -345,7 +345,7 @@ static void be_a_stranger(struct thrower *thrower) {
         give_up("the tracker does not say why a stranger is not let in", "");
     }
     hello(thrower);
-    for (uint8_t kind = WIRE_STATUS_ASK; kind < WIRE_KIND_END; kind++) {
+    for (uint8_t kind = WIRE_STATUS_REQUEST; kind < WIRE_KIND_END; kind++) {
         struct frame frame = {.kind = kind, .length = sizeof(uint64_t)};
         say(thrower, &thrower->targets[0], &frame, &(uint64_t){0});
     }

@@ -48,7 +48,7 @@ enum status __wrap_tracker_loop_open(const struct tracker_loop_options *options,
 }
 
 static void print_places(void) {
-    for (const char *const *place = tracker_loop_places(); *place != NULL; place++) {
+    for (const char *const *place = tracker_crash_points(); *place != NULL; place++) {
         puts(*place);
     }
 }

@@ -172,7 +172,7 @@ static void put_values(struct small_program *small, const struct param_part *par
         rounded[k] = bf16_from_f32(values[k]);
     }
     const void *from = part->dtype == DTYPE_F32 ? (const void *)values : rounded;
-    expect_ok(small, far_write(part->far, part->address, from, bytes, &fault), &fault);
+    expect_ok(small, device_write(part->far, part->address, from, bytes, &fault), &fault);
 }
 
 static void fill_params(struct small_program *small) {
@@ -321,7 +321,7 @@ struct hash small_program_result(const struct small_program *small) {
             void *values = malloc(bytes + 1);
             struct fault fault;
             assert_non_null(values);
-            expect_ok(small, far_read(part.far, part.address, values, bytes, &fault), &fault);
+            expect_ok(small, device_read(part.far, part.address, values, bytes, &fault), &fault);
             hash_add(&state, values, bytes);
             free(values);
         }

@@ -94,7 +94,7 @@ uint64_t collective_received(const struct collective_group *group,
     return 0;
 }
 
-void collective_count(struct communicator *communicator, const struct collective_call *call) {
+void collective_count_bytes(struct communicator *communicator, const struct collective_call *call) {
     const struct collective_group *group = &communicator->groups[call->group];
     communicator->calls[call->kind]++;
     communicator->received_bytes[call->kind] += collective_received(group, call);

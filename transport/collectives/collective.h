@@ -86,9 +86,9 @@ void collective_run(struct communicator *communicator, const struct collective_c
 uint64_t collective_received(const struct collective_group *group,
                              const struct collective_call *call);
 
-/* collective_count: a call that was made by other means than collective_run, as a part of a graph,
- * counts like any. */
-void collective_count(struct communicator *communicator, const struct collective_call *call);
+/* collective_count_bytes: a call that was made by other means than collective_run, as a part of a
+ * graph, counts like any. */
+void collective_count_bytes(struct communicator *communicator, const struct collective_call *call);
 
 /* communicator_abort: end all calls, those under way within 0.2 s (on GPUs when the kernel at work
  * has ended) and those to come, of this rank; the other ranks wait until they are aborted too. From

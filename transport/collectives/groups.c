@@ -55,13 +55,12 @@ enum status groups_by_site(void *site, const void *mine, size_t bytes, void *all
     return site_exchange(site, mine, bytes, all, fault);
 }
 
-enum status groups_refuse_for(const struct groups_meeting *meeting, int rank, struct fault *fault) {
+enum status groups_fault_for(const struct group_setup *meeting, int rank, struct fault *fault) {
     return fault_set(fault, STATUS_FAILED, meeting->place, NULL,
                      "rank %d could not join; its own message says why", rank);
 }
 
-enum status groups_agree(const struct groups_meeting *meeting, enum status mine,
-                         struct fault *fault) {
+enum status groups_agree(const struct group_setup *meeting, enum status mine, struct fault *fault) {
     int32_t outcome = mine;
     int32_t *outcomes = region_alloc(meeting->region, (size_t)meeting->world, sizeof *outcomes);
     struct fault broken;
@@ -76,7 +75,7 @@ enum status groups_agree(const struct groups_meeting *meeting, enum status mine,
     }
     for (int rank = 0; rank < meeting->world; rank++) {
         if (outcomes[rank] != OK) {
-            return groups_refuse_for(meeting, rank, fault);
+            return groups_fault_for(meeting, rank, fault);
         }
     }
     return OK;

@@ -19,7 +19,7 @@ MUST_CHECK enum status groups_by_site(void *site, const void *mine, size_t bytes
                                       struct fault *fault);
 
 /* How the ranks that open a communicator together speak until it is there. */
-struct groups_meeting {
+struct group_setup {
     groups_exchange *exchange;
     void *context;
     int world;
@@ -30,12 +30,12 @@ struct groups_meeting {
 /* groups_agree: the same outcome on every rank. One exchange.
  * mine    this rank's own outcome; *fault is its fault on entry when it is not OK
  * errors  the own fault where there is one; what the exchange reports; else that of
- *         groups_refuse_for for the lowest rank that failed */
-MUST_CHECK enum status groups_agree(const struct groups_meeting *meeting, enum status mine,
+ *         groups_fault_for for the lowest rank that failed */
+MUST_CHECK enum status groups_agree(const struct group_setup *meeting, enum status mine,
                                     struct fault *fault);
 
-/* groups_refuse_for: STATUS_FAILED, because that rank could not join. */
-enum status groups_refuse_for(const struct groups_meeting *meeting, int rank, struct fault *fault);
+/* groups_fault_for: STATUS_FAILED, because that rank could not join. */
+enum status groups_fault_for(const struct group_setup *meeting, int rank, struct fault *fault);
 
 /* What a rank says of its groups when it joins. */
 struct group_hashes {

@@ -101,7 +101,7 @@ static enum status join(struct nccl *nccl, const struct nccl_hello *mine, struct
     enum status status =
         nccl->meeting.exchange(nccl->meeting.context, mine, sizeof *mine, hellos, fault);
     for (int rank = 0; rank < communicator->world && status == OK; rank++) {
-        status = hellos[rank].outcome == OK ? OK : groups_refuse_for(&nccl->meeting, rank, fault);
+        status = hellos[rank].outcome == OK ? OK : groups_fault_for(&nccl->meeting, rank, fault);
     }
     if (status == OK) {
         status = groups_compare(communicator, &hellos[0].groups, sizeof *hellos, "NCCL", fault);
@@ -136,7 +136,7 @@ static void nccl_close(void *self) {
             leave_ring(nccl, &nccl->rings[i]);
         }
     }
-    nccl_drop(nccl);
+    nccl_abandon(nccl);
     if (nccl->stream != NULL) {
         (void)nccl->device->driver.cuStreamDestroy(nccl->stream);
         nccl->stream = NULL;
@@ -151,11 +151,11 @@ static struct nccl *new_state(const struct nccl_args *args, struct region *regio
     struct nccl *nccl = region_alloc(region, 1, sizeof *nccl);
     nccl->communicator = communicator;
     nccl->device = args->device;
-    nccl->meeting = (struct groups_meeting){.exchange = args->exchange,
-                                            .context = args->context,
-                                            .world = args->world,
-                                            .region = region,
-                                            .place = "NCCL"};
+    nccl->meeting = (struct group_setup){.exchange = args->exchange,
+                                         .context = args->context,
+                                         .world = args->world,
+                                         .region = region,
+                                         .place = "NCCL"};
     nccl->add = args->add;
     nccl->forget = args->forget;
     nccl->program = args->program;

@@ -55,12 +55,12 @@ struct nccl_args {
     nccl_forget *forget; /* NULL: no graph outlives its last wait */
     void *program;       /* the context of both */
     bool ring;     /* sums of f32 are NCCL's own; of bf16 they never are: it rounds at every hop */
-    void *staging; /* device memory; of nccl_staging_least bytes or more */
+    void *staging; /* device memory; of nccl_staging_min bytes or more */
     uint64_t staging_bytes; /* 0: only calls that need none: no sums but the ring's, no barrier */
 };
 
-/* nccl_staging_least: a group of `size` ranks can sum with that much. */
-uint64_t nccl_staging_least(int size);
+/* nccl_staging_min: a group of `size` ranks can sum with that much. */
+uint64_t nccl_staging_min(int size);
 
 /* nccl_open: join the ranks that call this together. Two exchanges.
  * memory  in `region`, which must outlive the communicator; *communicator must not move. NCCL takes
@@ -84,7 +84,8 @@ MUST_CHECK enum status nccl_register(struct communicator *communicator, enum spa
                                      void *address, uint64_t bytes, struct fault *fault);
 
 /* nccl_enqueue: a call as the next work of `stream`, which may be capturing. All ranks of a group
- * enqueue, and launch what they captured, in the same order. Not counted: see collective_count.
+ * enqueue, and launch what they captured, in the same order. Not counted: see
+ * collective_count_bytes.
  * errors  kept: see nccl_failure */
 void nccl_enqueue(struct communicator *communicator, const struct collective_call *call,
                   CUstream stream);

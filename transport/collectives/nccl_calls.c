@@ -94,7 +94,7 @@ static bool take_cuda(const struct passage *passage, CUresult result) {
     return false;
 }
 
-uint64_t nccl_staging_least(int size) {
+uint64_t nccl_staging_min(int size) {
     return (uint64_t)size * PIECE_ELEMENTS * sizeof(float);
 }
 
@@ -105,7 +105,7 @@ static bool sum_in_order(const struct passage *passage) {
     uint64_t width = element_bytes(passage);
     uint64_t elements = call->slot_bytes / width;
     uint64_t others = (uint64_t)passage->group->size - 1;
-    ASSERT(others == 0 || nccl->staging_bytes >= nccl_staging_least(passage->group->size));
+    ASSERT(others == 0 || nccl->staging_bytes >= nccl_staging_min(passage->group->size));
     uint64_t most = others == 0 ? elements : nccl->staging_bytes / others / width;
     most = others == 0 ? most : most / PIECE_ELEMENTS * PIECE_ELEMENTS;
     bool good = true;

@@ -18,7 +18,7 @@ struct nccl {
     struct communicator *communicator;
     struct nccl_library library;
     const struct cuda_device *device;
-    struct groups_meeting meeting;
+    struct group_setup meeting;
     nccl_add *add;
     nccl_forget *forget;
     void *program;
@@ -48,10 +48,10 @@ MUST_CHECK enum status nccl_settle(struct nccl *nccl, struct ncclComm *comm, con
 MUST_CHECK enum status nccl_check(struct nccl *nccl, struct ncclComm *comm, unsigned result,
                                   const char *action);
 
-/* nccl_end: communicator_abort, from any thread; nccl_drop: end what is under way, by the thread
+/* nccl_end: communicator_abort, from any thread; nccl_abandon: end what is under way, by the thread
  * that makes the calls. */
 void nccl_end(void *self);
-void nccl_drop(struct nccl *nccl);
+void nccl_abandon(struct nccl *nccl);
 
 /* nccl_pause: between two looks. */
 void nccl_pause(unsigned looks);

@@ -11,10 +11,11 @@ static const int64_t MS = 1000000;
 
 enum { LOOKS_BEFORE_SLEEP = 200 };
 
-/* A rank that falls silent is noticed at the first beat after SITE_SILENT_MS; rank 0 then waits for
- * the others to have read it, and each ends what is under way. Half a second is left for threads
- * that run late. */
-_Static_assert(SITE_SILENT_MS + SITE_BEAT_MS + SITE_PARTING_MS + NCCL_ABORT_MS + 500 <= SITE_END_MS,
+/* A rank that falls silent is noticed at the first beat after SITE_SILENCE_MS; rank 0 then waits
+ * for the others to have read it, and each ends what is under way. Half a second is left for
+ * threads that run late. */
+_Static_assert(SITE_SILENCE_MS + SITE_HEARTBEAT_MS + SITE_LAST_MESSAGE_MS + NCCL_ABORT_MS + 500 <=
+                   SITE_END_MS,
                "ranks end in time");
 
 /* Short segments end within the first looks; in long ones a core has better to do. */
@@ -107,7 +108,7 @@ static bool has_device_failed(const struct nccl *nccl) {
 /* All at once: each ends after the graphs in which its calls are, and these may wait in another's
  * kernels. Graphs of a device that failed cannot be destroyed, so that NCCL might wait for them for
  * ever: its communicators end with the process. */
-void nccl_drop(struct nccl *nccl) {
+void nccl_abandon(struct nccl *nccl) {
     if (!is_joined(nccl)) {
         return;
     }
@@ -188,7 +189,7 @@ enum status nccl_wait(struct communicator *communicator, CUstream stream, CUresu
         if (nccl->forget != NULL) {
             nccl->forget(nccl->program);
         }
-        nccl_drop(nccl);
+        nccl_abandon(nccl);
         *result = drain(nccl, stream);
     }
     atomic_store(&nccl->waiting, false);

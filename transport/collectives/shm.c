@@ -95,11 +95,11 @@ static struct shm *new_state(const struct shm_args *args, struct region *region,
     size_t world = (size_t)args->world;
     struct shm *shm = region_alloc(region, 1, sizeof *shm);
     shm->communicator = communicator;
-    shm->meeting = (struct groups_meeting){.exchange = args->exchange,
-                                           .context = args->context,
-                                           .world = args->world,
-                                           .region = region,
-                                           .place = PLACE};
+    shm->meeting = (struct group_setup){.exchange = args->exchange,
+                                        .context = args->context,
+                                        .world = args->world,
+                                        .region = region,
+                                        .place = PLACE};
     shm->sources = region_alloc(region, world, sizeof *shm->sources);
     shm->scratch = region_alloc(region, SHM_SUM_BLOCK, sizeof *shm->scratch);
     for (int space = 0; space < SPACE_COUNT; space++) {

@@ -38,7 +38,7 @@ static void wake_shared(_Atomic uint32_t *word) {
 
 /* Poster: phase, then sleepers; sleeper: sleepers, then phase; all sequentially consistent, so that
  * one of the two sees the other. */
-uint32_t shm_board_post(struct shm_board *board, int group) {
+uint32_t shm_board_publish(struct shm_board *board, int group) {
     struct shm_signal *own = signal_of(board, group, board->rank);
     uint32_t phase = atomic_fetch_add(&own->phase, 1) + 1;
     if (atomic_load(&own->sleepers) != 0) {

@@ -31,8 +31,8 @@ uint64_t shm_board_bytes(int world);
 /* shm_board_init: a view of the signals. Spins only where each rank has a processor. */
 void shm_board_init(struct shm_board *board, struct shm_signal *signals, int rank, int world);
 
-/* shm_board_post: this rank has reached the next phase of `group`, which is returned. */
-uint32_t shm_board_post(struct shm_board *board, int group);
+/* shm_board_publish: this rank has reached the next phase of `group`, which is returned. */
+uint32_t shm_board_publish(struct shm_board *board, int group);
 
 /* shm_board_await: until `rank` (of the world) has reached `phase`.
  * errors  false when shm_board_end was called, then within 0.2 s */

@@ -19,7 +19,7 @@ static unsigned char *memory_of(const struct passage *passage, int member) {
 }
 
 static uint32_t post(struct passage *passage) {
-    return shm_board_post(&passage->shm->board, passage->call->group);
+    return shm_board_publish(&passage->shm->board, passage->call->group);
 }
 
 static bool await(struct passage *passage, int member, uint32_t phase) {

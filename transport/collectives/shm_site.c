@@ -6,7 +6,7 @@
 enum status shm_open_site(struct site *site, const struct collective_group *groups, int group_count,
                           struct region *region, struct communicator *communicator,
                           struct fault *fault) {
-    const struct site_place *place = site_where(site);
+    const struct launch_info *place = site_launch_info(site);
     const struct shm_args args = {.rank = place->rank,
                                   .world = place->world,
                                   .groups = groups,

@@ -8,7 +8,7 @@
 
 struct shm {
     struct communicator *communicator;
-    struct groups_meeting meeting;
+    struct group_setup meeting;
     void *control; /* the mapping that the board's signals are in */
     struct shm_board board;
     unsigned char *own[SPACE_COUNT];

@@ -8,7 +8,7 @@
 
 static const char SCHEME[] = "tcp://";
 
-socklen_t host_number_of(const char *address, union host_number *number) {
+socklen_t numeric_address_parse(const char *address, union numeric_address *number) {
     char host[MESSAGE_ADDRESS_BYTES];
     int64_t port = 0;
     const char *at = address + sizeof SCHEME - 1;
@@ -75,12 +75,12 @@ static void write_number(const struct addrinfo *at, const char *port,
     text_add(&text, is_v4 ? "%s%s%s" : "%s[%s]%s", SCHEME, number, port);
 }
 
-enum status host_number_find(const char *address, char found[static MESSAGE_ADDRESS_BYTES],
-                             struct fault *fault) {
-    union host_number number;
+enum status resolve_host(const char *address, char found[static MESSAGE_ADDRESS_BYTES],
+                         struct fault *fault) {
+    union numeric_address number;
     char name[MESSAGE_ADDRESS_BYTES];
     struct addrinfo *list = NULL;
-    if (host_number_of(address, &number) > 0) {
+    if (numeric_address_parse(address, &number) > 0) {
         memmove(found, address, strlen(address) + 1);
         return OK;
     }

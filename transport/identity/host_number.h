@@ -9,23 +9,22 @@
 
 #include <netinet/in.h>
 
-union host_number {
+union numeric_address {
     struct sockaddr any;
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
 };
 
-/* host_number_of: how long *number is, of "tcp://HOST:PORT" with an IPv4 address or an IPv6 address
- * in brackets; 0 of a name. Looks at no network. */
-MUST_CHECK socklen_t host_number_of(const char *address, union host_number *number);
+/* numeric_address_parse: how long *number is, of "tcp://HOST:PORT" with an IPv4 address or an IPv6
+ * address in brackets; 0 of a name. Looks at no network. */
+MUST_CHECK socklen_t numeric_address_parse(const char *address, union numeric_address *number);
 
-/* host_number_find: the same address with a number for its host's name, as this machine's name
+/* resolve_host: the same address with a number for its host's name, as this machine's name
  * servers have it now; an IPv4 address if there is one, as more machines reach it.
- * limits  an address that address_wrong lets pass; before the seal; waits for name servers
+ * limits  an address that address_error lets pass; before the seal; waits for name servers
  * errors  STATUS_INPUT at the address: nobody knows the name; STATUS_FAILED: no name server
  *         answers. `found` is then untouched */
-MUST_CHECK enum status host_number_find(const char *address,
-                                        char found[static MESSAGE_ADDRESS_BYTES],
-                                        struct fault *fault);
+MUST_CHECK enum status resolve_host(const char *address, char found[static MESSAGE_ADDRESS_BYTES],
+                                    struct fault *fault);
 
 #endif

@@ -167,7 +167,7 @@ static enum status make(const char *path, struct key_pairs *keys, bool *made, st
     char draft[PATH_BYTES];
     struct key_pairs fresh;
     file_folder_of(path, folder, sizeof folder);
-    keys_make(&fresh);
+    keys_generate(&fresh);
     enum status status = draft_name(path, &fresh, draft, fault);
     if (status == OK) {
         status = file_make_folders(folder, fault);
@@ -179,12 +179,12 @@ static enum status make(const char *path, struct key_pairs *keys, bool *made, st
         }
         unlink(draft);
     }
-    keys_forget(&fresh);
+    keys_wipe(&fresh);
     return status == OK ? identity_load(path, keys, fault) : status;
 }
 
-enum status identity_load_or_make(const char *path, struct key_pairs *keys, bool *made,
-                                  struct fault *fault) {
+enum status identity_load_or_create(const char *path, struct key_pairs *keys, bool *made,
+                                    struct fault *fault) {
     bool is_new = false;
     struct stat info;
     ASSERT(strlen(path) < PATH_BYTES);

@@ -21,12 +21,12 @@ MUST_CHECK enum status identity_path(const char *given, char path[static PATH_BY
  *         write it, another length, not a line of ours */
 MUST_CHECK enum status identity_load(const char *path, struct key_pairs *keys, struct fault *fault);
 
-/* identity_load_or_make: read the file; when there is none, make an identity, write it and its
+/* identity_load_or_create: read the file; when there is none, make an identity, write it and its
  * folders. Processes that do so at once all get the identity of the first to finish, and a file
  * that is seen at `path` is always whole and durable. *made tells whether this call made it.
  * errors  those of identity_load; STATUS_FIT or STATUS_FAILED when it cannot be written, and
  *         nothing is then at `path` */
-MUST_CHECK enum status identity_load_or_make(const char *path, struct key_pairs *keys, bool *made,
-                                             struct fault *fault);
+MUST_CHECK enum status identity_load_or_create(const char *path, struct key_pairs *keys, bool *made,
+                                               struct fault *fault);
 
 #endif

@@ -10,7 +10,7 @@ static const char NAME_LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQR
                                    ".-_";
 static const char IPV6_LETTERS[] = "0123456789abcdefABCDEF:.";
 
-static const char *port_wrong(const char *port) {
+static const char *port_error(const char *port) {
     size_t digits = strspn(port, "0123456789");
     long value = 0;
     if (digits == 0 || port[digits] != '\0') {
@@ -24,7 +24,7 @@ static const char *port_wrong(const char *port) {
                : "has a port that is none of 1 to 65535";
 }
 
-const char *address_wrong(const char *text) {
+const char *address_error(const char *text) {
     const size_t scheme = sizeof SCHEME - 1;
     if (strnlen(text, MESSAGE_ADDRESS_BYTES) == MESSAGE_ADDRESS_BYTES) {
         return "is longer than 127 characters";
@@ -40,16 +40,16 @@ const char *address_wrong(const char *text) {
         return "has a host that is no name, IPv4 address or IPv6 address in brackets";
     }
     end += bracketed;
-    return *end == ':' ? port_wrong(end + 1) : "has no :PORT behind its host";
+    return *end == ':' ? port_error(end + 1) : "has no :PORT behind its host";
 }
 
-bool join_string_is(const char *text) {
+bool is_join_string(const char *text) {
     return strstr(text, "://") != NULL;
 }
 
 const char *join_string_write(const struct join_string *join, char text[static JOIN_STRING_BYTES]) {
     char key[KEYS_TEXT_BYTES];
-    ASSERT(address_wrong(join->address) == NULL);
+    ASSERT(address_error(join->address) == NULL);
     snprintf(text, JOIN_STRING_BYTES, "%s#%s", join->address, public_keys_write(&join->keys, key));
     return text;
 }
@@ -70,7 +70,7 @@ enum status join_string_read(const char *text, struct join_string *join, struct 
     size_t taken = length < sizeof read.address ? length : sizeof read.address - 1;
     memcpy(read.address, text, taken);
     const char *wrong =
-        taken < length ? "is longer than 127 characters" : address_wrong(read.address);
+        taken < length ? "is longer than 127 characters" : address_error(read.address);
     if (wrong != NULL) {
         return refuse(fault, "its address", wrong);
     }

@@ -16,18 +16,18 @@ struct join_string {
     struct public_keys keys;
 };
 
-/* address_wrong: NULL when `text` is tcp://HOST:PORT with a name, an IPv4 address or an IPv6
+/* address_error: NULL when `text` is tcp://HOST:PORT with a name, an IPv4 address or an IPv6
  * address in brackets, and a port of 1 .. 65535; else what is wrong. Looks at no network. */
-MUST_CHECK const char *address_wrong(const char *text);
+MUST_CHECK const char *address_error(const char *text);
 
-/* join_string_is: whether a person meant `text` to be a join string, right or wrong. */
-bool join_string_is(const char *text);
+/* is_join_string: whether a person meant `text` to be a join string, right or wrong. */
+bool is_join_string(const char *text);
 
 /* join_string_write: the text of a join string, of an address that is right. Gives `text` back. */
 const char *join_string_write(const struct join_string *join, char text[static JOIN_STRING_BYTES]);
 
 /* join_string_read: the same backwards.
- * errors  STATUS_INPUT at "join string": no tcp://, no #, what address_wrong and public_keys_read
+ * errors  STATUS_INPUT at "join string": no tcp://, no #, what address_error and public_keys_read
  *         say; *join is then untouched */
 MUST_CHECK enum status join_string_read(const char *text, struct join_string *join,
                                         struct fault *fault);

@@ -85,7 +85,7 @@ void keys_from_secrets(const uint8_t secrets[static 2 * KEY_BYTES], struct key_p
     sodium_memzero(expanded, sizeof expanded);
 }
 
-void keys_make(struct key_pairs *keys) {
+void keys_generate(struct key_pairs *keys) {
     uint8_t secrets[2 * KEY_BYTES];
     /* Without it the source of randomness may not be ready; a second call does nothing. */
     int failed = sodium_init();
@@ -95,7 +95,7 @@ void keys_make(struct key_pairs *keys) {
     sodium_memzero(secrets, sizeof secrets);
 }
 
-void keys_forget(struct key_pairs *keys) {
+void keys_wipe(struct key_pairs *keys) {
     sodium_memzero(keys->curve_secret, sizeof keys->curve_secret);
     sodium_memzero(keys->sign_seed, sizeof keys->sign_seed);
 }

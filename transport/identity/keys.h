@@ -30,14 +30,14 @@ struct key_pairs {
     uint8_t sign_seed[KEY_BYTES];
 };
 
-/* keys_make: a new one from the system's source of randomness. */
-void keys_make(struct key_pairs *keys);
+/* keys_generate: a new one from the system's source of randomness. */
+void keys_generate(struct key_pairs *keys);
 
 /* keys_from_secrets: the one that these 64 bytes (curve_secret, sign_seed) make. */
 void keys_from_secrets(const uint8_t secrets[static 2 * KEY_BYTES], struct key_pairs *keys);
 
-/* keys_forget: overwrite the secrets, in a way that no compiler leaves out. */
-void keys_forget(struct key_pairs *keys);
+/* keys_wipe: overwrite the secrets, in a way that no compiler leaves out. */
+void keys_wipe(struct key_pairs *keys);
 
 /* public_keys_write: both keys as one string of KEYS_TEXT_LETTERS lower-case base32 letters, which
  * always begins with 'p'. Gives `text` back.

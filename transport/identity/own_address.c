@@ -18,7 +18,7 @@ static bool own_end(int fd, struct sockaddr_in *own) {
     return getsockname(fd, (struct sockaddr *)own, &length) == 0;
 }
 
-const char *own_address(char text[static OWN_ADDRESS_BYTES]) {
+const char *local_address(char text[static OWN_ADDRESS_BYTES]) {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(ANY_PORT_WILL_DO)};
     struct sockaddr_in own;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -33,7 +33,7 @@ const char *own_address(char text[static OWN_ADDRESS_BYTES]) {
     return text;
 }
 
-uint16_t own_free_port(void) {
+uint16_t local_free_port(void) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     uint16_t port = 0;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

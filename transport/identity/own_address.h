@@ -1,4 +1,4 @@
-/* own_address: how this machine is most likely reached from others, and a port that is free. */
+/* local_address: how this machine is most likely reached from others, and a port that is free. */
 #ifndef SKEP_TRANSPORT_IDENTITY_OWN_ADDRESS_H
 #define SKEP_TRANSPORT_IDENTITY_OWN_ADDRESS_H
 
@@ -6,11 +6,11 @@
 
 enum { OWN_ADDRESS_BYTES = 48 };
 
-/* own_address: the IPv4 address that a packet to the internet would leave from; 127.0.0.1 when
+/* local_address: the IPv4 address that a packet to the internet would leave from; 127.0.0.1 when
  * there is no way. Nothing is sent. Behind NAT others reach another one. Gives `text` back. */
-const char *own_address(char text[static OWN_ADDRESS_BYTES]);
+const char *local_address(char text[static OWN_ADDRESS_BYTES]);
 
-/* own_free_port: a TCP port that nobody listens at now; 0 when none can be had. */
-uint16_t own_free_port(void);
+/* local_free_port: a TCP port that nobody listens at now; 0 when none can be had. */
+uint16_t local_free_port(void);
 
 #endif

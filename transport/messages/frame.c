@@ -43,9 +43,9 @@ static uint64_t get(const uint8_t *from, size_t count) {
 
 const char *frame_verdict_name(enum frame_verdict verdict) {
     static const char *const NAMES[FRAME_VERDICTS] = {
-        [FRAME_RIGHT] = "right",  [FRAME_SHORT] = "short", [FRAME_MAGIC] = "magic",
-        [FRAME_OTHER] = "other",  [FRAME_KIND] = "kind",   [FRAME_LENGTH] = "length",
-        [FRAME_OFFSET] = "offset"};
+        [FRAME_OK] = "right",          [FRAME_TRUNCATED] = "short", [FRAME_BAD_MAGIC] = "magic",
+        [FRAME_BAD_VERSION] = "other", [FRAME_BAD_KIND] = "kind",   [FRAME_BAD_LENGTH] = "length",
+        [FRAME_BAD_OFFSET] = "offset"};
     ASSERT((unsigned)verdict < FRAME_VERDICTS);
     return NAMES[verdict];
 }
@@ -66,29 +66,29 @@ void frame_write(const struct frame *frame, uint8_t header[static FRAME_HEADER_B
 
 static enum frame_verdict judge(const uint8_t *header, size_t count, const uint64_t known[4]) {
     if (count < FRAME_HEADER_BYTES) {
-        return FRAME_SHORT;
+        return FRAME_TRUNCATED;
     }
     if (memcmp(header + AT_MAGIC, MAGIC, sizeof MAGIC) != 0) {
-        return FRAME_MAGIC;
+        return FRAME_BAD_MAGIC;
     }
     if (header[AT_VERSION] != FRAME_VERSION) {
-        return FRAME_OTHER;
+        return FRAME_BAD_VERSION;
     }
     if ((known[header[AT_KIND] / 64] >> header[AT_KIND] % 64 & 1) == 0) {
-        return FRAME_KIND;
+        return FRAME_BAD_KIND;
     }
     uint64_t length = get(header + AT_LENGTH, 4);
     if (length > FRAME_PAYLOAD_MAX || length != count - FRAME_HEADER_BYTES) {
-        return FRAME_LENGTH;
+        return FRAME_BAD_LENGTH;
     }
-    return get(header + AT_OFFSET, 8) <= (uint64_t)INT64_MAX - length ? FRAME_RIGHT : FRAME_OFFSET;
+    return get(header + AT_OFFSET, 8) <= (uint64_t)INT64_MAX - length ? FRAME_OK : FRAME_BAD_OFFSET;
 }
 
 enum frame_verdict frame_read(const void *bytes, size_t count, const uint64_t known[4],
                               struct frame *frame) {
     const uint8_t *header = bytes;
     enum frame_verdict verdict = judge(header, count, known);
-    if (verdict != FRAME_RIGHT) {
+    if (verdict != FRAME_OK) {
         return verdict;
     }
     *frame = (struct frame){
@@ -100,5 +100,5 @@ enum frame_verdict frame_read(const void *bytes, size_t count, const uint64_t kn
         .length = (uint32_t)get(header + AT_LENGTH, sizeof frame->length),
         .session = (uint32_t)get(header + AT_SESSION, sizeof frame->session),
     };
-    return FRAME_RIGHT;
+    return FRAME_OK;
 }

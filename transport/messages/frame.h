@@ -34,14 +34,14 @@ struct frame {
 
 /* What is wrong with a message, each counted apart by its receiver. */
 enum frame_verdict {
-    FRAME_RIGHT,
-    FRAME_SHORT,   /* no whole header */
-    FRAME_MAGIC,   /* not of this protocol */
-    FRAME_OTHER,   /* of another version of it */
-    FRAME_KIND,    /* of a kind that is not known */
-    FRAME_LENGTH,  /* longer than allowed, or not as long as it says */
-    FRAME_OFFSET,  /* offset + length beyond 2^63 */
-    FRAME_VERDICTS /* how many there are */
+    FRAME_OK,
+    FRAME_TRUNCATED,   /* no whole header */
+    FRAME_BAD_MAGIC,   /* not of this protocol */
+    FRAME_BAD_VERSION, /* of another version of it */
+    FRAME_BAD_KIND,    /* of a kind that is not known */
+    FRAME_BAD_LENGTH,  /* longer than allowed, or not as long as it says */
+    FRAME_BAD_OFFSET,  /* offset + length beyond 2^63 */
+    FRAME_VERDICTS     /* how many there are */
 };
 
 /* frame_verdict_name: "short", "magic" and so on, for logs and metrics. */
@@ -53,7 +53,7 @@ void frame_write(const struct frame *frame, uint8_t header[static FRAME_HEADER_B
 
 /* frame_read: take a message apart; its payload is at bytes + FRAME_HEADER_BYTES.
  * known   bit k of known[k / 64]: kind k is one
- * errors  a verdict other than FRAME_RIGHT; *frame is then untouched. Session, epoch, round and
+ * errors  a verdict other than FRAME_OK; *frame is then untouched. Session, epoch, round and
  *         slice are for the receiver to judge. */
 MUST_CHECK enum frame_verdict frame_read(const void *bytes, size_t count, const uint64_t known[4],
                                          struct frame *frame);

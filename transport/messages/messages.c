@@ -118,7 +118,7 @@ struct messenger_counts messenger_counts(const struct messenger *messenger) {
 }
 
 void messenger_close(struct messenger *messenger, int linger_ms) {
-    read_forget(messenger);
+    read_release_frame(messenger);
     for (uint32_t i = 0; i < messenger->ahead_count; i++) {
         zmq_msg_close(
             &messenger->ahead[(messenger->ahead_first + i) % messenger->ahead_max].message);
@@ -126,7 +126,7 @@ void messenger_close(struct messenger *messenger, int linger_ms) {
     struct link *links = messenger->peers[0].links;
     for (uint32_t i = 0; i < links_max(&messenger->options); i++) {
         if (links[i].state != LINK_ACCEPTED) {
-            link_end(messenger, &links[i], link_stands(&links[i]) ? linger_ms : 0);
+            link_end(messenger, &links[i], link_is_up(&links[i]) ? linger_ms : 0);
         }
     }
     socket_close(messenger->listener, messenger->listener_monitor, linger_ms);
@@ -197,7 +197,7 @@ static void mark_ending(struct messenger *messenger) {
         messenger->items[ITEM_LISTENER].revents |= ZMQ_POLLIN;
     }
     for (uint32_t i = 0; i < messenger->watched_count; i++) {
-        if (messenger->watched[i].link->state == LINK_ENDING) {
+        if (messenger->watched[i].link->state == LINK_DRAINING) {
             messenger->items[ITEMS_FIXED + 2 * i].revents |= ZMQ_POLLIN;
         }
     }
@@ -232,8 +232,8 @@ static void tick(struct messenger *messenger) {
     }
     const int64_t late_ns = now_ns - messenger->tick_ns;
     if (late_ns > MESSENGER_LATE * MESSENGER_MS) {
-        dial_late(messenger, late_ns);
-        accept_late(messenger, late_ns);
+        dial_extend_deadlines(messenger, late_ns);
+        accept_extend_deadlines(messenger, late_ns);
     }
     messenger->tick_ns = now_ns + MESSENGER_TICK * MESSENGER_MS;
     dial_due(messenger, now_ns);
@@ -255,7 +255,7 @@ static long rounded_ms(int64_t ns) {
 }
 
 bool messenger_wait(struct messenger *messenger, int wake_fd, int timeout_ms) {
-    read_forget(messenger);
+    read_release_frame(messenger);
     const int64_t start_ns = clock_monotonic_ns();
     const int64_t until_ns = timeout_ms < 0 ? INT64_MAX : start_ns + timeout_ms * MESSENGER_MS;
     for (int64_t now_ns = start_ns;; now_ns = clock_monotonic_ns()) {
@@ -282,10 +282,10 @@ bool messenger_wait(struct messenger *messenger, int wake_fd, int timeout_ms) {
 }
 
 bool messenger_next(struct messenger *messenger, struct messenger_event *event) {
-    read_forget(messenger);
+    read_release_frame(messenger);
     bool looked = false;
     for (;;) {
-        if (peer_news(messenger, event) || read_control(messenger, event)) {
+        if (peer_next_event(messenger, event) || read_control(messenger, event)) {
             return true;
         }
         if (!looked) {
@@ -293,7 +293,7 @@ bool messenger_next(struct messenger *messenger, struct messenger_event *event) 
             look(messenger, -1, 0);
             looked = true;
         } else if (!messenger->has_news) {
-            return read_bulk(messenger, event) || peer_news(messenger, event);
+            return read_bulk(messenger, event) || peer_next_event(messenger, event);
         }
     }
 }

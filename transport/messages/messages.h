@@ -81,39 +81,42 @@ MUST_CHECK enum status messenger_peer(struct messenger *messenger,
                                       const uint8_t curve[static KEY_BYTES], const char *address,
                                       struct fault *fault);
 
-/* messenger_drop: cut a peer off, with what is queued; its key is not let in again until it is
+/* messenger_ban: cut a peer off, with what is queued; its key is not let in again until it is
  * named again. Harmless for one that is not there. */
-void messenger_drop(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+void messenger_ban(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 
-/* messenger_hang_up: end the connections with a peer, with what is queued; MESSENGER_CLOSED
+/* messenger_disconnect: end the connections with a peer, with what is queued; MESSENGER_CLOSED
  * follows, and it may come again. */
-void messenger_hang_up(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+void messenger_disconnect(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 
-/* messenger_reclass: class_of may say something else than before of some key. */
-void messenger_reclass(struct messenger *messenger);
+/* messenger_reclassify: class_of may say something else than before of some key. */
+void messenger_reclassify(struct messenger *messenger);
 
-enum sent {
-    SENT_TAKEN,   /* copied; on its way unless the connection breaks */
-    SENT_FULL,    /* the queue is at its mark, or what is left in it for bulk goes on for longer
+enum send_result {
+    SEND_OK,          /* copied; on its way unless the connection breaks */
+    SEND_WOULD_BLOCK, /* the queue is at its mark, or what is left in it for bulk goes on for longer
                      than 50 ms: messenger_wait comes back when there is room */
-    SENT_NOWHERE, /* no connection stands */
+    SEND_NO_PEER,     /* no connection stands */
 };
 
 /* messenger_send: a frame with its payload of frame->length bytes; magic and version are filled in.
  * limits  frame->length <= FRAME_PAYLOAD_MAX; kind 255 is the messengers' own */
-enum sent messenger_send(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
-                         enum channel channel, const struct frame *frame, const void *payload);
+enum send_result messenger_send(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                                enum channel channel, const struct frame *frame,
+                                const void *payload);
 
-/* messenger_left: bytes of bulk frames that were taken for a peer and have not gone out. */
-uint64_t messenger_left(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+/* messenger_backlog_bytes: bytes of bulk frames that were taken for a peer and have not gone
+ * out. */
+uint64_t messenger_backlog_bytes(struct messenger *messenger,
+                                 const uint8_t curve[static KEY_BYTES]);
 
-/* messenger_pace: all bulk connections of a peer together send at most `rate` bytes a second, TCP's
- * payload, in steps of a few percent, until it is told again; each that has something left has an
- * equal part.
+/* messenger_set_rate: all bulk connections of a peer together send at most `rate` bytes a second,
+ * TCP's payload, in steps of a few percent, until it is told again; each that has something left
+ * has an equal part.
  * limits  rate > 0 */
 static const uint64_t MESSENGER_UNPACED = INT64_MAX;
-void messenger_pace(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
-                    uint64_t rate);
+void messenger_set_rate(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                        uint64_t rate);
 
 /* messenger_arrived_ns: when bytes were last seen to come on a bulk connection of the peer, looked
  * up ten times a second, on the monotonic clock; 0: never. A long frame is read at its end only. */
@@ -131,8 +134,8 @@ enum messenger_event_kind {
     MESSENGER_CLOSED, /* the control connection broke, seen at once by a socket monitor */
     /* Each told once until it opens or gets another address; it is dialed on. Not told: nobody is
      * there, or who is hangs up before it says that it speaks as we do. */
-    MESSENGER_REFUSED, /* it does not let our key in, or has another key than was said */
-    MESSENGER_FULL,    /* it would let our key in, but has no place now */
+    MESSENGER_REJECTED, /* it does not let our key in, or has another key than was said */
+    MESSENGER_FULL,     /* it would let our key in, but has no place now */
 };
 
 struct messenger_event {

@@ -42,14 +42,14 @@ struct accepted *accept_find(struct messenger *messenger, uint32_t routing) {
     return NULL;
 }
 
-void accept_cut(struct accepted *accepted) {
+void accepted_disconnect(struct accepted *accepted) {
     accepted->peer = NULL;
     if (!accepted->ending) {
         hang_up(accepted->fd);
     }
 }
 
-void accept_broke(struct messenger *messenger, struct accepted *accepted) {
+void accepted_drain(struct messenger *messenger, struct accepted *accepted) {
     if (!accepted->ending) {
         accepted->ending = true;
         messenger->ending++;
@@ -69,7 +69,7 @@ static void lose(struct messenger *messenger, struct accepted *accepted) {
     accepted->peer = NULL;
 }
 
-void accept_all_read(struct messenger *messenger) {
+void accepted_drained(struct messenger *messenger) {
     for (uint32_t i = 0; i < messenger->accepted_max && messenger->ending > 0; i++) {
         struct accepted *accepted = &messenger->accepted[i];
         if (accepted->fd >= 0 && accepted->ending) {
@@ -99,7 +99,7 @@ void accept_events(struct messenger *messenger) {
         if (event.kind == ZMQ_EVENT_ACCEPTED) {
             arrived(messenger, fd);
         } else if (event.kind == ZMQ_EVENT_DISCONNECTED && accepted != NULL) {
-            accept_broke(messenger, accepted);
+            accepted_drain(messenger, accepted);
         }
     }
 }
@@ -121,7 +121,7 @@ static void adopt(struct messenger *messenger, struct accepted *accepted, struct
 
 static void welcome(struct messenger *messenger, struct accepted *accepted) {
     if (!send_welcome(messenger, accepted->routing, accepted->peer->bulk_count)) {
-        accept_broke(messenger, accepted);
+        accepted_drain(messenger, accepted);
     }
 }
 
@@ -141,7 +141,8 @@ static void hello_control(struct messenger *messenger, struct accepted *accepted
     const uint32_t bulk_max = messenger->options.bulk_connections;
     dial_events(messenger, peer, &peer->links[0]); /* to judge by what is */
     const enum link_state state = peer->links[0].state;
-    const bool ours_stands = state == LINK_SHAKEN || state == LINK_DIALED || state == LINK_ENDING;
+    const bool ours_stands =
+        state == LINK_HANDSHAKEN || state == LINK_DIALED || state == LINK_DRAINING;
     accepted->peer = peer;
     accepted->link = ACCEPTED_SPARE;
     accepted->bulk_wanted = bulk_wanted < bulk_max ? bulk_wanted : bulk_max;
@@ -149,7 +150,7 @@ static void hello_control(struct messenger *messenger, struct accepted *accepted
         /* Both dialed at once: the other will find our hello and let go of its own connection. If
          * it does not, ours is one that only we believe in. */
         accepted->due_ns = clock_monotonic_ns() + MESSENGER_SPARE * MESSENGER_MS;
-        due_by(messenger, accepted->due_ns);
+        wake_by(messenger, accepted->due_ns);
         return;
     }
     adopt_control(messenger, accepted, peer);
@@ -161,7 +162,7 @@ static struct peer *let_in(struct messenger *messenger, const uint8_t curve[stat
     if (peer_is_banned(messenger, curve)) {
         return NULL;
     }
-    return peer != NULL && peer->named ? peer : peer_take_guest(messenger, curve);
+    return peer != NULL && peer->named ? peer : peer_add_guest(messenger, curve);
 }
 
 /* The connection that a hello was said on, by what the monitor says now; NULL: one that is gone. */
@@ -194,13 +195,13 @@ void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t rout
         hang_up(accepted->fd);
         return;
     }
-    peer_seen_at(peer, message);
+    peer_set_seen_ip(peer, message);
     if (hello->round == 0) {
         hello_control(messenger, accepted, peer, hello->slice);
     } else if (hello->round <= peer->bulk_count && peer->links[0].state == LINK_ACCEPTED) {
         adopt(messenger, accepted, peer, hello->round);
-        ahead_spread(messenger, &peer->links[hello->round]);
-        bulk_stands(messenger, peer);
+        backlog_distribute(messenger, &peer->links[hello->round]);
+        bulk_link_up(messenger, peer);
         welcome(messenger, accepted);
     } else {
         hang_up(accepted->fd);
@@ -214,7 +215,7 @@ static void spare_due(struct messenger *messenger, struct accepted *accepted) {
     }
 }
 
-void accept_late(struct messenger *messenger, int64_t late_ns) {
+void accept_extend_deadlines(struct messenger *messenger, int64_t late_ns) {
     for (uint32_t i = 0; i < messenger->accepted_max; i++) {
         struct accepted *accepted = &messenger->accepted[i];
         accepted->due_ns += accepted->due_ns == INT64_MAX ? 0 : late_ns;

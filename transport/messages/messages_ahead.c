@@ -37,7 +37,7 @@ static void pace(const struct messenger *messenger, struct link *link, uint64_t 
 /* Two windows that meet on one line, each other's confirmations behind the other's data, make both
  * senders send in bursts with gaps between, in which the line stands idle: up to a quarter of the
  * time. A socket with a limit of its rate spreads what it sends, however high the limit is. */
-void ahead_spread(const struct messenger *messenger, struct link *link) {
+void backlog_distribute(const struct messenger *messenger, struct link *link) {
     pace(messenger, link, MESSENGER_UNPACED);
 }
 
@@ -63,7 +63,7 @@ static uint64_t left_in(struct link *link, const struct tcp_info *info) {
     return link->given_from + link->given_bytes - gone;
 }
 
-bool ahead_is_enough(const struct messenger *messenger, struct link *link) {
+bool backlog_is_full(const struct messenger *messenger, struct link *link) {
     struct tcp_info info;
     if (!ask_kernel(messenger, link, &info)) {
         return false;
@@ -72,7 +72,7 @@ bool ahead_is_enough(const struct messenger *messenger, struct link *link) {
     return left_in(link, &info) > (soon > AHEAD_LEAST ? soon : AHEAD_LEAST);
 }
 
-void ahead_given(struct link *link, const struct frame *frame) {
+void backlog_note_sent(struct link *link, const struct frame *frame) {
     const uint64_t bytes = FRAME_HEADER_BYTES + (uint64_t)frame->length + CURVE_BYTES;
     link->given_bytes += bytes + (bytes > SHORT_MAX ? LONG_BYTES : SHORT_BYTES);
     link->given_ns = clock_monotonic_ns();
@@ -80,12 +80,13 @@ void ahead_given(struct link *link, const struct frame *frame) {
 
 static uint64_t left_on(const struct messenger *messenger, struct link *link) {
     struct tcp_info info;
-    return link_stands(link) && link->given_bytes > 0 && ask_kernel(messenger, link, &info)
+    return link_is_up(link) && link->given_bytes > 0 && ask_kernel(messenger, link, &info)
                ? left_in(link, &info)
                : 0;
 }
 
-uint64_t messenger_left(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+uint64_t messenger_backlog_bytes(struct messenger *messenger,
+                                 const uint8_t curve[static KEY_BYTES]) {
     const struct peer *peer = peer_find(messenger, curve);
     uint64_t bytes = 0;
     for (uint32_t i = 1; peer != NULL && peer->open && i <= peer->bulk_count; i++) {
@@ -98,8 +99,8 @@ static bool is_like(uint64_t a, uint64_t b) {
     return (a > b ? a - b : b - a) <= b / PACE_STEP;
 }
 
-void messenger_pace(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
-                    uint64_t rate) {
+void messenger_set_rate(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                        uint64_t rate) {
     ASSERT(rate > 0);
     const struct peer *peer = peer_find(messenger, curve);
     const uint32_t count = peer != NULL && peer->open ? peer->bulk_count : 0;
@@ -110,7 +111,7 @@ void messenger_pace(struct messenger *messenger, const uint8_t curve[static KEY_
     const uint64_t each = busy > 1 ? rate / busy + 1 : rate;
     for (uint32_t i = 1; i <= count; i++) {
         struct link *link = &peer->links[i];
-        if (link_stands(link) && !is_like(link->paced, each)) {
+        if (link_is_up(link) && !is_like(link->paced, each)) {
             pace(messenger, link, each);
         }
     }

@@ -9,16 +9,16 @@
 
 enum { TURNED_AWAY_MAX = 2 }; /* once may be a peer that is just ending */
 
-bool link_stands(const struct link *link) {
+bool link_is_up(const struct link *link) {
     return link->state == LINK_DIALED || link->state == LINK_ACCEPTED;
 }
 
-void bulk_stands(struct messenger *messenger, struct peer *peer) {
+void bulk_link_up(struct messenger *messenger, struct peer *peer) {
     messenger->has_room = messenger->has_room || peer->wants_bulk;
     peer->wants_bulk = false;
 }
 
-void due_by(struct messenger *messenger, int64_t due_ns) {
+void wake_by(struct messenger *messenger, int64_t due_ns) {
     if (due_ns < messenger->tick_ns) {
         messenger->tick_ns = due_ns;
     }
@@ -26,7 +26,7 @@ void due_by(struct messenger *messenger, int64_t due_ns) {
 
 void link_end(struct messenger *messenger, struct link *link, int linger_ms) {
     if (link->state == LINK_ACCEPTED) {
-        accept_cut(&messenger->accepted[link->accepted]);
+        accepted_disconnect(&messenger->accepted[link->accepted]);
     } else if (link->state != LINK_NONE) {
         socket_close(link->socket, link->monitor, linger_ms);
         messenger->stale = true;
@@ -35,7 +35,7 @@ void link_end(struct messenger *messenger, struct link *link, int linger_ms) {
         (struct link){.fd = -1, .accepted = -1, .again_ms = link->again_ms, .due_ns = INT64_MAX};
 }
 
-void link_again(struct messenger *messenger, const struct peer *peer, struct link *link) {
+void link_schedule_redial(struct messenger *messenger, const struct peer *peer, struct link *link) {
     const int64_t now_ns = clock_monotonic_ns();
     const uint32_t jitter_ms = (uint32_t)(now_ns / 1000) % (link->again_ms / 4 + 1);
     const bool waits = messenger->listener != NULL && peer_dials_first(messenger, peer);
@@ -46,7 +46,7 @@ void link_again(struct messenger *messenger, const struct peer *peer, struct lin
     link->again_ms =
         link->again_ms * 2 > MESSENGER_AGAIN_MOST ? MESSENGER_AGAIN_MOST : link->again_ms * 2;
     link->due_ns = now_ns + wait_ms * MESSENGER_MS;
-    due_by(messenger, link->due_ns);
+    wake_by(messenger, link->due_ns);
 }
 
 /* Who has another key than was said cannot open our hello, and hangs up without a word: just as
@@ -58,7 +58,7 @@ static void dial(struct messenger *messenger, struct peer *peer, struct link *li
     const bool asks = link_index == 0 && peer->turned_away >= TURNED_AWAY_MAX && !peer->speaks;
     if (!socket_dial(messenger, asks ? NULL : peer_curve(messenger, peer), peer->address,
                      &link->socket, &link->monitor)) {
-        link_again(messenger, peer, link);
+        link_schedule_redial(messenger, peer, link);
         return;
     }
     link->state = LINK_DIALING;
@@ -81,13 +81,13 @@ static void link_failed(struct messenger *messenger, struct peer *peer, struct l
         return;
     }
     link_end(messenger, link, 0);
-    link_again(messenger, peer, link);
+    link_schedule_redial(messenger, peer, link);
 }
 
-void dial_late(struct messenger *messenger, int64_t late_ns) {
+void dial_extend_deadlines(struct messenger *messenger, int64_t late_ns) {
     for (uint32_t i = 0; i < messenger->watched_count; i++) {
         struct link *link = messenger->watched[i].link;
-        if (link->state == LINK_DIALING || link->state == LINK_SHAKEN) {
+        if (link->state == LINK_DIALING || link->state == LINK_HANDSHAKEN) {
             link->due_ns += late_ns;
         }
     }
@@ -105,11 +105,11 @@ void dial_due(struct messenger *messenger, int64_t now_ns) {
             const bool is_due = link->due_ns <= now_ns;
             if (link->state == LINK_NONE && is_due && may_dial && k < links) {
                 dial(messenger, peer, link);
-            } else if ((link->state == LINK_DIALING || link->state == LINK_SHAKEN) && is_due) {
+            } else if ((link->state == LINK_DIALING || link->state == LINK_HANDSHAKEN) && is_due) {
                 link_failed(messenger, peer, link);
             }
             if (link->state != LINK_ACCEPTED && link->due_ns > now_ns) {
-                due_by(messenger, link->due_ns);
+                wake_by(messenger, link->due_ns);
             }
         }
     }
@@ -122,15 +122,15 @@ static void shaken(struct peer *peer, struct link *link) {
     }
     peer->speaks = false;
     peer->turned_away = 0;
-    link->state = LINK_SHAKEN;
+    link->state = LINK_HANDSHAKEN;
     link->due_ns = clock_monotonic_ns() + MESSENGER_GREETING * MESSENGER_MS;
 }
 
 static void not_let_in(struct messenger *messenger, struct peer *peer, uint32_t code) {
     if (code == MESSENGER_ZAP_FULL) {
-        peer_full(messenger, peer);
+        peer_on_full(messenger, peer);
     } else {
-        peer_refused(messenger, peer);
+        peer_on_rejected(messenger, peer);
     }
 }
 
@@ -143,26 +143,26 @@ static void turned_away(struct messenger *messenger, struct peer *peer, const st
         peer->turned_away++;
     }
     if (peer->speaks && peer->turned_away >= TURNED_AWAY_MAX) {
-        peer_refused(messenger, peer);
+        peer_on_rejected(messenger, peer);
     }
 }
 
 static void ended(struct messenger *messenger, struct peer *peer, struct link *link) {
     if (link->state == LINK_DIALED) {
-        link->state = LINK_ENDING; /* messages_read ends it when nothing is left in it */
-    } else if (link->state != LINK_ENDING) {
+        link->state = LINK_DRAINING; /* messages_read ends it when nothing is left in it */
+    } else if (link->state != LINK_DRAINING) {
         link_failed(messenger, peer, link);
     }
 }
 
 void dial_read(struct messenger *messenger, struct peer *peer, struct link *link) {
-    if (link->state == LINK_ENDING) {
+    if (link->state == LINK_DRAINING) {
         link_failed(messenger, peer, link);
     }
 }
 
-void dial_asked(struct messenger *messenger, struct peer *peer, struct link *link) {
-    if (link->asks && socket_hears(link->socket)) {
+void dial_lookup_done(struct messenger *messenger, struct peer *peer, struct link *link) {
+    if (link->asks && socket_has_input(link->socket)) {
         peer->speaks = true;
         link->again_ms = MESSENGER_AGAIN_LEAST;
         link_failed(messenger, peer, link);
@@ -171,7 +171,7 @@ void dial_asked(struct messenger *messenger, struct peer *peer, struct link *lin
 
 void dial_events(struct messenger *messenger, struct peer *peer, struct link *link) {
     struct socket_monitor_event event;
-    dial_asked(messenger, peer, link);
+    dial_lookup_done(messenger, peer, link);
     while (link->monitor != NULL && socket_event(link->monitor, &event)) {
         switch (event.kind) {
         case ZMQ_EVENT_CONNECTED:
@@ -188,7 +188,7 @@ void dial_events(struct messenger *messenger, struct peer *peer, struct link *li
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
             if (link->state == LINK_DIALING) {
-                peer_refused(messenger, peer);
+                peer_on_rejected(messenger, peer);
             }
             break;
         case ZMQ_EVENT_DISCONNECTED:
@@ -222,7 +222,7 @@ void dial_welcomed(struct messenger *messenger, struct peer *peer, struct link *
         dial_bulk(messenger, peer, bulk_count);
         peer_opened(messenger, peer);
     } else {
-        ahead_spread(messenger, link);
-        bulk_stands(messenger, peer);
+        backlog_distribute(messenger, link);
+        bulk_link_up(messenger, peer);
     }
 }

@@ -77,7 +77,7 @@ static void check_dialed(struct messenger *messenger, int64_t now_ns) {
         }
         if (holds_too_much(messenger, taken_from(link->fd, &info), true, link->read_bytes,
                            link->read_frames)) {
-            peer_cut_off(messenger, peer);
+            peer_disconnect_and_ban(messenger, peer);
         }
     }
 }
@@ -97,9 +97,9 @@ static void check_accepted(struct messenger *messenger, struct accepted *accepte
         return;
     }
     if (is_known) {
-        peer_cut_off(messenger, accepted->peer);
+        peer_disconnect_and_ban(messenger, accepted->peer);
     } else {
-        accept_cut(accepted);
+        accepted_disconnect(accepted);
     }
 }
 

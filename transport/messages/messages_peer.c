@@ -51,7 +51,7 @@ bool peer_is_wanted(const struct messenger *messenger, const uint8_t curve[stati
     return messenger->options.guests.places[class_of(messenger, curve)] > 0;
 }
 
-bool peer_has_place(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+bool peer_has_slot(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
     const struct peer *place = place_for(messenger, curve);
     if (place == NULL || !is_free(messenger, place)) {
         return place != NULL;
@@ -65,16 +65,16 @@ bool peer_has_place(const struct messenger *messenger, const uint8_t curve[stati
     return guests < messenger->options.guests.places[class];
 }
 
-struct peer *peer_take_guest(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
-    const bool may = peer_is_wanted(messenger, curve) && peer_has_place(messenger, curve);
-    struct peer *peer = may ? peer_take(messenger, curve) : NULL;
+struct peer *peer_add_guest(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    const bool may = peer_is_wanted(messenger, curve) && peer_has_slot(messenger, curve);
+    struct peer *peer = may ? peer_add(messenger, curve) : NULL;
     if (peer != NULL) {
         peer->guest_class = class_of(messenger, curve);
     }
     return peer;
 }
 
-void messenger_reclass(struct messenger *messenger) {
+void messenger_reclassify(struct messenger *messenger) {
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         struct peer *peer = &messenger->peers[i];
         if (!peer->named && !is_free(messenger, peer)) {
@@ -83,7 +83,7 @@ void messenger_reclass(struct messenger *messenger) {
     }
 }
 
-struct peer *peer_take(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+struct peer *peer_add(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
     struct peer *peer = place_for(messenger, curve);
     if (peer == NULL || !is_free(messenger, peer)) {
         return peer;
@@ -154,7 +154,7 @@ void peer_closed(struct messenger *messenger, struct peer *peer) {
         link_end(messenger, &peer->links[i], 0);
         peer->links[i].due_ns = INT64_MAX;
     }
-    link_again(messenger, peer, &peer->links[0]);
+    link_schedule_redial(messenger, peer, &peer->links[0]);
     peer->epoch++;
     peer->wants_bulk = false;
     peer->broke = peer->broke || peer->told_open;
@@ -162,7 +162,7 @@ void peer_closed(struct messenger *messenger, struct peer *peer) {
     messenger->has_news = true;
 }
 
-void peer_cut_off(struct messenger *messenger, struct peer *peer) {
+void peer_disconnect_and_ban(struct messenger *messenger, struct peer *peer) {
     messenger->counts.cut_off++;
     peer->strikes = 0;
     peer_ban(messenger, peer_curve(messenger, peer),
@@ -170,7 +170,7 @@ void peer_cut_off(struct messenger *messenger, struct peer *peer) {
     peer_closed(messenger, peer);
 }
 
-void peer_refused(struct messenger *messenger, struct peer *peer) {
+void peer_on_rejected(struct messenger *messenger, struct peer *peer) {
     if (!peer->said_refused) {
         peer->said_refused = true;
         peer->refused = true;
@@ -178,7 +178,7 @@ void peer_refused(struct messenger *messenger, struct peer *peer) {
     }
 }
 
-void peer_full(struct messenger *messenger, struct peer *peer) {
+void peer_on_full(struct messenger *messenger, struct peer *peer) {
     if (!peer->said_full) {
         peer->said_full = true;
         peer->full = true;
@@ -186,7 +186,7 @@ void peer_full(struct messenger *messenger, struct peer *peer) {
     }
 }
 
-void peer_seen_at(struct peer *peer, zmq_msg_t *message) {
+void peer_set_seen_ip(struct peer *peer, zmq_msg_t *message) {
     static const char MAPPED[] = "::ffff:"; /* IPv4 on a socket for both */
     const char *ip = zmq_msg_gets(message, "Peer-Address");
     if (ip == NULL) {
@@ -214,13 +214,13 @@ static bool news_of(struct peer *peer, enum messenger_event_kind *kind) {
     }
     const bool is_refused = peer->refused;
     const bool is_full = peer->full && !is_refused;
-    *kind = is_refused ? MESSENGER_REFUSED : MESSENGER_FULL;
+    *kind = is_refused ? MESSENGER_REJECTED : MESSENGER_FULL;
     peer->refused = false;
     peer->full = peer->full && !is_full;
     return is_refused || is_full;
 }
 
-bool peer_news(struct messenger *messenger, struct messenger_event *event) {
+bool peer_next_event(struct messenger *messenger, struct messenger_event *event) {
     for (uint32_t i = 0; messenger->has_news && i < messenger->options.peers_max; i++) {
         struct peer *peer = &messenger->peers[i];
         enum messenger_event_kind kind;
@@ -237,7 +237,7 @@ bool peer_news(struct messenger *messenger, struct messenger_event *event) {
     return false;
 }
 
-bool peer_gives_way(struct messenger *messenger) {
+bool evict_oldest_guest(struct messenger *messenger) {
     const int64_t turn_ns = messenger->options.guests.turn_ms * MESSENGER_MS;
     struct peer *first = NULL;
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
@@ -259,7 +259,7 @@ bool peer_gives_way(struct messenger *messenger) {
 
 static enum status name_peer(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
                              struct peer **named, struct fault *fault) {
-    struct peer *peer = peer_take(messenger, curve);
+    struct peer *peer = peer_add(messenger, curve);
     if (peer == NULL) {
         return fault_set(fault, STATUS_FIT, "peers", NULL,
                          "there is place for %u, and not one more", messenger->options.peers_max);
@@ -272,7 +272,7 @@ static enum status name_peer(struct messenger *messenger, const uint8_t curve[st
 
 static void forget_dialed(struct messenger *messenger, struct peer *peer) {
     const enum link_state state = peer->links[0].state;
-    if (state == LINK_DIALED || state == LINK_ENDING) {
+    if (state == LINK_DIALED || state == LINK_DRAINING) {
         peer_closed(messenger, peer);
     } else if (state != LINK_ACCEPTED) {
         link_end(messenger, &peer->links[0], 0);
@@ -282,7 +282,7 @@ static void forget_dialed(struct messenger *messenger, struct peer *peer) {
 enum status messenger_peer(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
                            const char *address, struct fault *fault) {
     struct peer *peer = NULL;
-    read_forget(messenger);
+    read_release_frame(messenger);
     if (address != NULL && !address_is_one(address, false)) {
         return fault_set(fault, STATUS_INPUT, address, NULL, "is not tcp://HOST:PORT");
     }
@@ -303,20 +303,20 @@ enum status messenger_peer(struct messenger *messenger, const uint8_t curve[stat
     peer->links[0].again_ms = MESSENGER_AGAIN_LEAST;
     const bool waits = messenger->listener != NULL && peer_dials_first(messenger, peer);
     peer->links[0].due_ns = clock_monotonic_ns() + (waits ? MESSENGER_GRACE * MESSENGER_MS : 0);
-    due_by(messenger, peer->links[0].due_ns);
+    wake_by(messenger, peer->links[0].due_ns);
     return OK;
 }
 
-void messenger_hang_up(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
-    read_forget(messenger);
+void messenger_disconnect(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    read_release_frame(messenger);
     struct peer *peer = peer_find(messenger, curve);
     if (peer != NULL) {
         peer_closed(messenger, peer);
     }
 }
 
-void messenger_drop(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
-    read_forget(messenger);
+void messenger_ban(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    read_release_frame(messenger);
     peer_ban(messenger, curve, INT64_MAX);
     struct peer *peer = peer_find(messenger, curve);
     if (peer != NULL) {

@@ -6,7 +6,7 @@
 
 enum { ROUTING_BYTES = 5 }; /* as a ROUTER makes them: 0 and a number */
 
-void read_forget(struct messenger *messenger) {
+void read_release_frame(struct messenger *messenger) {
     if (messenger->has_current) {
         zmq_msg_close(&messenger->current);
         messenger->has_current = false;
@@ -69,20 +69,20 @@ static void count_read(const struct origin *origin, size_t bytes) {
 static void strike(struct messenger *messenger, struct peer *peer, enum frame_verdict verdict) {
     messenger->counts.verdicts[verdict]++;
     if (++peer->strikes >= MESSAGE_STRIKES_MAX) {
-        peer_cut_off(messenger, peer);
+        peer_disconnect_and_ban(messenger, peer);
     }
 }
 
 static void take_own(struct messenger *messenger, const struct origin *origin, zmq_msg_t *message,
                      const struct frame *frame) {
     struct link *link = origin->link;
-    const bool awaits =
-        link != NULL && !link->asks && (link->state == LINK_SHAKEN || link->state == LINK_DIALING);
+    const bool awaits = link != NULL && !link->asks &&
+                        (link->state == LINK_HANDSHAKEN || link->state == LINK_DIALING);
     if (frame->epoch == MESSENGER_WELCOME && awaits) {
-        peer_seen_at(origin->peer, message);
+        peer_set_seen_ip(origin->peer, message);
         dial_welcomed(messenger, origin->peer, link, frame->slice);
     } else {
-        strike(messenger, origin->peer, FRAME_KIND);
+        strike(messenger, origin->peer, FRAME_BAD_KIND);
     }
 }
 
@@ -91,13 +91,13 @@ static bool is_frame(struct messenger *messenger, const struct origin *origin, z
                      bool is_single, struct frame *frame) {
     count_read(origin, zmq_msg_size(message));
     if (!is_single) {
-        peer_cut_off(messenger, origin->peer);
+        peer_disconnect_and_ban(messenger, origin->peer);
         return false;
     }
     const size_t bytes = zmq_msg_size(message);
     const enum frame_verdict verdict =
         frame_read(zmq_msg_data(message), bytes, messenger->known, frame);
-    if (verdict != FRAME_RIGHT) {
+    if (verdict != FRAME_OK) {
         strike(messenger, origin->peer, verdict);
         return false;
     }
@@ -108,7 +108,7 @@ static bool is_frame(struct messenger *messenger, const struct origin *origin, z
     if (!origin->peer->open) {
         return false;
     }
-    messenger->counts.verdicts[FRAME_RIGHT]++;
+    messenger->counts.verdicts[FRAME_OK]++;
     messenger->counts.received_frames++;
     messenger->counts.received_bytes += bytes;
     return true;
@@ -146,7 +146,7 @@ static void meet(struct messenger *messenger, zmq_msg_t *message, uint32_t routi
     struct frame frame;
     if (is_single &&
         frame_read(zmq_msg_data(message), zmq_msg_size(message), messenger->known, &frame) ==
-            FRAME_RIGHT &&
+            FRAME_OK &&
         frame.kind == MESSENGER_KIND && frame.epoch == MESSENGER_HELLO) {
         accept_hello(messenger, message, routing, &frame);
     }
@@ -194,13 +194,13 @@ static bool read_listener(struct messenger *messenger, struct messenger_event *e
         bool is_numbered = false;
         if (!receive_routed(messenger->listener, &routing, &message, &is_single, &is_numbered)) {
             item->revents = 0;
-            accept_all_read(messenger);
+            accepted_drained(messenger);
         } else {
             found = is_numbered && take_routed(messenger, routing, &message, is_single, event);
         }
         zmq_msg_close(&message);
         if (messenger->ending > 0 && --messenger->ending_reads == 0) {
-            accept_all_read(messenger);
+            accepted_drained(messenger);
         }
     }
     return found;
@@ -216,7 +216,7 @@ static bool read_dialed(struct messenger *messenger, uint32_t at, struct messeng
         bool is_single = false;
         zmq_msg_t message;
         zmq_msg_init(&message);
-        dial_asked(messenger, watched.peer, watched.link);
+        dial_lookup_done(messenger, watched.peer, watched.link);
         if (item->socket != watched.link->socket || watched.link->asks) {
             item->revents = 0; /* ended since, or another one, or nobody has proven a key there */
         } else if (!receive(watched.link->socket, &message, &is_single)) {

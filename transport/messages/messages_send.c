@@ -29,21 +29,23 @@ static bool message_send(void *socket, const struct frame *frame, const void *pa
 }
 
 /* Whether it is full is asked before anything is copied. */
-static enum sent send_dialed(struct link *link, const struct frame *frame, const void *payload) {
+static enum send_result send_dialed(struct link *link, const struct frame *frame,
+                                    const void *payload) {
     int events = 0;
     size_t bytes = sizeof events;
     (void)zmq_getsockopt(link->socket, ZMQ_EVENTS, &events, &bytes);
-    return (events & ZMQ_POLLOUT) != 0 && message_send(link->socket, frame, payload) ? SENT_TAKEN
-                                                                                     : SENT_FULL;
+    return (events & ZMQ_POLLOUT) != 0 && message_send(link->socket, frame, payload)
+               ? SEND_OK
+               : SEND_WOULD_BLOCK;
 }
 
-static enum sent send_routed(struct messenger *messenger, uint32_t routing,
-                             const struct frame *frame, const void *payload) {
+static enum send_result send_routed(struct messenger *messenger, uint32_t routing,
+                                    const struct frame *frame, const void *payload) {
     const uint8_t name[] = {0, (uint8_t)(routing >> 24), (uint8_t)(routing >> 16),
                             (uint8_t)(routing >> 8), (uint8_t)routing};
     zmq_msg_t message;
     if (zmq_send(messenger->listener, name, sizeof name, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0) {
-        return zmq_errno() == EAGAIN ? SENT_FULL : SENT_NOWHERE;
+        return zmq_errno() == EAGAIN ? SEND_WOULD_BLOCK : SEND_NO_PEER;
     }
     /* from here on the listener waits for this part and takes no other: without memory an empty
      * message is sent, which costs us a strike at the other end and is no frame of anybody's */
@@ -53,9 +55,9 @@ static enum sent send_routed(struct messenger *messenger, uint32_t routing,
     }
     if (zmq_msg_send(&message, messenger->listener, ZMQ_DONTWAIT) < 0) {
         zmq_msg_close(&message);
-        return SENT_NOWHERE;
+        return SEND_NO_PEER;
     }
-    return is_made ? SENT_TAKEN : SENT_FULL;
+    return is_made ? SEND_OK : SEND_WOULD_BLOCK;
 }
 
 bool send_hello(struct messenger *messenger, void *socket, uint32_t link_index) {
@@ -69,68 +71,69 @@ bool send_hello(struct messenger *messenger, void *socket, uint32_t link_index) 
 bool send_welcome(struct messenger *messenger, uint32_t routing, uint32_t bulk_count) {
     const struct frame welcome = {
         .kind = MESSENGER_KIND, .epoch = MESSENGER_WELCOME, .slice = bulk_count};
-    return send_routed(messenger, routing, &welcome, NULL) == SENT_TAKEN;
+    return send_routed(messenger, routing, &welcome, NULL) == SEND_OK;
 }
 
-static enum sent send_link(struct messenger *messenger, struct link *link,
-                           const struct frame *frame, const void *payload) {
+static enum send_result send_link(struct messenger *messenger, struct link *link,
+                                  const struct frame *frame, const void *payload) {
     if (link->state == LINK_DIALED) {
         return send_dialed(link, frame, payload);
     }
     struct accepted *accepted = &messenger->accepted[link->accepted];
-    const enum sent sent = send_routed(messenger, accepted->routing, frame, payload);
-    if (sent == SENT_NOWHERE) {
-        accept_broke(messenger, accepted);
+    const enum send_result sent = send_routed(messenger, accepted->routing, frame, payload);
+    if (sent == SEND_NO_PEER) {
+        accepted_drain(messenger, accepted);
     }
     return sent;
 }
 
 /* Counted, and remembered when it is full, for messages_wait. */
-static enum sent send_on(struct messenger *messenger, struct link *link, const struct frame *frame,
-                         const void *payload) {
-    const enum sent sent = send_link(messenger, link, frame, payload);
-    if (sent == SENT_TAKEN) {
+static enum send_result send_on(struct messenger *messenger, struct link *link,
+                                const struct frame *frame, const void *payload) {
+    const enum send_result sent = send_link(messenger, link, frame, payload);
+    if (sent == SEND_OK) {
         messenger->counts.sent_frames++;
         messenger->counts.sent_bytes += FRAME_HEADER_BYTES + frame->length;
-    } else if (sent == SENT_FULL) {
+    } else if (sent == SEND_WOULD_BLOCK) {
         link->full = true;
         messenger->listener_full = messenger->listener_full || link->state == LINK_ACCEPTED;
     }
     return sent;
 }
 
-static enum sent send_bulk(struct messenger *messenger, struct peer *peer,
-                           const struct frame *frame, const void *payload) {
-    enum sent sent = SENT_NOWHERE;
+static enum send_result send_bulk(struct messenger *messenger, struct peer *peer,
+                                  const struct frame *frame, const void *payload) {
+    enum send_result sent = SEND_NO_PEER;
     bool is_full = false;
-    for (uint32_t i = 0; i < peer->bulk_count && sent != SENT_TAKEN; i++) {
+    for (uint32_t i = 0; i < peer->bulk_count && sent != SEND_OK; i++) {
         struct link *link = &peer->links[1 + peer->bulk_turn++ % peer->bulk_count];
-        if (!link_stands(link)) {
+        if (!link_is_up(link)) {
             continue;
         }
-        if (ahead_is_enough(messenger, link)) {
+        if (backlog_is_full(messenger, link)) {
             messenger->is_ahead = true;
             is_full = true;
             continue;
         }
         sent = send_on(messenger, link, frame, payload);
-        is_full = is_full || sent == SENT_FULL;
-        if (sent == SENT_TAKEN) {
-            ahead_given(link, frame);
+        is_full = is_full || sent == SEND_WOULD_BLOCK;
+        if (sent == SEND_OK) {
+            backlog_note_sent(link, frame);
         }
     }
     /* the control connection stands, so the others are being made or made again */
-    peer->wants_bulk = sent != SENT_TAKEN && !is_full;
-    return sent == SENT_TAKEN ? SENT_TAKEN : SENT_FULL;
+    peer->wants_bulk = sent != SEND_OK && !is_full;
+    return sent == SEND_OK ? SEND_OK : SEND_WOULD_BLOCK;
 }
 
-enum sent messenger_send(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
-                         enum channel channel, const struct frame *frame, const void *payload) {
+enum send_result messenger_send(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                                enum channel channel, const struct frame *frame,
+                                const void *payload) {
     ASSERT(frame->length <= FRAME_PAYLOAD_MAX && frame->kind != MESSENGER_KIND);
-    read_forget(messenger);
+    read_release_frame(messenger);
     struct peer *peer = peer_find(messenger, curve);
-    if (peer == NULL || !peer->open || !link_stands(&peer->links[0])) {
-        return SENT_NOWHERE;
+    if (peer == NULL || !peer->open || !link_is_up(&peer->links[0])) {
+        return SEND_NO_PEER;
     }
     return channel == CHANNEL_CONTROL || peer->bulk_count == 0
                ? send_on(messenger, &peer->links[0], frame, payload)

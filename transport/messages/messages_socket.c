@@ -119,7 +119,7 @@ enum status socket_listener(struct messenger *messenger, struct fault *fault) {
 }
 
 /* What comes is a name and then bytes, which are none when a connection begins or ends. */
-bool socket_hears(void *stream) {
+bool socket_has_input(void *stream) {
     bool is_name = true;
     bool any = false;
     zmq_msg_t part;

@@ -45,17 +45,17 @@ enum {
 
 enum link_state {
     LINK_NONE,
-    LINK_DIALING, /* not connected, or CURVE is not through */
-    LINK_SHAKEN,  /* the hello is on its way, the welcome is awaited */
-    LINK_DIALED,  /* stands */
-    LINK_ENDING,  /* broken; what came before is still read */
-    LINK_ACCEPTED /* stands, made by the peer */
+    LINK_DIALING,    /* not connected, or CURVE is not through */
+    LINK_HANDSHAKEN, /* the hello is on its way, the welcome is awaited */
+    LINK_DIALED,     /* stands */
+    LINK_DRAINING,   /* broken; what came before is still read */
+    LINK_ACCEPTED    /* stands, made by the peer */
 };
 
 /* One of a peer's connections; the first is for control. */
 struct link {
     enum link_state state;
-    bool full;         /* SENT_FULL was said of it */
+    bool full;         /* SEND_WOULD_BLOCK was said of it */
     bool asks;         /* DIALING, without CURVE: only to learn whether somebody is there */
     int fd;            /* of one that we made; -1 */
     int accepted;      /* LINK_ACCEPTED: which; -1 */
@@ -80,11 +80,12 @@ struct peer {
     bool refused;         /* to be told */
     bool said_refused;    /* has been told, for this address */
     bool full, said_full; /* the same */
-    bool wants_bulk;      /* SENT_FULL was said because no bulk connection stands yet */
+    bool wants_bulk;      /* SEND_WOULD_BLOCK was said because no bulk connection stands yet */
     uint32_t turned_away; /* dials in a row that ended within CURVE's handshake */
     bool speaks;          /* when it was only asked, it had a word to say */
     uint32_t strikes;
-    uint32_t guest_class; /* not named: as it was when it came, or at the last messenger_reclass */
+    uint32_t
+        guest_class; /* not named: as it was when it came, or at the last messenger_reclassify */
     int64_t opened_ns;
     int64_t arrived_ns;  /* when bytes of its bulk connections were last seen to have come */
     uint32_t epoch;      /* counts its closings, so that frames of before are known */
@@ -158,8 +159,8 @@ struct messenger {
     bool ahead_last;       /* the last bulk frame came from `ahead` */
     bool has_news;         /* some peer has something to tell */
     bool has_room;         /* a full connection has room */
-    bool listener_full;    /* SENT_FULL was said of an accepted connection */
-    bool is_ahead;         /* SENT_FULL was said because enough is on its way */
+    bool listener_full;    /* SEND_WOULD_BLOCK was said of an accepted connection */
+    bool is_ahead;         /* SEND_WOULD_BLOCK was said because enough is on its way */
     uint32_t ending;       /* accepted connections that broke and are still read */
     uint32_t ending_reads; /* from the listener, until they are taken for read */
     uint32_t dial_serial;
@@ -179,7 +180,7 @@ MUST_CHECK enum status socket_listener(struct messenger *messenger, struct fault
 MUST_CHECK bool socket_dial(struct messenger *messenger, const uint8_t *curve, const char *address,
                             void **socket, void **monitor);
 /* Whether any byte has come to a STREAM. */
-bool socket_hears(void *stream);
+bool socket_has_input(void *stream);
 /* Both, if they are there. */
 void socket_close(void *socket, void *monitor, int linger_ms);
 /* The next event of a monitor; false when there is none now. */
@@ -190,12 +191,12 @@ MUST_CHECK bool address_is_one(const char *address, bool any_port);
 /* messages_peer */
 struct peer *peer_find(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 /* The same, else a free place for it; NULL when there is none. */
-struct peer *peer_take(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+struct peer *peer_add(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 /* The same for a guest: NULL also when there is none for those of its class. */
-struct peer *peer_take_guest(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
-bool peer_has_place(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+struct peer *peer_add_guest(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
+bool peer_has_slot(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 /* A guest whose turn is over goes: its place is free once the caller knows. False: none. */
-bool peer_gives_way(struct messenger *messenger);
+bool evict_oldest_guest(struct messenger *messenger);
 /* Whether guests of its class are wanted at all. */
 bool peer_is_wanted(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
 bool peer_is_banned(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]);
@@ -205,20 +206,20 @@ const uint8_t *peer_curve(const struct messenger *messenger, const struct peer *
 bool peer_dials_first(const struct messenger *messenger, const struct peer *peer);
 void peer_opened(struct messenger *messenger, struct peer *peer);
 void peer_closed(struct messenger *messenger, struct peer *peer);
-void peer_cut_off(struct messenger *messenger, struct peer *peer);
-void peer_refused(struct messenger *messenger, struct peer *peer);
-void peer_full(struct messenger *messenger, struct peer *peer);
-void peer_seen_at(struct peer *peer, zmq_msg_t *message); /* keep the IP that it came from */
-bool peer_news(struct messenger *messenger, struct messenger_event *event);
+void peer_disconnect_and_ban(struct messenger *messenger, struct peer *peer);
+void peer_on_rejected(struct messenger *messenger, struct peer *peer);
+void peer_on_full(struct messenger *messenger, struct peer *peer);
+void peer_set_seen_ip(struct peer *peer, zmq_msg_t *message); /* keep the IP that it came from */
+bool peer_next_event(struct messenger *messenger, struct messenger_event *event);
 
 /* messages_dial */
 /* This process slept so long, or was busy: what is awaited from others may have come meanwhile. */
-void dial_late(struct messenger *messenger, int64_t late_ns);
-void accept_late(struct messenger *messenger, int64_t late_ns);
+void dial_extend_deadlines(struct messenger *messenger, int64_t late_ns);
+void accept_extend_deadlines(struct messenger *messenger, int64_t late_ns);
 void dial_due(struct messenger *messenger, int64_t now_ns); /* whatever is to be dialed by now */
 void dial_events(struct messenger *messenger, struct peer *peer, struct link *link);
 /* One that only asks: ends it when it has its answer. */
-void dial_asked(struct messenger *messenger, struct peer *peer, struct link *link);
+void dial_lookup_done(struct messenger *messenger, struct peer *peer, struct link *link);
 /* Nothing is left in it to be read: ends one that broke. */
 void dial_read(struct messenger *messenger, struct peer *peer, struct link *link);
 void dial_welcomed(struct messenger *messenger, struct peer *peer, struct link *link,
@@ -226,11 +227,11 @@ void dial_welcomed(struct messenger *messenger, struct peer *peer, struct link *
 /* The connection is no more: its socket is closed, or what was accepted is cut off. */
 void link_end(struct messenger *messenger, struct link *link, int linger_ms);
 /* When a connection that ended or never was is to be dialed. */
-void link_again(struct messenger *messenger, const struct peer *peer, struct link *link);
+void link_schedule_redial(struct messenger *messenger, const struct peer *peer, struct link *link);
 /* A bulk connection stands: whoever waited for one may send. */
-void bulk_stands(struct messenger *messenger, struct peer *peer);
-bool link_stands(const struct link *link);
-void due_by(struct messenger *messenger, int64_t due_ns);
+void bulk_link_up(struct messenger *messenger, struct peer *peer);
+bool link_is_up(const struct link *link);
+void wake_by(struct messenger *messenger, int64_t due_ns);
 
 /* messages_accept */
 void accept_events(struct messenger *messenger);
@@ -238,9 +239,9 @@ void accept_due(struct messenger *messenger, int64_t now_ns);
 void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t routing,
                   const struct frame *hello);
 struct accepted *accept_find(struct messenger *messenger, uint32_t routing);
-void accept_broke(struct messenger *messenger, struct accepted *accepted);
-void accept_all_read(struct messenger *messenger); /* of those that broke */
-void accept_cut(struct accepted *accepted);        /* frames of it are nobody's from now on */
+void accepted_drain(struct messenger *messenger, struct accepted *accepted);
+void accepted_drained(struct messenger *messenger);  /* of those that broke */
+void accepted_disconnect(struct accepted *accepted); /* frames of it are nobody's from now on */
 
 /* messages_zap */
 MUST_CHECK enum status zap_open(struct messenger *messenger, struct fault *fault);
@@ -251,7 +252,7 @@ bool zap_user(zmq_msg_t *message, uint8_t curve[static KEY_BYTES]);
 /* messages_read */
 bool read_control(struct messenger *messenger, struct messenger_event *event);
 bool read_bulk(struct messenger *messenger, struct messenger_event *event);
-void read_forget(struct messenger *messenger); /* the frame that the caller has looked at */
+void read_release_frame(struct messenger *messenger); /* the frame that the caller has looked at */
 
 /* messages_send: of our own kind; lost when the queue is full. */
 bool send_hello(struct messenger *messenger, void *socket, uint32_t link_index);
@@ -259,9 +260,9 @@ bool send_welcome(struct messenger *messenger, uint32_t routing, uint32_t bulk_c
 
 /* messages_ahead: whether a bulk connection has enough that has not gone out; what it was given;
  * a new one spreads what it sends. */
-bool ahead_is_enough(const struct messenger *messenger, struct link *link);
-void ahead_given(struct link *link, const struct frame *frame);
-void ahead_spread(const struct messenger *messenger, struct link *link);
+bool backlog_is_full(const struct messenger *messenger, struct link *link);
+void backlog_note_sent(struct link *link, const struct frame *frame);
+void backlog_distribute(const struct messenger *messenger, struct link *link);
 
 /* messages_guard: cut connections whose bytes pile up without becoming frames, and count what was
  * confirmed on all others. */

@@ -81,7 +81,7 @@ static const char *answer_to(struct messenger *messenger, const struct zap_reque
         return ZAP_NO;
     }
     const bool has_place =
-        is_named || peer_has_place(messenger, curve) || peer_gives_way(messenger);
+        is_named || peer_has_slot(messenger, curve) || evict_oldest_guest(messenger);
     return has_place ? ZAP_YES : ZAP_FULL;
 }
 

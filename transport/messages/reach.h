@@ -8,26 +8,28 @@
 
 #include <stdbool.h>
 
-enum reach_state {
-    REACH_WAITING, /* nothing has come back yet */
-    REACH_FOUND,   /* a ZeroMQ socket listens there */
-    REACH_NOTHING, /* refused, unreachable, or something else listens there */
+enum connect_probe_state {
+    CONNECT_PROBE_PENDING, /* nothing has come back yet */
+    CONNECT_PROBE_OK,      /* a ZeroMQ socket listens there */
+    CONNECT_PROBE_FAILED,  /* refused, unreachable, or something else listens there */
 };
 
-struct reach {
+struct connect_probe {
     int fd;      /* -1: no try is under way */
     bool failed; /* at once */
 };
 
-/* reach_begin: try an address that is a number (host_number_of). Never waits, allocates nothing.
+/* connect_probe_start: try an address that is a number (numeric_address_parse). Never waits,
+ * allocates nothing.
  * errors  false: the host is a name, or no socket can be had; reach->fd is then -1 */
-MUST_CHECK bool reach_begin(const char *address, struct reach *reach);
+MUST_CHECK bool connect_probe_start(const char *address, struct connect_probe *reach);
 
-/* reach_look: how it went so far. Unless it is still waiting, the try is over, its socket closed.
+/* connect_probe_poll: how it went so far. Unless it is still waiting, the try is over, its socket
+ * closed.
  * limits  a try is under way */
-enum reach_state reach_look(struct reach *reach);
+enum connect_probe_state connect_probe_poll(struct connect_probe *reach);
 
-/* reach_end: give a try up. Harmless when none is under way. */
-void reach_end(struct reach *reach);
+/* connect_probe_end: give a try up. Harmless when none is under way. */
+void connect_probe_end(struct connect_probe *reach);
 
 #endif

@@ -20,7 +20,7 @@ enum {
     EXIT_LOST = 4,
     NAMED_MAX = 16,
     LOOK_MS = 500, /* between looks at a stopped rank */
-    LOOKS_MAX = SITE_SILENT_MS / LOOK_MS,
+    LOOKS_MAX = SITE_SILENCE_MS / LOOK_MS,
     STOPPED_GRACE_MS = 1000, /* the others have noticed by then, or have not met yet */
 };
 
@@ -236,7 +236,7 @@ static void look_at_stopped(struct children *children) {
             continue;
         }
         log_line(LOG_ERROR, "skep: rank %d: was stopped for %d s, and is taken for lost", rank,
-                 SITE_SILENT_MS / 1000);
+                 SITE_SILENCE_MS / 1000);
         children->lost_some = true;
         end_within(children, STOPPED_GRACE_MS);
     }

@@ -80,7 +80,7 @@ static enum status read_needed(const struct environment *environment,
 }
 
 static enum status read_rank(const struct environment *environment, const struct launcher *launcher,
-                             struct site_place *place, struct fault *fault) {
+                             struct launch_info *place, struct fault *fault) {
     place->source = launcher->source;
     enum status status = read_needed(environment, launcher, launcher->world,
                                      (const int64_t[]){1, RANKS_MAX}, &place->world, fault);
@@ -97,7 +97,7 @@ static bool is_loopback(const char *address) {
 /* Without local numbers a loopback address says that all ranks are here; any other, as container
  * platforms set it, that each has a machine of its own. */
 static enum status read_local(const struct environment *environment,
-                              const struct launcher *launcher, struct site_place *place,
+                              const struct launcher *launcher, struct launch_info *place,
                               struct fault *fault) {
     bool has_rank = value_of(environment, launcher->local_rank) != NULL;
     bool has_world = value_of(environment, launcher->local_world) != NULL;
@@ -117,7 +117,7 @@ static enum status read_local(const struct environment *environment,
 }
 
 static enum status read_address(const struct environment *environment,
-                                const struct launcher *launcher, struct site_place *place,
+                                const struct launcher *launcher, struct launch_info *place,
                                 struct fault *fault) {
     const char *address = value_of(environment, "MASTER_ADDR");
     if (address == NULL) {
@@ -133,23 +133,23 @@ static enum status read_address(const struct environment *environment,
 }
 
 static enum status read_port(const struct environment *environment, const struct launcher *launcher,
-                             struct site_place *place, struct fault *fault) {
+                             struct launch_info *place, struct fault *fault) {
     return read_needed(environment, launcher, "MASTER_PORT", (const int64_t[]){1, PORT_MAX},
                        &place->port, fault);
 }
 
-static void take_job(struct site_place *place, const char *text) {
+static void take_job(struct launch_info *place, const char *text) {
     struct hash hash = hash_of(text, strlen(text));
     memcpy(&place->job, hash.bytes, sizeof place->job);
 }
 
 /* Every rank derives the same port from what names the job. */
-static void derive_port(struct site_place *place) {
+static void derive_port(struct launch_info *place) {
     place->port = LAUNCH_PORT_FIRST + (int)(place->job % LAUNCH_PORT_COUNT);
 }
 
 /* torchrun's agent itself listens at MASTER_PORT when it says so. */
-static void step_aside(const struct environment *environment, struct site_place *place) {
+static void step_aside(const struct environment *environment, struct launch_info *place) {
     const char *agent = value_of(environment, "TORCHELASTIC_USE_AGENT_STORE");
     if (agent != NULL && strcmp(agent, "True") == 0) {
         place->port += place->port < PORT_MAX ? 1 : -1;
@@ -157,7 +157,7 @@ static void step_aside(const struct environment *environment, struct site_place 
 }
 
 static enum status place_by_torchrun(const struct environment *environment,
-                                     struct site_place *place, struct fault *fault) {
+                                     struct launch_info *place, struct fault *fault) {
     enum status status = read_rank(environment, &TORCHRUN, place, fault);
     if (status == OK && place->world > 1) {
         status = read_address(environment, &TORCHRUN, place, fault);
@@ -177,7 +177,7 @@ static enum status place_by_torchrun(const struct environment *environment,
 }
 
 /* A child of launch_children: as torchrun's, with a key and, for rank 0, a socket. */
-static enum status place_by_parent(const struct environment *environment, struct site_place *place,
+static enum status place_by_parent(const struct environment *environment, struct launch_info *place,
                                    struct fault *fault) {
     static const int64_t JOBS[] = {0, INT64_MAX};
     static const int64_t SOCKETS[] = {3, 1 << 20};
@@ -195,8 +195,8 @@ static enum status place_by_parent(const struct environment *environment, struct
     return status;
 }
 
-static enum status place_by_openmpi(const struct environment *environment, struct site_place *place,
-                                    struct fault *fault) {
+static enum status place_by_openmpi(const struct environment *environment,
+                                    struct launch_info *place, struct fault *fault) {
     enum status status = read_rank(environment, &OPENMPI, place, fault);
     if (status == OK) {
         status = read_local(environment, &OPENMPI, place, fault);
@@ -273,8 +273,8 @@ static bool tasks_on_node(const char *list, int64_t node, int64_t *tasks) {
     return false;
 }
 
-static enum status read_slurm_tasks(const struct environment *environment, struct site_place *place,
-                                    struct fault *fault) {
+static enum status read_slurm_tasks(const struct environment *environment,
+                                    struct launch_info *place, struct fault *fault) {
     static const char *const NODES[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"};
     static const char *const TASKS[] = {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
     int which_nodes = value_of(environment, NODES[0]) != NULL ? 0 : 1;
@@ -310,7 +310,7 @@ static enum status read_slurm_tasks(const struct environment *environment, struc
 }
 
 static enum status read_slurm_address(const struct environment *environment,
-                                      struct site_place *place, struct fault *fault) {
+                                      struct launch_info *place, struct fault *fault) {
     if (value_of(environment, "MASTER_ADDR") != NULL) {
         return read_address(environment, &SLURM, place, fault);
     }
@@ -335,7 +335,7 @@ static enum status read_slurm_address(const struct environment *environment,
     return OK;
 }
 
-static enum status read_slurm_port(const struct environment *environment, struct site_place *place,
+static enum status read_slurm_port(const struct environment *environment, struct launch_info *place,
                                    struct fault *fault) {
     const char *job = value_of(environment, "SLURM_JOB_ID");
     char name[128];
@@ -352,7 +352,7 @@ static enum status read_slurm_port(const struct environment *environment, struct
     return OK;
 }
 
-static enum status place_by_slurm(const struct environment *environment, struct site_place *place,
+static enum status place_by_slurm(const struct environment *environment, struct launch_info *place,
                                   struct fault *fault) {
     /* What the allocation has is not always what the step has. */
     struct launcher step = SLURM;
@@ -401,11 +401,11 @@ static bool is_child(const struct environment *environment, int ranks) {
            (ranks == 0 || (text_parse_i64(world, &number) && number == ranks));
 }
 
-enum status launch_place_by(int ranks, launch_variable *variable, void *context,
-                            struct site_place *place, struct fault *fault) {
+enum status launch_detect_from(int ranks, launch_variable *variable, void *context,
+                               struct launch_info *place, struct fault *fault) {
     ASSERT(ranks >= 0 && ranks <= RANKS_MAX);
     const struct environment environment = {variable, context};
-    struct site_place found = {.world = 1, .local_world = 1, .source = "alone"};
+    struct launch_info found = {.world = 1, .local_world = 1, .source = "alone"};
     enum status status = OK;
     if (is_child(&environment, ranks)) {
         status = place_by_parent(&environment, &found, fault);
@@ -434,6 +434,6 @@ static const char *own_variable(void *context, const char *name) {
     return getenv(name);
 }
 
-enum status launch_place(int ranks, struct site_place *place, struct fault *fault) {
-    return launch_place_by(ranks, own_variable, NULL, place, fault);
+enum status launch_detect(int ranks, struct launch_info *place, struct fault *fault) {
+    return launch_detect_from(ranks, own_variable, NULL, place, fault);
 }

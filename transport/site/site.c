@@ -24,7 +24,7 @@ static enum status fault_about(int rank, enum status status, const char *reason,
     return fault_set(fault, status, place, SITE_RESTART, "%s", reason);
 }
 
-enum status site_fault_gone(const struct site_peer *peer, struct fault *fault) {
+enum status site_fault_lost(const struct site_peer *peer, struct fault *fault) {
     char reason[160];
     struct text text = text_over(reason, sizeof reason);
     text_add(&text, "is gone (process %lld on %s ended without saying why)",
@@ -32,7 +32,7 @@ enum status site_fault_gone(const struct site_peer *peer, struct fault *fault) {
     return fault_about(peer->rank, STATUS_LOST, reason, fault);
 }
 
-static void site_init(struct site *site, const struct site_place *place, struct region *region) {
+static void site_init(struct site *site, const struct launch_info *place, struct region *region) {
     bool alone = place->world == 1;
     site->place = *place;
     site->name.pid = getpid();
@@ -56,7 +56,7 @@ static void close_exchanges(struct site *site) {
     }
 }
 
-enum status site_open(const struct site_place *place, struct region *region, struct site **site,
+enum status site_open(const struct launch_info *place, struct region *region, struct site **site,
                       struct fault *fault) {
     ASSERT(place->world >= 1 && place->world <= RANKS_MAX);
     ASSERT(place->rank >= 0 && place->rank < place->world);
@@ -67,7 +67,7 @@ enum status site_open(const struct site_place *place, struct region *region, str
         status = place->rank == 0 ? site_gather(opened, region, fault) : site_join(opened, fault);
     }
     if (status != OK) {
-        site_part(opened, SITE_LEAVES);
+        site_end(opened, SITE_LEAVES);
         close_exchanges(opened);
         return status;
     }
@@ -80,7 +80,7 @@ static enum status explain(struct site *site, const struct site_peer *peer, stru
     if (site->watch.running) {
         return site_await_verdict(site, peer, fault);
     }
-    return site_fault_gone(peer, fault);
+    return site_fault_lost(peer, fault);
 }
 
 /* From here on the connections may hold half a message. */
@@ -95,7 +95,7 @@ static enum status give_up(struct site *site, const struct fault *trouble) {
     return trouble->status;
 }
 
-static bool is_like(const struct wire_part *part, const struct wire_part *wanted) {
+static bool is_like(const struct wire_progress *part, const struct wire_progress *wanted) {
     return part->magic == WIRE_MAGIC && part->bytes == wanted->bytes &&
            part->sequence == wanted->sequence;
 }
@@ -104,27 +104,27 @@ static enum status fault_problem(int rank, int problem, struct fault *fault) {
     static const char *const REASONS[] = {
         [WIRE_LEFT] = "has left, this exchange needs all ranks",
         [WIRE_LOST] = "is gone",
-        [WIRE_UNLIKE] = "makes another exchange than rank 0: it runs something else",
+        [SITE_MISMATCHED] = "makes another exchange than rank 0: it runs something else",
     };
-    bool known = problem > WIRE_NONE && problem <= WIRE_UNLIKE;
+    bool known = problem > WIRE_NONE && problem <= SITE_MISMATCHED;
     enum status status = problem == WIRE_LOST ? STATUS_LOST : STATUS_FAILED;
-    return fault_about(rank, status, REASONS[known ? problem : WIRE_UNLIKE], fault);
+    return fault_about(rank, status, REASONS[known ? problem : SITE_MISMATCHED], fault);
 }
 
 /* Rank 0: every part into its place of `all`. On failure *culprit is whose part it is. */
-static enum wire_problem collect(struct site *site, const struct wire_part *wanted, uint8_t *all,
-                                 struct site_peer **culprit) {
+static enum site_problem collect(struct site *site, const struct wire_progress *wanted,
+                                 uint8_t *all, struct site_peer **culprit) {
     for (int i = 0; i < site->peer_count; i++) {
         struct site_peer *peer = &site->peers[i];
-        struct wire_part part;
+        struct wire_progress part;
         *culprit = peer;
-        if (!wire_receive(peer->exchange_fd, &part, sizeof part)) {
+        if (!site_receive(peer->exchange_fd, &part, sizeof part)) {
             return atomic_load(&peer->left) ? WIRE_LEFT : WIRE_LOST;
         }
         if (!is_like(&part, wanted)) {
-            return WIRE_UNLIKE;
+            return SITE_MISMATCHED;
         }
-        if (!wire_receive(peer->exchange_fd, all + (size_t)peer->rank * wanted->bytes,
+        if (!site_receive(peer->exchange_fd, all + (size_t)peer->rank * wanted->bytes,
                           wanted->bytes)) {
             return WIRE_LOST;
         }
@@ -132,7 +132,7 @@ static enum wire_problem collect(struct site *site, const struct wire_part *want
     return WIRE_NONE;
 }
 
-static enum status exchange_at_center(struct site *site, struct wire_part *part, uint8_t *all,
+static enum status exchange_at_center(struct site *site, struct wire_progress *part, uint8_t *all,
                                       struct fault *fault) {
     struct site_peer *culprit = NULL;
     struct fault trouble;
@@ -148,8 +148,8 @@ static enum status exchange_at_center(struct site *site, struct wire_part *part,
     size_t bytes = status == OK ? (size_t)part->bytes * (size_t)site->place.world : 0;
     for (int i = 0; i < site->peer_count; i++) {
         struct site_peer *peer = &site->peers[i];
-        if ((!wire_send(peer->exchange_fd, part, sizeof *part, bytes > 0 ? MSG_MORE : 0) ||
-             !wire_send(peer->exchange_fd, all, bytes, 0)) &&
+        if ((!site_send(peer->exchange_fd, part, sizeof *part, bytes > 0 ? MSG_MORE : 0) ||
+             !site_send(peer->exchange_fd, all, bytes, 0)) &&
             status == OK) {
             status = explain(site, peer, &trouble);
             part->problem = status == STATUS_FAILED ? WIRE_LEFT : WIRE_LOST;
@@ -164,20 +164,20 @@ static enum status exchange_at_center(struct site *site, struct wire_part *part,
     return OK;
 }
 
-static enum status exchange_with_center(struct site *site, const struct wire_part *part,
+static enum status exchange_with_center(struct site *site, const struct wire_progress *part,
                                         const void *mine, uint8_t *all, struct fault *fault) {
     struct site_peer *rank_0 = &site->peers[0];
-    struct wire_part answer;
+    struct wire_progress answer;
     struct fault trouble;
     enum status status = OK;
     /* rank 0 may have answered that another rank is lost before it heard this one */
-    (void)(wire_send(rank_0->exchange_fd, part, sizeof *part, part->bytes > 0 ? MSG_MORE : 0) &&
-           wire_send(rank_0->exchange_fd, mine, part->bytes, 0));
-    if (!wire_receive(rank_0->exchange_fd, &answer, sizeof answer)) {
+    (void)(site_send(rank_0->exchange_fd, part, sizeof *part, part->bytes > 0 ? MSG_MORE : 0) &&
+           site_send(rank_0->exchange_fd, mine, part->bytes, 0));
+    if (!site_receive(rank_0->exchange_fd, &answer, sizeof answer)) {
         status = explain(site, rank_0, &trouble);
     } else if (answer.problem != WIRE_NONE || !is_like(&answer, part)) {
         status = fault_problem(answer.rank, answer.problem, &trouble);
-    } else if (!wire_receive(rank_0->exchange_fd, all,
+    } else if (!site_receive(rank_0->exchange_fd, all,
                              (size_t)part->bytes * (size_t)site->place.world)) {
         status = explain(site, rank_0, &trouble);
     }
@@ -198,7 +198,7 @@ enum status site_exchange(struct site *site, const void *mine, size_t bytes, voi
         *fault = site->trouble;
         return fault->status;
     }
-    struct wire_part part = {
+    struct wire_progress part = {
         .magic = WIRE_MAGIC, .bytes = (uint32_t)bytes, .sequence = site->sequence++};
     if (site->place.rank != 0) {
         return exchange_with_center(site, &part, mine, all, fault);
@@ -208,22 +208,22 @@ enum status site_exchange(struct site *site, const void *mine, size_t bytes, voi
 }
 
 /* What rank `root` knows, to all. Only when something has failed, so rank 0 may pass it on. */
-static enum status spread(struct site *site, int root, struct wire_verdict *verdict,
+static enum status spread(struct site *site, int root, struct site_verdict *verdict,
                           struct fault *fault) {
     struct site_peer *broken = NULL;
     int rank = site->place.rank;
     if (rank == 0 && root > 0) {
         struct site_peer *peer = &site->peers[root - 1];
-        broken = wire_receive(peer->exchange_fd, verdict, sizeof *verdict) ? NULL : peer;
+        broken = site_receive(peer->exchange_fd, verdict, sizeof *verdict) ? NULL : peer;
     } else if (rank == root && root > 0) {
         /* rank 0's answer tells whether it has heard this */
-        (void)wire_send(site->peers[0].exchange_fd, verdict, sizeof *verdict, 0);
+        (void)site_send(site->peers[0].exchange_fd, verdict, sizeof *verdict, 0);
     }
     for (int i = 0; rank == 0 && broken == NULL && i < site->peer_count; i++) {
         struct site_peer *peer = &site->peers[i];
-        broken = wire_send(peer->exchange_fd, verdict, sizeof *verdict, 0) ? NULL : peer;
+        broken = site_send(peer->exchange_fd, verdict, sizeof *verdict, 0) ? NULL : peer;
     }
-    if (rank != 0 && !wire_receive(site->peers[0].exchange_fd, verdict, sizeof *verdict)) {
+    if (rank != 0 && !site_receive(site->peers[0].exchange_fd, verdict, sizeof *verdict)) {
         broken = &site->peers[0];
     }
     if (broken == NULL) {
@@ -263,13 +263,13 @@ enum status site_agree(struct site *site, enum status mine, struct fault *fault)
     if (status != OK || root == site->place.world || site->place.world == 1) {
         return status != OK ? status : mine;
     }
-    struct wire_verdict verdict = wire_verdict_of(site->place.rank, &own);
+    struct site_verdict verdict = site_verdict_of(site->place.rank, &own);
     status = spread(site, root, &verdict, fault);
     if (status != OK) {
         return status;
     }
     struct fault found;
-    wire_fault_of(&verdict, &found);
+    site_fault_of(&verdict, &found);
     if (says_the_same(&found, &own)) {
         *fault = own;
     } else {
@@ -291,17 +291,17 @@ static void close_off(struct site *site, const char *why) {
 
 void site_fail(struct site *site, const struct fault *fault) {
     site->watch.last_words = *fault;
-    site_part(site, SITE_FAILS);
+    site_end(site, SITE_FAILS);
     close_off(site, "this rank has failed");
 }
 
 void site_leave(struct site *site) {
     if (site != NULL) {
-        site_part(site, SITE_LEAVES);
+        site_end(site, SITE_LEAVES);
         close_off(site, "this rank has left it");
     }
 }
 
-const struct site_place *site_where(const struct site *site) {
+const struct launch_info *site_launch_info(const struct site *site) {
     return &site->place;
 }

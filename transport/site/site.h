@@ -17,15 +17,15 @@
 
 enum {
     SITE_BLOB_BYTES_MAX = 1 << 16, /* one rank's part of an exchange */
-    SITE_BEAT_MS = 500,            /* between signs of life */
-    SITE_SILENT_MS = 3000,         /* without one: stopped or cut off */
-    SITE_MEET_S = 60,              /* for all ranks to arrive */
-    SITE_PARTING_MS = 500,         /* for the last words of a rank to be read */
+    SITE_HEARTBEAT_MS = 500,       /* between signs of life */
+    SITE_SILENCE_MS = 3000,        /* without one: stopped or cut off */
+    SITE_JOIN_S = 60,              /* for all ranks to arrive */
+    SITE_LAST_MESSAGE_MS = 500,    /* for the last words of a rank to be read */
     SITE_END_MS = 5000,            /* from a rank's last sign of life to the end of the others */
 };
 
 /* Who this process is among its site's ranks. */
-struct site_place {
+struct launch_info {
     int rank, world;
     int local_rank, local_world; /* among those on this machine */
     char address[256];           /* where rank 0 listens: a host name or an IP address */
@@ -33,7 +33,7 @@ struct site_place {
     const char *source; /* what said so: "--ranks", "torchrun", "Slurm", "OpenMPI", "alone" */
     uint64_t job;       /* equal on all ranks of one run, so that a stranger is known */
     int listener;       /* rank 0: a socket that listens already; 0: none */
-    int meet_ms;        /* for all ranks to arrive; 0: SITE_MEET_S */
+    int meet_ms;        /* for all ranks to arrive; 0: SITE_JOIN_S */
 };
 
 struct site; /* opaque: lives in the caller's region */
@@ -44,7 +44,7 @@ struct site; /* opaque: lives in the caller's region */
  * errors  STATUS_INPUT when the address cannot be found or is not rank 0's, when another process
  *         claims this number or this one another world size, version or run, naming both;
  *         STATUS_FAILED when not all ranks came in time, naming those that are missing */
-MUST_CHECK enum status site_open(const struct site_place *place, struct region *region,
+MUST_CHECK enum status site_open(const struct launch_info *place, struct region *region,
                                  struct site **site, struct fault *fault);
 
 /* Called at most once in a process, from the watching thread, when a rank is lost or has failed:
@@ -53,7 +53,7 @@ MUST_CHECK enum status site_open(const struct site_place *place, struct region *
 typedef void site_lost(void *context, const struct fault *fault);
 
 /* site_watch: begin to send and expect signs of life; best called right after site_open. From here
- * on a rank that ends without site_leave, or is silent for SITE_SILENT_MS, is reported to every
+ * on a rank that ends without site_leave, or is silent for SITE_SILENCE_MS, is reported to every
  * other rank, and each reports it through `lost`. A rank that was stopped, and taken for lost,
  * learns it when it wakes. Time in which this process itself did not run is nobody's silence.
  * Before seal: starts a thread, which takes no signals.
@@ -81,8 +81,8 @@ MUST_CHECK enum status site_agree(struct site *site, enum status mine, struct fa
 bool site_has_agreed(const struct site *site, const struct fault *fault);
 
 /* site_fail: tell the others why this rank ends; they report it through `lost` as "rank 1: failed:
- * place: reason". Returns when they know, at most SITE_PARTING_MS later; site_leave may follow.
- * Nothing is reported to this rank from then on. */
+ * place: reason". Returns when they know, at most SITE_LAST_MESSAGE_MS later; site_leave may
+ * follow. Nothing is reported to this rank from then on. */
 void site_fail(struct site *site, const struct fault *fault);
 
 /* site_leave: end politely: the others do not take the silence for a loss. A rank may leave while
@@ -90,6 +90,6 @@ void site_fail(struct site *site, const struct fault *fault);
  * NULL is allowed, and so is a second call. */
 void site_leave(struct site *site);
 
-const struct site_place *site_where(const struct site *site);
+const struct launch_info *site_launch_info(const struct site *site);
 
 #endif

@@ -24,7 +24,7 @@ struct visitor {
     int fd;
     int64_t since_ns;
     size_t bytes;
-    struct wire_hello hello;
+    struct site_hello hello;
 };
 
 struct meeting {
@@ -39,11 +39,11 @@ struct meeting {
     char refused[256]; /* the newest refusal, for the one who wonders where a rank is */
 };
 
-static struct wire_answer answer_of(const struct site *site, enum wire_outcome outcome) {
-    struct wire_answer answer = {.magic = WIRE_MAGIC,
-                                 .version = WIRE_VERSION,
-                                 .outcome = (int32_t)outcome,
-                                 .name = site->name};
+static struct site_join_answer answer_of(const struct site *site, enum site_join_outcome outcome) {
+    struct site_join_answer answer = {.magic = WIRE_MAGIC,
+                                      .version = WIRE_VERSION,
+                                      .outcome = (int32_t)outcome,
+                                      .name = site->name};
     return answer;
 }
 
@@ -96,7 +96,7 @@ static void let_in(struct meeting *meeting) {
         meeting->failure = exhausted ? errno : 0;
         return;
     }
-    socket_say_at_once(fd);
+    socket_disable_delay(fd);
     if (meeting->visitor_count == VISITORS_MAX) {
         drop_visitor(meeting, 0, "others came meanwhile");
     }
@@ -106,21 +106,21 @@ static void let_in(struct meeting *meeting) {
 
 static void refuse(struct meeting *meeting, int index, const char *reason) {
     struct visitor *visitor = &meeting->visitors[index];
-    struct wire_answer answer = answer_of(meeting->site, WIRE_REFUSED);
+    struct site_join_answer answer = answer_of(meeting->site, WIRE_REFUSED);
     struct text text = text_over(answer.text, sizeof answer.text);
     text_add(&text, "%s", reason);
     text = text_over(meeting->refused, sizeof meeting->refused);
     text_add(&text, "%s", reason);
-    (void)wire_send(visitor->fd, &answer, sizeof answer, MSG_DONTWAIT);
+    (void)site_send(visitor->fd, &answer, sizeof answer, MSG_DONTWAIT);
     (void)shutdown(visitor->fd, SHUT_WR);
     drop_visitor(meeting, index, reason);
 }
 
 /* Why this hello is none of ours; false: it is. */
-static bool is_unlike(const struct site *site, const struct wire_hello *hello,
+static bool is_unlike(const struct site *site, const struct site_hello *hello,
                       struct text *reason) {
-    const struct site_place *place = &site->place;
-    const struct wire_name *who = &hello->name;
+    const struct launch_info *place = &site->place;
+    const struct site_run_name *who = &hello->name;
     if (hello->version != WIRE_VERSION) {
         text_add(reason,
                  "it speaks version %u of the ranks' protocol, rank 0 (process %lld on %s)"
@@ -146,10 +146,10 @@ static bool is_unlike(const struct site *site, const struct wire_hello *hello,
 }
 
 /* Another process holds the place, or this one's first connection is missing. */
-static bool is_taken(const struct meeting *meeting, const struct wire_hello *hello,
+static bool is_taken(const struct meeting *meeting, const struct site_hello *hello,
                      struct text *reason) {
     const struct site *site = meeting->site;
-    const struct wire_name *holder = &site->name;
+    const struct site_run_name *holder = &site->name;
     if (hello->rank > 0) {
         const struct site_peer *peer = &site->peers[hello->rank - 1];
         bool same = peer->exchange_fd >= 0 && meeting->nonces[hello->rank - 1] == hello->nonce;
@@ -172,13 +172,13 @@ static void seat(struct meeting *meeting, int index) {
     int place = visitor->hello.rank - 1;
     struct site_peer *peer = &meeting->site->peers[place];
     if (visitor->hello.link == WIRE_EXCHANGE) {
-        struct wire_answer answer = answer_of(meeting->site, WIRE_ACCEPTED);
+        struct site_join_answer answer = answer_of(meeting->site, SITE_JOIN_ACCEPTED);
         site_close(&peer->exchange_fd);
         site_close(&peer->health_fd);
         peer->exchange_fd = visitor->fd;
         peer->name = visitor->hello.name;
         meeting->nonces[place] = visitor->hello.nonce;
-        (void)wire_send(visitor->fd, &answer, sizeof answer, MSG_DONTWAIT);
+        (void)site_send(visitor->fd, &answer, sizeof answer, MSG_DONTWAIT);
     } else {
         site_close(&peer->health_fd);
         peer->health_fd = visitor->fd;
@@ -188,7 +188,7 @@ static void seat(struct meeting *meeting, int index) {
 
 static void hear(struct meeting *meeting, int index) {
     struct visitor *visitor = &meeting->visitors[index];
-    struct wire_hello *hello = &visitor->hello;
+    struct site_hello *hello = &visitor->hello;
     char reason[400];
     struct text text = text_over(reason, sizeof reason);
     ssize_t got = recv(visitor->fd, (uint8_t *)hello + visitor->bytes,
@@ -202,7 +202,7 @@ static void hear(struct meeting *meeting, int index) {
     } else if (got <= 0) {
         drop_visitor(meeting, index, "it closed before it said who it is");
     } else if (visitor->bytes == sizeof *hello) {
-        wire_clean(hello->name.host, sizeof hello->name.host);
+        site_clean_text(hello->name.host, sizeof hello->name.host);
         if (is_unlike(meeting->site, hello, &text) || is_taken(meeting, hello, &text)) {
             refuse(meeting, index, reason);
         } else {
@@ -276,14 +276,14 @@ static int absent_ranks(const struct site *site, struct text *names) {
 
 /* All who wait are told the same. */
 static void abandon(struct site *site, const char *reason) {
-    struct wire_answer answer = answer_of(site, WIRE_ABANDONED);
+    struct site_join_answer answer = answer_of(site, SITE_JOIN_ABANDONED);
     struct text text = text_over(answer.text, sizeof answer.text);
     text_add(&text, "%s", reason);
     for (int i = 0; i < site->peer_count; i++) {
         int fd =
             site->peers[i].health_fd >= 0 ? site->peers[i].health_fd : site->peers[i].exchange_fd;
         if (fd >= 0) {
-            (void)wire_send(fd, &answer, sizeof answer, MSG_DONTWAIT);
+            (void)site_send(fd, &answer, sizeof answer, MSG_DONTWAIT);
             (void)shutdown(fd, SHUT_WR);
         }
     }
@@ -311,16 +311,16 @@ static enum status give_up(const struct meeting *meeting, int meet_ms, struct fa
 }
 
 static void welcome(struct site *site) {
-    struct wire_answer answer = answer_of(site, WIRE_WELCOME);
+    struct site_join_answer answer = answer_of(site, WIRE_WELCOME);
     for (int i = 0; i < site->peer_count; i++) {
         /* one that died just now is noticed by the watching, or by the first exchange */
-        (void)wire_send(site->peers[i].health_fd, &answer, sizeof answer, MSG_DONTWAIT);
+        (void)site_send(site->peers[i].health_fd, &answer, sizeof answer, MSG_DONTWAIT);
     }
 }
 
 enum status site_gather(struct site *site, struct region *region, struct fault *fault) {
     struct meeting *meeting = region_alloc(region, 1, sizeof *meeting);
-    int meet_ms = site->place.meet_ms > 0 ? site->place.meet_ms : SITE_MEET_S * 1000;
+    int meet_ms = site->place.meet_ms > 0 ? site->place.meet_ms : SITE_JOIN_S * 1000;
     int64_t deadline_ns = clock_monotonic_ns() + (int64_t)meet_ms * 1000000;
     char names[200];
     meeting->site = site;

@@ -15,8 +15,8 @@ enum {
     ANSWER_EXTRA_MS = 5000,
 };
 
-static struct wire_hello hello_of(const struct site *site, uint64_t nonce, enum wire_link link) {
-    struct wire_hello hello = {.magic = WIRE_MAGIC,
+static struct site_hello hello_of(const struct site *site, uint64_t nonce, enum site_link link) {
+    struct site_hello hello = {.magic = WIRE_MAGIC,
                                .version = WIRE_VERSION,
                                .job = site->place.job,
                                .nonce = nonce,
@@ -35,16 +35,16 @@ struct attempt {
     bool final; /* a further attempt cannot end otherwise */
 };
 
-static enum status weigh_answer(struct attempt *attempt, struct wire_answer *answer,
+static enum status weigh_answer(struct attempt *attempt, struct site_join_answer *answer,
                                 struct fault *fault) {
-    const struct site_place *place = &attempt->site->place;
+    const struct launch_info *place = &attempt->site->place;
     char self[32];
     struct text text = text_over(self, sizeof self);
     text_add(&text, "rank %d", place->rank);
-    wire_clean(answer->name.host, sizeof answer->name.host);
-    wire_clean(answer->text, sizeof answer->text);
+    site_clean_text(answer->name.host, sizeof answer->name.host);
+    site_clean_text(answer->text, sizeof answer->text);
     if (answer->magic == WIRE_MAGIC &&
-        (answer->outcome == WIRE_ACCEPTED || answer->outcome == WIRE_WELCOME)) {
+        (answer->outcome == SITE_JOIN_ACCEPTED || answer->outcome == WIRE_WELCOME)) {
         return OK;
     }
     attempt->final = true;
@@ -52,7 +52,7 @@ static enum status weigh_answer(struct attempt *attempt, struct wire_answer *ans
         return fault_set(fault, STATUS_INPUT, "rank 0", "set MASTER_PORT to one that is free",
                          "another program listens at %s, port %d", place->address, place->port);
     }
-    if (answer->outcome == WIRE_ABANDONED) {
+    if (answer->outcome == SITE_JOIN_ABANDONED) {
         return fault_set(fault, STATUS_FAILED, "site",
                          "start all ranks, within a minute of each other", "%s", answer->text);
     }
@@ -62,17 +62,17 @@ static enum status weigh_answer(struct attempt *attempt, struct wire_answer *ans
 }
 
 /* One connection: say who we are, hear what rank 0 says. */
-static enum status introduce(struct attempt *attempt, enum wire_link link, int *fd,
-                             struct wire_answer *answer, struct fault *fault) {
-    const struct site_place *place = &attempt->site->place;
+static enum status introduce(struct attempt *attempt, enum site_link link, int *fd,
+                             struct site_join_answer *answer, struct fault *fault) {
+    const struct launch_info *place = &attempt->site->place;
     enum status status = socket_connect(place, CONNECT_MS, fd, fault);
     if (status != OK) {
         attempt->final = status == STATUS_INPUT;
         return status;
     }
-    struct wire_hello hello = hello_of(attempt->site, attempt->nonce, link);
-    (void)wire_send(*fd, &hello, sizeof hello, 0); /* it may have answered before it closed */
-    if (!wire_receive_within(*fd, answer, sizeof *answer, attempt->answer_ms)) {
+    struct site_hello hello = hello_of(attempt->site, attempt->nonce, link);
+    (void)site_send(*fd, &hello, sizeof hello, 0); /* it may have answered before it closed */
+    if (!site_receive_within(*fd, answer, sizeof *answer, attempt->answer_ms)) {
         return fault_set(fault, STATUS_FAILED, "rank 0",
                          "see what rank 0 says, or whether another program has this port",
                          "took the connection at %s, port %d, and closed it or said nothing",
@@ -83,7 +83,7 @@ static enum status introduce(struct attempt *attempt, enum wire_link link, int *
 
 static enum status attempt_both(struct attempt *attempt, struct site_peer *rank_0,
                                 struct fault *fault) {
-    struct wire_answer answer;
+    struct site_join_answer answer;
     enum status status = introduce(attempt, WIRE_EXCHANGE, &rank_0->exchange_fd, &answer, fault);
     if (status == OK) {
         status = introduce(attempt, WIRE_HEALTH, &rank_0->health_fd, &answer, fault);
@@ -98,7 +98,7 @@ static enum status attempt_both(struct attempt *attempt, struct site_peer *rank_
 }
 
 enum status site_join(struct site *site, struct fault *fault) {
-    int meet_ms = site->place.meet_ms > 0 ? site->place.meet_ms : SITE_MEET_S * 1000;
+    int meet_ms = site->place.meet_ms > 0 ? site->place.meet_ms : SITE_JOIN_S * 1000;
     int64_t deadline_ns = clock_monotonic_ns() + (int64_t)meet_ms * 1000000;
     struct attempt attempt = {.site = site, .answer_ms = meet_ms + ANSWER_EXTRA_MS};
     if (getrandom(&attempt.nonce, sizeof attempt.nonce, 0) != (ssize_t)sizeof attempt.nonce) {

@@ -15,7 +15,7 @@
 static const char WRONG_ADDRESS[] = "MASTER_ADDR must name the machine of rank 0";
 static const char OTHER_PORT[] = "set MASTER_PORT to one that is free on rank 0's machine";
 
-static enum status find_addresses(const struct site_place *place, struct addrinfo **found,
+static enum status find_addresses(const struct launch_info *place, struct addrinfo **found,
                                   struct fault *fault) {
     const struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     char port[16];
@@ -31,7 +31,7 @@ static enum status find_addresses(const struct site_place *place, struct addrinf
     return OK;
 }
 
-void socket_say_at_once(int fd) {
+void socket_disable_delay(int fd) {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 }
 
@@ -47,7 +47,7 @@ static bool is_loopback(const struct sockaddr *address) {
 }
 
 /* Distributions let a machine's own name mean a loopback address, which others cannot reach. */
-static void open_to_others(const struct site_place *place, struct sockaddr *address) {
+static void open_to_others(const struct launch_info *place, struct sockaddr *address) {
     if (place->local_world == place->world || !is_loopback(address)) {
         return;
     }
@@ -92,7 +92,7 @@ static enum status take_listener(int fd, int *listener, struct fault *fault) {
     return OK;
 }
 
-static enum status fault_listen(const struct site_place *place, int failure, struct fault *fault) {
+static enum status fault_listen(const struct launch_info *place, int failure, struct fault *fault) {
     if (failure == EADDRINUSE) {
         return fault_set(fault, STATUS_INPUT, "rank 0", OTHER_PORT,
                          "port %d of %s is taken by another process", place->port, place->address);
@@ -105,7 +105,7 @@ static enum status fault_listen(const struct site_place *place, int failure, str
                      place->address, place->port, strerror(failure));
 }
 
-enum status socket_listen(const struct site_place *place, int *listener, struct fault *fault) {
+enum status socket_listen(const struct launch_info *place, int *listener, struct fault *fault) {
     if (place->listener > 0) {
         return take_listener(place->listener, listener, fault);
     }
@@ -169,14 +169,14 @@ static int connect_to(const struct addrinfo *to, int timeout_ms, int *failure) {
         *failure = ECONNREFUSED;
     }
     if (*failure == 0 && fcntl(fd, F_SETFL, 0) == 0) {
-        socket_say_at_once(fd);
+        socket_disable_delay(fd);
         return fd;
     }
     close(fd);
     return -1;
 }
 
-enum status socket_connect(const struct site_place *place, int timeout_ms, int *fd,
+enum status socket_connect(const struct launch_info *place, int timeout_ms, int *fd,
                            struct fault *fault) {
     struct addrinfo *found = NULL;
     enum status status = find_addresses(place, &found, fault);

@@ -14,15 +14,15 @@
 struct site_peer {
     int rank;
     int exchange_fd, health_fd; /* -1: closed */
-    struct wire_name name;
+    struct site_run_name name;
     _Atomic bool left;
     int64_t heard_ns; /* on the watching thread's own clock */
     size_t inbox_bytes;
-    uint8_t inbox[sizeof(struct wire_health) + sizeof(struct wire_verdict)];
+    uint8_t inbox[sizeof(struct site_health) + sizeof(struct site_verdict)];
 };
 
 /* How a rank parts from the others by itself. */
-enum site_parting { SITE_STAYS, SITE_LEAVES, SITE_FAILS };
+enum site_ending { SITE_STAYS, SITE_LEAVES, SITE_FAILS };
 
 struct site_watch {
     pthread_t thread;
@@ -31,7 +31,7 @@ struct site_watch {
     struct pollfd *polls;
     site_lost *lost;
     void *context;
-    _Atomic int parting;     /* enum site_parting */
+    _Atomic int parting;     /* enum site_ending */
     struct fault last_words; /* written before parting becomes SITE_FAILS */
     int64_t seen_ns;         /* the clock when the thread last looked at it */
     int64_t awake_ns;        /* time in which the thread ran when it should */
@@ -43,9 +43,9 @@ struct site_watch {
 };
 
 struct site {
-    struct site_place place;
-    struct wire_name name;   /* of this process */
-    struct site_peer *peers; /* in the order of ranks */
+    struct launch_info place;
+    struct site_run_name name; /* of this process */
+    struct site_peer *peers;   /* in the order of ranks */
     int peer_count;
     uint64_t sequence; /* of exchanges */
     bool broken;       /* no further exchange can succeed, for the reason in `trouble` */
@@ -61,16 +61,16 @@ extern const char SITE_RESTART[]; /* the remedy when a rank is lost */
 MUST_CHECK enum status site_gather(struct site *site, struct region *region, struct fault *fault);
 MUST_CHECK enum status site_join(struct site *site, struct fault *fault);
 
-/* site_part: end the watching with LEFT, or with the last words; closes the health connections. */
-void site_part(struct site *site, enum site_parting parting);
+/* site_end: end the watching with LEFT, or with the last words; closes the health connections. */
+void site_end(struct site *site, enum site_ending parting);
 
 /* site_await_verdict: the exchange's connection with `peer` broke: wait until the watching thread
  * knows why. STATUS_LOST with its fault, or STATUS_FAILED when the peer has left. */
 enum status site_await_verdict(struct site *site, const struct site_peer *peer,
                                struct fault *fault);
 
-/* site_fault_gone: "rank 2: is gone (process 1234 on HOST ended without saying why)". */
-enum status site_fault_gone(const struct site_peer *peer, struct fault *fault);
+/* site_fault_lost: "rank 2: is gone (process 1234 on HOST ended without saying why)". */
+enum status site_fault_lost(const struct site_peer *peer, struct fault *fault);
 
 void site_close(int *fd);
 

@@ -1,6 +1,6 @@
 /* site_watch: signs of life, and what follows from their end.
  *
- *   rank 1 ──beat──►          ──beat──► rank 2      every SITE_BEAT_MS
+ *   rank 1 ──beat──►          ──beat──► rank 2      every SITE_HEARTBEAT_MS
  *          ◄──beat── rank 0   ◄──beat──
  *                    rank 0 ◄──end of file, silence, or a verdict── rank 2
  *   rank 1 ◄─verdict─ rank 0                        before rank 0 itself reports it
@@ -22,9 +22,9 @@ static const int64_t MS = 1000000;
 enum {
     WATCH_STACK_BYTES = 256 * 1024, /* the callback prints; nothing is deep */
     /* more between two looks at the clock: this process was stopped, or its machine slept */
-    OWN_GAP_MS = 2 * SITE_BEAT_MS,
+    OWN_GAP_MS = 2 * SITE_HEARTBEAT_MS,
     /* for a broken connection to be explained: silence, and all the ways there */
-    VERDICT_MS = SITE_SILENT_MS + 2 * SITE_BEAT_MS + SITE_PARTING_MS,
+    VERDICT_MS = SITE_SILENCE_MS + 2 * SITE_HEARTBEAT_MS + SITE_LAST_MESSAGE_MS,
 };
 
 /* How far the search for a lost rank has come in one round. */
@@ -49,25 +49,25 @@ static void look_at_clock(struct site_watch *watch) {
     watch->seen_ns = now_ns;
 }
 
-static void send_sign(struct site_peer *peer, enum wire_sign sign,
-                      const struct wire_verdict *verdict) {
-    uint8_t message[sizeof(struct wire_health) + sizeof(struct wire_verdict)];
-    struct wire_health health = {.sign = sign, .bytes = verdict != NULL ? sizeof *verdict : 0};
+static void send_sign(struct site_peer *peer, enum site_health_kind sign,
+                      const struct site_verdict *verdict) {
+    uint8_t message[sizeof(struct site_health) + sizeof(struct site_verdict)];
+    struct site_health health = {.sign = sign, .bytes = verdict != NULL ? sizeof *verdict : 0};
     memcpy(message, &health, sizeof health);
     if (verdict != NULL) {
         memcpy(message + sizeof health, verdict, sizeof *verdict);
     }
     if (peer->health_fd >= 0) {
         /* a full or broken connection shows when it is read, or by silence */
-        (void)wire_send(peer->health_fd, message, sizeof health + health.bytes, MSG_DONTWAIT);
+        (void)site_send(peer->health_fd, message, sizeof health + health.bytes, MSG_DONTWAIT);
     }
 }
 
 static void beat(struct site *site) {
     for (int i = 0; i < site->peer_count; i++) {
-        send_sign(&site->peers[i], WIRE_BEAT, NULL);
+        send_sign(&site->peers[i], SITE_HEARTBEAT, NULL);
     }
-    site->watch.beat_ns = clock_monotonic_ns() + SITE_BEAT_MS * MS;
+    site->watch.beat_ns = clock_monotonic_ns() + SITE_HEARTBEAT_MS * MS;
 }
 
 /* A rank may speak of itself or take rank 0 for lost; rank 0 may speak of all. */
@@ -80,15 +80,15 @@ static bool is_entitled(const struct site *site, const struct site_peer *peer, i
 
 static void hear_verdict(const struct site *site, const struct site_peer *peer,
                          struct finding *finding) {
-    struct wire_verdict verdict;
+    struct site_verdict verdict;
     struct fault fault;
-    memcpy(&verdict, peer->inbox + sizeof(struct wire_health), sizeof verdict);
+    memcpy(&verdict, peer->inbox + sizeof(struct site_health), sizeof verdict);
     if (!is_entitled(site, peer, verdict.rank)) {
-        (void)site_fault_gone(peer, &fault);
+        (void)site_fault_lost(peer, &fault);
         find(finding, peer->rank, &fault);
         return;
     }
-    wire_fault_of(&verdict, &fault);
+    site_fault_of(&verdict, &fault);
     if (verdict.rank == site->place.rank) {
         char reason[sizeof fault.reason];
         struct text text = text_over(reason, sizeof reason);
@@ -101,24 +101,24 @@ static void hear_verdict(const struct site *site, const struct site_peer *peer,
 
 /* The message that is complete in the inbox. False: it is none. */
 static bool hear_message(const struct site *site, struct site_peer *peer,
-                         const struct wire_health *health, struct finding *finding) {
+                         const struct site_health *health, struct finding *finding) {
     peer->heard_ns = site->watch.awake_ns;
-    if (health->sign == WIRE_PARTED) {
+    if (health->sign == SITE_ENDED) {
         atomic_store(&peer->left, true);
-    } else if (health->sign == WIRE_VERDICT) {
+    } else if (health->sign == SITE_VERDICT) {
         hear_verdict(site, peer, finding);
     }
     peer->inbox_bytes = 0;
-    return health->sign >= WIRE_BEAT && health->sign <= WIRE_VERDICT;
+    return health->sign >= SITE_HEARTBEAT && health->sign <= SITE_VERDICT;
 }
 
 /* Bytes that the message in the inbox still needs; 0: it is complete; -1: it is none. */
-static int bytes_wanted(const struct site_peer *peer, struct wire_health *health) {
+static int bytes_wanted(const struct site_peer *peer, struct site_health *health) {
     if (peer->inbox_bytes < sizeof *health) {
         return (int)(sizeof *health - peer->inbox_bytes);
     }
     memcpy(health, peer->inbox, sizeof *health);
-    if (health->bytes != (health->sign == WIRE_VERDICT ? sizeof(struct wire_verdict) : 0)) {
+    if (health->bytes != (health->sign == SITE_VERDICT ? sizeof(struct site_verdict) : 0)) {
         return -1;
     }
     return (int)(sizeof *health + health->bytes - peer->inbox_bytes);
@@ -129,7 +129,7 @@ static void hear_peer(const struct site *site, struct site_peer *peer, struct fi
     bool open = true;
     ssize_t got = 1;
     while (open && got > 0 && !atomic_load(&peer->left) && !finding->found) {
-        struct wire_health health = {.sign = 0};
+        struct site_health health = {.sign = 0};
         int wanted = bytes_wanted(peer, &health);
         if (wanted == 0) {
             open = hear_message(site, peer, &health, finding);
@@ -147,7 +147,7 @@ static void hear_peer(const struct site *site, struct site_peer *peer, struct fi
         site_close(&peer->health_fd); /* it waits for that */
     } else if (!open && !finding->found) {
         struct fault fault;
-        (void)site_fault_gone(peer, &fault);
+        (void)site_fault_lost(peer, &fault);
         find(finding, peer->rank, &fault);
         site_close(&peer->health_fd);
     }
@@ -156,7 +156,7 @@ static void hear_peer(const struct site *site, struct site_peer *peer, struct fi
 static void judge_silence(const struct site *site, const struct site_peer *peer,
                           struct finding *finding) {
     int64_t silent_ns = site->watch.awake_ns - peer->heard_ns;
-    if (peer->health_fd < 0 || silent_ns < SITE_SILENT_MS * MS) {
+    if (peer->health_fd < 0 || silent_ns < SITE_SILENCE_MS * MS) {
         return;
     }
     char place[32];
@@ -192,7 +192,7 @@ static void poll_peers(struct site *site, int wake_fd, int wait_ms) {
 /* Until the others have read the last words and closed, which also keeps a reset of the connection
  * from overtaking them. Whoever is lost is not waited for. */
 static void await_closing(struct site *site, int lost_rank) {
-    int64_t deadline_ns = clock_monotonic_ns() + SITE_PARTING_MS * MS;
+    int64_t deadline_ns = clock_monotonic_ns() + SITE_LAST_MESSAGE_MS * MS;
     for (int i = 0; i < site->peer_count; i++) {
         if (site->peers[i].health_fd >= 0) {
             (void)shutdown(site->peers[i].health_fd, SHUT_WR);
@@ -220,7 +220,7 @@ static void close_all(struct site *site) {
 }
 
 /* The last message of a rank that ends by itself. */
-static void say_last_words(struct site *site, enum site_parting parting) {
+static void say_last_words(struct site *site, enum site_ending parting) {
     struct fault fault;
     char place[32];
     struct text text = text_over(place, sizeof place);
@@ -228,12 +228,12 @@ static void say_last_words(struct site *site, enum site_parting parting) {
     const struct fault *words = &site->watch.last_words;
     (void)fault_set(&fault, STATUS_LOST, place, words->remedy, "failed: %s: %s", words->place,
                     words->reason);
-    struct wire_verdict verdict = wire_verdict_of(site->place.rank, &fault);
+    struct site_verdict verdict = site_verdict_of(site->place.rank, &fault);
     for (int i = 0; i < site->peer_count; i++) {
         if (parting == SITE_FAILS) {
-            send_sign(&site->peers[i], WIRE_VERDICT, &verdict);
+            send_sign(&site->peers[i], SITE_VERDICT, &verdict);
         } else {
-            send_sign(&site->peers[i], WIRE_PARTED, NULL);
+            send_sign(&site->peers[i], SITE_ENDED, NULL);
         }
     }
 }
@@ -243,9 +243,9 @@ static void say_last_words(struct site *site, enum site_parting parting) {
 static void report(struct site *site, const struct finding *finding) {
     struct site_watch *watch = &site->watch;
     if (site->place.rank == 0 || finding->rank == 0) {
-        struct wire_verdict verdict = wire_verdict_of(finding->rank, &finding->fault);
+        struct site_verdict verdict = site_verdict_of(finding->rank, &finding->fault);
         for (int i = 0; i < site->peer_count; i++) {
-            send_sign(&site->peers[i], WIRE_VERDICT, &verdict);
+            send_sign(&site->peers[i], SITE_VERDICT, &verdict);
         }
     }
     if (site->place.rank == 0) {
@@ -286,11 +286,11 @@ static void look_around(struct site *site, struct finding *finding) {
 static void *watch_main(void *argument) {
     struct site *site = argument;
     struct finding finding = {.found = false};
-    enum site_parting parting = SITE_STAYS;
+    enum site_ending parting = SITE_STAYS;
     beat(site);
     while (!finding.found && parting == SITE_STAYS) {
         look_around(site, &finding);
-        parting = (enum site_parting)atomic_load(&site->watch.parting);
+        parting = (enum site_ending)atomic_load(&site->watch.parting);
     }
     if (finding.found) {
         report(site, &finding);
@@ -330,7 +330,7 @@ enum status site_watch(struct site *site, site_lost *lost, void *context, struct
     return OK;
 }
 
-void site_part(struct site *site, enum site_parting parting) {
+void site_end(struct site *site, enum site_ending parting) {
     struct site_watch *watch = &site->watch;
     if (watch->running) {
         ASSERT(!pthread_equal(pthread_self(), watch->thread));
@@ -376,7 +376,7 @@ enum status site_await_verdict(struct site *site, const struct site_peer *peer,
         return STATUS_LOST;
     }
     if (!atomic_load(&peer->left)) {
-        return site_fault_gone(peer, fault);
+        return site_fault_lost(peer, fault);
     }
     char place[32];
     struct text text = text_over(place, sizeof place);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-bool wire_send(int fd, const void *bytes, size_t count, int flags) {
+bool site_send(int fd, const void *bytes, size_t count, int flags) {
     const uint8_t *at = bytes;
     while (count > 0) {
         ssize_t sent = send(fd, at, count, MSG_NOSIGNAL | flags);
@@ -20,7 +20,7 @@ bool wire_send(int fd, const void *bytes, size_t count, int flags) {
     return true;
 }
 
-bool wire_receive(int fd, void *bytes, size_t count) {
+bool site_receive(int fd, void *bytes, size_t count) {
     uint8_t *at = bytes;
     while (count > 0) {
         ssize_t got = recv(fd, at, count, MSG_WAITALL);
@@ -33,7 +33,7 @@ bool wire_receive(int fd, void *bytes, size_t count) {
     return true;
 }
 
-bool wire_receive_within(int fd, void *bytes, size_t count, int timeout_ms) {
+bool site_receive_within(int fd, void *bytes, size_t count, int timeout_ms) {
     int64_t deadline_ns = clock_monotonic_ns() + (int64_t)timeout_ms * 1000000;
     uint8_t *at = bytes;
     while (count > 0) {
@@ -55,7 +55,7 @@ bool wire_receive_within(int fd, void *bytes, size_t count, int timeout_ms) {
     return true;
 }
 
-void wire_clean(char *text, size_t capacity) {
+void site_clean_text(char *text, size_t capacity) {
     text[capacity - 1] = '\0';
     for (char *at = text; *at != '\0'; at++) {
         /* UTF-8 passes; what moves a terminal's cursor does not */
@@ -65,18 +65,18 @@ void wire_clean(char *text, size_t capacity) {
     }
 }
 
-struct wire_verdict wire_verdict_of(int rank, const struct fault *fault) {
-    struct wire_verdict verdict = {.rank = rank, .status = (int32_t)fault->status};
+struct site_verdict site_verdict_of(int rank, const struct fault *fault) {
+    struct site_verdict verdict = {.rank = rank, .status = (int32_t)fault->status};
     memcpy(verdict.place, fault->place, strnlen(fault->place, sizeof fault->place - 1));
     memcpy(verdict.reason, fault->reason, strnlen(fault->reason, sizeof fault->reason - 1));
     memcpy(verdict.remedy, fault->remedy, strnlen(fault->remedy, sizeof fault->remedy - 1));
     return verdict;
 }
 
-void wire_fault_of(struct wire_verdict *verdict, struct fault *fault) {
-    wire_clean(verdict->place, sizeof verdict->place);
-    wire_clean(verdict->reason, sizeof verdict->reason);
-    wire_clean(verdict->remedy, sizeof verdict->remedy);
+void site_fault_of(struct site_verdict *verdict, struct fault *fault) {
+    site_clean_text(verdict->place, sizeof verdict->place);
+    site_clean_text(verdict->reason, sizeof verdict->reason);
+    site_clean_text(verdict->remedy, sizeof verdict->remedy);
     bool known = verdict->status > OK && verdict->status <= STATUS_STOPPED;
     fault->status = known ? (enum status)verdict->status : STATUS_FAILED;
     memcpy(fault->place, verdict->place, sizeof fault->place);

@@ -49,13 +49,13 @@ static void leave(int signal_number) {
     _exit(0);
 }
 
-void stop_at_once(void) {
+void stop_exit_immediately(void) {
     struct sigaction action = {.sa_handler = leave};
     sigemptyset(&action.sa_mask);
     handle(&action);
 }
 
-void stop_hold(void) {
+void stop_block_signals(void) {
     hold(SIG_BLOCK);
 }
 
@@ -66,15 +66,15 @@ void stop_watch(void) {
     hold(SIG_UNBLOCK);
 }
 
-void stop_ask(void) {
+void stop_request(void) {
     int64_t first = 0;
     (void)atomic_compare_exchange_strong(&asked_ns, &first, clock_monotonic_ns());
 }
 
-bool stop_asked(void) {
+bool stop_requested(void) {
     return atomic_load(&asked_ns) != 0;
 }
 
-int64_t stop_asked_ns(void) {
+int64_t stop_requested_ns(void) {
     return atomic_load(&asked_ns);
 }

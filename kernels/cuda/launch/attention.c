@@ -216,7 +216,7 @@ void cuda_attention_forward(const struct cuda_compute *compute, const struct att
 }
 
 static void run_decode(const struct cuda_compute *compute, const struct attention_args *args,
-                       const struct cuda_attention_cut *cut,
+                       const struct cuda_attention_tiling *cut,
                        struct cuda_attention_forward_params *params) {
     int index = index_of(DECODE, args->head_dim);
     params->shape.scale *= LOG2_E;
@@ -250,9 +250,9 @@ void cuda_attention_cached(const struct cuda_compute *compute, const struct atte
     dense.kv_stride = args->kv_heads * args->head_dim;
     check(&dense);
     ASSERT(args->rows == 1 && args->time <= context && context <= POSITIONS_MAX);
-    struct cuda_attention_cut cut = {.stack = 1, .parts = 1};
+    struct cuda_attention_tiling cut = {.stack = 1, .parts = 1};
     if (args->dtype == DTYPE_BF16) {
-        cut = cuda_attention_cut_of(args, context);
+        cut = cuda_attention_tiling_of(args, context);
     }
     int64_t part_rows = cut.parts * args->heads * args->time;
     struct cuda_attention_forward_params params = {

@@ -17,8 +17,8 @@ static int64_t cuts(int64_t count, int64_t size) {
     return (count + size - 1) / size;
 }
 
-struct cuda_attention_cut cuda_attention_cut_of(const struct attention_args *args,
-                                                int64_t context) {
+struct cuda_attention_tiling cuda_attention_tiling_of(const struct attention_args *args,
+                                                      int64_t context) {
     int64_t group = args->heads / args->kv_heads;
     bool decode = args->time * group <= DECODE_ROWS_MAX;
     int64_t stack = decode ? group : 1;
@@ -29,7 +29,7 @@ struct cuda_attention_cut cuda_attention_cut_of(const struct attention_args *arg
     int64_t most = cuts(context, PART_KEYS_MIN);
     parts = parts < most ? parts : most;
     parts = parts < PARTS_MAX ? parts : PARTS_MAX;
-    return (struct cuda_attention_cut){
+    return (struct cuda_attention_tiling){
         .decode = decode,
         .stack = (int)stack,
         .rows = rows,
@@ -51,7 +51,7 @@ uint64_t cuda_attention_cached_workspace_bytes(const struct attention_args *args
     if (args->dtype == DTYPE_F32) {
         return 0;
     }
-    struct cuda_attention_cut cut = cuda_attention_cut_of(args, context);
+    struct cuda_attention_tiling cut = cuda_attention_tiling_of(args, context);
     int64_t rows = cut.parts * args->heads * args->time;
     return cut.parts == 1 ? 0 : (uint64_t)(rows * (args->head_dim + 2)) * sizeof(float);
 }

@@ -6,7 +6,7 @@
 #include "kernels/attention.h"
 #include "kernels/cuda/device/attention_params.h"
 
-struct cuda_attention_cut {
+struct cuda_attention_tiling {
     bool decode;   /* by the kernels for few queries, all heads of a group in one tile */
     int stack;     /* query heads of a tile */
     int64_t rows;  /* stacked rows of each group */
@@ -14,7 +14,8 @@ struct cuda_attention_cut {
     int parts;     /* of the keys */
 };
 
-/* cuda_attention_cut_of: of a bf16 call over a cache. */
-struct cuda_attention_cut cuda_attention_cut_of(const struct attention_args *args, int64_t context);
+/* cuda_attention_tiling_of: of a bf16 call over a cache. */
+struct cuda_attention_tiling cuda_attention_tiling_of(const struct attention_args *args,
+                                                      int64_t context);
 
 #endif

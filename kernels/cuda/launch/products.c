@@ -183,7 +183,7 @@ static cublasStatus_t describe(const struct cublas_lt *library, struct cuda_prod
 static const uint32_t REDUCTIONS = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 /* Ways of computing that no product of this type may use. */
-static uint64_t banned_ways(const struct matmul_args *args) {
+static uint64_t banned_algorithms(const struct matmul_args *args) {
     uint64_t banned = CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
     if (args->dtype_in == DTYPE_F32) {
         banned |= CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32 |
@@ -203,7 +203,7 @@ static cublasStatus_t prefer(const struct cuda_products *products,
                              const struct cuda_product *product,
                              cublasLtMatmulPreference_t preference) {
     uint64_t workspace = cuda_matmul_workspace_bytes(&product->args, products->target);
-    uint64_t ways = ~banned_ways(&product->args);
+    uint64_t ways = ~banned_algorithms(&product->args);
     const unsigned *alignment = product->alignment;
     const struct setting settings[] = {
         {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
@@ -258,7 +258,7 @@ static bool will_do(const struct cuda_products *products, const struct matmul_ar
     bool fits = proposal->workspaceSize <= cuda_matmul_workspace_bytes(args, products->target);
     bool ordered = record.split_k <= 1 || record.reduction == CUBLASLT_REDUCTION_SCHEME_NONE ||
                    record.reduction == REDUCTIONS;
-    bool exact = told != CUBLAS_STATUS_SUCCESS || (ways & banned_ways(args)) == 0;
+    bool exact = told != CUBLAS_STATUS_SUCCESS || (ways & banned_algorithms(args)) == 0;
     return proposal->state == CUBLAS_STATUS_SUCCESS && fits && ordered && exact;
 }
 
@@ -381,7 +381,7 @@ void cuda_product_text(const struct cuda_product *product, char text[CUDA_PRODUC
              args->bias ? ", bias" : "", how);
 }
 
-void cuda_products_tell(const struct cuda_products *products) {
+void cuda_products_describe(const struct cuda_products *products) {
     size_t version = products->lt.cublasLtGetVersion();
     int chosen = 0;
     int own = 0;

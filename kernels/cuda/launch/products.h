@@ -115,9 +115,9 @@ struct cuda_product *cuda_products_find(const struct cuda_products *products,
 bool cuda_product_run(const struct cuda_compute *compute, struct cuda_product *product,
                       const struct cuda_product_operands *operands, void *workspace);
 
-/* cuda_products_tell: one line of the log, with a checksum over all choices, by which two starts
- * are compared; with -v each product's choice, too. At bind. */
-void cuda_products_tell(const struct cuda_products *products);
+/* cuda_products_describe: one line of the log, with a checksum over all choices, by which two
+ * starts are compared; with -v each product's choice, too. At bind. */
+void cuda_products_describe(const struct cuda_products *products);
 
 /* cuda_product_text: "m 2048 n 768 k 3072 bf16 to f32, b transposed: cuBLASLt algorithm 67, tile
  * 20, stages 35, split-k 1, workspace 0 B", for the log; cut where it does not fit. */

@@ -53,7 +53,7 @@ static void print_rank(const struct inspect_report *report, int unit, int64_t ra
 
 static void print_unit(const struct inspect_report *report, int first, int end) {
     const struct unit *unit = &report->units->units[first];
-    int64_t slot = unit_slot_elements(unit, report->shards);
+    int64_t slot = unit_shard_elements(unit, report->shards);
     bool all = report->full || report->shards <= RANKS_SHOWN;
     char name[48];
     char count[32];
@@ -72,7 +72,7 @@ static void print_sum(const struct inspect_report *report) {
     char count[32];
     char bytes[24];
     for (int unit = 0; unit < report->units->unit_count; unit++) {
-        slots += unit_slot_elements(&report->units->units[unit], report->shards);
+        slots += unit_shard_elements(&report->units->units[unit], report->shards);
         padding += report->units->units[unit].padding_elements;
     }
     printf("every rank       %s elements, %s in f32; padding of all ranks %lld (%.4f %%)\n",

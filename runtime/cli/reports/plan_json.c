@@ -53,7 +53,7 @@ static void end_disk(uint64_t peak_bytes) {
 }
 
 /* An export on a file system of its own is a space of its own. */
-static void put_disk(const struct disk_plan *disk) {
+static void put_disk(const struct disk_budget *disk) {
     begin_disk("disk", disk->capacity_known, disk->capacity_bytes);
     if (!disk->export_apart) {
         put_line("", "export", disk->export_bytes);
@@ -75,7 +75,7 @@ static void put_disk(const struct disk_plan *disk) {
 
 static void put_spaces(const struct session *session) {
     const struct plan *plan = &session->program.plan;
-    struct disk_plan disk = disk_plan_of(session);
+    struct disk_budget disk = disk_budget_of(session);
     printf("\"spaces\": [");
     for (int space = 0; space < SPACE_COUNT; space++) {
         if (plan->peak_bytes[space] == 0) {

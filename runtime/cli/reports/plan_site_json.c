@@ -25,7 +25,7 @@ static void put_units(const struct site_report *report) {
         printf(", \"elements\": %lld, \"padding\": %lld, \"shard_elements\": %lld, \"zero\": %d, "
                "\"keep_gathered\": %s, \"frozen\": %s}",
                (long long)unit->elements, (long long)unit->padding_elements,
-               (long long)unit_slot_elements(unit, sharding->shard), sharding->units[i].zero,
+               (long long)unit_shard_elements(unit, sharding->shard), sharding->units[i].zero,
                sharding->units[i].keep_gathered ? "true" : "false",
                unit->frozen ? "true" : "false");
     }

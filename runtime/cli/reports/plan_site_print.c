@@ -23,7 +23,7 @@ static void print_unit(const struct site_report *report, int first, int end) {
     const struct session *session = report->session;
     const struct unit *units = session->program.schedule.units->units;
     const struct unit *unit = &units[first];
-    int64_t slot = unit_slot_elements(unit, session->spread.sharding.shard);
+    int64_t slot = unit_shard_elements(unit, session->spread.sharding.shard);
     char name[NAME_BYTES];
     char count[32];
     char whole[24];

@@ -5,9 +5,9 @@
 #include <string.h>
 
 /* The answer lies in the asker, which goes. */
-static enum status take(const struct document_wish *wish, const struct tracker_answer *answer,
-                        struct region *region, const char **text, size_t *length,
-                        struct fault *fault) {
+static enum status take(const struct document_request *wish,
+                        const struct tracker_send_missing *answer, struct region *region,
+                        const char **text, size_t *length, struct fault *fault) {
     if (answer->count > wish->bytes_max) {
         return fault_set(fault, STATUS_INPUT, wish->tracker->address, NULL,
                          "the tracker sends %zu bytes, at most %zu are wanted", answer->count,
@@ -20,22 +20,22 @@ static enum status take(const struct document_wish *wish, const struct tracker_a
     return OK;
 }
 
-enum status document_fetch(const struct document_wish *wish, struct region *region,
+enum status document_fetch(const struct document_request *wish, struct region *region,
                            const char **text, size_t *length, struct fault *fault) {
-    const struct tracker_question question = {.ask = (enum wire_kind)wish->ask,
-                                              .timeout_ms = wish->timeout_ms,
-                                              .keep_on = wish->keep_on,
-                                              .context = wish->context};
+    const struct tracker_query_args question = {.ask = (enum wire_kind)wish->ask,
+                                                .timeout_ms = wish->timeout_ms,
+                                                .keep_on = wish->keep_on,
+                                                .context = wish->context};
     struct region scratch = {0};
-    struct tracker_asker *asker = NULL;
-    struct tracker_answer answer;
-    enum status status = tracker_asker_open(NULL, wish->tracker, &scratch, &asker, fault);
+    struct tracker_client *asker = NULL;
+    struct tracker_send_missing answer;
+    enum status status = tracker_client_open(NULL, wish->tracker, &scratch, &asker, fault);
     if (status == OK) {
-        status = tracker_ask(asker, &question, &answer, fault);
+        status = tracker_query(asker, &question, &answer, fault);
         if (status == OK) {
             status = take(wish, &answer, region, text, length, fault);
         }
-        tracker_asker_close(asker);
+        tracker_client_close(asker);
     }
     region_finish(&scratch);
     return status;

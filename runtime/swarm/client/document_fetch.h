@@ -7,9 +7,9 @@
 #include "runtime/swarm/wire/wire.h"
 #include "transport/identity/join_string.h"
 
-struct document_wish {
+struct document_request {
     const struct join_string *tracker;
-    uint8_t ask, answer; /* WIRE_MANIFEST_ASK and WIRE_MANIFEST */
+    uint8_t ask, answer; /* WIRE_MANIFEST_REQUEST and WIRE_MANIFEST */
     size_t bytes_max;    /* of the document */
     int timeout_ms;
     bool (*keep_on)(void *context); /* asked several times a second; NULL: always */
@@ -21,7 +21,7 @@ struct document_wish {
  * errors  STATUS_FAILED without an answer in time, so that it can be tried again; STATUS_INPUT when
  *         the tracker has another key or refuses in words; STATUS_STOPPED when keep_on says no;
  *         those of messenger_open. Outputs are then untouched */
-MUST_CHECK enum status document_fetch(const struct document_wish *wish, struct region *region,
+MUST_CHECK enum status document_fetch(const struct document_request *wish, struct region *region,
                                       const char **text, size_t *length, struct fault *fault);
 
 #endif

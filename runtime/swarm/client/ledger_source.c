@@ -57,11 +57,11 @@ enum status ledger_source_open(const char *path, struct region *region,
     return status;
 }
 
-enum status ledger_source_ask(const struct key_pairs *keys, const struct join_string *tracker,
-                              struct region *region, struct ledger_source **source,
-                              struct fault *fault) {
+enum status ledger_source_open_remote(const struct key_pairs *keys,
+                                      const struct join_string *tracker, struct region *region,
+                                      struct ledger_source **source, struct fault *fault) {
     struct ledger_source *opened = make(tracker->address, region);
-    enum status status = tracker_asker_open(keys, tracker, region, &opened->asker, fault);
+    enum status status = tracker_client_open(keys, tracker, region, &opened->asker, fault);
     if (status == OK) {
         *source = opened;
     }
@@ -71,12 +71,12 @@ enum status ledger_source_ask(const struct key_pairs *keys, const struct join_st
 /* One record of those that came with the last answer. */
 static enum status take_record(struct ledger_source *source, struct fault *fault) {
     struct entry_slice *slices = source->entry->slices;
-    struct pack pack = pack_reading(source->answer.bytes, source->answer.count);
+    struct pack pack = packer_reading(source->answer.bytes, source->answer.count);
     memset(source->entry, 0, sizeof *source->entry);
     source->entry->slices = slices;
     entry_pack(&pack, source->entry, SWARM_SLICES_MAX);
     entry_pack_proof(&pack, source->entry);
-    const char *wrong = pack.wrong != NULL ? pack.wrong : entry_wrong(source->entry);
+    const char *wrong = pack.wrong != NULL ? pack.wrong : entry_error(source->entry);
     if (wrong != NULL) {
         return fault_set(fault, STATUS_INPUT, source->place,
                          "ask a member for its ledger: this tracker's cannot be trusted", "%s",
@@ -88,11 +88,11 @@ static enum status take_record(struct ledger_source *source, struct fault *fault
 }
 
 static enum status ask_next(struct ledger_source *source, bool *more, struct fault *fault) {
-    const struct tracker_question question = {
-        .ask = WIRE_LEDGER_ASK, .offset = source->number, .timeout_ms = ANSWER_MS};
+    const struct tracker_query_args question = {
+        .ask = WIRE_LEDGER_REQUEST, .offset = source->number, .timeout_ms = ANSWER_MS};
     enum status status = OK;
     if (source->answer.count == 0) {
-        status = tracker_ask(source->asker, &question, &source->answer, fault);
+        status = tracker_query(source->asker, &question, &source->answer, fault);
     }
     *more = status == OK && source->answer.count > 0;
     return *more ? take_record(source, fault) : status;
@@ -127,6 +127,6 @@ void ledger_source_close(struct ledger_source *source) {
         ledger_store_close(source->store);
     }
     if (source->asker != NULL) {
-        tracker_asker_close(source->asker);
+        tracker_client_close(source->asker);
     }
 }

@@ -21,7 +21,7 @@ static void send_ping(struct probe *probe) {
     const int64_t now_ns = clock_monotonic_ns();
     const struct frame frame = {.kind = WIRE_PING, .length = sizeof now_ns};
     if (messenger_send(probe->messenger, probe->tracker->keys.curve, CHANNEL_CONTROL, &frame,
-                       &now_ns) == SENT_TAKEN) {
+                       &now_ns) == SEND_OK) {
         probe->sent_ns = now_ns;
     }
 }
@@ -68,15 +68,15 @@ bool link_probe(const struct join_string *tracker, double *round_trip_s) {
                           .until_ns = clock_monotonic_ns() + LINK_PROBE_MS * (int64_t)1000000};
     struct messenger_options options = {
         .keys = &keys, .peers_max = 1, .queued_frames = QUEUED_FRAMES};
-    keys_make(&keys);
-    wire_kinds(WIRE_MEMBER, options.known);
+    keys_generate(&keys);
+    wire_allowed_kinds(WIRE_MEMBER, options.known);
     if (messenger_open(&options, &scratch, &probe.messenger, &fault) == OK) {
         if (messenger_peer(probe.messenger, tracker->keys.curve, tracker->address, &fault) == OK) {
             run(&probe);
         }
         messenger_close(probe.messenger, 0);
     }
-    keys_forget(&keys);
+    keys_wipe(&keys);
     region_finish(&scratch);
     if (probe.count < LINK_PROBE_PINGS) {
         return false;

@@ -1,4 +1,4 @@
-/* swarm_fetch: a swarm's manifest from its tracker, for who has nothing but the join string. */
+/* manifest_fetch: a swarm's manifest from its tracker, for who has nothing but the join string. */
 #ifndef SKEP_SWARM_CLIENT_SWARM_FETCH_H
 #define SKEP_SWARM_CLIENT_SWARM_FETCH_H
 
@@ -6,11 +6,11 @@
 
 enum { SWARM_FETCH_MS = 10000 }; /* a tracker that runs answers in a few round-trips */
 
-/* swarm_fetch: ask once, as a stranger. Before seal.
+/* manifest_fetch: ask once, as a stranger. Before seal.
  * memory  *manifest and *place, the tracker's address, in `region`
- * errors  those of join_string_read, tracker_ask and manifest_read; outputs are then untouched */
-MUST_CHECK enum status swarm_fetch(const char *join_string, struct region *region,
-                                   struct manifest *manifest, const char **place,
-                                   struct fault *fault);
+ * errors  those of join_string_read, tracker_query and manifest_read; outputs are then untouched */
+MUST_CHECK enum status manifest_fetch(const char *join_string, struct region *region,
+                                      struct manifest *manifest, const char **place,
+                                      struct fault *fault);
 
 #endif

@@ -12,13 +12,13 @@ enum {
     LINGER_MS = 100,
 };
 
-struct tracker_asker {
+struct tracker_client {
     const struct join_string *tracker;
     struct key_pairs keys; /* of this connection */
     uint8_t proof[WIRE_PROOF_BYTES];
     uint32_t proof_bytes; /* 0: a stranger's */
     struct messenger *messenger;
-    struct wire_pieces pieces;
+    struct wire_chunks pieces;
     char refusal[WIRE_REASON_BYTES]; /* "" for none */
     bool has_answer, is_full;
 };
@@ -27,26 +27,26 @@ static int64_t now_ms(void) {
     return clock_monotonic_ns() / 1000000;
 }
 
-static void prove(struct tracker_asker *asker, const struct key_pairs *identity) {
+static void prove(struct tracker_client *asker, const struct key_pairs *identity) {
     struct wire_proof proof;
     wire_sign_proof(identity, &asker->tracker->keys, asker->keys.public_keys.curve, &proof);
     asker->proof_bytes = (uint32_t)wire_write_proof(&proof, asker->proof);
 }
 
-enum status tracker_asker_open(const struct key_pairs *identity, const struct join_string *tracker,
-                               struct region *region, struct tracker_asker **asker,
-                               struct fault *fault) {
-    struct tracker_asker *opened = region_alloc(region, 1, sizeof *opened);
+enum status tracker_client_open(const struct key_pairs *identity, const struct join_string *tracker,
+                                struct region *region, struct tracker_client **asker,
+                                struct fault *fault) {
+    struct tracker_client *opened = region_alloc(region, 1, sizeof *opened);
     struct messenger_options options = {
         .keys = &opened->keys, .peers_max = 1, .queued_frames = QUEUED_FRAMES};
-    wire_kinds(WIRE_MEMBER, options.known);
+    wire_allowed_kinds(WIRE_MEMBER, options.known);
     opened->tracker = tracker;
-    keys_make(&opened->keys);
+    keys_generate(&opened->keys);
     if (identity != NULL) {
         prove(opened, identity);
     }
     opened->pieces =
-        (struct wire_pieces){.bytes = region_alloc(region, CAPACITY, 1), .capacity = CAPACITY};
+        (struct wire_chunks){.bytes = region_alloc(region, CAPACITY, 1), .capacity = CAPACITY};
     enum status status = messenger_open(&options, region, &opened->messenger, fault);
     if (status != OK) {
         return status;
@@ -61,13 +61,13 @@ enum status tracker_asker_open(const struct key_pairs *identity, const struct jo
 }
 
 static enum wire_kind answer_to(enum wire_kind ask) {
-    return ask == WIRE_MANIFEST_ASK ? WIRE_MANIFEST
-           : ask == WIRE_STATUS_ASK ? WIRE_STATUS
-                                    : WIRE_LEDGER;
+    return ask == WIRE_MANIFEST_REQUEST ? WIRE_MANIFEST
+           : ask == WIRE_STATUS_REQUEST ? WIRE_STATUS
+                                        : WIRE_LEDGER;
 }
 
-static void take(struct tracker_asker *asker, const struct tracker_question *question,
-                 const struct messenger_event *event, struct tracker_answer *answer) {
+static void take(struct tracker_client *asker, const struct tracker_query_args *question,
+                 const struct messenger_event *event, struct tracker_send_missing *answer) {
     const uint8_t *payload = event->payload;
     const struct frame *frame = &event->frame;
     if (frame->kind == WIRE_REFUSED) {
@@ -76,24 +76,24 @@ static void take(struct tracker_asker *asker, const struct tracker_question *que
         asker->refusal[length] = '\0';
     } else if (frame->kind != answer_to(question->ask)) {
         return;
-    } else if (!wire_in_pieces(frame->kind)) {
+    } else if (!wire_is_chunked(frame->kind)) {
         memcpy(asker->pieces.bytes, payload, frame->length);
-        *answer = (struct tracker_answer){asker->pieces.bytes, frame->length};
+        *answer = (struct tracker_send_missing){asker->pieces.bytes, frame->length};
         asker->has_answer = frame->offset == question->offset;
-    } else if (wire_pieces_add(&asker->pieces, frame, payload, &payload) == WIRE_WHOLE) {
+    } else if (wire_chunks_add(&asker->pieces, frame, payload, &payload) == WIRE_COMPLETE) {
         memmove(asker->pieces.bytes, payload, asker->pieces.count);
-        *answer = (struct tracker_answer){asker->pieces.bytes + WIRE_LENGTH_BYTES,
-                                          asker->pieces.count - WIRE_LENGTH_BYTES};
+        *answer = (struct tracker_send_missing){asker->pieces.bytes + WIRE_LENGTH_BYTES,
+                                                asker->pieces.count - WIRE_LENGTH_BYTES};
         asker->has_answer = true;
     }
 }
 
 /* What came in until now. */
-static enum status drain(struct tracker_asker *asker, const struct tracker_question *question,
-                         struct tracker_answer *answer, struct fault *fault) {
+static enum status drain(struct tracker_client *asker, const struct tracker_query_args *question,
+                         struct tracker_send_missing *answer, struct fault *fault) {
     struct messenger_event event;
     while (!asker->has_answer && messenger_next(asker->messenger, &event)) {
-        if (event.kind == MESSENGER_REFUSED) {
+        if (event.kind == MESSENGER_REJECTED) {
             return fault_set(fault, STATUS_INPUT, asker->tracker->address,
                              "ask for the join string again",
                              "who listens there has another key than the join string says");
@@ -109,9 +109,9 @@ static enum status drain(struct tracker_asker *asker, const struct tracker_quest
                                                  "the tracker refuses: %s", asker->refusal);
 }
 
-enum status tracker_ask(struct tracker_asker *asker, const struct tracker_question *question,
-                        struct tracker_answer *answer, struct fault *fault) {
-    const bool is_proven = question->ask != WIRE_MANIFEST_ASK;
+enum status tracker_query(struct tracker_client *asker, const struct tracker_query_args *question,
+                          struct tracker_send_missing *answer, struct fault *fault) {
+    const bool is_proven = question->ask != WIRE_MANIFEST_REQUEST;
     const struct frame frame = {.kind = (uint8_t)question->ask,
                                 .offset = question->offset,
                                 .length = is_proven ? asker->proof_bytes : 0};
@@ -126,7 +126,7 @@ enum status tracker_ask(struct tracker_asker *asker, const struct tracker_questi
         }
         bool is_due = asked_ms == 0 || now_ms() - asked_ms >= AGAIN_MS;
         if (is_due && messenger_send(asker->messenger, asker->tracker->keys.curve, CHANNEL_CONTROL,
-                                     &frame, asker->proof) == SENT_TAKEN) {
+                                     &frame, asker->proof) == SEND_OK) {
             asked_ms = now_ms();
         }
         messenger_wait(asker->messenger, -1, AGAIN_MS / 10);
@@ -141,7 +141,7 @@ enum status tracker_ask(struct tracker_asker *asker, const struct tracker_questi
     return status;
 }
 
-void tracker_asker_close(struct tracker_asker *asker) {
+void tracker_client_close(struct tracker_client *asker) {
     messenger_close(asker->messenger, LINGER_MS);
-    keys_forget(&asker->keys);
+    keys_wipe(&asker->keys);
 }

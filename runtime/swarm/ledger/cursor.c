@@ -22,7 +22,7 @@ static int insert_row(struct data_cursor *cursor, uint32_t row, struct sample_ra
     return 1;
 }
 
-struct sample_range cursor_take(struct data_cursor *cursor, uint64_t count) {
+struct sample_range cursor_hand_out(struct data_cursor *cursor, uint64_t count) {
     ASSERT(count > 0);
     struct sample_range taken = {cursor->position, cursor->position + count};
     if (cursor->returned_count == 0) {
@@ -39,7 +39,7 @@ struct sample_range cursor_take(struct data_cursor *cursor, uint64_t count) {
     return taken;
 }
 
-int cursor_take_back(struct data_cursor *cursor, struct sample_range range) {
+int cursor_reclaim(struct data_cursor *cursor, struct sample_range range) {
     for (uint32_t row = 0; row < cursor->returned_count; row++) {
         struct sample_range *have = &cursor->returned[row];
         if (range.begin < have->begin || range.end > have->end) {

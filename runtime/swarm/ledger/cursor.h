@@ -4,14 +4,14 @@
 
 #include "runtime/swarm/ledger/entry.h"
 
-/* cursor_take: the next range of at most `count` samples, returned ones first (whole or their
+/* cursor_hand_out: the next range of at most `count` samples, returned ones first (whole or their
  * head), else new ones at the position. Never empty.
  * limits  count > 0 */
-struct sample_range cursor_take(struct data_cursor *cursor, uint64_t count);
+struct sample_range cursor_hand_out(struct data_cursor *cursor, uint64_t count);
 
-/* cursor_take_back: take exactly `range` out of the returned ones. 1 if all of it was there, else 0
+/* cursor_reclaim: take exactly `range` out of the returned ones. 1 if all of it was there, else 0
  * with the cursor untouched. */
-int cursor_take_back(struct data_cursor *cursor, struct sample_range range);
+int cursor_reclaim(struct data_cursor *cursor, struct sample_range range);
 
 /* cursor_return: put a range that was given out and not used back. A range that would need a row
  * beyond SWARM_RETURNED_MAX is skipped for good: no sample is ever used twice.

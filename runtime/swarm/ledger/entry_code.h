@@ -33,7 +33,7 @@ enum {
 
 /* entry_hash: what names an entry and is signed: BLAKE2b of "skep ledger entry" with its NUL and
  * the canonical bytes. entry->hash and the signatures do not matter.
- * limits  entry_wrong(entry) is NULL, or at least its counts are within their limits */
+ * limits  entry_error(entry) is NULL, or at least its counts are within their limits */
 struct hash entry_hash(const struct entry *entry);
 
 /* entry_record_bytes: how long the record of an entry is. */
@@ -45,7 +45,7 @@ size_t entry_write(const struct entry *entry, uint8_t *bytes, size_t capacity);
 /* entry_read: a record from the disk or a peer.
  * memory  entry->slices is set to `slices`, which has room for slice_max of them; *entry and slices
  *         are the reader's working memory: undefined after a fault
- * errors  what is wrong (cut, too long, a count above its limit, entry_wrong, a hash that is not
+ * errors  what is wrong (cut, too long, a count above its limit, entry_error, a hash that is not
  *         the entry's), else NULL. Signatures are not verified here. */
 MUST_CHECK const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *slices,
                                   uint32_t slice_max, struct entry *entry);
@@ -55,11 +55,11 @@ MUST_CHECK const char *entry_read(const uint8_t *bytes, size_t count, struct ent
 void entry_pack(struct pack *pack, struct entry *entry, uint32_t slice_max);
 void entry_pack_proof(struct pack *pack, struct entry *entry);
 
-/* entry_wrong: what is wrong with the fields of an entry by themselves, in words, else NULL: a
+/* entry_error: what is wrong with the fields of an entry by themselves, in words, else NULL: a
  * field that its kind has no use for, a cursor out of order, an empty or doubled seat, slices that
  * do not follow each other, a commit that counts none, a weight that is not its contributors',
  * signatures out of order. Bounds on counts are looked at first, so any bytes may stand in *entry.
  */
-MUST_CHECK const char *entry_wrong(const struct entry *entry);
+MUST_CHECK const char *entry_error(const struct entry *entry);
 
 #endif

@@ -1,4 +1,4 @@
-/* entry_wrong: whether the fields of one entry, looked at alone, can be an entry's. */
+/* entry_error: whether the fields of one entry, looked at alone, can be an entry's. */
 #include "runtime/swarm/ledger/entry_code.h"
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@ static bool is_zero(const void *bytes, size_t count) {
     return true;
 }
 
-static const char *cursor_wrong(const struct data_cursor *cursor) {
+static const char *cursor_error(const struct data_cursor *cursor) {
     uint64_t least = 0;
     if (cursor->position > NUMBER_MAX) {
         return "has a cursor beyond 2^63";
@@ -32,7 +32,7 @@ static const char *cursor_wrong(const struct data_cursor *cursor) {
     return NULL;
 }
 
-static const char *seats_wrong(const struct entry *entry) {
+static const char *seats_error(const struct entry *entry) {
     if ((entry->kind == ENTRY_GENESIS) != (entry->seat_count == 0)) {
         return entry->seat_count == 0 ? "has no roster" : "has a roster before the first round";
     }
@@ -61,7 +61,7 @@ static uint64_t weight_of(const struct entry *entry, uint64_t contributors) {
     return weight;
 }
 
-static const char *slice_wrong(const struct entry *entry, uint32_t index) {
+static const char *slice_error(const struct entry *entry, uint32_t index) {
     const struct entry_slice *slice = &entry->slices[index];
     uint64_t begin = index == 0 ? 0 : entry->slices[index - 1].end;
     if (slice->begin != begin || slice->end <= begin || slice->end > NUMBER_MAX) {
@@ -79,7 +79,7 @@ static const char *slice_wrong(const struct entry *entry, uint32_t index) {
                : "has a slice whose weight is not its contributors'";
 }
 
-static const char *result_wrong(const struct entry *entry) {
+static const char *result_error(const struct entry *entry) {
     if (entry->kind != ENTRY_COMMIT) {
         return entry->slice_count == 0 ? NULL : "has slices, and is no commit";
     }
@@ -91,12 +91,12 @@ static const char *result_wrong(const struct entry *entry) {
     }
     const char *wrong = entry->slice_count == 0 ? "has no slices" : NULL;
     for (uint32_t i = 0; i < entry->slice_count && wrong == NULL; i++) {
-        wrong = slice_wrong(entry, i);
+        wrong = slice_error(entry, i);
     }
     return wrong;
 }
 
-static const char *signatures_wrong(const struct entry *entry) {
+static const char *signatures_error(const struct entry *entry) {
     if (entry->kind != ENTRY_COMMIT) {
         bool one = entry->signature_count <= 1 &&
                    (entry->signature_count == 0 || entry->signatures[0].seat == 0);
@@ -140,13 +140,13 @@ static bool counts_fit(const struct entry *entry) {
     return fit;
 }
 
-const char *entry_wrong(const struct entry *entry) {
-    static const char *(*const CHECKS[])(const struct entry *) = {unused_wrong, seats_wrong,
-                                                                  result_wrong, signatures_wrong};
+const char *entry_error(const struct entry *entry) {
+    static const char *(*const CHECKS[])(const struct entry *) = {unused_wrong, seats_error,
+                                                                  result_error, signatures_error};
     if (!counts_fit(entry)) {
         return "has a count above its limit";
     }
-    const char *wrong = cursor_wrong(&entry->cursor);
+    const char *wrong = cursor_error(&entry->cursor);
     for (size_t i = 0; i < ARRAY_COUNT(CHECKS) && wrong == NULL; i++) {
         wrong = CHECKS[i](entry);
     }

@@ -77,7 +77,7 @@ static const char *place_wrong(const struct ledger_chain *chain, const struct en
                                                         : NULL;
 }
 
-const char *ledger_signatures_wrong(const uint8_t tracker_key[static KEY_BYTES],
+const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
                                     const struct entry *entry) {
     if (entry->kind != ENTRY_COMMIT) {
         bool right = entry->signature_count == 1 &&
@@ -113,7 +113,7 @@ static void move_on(struct ledger_chain *chain, const struct entry *entry) {
 }
 
 const char *ledger_append(struct ledger_chain *chain, const struct entry *entry) {
-    const char *wrong = entry_wrong(entry);
+    const char *wrong = entry_error(entry);
     if (wrong != NULL) {
         return wrong;
     }
@@ -121,7 +121,7 @@ const char *ledger_append(struct ledger_chain *chain, const struct entry *entry)
     wrong = hash_equal(&hash, &entry->hash) ? place_wrong(chain, entry)
                                             : "does not have the hash that it names";
     if (wrong == NULL && (chain->has_tracker || entry->kind == ENTRY_COMMIT)) {
-        wrong = ledger_signatures_wrong(chain->tracker_key, entry);
+        wrong = ledger_signatures_error(chain->tracker_key, entry);
     }
     if (wrong == NULL) {
         move_on(chain, entry);

@@ -32,10 +32,10 @@ void ledger_sign(const struct key_pairs *keys, const struct hash *hash,
 MUST_CHECK bool ledger_signed_by(const uint8_t sign_key[static KEY_BYTES], const struct hash *hash,
                                  const struct signature *signature);
 
-/* ledger_signatures_wrong: of a commit, whether every signature is its voter's and they are a
+/* ledger_signatures_error: of a commit, whether every signature is its voter's and they are a
  * quorum of its roster; of any other kind, whether it has the tracker's and no other.
- * limits  entry_wrong(entry) is NULL; that entry->hash is its own is not looked at */
-MUST_CHECK const char *ledger_signatures_wrong(const uint8_t tracker_key[static KEY_BYTES],
+ * limits  entry_error(entry) is NULL; that entry->hash is its own is not looked at */
+MUST_CHECK const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
                                                const struct entry *entry);
 
 /* ledger_append: check an entry as the next one of the chain, and move on to it: its fields, its

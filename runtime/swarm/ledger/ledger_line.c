@@ -470,7 +470,7 @@ enum status ledger_line_read(const char *line, size_t length, const char *place,
     if (status == OK) {
         status = read_signatures(root, entry, fault);
     }
-    const char *wrong = status == OK ? entry_wrong(entry) : NULL;
+    const char *wrong = status == OK ? entry_error(entry) : NULL;
     if (wrong != NULL) {
         status = fault_set(fault, STATUS_INPUT, place, NULL, "the entry %s", wrong);
     }

@@ -24,7 +24,7 @@
 enum { LEDGER_LINE_MAX = 8 << 20 };
 
 /* ledger_line_write: the line without its line feed.
- * limits  entry_wrong(entry) is NULL; LEDGER_LINE_MAX bytes hold any entry */
+ * limits  entry_error(entry) is NULL; LEDGER_LINE_MAX bytes hold any entry */
 void ledger_line_write(const struct entry *entry, struct text *text);
 
 /* ledger_line_read: a line from a file. Fields missing, unknown, doubled or out of bounds are

@@ -364,7 +364,7 @@ static enum written write_all(struct ledger_store *store, const struct store_wri
     if (status == OK) {
         status = execute(store, "COMMIT;", fault);
     }
-    return status == OK ? WRITTEN : WRITE_FAILED;
+    return status == OK ? WRITE_OK : WRITE_FAILED;
 }
 
 enum written ledger_store_write(struct ledger_store *store, const struct store_write *write,
@@ -375,7 +375,7 @@ enum written ledger_store_write(struct ledger_store *store, const struct store_w
         return WRITE_FAILED;
     }
     enum written written = write_all(store, write, fault);
-    if (written != WRITTEN) {
+    if (written != WRITE_OK) {
         /* SQLite has undone it already where the disk was full. */
         sqlite3_exec(store->database, "ROLLBACK;", NULL, NULL, NULL);
         store->count = count;

@@ -24,7 +24,7 @@ enum {
 
 /* What became of a write. */
 enum written {
-    WRITTEN,
+    WRITE_OK,
     WRITE_FAILED, /* nothing of it is durable: a full disk */
     WRITE_FENCED, /* a tracker of a higher incarnation has written */
 };
@@ -50,7 +50,7 @@ MUST_CHECK enum status ledger_store_open(const char *path, struct region *region
 void ledger_store_close(struct ledger_store *store);
 
 /* ledger_store_append: put `entry` behind the last one. Only then may it be sent.
- * limits  entry->prev is store->head, entry_wrong(entry) is NULL
+ * limits  entry->prev is store->head, entry_error(entry) is NULL
  * errors  STATUS_FIT on a full disk, STATUS_FAILED: the store is then as before */
 MUST_CHECK enum status ledger_store_append(struct ledger_store *store, const struct entry *entry,
                                            struct fault *fault);

@@ -71,10 +71,10 @@ struct manifest {
 /* manifest_data_name: "data.train", "data.validation". */
 const char *manifest_data_name(enum manifest_data data);
 
-/* manifest_name_wrong: NULL when a swarm can have this name, which is a file's name and a folder's
+/* swarm_name_error: NULL when a swarm can have this name, which is a file's name and a folder's
  * too: up to 63 letters, digits and - _ . of which a '.' or '-' is not the first. Else what is
  * wrong with it. */
-MUST_CHECK const char *manifest_name_wrong(const char *name);
+MUST_CHECK const char *swarm_name_error(const char *name);
 
 /* manifest_write: the file's text, signed by the tracker's keys, which are the manifest's.
  * limits  all fields but `protocol` and `hash` are filled in; a right name and address

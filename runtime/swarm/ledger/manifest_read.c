@@ -20,7 +20,7 @@ struct manifest_reader {
 
 static enum status refuse(struct manifest_reader *reader, const struct yaml_node *node,
                           const char *wrong) {
-    return yaml_refuse(&reader->document, node, reader->fault, NULL, "%s", wrong);
+    return yaml_fault(&reader->document, node, reader->fault, NULL, "%s", wrong);
 }
 
 /* The child of that key.
@@ -32,8 +32,8 @@ static enum status child_of(struct manifest_reader *reader, const struct yaml_no
         node = node->sibling;
     }
     if (node == NULL) {
-        return yaml_refuse(&reader->document, parent, reader->fault,
-                           "fetch the manifest again from who gave it", "lacks the key %s", key);
+        return yaml_fault(&reader->document, parent, reader->fault,
+                          "fetch the manifest again from who gave it", "lacks the key %s", key);
     }
     *child = node;
     return OK;
@@ -85,8 +85,8 @@ static enum status read_head(struct manifest_reader *reader) {
     const struct yaml_node *root = reader->document.root;
     const struct yaml_node *node = NULL;
     enum status status = read_text(reader, root, "name", &node, &manifest->name);
-    if (status == OK && manifest_name_wrong(manifest->name) != NULL) {
-        status = refuse(reader, node, manifest_name_wrong(manifest->name));
+    if (status == OK && swarm_name_error(manifest->name) != NULL) {
+        status = refuse(reader, node, swarm_name_error(manifest->name));
     }
     if (status == OK) {
         status = read_i64(reader, root, "created", 0, &manifest->created);
@@ -112,8 +112,8 @@ static enum status read_tracker(struct manifest_reader *reader, const struct yam
     if (status != OK) {
         return status;
     }
-    if (address_wrong(text) != NULL) {
-        return refuse(reader, node, address_wrong(text));
+    if (address_error(text) != NULL) {
+        return refuse(reader, node, address_error(text));
     }
     memcpy(tracker->address, text, strlen(text) + 1);
     status = read_text(reader, parent, "key", key, &text);
@@ -229,10 +229,10 @@ static enum status check_tracker(struct manifest_reader *reader, const struct ya
     if (expected == NULL || memcmp(found, expected, sizeof *found) == 0) {
         return OK;
     }
-    return yaml_refuse(&reader->document, key, reader->fault,
-                       "ask the swarm's operator for its join string",
-                       "is another tracker's than the join string's, %.16s...",
-                       public_keys_write(expected, wanted));
+    return yaml_fault(&reader->document, key, reader->fault,
+                      "ask the swarm's operator for its join string",
+                      "is another tracker's than the join string's, %.16s...",
+                      public_keys_write(expected, wanted));
 }
 
 static enum status check_signature(struct manifest_reader *reader, const char *text,

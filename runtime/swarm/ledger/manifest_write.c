@@ -12,7 +12,7 @@ const char *manifest_data_name(enum manifest_data data) {
     return DATA_NAMES[data];
 }
 
-const char *manifest_name_wrong(const char *name) {
+const char *swarm_name_error(const char *name) {
     static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                   "-_.";
     size_t length = strnlen(name, MANIFEST_NAME_BYTES);
@@ -126,8 +126,8 @@ static enum status read_back(const struct manifest *manifest, const struct text 
 
 enum status manifest_write(const struct manifest *manifest, const struct key_pairs *keys,
                            struct text *text, struct hash *hash, struct fault *fault) {
-    ASSERT(manifest_name_wrong(manifest->name) == NULL);
-    ASSERT(address_wrong(manifest->tracker.address) == NULL);
+    ASSERT(swarm_name_error(manifest->name) == NULL);
+    ASSERT(address_error(manifest->tracker.address) == NULL);
     ASSERT(memcmp(&keys->public_keys, &manifest->tracker.keys, sizeof keys->public_keys) == 0);
     if (manifest->file_count > MANIFEST_FILES_MAX) {
         return fault_set(fault, STATUS_INPUT, "data.train", "join small files",

@@ -12,38 +12,39 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum pack_direction { PACK_COUNT, PACK_WRITE, PACK_READ, PACK_HASH };
+enum packer_mode { PACKER_COUNT, PACKER_WRITE, PACKER_READ, PACKER_HASH };
 
 struct pack {
-    enum pack_direction direction;
+    enum packer_mode direction;
     uint8_t *bytes;
     size_t capacity, at; /* at: the bytes that went by */
     struct hash_state *hashing;
     const char *wrong; /* the first thing, in words; NULL: none */
 };
 
-struct pack pack_counting(void);
-struct pack pack_writing(uint8_t *bytes, size_t capacity);
-struct pack pack_reading(const uint8_t *bytes, size_t count);
-struct pack pack_hashing(struct hash_state *state);
+struct pack packer_counting(void);
+struct pack packer_writing(uint8_t *bytes, size_t capacity);
+struct pack packer_reading(const uint8_t *bytes, size_t count);
+struct pack packer_hashing(struct hash_state *state);
 
-/* pack_refuse: end the walk because of this, unless something was wrong before. */
-void pack_refuse(struct pack *pack, const char *wrong);
+/* packer_fail: end the walk because of this, unless something was wrong before. */
+void packer_fail(struct pack *pack, const char *wrong);
 
-/* pack_end: what was wrong with bytes that were read, else NULL: bytes left over are wrong too. */
-const char *pack_end(struct pack *pack);
+/* packer_end: what was wrong with bytes that were read, else NULL: bytes left over are wrong
+ * too. */
+const char *packer_end(struct pack *pack);
 
 /* The fields. A number that its bytes do not hold is the writer's bug.
- * pack_count: a count of 4 bytes, refused above `most`; gives it, or 0 when it was. */
-void pack_bytes(struct pack *pack, void *bytes, size_t count);
-void pack_u64(struct pack *pack, uint64_t *value);
-void pack_u32(struct pack *pack, uint32_t *value);
-void pack_small(struct pack *pack, uint32_t *value, size_t bytes); /* 1 or 2 */
-uint32_t pack_count(struct pack *pack, uint32_t *count, uint32_t most);
+ * packer_count: a count of 4 bytes, refused above `most`; gives it, or 0 when it was. */
+void packer_bytes(struct pack *pack, void *bytes, size_t count);
+void packer_u64(struct pack *pack, uint64_t *value);
+void packer_u32(struct pack *pack, uint32_t *value);
+void packer_uint(struct pack *pack, uint32_t *value, size_t bytes); /* 1 or 2 */
+uint32_t packer_count(struct pack *pack, uint32_t *count, uint32_t most);
 
-/* pack_text: a string in `text` of `capacity` bytes with its NUL, as a length of one byte and its
+/* packer_text: a string in `text` of `capacity` bytes with its NUL, as a length of one byte and its
  * characters. Only visible ASCII is let in; what follows the string is set to zero.
  * limits  capacity <= 256 */
-void pack_text(struct pack *pack, char *text, size_t capacity);
+void packer_text(struct pack *pack, char *text, size_t capacity);
 
 #endif

@@ -14,33 +14,34 @@
 #include <stdint.h>
 
 enum {
-    LINE_SHARE_LEAST = 102, /* percent of the line's rate that all shares come to */
-    LINE_SHARE_MOST = 1600, /* .. when they have long not filled it */
-    LINE_SHARE_FLOOR = 4,   /* no peer has less than this part of an equal share */
+    UPLINK_SHARE_MIN_PERCENT = 102,  /* percent of the line's rate that all shares come to */
+    UPLINK_SHARE_MAX_PERCENT = 1600, /* .. when they have long not filled it */
+    UPLINK_SHARE_FLOOR_DIVISOR = 4,  /* no peer has less than this part of an equal share */
 };
 
-struct line_share {
+struct uplink_share {
     uint32_t percent; /* of the line's rate that all shares come to */
     uint32_t used;    /* percent of it that went out of late */
 };
 
-/* line_share_begin: of an exchange: the line counts as used. */
-void line_share_begin(struct line_share *share);
+/* uplink_share_begin: of an exchange: the line counts as used. */
+void uplink_share_begin(struct uplink_share *share);
 
-/* line_share_look: `recent`, bytes a second, is what went out since the last look, with more to
+/* uplink_share_update: `recent`, bytes a second, is what went out since the last look, with more to
  * send. A quarter of the new and three of the old make what is used: below three fifths of the
  * line's rate shares grow by a quarter, and else they shrink by a fifth.
- * limits  line_share_begin was called; rate > 0 */
-void line_share_look(struct line_share *share, uint64_t rate, uint64_t recent);
+ * limits  uplink_share_begin was called; rate > 0 */
+void uplink_share_update(struct uplink_share *share, uint64_t rate, uint64_t recent);
 
 /* What a peer and all peers together are still to get, and how many are to get anything. */
-struct line_rest {
+struct uplink_backlog {
     uint64_t own, all;
     uint32_t peers;
 };
 
-/* line_share_of: bytes a second of a line of `rate` for a peer.
- * limits  line_share_begin was called; 0 < rest.own <= rest.all; rest.peers > 0 */
-uint64_t line_share_of(const struct line_share *share, uint64_t rate, struct line_rest rest);
+/* uplink_share_of: bytes a second of a line of `rate` for a peer.
+ * limits  uplink_share_begin was called; 0 < rest.own <= rest.all; rest.peers > 0 */
+uint64_t uplink_share_of(const struct uplink_share *share, uint64_t rate,
+                         struct uplink_backlog rest);
 
 #endif

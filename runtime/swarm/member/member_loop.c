@@ -40,10 +40,10 @@ uint64_t member_loop_bytes(const struct member_loop_options *options) {
     return aligned(sizeof(struct member_loop)) + aligned(member_bytes(shape.slice_count)) +
            aligned(ACTIONS_MAX * sizeof(struct action)) + aligned(wire_arrays_bytes(&shape)) +
            2 * aligned(payload_bytes(&shape)) + aligned(options->replica->shape.slices.bytes_max) +
-           aligned(work_post_bytes(shape.slice_count)) +
-           aligned(result_rows_bytes(shape.slice_count)) + 2 * aligned(lines) +
-           aligned(SWARM_REPLAY_MAX * lines) +
-           aligned(member_loop_adopt_bytes(&options->replica->shape)) +
+           aligned(mailbox_bytes(shape.slice_count)) +
+           aligned(result_index_bytes(shape.slice_count)) + 2 * aligned(lines) +
+           aligned(REPLAY_ROUNDS_MAX * lines) +
+           aligned(state_fetcher_bytes(&options->replica->shape)) +
            4 * aligned(outbox_bytes(SWARM_MEMBERS_MAX));
 }
 
@@ -53,7 +53,7 @@ static struct messenger_options messenger_options_of(const struct member_loop_op
                                           .peers_max = options->members_max + 1, /* the tracker */
                                           .bulk_connections = options->bulk_connections,
                                           .queued_frames = options->queued_frames};
-    wire_kinds(WIRE_MEMBER, messenger.known);
+    wire_allowed_kinds(WIRE_MEMBER, messenger.known);
     return messenger;
 }
 
@@ -107,15 +107,14 @@ static enum status bind(struct member_loop *loop, char *memory, struct fault *fa
     loop->pieces.capacity = loop->payload_capacity;
     loop->pieces.bytes = cut(&memory, loop->payload_capacity);
     loop->landing = cut(&memory, loop->options.replica->shape.slices.bytes_max);
-    void *post = cut(&memory, work_post_bytes(slice_count));
-    result_rows_bind(&loop->rows, cut(&memory, result_rows_bytes(slice_count)), slice_count);
-    member_loop_adopt_init(loop,
-                           cut(&memory, member_loop_adopt_bytes(&loop->options.replica->shape)));
+    void *post = cut(&memory, mailbox_bytes(slice_count));
+    result_index_bind(&loop->rows, cut(&memory, result_index_bytes(slice_count)), slice_count);
+    state_fetcher_init(loop, cut(&memory, state_fetcher_bytes(&loop->options.replica->shape)));
     struct entry_slice *slices = cut(&memory, lines);
-    member_loop_chain_init(loop, slices, cut(&memory, lines));
-    member_loop_trail_bind(loop, cut(&memory, SWARM_REPLAY_MAX * lines));
+    ledger_follower_init(loop, slices, cut(&memory, lines));
+    catch_up_bind(loop, cut(&memory, REPLAY_ROUNDS_MAX * lines));
     bind_outboxes(loop, &memory);
-    return work_post_open(&loop->post, post, slice_count, fault);
+    return mailbox_open(&loop->post, post, slice_count, fault);
 }
 
 /* Results that an earlier start left on the disk can be served again where this member owns the
@@ -130,14 +129,14 @@ static void note_stored(struct member_loop *loop) {
                                   .epoch = stored->epoch,
                                   .contributors = stored->contributors,
                                   .hash = stored->hash};
-        wire_sign(&loop->shape, loop->options.keys, &message);
-        *result_rows_place(&loop->rows, start->stored_round, s) =
-            (struct held_result){.is_held = stored->held != 0,
-                                 .epoch = stored->epoch,
-                                 .contributors = stored->contributors,
-                                 .hash = stored->hash,
-                                 .owner = loop->id,
-                                 .signature = message.signature};
+        site_health_kind(&loop->shape, loop->options.keys, &message);
+        *result_index_slot(&loop->rows, start->stored_round, s) =
+            (struct stored_result){.is_held = stored->held != 0,
+                                   .epoch = stored->epoch,
+                                   .contributors = stored->contributors,
+                                   .hash = stored->hash,
+                                   .owner = loop->id,
+                                   .signature = message.signature};
     }
 }
 
@@ -183,35 +182,35 @@ enum status member_loop_start(const struct member_loop_options *options, void *t
         return status;
     }
     note_stored(loop);
-    status = member_loop_chain_recall(loop, fault);
+    status = ledger_follower_restore(loop, fault);
     if (status == OK) {
         status = open_sockets(loop, region, fault);
     }
     if (status != OK) {
-        work_post_close(&loop->post);
+        mailbox_close(&loop->post);
         return status;
     }
     int failure = thread_start(&loop->thread, STACK_BYTES, talk, loop);
     if (failure != 0) {
         messenger_close(loop->messenger, 0);
-        work_post_close(&loop->post);
+        mailbox_close(&loop->post);
         return fault_set_errno(fault, STATUS_FAILED, "swarm", "cannot start a thread", failure);
     }
     *started = loop;
     return OK;
 }
 
-bool member_loop_next(struct member_loop *loop, int timeout_ms, struct member_work *work) {
-    return work_post_next(&loop->post, timeout_ms, work);
+bool member_loop_wait_job(struct member_loop *loop, int timeout_ms, struct member_job *work) {
+    return mailbox_wait_job(&loop->post, timeout_ms, work);
 }
 
-bool member_loop_is_stale(const struct member_loop *loop, const struct member_work *work) {
-    return work_post_is_stale(&loop->post, work->kind);
+bool member_loop_is_stale(const struct member_loop *loop, const struct member_job *work) {
+    return mailbox_is_stale(&loop->post, work->kind);
 }
 
 /* Hash and signature are made here, so that the talking thread does not wait for them. */
 static void sign_vote(struct member_loop *loop, struct event *event) {
-    struct entry *entry = work_post_entry(&loop->post);
+    struct entry *entry = mailbox_entry(&loop->post);
     entry->root = event->root;
     event->hash = entry_hash(entry);
     ledger_sign(loop->options.keys, &event->hash, &event->signature);
@@ -219,31 +218,31 @@ static void sign_vote(struct member_loop *loop, struct event *event) {
 
 void member_loop_answer(struct member_loop *loop, const struct event *event) {
     struct event answer = *event;
-    if (answer.kind == EVENT_ROOTED) {
+    if (answer.kind == EVENT_ROOT_COMPUTED) {
         sign_vote(loop, &answer);
     }
-    work_post_answer(&loop->post, &answer);
+    mailbox_answer(&loop->post, &answer);
 }
 
-void member_loop_leave(struct member_loop *loop) {
-    work_post_leave(&loop->post);
+void member_loop_request_leave(struct member_loop *loop) {
+    mailbox_request_leave(&loop->post);
 }
 
-void member_loop_measured(struct member_loop *loop, const struct timing_measured *measured) {
-    work_post_measured(&loop->post, measured);
+void member_loop_set_measured(struct member_loop *loop, const struct timing_measured *measured) {
+    mailbox_set_measured(&loop->post, measured);
 }
 
-void member_loop_look(struct member_loop *loop, struct member_loop_view *view) {
-    work_post_look(&loop->post, view);
+void member_loop_read_view(struct member_loop *loop, struct member_loop_view *view) {
+    mailbox_read_view(&loop->post, view);
 }
 
 void member_loop_stop(struct member_loop *loop, struct member_loop_view *last) {
     atomic_store(&loop->is_over, true);
-    work_post_end(&loop->post);
+    mailbox_end(&loop->post);
     pthread_join(loop->thread, NULL);
     if (last != NULL) {
-        work_post_look(&loop->post, last);
+        mailbox_read_view(&loop->post, last);
     }
     messenger_close(loop->messenger, 0);
-    work_post_close(&loop->post);
+    mailbox_close(&loop->post);
 }

@@ -61,7 +61,7 @@ MUST_CHECK enum status member_loop_start(const struct member_loop_options *optio
 
 /* What the computing thread is to do. Its end is told by member_loop_answer, but for ACTION_LEFT.
  * TRAIN and ADOPT are given up without an answer once member_loop_is_stale says so. */
-struct member_work {
+struct member_job {
     enum action_kind kind; /* TRAIN, SUM, ROOT, STORE, APPLY, ADOPT (its leaves are all in the
                               replica by now, checked; make it durable and follow it), LEFT */
     uint32_t job, round, slice, epoch;
@@ -76,23 +76,25 @@ struct member_work {
     const struct entry *entry; /* ROOT, STORE, APPLY, ADOPT: lives until the answer */
 };
 
-/* member_loop_next: sleep until there is work. False when `timeout_ms` (-1: never) have passed. */
-bool member_loop_next(struct member_loop *loop, int timeout_ms, struct member_work *work);
+/* member_loop_wait_job: sleep until there is work. False when `timeout_ms` (-1: never) have
+ * passed. */
+bool member_loop_wait_job(struct member_loop *loop, int timeout_ms, struct member_job *work);
 
 /* member_loop_is_stale: newer work makes this TRAIN (or ADOPT) pointless. Cheap: ask between
  * microbatches. */
-bool member_loop_is_stale(const struct member_loop *loop, const struct member_work *work);
+bool member_loop_is_stale(const struct member_loop *loop, const struct member_job *work);
 
 /* member_loop_answer: the event that ends a piece of work: TRAINED (round, tokens, hashes
  * [slice_count]), SUMMED (job, hash), ROOTED (job, root; hash and signature of the entry are made
  * by the loop), STORED (job), APPLIED (job, root). */
 void member_loop_answer(struct member_loop *loop, const struct event *event);
 
-/* member_loop_leave: want no further round; LEFT comes when nobody needs this member any more. */
-void member_loop_leave(struct member_loop *loop);
+/* member_loop_request_leave: want no further round; LEFT comes when nobody needs this member any
+ * more. */
+void member_loop_request_leave(struct member_loop *loop);
 
-/* member_loop_measured: the own medians, whenever they change. */
-void member_loop_measured(struct member_loop *loop, const struct timing_measured *measured);
+/* member_loop_set_measured: the own medians, whenever they change. */
+void member_loop_set_measured(struct member_loop *loop, const struct timing_measured *measured);
 
 /* What a person or the metrics want to know; a copy of what is true now. */
 struct member_loop_view {
@@ -110,7 +112,7 @@ struct member_loop_view {
     struct swarm_timing timing;
     struct messenger_counts counts;
 };
-void member_loop_look(struct member_loop *loop, struct member_loop_view *view);
+void member_loop_read_view(struct member_loop *loop, struct member_loop_view *view);
 
 /* member_loop_stop: end the thread and close the sockets, at once: from then on nobody else writes
  * to the replica. *last (NULL: of no use): how things stood then. */

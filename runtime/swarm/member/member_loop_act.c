@@ -5,31 +5,31 @@
 
 static void put(struct member_loop *loop, struct outbox *outbox, const struct action *action) {
     const struct message *message = &action->message;
-    uint32_t peer = member_loop_peer_of_id(loop, &action->to);
+    uint32_t peer = peers_find_id(loop, &action->to);
     struct outbox_item item = {.kind = message->kind,
                                .session = message->session,
                                .round = message->round,
                                .slice = message->slice,
                                .epoch = message->epoch,
                                .hash = message->hash};
-    if (peer != LOOP_NOBODY) {
-        (void)outbox_put(outbox, peer, &item); /* a full line: it is asked for again */
+    if (peer != PEER_NONE) {
+        (void)outbox_push(outbox, peer, &item); /* a full line: it is asked for again */
     }
 }
 
 /* Control that finds no room is lost; every message is made good by the next of its kind. */
 static void say_control(struct member_loop *loop, const struct action *action) {
     struct message message = action->message;
-    wire_sign(&loop->shape, loop->options.keys, &message);
+    site_health_kind(&loop->shape, loop->options.keys, &message);
     if (action->to_tracker) {
-        (void)member_loop_say_message(loop, loop->options.tracker.curve, CHANNEL_CONTROL, &message,
-                                      NULL, 0);
+        (void)uplink_send_message(loop, loop->options.tracker.curve, CHANNEL_CONTROL, &message,
+                                  NULL, 0);
         return;
     }
-    uint32_t peer = member_loop_peer_of_id(loop, &action->to);
-    if (peer != LOOP_NOBODY) {
-        (void)member_loop_say_message(loop, loop->peers[peer].as.keys.curve, CHANNEL_CONTROL,
-                                      &message, NULL, 0);
+    uint32_t peer = peers_find_id(loop, &action->to);
+    if (peer != PEER_NONE) {
+        (void)uplink_send_message(loop, loop->peers[peer].as.keys.curve, CHANNEL_CONTROL, &message,
+                                  NULL, 0);
     }
 }
 
@@ -53,7 +53,7 @@ static void send(struct member_loop *loop, const struct action *action) {
 
 void member_loop_keep_result(struct member_loop *loop, const struct message *message) {
     const struct replica *replica = loop->options.replica;
-    struct held_result *held = result_rows_place(&loop->rows, message->round, message->slice);
+    struct stored_result *held = result_index_slot(&loop->rows, message->round, message->slice);
     memcpy(replica_result(replica, message->round, message->slice), loop->landing, loop->landed);
     held->epoch = message->epoch;
     held->contributors = message->contributors;
@@ -61,7 +61,7 @@ void member_loop_keep_result(struct member_loop *loop, const struct message *mes
     held->owner = message->owner;
     held->signature = message->signature;
     held->is_held = true;
-    member_loop_measure_progress(loop);
+    uplink_on_progress(loop);
 }
 
 static void keep(struct member_loop *loop, const struct action *action) {
@@ -84,15 +84,15 @@ static int own_seat(const struct member_loop *loop) {
 }
 
 static void train(struct member_loop *loop, const struct action *action) {
-    struct member_work work = {.kind = ACTION_TRAIN,
-                               .round = action->round,
-                               .seat = own_seat(loop),
-                               .commits = action->commits,
-                               .deadline_ms = action->deadline_ms,
-                               .range_count = action->range_count};
+    struct member_job work = {.kind = ACTION_TRAIN,
+                              .round = action->round,
+                              .seat = own_seat(loop),
+                              .commits = action->commits,
+                              .deadline_ms = action->deadline_ms,
+                              .range_count = action->range_count};
     memcpy(work.ranges, action->ranges, action->range_count * sizeof(work.ranges[0]));
     loop->own_round = 0; /* it will be written over */
-    work_post_give(&loop->post, &work);
+    mailbox_post_job(&loop->post, &work);
 }
 
 static void note_job(struct member_loop *loop, const struct action *action) {
@@ -109,12 +109,12 @@ static void note_job(struct member_loop *loop, const struct action *action) {
 
 static void sum(struct member_loop *loop, const struct action *action) {
     const struct replica *replica = loop->options.replica;
-    struct member_work work = {.kind = ACTION_SUM,
-                               .job = action->job,
-                               .round = action->round,
-                               .slice = action->slice,
-                               .epoch = action->epoch,
-                               .seat = action->seat};
+    struct member_job work = {.kind = ACTION_SUM,
+                              .job = action->job,
+                              .round = action->round,
+                              .slice = action->slice,
+                              .epoch = action->epoch,
+                              .seat = action->seat};
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         if ((action->contributors >> seat & 1) == 0) {
             continue;
@@ -126,19 +126,19 @@ static void sum(struct member_loop *loop, const struct action *action) {
                                : replica_slot(replica, seat, action->slots[seat]);
         work.own_weight = is_own ? addend->weight : work.own_weight;
     }
-    (void)result_rows_place(&loop->rows, action->round, action->slice);
+    (void)result_index_slot(&loop->rows, action->round, action->slice);
     note_job(loop, action);
-    work_post_give(&loop->post, &work);
+    mailbox_post_job(&loop->post, &work);
 }
 
 static void work_on_entry(struct member_loop *loop, const struct action *action) {
-    struct member_work work = {.kind = action->kind,
-                               .job = action->job,
-                               .round = action->entry->round,
-                               .seat = action->kind == ACTION_APPLY ? action->seat : -1,
-                               .entry = action->entry};
+    struct member_job work = {.kind = action->kind,
+                              .job = action->job,
+                              .round = action->entry->round,
+                              .seat = action->kind == ACTION_APPLY ? action->seat : -1,
+                              .entry = action->entry};
     note_job(loop, action);
-    work_post_give(&loop->post, &work);
+    mailbox_post_job(&loop->post, &work);
 }
 
 static void act(struct member_loop *loop, const struct action *action) {
@@ -146,7 +146,7 @@ static void act(struct member_loop *loop, const struct action *action) {
     case ACTION_SEND:
         send(loop, action);
         break;
-    case ACTION_KEEP:
+    case ACTION_KEEP_BYTES:
         keep(loop, action);
         break;
     case ACTION_TRAIN:
@@ -162,10 +162,10 @@ static void act(struct member_loop *loop, const struct action *action) {
         break;
     case ACTION_ADOPT:
         note_job(loop, action);
-        member_loop_adopt(loop, action);
+        state_fetcher_start(loop, action);
         break;
     case ACTION_LEFT:
-        work_post_give(&loop->post, &(struct member_work){.kind = ACTION_LEFT, .seat = -1});
+        mailbox_post_job(&loop->post, &(struct member_job){.kind = ACTION_LEFT, .seat = -1});
         break;
     case ACTION_WRITE:
         ASSERT(!"a member writes no record");
@@ -189,18 +189,18 @@ static void note_sum(struct member_loop *loop, const struct hash *hash) {
                                     .epoch = job->epoch,
                                     .contributors = job->contributors,
                                     .hash = *hash};
-    wire_sign(&loop->shape, loop->options.keys, &signed_result);
-    struct held_result *held = result_rows_place(&loop->rows, job->round, job->slice);
-    *held = (struct held_result){.is_held = true,
-                                 .epoch = job->epoch,
-                                 .contributors = job->contributors,
-                                 .hash = *hash,
-                                 .owner = loop->id,
-                                 .signature = signed_result.signature};
-    member_loop_measure_progress(loop);
+    site_health_kind(&loop->shape, loop->options.keys, &signed_result);
+    struct stored_result *held = result_index_slot(&loop->rows, job->round, job->slice);
+    *held = (struct stored_result){.is_held = true,
+                                   .epoch = job->epoch,
+                                   .contributors = job->contributors,
+                                   .hash = *hash,
+                                   .owner = loop->id,
+                                   .signature = signed_result.signature};
+    uplink_on_progress(loop);
 }
 
-void member_loop_answered(struct member_loop *loop, const struct event *event) {
+void member_loop_job_done(struct member_loop *loop, const struct event *event) {
     if (event->kind == EVENT_TRAINED) {
         loop->own_round = event->round;
     } else if (loop->job.is_out && loop->job.number == event->job) {
@@ -208,13 +208,12 @@ void member_loop_answered(struct member_loop *loop, const struct event *event) {
         if (event->kind == EVENT_SUMMED) {
             note_sum(loop, &event->hash);
         } else if (loop->job.kind == ACTION_ADOPT) {
-            member_loop_adopted(loop);
+            state_fetcher_finish_job(loop);
         }
     }
     member_loop_step(loop, event);
-    const struct message *next =
-        event->kind == EVENT_APPLIED ? member_loop_trail_applied(loop) : NULL;
+    const struct message *next = event->kind == EVENT_APPLIED ? catch_up_on_applied(loop) : NULL;
     if (next != NULL) {
-        member_loop_give_machine(loop, next);
+        member_loop_deliver(loop, next);
     }
 }

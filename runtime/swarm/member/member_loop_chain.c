@@ -10,9 +10,9 @@
 
 static const int64_t MS = 1000000;
 
-void member_loop_chain_init(struct member_loop *loop, struct entry_slice *slices,
-                            struct entry_slice *held_slices) {
-    struct loop_chain *ledger = &loop->ledger;
+void ledger_follower_init(struct member_loop *loop, struct entry_slice *slices,
+                          struct entry_slice *held_slices) {
+    struct ledger_follower *ledger = &loop->ledger;
     ledger->held_entry.slices = held_slices;
     ledger->chain.has_tracker = true;
     memcpy(ledger->chain.tracker_key, loop->options.tracker.sign, KEY_BYTES);
@@ -23,7 +23,7 @@ void member_loop_chain_init(struct member_loop *loop, struct entry_slice *slices
 
 /* Told by whoever looks at the view, once until it changes. */
 static void doubt(struct member_loop *loop, const char *why) {
-    struct loop_chain *ledger = &loop->ledger;
+    struct ledger_follower *ledger = &loop->ledger;
     struct text text = text_over(loop->reason, sizeof(loop->reason));
     text_add(&text, "the tracker's ledger is refused: entry %llu %s",
              (unsigned long long)ledger->chain.entry_count, why);
@@ -33,7 +33,7 @@ static void doubt(struct member_loop *loop, const char *why) {
 /* It is older than what this member was in, or another one: what it says next would lead away from
  * rounds that a quorum has signed. */
 static void doubt_whole(struct member_loop *loop) {
-    struct loop_chain *ledger = &loop->ledger;
+    struct ledger_follower *ledger = &loop->ledger;
     struct text text = text_over(loop->reason, sizeof(loop->reason));
     text_add(&text, "%s: the tracker's ledger is not the one that this member was in: ",
              loop->options.tracker_address);
@@ -49,7 +49,7 @@ static void doubt_whole(struct member_loop *loop) {
 }
 
 static void trust(struct member_loop *loop) {
-    struct loop_chain *ledger = &loop->ledger;
+    struct ledger_follower *ledger = &loop->ledger;
     ledger->is_shown = true;
     if (ledger->is_broken) {
         loop->reason[0] = '\0';
@@ -59,7 +59,7 @@ static void trust(struct member_loop *loop) {
 
 /* The chain moves on to the entry, or what is wrong. */
 static const char *follow(struct member_loop *loop, const struct entry *entry) {
-    struct loop_chain *ledger = &loop->ledger;
+    struct ledger_follower *ledger = &loop->ledger;
     struct hash root = ledger->chain.root;
     bool is_ours =
         entry->kind != ENTRY_GENESIS || hash_equal(&entry->manifest, &loop->options.manifest);
@@ -72,12 +72,12 @@ static const char *follow(struct member_loop *loop, const struct entry *entry) {
     if (entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT) {
         ledger->commit = entry->hash;
         ledger->base = root;
-        member_loop_trail_note(loop, entry, &root);
+        catch_up_add(loop, entry, &root);
     }
     return NULL;
 }
 
-enum status member_loop_chain_recall(struct member_loop *loop, struct fault *fault) {
+enum status ledger_follower_restore(struct member_loop *loop, struct fault *fault) {
     const struct member_loop_options *options = &loop->options;
     const struct entry *entry = NULL;
     const char *place = NULL;
@@ -99,8 +99,8 @@ enum status member_loop_chain_recall(struct member_loop *loop, struct fault *fau
                            "the entry %s", wrong);
 }
 
-void member_loop_chain_met(struct member_loop *loop) {
-    struct loop_chain *ledger = &loop->ledger;
+void ledger_follower_on_connect(struct member_loop *loop) {
+    struct ledger_follower *ledger = &loop->ledger;
     ledger->is_shown = ledger->chain.entry_count == 0;
     ledger->lacks = false; /* what another tracker said may be none of this one's */
     ledger->is_held = false;
@@ -108,7 +108,7 @@ void member_loop_chain_met(struct member_loop *loop) {
     ledger->asked_ns = 0;
 }
 
-bool member_loop_chain_stands(const struct member_loop *loop) {
+bool ledger_follower_is_synced(const struct member_loop *loop) {
     return loop->ledger.is_shown && loop->ledger.round >= loop->options.state_round;
 }
 
@@ -119,7 +119,7 @@ static bool is_copy_behind(const struct member_loop *loop) {
 }
 
 static bool append(struct member_loop *loop, const struct entry *entry) {
-    struct loop_chain *ledger = &loop->ledger;
+    struct ledger_follower *ledger = &loop->ledger;
     if (is_copy_behind(loop)) {
         ledger->is_wanted = true;
         return false;
@@ -140,7 +140,7 @@ static bool append(struct member_loop *loop, const struct entry *entry) {
 
 /* Heard again when the gap is filled: the tracker repeats itself only after a silence, and may have
  * something newer to say by then. */
-static void hold(struct loop_chain *ledger, const struct message *message) {
+static void hold(struct ledger_follower *ledger, const struct message *message) {
     ledger->is_held = true;
     ledger->is_met = false;
     if (message != &ledger->held) {
@@ -150,15 +150,15 @@ static void hold(struct loop_chain *ledger, const struct message *message) {
     }
 }
 
-bool member_loop_chain_lets(struct member_loop *loop, struct message *message) {
-    struct loop_chain *ledger = &loop->ledger;
+bool ledger_follower_may_deliver(struct member_loop *loop, struct message *message) {
+    struct ledger_follower *ledger = &loop->ledger;
     const struct entry *entry = message->entry;
     bool follows = ledger->is_shown && ledger->chain.entry_count > 0 &&
                    hash_equal(&entry->prev, &ledger->chain.head);
     if (follows && !append(loop, entry)) {
         return false;
     }
-    if (!member_loop_chain_stands(loop)) {
+    if (!ledger_follower_is_synced(loop)) {
         ledger->is_wanted = true;
         hold(ledger, message);
         return false;
@@ -192,14 +192,14 @@ static bool is_head(struct member_loop *loop, const struct entry *entry) {
 }
 
 /* What is asked for: the entries behind the head, or from it on until the tracker has shown it. */
-static uint64_t next_number(const struct loop_chain *ledger) {
+static uint64_t next_number(const struct ledger_follower *ledger) {
     return ledger->chain.entry_count - (ledger->is_shown ? 0U : 1U);
 }
 
 /* The tracker has no more. */
 static bool is_doubtful_end(struct member_loop *loop) {
-    struct loop_chain *ledger = &loop->ledger;
-    if (!member_loop_chain_stands(loop)) {
+    struct ledger_follower *ledger = &loop->ledger;
+    if (!ledger_follower_is_synced(loop)) {
         doubt_whole(loop);
         return true;
     }
@@ -216,7 +216,7 @@ static bool take_record(struct member_loop *loop, const uint8_t *bytes, size_t c
                         size_t *taken) {
     struct entry *entry = &loop->ledger.entry;
     struct entry_slice *slices = entry->slices;
-    struct pack pack = pack_reading(bytes, count);
+    struct pack pack = packer_reading(bytes, count);
     memset(entry, 0, sizeof(*entry));
     entry->slices = slices;
     entry_pack(&pack, entry, loop->shape.slice_count);
@@ -229,9 +229,9 @@ static bool take_record(struct member_loop *loop, const uint8_t *bytes, size_t c
     return loop->ledger.is_shown ? append(loop, entry) : is_head(loop, entry);
 }
 
-void member_loop_chain_hear(struct member_loop *loop, const struct frame *frame,
-                            const uint8_t *payload) {
-    struct loop_chain *ledger = &loop->ledger;
+void ledger_follower_on_records(struct member_loop *loop, const struct frame *frame,
+                                const uint8_t *payload) {
+    struct ledger_follower *ledger = &loop->ledger;
     if (frame->offset != next_number(ledger)) {
         return; /* an answer that comes late */
     }
@@ -244,24 +244,23 @@ void member_loop_chain_hear(struct member_loop *loop, const struct frame *frame,
     }
     bool is_doubtful = frame->length == 0 && is_doubtful_end(loop);
     ledger->is_wanted =
-        (frame->length > 0 && goes_on) || !member_loop_chain_stands(loop) || is_copy_behind(loop);
+        (frame->length > 0 && goes_on) || !ledger_follower_is_synced(loop) || is_copy_behind(loop);
     ledger->asked_ns = goes_on && !is_doubtful ? 0 : ledger->asked_ns; /* no ask upon ask */
     if (ledger->is_held) {
         ledger->is_held = false;
-        member_loop_hear_entry(loop, &ledger->held);
+        member_loop_receive_entry(loop, &ledger->held);
     }
 }
 
-void member_loop_chain_ask(struct member_loop *loop, int64_t now_ns) {
-    struct loop_chain *ledger = &loop->ledger;
+void ledger_follower_request(struct member_loop *loop, int64_t now_ns) {
+    struct ledger_follower *ledger = &loop->ledger;
     bool is_behind = is_copy_behind(loop);
     bool may_ask = loop->tracker_is_there && loop->is_admitted && ledger->is_wanted && !is_behind;
     if (!may_ask || (ledger->asked_ns > 0 && now_ns - ledger->asked_ns < LOOP_AGAIN_MS * MS)) {
         return;
     }
-    struct frame frame = {.kind = WIRE_LEDGER_ASK, .offset = next_number(ledger)};
-    if (member_loop_say(loop, loop->options.tracker.curve, CHANNEL_CONTROL, &frame, NULL) ==
-        SENT_TAKEN) {
+    struct frame frame = {.kind = WIRE_LEDGER_REQUEST, .offset = next_number(ledger)};
+    if (uplink_send(loop, loop->options.tracker.curve, CHANNEL_CONTROL, &frame, NULL) == SEND_OK) {
         ledger->asked_ns = now_ns;
     }
 }

@@ -1,5 +1,6 @@
-/* member_loop_hear: what the messenger brings becomes verified messages for the machine, or goes to
- * the part of the loop that it is for. What is not right is dropped: who meant it says it again. */
+/* member_loop_receive: what the messenger brings becomes verified messages for the machine, or goes
+ * to the part of the loop that it is for. What is not right is dropped: who meant it says it
+ * again. */
 #include "runtime/swarm/member/member_loop_state.h"
 
 #include "base/clock.h"
@@ -38,15 +39,15 @@ static void note_entry(struct member_loop *loop, const struct entry *entry) {
         loop->open = *entry;
         loop->open.slices = NULL; /* it has none */
         loop->view.round = entry->round;
-        member_loop_measure_open(loop, entry->round);
+        uplink_on_open(loop, entry->round);
     } else if (entry->kind == ENTRY_COMMIT) {
-        member_loop_measure_commit(loop, entry);
+        uplink_on_commit(loop, entry);
     }
 }
 
 /* A result that brings leaves forward is not the machine's: it waits for the state. */
 static bool is_adopted(struct member_loop *loop, const struct message *message) {
-    bool is_its = member_loop_adopt_result(loop, message);
+    bool is_its = state_fetcher_on_result(loop, message);
     if (is_its) {
         member_loop_keep_result(loop, message);
     }
@@ -56,18 +57,18 @@ static bool is_adopted(struct member_loop *loop, const struct message *message) 
 /* What a message must be for the machine to hear it, beyond its signatures. */
 static bool is_fit(struct member_loop *loop, struct message *message) {
     bool is_trackers = memcmp(&message->from, &loop->tracker_id, sizeof(message->from)) == 0;
-    if (is_trackers && message->kind != MESSAGE_ENTRY && !member_loop_chain_stands(loop)) {
+    if (is_trackers && message->kind != MESSAGE_ENTRY && !ledger_follower_is_synced(loop)) {
         return false;
     }
     switch (message->kind) {
     case MESSAGE_ENTRY:
-        if (!member_loop_chain_lets(loop, message)) {
+        if (!ledger_follower_may_deliver(loop, message)) {
             return false;
         }
         note_entry(loop, message->entry);
         return true;
     case MESSAGE_TABLE:
-        member_loop_measure_table(loop, message->round);
+        uplink_on_table(loop, message->round);
         return true;
     case MESSAGE_CONTRIBUTION:
         message->is_refused = !is_sound(loop, message);
@@ -79,7 +80,7 @@ static bool is_fit(struct member_loop *loop, struct message *message) {
     }
 }
 
-void member_loop_give_machine(struct member_loop *loop, const struct message *message) {
+void member_loop_deliver(struct member_loop *loop, const struct message *message) {
     loop->heard = message;
     member_loop_step(loop, &(struct event){.kind = EVENT_MESSAGE, .message = message});
     loop->heard = NULL;
@@ -102,16 +103,16 @@ static void hear_machine(struct member_loop *loop, const struct frame *frame,
     if ((has_bulk && !land(loop, &message, bulk, bulk_bytes)) ||
         (!wire_verified(&loop->shape, loop->options.tracker.sign, open, &message, bulk,
                         bulk_bytes) &&
-         !member_loop_trail_proves(loop, &message, bulk, bulk_bytes)) ||
+         !catch_up_verifies(loop, &message, bulk, bulk_bytes)) ||
         !is_fit(loop, &message)) {
         return;
     }
-    member_loop_give_machine(loop, member_loop_trail_instead(loop, &message));
+    member_loop_deliver(loop, catch_up_substitute(loop, &message));
 }
 
-void member_loop_hear_entry(struct member_loop *loop, struct message *message) {
+void member_loop_receive_entry(struct member_loop *loop, struct message *message) {
     if (is_fit(loop, message)) {
-        member_loop_give_machine(loop, member_loop_trail_instead(loop, message));
+        member_loop_deliver(loop, catch_up_substitute(loop, message));
     }
 }
 
@@ -122,29 +123,29 @@ static void answer_ping(struct member_loop *loop, const struct messenger_event *
     }
     memcpy(bytes, event->payload, sizeof bytes);
     struct frame frame = {.kind = WIRE_PONG, .length = sizeof bytes};
-    (void)member_loop_say(loop, event->curve, CHANNEL_CONTROL, &frame, bytes);
+    (void)uplink_send(loop, event->curve, CHANNEL_CONTROL, &frame, bytes);
 }
 
 static void hear_tracker_host(struct member_loop *loop, const struct messenger_event *event) {
     const struct frame *frame = &event->frame;
     switch (frame->kind) {
     case WIRE_REFUSED:
-        member_loop_hear_refusal(loop, event->payload, frame->length);
+        peers_on_rejected(loop, event->payload, frame->length);
         break;
     case WIRE_REPLACED:
-        member_loop_hear_replaced(loop);
+        peers_on_replaced(loop);
         break;
-    case WIRE_ROSTER:
-        member_loop_hear_roster(loop, event->payload, frame->length);
+    case WIRE_ADDRESS_BOOK:
+        peers_on_address_book(loop, event->payload, frame->length);
         break;
     case WIRE_LEDGER:
-        member_loop_chain_hear(loop, frame, event->payload);
+        ledger_follower_on_records(loop, frame, event->payload);
         break;
     case WIRE_PING:
         answer_ping(loop, event);
         break;
     case WIRE_PONG:
-        member_loop_hear_pong(loop, event->payload, frame->length);
+        uplink_on_pong(loop, event->payload, frame->length);
         break;
     default:
         break; /* of no use to a member that has its manifest */
@@ -154,16 +155,16 @@ static void hear_tracker_host(struct member_loop *loop, const struct messenger_e
 static void hear_tracker(struct member_loop *loop, const struct messenger_event *event) {
     const struct frame *frame = &event->frame;
     const uint8_t *payload = event->payload;
-    if (!wire_may_say(WIRE_TRACKER, WIRE_MEMBER, frame->kind)) {
+    if (!wire_may_send(WIRE_TRACKER, WIRE_MEMBER, frame->kind)) {
         return;
     }
     if (frame->kind >= WIRE_MACHINE_KINDS) {
         hear_tracker_host(loop, event);
         return;
     }
-    if (!wire_in_pieces(frame->kind)) {
+    if (!wire_is_chunked(frame->kind)) {
         hear_machine(loop, frame, payload, frame->length, &loop->tracker_id);
-    } else if (wire_pieces_add(&loop->pieces, frame, event->payload, &payload) == WIRE_WHOLE) {
+    } else if (wire_chunks_add(&loop->pieces, frame, event->payload, &payload) == WIRE_COMPLETE) {
         hear_machine(loop, &loop->pieces.frame, payload, loop->pieces.count, &loop->tracker_id);
     }
 }
@@ -173,17 +174,17 @@ static void hear_peer(struct member_loop *loop, uint32_t peer,
     const struct frame *frame = &event->frame;
     struct identity from;
     memcpy(from.bytes, loop->peers[peer].as.keys.sign, KEY_BYTES);
-    if (!wire_may_say(WIRE_MEMBER, WIRE_MEMBER, frame->kind)) {
+    if (!wire_may_send(WIRE_MEMBER, WIRE_MEMBER, frame->kind)) {
         return;
     }
     int64_t now_ns = clock_monotonic_ns();
-    member_loop_link_heard(loop, peer, frame->kind, now_ns);
+    peers_note_frame(loop, peer, frame->kind, now_ns);
     switch (frame->kind) {
-    case WIRE_NAMES_ASK:
-    case WIRE_NAMES:
-    case WIRE_LEAF_ASK:
+    case WIRE_LEAF_HASHES_REQUEST:
+    case WIRE_LEAF_HASHES:
+    case WIRE_LEAF_REQUEST:
     case WIRE_LEAF:
-        member_loop_hear_leaves(loop, peer, frame, event->payload, now_ns);
+        leaf_server_receive(loop, peer, frame, event->payload, now_ns);
         break;
     case WIRE_PING:
         answer_ping(loop, event);
@@ -206,7 +207,7 @@ static void hear_tracker_line(struct member_loop *loop, const struct messenger_e
         loop->is_admitted = false; /* it says so again */
         loop->introduced_ns = 0;
         loop->pieces.at = 0;
-        member_loop_chain_met(loop);
+        ledger_follower_on_connect(loop);
         break;
     case MESSENGER_CLOSED:
         if (loop->is_replaced) {
@@ -214,7 +215,7 @@ static void hear_tracker_line(struct member_loop *loop, const struct messenger_e
         }
         loop->tracker_is_there = false;
         break;
-    case MESSENGER_REFUSED:
+    case MESSENGER_REJECTED:
         log_line(LOG_WARNING, "swarm: the tracker at %s has another key than the join string's",
                  loop->options.tracker_address);
         break;
@@ -225,13 +226,13 @@ static void hear_tracker_line(struct member_loop *loop, const struct messenger_e
     }
 }
 
-void member_loop_hear(struct member_loop *loop, const struct messenger_event *event) {
+void member_loop_receive(struct member_loop *loop, const struct messenger_event *event) {
     if (memcmp(event->curve, loop->options.tracker.curve, KEY_BYTES) == 0) {
         hear_tracker_line(loop, event);
         return;
     }
-    uint32_t peer = member_loop_peer_of_curve(loop, event->curve);
-    if (peer == LOOP_NOBODY) {
+    uint32_t peer = peers_find_curve(loop, event->curve);
+    if (peer == PEER_NONE) {
         return;
     }
     switch (event->kind) {
@@ -239,12 +240,12 @@ void member_loop_hear(struct member_loop *loop, const struct messenger_event *ev
         hear_peer(loop, peer, event);
         break;
     case MESSENGER_OPENED:
-        member_loop_opened(loop, peer);
+        peers_on_open(loop, peer);
         break;
     case MESSENGER_CLOSED:
-        member_loop_closed(loop, peer);
+        peers_on_close(loop, peer);
         break;
-    case MESSENGER_REFUSED:
+    case MESSENGER_REJECTED:
     case MESSENGER_FULL:
         break; /* it does not know us yet; the messenger tries again */
     }

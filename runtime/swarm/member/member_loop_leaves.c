@@ -37,11 +37,11 @@ static const uint8_t *curve_of(const struct member_loop *loop, uint32_t peer) {
 
 static void refuse(struct member_loop *loop, uint32_t peer, const struct frame *ask,
                    const struct hash *root) {
-    bool is_names = ask->kind == WIRE_NAMES_ASK;
+    bool is_names = ask->kind == WIRE_LEAF_HASHES_REQUEST;
     struct frame frame =
-        header(is_names ? WIRE_NAMES : WIRE_LEAF, ask->offset, is_names ? sizeof(*root) : 0);
+        header(is_names ? WIRE_LEAF_HASHES : WIRE_LEAF, ask->offset, is_names ? sizeof(*root) : 0);
     frame.round = ask->round;
-    (void)member_loop_say(loop, curve_of(loop, peer), CHANNEL_BULK, &frame, root);
+    (void)uplink_send(loop, curve_of(loop, peer), CHANNEL_BULK, &frame, root);
 }
 
 static void take_ask(struct member_loop *loop, uint32_t peer, const struct frame *frame,
@@ -52,12 +52,13 @@ static void take_ask(struct member_loop *loop, uint32_t peer, const struct frame
         return;
     }
     memcpy(&root, payload, sizeof(root));
-    struct outbox_item item = {.kind = frame->kind == WIRE_NAMES_ASK ? WIRE_NAMES : WIRE_LEAF,
+    struct outbox_item item = {.kind = frame->kind == WIRE_LEAF_HASHES_REQUEST ? WIRE_LEAF_HASHES
+                                                                               : WIRE_LEAF,
                                .round = frame->round,
                                .index = frame->offset,
                                .hash = root};
     bool has_it = stands_on(loop, &root) || will_stand_on(loop, &root);
-    if (!has_it || !outbox_put(&loop->leaves, peer, &item)) {
+    if (!has_it || !outbox_push(&loop->leaves, peer, &item)) {
         refuse(loop, peer, frame, &root);
     }
 }
@@ -70,38 +71,38 @@ static void take_names(struct member_loop *loop, uint32_t peer, const struct fra
     }
     memcpy(&root, payload, sizeof(root));
     if (loop->adoption.is_begun) {
-        leaf_fetch_names(&loop->adoption.fetch, peer, &root, frame->offset, payload + sizeof(root),
-                         frame->length - sizeof(root), now_ns);
+        leaf_fetch_on_hashes(&loop->adoption.fetch, peer, &root, frame->offset,
+                             payload + sizeof(root), frame->length - sizeof(root), now_ns);
     }
 }
 
-void member_loop_hear_leaves(struct member_loop *loop, uint32_t peer, const struct frame *frame,
-                             const uint8_t *payload, int64_t now_ns) {
+void leaf_server_receive(struct member_loop *loop, uint32_t peer, const struct frame *frame,
+                         const uint8_t *payload, int64_t now_ns) {
     switch (frame->kind) {
-    case WIRE_NAMES_ASK:
-    case WIRE_LEAF_ASK:
+    case WIRE_LEAF_HASHES_REQUEST:
+    case WIRE_LEAF_REQUEST:
         take_ask(loop, peer, frame, payload);
         break;
-    case WIRE_NAMES:
+    case WIRE_LEAF_HASHES:
         take_names(loop, peer, frame, payload, now_ns);
         break;
     default:
         ASSERT(frame->kind == WIRE_LEAF);
-        member_loop_adopt_leaf(loop, peer, frame, payload, now_ns);
+        state_fetcher_on_leaf(loop, peer, frame, payload, now_ns);
         break;
     }
 }
 
 /* An ask waits until the commit is applied. The state may have moved on since it was asked for;
  * that is told too. */
-enum sent member_loop_say_leaves(struct member_loop *loop, uint32_t peer,
-                                 const struct outbox_item *item, uint64_t *bytes) {
+enum send_result leaf_server_send(struct member_loop *loop, uint32_t peer,
+                                  const struct outbox_item *item, uint64_t *bytes) {
     const struct replica *replica = loop->options.replica;
-    bool is_names = item->kind == WIRE_NAMES;
+    bool is_names = item->kind == WIRE_LEAF_HASHES;
     bool stands = stands_on(loop, &item->hash);
     size_t count = 0;
     if (!stands && will_stand_on(loop, &item->hash)) {
-        return SENT_FULL;
+        return SEND_WOULD_BLOCK;
     }
     if (is_names) {
         memcpy(loop->payload, &item->hash, sizeof(item->hash));
@@ -118,5 +119,5 @@ enum sent member_loop_say_leaves(struct member_loop *loop, uint32_t peer,
     struct frame frame = header((uint8_t)item->kind, item->index, count);
     frame.round = item->round;
     *bytes = count;
-    return member_loop_say(loop, curve_of(loop, peer), CHANNEL_BULK, &frame, loop->payload);
+    return uplink_send(loop, curve_of(loop, peer), CHANNEL_BULK, &frame, loop->payload);
 }

@@ -14,29 +14,29 @@ enum {
     FIRST_MS = 10000,  /* from the roster's naming it to the first connection, at most */
 };
 
-int64_t member_loop_link_patience_ns(const struct member_loop *loop) {
+int64_t peers_answer_timeout_ns(const struct member_loop *loop) {
     return SILENCES * loop->timing.silence_ms * MS;
 }
 
 static bool is_answer(uint8_t kind) {
     return kind == WIRE_PONG || kind == MESSAGE_CONTRIBUTION || kind == MESSAGE_RESULT ||
-           kind == WIRE_NAMES || kind == WIRE_LEAF;
+           kind == WIRE_LEAF_HASHES || kind == WIRE_LEAF;
 }
 
-void member_loop_link_new(struct member_loop *loop, uint32_t peer, int64_t now_ns) {
+void peers_add_link(struct member_loop *loop, uint32_t peer, int64_t now_ns) {
     loop->peers[peer].answered_ns = now_ns + FIRST_MS * MS;
 }
 
 static void answered(struct member_loop *loop, uint32_t peer, int64_t now_ns) {
-    struct loop_peer *row = &loop->peers[peer];
+    struct member_peer_link *row = &loop->peers[peer];
     row->answered_ns = now_ns;
     if (row->is_cut) {
         row->is_cut = false;
-        leaf_fetch_source(&loop->adoption.fetch, peer, row->is_open);
+        leaf_fetch_set_source(&loop->adoption.fetch, peer, row->is_open);
     }
 }
 
-void member_loop_link_heard(struct member_loop *loop, uint32_t peer, uint8_t kind, int64_t now_ns) {
+void peers_note_frame(struct member_loop *loop, uint32_t peer, uint8_t kind, int64_t now_ns) {
     if (is_answer(kind)) {
         answered(loop, peer, now_ns);
     }
@@ -45,7 +45,7 @@ void member_loop_link_heard(struct member_loop *loop, uint32_t peer, uint8_t kin
 /* A slice takes seconds on a slow line, and a pong behind a lost packet as long: bytes that go on
  * coming are confirmed by us, so that the line carries both ways. */
 static void hear_bytes(struct member_loop *loop, uint32_t peer, int64_t now_ns) {
-    struct loop_peer *row = &loop->peers[peer];
+    struct member_peer_link *row = &loop->peers[peer];
     int64_t arrived_ns = messenger_arrived_ns(loop->messenger, row->as.keys.curve);
     if (arrived_ns > row->answered_ns) {
         answered(loop, peer, arrived_ns);
@@ -53,51 +53,51 @@ static void hear_bytes(struct member_loop *loop, uint32_t peer, int64_t now_ns) 
     if (arrived_ns > 0 && now_ns - arrived_ns <= ARRIVING_MS * MS) {
         struct identity id;
         memcpy(id.bytes, row->as.keys.sign, KEY_BYTES);
-        member_arriving(loop->machine, &id);
+        member_note_arriving(loop->machine, &id);
     }
 }
 
-void member_loop_link_lost(struct member_loop *loop, uint32_t peer) {
-    outbox_forget(&loop->contributions, peer);
-    outbox_forget(&loop->results, peer);
-    outbox_forget(&loop->asks, peer);
-    outbox_forget(&loop->leaves, peer);
-    leaf_fetch_source(&loop->adoption.fetch, peer, false);
+void peers_drop_link(struct member_loop *loop, uint32_t peer) {
+    outbox_clear(&loop->contributions, peer);
+    outbox_clear(&loop->results, peer);
+    outbox_clear(&loop->asks, peer);
+    outbox_clear(&loop->leaves, peer);
+    leaf_fetch_set_source(&loop->adoption.fetch, peer, false);
 }
 
-static void ping(struct member_loop *loop, struct loop_peer *row, int64_t now_ns) {
-    int64_t every_ns = member_loop_link_patience_ns(loop) / PINGS;
+static void ping(struct member_loop *loop, struct member_peer_link *row, int64_t now_ns) {
+    int64_t every_ns = peers_answer_timeout_ns(loop) / PINGS;
     if (!row->is_open || now_ns - row->answered_ns < every_ns ||
         now_ns - row->pinged_ns < every_ns) {
         return;
     }
     struct frame frame = {.kind = WIRE_PING, .length = sizeof now_ns};
-    (void)member_loop_say(loop, row->as.keys.curve, CHANNEL_CONTROL, &frame, &now_ns);
+    (void)uplink_send(loop, row->as.keys.curve, CHANNEL_CONTROL, &frame, &now_ns);
     row->pinged_ns = now_ns;
 }
 
-void member_loop_links_tick(struct member_loop *loop, int64_t now_ns) {
+void peers_tick(struct member_loop *loop, int64_t now_ns) {
     struct identity cut[SWARM_MEMBERS_MAX];
     uint32_t count = 0;
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
-        struct loop_peer *row = &loop->peers[peer];
+        struct member_peer_link *row = &loop->peers[peer];
         if (!row->is_known) {
             continue;
         }
         hear_bytes(loop, peer, now_ns);
         ping(loop, row, now_ns);
-        if (!row->is_cut && now_ns - row->answered_ns > member_loop_link_patience_ns(loop)) {
+        if (!row->is_cut && now_ns - row->answered_ns > peers_answer_timeout_ns(loop)) {
             row->is_cut = true;
-            member_loop_link_lost(loop, peer);
+            peers_drop_link(loop, peer);
         }
         if (row->is_cut) {
             memcpy(cut[count++].bytes, row->as.keys.sign, KEY_BYTES);
         }
     }
-    member_cut(loop->machine, cut, count);
+    member_set_unreachable(loop->machine, cut, count);
 }
 
-void member_loop_links_slept(struct member_loop *loop, int64_t slept_ns) {
+void peers_note_pause(struct member_loop *loop, int64_t slept_ns) {
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
         loop->peers[peer].answered_ns += slept_ns;
     }

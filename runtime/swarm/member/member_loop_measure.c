@@ -16,7 +16,7 @@ enum {
     FULL_PERCENT = 80,
 };
 
-static void note(struct loop_recent *recent, int64_t value) {
+static void note(struct recent_values *recent, int64_t value) {
     recent->values[recent->count++ % LOOP_RECENT] = value;
 }
 
@@ -26,7 +26,7 @@ static uint32_t whole_ms(int64_t ns) {
 }
 
 /* Sorted, least first; 0 of none. */
-static int64_t at_rank(const struct loop_recent *recent, uint32_t (*rank_of)(uint32_t count)) {
+static int64_t at_rank(const struct recent_values *recent, uint32_t (*rank_of)(uint32_t count)) {
     int64_t sorted[LOOP_RECENT];
     uint32_t count = recent->count < LOOP_RECENT ? recent->count : LOOP_RECENT;
     for (uint32_t i = 0; i < count; i++) {
@@ -51,23 +51,23 @@ static uint32_t top(uint32_t count) {
     return count - 1;
 }
 
-static int64_t median(const struct loop_recent *recent) {
+static int64_t median(const struct recent_values *recent) {
     return at_rank(recent, middle);
 }
 
 /* One at a time: of many that a broken line held back, all answers would come late at once. */
-void member_loop_ping(struct member_loop *loop, int64_t now_ns) {
-    struct loop_measures *measures = &loop->measures;
+void uplink_ping(struct member_loop *loop, int64_t now_ns) {
+    struct uplink_measures *measures = &loop->measures;
     struct frame frame = {.kind = WIRE_PING, .length = sizeof now_ns};
     bool is_out = measures->pinged_ns > 0 && now_ns - measures->pinged_ns < LOOP_PING_MS * MS;
-    if (!is_out && member_loop_say(loop, loop->options.tracker.curve, CHANNEL_CONTROL, &frame,
-                                   &now_ns) == SENT_TAKEN) {
+    if (!is_out && uplink_send(loop, loop->options.tracker.curve, CHANNEL_CONTROL, &frame,
+                               &now_ns) == SEND_OK) {
         measures->pinged_ns = now_ns;
     }
 }
 
-void member_loop_hear_pong(struct member_loop *loop, const uint8_t *payload, size_t count) {
-    struct loop_measures *measures = &loop->measures;
+void uplink_on_pong(struct member_loop *loop, const uint8_t *payload, size_t count) {
+    struct uplink_measures *measures = &loop->measures;
     int64_t sent_ns;
     if (count != sizeof sent_ns) {
         return;
@@ -79,8 +79,8 @@ void member_loop_hear_pong(struct member_loop *loop, const uint8_t *payload, siz
     }
 }
 
-void member_loop_measure_table(struct member_loop *loop, uint32_t round) {
-    struct loop_measures *measures = &loop->measures;
+void uplink_on_table(struct member_loop *loop, uint32_t round) {
+    struct uplink_measures *measures = &loop->measures;
     if (measures->round != round) {
         measures->round = round;
         measures->table_ns = clock_monotonic_ns();
@@ -94,18 +94,18 @@ void member_loop_measure_table(struct member_loop *loop, uint32_t round) {
 }
 
 /* An exchange that came to no commit. */
-void member_loop_measure_open(struct member_loop *loop, uint32_t round) {
+void uplink_on_open(struct member_loop *loop, uint32_t round) {
     if (loop->measures.round < round) {
         loop->measures.round = 0;
     }
 }
 
-void member_loop_measure_progress(struct member_loop *loop) {
+void uplink_on_progress(struct member_loop *loop) {
     loop->measures.progress_ns = clock_monotonic_ns();
 }
 
-void member_loop_measure_commit(struct member_loop *loop, const struct entry *entry) {
-    struct loop_measures *measures = &loop->measures;
+void uplink_on_commit(struct member_loop *loop, const struct entry *entry) {
+    struct uplink_measures *measures = &loop->measures;
     uint64_t contributors = 0;
     for (uint32_t s = 0; s < entry->slice_count; s++) {
         contributors |= entry->slices[s].contributors;
@@ -126,7 +126,8 @@ void member_loop_measure_commit(struct member_loop *loop, const struct entry *en
 }
 
 /* Whether the line is in use now. */
-static void measure_recent(struct loop_measures *measures, const struct messenger_counts *counts) {
+static void measure_recent(struct uplink_measures *measures,
+                           const struct messenger_counts *counts) {
     int64_t passed_ns = counts->confirmed_ns - measures->recent_ns;
     if (measures->recent_ns > 0 && passed_ns < RECENT_MS * MS) {
         return;
@@ -141,7 +142,7 @@ static void measure_recent(struct loop_measures *measures, const struct messenge
 
 /* Seconds with less than half of the best one are none of the line's: there was nothing to send, as
  * while all wait for a slow member or hash for the vote, or only to who takes it slowly. */
-static void note_second(struct loop_measures *measures, double kib_s) {
+static void note_second(struct uplink_measures *measures, double kib_s) {
     if (kib_s > 2.0 * measures->best_kib_s) {
         measures->seconds.count = 0;
     }
@@ -155,8 +156,8 @@ static void note_second(struct loop_measures *measures, double kib_s) {
 
 /* What a line carries is what arrived in the best second of an exchange: at other times there may
  * have been nothing to send. One that is over within a second says nothing. */
-void member_loop_measure_up(struct member_loop *loop) {
-    struct loop_measures *measures = &loop->measures;
+void uplink_sample(struct member_loop *loop) {
+    struct uplink_measures *measures = &loop->measures;
     const struct messenger_counts counts = messenger_counts(loop->messenger);
     if (measures->round == 0) {
         return;
@@ -179,7 +180,7 @@ void member_loop_measure_up(struct member_loop *loop) {
  * more than it can. An exchange that was paced shows no more than what it was paced by; so one that
  * was not, and showed much more than those before, is believed alone. Where most seconds carry far
  * less than the best one, the line was not what exchanges waited for, and its rate is not known. */
-struct loop_line member_loop_measured_line(const struct member_loop *loop) {
+struct uplink_rate uplink_measured_rate(const struct member_loop *loop) {
     bool is_long = median(&loop->measures.transfers) >= SHORT_S * SECOND_NS;
     uint64_t median_of_all = (uint64_t)median(&loop->measures.lines);
     uint64_t free = (uint64_t)loop->measures.free_kib_s;
@@ -187,9 +188,9 @@ struct loop_line member_loop_measured_line(const struct member_loop *loop) {
     uint64_t now = (uint64_t)at_rank(&loop->measures.seconds, upper_quartile);
     uint64_t most = (uint64_t)at_rank(&loop->measures.ups, top);
     bool was_full = before >= most / 100 * FULL_PERCENT;
-    return (struct loop_line){.rate = (before > now ? before : now) * KIB,
-                              .recent = loop->measures.recent,
-                              .is_known = before > 0 && is_long && was_full};
+    return (struct uplink_rate){.rate = (before > now ? before : now) * KIB,
+                                .recent = loop->measures.recent,
+                                .is_known = before > 0 && is_long && was_full};
 }
 
 /* Who cannot be reached can own no slice. */
@@ -203,7 +204,7 @@ static uint32_t up_kib_s(const struct member_loop *loop) {
     return limit > 0 && limit < measured ? (uint32_t)limit : measured;
 }
 
-struct timing_measured member_loop_measured_now(const struct member_loop *loop) {
+struct timing_measured uplink_measured(const struct member_loop *loop) {
     return (struct timing_measured){.step_ms = loop->measured.step_ms,
                                     .transfer_ms = whole_ms(median(&loop->measures.transfers)),
                                     .round_trip_ms = whole_ms(median(&loop->measures.trips)),

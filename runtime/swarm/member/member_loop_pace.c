@@ -1,4 +1,4 @@
-/* member_loop_pace: every peer's share of the own line, looked at again as long as an exchange goes
+/* uplink_set_rates: every peer's share of the own line, looked at again as long as an exchange goes
  * on. */
 #include "runtime/swarm/member/member_loop_state.h"
 
@@ -13,36 +13,36 @@ enum {
 /* Bytes that go to a peer as soon as it takes them: what it asked for, so that who is behind with
  * taking has more. */
 static uint64_t rest_of(struct member_loop *loop, uint32_t peer) {
-    const struct loop_peer *row = &loop->peers[peer];
+    const struct member_peer_link *row = &loop->peers[peer];
     if (!row->is_open || row->is_cut) {
         return 0;
     }
     uint64_t waiting = outbox_waiting(&loop->contributions, peer);
     waiting += loop->are_results_held ? 0 : outbox_waiting(&loop->results, peer);
     return waiting * loop->options.replica->shape.slices.bytes_max +
-           messenger_left(loop->messenger, row->as.keys.curve);
+           messenger_backlog_bytes(loop->messenger, row->as.keys.curve);
 }
 
 /* How much of the line was used, each time that it was measured anew. */
-static void look(struct member_loop *loop, const struct loop_line *line, uint64_t rest) {
-    const struct loop_measures *measures = &loop->measures;
-    struct loop_pace *pace = &loop->pace;
+static void look(struct member_loop *loop, const struct uplink_rate *line, uint64_t rest) {
+    const struct uplink_measures *measures = &loop->measures;
+    struct uplink_pacing *pace = &loop->pace;
     if (pace->round != measures->round) {
-        line_share_begin(&pace->share);
+        uplink_share_begin(&pace->share);
         pace->round = measures->round;
         pace->recent_ns = measures->recent_ns;
     }
     if (pace->recent_ns != measures->recent_ns && line->recent < INT64_MAX) {
         pace->recent_ns = measures->recent_ns;
         if (rest > line->rate * BUSY_MS / 1000) {
-            line_share_look(&pace->share, line->rate, line->recent);
+            uplink_share_update(&pace->share, line->rate, line->recent);
         }
     }
 }
 
-static void share_out(struct member_loop *loop, const struct loop_line *line) {
+static void share_out(struct member_loop *loop, const struct uplink_rate *line) {
     uint64_t rests[SWARM_MEMBERS_MAX];
-    struct line_rest rest = {.all = 0};
+    struct uplink_backlog rest = {.all = 0};
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
         rests[peer] = rest_of(loop, peer);
         rest.all += rests[peer];
@@ -52,8 +52,8 @@ static void share_out(struct member_loop *loop, const struct loop_line *line) {
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
         rest.own = rests[peer];
         if (rest.own > 0) {
-            messenger_pace(loop->messenger, loop->peers[peer].as.keys.curve,
-                           line_share_of(&loop->pace.share, line->rate, rest));
+            messenger_set_rate(loop->messenger, loop->peers[peer].as.keys.curve,
+                               uplink_share_of(&loop->pace.share, line->rate, rest));
         }
     }
 }
@@ -62,16 +62,16 @@ static void share_out(struct member_loop *loop, const struct loop_line *line) {
 static void let_go(struct member_loop *loop) {
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
         if (loop->peers[peer].is_open) {
-            messenger_pace(loop->messenger, loop->peers[peer].as.keys.curve, MESSENGER_UNPACED);
+            messenger_set_rate(loop->messenger, loop->peers[peer].as.keys.curve, MESSENGER_UNPACED);
         }
     }
 }
 
 /* In a first exchange it is not known what the line carries. All members leave the same rounds
  * unpaced. */
-void member_loop_pace(struct member_loop *loop, int64_t now_ns) {
-    struct loop_pace *pace = &loop->pace;
-    struct loop_line line = member_loop_measured_line(loop);
+void uplink_set_rates(struct member_loop *loop, int64_t now_ns) {
+    struct uplink_pacing *pace = &loop->pace;
+    struct uplink_rate line = uplink_measured_rate(loop);
     bool is_shared =
         loop->measures.round % FREE_EACH != 0 && line.is_known; /* round 0: no exchange */
     if (is_shared && now_ns - pace->looked_ns >= LOOK_MS * MS) {

@@ -15,7 +15,7 @@ enum {
     DIAL_ANYWAY_MS = 3000,     /* when the one whose turn it is has not come by then */
 };
 
-uint32_t member_loop_peer_of_curve(const struct member_loop *loop, const uint8_t *curve) {
+uint32_t peers_find_curve(const struct member_loop *loop, const uint8_t *curve) {
     uint32_t peer = 0;
     while (peer < SWARM_MEMBERS_MAX &&
            (!loop->peers[peer].is_known ||
@@ -25,7 +25,7 @@ uint32_t member_loop_peer_of_curve(const struct member_loop *loop, const uint8_t
     return peer;
 }
 
-uint32_t member_loop_peer_of_id(const struct member_loop *loop, const struct identity *id) {
+uint32_t peers_find_id(const struct member_loop *loop, const struct identity *id) {
     uint32_t peer = 0;
     while (peer < SWARM_MEMBERS_MAX &&
            (!loop->peers[peer].is_known ||
@@ -45,7 +45,7 @@ static void write_address(const struct member_loop *loop, char *address) {
     }
 }
 
-void member_loop_introduce(struct member_loop *loop, int64_t now_ns) {
+void peers_introduce(struct member_loop *loop, int64_t now_ns) {
     int64_t since_ns = now_ns - loop->introduced_ns;
     if (!loop->tracker_is_there || loop->is_admitted || loop->is_replaced ||
         (loop->introduced_ns > 0 && since_ns < INTRODUCE_AGAIN_MS * MS)) {
@@ -61,13 +61,12 @@ void member_loop_introduce(struct member_loop *loop, int64_t now_ns) {
     wire_sign_introduction(loop->options.keys, &introduction);
     struct frame frame = {.kind = WIRE_INTRODUCE};
     frame.length = (uint32_t)wire_write_introduction(&introduction, loop->payload);
-    (void)member_loop_say(loop, loop->options.tracker.curve, CHANNEL_CONTROL, &frame,
-                          loop->payload);
+    (void)uplink_send(loop, loop->options.tracker.curve, CHANNEL_CONTROL, &frame, loop->payload);
     loop->introduced_ns = now_ns;
 }
 
 /* Text of the tracker's: only what can be printed of it. */
-void member_loop_hear_refusal(struct member_loop *loop, const uint8_t *text, size_t count) {
+void peers_on_rejected(struct member_loop *loop, const uint8_t *text, size_t count) {
     char reason[WIRE_REASON_BYTES] = "";
     size_t length = 0;
     for (size_t i = 0; i < count && length + 1 < sizeof(reason); i++) {
@@ -81,29 +80,29 @@ void member_loop_hear_refusal(struct member_loop *loop, const uint8_t *text, siz
 }
 
 /* What is under way is for nobody; connecting again would cut off the one that is the member. */
-void member_loop_hear_replaced(struct member_loop *loop) {
+void peers_on_replaced(struct member_loop *loop) {
     loop->is_replaced = true;
     loop->is_admitted = false;
-    work_post_cancel(&loop->post);
-    messenger_drop(loop->messenger, loop->options.tracker.curve);
+    mailbox_cancel_job(&loop->post);
+    messenger_ban(loop->messenger, loop->options.tracker.curve);
 }
 
-void member_loop_opened(struct member_loop *loop, uint32_t peer) {
-    struct loop_peer *row = &loop->peers[peer];
+void peers_on_open(struct member_loop *loop, uint32_t peer) {
+    struct member_peer_link *row = &loop->peers[peer];
     row->is_open = true;
     row->is_cut = false;
     row->answered_ns = clock_monotonic_ns();
-    leaf_fetch_source(&loop->adoption.fetch, peer, true);
+    leaf_fetch_set_source(&loop->adoption.fetch, peer, true);
 }
 
-void member_loop_closed(struct member_loop *loop, uint32_t peer) {
-    struct loop_peer *row = &loop->peers[peer];
+void peers_on_close(struct member_loop *loop, uint32_t peer) {
+    struct member_peer_link *row = &loop->peers[peer];
     if (!row->is_open) {
         return;
     }
     row->is_open = false;
     row->closed_ns = clock_monotonic_ns();
-    member_loop_link_lost(loop, peer);
+    peers_drop_link(loop, peer);
     struct event closed = {.kind = EVENT_CLOSED};
     memcpy(closed.peer.bytes, row->as.keys.sign, KEY_BYTES);
     member_loop_step(loop, &closed);
@@ -115,7 +114,7 @@ static bool is_same(const struct public_keys *a, const struct public_keys *b) {
 
 /* One of two that can reach each other makes the connections: the one with the lower key. The other
  * one does too when they do not come. */
-static bool is_to_dial(const struct member_loop *loop, const struct loop_peer *row,
+static bool is_to_dial(const struct member_loop *loop, const struct member_peer_link *row,
                        int64_t now_ns) {
     const uint8_t *own = loop->options.keys->public_keys.curve;
     bool is_first = !loop->is_reachable || memcmp(own, row->as.keys.curve, KEY_BYTES) < 0;
@@ -123,7 +122,7 @@ static bool is_to_dial(const struct member_loop *loop, const struct loop_peer *r
     return row->as.address[0] != '\0' && now_ns - row->closed_ns >= wait_ms * MS;
 }
 
-static void let_in(struct member_loop *loop, struct loop_peer *row, const char *address) {
+static void let_in(struct member_loop *loop, struct member_peer_link *row, const char *address) {
     struct fault fault;
     if (messenger_peer(loop->messenger, row->as.keys.curve, address, &fault) != OK) {
         log_line(LOG_WARNING, "swarm: a member of the roster is left out: %s: %s", fault.place,
@@ -131,9 +130,9 @@ static void let_in(struct member_loop *loop, struct loop_peer *row, const char *
     }
 }
 
-void member_loop_dial(struct member_loop *loop, int64_t now_ns) {
+void peers_dial(struct member_loop *loop, int64_t now_ns) {
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
-        struct loop_peer *row = &loop->peers[peer];
+        struct member_peer_link *row = &loop->peers[peer];
         if (row->is_known && !row->is_open && !row->is_dialled && is_to_dial(loop, row, now_ns)) {
             row->is_dialled = true;
             let_in(loop, row, row->as.address);
@@ -142,28 +141,28 @@ void member_loop_dial(struct member_loop *loop, int64_t now_ns) {
 }
 
 static void forget_peer(struct member_loop *loop, uint32_t peer) {
-    struct loop_peer *row = &loop->peers[peer];
-    member_loop_closed(loop, peer);
-    messenger_drop(loop->messenger, row->as.keys.curve);
-    *row = (struct loop_peer){.is_known = false};
+    struct member_peer_link *row = &loop->peers[peer];
+    peers_on_close(loop, peer);
+    messenger_ban(loop->messenger, row->as.keys.curve);
+    *row = (struct member_peer_link){.is_known = false};
 }
 
 static void list_peer(struct member_loop *loop, const struct wire_member *as) {
     struct identity id;
     memcpy(id.bytes, as->keys.sign, KEY_BYTES);
-    uint32_t peer = member_loop_peer_of_id(loop, &id);
-    if (peer != LOOP_NOBODY && !is_same(&loop->peers[peer].as.keys, &as->keys)) {
+    uint32_t peer = peers_find_id(loop, &id);
+    if (peer != PEER_NONE && !is_same(&loop->peers[peer].as.keys, &as->keys)) {
         forget_peer(loop, peer); /* the same identity with another channel key */
-        peer = LOOP_NOBODY;
+        peer = PEER_NONE;
     }
-    bool is_new = peer == LOOP_NOBODY;
-    for (uint32_t i = 0; peer == LOOP_NOBODY && i < SWARM_MEMBERS_MAX; i++) {
+    bool is_new = peer == PEER_NONE;
+    for (uint32_t i = 0; peer == PEER_NONE && i < SWARM_MEMBERS_MAX; i++) {
         peer = loop->peers[i].is_known ? peer : i;
     }
-    if (peer == LOOP_NOBODY) {
+    if (peer == PEER_NONE) {
         return;
     }
-    struct loop_peer *row = &loop->peers[peer];
+    struct member_peer_link *row = &loop->peers[peer];
     bool has_moved = strcmp(row->as.address, as->address) != 0;
     row->is_dialled = row->is_dialled && !has_moved;
     row->is_known = true;
@@ -171,15 +170,15 @@ static void list_peer(struct member_loop *loop, const struct wire_member *as) {
     row->as = *as;
     if (is_new) {
         row->closed_ns = clock_monotonic_ns();
-        member_loop_link_new(loop, peer, row->closed_ns);
+        peers_add_link(loop, peer, row->closed_ns);
         let_in(loop, row, NULL);
     }
 }
 
 /* Who is not on it any more is cut off first, so that there is room for who is new. */
-static void drop_unlisted(struct member_loop *loop, const struct wire_roster *roster) {
+static void drop_unlisted(struct member_loop *loop, const struct wire_address_book *roster) {
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
-        struct loop_peer *row = &loop->peers[peer];
+        struct member_peer_link *row = &loop->peers[peer];
         row->is_listed = false;
         for (uint32_t i = 0; i < roster->count; i++) {
             row->is_listed |= is_same(&row->as.keys, &roster->members[i].keys);
@@ -190,9 +189,9 @@ static void drop_unlisted(struct member_loop *loop, const struct wire_roster *ro
     }
 }
 
-void member_loop_hear_roster(struct member_loop *loop, const uint8_t *payload, size_t count) {
-    struct wire_roster roster;
-    const char *wrong = wire_read_roster(payload, count, &roster);
+void peers_on_address_book(struct member_loop *loop, const uint8_t *payload, size_t count) {
+    struct wire_address_book roster;
+    const char *wrong = wire_read_address_book(payload, count, &roster);
     if (wrong != NULL) {
         log_line(LOG_WARNING, "swarm: the tracker's roster %s", wrong);
         return;
@@ -217,5 +216,5 @@ void member_loop_hear_roster(struct member_loop *loop, const uint8_t *payload, s
     }
     loop->timing = roster.timing;
     loop->roster_count = roster.count;
-    member_loop_dial(loop, clock_monotonic_ns());
+    peers_dial(loop, clock_monotonic_ns());
 }

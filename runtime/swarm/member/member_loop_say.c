@@ -1,4 +1,4 @@
-/* member_loop_say: messages and items of the outboxes as frames. */
+/* uplink_send: messages and items of the outboxes as frames. */
 #include "runtime/swarm/member/member_loop_state.h"
 
 #include "base/clock.h"
@@ -13,14 +13,15 @@ enum {
     HELD_LOOK_MS = 10,  /* between two looks at what holds results */
 };
 
-enum sent member_loop_say(struct member_loop *loop, const uint8_t curve[static KEY_BYTES],
-                          enum channel channel, const struct frame *frame, const void *payload) {
+enum send_result uplink_send(struct member_loop *loop, const uint8_t curve[static KEY_BYTES],
+                             enum channel channel, const struct frame *frame, const void *payload) {
     return messenger_send(loop->messenger, curve, channel, frame, payload);
 }
 
-enum sent member_loop_say_message(struct member_loop *loop, const uint8_t curve[static KEY_BYTES],
-                                  enum channel channel, const struct message *message,
-                                  const uint8_t *bulk, uint64_t bulk_bytes) {
+enum send_result uplink_send_message(struct member_loop *loop,
+                                     const uint8_t curve[static KEY_BYTES], enum channel channel,
+                                     const struct message *message, const uint8_t *bulk,
+                                     uint64_t bulk_bytes) {
     struct frame frame;
     size_t count = wire_write(&loop->shape, message, bulk_bytes, &frame, loop->payload,
                               loop->payload_capacity);
@@ -38,8 +39,8 @@ static const uint8_t *find_bytes(const struct member_loop *loop, const struct ou
     if (item->kind == MESSAGE_CONTRIBUTION) {
         return loop->own_round == item->round ? replica_own(replica, item->slice) : NULL;
     }
-    const struct held_result *held =
-        result_rows_find(&loop->rows, item->round, item->slice, &item->hash);
+    const struct stored_result *held =
+        result_index_find(&loop->rows, item->round, item->slice, &item->hash);
     if (held == NULL) {
         return NULL;
     }
@@ -68,26 +69,26 @@ static struct message message_of(const struct member_loop *loop, const struct ou
                             .hash = item->hash};
 }
 
-static enum sent say_slice(void *context, uint32_t peer, const struct outbox_item *item,
-                           uint64_t *bytes) {
+static enum send_result say_slice(void *context, uint32_t peer, const struct outbox_item *item,
+                                  uint64_t *bytes) {
     struct member_loop *loop = context;
     struct message message = message_of(loop, item);
     const uint8_t *bulk = find_bytes(loop, item, &message);
     bulk = bulk == NULL && is_kept(loop, item) ? loop->landing : bulk;
     if (bulk == NULL) {
-        return SENT_NOWHERE;
+        return SEND_NO_PEER;
     }
     *bytes = slices_range(&loop->options.replica->shape.slices, item->slice).bytes;
-    return member_loop_say_message(loop, loop->peers[peer].as.keys.curve, CHANNEL_BULK, &message,
-                                   bulk, *bytes);
+    return uplink_send_message(loop, loop->peers[peer].as.keys.curve, CHANNEL_BULK, &message, bulk,
+                               *bytes);
 }
 
-static enum sent say_contribution(void *context, uint32_t peer, const struct outbox_item *item,
-                                  uint64_t *bytes) {
+static enum send_result say_contribution(void *context, uint32_t peer,
+                                         const struct outbox_item *item, uint64_t *bytes) {
     struct member_loop *loop = context;
-    enum sent sent = say_slice(context, peer, item, bytes);
-    if (sent == SENT_TAKEN) {
-        outbox_charge(&loop->results, *bytes);
+    enum send_result sent = say_slice(context, peer, item, bytes);
+    if (sent == SEND_OK) {
+        outbox_spend(&loop->results, *bytes);
     }
     return sent;
 }
@@ -96,7 +97,7 @@ static int64_t back_at(const struct outbox *outbox, enum outbox_state state, int
     if (state == OUTBOX_MORE) {
         return now_ns;
     }
-    return state == OUTBOX_CREDIT ? outbox_ready_ns(outbox) : INT64_MAX;
+    return state == OUTBOX_RATE_LIMITED ? outbox_ready_ns(outbox) : INT64_MAX;
 }
 
 static int64_t sooner(int64_t a, int64_t b) {
@@ -111,27 +112,27 @@ static int64_t sooner(int64_t a, int64_t b) {
 static bool holds_results(struct member_loop *loop) {
     uint64_t left = 0;
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
-        struct loop_peer *row = &loop->peers[peer];
+        struct member_peer_link *row = &loop->peers[peer];
         if (!row->is_open || row->is_cut) {
             continue;
         }
-        uint64_t of_it = messenger_left(loop->messenger, row->as.keys.curve);
+        uint64_t of_it = messenger_backlog_bytes(loop->messenger, row->as.keys.curve);
         row->results_given = of_it > 0 ? row->results_given : 0;
         left += of_it > row->results_given ? of_it - row->results_given : 0;
     }
-    struct loop_line line = member_loop_measured_line(loop);
+    struct uplink_rate line = uplink_measured_rate(loop);
     uint64_t soon = line.rate * SOON_MS / 1000;
     bool are_more =
         loop->contributions.waiting > 0 || left > (soon > SOON_LEAST ? soon : SOON_LEAST);
     return are_more && line.recent >= line.rate / 2;
 }
 
-static enum sent say_result(void *context, uint32_t peer, const struct outbox_item *item,
-                            uint64_t *bytes) {
+static enum send_result say_result(void *context, uint32_t peer, const struct outbox_item *item,
+                                   uint64_t *bytes) {
     struct member_loop *loop = context;
-    enum sent sent = say_slice(context, peer, item, bytes);
-    if (sent == SENT_TAKEN) {
-        outbox_charge(&loop->contributions, *bytes);
+    enum send_result sent = say_slice(context, peer, item, bytes);
+    if (sent == SEND_OK) {
+        outbox_spend(&loop->contributions, *bytes);
         loop->peers[peer].results_given += *bytes;
     }
     return sent;
@@ -144,35 +145,35 @@ static int64_t flush_results(struct member_loop *loop, int64_t now_ns) {
         return now_ns + HELD_LOOK_MS * MS;
     }
     enum outbox_state state =
-        outbox_flush(&loop->results, now_ns, (struct outbox_way){loop, say_result});
+        outbox_flush(&loop->results, now_ns, (struct outbox_callbacks){loop, say_result});
     return back_at(&loop->results, state, now_ns);
 }
 
 /* What is asked for is charged as if it had come; an ask waits for the first connection. */
-static enum sent say_ask(void *context, uint32_t peer, const struct outbox_item *item,
-                         uint64_t *bytes) {
+static enum send_result say_ask(void *context, uint32_t peer, const struct outbox_item *item,
+                                uint64_t *bytes) {
     struct member_loop *loop = context;
     if (!loop->peers[peer].is_open) {
-        return SENT_FULL;
+        return SEND_WOULD_BLOCK;
     }
-    if (item->kind == WIRE_LEAF_ASK) {
-        enum sent sent = member_loop_ask_leaf(loop, peer, item);
-        *bytes = sent == SENT_TAKEN ? LEAF_BYTES : 0;
+    if (item->kind == WIRE_LEAF_REQUEST) {
+        enum send_result sent = state_fetcher_request_leaf(loop, peer, item);
+        *bytes = sent == SEND_OK ? LEAF_BYTES : 0;
         return sent;
     }
     struct message message = message_of(loop, item);
     *bytes = slices_range(&loop->options.replica->shape.slices, item->slice).bytes;
-    return member_loop_say_message(loop, loop->peers[peer].as.keys.curve, CHANNEL_CONTROL, &message,
-                                   NULL, 0);
+    return uplink_send_message(loop, loop->peers[peer].as.keys.curve, CHANNEL_CONTROL, &message,
+                               NULL, 0);
 }
 
-static enum sent say_leaves(void *context, uint32_t peer, const struct outbox_item *item,
-                            uint64_t *bytes) {
+static enum send_result say_leaves(void *context, uint32_t peer, const struct outbox_item *item,
+                                   uint64_t *bytes) {
     struct member_loop *loop = context;
-    enum sent sent = member_loop_say_leaves(loop, peer, item, bytes);
-    if (sent == SENT_TAKEN) {
-        outbox_charge(&loop->contributions, *bytes);
-        outbox_charge(&loop->results, *bytes);
+    enum send_result sent = leaf_server_send(loop, peer, item, bytes);
+    if (sent == SEND_OK) {
+        outbox_spend(&loop->contributions, *bytes);
+        outbox_spend(&loop->results, *bytes);
     }
     return sent;
 }
@@ -186,20 +187,20 @@ static int64_t flush_leaves(struct member_loop *loop, int64_t now_ns) {
     }
     loop->leaves_ns = now_ns;
     enum outbox_state state =
-        outbox_flush(&loop->leaves, now_ns, (struct outbox_way){loop, say_leaves});
+        outbox_flush(&loop->leaves, now_ns, (struct outbox_callbacks){loop, say_leaves});
     return back_at(&loop->leaves, state, now_ns);
 }
 
-int64_t member_loop_flush(struct member_loop *loop, int64_t now_ns) {
-    enum outbox_state state =
-        outbox_flush(&loop->contributions, now_ns, (struct outbox_way){loop, say_contribution});
+int64_t uplink_flush(struct member_loop *loop, int64_t now_ns) {
+    enum outbox_state state = outbox_flush(&loop->contributions, now_ns,
+                                           (struct outbox_callbacks){loop, say_contribution});
     int64_t back_ns = back_at(&loop->contributions, state, now_ns);
 
     back_ns = sooner(back_ns, flush_results(loop, now_ns));
-    member_loop_measure_up(loop);
-    member_loop_pace(loop, now_ns);
+    uplink_sample(loop);
+    uplink_set_rates(loop, now_ns);
 
-    state = outbox_flush(&loop->asks, now_ns, (struct outbox_way){loop, say_ask});
+    state = outbox_flush(&loop->asks, now_ns, (struct outbox_callbacks){loop, say_ask});
     back_ns = sooner(back_ns, back_at(&loop->asks, state, now_ns));
     return sooner(back_ns, flush_leaves(loop, now_ns));
 }

@@ -9,20 +9,19 @@
 
 #include <string.h>
 
-void member_loop_trail_bind(struct member_loop *loop, struct entry_slice *slices) {
-    for (uint32_t i = 0; i < SWARM_REPLAY_MAX; i++) {
+void catch_up_bind(struct member_loop *loop, struct entry_slice *slices) {
+    for (uint32_t i = 0; i < REPLAY_ROUNDS_MAX; i++) {
         loop->trail.entries[i].slices = slices + (size_t)i * loop->shape.slice_count;
     }
 }
 
-void member_loop_trail_note(struct member_loop *loop, const struct entry *entry,
-                            const struct hash *base) {
-    struct loop_trail *trail = &loop->trail;
+void catch_up_add(struct member_loop *loop, const struct entry *entry, const struct hash *base) {
+    struct catch_up *trail = &loop->trail;
     const struct hash *tip =
         trail->count > 0 ? &trail->entries[trail->count - 1].root : member_root(loop->machine);
     if (entry->kind != ENTRY_COMMIT) {
         trail->count = 0; /* a rollback leads elsewhere */
-    } else if (trail->count == SWARM_REPLAY_MAX) {
+    } else if (trail->count == REPLAY_ROUNDS_MAX) {
         trail->count = 0; /* there is no way back to its beginning */
     } else if (hash_equal(base, tip)) {
         trail->base = trail->count == 0 ? *base : trail->base;
@@ -35,15 +34,14 @@ static bool is_less_to_move(const struct member_loop *loop) {
     return loop->trail.count * slices->bytes < replica_state_bytes(slices->parameter_count);
 }
 
-static const struct message *step_of(struct loop_trail *trail, uint32_t which) {
+static const struct message *step_of(struct catch_up *trail, uint32_t which) {
     trail->step.entry = &trail->entries[which];
     trail->step.root = which == 0 ? trail->base : trail->entries[which - 1].root;
     return &trail->step;
 }
 
-const struct message *member_loop_trail_instead(struct member_loop *loop,
-                                                const struct message *message) {
-    struct loop_trail *trail = &loop->trail;
+const struct message *catch_up_substitute(struct member_loop *loop, const struct message *message) {
+    struct catch_up *trail = &loop->trail;
     if (message->kind != MESSAGE_ENTRY || trail->count == 0 ||
         !hash_equal(&message->entry->hash, &trail->entries[trail->count - 1].hash)) {
         return message;
@@ -54,7 +52,7 @@ const struct message *member_loop_trail_instead(struct member_loop *loop,
 }
 
 /* Entries that lead up to a root that stands, or is adopted, are behind. */
-static void pass(struct loop_trail *trail, const struct hash *root) {
+static void pass(struct catch_up *trail, const struct hash *root) {
     uint32_t passed = trail->count;
     for (uint32_t i = 0; i < trail->count; i++) {
         passed = hash_equal(&trail->entries[i].root, root) ? i + 1 : passed;
@@ -66,8 +64,8 @@ static void pass(struct loop_trail *trail, const struct hash *root) {
     }
 }
 
-const struct message *member_loop_trail_applied(struct member_loop *loop) {
-    struct loop_trail *trail = &loop->trail;
+const struct message *catch_up_on_applied(struct member_loop *loop) {
+    struct catch_up *trail = &loop->trail;
     const struct hash *root = member_root(loop->machine);
     if (trail->count == 0 || hash_equal(root, &trail->base)) {
         return NULL;
@@ -76,17 +74,16 @@ const struct message *member_loop_trail_applied(struct member_loop *loop) {
     return trail->count > 0 && trail->is_said ? step_of(trail, 0) : NULL;
 }
 
-const struct message *member_loop_trail_given_up(struct member_loop *loop,
-                                                 const struct entry *adopted) {
-    struct loop_trail *trail = &loop->trail;
+const struct message *catch_up_on_fetch(struct member_loop *loop, const struct entry *adopted) {
+    struct catch_up *trail = &loop->trail;
     uint32_t count = trail->count;
     trail->count = 0;
     bool is_old = count > 1 && hash_equal(&adopted->hash, &trail->entries[0].hash);
     return is_old && trail->is_said ? step_of(trail, count - 1) : NULL;
 }
 
-bool member_loop_trail_proves(const struct member_loop *loop, struct message *message,
-                              const uint8_t *bulk, size_t bulk_bytes) {
+bool catch_up_verifies(const struct member_loop *loop, struct message *message, const uint8_t *bulk,
+                       size_t bulk_bytes) {
     const struct entry *entry = &loop->trail.entries[0];
     if (loop->trail.count == 0 || message->kind != MESSAGE_RESULT ||
         message->round != entry->round || message->slice >= entry->slice_count) {

@@ -27,21 +27,21 @@ static bool hear_some(struct member_loop *loop, bool was_away) {
         if (!messenger_next(loop->messenger, &event)) {
             return false;
         }
-        member_loop_hear(loop, &event);
+        member_loop_receive(loop, &event);
     }
     return true;
 }
 
 static void hear_computing(struct member_loop *loop) {
-    struct work_news news;
-    work_post_take(&loop->post, &news);
+    struct mailbox_updates news;
+    mailbox_collect(&loop->post, &news);
     loop->measured = news.measured;
     if (news.wants_to_leave) {
         member_loop_step(loop, &(struct event){.kind = EVENT_LEAVE});
     }
     if (news.has_event) {
-        member_loop_answered(loop, &news.event);
-        work_post_release(&loop->post);
+        member_loop_job_done(loop, &news.event);
+        mailbox_release(&loop->post);
     }
 }
 
@@ -51,16 +51,16 @@ static void tick(struct member_loop *loop, int64_t now_ns) {
         return;
     }
     loop->ticked_ns = now_ns;
-    member_loop_links_tick(loop, now_ns);
-    if (loop->is_admitted && member_loop_chain_stands(loop)) {
-        struct timing_measured measured = member_loop_measured_now(loop);
-        member_measured(loop->machine, &measured);
+    peers_tick(loop, now_ns);
+    if (loop->is_admitted && ledger_follower_is_synced(loop)) {
+        struct timing_measured measured = uplink_measured(loop);
+        member_set_measured(loop->machine, &measured);
         member_loop_step(loop, &(struct event){.kind = EVENT_TICK});
     }
     if (loop->tracker_is_there) {
-        member_loop_ping(loop, now_ns);
+        uplink_ping(loop, now_ns);
     }
-    member_loop_dial(loop, now_ns);
+    peers_dial(loop, now_ns);
 }
 
 static void show(struct member_loop *loop) {
@@ -72,14 +72,14 @@ static void show(struct member_loop *loop) {
     memcpy(view->reason, loop->reason, sizeof(view->reason));
     view->members = loop->roster_count;
     view->is_adopting = loop->adoption.goes_on;
-    view->behind = (uint32_t)leaf_fetch_behind(&loop->adoption.fetch);
+    view->behind = (uint32_t)leaf_fetch_outdated(&loop->adoption.fetch);
     view->adopted_bytes = loop->adoption.fetch.received;
     view->sent_bytes = counts.sent_bytes;
     view->received_bytes = counts.received_bytes;
     view->exchange_ms = loop->measures.exchange_ms;
     view->timing = loop->timing;
     view->counts = counts;
-    work_post_show(&loop->post, view);
+    mailbox_publish_view(&loop->post, view);
 }
 
 static int wait_ms(const struct member_loop *loop, int64_t now_ns) {
@@ -99,17 +99,17 @@ void member_loop_turn(struct member_loop *loop) {
     int64_t woken_ns = clock_monotonic_ns();
     bool was_away = woken_ns - loop->turned_ns > GAP_HEARTBEATS * heartbeat_ns(loop);
     if (was_away) {
-        member_loop_links_slept(loop, woken_ns - loop->turned_ns);
+        peers_note_pause(loop, woken_ns - loop->turned_ns);
     }
     bool has_more = hear_some(loop, was_away);
     hear_computing(loop);
 
     int64_t now_ns = clock_monotonic_ns();
-    member_loop_introduce(loop, now_ns);
-    member_loop_chain_ask(loop, now_ns);
-    has_more |= member_loop_adopt_step(loop, now_ns);
+    peers_introduce(loop, now_ns);
+    ledger_follower_request(loop, now_ns);
+    has_more |= state_fetcher_step(loop, now_ns);
     tick(loop, now_ns);
-    loop->back_ns = member_loop_flush(loop, now_ns);
+    loop->back_ns = uplink_flush(loop, now_ns);
     loop->back_ns = has_more ? now_ns : loop->back_ns;
     show(loop);
     loop->turned_ns = clock_monotonic_ns();

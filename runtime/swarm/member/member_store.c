@@ -81,8 +81,8 @@ static enum status find_owner(const struct member_store *store, const struct ent
     return OK;
 }
 
-enum status member_store_claim(struct member_store *store, const struct hash *manifest,
-                               const struct entry *first, struct fault *fault) {
+enum status member_store_claim_folder(struct member_store *store, const struct hash *manifest,
+                                      const struct entry *first, struct fault *fault) {
     char owner[HASH_HEX_BYTES], wanted[HASH_HEX_BYTES];
     file_join(store->folder, "swarm", store->path, PATH_BYTES);
     hash_hex(manifest, wanted);
@@ -143,8 +143,8 @@ static enum status find_results(struct member_store *store, struct fault *fault)
     return OK;
 }
 
-enum status member_store_keep(struct member_store *store, const struct entry *entry,
-                              const struct replica *replica, struct fault *fault) {
+enum status member_store_add_results(struct member_store *store, const struct entry *entry,
+                                     const struct replica *replica, struct fault *fault) {
     name_results(store, entry->round);
     name_beside(store);
     enum status status =
@@ -167,7 +167,7 @@ enum status member_store_fetch(struct member_store *store, uint32_t round,
 /* More are not worth replaying. */
 static uint32_t rounds_kept(const struct slices *slices) {
     uint64_t count = replica_state_bytes(slices->parameter_count) / slices->bytes;
-    return count < SWARM_REPLAY_MAX ? (uint32_t)count : SWARM_REPLAY_MAX;
+    return count < REPLAY_ROUNDS_MAX ? (uint32_t)count : REPLAY_ROUNDS_MAX;
 }
 
 static void remove_results(struct member_store *store, uint32_t round) {
@@ -222,7 +222,8 @@ enum status member_store_applied(struct member_store *store, const struct entry 
     return entry_journal_append(&store->journal, entry, fault);
 }
 
-enum status member_store_settle(struct member_store *store, uint32_t round, struct fault *fault) {
+enum status member_store_discard_before(struct member_store *store, uint32_t round,
+                                        struct fault *fault) {
     enum status status = entry_journal_clear(&store->journal, fault);
     uint32_t kept = rounds_kept(&store->files.slices);
     if (status == OK && round > kept) {

@@ -36,19 +36,21 @@ MUST_CHECK enum status member_store_open(const char *folder, const struct slices
                                          struct fault *fault);
 void member_store_close(struct member_store *store);
 
-/* member_store_claim: the folder is this swarm's, which is written down when nothing says so yet.
- * Of a folder that does not, but keeps something, `first` says whose it is: the entry that the
+/* member_store_claim_folder: the folder is this swarm's, which is written down when nothing says so
+ * yet. Of a folder that does not, but keeps something, `first` says whose it is: the entry that the
  * ledger beside it begins with, or NULL.
  * errors  STATUS_INPUT when it is another swarm's, or keeps something that could be any swarm's;
  *         STATUS_FIT, STATUS_FAILED */
-MUST_CHECK enum status member_store_claim(struct member_store *store, const struct hash *manifest,
-                                          const struct entry *first, struct fault *fault);
+MUST_CHECK enum status member_store_claim_folder(struct member_store *store,
+                                                 const struct hash *manifest,
+                                                 const struct entry *first, struct fault *fault);
 
-/* member_store_keep: the results of entry->round, as they lie in the replica, are durable when it
- * comes back. Those kept earlier for the same round are replaced.
+/* member_store_add_results: the results of entry->round, as they lie in the replica, are durable
+ * when it comes back. Those kept earlier for the same round are replaced.
  * errors  STATUS_FIT on a full disk, STATUS_FAILED: what was kept stays */
-MUST_CHECK enum status member_store_keep(struct member_store *store, const struct entry *entry,
-                                         const struct replica *replica, struct fault *fault);
+MUST_CHECK enum status member_store_add_results(struct member_store *store,
+                                                const struct entry *entry,
+                                                const struct replica *replica, struct fault *fault);
 
 /* member_store_fetch: the kept results of a round back into the replica, and what is known of each.
  * shapes  reports [slices.count]
@@ -63,14 +65,14 @@ MUST_CHECK enum status member_store_fetch(struct member_store *store, uint32_t r
 MUST_CHECK enum status member_store_applied(struct member_store *store, const struct entry *entry,
                                             struct fault *fault);
 
-/* member_store_settle: a snapshot of the state at `round` is complete, which the journal leads up
- * to: the journal goes, and results but those of the last rounds, for members that missed them: as
- * many as are less than the state, at most SWARM_REPLAY_MAX. (In this order: a crash between leaves
- * what a restart passes over.)
+/* member_store_discard_before: a snapshot of the state at `round` is complete, which the journal
+ * leads up to: the journal goes, and results but those of the last rounds, for members that missed
+ * them: as many as are less than the state, at most REPLAY_ROUNDS_MAX. (In this order: a crash
+ * between leaves what a restart passes over.)
  * errors  STATUS_FAILED when the journal cannot be shortened; results that cannot be removed are
  *         logged */
-MUST_CHECK enum status member_store_settle(struct member_store *store, uint32_t round,
-                                           struct fault *fault);
+MUST_CHECK enum status member_store_discard_before(struct member_store *store, uint32_t round,
+                                                   struct fault *fault);
 
 /* member_store_result: the bytes of a kept result, unchecked, for any thread at any time; false
  * when there is none of this hash.

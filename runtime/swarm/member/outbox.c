@@ -7,7 +7,7 @@ static const int64_t SECOND_NS = 1000000000;
 enum { BURST_SHARE = 8 }; /* an eighth of a second's bytes may go at once */
 
 size_t outbox_bytes(uint32_t peer_count) {
-    return peer_count * sizeof(struct outbox_line);
+    return peer_count * sizeof(struct outbox_queue);
 }
 
 void outbox_bind(struct outbox *outbox, void *memory, uint32_t peer_count, uint64_t rate) {
@@ -21,24 +21,24 @@ static bool is_same(const struct outbox_item *a, const struct outbox_item *b) {
            hash_equal(&a->hash, &b->hash);
 }
 
-bool outbox_put(struct outbox *outbox, uint32_t peer, const struct outbox_item *item) {
+bool outbox_push(struct outbox *outbox, uint32_t peer, const struct outbox_item *item) {
     ASSERT(peer < outbox->peer_count);
-    struct outbox_line *line = &outbox->lines[peer];
+    struct outbox_queue *line = &outbox->lines[peer];
     for (uint32_t i = 0; i < line->count; i++) {
-        if (is_same(&line->items[(line->first + i) % OUTBOX_ROWS], item)) {
+        if (is_same(&line->items[(line->first + i) % OUTBOX_QUEUE_ITEMS], item)) {
             return true;
         }
     }
-    if (line->count == OUTBOX_ROWS) {
+    if (line->count == OUTBOX_QUEUE_ITEMS) {
         return false;
     }
-    line->items[(line->first + line->count) % OUTBOX_ROWS] = *item;
+    line->items[(line->first + line->count) % OUTBOX_QUEUE_ITEMS] = *item;
     line->count++;
     outbox->waiting++;
     return true;
 }
 
-void outbox_forget(struct outbox *outbox, uint32_t peer) {
+void outbox_clear(struct outbox *outbox, uint32_t peer) {
     ASSERT(peer < outbox->peer_count);
     outbox->waiting -= outbox->lines[peer].count;
     outbox->lines[peer].count = 0;
@@ -49,7 +49,7 @@ uint32_t outbox_waiting(const struct outbox *outbox, uint32_t peer) {
     return outbox->lines[peer].count;
 }
 
-void outbox_charge(struct outbox *outbox, uint64_t bytes) {
+void outbox_spend(struct outbox *outbox, uint64_t bytes) {
     if (outbox->rate > 0) {
         outbox->credit -= (int64_t)bytes;
     }
@@ -78,35 +78,35 @@ int64_t outbox_ready_ns(const struct outbox *outbox) {
     return outbox->filled_ns + (int64_t)(lacking * (double)SECOND_NS) + 1;
 }
 
-static void take_off(struct outbox *outbox, struct outbox_line *line) {
-    line->first = (line->first + 1) % OUTBOX_ROWS;
+static void take_off(struct outbox *outbox, struct outbox_queue *line) {
+    line->first = (line->first + 1) % OUTBOX_QUEUE_ITEMS;
     line->count--;
     outbox->waiting--;
 }
 
-enum outbox_state outbox_flush(struct outbox *outbox, int64_t now_ns, struct outbox_way way) {
+enum outbox_state outbox_flush(struct outbox *outbox, int64_t now_ns, struct outbox_callbacks way) {
     fill(outbox, now_ns);
     uint32_t passed_by = 0; /* peers in a row that had nothing to send or no room */
     for (uint32_t sent = 0; outbox->waiting > 0 && passed_by < outbox->peer_count;) {
         if (outbox->rate > 0 && outbox->credit <= 0) {
-            return OUTBOX_CREDIT;
+            return OUTBOX_RATE_LIMITED;
         }
         if (sent == OUTBOX_BATCH) {
             return OUTBOX_MORE;
         }
         uint32_t peer = outbox->turn;
-        struct outbox_line *line = &outbox->lines[peer];
+        struct outbox_queue *line = &outbox->lines[peer];
         outbox->turn = (peer + 1) % outbox->peer_count;
         uint64_t bytes = 0;
         if (line->count == 0 ||
-            way.send(way.context, peer, &line->items[line->first], &bytes) == SENT_FULL) {
+            way.send(way.context, peer, &line->items[line->first], &bytes) == SEND_WOULD_BLOCK) {
             passed_by++;
             continue;
         }
         take_off(outbox, line);
-        outbox_charge(outbox, bytes);
+        outbox_spend(outbox, bytes);
         passed_by = 0;
         sent++;
     }
-    return outbox->waiting > 0 ? OUTBOX_FULL : OUTBOX_DONE;
+    return outbox->waiting > 0 ? OUTBOX_BLOCKED : OUTBOX_DONE;
 }

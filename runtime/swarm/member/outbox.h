@@ -11,8 +11,8 @@
 #include "transport/messages/messages.h"
 
 enum {
-    OUTBOX_ROWS = 64,  /* of a line: twice what a peer has asked for at a time */
-    OUTBOX_BATCH = 64, /* frames of one flush, so that a heartbeat is never late by more */
+    OUTBOX_QUEUE_ITEMS = 64, /* of a line: twice what a peer has asked for at a time */
+    OUTBOX_BATCH = 64,       /* frames of one flush, so that a heartbeat is never late by more */
 };
 
 /* What is to be sent. Two with equal fields are the same one. */
@@ -26,13 +26,13 @@ struct outbox_item {
     struct hash hash;
 };
 
-struct outbox_line {
-    struct outbox_item items[OUTBOX_ROWS]; /* a ring */
+struct outbox_queue {
+    struct outbox_item items[OUTBOX_QUEUE_ITEMS]; /* a ring */
     uint32_t first, count;
 };
 
 struct outbox {
-    struct outbox_line *lines; /* [peer_count] */
+    struct outbox_queue *lines; /* [peer_count] */
     uint32_t peer_count;
     uint32_t turn;    /* whose item is sent next */
     uint32_t waiting; /* items of all lines */
@@ -45,36 +45,36 @@ struct outbox {
 size_t outbox_bytes(uint32_t peer_count);
 void outbox_bind(struct outbox *outbox, void *memory, uint32_t peer_count, uint64_t rate);
 
-/* outbox_put: behind what the peer is to get, unless it is there already. false: the line is full,
+/* outbox_push: behind what the peer is to get, unless it is there already. false: the line is full,
  * and the peer will ask again. */
-bool outbox_put(struct outbox *outbox, uint32_t peer, const struct outbox_item *item);
+bool outbox_push(struct outbox *outbox, uint32_t peer, const struct outbox_item *item);
 
-/* outbox_forget: drop what a peer was to get. */
-void outbox_forget(struct outbox *outbox, uint32_t peer);
+/* outbox_clear: drop what a peer was to get. */
+void outbox_clear(struct outbox *outbox, uint32_t peer);
 
 /* outbox_waiting: items that wait for a peer. */
 uint32_t outbox_waiting(const struct outbox *outbox, uint32_t peer);
 
-/* outbox_charge: bytes that went another way, under the same limit. */
-void outbox_charge(struct outbox *outbox, uint64_t bytes);
+/* outbox_spend: bytes that went another way, under the same limit. */
+void outbox_spend(struct outbox *outbox, uint64_t bytes);
 
-/* Sends one item and says how many bytes it had. SENT_TAKEN and SENT_NOWHERE (or not at hand any
+/* Sends one item and says how many bytes it had. SEND_OK and SEND_NO_PEER (or not at hand any
  * more) take it off its line. */
-struct outbox_way {
+struct outbox_callbacks {
     void *context;
-    enum sent (*send)(void *context, uint32_t peer, const struct outbox_item *item,
-                      uint64_t *bytes);
+    enum send_result (*send)(void *context, uint32_t peer, const struct outbox_item *item,
+                             uint64_t *bytes);
 };
 
 enum outbox_state {
-    OUTBOX_DONE,   /* nothing waits */
-    OUTBOX_FULL,   /* for room in a queue */
-    OUTBOX_CREDIT, /* for the limit: outbox_ready_ns says until when */
-    OUTBOX_MORE,   /* the batch is over: flush again soon */
+    OUTBOX_DONE,         /* nothing waits */
+    OUTBOX_BLOCKED,      /* for room in a queue */
+    OUTBOX_RATE_LIMITED, /* for the limit: outbox_ready_ns says until when */
+    OUTBOX_MORE,         /* the batch is over: flush again soon */
 };
 
 /* outbox_flush: send what can be sent, one frame of each peer in turn. */
-enum outbox_state outbox_flush(struct outbox *outbox, int64_t now_ns, struct outbox_way way);
+enum outbox_state outbox_flush(struct outbox *outbox, int64_t now_ns, struct outbox_callbacks way);
 
 /* outbox_ready_ns: when the limit lets the next frame go. */
 int64_t outbox_ready_ns(const struct outbox *outbox);

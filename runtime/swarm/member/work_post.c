@@ -14,12 +14,12 @@ static size_t lines_bytes(uint32_t slice_count) {
     return slice_count * sizeof(struct entry_slice);
 }
 
-size_t work_post_bytes(uint32_t slice_count) {
+size_t mailbox_bytes(uint32_t slice_count) {
     return WORK_ENTRIES * lines_bytes(slice_count) + slice_count * sizeof(struct hash);
 }
 
-enum status work_post_open(struct work_post *post, void *memory, uint32_t slice_count,
-                           struct fault *fault) {
+enum status mailbox_open(struct mailbox *post, void *memory, uint32_t slice_count,
+                         struct fault *fault) {
     int wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd < 0) {
         return fault_set_errno(fault, STATUS_FAILED, "swarm", "cannot make an eventfd", errno);
@@ -44,21 +44,21 @@ enum status work_post_open(struct work_post *post, void *memory, uint32_t slice_
     return OK;
 }
 
-void work_post_close(struct work_post *post) {
+void mailbox_close(struct mailbox *post) {
     pthread_cond_destroy(&post->given);
     pthread_cond_destroy(&post->taken);
     pthread_mutex_destroy(&post->lock);
     close(post->wake_fd);
 }
 
-void work_post_wake(struct work_post *post) {
+void mailbox_wake(struct mailbox *post) {
     uint64_t one = 1;
     /* It fails only when the counter is full, and then the talking thread is awake anyway. */
     ssize_t written = write(post->wake_fd, &one, sizeof one);
     (void)written;
 }
 
-void work_post_give(struct work_post *post, const struct member_work *work) {
+void mailbox_post_job(struct mailbox *post, const struct member_job *work) {
     pthread_mutex_lock(&post->lock);
     post->has_train = false;
     if (work->kind == ACTION_TRAIN) {
@@ -79,7 +79,7 @@ void work_post_give(struct work_post *post, const struct member_work *work) {
     pthread_mutex_unlock(&post->lock);
 }
 
-void work_post_cancel(struct work_post *post) {
+void mailbox_cancel_job(struct mailbox *post) {
     pthread_mutex_lock(&post->lock);
     post->has_job = false;
     post->has_train = false;
@@ -87,14 +87,14 @@ void work_post_cancel(struct work_post *post) {
     pthread_mutex_unlock(&post->lock);
 }
 
-bool work_post_is_busy(struct work_post *post) {
+bool mailbox_is_busy(struct mailbox *post) {
     pthread_mutex_lock(&post->lock);
     bool is_busy = post->has_job || post->has_train || post->is_running;
     pthread_mutex_unlock(&post->lock);
     return is_busy;
 }
 
-void work_post_take(struct work_post *post, struct work_news *news) {
+void mailbox_collect(struct mailbox *post, struct mailbox_updates *news) {
     uint64_t count;
     ssize_t got = read(post->wake_fd, &count, sizeof count);
     (void)got; /* how often it was woken does not matter */
@@ -107,14 +107,14 @@ void work_post_take(struct work_post *post, struct work_news *news) {
     pthread_mutex_unlock(&post->lock);
 }
 
-void work_post_release(struct work_post *post) {
+void mailbox_release(struct mailbox *post) {
     pthread_mutex_lock(&post->lock);
     post->has_answer = false;
     pthread_cond_signal(&post->taken);
     pthread_mutex_unlock(&post->lock);
 }
 
-void work_post_show(struct work_post *post, const struct member_loop_view *view) {
+void mailbox_publish_view(struct mailbox *post, const struct member_loop_view *view) {
     pthread_mutex_lock(&post->lock);
     post->view = *view;
     pthread_mutex_unlock(&post->lock);
@@ -126,7 +126,7 @@ static struct timespec after_ms(int timeout_ms) {
 }
 
 /* Until there is work, the end has come or the time has passed; with the lock held. */
-static void wait_for_work(struct work_post *post, int timeout_ms) {
+static void wait_for_work(struct mailbox *post, int timeout_ms) {
     struct timespec until = after_ms(timeout_ms < 0 ? 0 : timeout_ms);
     int result = 0;
     while (!post->has_job && !post->has_train && !post->is_over && result != ETIMEDOUT) {
@@ -135,14 +135,14 @@ static void wait_for_work(struct work_post *post, int timeout_ms) {
     }
 }
 
-static void begin_job(struct work_post *post) {
+static void begin_job(struct mailbox *post) {
     post->running = post->job;
     post->has_job = false;
     post->job_entry = (post->job_entry + 1) % WORK_ENTRIES;
 }
 
 /* The time that it lay here is not to train in. */
-static void begin_training(struct work_post *post) {
+static void begin_training(struct mailbox *post) {
     post->running = post->train;
     post->has_train = false;
     int64_t waited_ms = (clock_monotonic_ns() - post->train_given_ns) / MS;
@@ -150,7 +150,7 @@ static void begin_training(struct work_post *post) {
     *deadline_ms = waited_ms < *deadline_ms ? *deadline_ms - (uint32_t)waited_ms : 0;
 }
 
-bool work_post_next(struct work_post *post, int timeout_ms, struct member_work *work) {
+bool mailbox_wait_job(struct mailbox *post, int timeout_ms, struct member_job *work) {
     pthread_mutex_lock(&post->lock);
     post->is_running = false;
     wait_for_work(post, timeout_ms);
@@ -169,17 +169,17 @@ bool work_post_next(struct work_post *post, int timeout_ms, struct member_work *
     return has_work;
 }
 
-bool work_post_is_stale(const struct work_post *post, enum action_kind kind) {
+bool mailbox_is_stale(const struct mailbox *post, enum action_kind kind) {
     return (kind == ACTION_TRAIN || kind == ACTION_ADOPT) &&
            atomic_load(&post->newest) != post->running_number;
 }
 
-struct entry *work_post_entry(struct work_post *post) {
+struct entry *mailbox_entry(struct mailbox *post) {
     ASSERT(post->running.entry != NULL);
     return &post->entries[(post->job_entry + 1) % WORK_ENTRIES];
 }
 
-void work_post_answer(struct work_post *post, const struct event *event) {
+void mailbox_answer(struct mailbox *post, const struct event *event) {
     pthread_mutex_lock(&post->lock);
     while (post->has_answer && !post->is_over) {
         pthread_cond_wait(&post->taken, &post->lock);
@@ -192,33 +192,33 @@ void work_post_answer(struct work_post *post, const struct event *event) {
     }
     post->is_running = false;
     pthread_mutex_unlock(&post->lock);
-    work_post_wake(post);
+    mailbox_wake(post);
 }
 
-void work_post_leave(struct work_post *post) {
+void mailbox_request_leave(struct mailbox *post) {
     pthread_mutex_lock(&post->lock);
     post->wants_to_leave = true;
     pthread_mutex_unlock(&post->lock);
-    work_post_wake(post);
+    mailbox_wake(post);
 }
 
-void work_post_measured(struct work_post *post, const struct timing_measured *measured) {
+void mailbox_set_measured(struct mailbox *post, const struct timing_measured *measured) {
     pthread_mutex_lock(&post->lock);
     post->measured = *measured;
     pthread_mutex_unlock(&post->lock);
 }
 
-void work_post_look(struct work_post *post, struct member_loop_view *view) {
+void mailbox_read_view(struct mailbox *post, struct member_loop_view *view) {
     pthread_mutex_lock(&post->lock);
     *view = post->view;
     pthread_mutex_unlock(&post->lock);
 }
 
-void work_post_end(struct work_post *post) {
+void mailbox_end(struct mailbox *post) {
     pthread_mutex_lock(&post->lock);
     post->is_over = true;
     pthread_cond_broadcast(&post->given);
     pthread_cond_broadcast(&post->taken);
     pthread_mutex_unlock(&post->lock);
-    work_post_wake(post);
+    mailbox_wake(post);
 }

@@ -13,7 +13,7 @@
 
 enum { WORK_ENTRIES = 2 }; /* of the job that is done and of the one that is pending */
 
-struct work_post {
+struct mailbox {
     pthread_mutex_t lock;
     pthread_cond_t given; /* to the computing thread: work, or the end */
     pthread_cond_t taken; /* to it: the last answer was taken */
@@ -22,7 +22,7 @@ struct work_post {
     uint32_t slice_count;
 
     bool has_job, has_train, is_running;
-    struct member_work job, train, running;
+    struct member_job job, train, running;
     struct entry entries[WORK_ENTRIES];
     uint32_t job_entry;           /* which of them; the other one belongs to the running work */
     int64_t train_given_ns;       /* since when its deadline runs */
@@ -38,47 +38,47 @@ struct work_post {
     struct member_loop_view view;
 };
 
-/* work_post_bytes: memory of the arrays. work_post_open: a post in it.
+/* mailbox_bytes: memory of the arrays. mailbox_open: a post in it.
  * errors  STATUS_FAILED without an eventfd */
-size_t work_post_bytes(uint32_t slice_count);
-MUST_CHECK enum status work_post_open(struct work_post *post, void *memory, uint32_t slice_count,
-                                      struct fault *fault);
-void work_post_close(struct work_post *post);
+size_t mailbox_bytes(uint32_t slice_count);
+MUST_CHECK enum status mailbox_open(struct mailbox *post, void *memory, uint32_t slice_count,
+                                    struct fault *fault);
+void mailbox_close(struct mailbox *post);
 
-/* By the talking thread. work_post_give copies the work and its entry, and makes what is under way
- * stale; training that was not begun is dropped. work_post_cancel does the same without new work,
- * and drops a job that was not begun. */
-void work_post_give(struct work_post *post, const struct member_work *work);
-void work_post_cancel(struct work_post *post);
+/* By the talking thread. mailbox_post_job copies the work and its entry, and makes what is under
+ * way stale; training that was not begun is dropped. mailbox_cancel_job does the same without new
+ * work, and drops a job that was not begun. */
+void mailbox_post_job(struct mailbox *post, const struct member_job *work);
+void mailbox_cancel_job(struct mailbox *post);
 
-/* work_post_is_busy: whether there is work that waits or is under way. */
-bool work_post_is_busy(struct work_post *post);
+/* mailbox_is_busy: whether there is work that waits or is under way. */
+bool mailbox_is_busy(struct mailbox *post);
 
 /* What the computing thread has said since the last time. `event` is valid, with has_event, until
- * work_post_release, which lets the next one come. */
-struct work_news {
+ * mailbox_release, which lets the next one come. */
+struct mailbox_updates {
     bool has_event;
     struct event event;
     bool wants_to_leave;
     struct timing_measured measured;
 };
-void work_post_take(struct work_post *post, struct work_news *news);
-void work_post_release(struct work_post *post);
-void work_post_show(struct work_post *post, const struct member_loop_view *view);
+void mailbox_collect(struct mailbox *post, struct mailbox_updates *news);
+void mailbox_release(struct mailbox *post);
+void mailbox_publish_view(struct mailbox *post, const struct member_loop_view *view);
 
-/* By the computing thread; as member_loop_next and so on say. */
-bool work_post_next(struct work_post *post, int timeout_ms, struct member_work *work);
-bool work_post_is_stale(const struct work_post *post, enum action_kind kind);
-void work_post_answer(struct work_post *post, const struct event *event);
-/* work_post_entry: of the work that it has. */
-struct entry *work_post_entry(struct work_post *post);
+/* By the computing thread; as member_loop_wait_job and so on say. */
+bool mailbox_wait_job(struct mailbox *post, int timeout_ms, struct member_job *work);
+bool mailbox_is_stale(const struct mailbox *post, enum action_kind kind);
+void mailbox_answer(struct mailbox *post, const struct event *event);
+/* mailbox_entry: of the work that it has. */
+struct entry *mailbox_entry(struct mailbox *post);
 
-/* By anybody. work_post_wake: the talking thread looks around. */
-void work_post_leave(struct work_post *post);
-void work_post_measured(struct work_post *post, const struct timing_measured *measured);
-void work_post_look(struct work_post *post, struct member_loop_view *view);
-void work_post_wake(struct work_post *post);
-/* work_post_end: nobody waits any more. */
-void work_post_end(struct work_post *post);
+/* By anybody. mailbox_wake: the talking thread looks around. */
+void mailbox_request_leave(struct mailbox *post);
+void mailbox_set_measured(struct mailbox *post, const struct timing_measured *measured);
+void mailbox_read_view(struct mailbox *post, struct member_loop_view *view);
+void mailbox_wake(struct mailbox *post);
+/* mailbox_end: nobody waits any more. */
+void mailbox_end(struct mailbox *post);
 
 #endif

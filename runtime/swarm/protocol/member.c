@@ -51,7 +51,7 @@ struct member *member_init(void *memory, const struct member_start *start) {
     member->durable = start->root;
     member->seat = NO_SEAT;
     member->measured.up_kib_s = TIMING_UNKNOWN;
-    member_ask_none(member);
+    member_request_clear(member);
     member->reports_round = start->stored_round;
     if (start->stored_round > 0) {
         memcpy(member->reports, start->stored, slices * sizeof(*member->reports));
@@ -63,20 +63,20 @@ const struct hash *member_root(const struct member *member) {
     return &member->root;
 }
 
-void member_measured(struct member *member, const struct timing_measured *measured) {
+void member_set_measured(struct member *member, const struct timing_measured *measured) {
     member->measured = *measured;
 }
 
-void member_cut(struct member *member, const struct identity *ids, uint32_t count) {
+void member_set_unreachable(struct member *member, const struct identity *ids, uint32_t count) {
     ASSERT(count <= SWARM_MEMBERS_MAX);
     member->cut_count = count;
     for (uint32_t i = 0; i < count; i++) {
         member->cut[i] = ids[i];
     }
-    member_ask_cut(member);
+    member_request_skip_unreachable(member);
 }
 
-uint64_t member_cut_seats(const struct member *member, const struct entry *roster) {
+uint64_t member_unreachable_seats(const struct member *member, const struct entry *roster) {
     uint64_t seats = 0;
     for (uint32_t i = 0; i < member->cut_count; i++) {
         int seat = member_seat_of(roster, &member->cut[i]);
@@ -85,7 +85,7 @@ uint64_t member_cut_seats(const struct member *member, const struct entry *roste
     return seats;
 }
 
-struct action *member_act(struct actions *actions, enum action_kind kind) {
+struct action *member_add_action(struct actions *actions, enum action_kind kind) {
     ASSERT(actions->count < actions->capacity);
     struct action *action = &actions->rows[actions->count++];
     memset(action, 0, sizeof(*action));
@@ -93,9 +93,9 @@ struct action *member_act(struct actions *actions, enum action_kind kind) {
     return action;
 }
 
-void member_say(struct member *member, const struct identity *to, struct message message,
-                struct actions *actions) {
-    struct action *action = member_act(actions, ACTION_SEND);
+void member_send(struct member *member, const struct identity *to, struct message message,
+                 struct actions *actions) {
+    struct action *action = member_add_action(actions, ACTION_SEND);
     message.session = member->session;
     message.from = member->id;
     action->to_tracker = to == NULL;
@@ -105,18 +105,19 @@ void member_say(struct member *member, const struct identity *to, struct message
     action->message = message;
 }
 
-struct action *member_begin(struct member *member, enum action_kind kind, struct actions *actions) {
+struct action *member_start_job(struct member *member, enum action_kind kind,
+                                struct actions *actions) {
     ASSERT(member->job == 0);
     member->job = ++member->job_newest;
     member->job_kind = kind;
     member->job_is_void = 0;
-    struct action *action = member_act(actions, kind);
+    struct action *action = member_add_action(actions, kind);
     action->job = member->job;
     return action;
 }
 
 /* An adoption ends at once; whatever else is under way still reads what it was given. */
-void member_drop_job(struct member *member) {
+void member_abandon_job(struct member *member) {
     if (member->job_kind == ACTION_ADOPT) {
         member->job = 0;
     }
@@ -124,7 +125,7 @@ void member_drop_job(struct member *member) {
 }
 
 const struct entry *member_roster(const struct member *member) {
-    const struct entry *wanted = member_wanted(member);
+    const struct entry *wanted = member_target_entry(member);
     return wanted != NULL ? wanted : &member->open;
 }
 
@@ -141,23 +142,23 @@ int member_seat_of(const struct entry *roster, const struct identity *id) {
     return NO_SEAT;
 }
 
-const struct entry *member_wanted(const struct member *member) {
+const struct entry *member_target_entry(const struct member *member) {
     return member->has_commit ? &member->commit : member->has_proposal ? &member->proposal : NULL;
 }
 
 void member_report(struct member *member, struct actions *actions) {
-    struct message message = {.kind = MESSAGE_REPORT,
-                              .number = ++member->report_number,
-                              .round = member->round,
-                              .root = member->root,
-                              .hash = member->durable,
-                              .version = member->table.version,
-                              .ask = member->ask,
-                              .cut =
-                                  member->round > 0 ? member_cut_seats(member, &member->open) : 0,
-                              .measured = member->measured,
-                              .reports = member->reports};
-    member_say(member, NULL, message, actions);
+    struct message message = {
+        .kind = MESSAGE_REPORT,
+        .number = ++member->report_number,
+        .round = member->round,
+        .root = member->root,
+        .hash = member->durable,
+        .version = member->table.version,
+        .ask = member->ask,
+        .cut = member->round > 0 ? member_unreachable_seats(member, &member->open) : 0,
+        .measured = member->measured,
+        .reports = member->reports};
+    member_send(member, NULL, message, actions);
 }
 
 static int owes_declaration(const struct member *member) {
@@ -171,7 +172,7 @@ static void say_declaration(struct member *member, struct actions *actions) {
                               .round = member->round,
                               .tokens = member->tokens,
                               .hashes = member->hashes};
-    member_say(member, NULL, message, actions);
+    member_send(member, NULL, message, actions);
 }
 
 static void say_vote(struct member *member, struct actions *actions) {
@@ -181,18 +182,18 @@ static void say_vote(struct member *member, struct actions *actions) {
                               .root = member->vote_root,
                               .hash = member->vote_hash,
                               .signature = member->vote_signature};
-    member_say(member, NULL, message, actions);
+    member_send(member, NULL, message, actions);
 }
 
 static void tick(struct member *member, struct actions *actions) {
     if (member->session == 0) {
         struct message hello = {.kind = MESSAGE_HELLO, .number = member->number};
         hello.root = member->root;
-        member_say(member, NULL, hello, actions);
+        member_send(member, NULL, hello, actions);
         return;
     }
     if (member->is_leaving) {
-        member_say(member, NULL, (struct message){.kind = MESSAGE_LEAVE}, actions);
+        member_send(member, NULL, (struct message){.kind = MESSAGE_LEAVE}, actions);
     }
     if (owes_declaration(member) && ++member->declared_before >= member->declared_again) {
         member->declared_again += member->declared_again;
@@ -202,7 +203,7 @@ static void tick(struct member *member, struct actions *actions) {
         say_vote(member, actions);
     }
     member_report(member, actions);
-    member_ask_tick(member);
+    member_request_tick(member);
     member->is_held_back = 0;
 }
 
@@ -232,17 +233,17 @@ static void hear_tracker(struct member *member, const struct message *message,
         return;
     }
     if (message->kind == MESSAGE_ENTRY) {
-        member_take_entry(member, message, actions);
+        member_handle_entry(member, message, actions);
     } else if (message->kind == MESSAGE_PROPOSE) {
-        member_take_proposal(member, message);
+        member_handle_proposal(member, message);
     } else if (message->kind == MESSAGE_TABLE) {
         if (message->round == member->round && message->table->version > member->table.version &&
             !member->has_commit) {
-            member_take_table(member, message->table);
+            member_handle_table(member, message->table);
         }
     } else if (message->kind == MESSAGE_GOODBYE) {
-        member_act(actions, ACTION_LEFT);
-    } else if (message->kind == MESSAGE_ASK && message->ask > member->ask) {
+        member_add_action(actions, ACTION_LEFT);
+    } else if (message->kind == MESSAGE_POLL && message->ask > member->ask) {
         member->ask = message->ask;
         member_report(member, actions);
         if (owes_declaration(member)) {
@@ -254,14 +255,14 @@ static void hear_tracker(struct member *member, const struct message *message,
 static void hear(struct member *member, const struct message *message, struct actions *actions) {
     switch (message->kind) {
     case MESSAGE_CONTRIBUTION:
-        member_take_contribution(member, message, actions);
+        member_handle_contribution(member, message, actions);
         break;
     case MESSAGE_RESULT:
-        member_take_result(member, message, actions);
+        member_handle_result(member, message, actions);
         break;
     case MESSAGE_FETCH_CONTRIBUTION:
     case MESSAGE_FETCH_RESULT:
-        member_serve(member, message, actions);
+        member_handle_fetch(member, message, actions);
         break;
     default:
         hear_tracker(member, message, actions);
@@ -284,14 +285,14 @@ static void take_training(struct member *member, const struct event *event,
 }
 
 static void take_root(struct member *member, const struct event *event, struct actions *actions) {
-    const struct entry *entry = member_wanted(member);
+    const struct entry *entry = member_target_entry(member);
     if (!member->has_commit) {
         member->vote_root = event->root;
         member->vote_hash = event->hash;
         member->vote_signature = event->signature;
-        member_begin(member, ACTION_STORE, actions)->entry = entry;
+        member_start_job(member, ACTION_STORE, actions)->entry = entry;
     } else if (hash_equal(&event->root, &entry->root)) {
-        struct action *apply = member_begin(member, ACTION_APPLY, actions);
+        struct action *apply = member_start_job(member, ACTION_APPLY, actions);
         apply->entry = entry;
         apply->seat = member->trained_round == entry->round ? member->trained_seat : NO_SEAT;
     } else {
@@ -313,7 +314,7 @@ static void end_job(struct member *member, const struct event *event, struct act
         return; /* of an adoption that no longer matters */
     }
     member->job = 0;
-    member->is_held_back = event->written != WRITTEN;
+    member->is_held_back = event->written != WRITE_OK;
     if (member->job_is_void) {
         if (event->kind == EVENT_SUMMED) {
             member_sum_dropped(member);
@@ -327,7 +328,7 @@ static void end_job(struct member *member, const struct event *event, struct act
     case EVENT_SUMMED:
         member_summed(member, &event->hash, actions);
         break;
-    case EVENT_ROOTED:
+    case EVENT_ROOT_COMPUTED:
         take_root(member, event, actions);
         break;
     case EVENT_STORED:
@@ -341,7 +342,7 @@ static void end_job(struct member *member, const struct event *event, struct act
     }
 }
 
-int member_holds_all(const struct member *member) {
+int member_has_all_results(const struct member *member) {
     uint32_t held = 0;
     for (uint32_t s = 0; s < member->slice_count; s++) {
         held += member->reports[s].held;
@@ -353,11 +354,11 @@ int member_holds_all(const struct member *member) {
 static void adopt(struct member *member, struct actions *actions) {
     member_end_round(member);
     memset(&member->root, 0, sizeof(member->root));
-    member_begin(member, ACTION_ADOPT, actions)->entry = &member->commit;
+    member_start_job(member, ACTION_ADOPT, actions)->entry = &member->commit;
 }
 
 static void advance(struct member *member, struct actions *actions) {
-    const struct entry *wanted = member_wanted(member);
+    const struct entry *wanted = member_target_entry(member);
     if (member->job != 0 || member->is_held_back) {
         return;
     }
@@ -365,8 +366,8 @@ static void advance(struct member *member, struct actions *actions) {
         adopt(member, actions);
     } else if (wanted != NULL) {
         int is_waiting = !member->has_commit && member->has_vote;
-        if (!is_waiting && member_holds_all(member)) {
-            member_begin(member, ACTION_ROOT, actions)->entry = wanted;
+        if (!is_waiting && member_has_all_results(member)) {
+            member_start_job(member, ACTION_ROOT, actions)->entry = wanted;
         }
     } else if (member->table.version > 0 && member->seat != NO_SEAT) {
         member_sum_next(member, actions);
@@ -388,12 +389,12 @@ void member_step(struct member *member, const struct event *event, struct action
         member->is_leaving = 1;
         break;
     case EVENT_CLOSED:
-        member_ask_closed(member, &event->peer);
+        member_request_peer_closed(member, &event->peer);
         break;
     default:
         end_job(member, event, actions);
         break;
     }
     advance(member, actions);
-    member_ask(member, actions);
+    member_request(member, actions);
 }

@@ -28,18 +28,18 @@ struct member *member_init(void *memory, const struct member_start *start);
  * memory  actions point into the member */
 void member_step(struct member *member, const struct event *event, struct actions *actions);
 
-/* member_measured: the own medians; the next report has them. */
-void member_measured(struct member *member, const struct timing_measured *measured);
+/* member_set_measured: the own medians; the next report has them. */
+void member_set_measured(struct member *member, const struct timing_measured *measured);
 
-/* member_cut: who does not answer any more on the own links, though the tracker may hear them. It
- * is told of them, and nothing is asked of them. Holds until the next call.
+/* member_set_unreachable: who does not answer any more on the own links, though the tracker may
+ * hear them. It is told of them, and nothing is asked of them. Holds until the next call.
  * limits  count <= SWARM_MEMBERS_MAX; before an EVENT_TICK */
-void member_cut(struct member *member, const struct identity *ids, uint32_t count);
+void member_set_unreachable(struct member *member, const struct identity *ids, uint32_t count);
 
-/* member_arriving: bytes come from this member, though no whole slice has: what is asked of it is
- * on its way and not asked again.
+/* member_note_arriving: bytes come from this member, though no whole slice has: what is asked of it
+ * is on its way and not asked again.
  * limits  before an EVENT_TICK */
-void member_arriving(struct member *member, const struct identity *id);
+void member_note_arriving(struct member *member, const struct identity *id);
 
 /* member_root: of the outer state that the member stands on; zero while it adopts one. */
 const struct hash *member_root(const struct member *member);

@@ -1,4 +1,4 @@
-/* member_ask: what is asked of whom: windows of contributions and results, and asking again. */
+/* member_request: what is asked of whom: windows of contributions and results, and asking again. */
 #include "runtime/swarm/protocol/member_state.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static uint32_t more(uint32_t a, uint32_t b) {
 
 uint32_t member_slot(const struct member *member, uint32_t seat, uint32_t slice) {
     uint32_t slot = 0;
-    while (slot < SLOTS_PER_MEMBER && member->peers[seat].slots[slot] != slice + 1) {
+    while (slot < CONTRIBUTION_SLOTS_PER_MEMBER && member->peers[seat].slots[slot] != slice + 1) {
         slot++;
     }
     return slot;
@@ -59,7 +59,7 @@ static uint32_t patience(const struct member *member, uint32_t seat) {
     return more(PATIENCE_LEAST, PATIENCE_FACTOR * slowest);
 }
 
-void member_came(struct member *member, uint32_t seat) {
+void member_note_arrival(struct member *member, uint32_t seat) {
     struct member_peer *peer = &member->peers[seat];
     uint32_t waited = peer->quiet < member->settled ? peer->quiet : member->settled;
     peer->slowest = more(peer->slowest, waited);
@@ -69,14 +69,14 @@ void member_came(struct member *member, uint32_t seat) {
     member->idle = 0;
 }
 
-void member_arriving(struct member *member, const struct identity *id) {
+void member_note_arriving(struct member *member, const struct identity *id) {
     int seat = member_seat_of(member_roster(member), id);
     if (seat != NO_SEAT) {
         member->peers[seat].quiet = 0;
     }
 }
 
-void member_ask_none(struct member *member) {
+void member_request_clear(struct member *member) {
     uint32_t slowest = 0;
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         slowest = more(slowest, member->peers[seat].slowest);
@@ -92,7 +92,7 @@ void member_ask_none(struct member *member) {
     }
 }
 
-void member_ask_holders(struct member *member, const uint64_t *holders) {
+void member_request_set_holders(struct member *member, const uint64_t *holders) {
     for (uint32_t s = 0; s < member->slice_count; s++) {
         uint64_t now = holders != NULL ? holders[s] : 0;
         if (now == member->holders[s]) {
@@ -115,7 +115,7 @@ static int is_awaited(const struct member *member, uint32_t seat, uint32_t slot)
 static int is_asked_anything(const struct member *member, uint32_t seat) {
     const struct member_peer *peer = &member->peers[seat];
     int asked = peer->results > 0;
-    for (uint32_t slot = 0; slot < SLOTS_PER_MEMBER; slot++) {
+    for (uint32_t slot = 0; slot < CONTRIBUTION_SLOTS_PER_MEMBER; slot++) {
         asked |= peer->slots[slot] > 0 && is_awaited(member, seat, slot);
     }
     return asked;
@@ -124,7 +124,7 @@ static int is_asked_anything(const struct member *member, uint32_t seat) {
 /* What is asked of a seat counts as lost. */
 static void give_up(struct member *member, uint32_t seat) {
     struct member_peer *peer = &member->peers[seat];
-    for (uint32_t slot = 0; slot < SLOTS_PER_MEMBER; slot++) {
+    for (uint32_t slot = 0; slot < CONTRIBUTION_SLOTS_PER_MEMBER; slot++) {
         if (peer->slots[slot] > 0 && is_awaited(member, seat, slot)) {
             peer->slots[slot] = 0;
         }
@@ -144,10 +144,10 @@ static int is_in_vain(struct member *member, uint32_t seat_count) {
     for (uint32_t seat = 0; seat < seat_count; seat++) {
         longest = more(longest, patience(member, seat));
     }
-    return ++member->idle >= longest && !member_holds_all(member);
+    return ++member->idle >= longest && !member_has_all_results(member);
 }
 
-void member_ask_tick(struct member *member) {
+void member_request_tick(struct member *member) {
     uint32_t seat_count = member_roster(member)->seat_count;
     member->settled++;
     for (uint32_t seat = 0; seat < seat_count; seat++) {
@@ -164,7 +164,7 @@ void member_ask_tick(struct member *member) {
     }
 }
 
-void member_ask_closed(struct member *member, const struct identity *id) {
+void member_request_peer_closed(struct member *member, const struct identity *id) {
     int seat = member_seat_of(member_roster(member), id);
     if (seat != NO_SEAT) {
         give_up(member, (uint32_t)seat);
@@ -174,8 +174,8 @@ void member_ask_closed(struct member *member, const struct identity *id) {
     }
 }
 
-void member_ask_cut(struct member *member) {
-    uint64_t cut = member_cut_seats(member, member_roster(member));
+void member_request_skip_unreachable(struct member *member) {
+    uint64_t cut = member_unreachable_seats(member, member_roster(member));
     for (; cut != 0; cut &= cut - 1) {
         uint32_t seat = (uint32_t)__builtin_ctzll(cut);
         give_up(member, seat);
@@ -189,7 +189,7 @@ void member_ask_cut(struct member *member) {
 static uint32_t find_room(struct member *member, uint32_t seat, uint32_t slice) {
     struct member_peer *peer = &member->peers[seat];
     uint32_t latest = NO_SLOT;
-    for (uint32_t slot = 0; slot < SLOTS_PER_MEMBER; slot++) {
+    for (uint32_t slot = 0; slot < CONTRIBUTION_SLOTS_PER_MEMBER; slot++) {
         if (peer->slots[slot] == 0) {
             return slot;
         }
@@ -234,7 +234,7 @@ static void ask_contributions(struct member *member, struct asking *asking, uint
                                   .round = member->round,
                                   .slice = slice,
                                   .epoch = plan->epoch};
-        member_say(member, &member->open.seats[seat].id, message, asking->actions);
+        member_send(member, &member->open.seats[seat].id, message, asking->actions);
     }
 }
 
@@ -283,21 +283,21 @@ static void ask_result(struct member *member, struct asking *asking, uint32_t sl
         message.hash = asking->wanted->slices[slice].hash;
     }
     int seat = whom_to_ask(member, asking, slice, owner);
-    if (seat == NO_SEAT || member->peers[seat].results >= RESULTS_ASKED_MAX) {
+    if (seat == NO_SEAT || member->peers[seat].results >= RESULT_REQUESTS_MAX) {
         return;
     }
     member->peers[seat].results += 1;
     member->asked[slice] = (uint8_t)(seat + 1);
-    member_say(member, &asking->roster->seats[seat].id, message, asking->actions);
+    member_send(member, &asking->roster->seats[seat].id, message, asking->actions);
 }
 
-void member_ask(struct member *member, struct actions *actions) {
-    const struct entry *wanted = member_wanted(member);
+void member_request(struct member *member, struct actions *actions) {
+    const struct entry *wanted = member_target_entry(member);
     if (member->has_commit ? member->is_astray : wanted == NULL && member->table.version == 0) {
         return;
     }
     struct asking asking = {member_roster(member), wanted, 0, 0, 0, actions};
-    asking.cut = member_cut_seats(member, asking.roster);
+    asking.cut = member_unreachable_seats(member, asking.roster);
     for (uint32_t seat = 0; seat < asking.roster->seat_count; seat++) {
         int is_other = !member_is_self(member, &asking.roster->seats[seat].id);
         asking.ready |= is_other && member->peers[seat].away == 0 ? seat_bit(seat) : 0;

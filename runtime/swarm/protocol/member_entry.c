@@ -10,7 +10,7 @@ void member_end_round(struct member *member) {
     member->table.version = 0;
     member->has_proposal = 0;
     member->has_vote = 0;
-    member_drop_job(member);
+    member_abandon_job(member);
 }
 
 static void forget_results(struct member *member, uint32_t round) {
@@ -28,13 +28,13 @@ static void take_open(struct member *member, const struct entry *entry, struct a
     member->round = entry->round;
     entry_copy(&member->open, entry);
     forget_results(member, entry->round);
-    member_ask_none(member);
+    member_request_clear(member);
     memset(member->wanting, 0, member->slice_count * sizeof(*member->wanting));
     for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
         const struct entry_seat *at = &member->open.seats[seat];
         if (at->session == member->session && member_is_self(member, &at->id)) {
             member->seat = (int)seat;
-            struct action *train = member_act(actions, ACTION_TRAIN);
+            struct action *train = member_add_action(actions, ACTION_TRAIN);
             train->round = entry->round;
             train->commits = entry->commits;
             train->deadline_ms = entry->deadline_ms;
@@ -69,7 +69,7 @@ static void want_results(struct member *member, const struct entry *entry, int i
         forget_results(member, entry->round);
     }
     if (!is_same_roster) {
-        member_ask_none(member);
+        member_request_clear(member);
     }
     for (uint32_t s = 0; s < member->slice_count; s++) {
         member->reports[s].held = is_line(&member->reports[s], &entry->slices[s]);
@@ -96,7 +96,7 @@ static int is_news(const struct member *member, const struct entry *entry) {
 static void stay(struct member *member, const struct entry *entry) {
     if (member->has_commit && member->commit.round <= entry->round) {
         member->has_commit = 0;
-        member_drop_job(member);
+        member_abandon_job(member);
     }
     member_end_round(member);
     member->committed_round = entry->round;
@@ -112,7 +112,7 @@ static void take_state(struct member *member, const struct message *message) {
         return;
     }
     int is_present = member->round == entry->round;
-    member_drop_job(member);
+    member_abandon_job(member);
     member->has_commit = 1;
     member->commit_base = message->root;
     member->is_astray =
@@ -123,8 +123,8 @@ static void take_state(struct member *member, const struct message *message) {
     }
 }
 
-void member_take_entry(struct member *member, const struct message *message,
-                       struct actions *actions) {
+void member_handle_entry(struct member *member, const struct message *message,
+                         struct actions *actions) {
     const struct entry *entry = message->entry;
     if (entry->kind == ENTRY_OPEN) {
         take_open(member, entry, actions);
@@ -136,11 +136,11 @@ void member_take_entry(struct member *member, const struct message *message,
     }
 }
 
-void member_take_proposal(struct member *member, const struct message *message) {
+void member_handle_proposal(struct member *member, const struct message *message) {
     const struct entry *entry = message->entry;
     if (member->has_proposal && message->number == member->proposal_number &&
         message->round == member->round) {
-        member_ask_holders(member, message->holders); /* there are more of them by now */
+        member_request_set_holders(member, message->holders); /* there are more of them by now */
         return;
     }
     if (message->round != member->round || member->table.version == 0 || member->has_commit ||
@@ -148,12 +148,12 @@ void member_take_proposal(struct member *member, const struct message *message) 
         !hash_equal(&entry->prev, &member->open.hash)) {
         return;
     }
-    member_drop_job(member);
+    member_abandon_job(member);
     member->has_vote = 0;
     member->has_proposal = 1;
     member->proposal_number = message->number;
     entry_copy(&member->proposal, entry);
     want_results(member, &member->proposal, 1);
     memset(member->holders, 0, member->slice_count * sizeof(*member->holders));
-    member_ask_holders(member, message->holders);
+    member_request_set_holders(member, message->holders);
 }

@@ -34,7 +34,7 @@ static void take_plan(struct member *member, uint32_t slice, const struct slice_
     }
 }
 
-void member_take_table(struct member *member, const struct round_table *table) {
+void member_handle_table(struct member *member, const struct round_table *table) {
     struct round_table *mine = &member->table;
     size_t count = member->slice_count;
     if (mine->version == 0) {
@@ -52,7 +52,7 @@ void member_take_table(struct member *member, const struct round_table *table) {
     const struct slice_plan *summed = &table->slices[member->job_slice];
     if (member->job_kind != ACTION_SUM || (int)summed->owner != member->seat ||
         summed->epoch != mine->slices[member->job_slice].epoch) {
-        member_drop_job(member);
+        member_abandon_job(member);
     }
     for (uint32_t s = 0; s < count; s++) {
         take_plan(member, s, &table->slices[s]);
@@ -61,8 +61,8 @@ void member_take_table(struct member *member, const struct round_table *table) {
     memset(member->holders, 0, count * sizeof(*member->holders));
 }
 
-void member_take_contribution(struct member *member, const struct message *message,
-                              struct actions *actions) {
+void member_handle_contribution(struct member *member, const struct message *message,
+                                struct actions *actions) {
     if (member->table.version == 0 || message->round != member->round ||
         message->slice >= member->slice_count) {
         return;
@@ -80,14 +80,14 @@ void member_take_contribution(struct member *member, const struct message *messa
     if (slot == NO_SLOT || !hash_equal(&message->hash, declared)) {
         return; /* not asked for; or torn, copied, replayed or unlike what others get */
     }
-    member_came(member, (uint32_t)seat);
+    member_note_arrival(member, (uint32_t)seat);
     report->received |= seat_bit(seat);
     if (message->is_refused) {
         report->refused |= seat_bit(seat);
         member->peers[seat].slots[slot] = 0;
         return;
     }
-    struct action *keep = member_act(actions, ACTION_KEEP);
+    struct action *keep = member_add_action(actions, ACTION_KEEP_BYTES);
     keep->seat = seat;
     keep->slot = slot;
 }
@@ -95,7 +95,7 @@ void member_take_contribution(struct member *member, const struct message *messa
 static void say_result(struct member *member, const struct identity *to, uint32_t slice,
                        struct actions *actions) {
     const struct slice_report *report = &member->reports[slice];
-    const struct entry *wanted = member_wanted(member);
+    const struct entry *wanted = member_target_entry(member);
     struct message message = {.kind = MESSAGE_RESULT,
                               .round = member->reports_round,
                               .slice = slice,
@@ -107,7 +107,7 @@ static void say_result(struct member *member, const struct identity *to, uint32_
     } else if (member->table.round == message.round) {
         message.owner = member->open.seats[member->table.slices[slice].owner].id;
     }
-    member_say(member, to, message, actions);
+    member_send(member, to, message, actions);
 }
 
 /* A result is at hand now: those who asked for it before have it. */
@@ -146,16 +146,16 @@ static int is_result(const struct member *member, const struct message *message,
            member_seat_of(&member->open, &message->owner) == (int)plan->owner;
 }
 
-void member_take_result(struct member *member, const struct message *message,
-                        struct actions *actions) {
-    const struct entry *wanted = member_wanted(member);
+void member_handle_result(struct member *member, const struct message *message,
+                          struct actions *actions) {
+    const struct entry *wanted = member_target_entry(member);
     uint32_t slice = message->slice;
     if (slice >= member->slice_count || !is_result(member, message, wanted)) {
         return;
     }
     int seat = member_seat_of(member_roster(member), &message->from);
     if (seat != NO_SEAT) {
-        member_came(member, (uint32_t)seat);
+        member_note_arrival(member, (uint32_t)seat);
     }
     member_free_slice(member, slice);
     struct slice_report *report = &member->reports[slice];
@@ -163,7 +163,7 @@ void member_take_result(struct member *member, const struct message *message,
     report->epoch = message->epoch;
     report->hash = message->hash;
     report->contributors = message->contributors;
-    member_act(actions, ACTION_KEEP)->seat = NO_SEAT;
+    member_add_action(actions, ACTION_KEEP_BYTES)->seat = NO_SEAT;
     serve_wanting(member, slice, actions);
 }
 
@@ -180,7 +180,7 @@ static void serve_contribution(struct member *member, const struct message *mess
                             .slice = message->slice,
                             .epoch = message->epoch,
                             .hash = member->hashes[message->slice]};
-    member_say(member, &message->from, reply, actions);
+    member_send(member, &message->from, reply, actions);
 }
 
 /* A result that is not here yet is promised to who sits in the round; by hash, one of an earlier
@@ -190,7 +190,7 @@ static void serve_result(struct member *member, const struct message *message,
     const struct slice_report *report = &member->reports[message->slice];
     int is_present = message->round == member->reports_round && report->held &&
                      (member->round == 0 || message->round != member->round ||
-                      member->table.version > 0 || member_wanted(member) != NULL);
+                      member->table.version > 0 || member_target_entry(member) != NULL);
     int is_any = is_zero(&message->hash);
     if (is_present &&
         (is_any ? report->epoch == message->epoch : hash_equal(&report->hash, &message->hash))) {
@@ -203,11 +203,12 @@ static void serve_result(struct member *member, const struct message *message,
                                 .round = message->round,
                                 .slice = message->slice,
                                 .hash = message->hash};
-        member_say(member, &message->from, reply, actions);
+        member_send(member, &message->from, reply, actions);
     }
 }
 
-void member_serve(struct member *member, const struct message *message, struct actions *actions) {
+void member_handle_fetch(struct member *member, const struct message *message,
+                         struct actions *actions) {
     if (message->slice >= member->slice_count) {
         return;
     }
@@ -226,7 +227,7 @@ void member_sum_next(struct member *member, struct actions *actions) {
             (plan->expected & ~report->received) != 0) {
             continue;
         }
-        struct action *sum = member_begin(member, ACTION_SUM, actions);
+        struct action *sum = member_start_job(member, ACTION_SUM, actions);
         member->job_slice = s;
         member->job_contributors = report->received & ~report->refused;
         for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {

@@ -8,9 +8,10 @@ enum { NO_SEAT = -1 };
 
 /* What is asked of a member in a seat. Heartbeats are the measure of time. */
 struct member_peer {
-    uint32_t slots[SLOTS_PER_MEMBER]; /* 1 + the own slice whose contribution it is asked for, or
+    uint32_t slots
+        [CONTRIBUTION_SLOTS_PER_MEMBER]; /* 1 + the own slice whose contribution it is asked for, or
                                          whose contribution lies there; 0: free */
-    uint32_t results;                 /* asked of it and not come */
+    uint32_t results;                    /* asked of it and not come */
     uint32_t quiet;   /* heartbeats since it sent something, while something is asked of it */
     uint32_t due;     /* as many as after which it is asked again */
     uint32_t slowest; /* the most of them that ended with something */
@@ -86,32 +87,34 @@ struct member {
     uint8_t job_slots[SWARM_MEMBERS_MAX];
 };
 
-struct action *member_act(struct actions *actions, enum action_kind kind);
+struct action *member_add_action(struct actions *actions, enum action_kind kind);
 
-/* member_say: one message to a seat's identity, or to the tracker if NULL. */
-void member_say(struct member *member, const struct identity *to, struct message message,
-                struct actions *actions);
+/* member_send: one message to a seat's identity, or to the tracker if NULL. */
+void member_send(struct member *member, const struct identity *to, struct message message,
+                 struct actions *actions);
 
-/* member_begin: give the data plane its next job. */
-struct action *member_begin(struct member *member, enum action_kind kind, struct actions *actions);
+/* member_start_job: give the data plane its next job. */
+struct action *member_start_job(struct member *member, enum action_kind kind,
+                                struct actions *actions);
 
 /* member_report: everything the tracker should know of. */
 void member_report(struct member *member, struct actions *actions);
 
-/* member_drop_job: what is under way no longer matters. Bytes that it reads stay as they are. */
-void member_drop_job(struct member *member);
+/* member_abandon_job: what is under way no longer matters. Bytes that it reads stay as they are. */
+void member_abandon_job(struct member *member);
 
-/* member_wanted: the entry whose results are wanted: a commit's, else the proposal's, else NULL. */
-const struct entry *member_wanted(const struct member *member);
+/* member_target_entry: the entry whose results are wanted: a commit's, else the proposal's, else
+ * NULL. */
+const struct entry *member_target_entry(const struct member *member);
 
 /* member_roster: whose seats the peers are: those of the wanted entry, else of the open round. */
 const struct entry *member_roster(const struct member *member);
 
-/* member_holds_all: whether every slice's result is at hand. */
-int member_holds_all(const struct member *member);
+/* member_has_all_results: whether every slice's result is at hand. */
+int member_has_all_results(const struct member *member);
 
-/* member_cut_seats: who of a roster does not answer. */
-uint64_t member_cut_seats(const struct member *member, const struct entry *roster);
+/* member_unreachable_seats: who of a roster does not answer. */
+uint64_t member_unreachable_seats(const struct member *member, const struct entry *roster);
 
 /* member_is_self: whether an identity is the member's own. */
 int member_is_self(const struct member *member, const struct identity *id);
@@ -122,41 +125,43 @@ int member_seat_of(const struct entry *roster, const struct identity *id);
 /* What the tracker's entries do (member_entry.c).
  * member_end_round    no round is open any more; what was trained stays with the data plane */
 void member_end_round(struct member *member);
-void member_take_entry(struct member *member, const struct message *message,
-                       struct actions *actions);
-void member_take_proposal(struct member *member, const struct message *message);
+void member_handle_entry(struct member *member, const struct message *message,
+                         struct actions *actions);
+void member_handle_proposal(struct member *member, const struct message *message);
 
 /* What the exchange's messages and the table do (member_exchange.c). */
-void member_take_table(struct member *member, const struct round_table *table);
-void member_take_contribution(struct member *member, const struct message *message,
-                              struct actions *actions);
-void member_take_result(struct member *member, const struct message *message,
-                        struct actions *actions);
-void member_serve(struct member *member, const struct message *message, struct actions *actions);
+void member_handle_table(struct member *member, const struct round_table *table);
+void member_handle_contribution(struct member *member, const struct message *message,
+                                struct actions *actions);
+void member_handle_result(struct member *member, const struct message *message,
+                          struct actions *actions);
+void member_handle_fetch(struct member *member, const struct message *message,
+                         struct actions *actions);
 void member_sum_next(struct member *member, struct actions *actions);
 void member_sum_dropped(struct member *member);
 void member_summed(struct member *member, const struct hash *hash, struct actions *actions);
 
-/* Who is asked for what, and when again (member_ask.c).
- * member_ask          whatever the windows allow now
- * member_ask_tick     a heartbeat has passed
- * member_ask_closed   what was asked of this identity is asked elsewhere, or of it later
- * member_ask_cut      the same, as long as it is one of those who do not answer
- * member_ask_holders  who holds the proposal's results; what is asked of others is asked of these
- * member_ask_none     nothing is asked of anybody
+/* Who is asked for what, and when again (member_request.c).
+ * member_request          whatever the windows allow now
+ * member_request_tick     a heartbeat has passed
+ * member_request_peer_closed   what was asked of this identity is asked elsewhere, or of it later
+ * member_request_skip_unreachable      the same, as long as it is one of those who do not answer
+ * member_request_set_holders  who holds the proposal's results; what is asked of others is asked of
+ *                             these
+ * member_request_clear     nothing is asked of anybody
  * member_slot         where the contribution of a seat to a slice lies or is to lie, or NO_SLOT
  * member_free_slice   neither a result nor contributions of it are asked for; its slots are free,
  *                     unless a sum reads them
- * member_came         a seat sent what it was asked for */
-enum { NO_SLOT = SLOTS_PER_MEMBER };
-void member_ask(struct member *member, struct actions *actions);
-void member_ask_tick(struct member *member);
-void member_ask_closed(struct member *member, const struct identity *id);
-void member_ask_cut(struct member *member);
-void member_ask_holders(struct member *member, const uint64_t *holders);
-void member_ask_none(struct member *member);
+ * member_note_arrival         a seat sent what it was asked for */
+enum { NO_SLOT = CONTRIBUTION_SLOTS_PER_MEMBER };
+void member_request(struct member *member, struct actions *actions);
+void member_request_tick(struct member *member);
+void member_request_peer_closed(struct member *member, const struct identity *id);
+void member_request_skip_unreachable(struct member *member);
+void member_request_set_holders(struct member *member, const uint64_t *holders);
+void member_request_clear(struct member *member);
 uint32_t member_slot(const struct member *member, uint32_t seat, uint32_t slice);
 void member_free_slice(struct member *member, uint32_t slice);
-void member_came(struct member *member, uint32_t seat);
+void member_note_arrival(struct member *member, uint32_t seat);
 
 #endif

@@ -47,7 +47,7 @@ enum message_kind {
     MESSAGE_WELCOME, /* tracker: session, number of the start that has it */
     MESSAGE_ENTRY,   /* tracker: entry; for a commit also root, which it starts from */
     MESSAGE_TABLE,   /* tracker: round, table */
-    MESSAGE_ASK,     /* tracker: round, ask: say what you hold, or have trained, now */
+    MESSAGE_POLL,    /* tracker: round, ask: say what you hold, or have trained, now */
     MESSAGE_GOODBYE, /* tracker: to a leaver that nobody needs any more; to all at the run's end */
     MESSAGE_PROPOSE, /* tracker: round, number, entry without root, hash and signatures; holders */
     MESSAGE_CONTRIBUTION, /* member to owner: round, slice, epoch, hash; bytes follow. is_refused:
@@ -112,8 +112,8 @@ enum event_kind {
     EVENT_WRITTEN, /* tracker, ends ACTION_WRITE: written; hash and signature of its entry */
     EVENT_TRAINED, /* member, ends ACTION_TRAIN: round, tokens, hashes [slice_count] */
     EVENT_SUMMED,  /* member, ends ACTION_SUM: job, hash of the encoded result */
-    EVENT_ROOTED,  /* member, ends ACTION_ROOT: job, root, hash and signature of the entry */
-    EVENT_STORED,  /* member, ends ACTION_STORE: job, written */
+    EVENT_ROOT_COMPUTED, /* member, ends ACTION_ROOT: job, root, hash and signature of the entry */
+    EVENT_STORED,        /* member, ends ACTION_STORE: job, written */
     EVENT_APPLIED, /* member, ends ACTION_APPLY or ACTION_ADOPT: job, written, root that now stands.
                       Of one that failed nothing has happened, and it is tried again */
     EVENT_LEAVE,   /* member: the owner wants the machine back */
@@ -147,7 +147,7 @@ enum action_kind {
                      where the kind has them; dropped if they are not at hand */
     ACTION_WRITE, /* record, of which `parts` changed, and append `entry` to the ledger if not NULL,
                      in one transaction */
-    ACTION_KEEP,  /* the bytes that came with the message being handled: a result, or the
+    ACTION_KEEP_BYTES, /* the bytes that came with the message being handled: a result, or the
                      contribution of `seat`, in its slot number `slot` */
     ACTION_TRAIN, /* on `ranges` from the outer state until `deadline_ms`, the learning rate that of
                      `commits`; encode the contribution to every slice. Ranges trained before and
@@ -190,7 +190,7 @@ struct action {
 };
 
 /* The most actions that one event causes in either machine: asks, a line to every member, a few. */
-enum { ACTIONS_MAX = SWARM_ASKS_MAX + 4 * SWARM_MEMBERS_MAX + 8 };
+enum { ACTIONS_MAX = SWARM_REQUESTS_MAX + 4 * SWARM_MEMBERS_MAX + 8 };
 
 /* The caller's array for one call's actions. What an action points to lives until the next call. */
 struct actions {

@@ -42,7 +42,7 @@ static void place_seats(struct tracker *tracker) {
     }
 }
 
-void tracker_enter(struct tracker *tracker, enum tracker_stage stage, int64_t now_ms) {
+void tracker_enter_stage(struct tracker *tracker, enum tracker_stage stage, int64_t now_ms) {
     tracker->stage = stage;
     tracker->stage_ms = now_ms;
     tracker->held_ms = now_ms;
@@ -97,7 +97,7 @@ struct tracker *tracker_init(void *memory, const struct tracker_settings *settin
         int has_table = record->table.round == record->head.round && record->table.version > 0;
         stage = has_table ? STAGE_EXCHANGE : STAGE_TRAIN;
     }
-    tracker_enter(tracker, stage, now_ms);
+    tracker_enter_stage(tracker, stage, now_ms);
     tracker->round_ms = now_ms;
     tracker->quorum_ms = now_ms;
     tracker->reached_ms = now_ms;
@@ -125,17 +125,17 @@ static struct action *add_action(struct actions *actions, enum action_kind kind)
     return action;
 }
 
-void tracker_say_to(const struct identity *to, struct message message, struct actions *actions) {
+void tracker_send_to(const struct identity *to, struct message message, struct actions *actions) {
     struct action *action = add_action(actions, ACTION_SEND);
     action->to = *to;
     action->message = message;
 }
 
-void tracker_say(struct tracker *tracker, uint32_t row, struct message message,
-                 struct actions *actions) {
+void tracker_send(struct tracker *tracker, uint32_t row, struct message message,
+                  struct actions *actions) {
     message.incarnation = tracker->record.incarnation;
     message.session = tracker->record.members[row].session;
-    tracker_say_to(&tracker->record.members[row].id, message, actions);
+    tracker_send_to(&tracker->record.members[row].id, message, actions);
 }
 
 void tracker_draft(struct tracker *tracker) {
@@ -188,7 +188,7 @@ static void take_appended(struct tracker *tracker, const struct event *event) {
     if (next->head.kind == ENTRY_COMMIT || next->head.kind == ENTRY_ROLLBACK) {
         next->base = tracker->record.commit.root;
         next->commit = next->head;
-        tracker_remember(tracker, &next->head);
+        tracker_add_rollback_state(tracker, &next->head);
     }
     if (next->head.kind == ENTRY_COMMIT) {
         tracker->proposal.slices = tracker->record.commit.slices;
@@ -212,7 +212,7 @@ static void take_next(struct tracker *tracker) {
 /* The appended entry begins what it names. */
 static void begin_head(struct tracker *tracker, int64_t now_ms) {
     if (tracker->record.head.kind != ENTRY_OPEN) {
-        tracker_enter(tracker, STAGE_READY, now_ms);
+        tracker_enter_stage(tracker, STAGE_READY, now_ms);
         tracker->reached_ms = now_ms;
         return;
     }
@@ -222,13 +222,13 @@ static void begin_head(struct tracker *tracker, int64_t now_ms) {
     }
     tracker->round_ms = now_ms;
     tracker->quorum_ms = now_ms;
-    tracker_enter(tracker, STAGE_TRAIN, now_ms);
+    tracker_enter_stage(tracker, STAGE_TRAIN, now_ms);
 }
 
 static void say_to_all(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         if (!tracker->members[row].silent) {
-            tracker_answer(tracker, row, now_ms, actions);
+            tracker_send_missing(tracker, row, now_ms, actions);
         }
     }
 }
@@ -247,7 +247,7 @@ static void written(struct tracker *tracker, const struct event *event, int64_t 
     uint32_t parts = tracker->writing;
     ASSERT(parts != 0);
     tracker->writing = 0;
-    if (event->written != WRITTEN) {
+    if (event->written != WRITE_OK) {
         write_failed(tracker, event->written);
         return;
     }
@@ -262,14 +262,14 @@ static void written(struct tracker *tracker, const struct event *event, int64_t 
         tracker->members[row].silent = 0;
         forget_cuts(tracker, row);
         struct message welcome = {.kind = MESSAGE_WELCOME, .number = tracker->members[row].welcome};
-        tracker_say(tracker, row, welcome, actions);
+        tracker_send(tracker, row, welcome, actions);
         return;
     }
     if ((parts & RECORD_HEAD) != 0) {
         begin_head(tracker, now_ms);
     } else {
-        tracker_note_plans(tracker);
-        tracker_enter(tracker, STAGE_EXCHANGE, now_ms);
+        tracker_clear_stale_holders(tracker);
+        tracker_enter_stage(tracker, STAGE_EXCHANGE, now_ms);
     }
     say_to_all(tracker, now_ms, actions);
 }
@@ -301,7 +301,7 @@ static void tick(struct tracker *tracker, int64_t now_ms) {
     }
     tracker->is_held_back = 0;
     if (tracker->measured_count == 0) {
-        tracker_derive(tracker);
+        tracker_derive_timing(tracker);
     }
 }
 
@@ -322,9 +322,9 @@ void tracker_step(struct tracker *tracker, const struct event *event, int64_t no
     bridge_gap(tracker, now_ms);
     if (event->kind == EVENT_TICK) {
         tick(tracker, now_ms);
-        tracker_end(tracker, now_ms, actions);
+        tracker_send_goodbyes(tracker, now_ms, actions);
     } else if (event->kind == EVENT_MESSAGE) {
-        tracker_hear(tracker, event->message, now_ms, actions);
+        tracker_handle_message(tracker, event->message, now_ms, actions);
     } else if (event->kind == EVENT_CLOSED) {
         closed(tracker, &event->peer);
     } else {

@@ -11,7 +11,7 @@ struct tracker;
 
 struct tracker_settings {
     uint32_t slice_count;    /* 1 .. SWARM_SLICES_MAX */
-    uint64_t slice_elements; /* of each slice but the last: slices_cut */
+    uint64_t slice_elements; /* of each slice but the last: slices_plan */
     uint64_t parameter_count;
     uint64_t seat_samples;      /* new ones given to a seat a round */
     uint64_t sample_tokens;     /* a member's tokens are at most its samples times this */
@@ -36,9 +36,9 @@ size_t tracker_bytes(const struct tracker_settings *settings);
 struct tracker *tracker_init(void *memory, const struct tracker_settings *settings,
                              const struct tracker_record *record, int64_t now_ms);
 
-/* tracker_recall: what the ledger came by, for rollbacks: its genesis, commits and rollbacks in
- * order, at least the last SWARM_PAST_MAX of them, once after tracker_init. */
-void tracker_recall(struct tracker *tracker, const struct entry *entry);
+/* tracker_replay_entry: what the ledger came by, for rollbacks: its genesis, commits and rollbacks
+ * in order, at least the last ROLLBACK_STATES_MAX of them, once after tracker_init. */
+void tracker_replay_entry(struct tracker *tracker, const struct entry *entry);
 
 /* tracker_step: take one event and give the actions it causes.
  * limits  EVENT_TICK every heartbeat; while an ACTION_WRITE is out, nothing new is promised

@@ -18,20 +18,20 @@ static uint32_t find_past(const struct tracker *tracker, const struct hash *root
 }
 
 /* A full list loses its second: the first may be the genesis, which everybody can make again. */
-void tracker_remember(struct tracker *tracker, const struct entry *entry) {
+void tracker_add_rollback_state(struct tracker *tracker, const struct entry *entry) {
     uint32_t at =
         entry->kind == ENTRY_ROLLBACK ? find_past(tracker, &entry->root) : tracker->past_count;
-    if (at == SWARM_PAST_MAX) {
+    if (at == ROLLBACK_STATES_MAX) {
         memmove(&tracker->past[1], &tracker->past[2],
-                (SWARM_PAST_MAX - 2) * sizeof(tracker->past[0]));
+                (ROLLBACK_STATES_MAX - 2) * sizeof(tracker->past[0]));
         at--;
     }
-    tracker->past[at] = (struct tracker_past){entry->root, entry->cursor};
+    tracker->past[at] = (struct rollback_state){entry->root, entry->cursor};
     tracker->past_count = at + 1;
 }
 
-void tracker_recall(struct tracker *tracker, const struct entry *entry) {
-    tracker_remember(tracker, entry);
+void tracker_replay_entry(struct tracker *tracker, const struct entry *entry) {
+    tracker_add_rollback_state(tracker, entry);
 }
 
 /* The newest state that a member stands on, or has on its disk while it tries to get another; or

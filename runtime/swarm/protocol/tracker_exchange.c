@@ -1,4 +1,5 @@
-/* tracker_exchange: who holds which result, what a death or a stall changes, when all is there. */
+/* tracker_advance_exchange: who holds which result, what a death or a stall changes, when all is
+ * there. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
 #include <string.h>
@@ -48,7 +49,7 @@ void tracker_note_report(struct tracker *tracker, uint32_t row, int64_t now_ms) 
     }
 }
 
-void tracker_note_plans(struct tracker *tracker) {
+void tracker_clear_stale_holders(struct tracker *tracker) {
     const struct slice_plan *before = tracker->spare_plans;
     int is_first = tracker->record.table.version == 1;
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
@@ -113,7 +114,7 @@ static void decide(const struct tracker *tracker, struct salvage *salvage, uint3
 }
 
 static void count_loads(const struct tracker *tracker, struct salvage *salvage) {
-    tracker_shares(tracker, salvage->live, salvage->shares);
+    tracker_upload_rates(tracker, salvage->live, salvage->shares);
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
         int is_missing = holders_of(tracker, salvage->live, s) == 0;
         salvage->loads[tracker->record.table.slices[s].owner] += (uint32_t)is_missing;
@@ -157,7 +158,7 @@ static struct slice_plan plan_again(struct tracker *tracker, struct salvage *sal
     if (is_lost && plan.epoch < SWARM_EPOCH_MAX) { /* beyond it the round ends by its age */
         plan.owner = choose_owner(tracker, salvage, plan.owner);
         plan.epoch += 1;
-        plan.expected = tracker_weighted(table, table->declared & salvage->live) &
+        plan.expected = tracker_weighted_seats(table, table->declared & salvage->live) &
                         ~salvage->links.cut[plan.owner];
     } else if (is_owned) {
         uint64_t received = received_by(tracker, plan.owner, slice);
@@ -172,9 +173,9 @@ static void say_ask(struct tracker *tracker, uint64_t live, struct actions *acti
     tracker->ask += 1;
     for (; live != 0; live &= live - 1) {
         struct message message = {
-            .kind = MESSAGE_ASK, .round = tracker->record.head.round, .ask = tracker->ask};
+            .kind = MESSAGE_POLL, .round = tracker->record.head.round, .ask = tracker->ask};
         int row = tracker->row_of_seat[__builtin_ctzll(live)];
-        tracker_say(tracker, (uint32_t)row, message, actions);
+        tracker_send(tracker, (uint32_t)row, message, actions);
     }
 }
 
@@ -206,10 +207,10 @@ static void say_proposal(struct tracker *tracker, uint64_t live, int64_t now_ms,
     }
     tracker->proposal.slice_count = tracker->settings.slice_count;
     tracker_propose(tracker);
-    tracker_enter(tracker, STAGE_VOTE, now_ms);
+    tracker_enter_stage(tracker, STAGE_VOTE, now_ms);
     for (; live != 0; live &= live - 1) {
         uint32_t row = (uint32_t)tracker->row_of_seat[__builtin_ctzll(live)];
-        tracker_answer(tracker, row, now_ms, actions);
+        tracker_send_missing(tracker, row, now_ms, actions);
     }
 }
 
@@ -229,7 +230,7 @@ static int is_one_of(uint64_t holders, uint64_t live) {
     return (holders & (holders - 1)) == 0 && holders != live;
 }
 
-void tracker_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     struct salvage salvage = {.live = tracker_live_seats(tracker)};
     salvage.has_answers = tracker->is_asking && has_answers(tracker, salvage.live);
     tracker_links(tracker, salvage.live, &salvage.links);

@@ -1,4 +1,4 @@
-/* tracker_hear: registration, reports, declarations, votes, and the answers to them. */
+/* tracker_handle_message: registration, reports, declarations, votes, and the answers to them. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
 #include <string.h>
@@ -9,14 +9,14 @@ enum { SAID_WAIT_MAX_MS = 60000 };
  * stands as before then again, each time after twice as long. */
 static int is_due(struct tracker *tracker, uint32_t row, enum message_kind kind, uint64_t number,
                   int64_t now_ms) {
-    struct tracker_said *said = &tracker->members[row].said;
+    struct tracker_last_sent *said = &tracker->members[row].said;
     int is_new = said->wait_ms == 0 || said->kind != kind || said->number != number;
     if (!is_new && now_ms - said->at_ms < said->wait_ms) {
         return 0;
     }
     uint32_t wait_ms = is_new ? tracker->timing.silence_ms : 2 * said->wait_ms;
     wait_ms = wait_ms < SAID_WAIT_MAX_MS ? wait_ms : SAID_WAIT_MAX_MS;
-    *said = (struct tracker_said){kind, number, now_ms, wait_ms};
+    *said = (struct tracker_last_sent){kind, number, now_ms, wait_ms};
     return 1;
 }
 
@@ -47,7 +47,7 @@ static void hear_hello(struct tracker *tracker, const struct message *message, i
     if (row != ROW_NONE && tracker->members[row].welcome == message->number) {
         if (tracker->pending_row != row + 1) {
             struct message welcome = {.kind = MESSAGE_WELCOME, .number = message->number};
-            tracker_say(tracker, row, welcome, actions);
+            tracker_send(tracker, row, welcome, actions);
         }
         return;
     }
@@ -72,8 +72,8 @@ static void hear_hello(struct tracker *tracker, const struct message *message, i
     tracker_write(tracker, RECORD_SESSIONS, actions);
 }
 
-void tracker_answer(struct tracker *tracker, uint32_t row, int64_t now_ms,
-                    struct actions *actions) {
+void tracker_send_missing(struct tracker *tracker, uint32_t row, int64_t now_ms,
+                          struct actions *actions) {
     const struct tracker_member *member = &tracker->members[row];
     const struct tracker_record *record = &tracker->record;
     struct message message = {.kind = MESSAGE_KINDS, .round = record->head.round};
@@ -96,7 +96,7 @@ void tracker_answer(struct tracker *tracker, uint32_t row, int64_t now_ms,
         number = number << 32 | record->table.version;
     } else if (member->ask != tracker->ask &&
                (tracker->stage == STAGE_TRAIN ? !member->has_declared : tracker->is_asking)) {
-        message.kind = MESSAGE_ASK;
+        message.kind = MESSAGE_POLL;
         message.ask = tracker->ask;
         number = tracker->ask;
     } else if (tracker->stage == STAGE_VOTE && !member->has_voted) {
@@ -110,7 +110,7 @@ void tracker_answer(struct tracker *tracker, uint32_t row, int64_t now_ms,
         memcpy(&number, message.entry->hash.bytes, sizeof(number));
     }
     if (message.kind != MESSAGE_KINDS && is_due(tracker, row, message.kind, number, now_ms)) {
-        tracker_say(tracker, row, message, actions);
+        tracker_send(tracker, row, message, actions);
     }
 }
 
@@ -146,7 +146,7 @@ static void hear_report(struct tracker *tracker, uint32_t row, const struct mess
            tracker->settings.slice_count * sizeof(*member->reports));
     tracker_note_report(tracker, row, now_ms);
     if (tracker->writing == 0) {
-        tracker_answer(tracker, row, now_ms, actions);
+        tracker_send_missing(tracker, row, now_ms, actions);
     }
 }
 
@@ -187,7 +187,7 @@ static void refuse_session(struct tracker *tracker, uint32_t row, const struct m
     struct message welcome = {.kind = MESSAGE_WELCOME, .incarnation = record->incarnation};
     welcome.session = row == ROW_NONE ? record->session_next : record->members[row].session;
     welcome.number = row == ROW_NONE ? 0 : tracker->members[row].welcome;
-    tracker_say_to(&message->from, welcome, actions);
+    tracker_send_to(&message->from, welcome, actions);
 }
 
 /* A leaver goes between rounds, and not before one that stays stands on the newest root: or the
@@ -204,11 +204,11 @@ static void hear_leave(struct tracker *tracker, uint32_t row, struct actions *ac
     }
     int is_seated = tracker->record.head.kind == ENTRY_OPEN && tracker->seat_of_row[row] != NO_SEAT;
     if (tracker->writing == 0 && !is_seated && (ready > 0 || staying == 0)) {
-        tracker_say(tracker, row, (struct message){.kind = MESSAGE_GOODBYE}, actions);
+        tracker_send(tracker, row, (struct message){.kind = MESSAGE_GOODBYE}, actions);
     }
 }
 
-void tracker_end(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
     int64_t patience_ms = tracker->timing.exchange_ms;
     int has_waited = now_ms - tracker->stage_ms >= patience_ms;
     int is_alone = now_ms - tracker->reached_ms >= patience_ms; /* the state has gone with others */
@@ -221,13 +221,13 @@ void tracker_end(struct tracker *tracker, int64_t now_ms, struct actions *action
         const struct tracker_member *member = &tracker->members[row];
         int is_last = hash_equal(&member->root, &tracker->record.commit.root);
         if (!member->silent && (is_last ? behind == 0 || has_waited : is_alone)) {
-            tracker_say(tracker, row, (struct message){.kind = MESSAGE_GOODBYE}, actions);
+            tracker_send(tracker, row, (struct message){.kind = MESSAGE_GOODBYE}, actions);
         }
     }
 }
 
-void tracker_hear(struct tracker *tracker, const struct message *message, int64_t now_ms,
-                  struct actions *actions) {
+void tracker_handle_message(struct tracker *tracker, const struct message *message, int64_t now_ms,
+                            struct actions *actions) {
     if (message->kind == MESSAGE_HELLO) {
         hear_hello(tracker, message, now_ms, actions);
         return;

@@ -77,7 +77,7 @@ static void give_ranges(const struct tracker *tracker, struct entry_seat *seat,
             continue;
         }
         for (uint32_t i = 0; i < kept->range_count; i++) {
-            if (cursor_take_back(cursor, kept->ranges[i])) {
+            if (cursor_reclaim(cursor, kept->ranges[i])) {
                 seat->ranges[seat->range_count++] = kept->ranges[i];
             }
         }
@@ -116,7 +116,7 @@ static void count_missed(struct tracker *tracker) {
 
 static void open_round(struct tracker *tracker, struct actions *actions) {
     struct entry *entry = tracker_begin_entry(tracker, ENTRY_OPEN);
-    tracker_derive(tracker);
+    tracker_derive_timing(tracker);
     const struct tracker_record *record = &tracker->record;
     entry->round = record->head.round + 1;
     entry->deadline_ms = tracker->timing.train_ms;
@@ -134,7 +134,7 @@ static void open_round(struct tracker *tracker, struct actions *actions) {
         struct entry_seat *seat = &entry->seats[i];
         if (seat->range_count < SWARM_SEAT_RANGES_MAX) {
             seat->ranges[seat->range_count++] =
-                cursor_take(&entry->cursor, tracker->settings.seat_samples);
+                cursor_hand_out(&entry->cursor, tracker->settings.seat_samples);
         }
     }
     tracker->next.table.round = entry->round;
@@ -280,7 +280,7 @@ static void advance_train(struct tracker *tracker, int64_t now_ms, struct action
     }
     int is_late = now_ms - tracker->round_ms >= (int64_t)timing->train_ms + timing->silence_ms;
     if ((declared == live || is_late) && count_of(declared) >= entry_quorum(seat_count)) {
-        tracker_table(tracker, actions);
+        tracker_write_table(tracker, actions);
     }
 }
 
@@ -326,6 +326,6 @@ void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *ac
         advance_vote(tracker, actions);
     }
     if (tracker->writing == 0) {
-        tracker_exchange(tracker, now_ms, actions);
+        tracker_advance_exchange(tracker, now_ms, actions);
     }
 }

@@ -14,7 +14,7 @@ enum tracker_stage {
 };
 
 /* What was last said to a member: the same again waits for twice as long each time. */
-struct tracker_said {
+struct tracker_last_sent {
     enum message_kind kind;
     uint64_t number; /* of the entry's hash, the table's version, the ask or the proposal */
     int64_t at_ms;
@@ -45,12 +45,12 @@ struct tracker_member {
     struct hash vote_hash;
     struct signature vote_signature;
     struct timing_measured measured;
-    struct tracker_said said;
+    struct tracker_last_sent said;
     struct slice_report *reports; /* [slice_count] */
 };
 
 /* A state that the ledger came by, to go back to. */
-struct tracker_past {
+struct rollback_state {
     struct hash root;
     struct data_cursor cursor;
 };
@@ -73,7 +73,8 @@ struct tracker {
     int is_held_back; /* nothing is written before the next heartbeat: a write has failed */
     struct entry proposal;
     uint64_t *holders; /* [slice_count]: seats that hold a result of the present epoch */
-    struct tracker_past past[SWARM_PAST_MAX]; /* ascending; the last is the state that stands */
+    struct rollback_state
+        past[ROLLBACK_STATES_MAX]; /* ascending; the last is the state that stands */
     uint32_t past_count;
 
     struct tracker_member members[SWARM_MEMBERS_MAX];
@@ -101,11 +102,11 @@ void tracker_draft_plans(struct tracker *tracker);
  * next.head is appended if it is among them. */
 void tracker_write(struct tracker *tracker, uint32_t parts, struct actions *actions);
 
-/* tracker_say: one message to a member row; incarnation and session are filled in.
- * tracker_say_to: one as it is. */
-void tracker_say_to(const struct identity *to, struct message message, struct actions *actions);
-void tracker_say(struct tracker *tracker, uint32_t row, struct message message,
-                 struct actions *actions);
+/* tracker_send: one message to a member row; incarnation and session are filled in.
+ * tracker_send_to: one as it is. */
+void tracker_send_to(const struct identity *to, struct message message, struct actions *actions);
+void tracker_send(struct tracker *tracker, uint32_t row, struct message message,
+                  struct actions *actions);
 
 /* tracker_row: the row of an identity, or ROW_NONE. */
 uint32_t tracker_row(const struct tracker *tracker, const struct identity *id);
@@ -113,16 +114,17 @@ uint32_t tracker_row(const struct tracker *tracker, const struct identity *id);
 /* tracker_live_seats: seats of the open round whose session is neither silent nor gone. */
 uint64_t tracker_live_seats(const struct tracker *tracker);
 
-/* tracker_hear: one message from a member (tracker_hear.c). */
-void tracker_hear(struct tracker *tracker, const struct message *message, int64_t now_ms,
-                  struct actions *actions);
+/* tracker_handle_message: one message from a member (tracker_handle_message.c). */
+void tracker_handle_message(struct tracker *tracker, const struct message *message, int64_t now_ms,
+                            struct actions *actions);
 
-/* tracker_answer: what a member still lacks of what the tracker stands for, one thing at a time,
- * and the same thing not again too soon. */
-void tracker_answer(struct tracker *tracker, uint32_t row, int64_t now_ms, struct actions *actions);
+/* tracker_send_missing: what a member still lacks of what the tracker stands for, one thing at a
+ * time, and the same thing not again too soon. */
+void tracker_send_missing(struct tracker *tracker, uint32_t row, int64_t now_ms,
+                          struct actions *actions);
 
-/* tracker_end: tell those who may go that the run has ended. */
-void tracker_end(struct tracker *tracker, int64_t now_ms, struct actions *actions);
+/* tracker_send_goodbyes: tell those who may go that the run has ended. */
+void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actions *actions);
 
 /* tracker_is_over: the run has all its commits, and no round opens any more. */
 int tracker_is_over(const struct tracker *tracker);
@@ -141,11 +143,11 @@ int tracker_has_state(const struct tracker_member *member);
  * the newest state that a member stands on (tracker_back.c). */
 void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *actions);
 
-/* tracker_remember: a commit's state, or a rollback to one, in `past`. */
-void tracker_remember(struct tracker *tracker, const struct entry *entry);
+/* tracker_add_rollback_state: a commit's state, or a rollback to one, in `past`. */
+void tracker_add_rollback_state(struct tracker *tracker, const struct entry *entry);
 
-/* tracker_derive: deadlines from what the members have measured, if any have. */
-void tracker_derive(struct tracker *tracker);
+/* tracker_derive_timing: deadlines from what the members have measured, if any have. */
+void tracker_derive_timing(struct tracker *tracker);
 
 /* tracker_links: who of `seats` do not reach each other, as one of the two says. */
 struct tracker_links {
@@ -157,27 +159,27 @@ struct tracker_links {
 };
 void tracker_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links);
 
-/* tracker_shares: what each of `seats` can send, for dealing slices; not zero for at least one of
- * them, zero for all others.
- * tracker_table: weights, owners and hashes of the declarations, written. */
-void tracker_shares(const struct tracker *tracker, uint64_t seats,
-                    uint64_t shares[static SWARM_MEMBERS_MAX]);
-void tracker_table(struct tracker *tracker, struct actions *actions);
+/* tracker_upload_rates: what each of `seats` can send, for dealing slices; not zero for at least
+ * one of them, zero for all others. tracker_write_table: weights, owners and hashes of the
+ * declarations, written. */
+void tracker_upload_rates(const struct tracker *tracker, uint64_t seats,
+                          uint64_t shares[static SWARM_MEMBERS_MAX]);
+void tracker_write_table(struct tracker *tracker, struct actions *actions);
 
-/* tracker_weighted: those of `seats` that have a weight in the table. */
-uint64_t tracker_weighted(const struct round_table *table, uint64_t seats);
+/* tracker_weighted_seats: those of `seats` that have a weight in the table. */
+uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats);
 
-/* tracker_exchange: salvage and the proposal (tracker_exchange.c).
+/* tracker_advance_exchange: salvage and the proposal (tracker_advance_exchange.c).
  * tracker_note_report: a row's report was taken.
- * tracker_note_plans: slices of risen epochs are held by nobody yet. */
-void tracker_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions);
+ * tracker_clear_stale_holders: slices of risen epochs are held by nobody yet. */
+void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions);
 void tracker_note_report(struct tracker *tracker, uint32_t row, int64_t now_ms);
-void tracker_note_plans(struct tracker *tracker);
+void tracker_clear_stale_holders(struct tracker *tracker);
 
 /* tracker_propose: complete the proposal, whose slices are filled, under a number of its own. */
 void tracker_propose(struct tracker *tracker);
 
-/* tracker_enter: begin a stage. */
-void tracker_enter(struct tracker *tracker, enum tracker_stage stage, int64_t now_ms);
+/* tracker_enter_stage: begin a stage. */
+void tracker_enter_stage(struct tracker *tracker, enum tracker_stage stage, int64_t now_ms);
 
 #endif

@@ -1,4 +1,5 @@
-/* tracker_table: deadlines from what was measured, and a round's table: weights and owners. */
+/* tracker_write_table: deadlines from what was measured, and a round's table: weights and
+ * owners. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@ static uint64_t seat_bit(uint32_t seat) {
 }
 
 /* Members that have trained and exchanged: what the others would do is not known yet. */
-void tracker_derive(struct tracker *tracker) {
+void tracker_derive_timing(struct tracker *tracker) {
     uint32_t count = 0;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
         const struct timing_measured *measured = &tracker->members[row].measured;
@@ -52,8 +53,8 @@ static int is_like(uint64_t up, uint64_t median) {
     return 3 * up > 2 * median && 2 * up < 3 * median;
 }
 
-void tracker_shares(const struct tracker *tracker, uint64_t seats,
-                    uint64_t shares[static SWARM_MEMBERS_MAX]) {
+void tracker_upload_rates(const struct tracker *tracker, uint64_t seats,
+                          uint64_t shares[static SWARM_MEMBERS_MAX]) {
     uint64_t median = median_up(tracker, seats);
     uint64_t total = 0;
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
@@ -123,7 +124,7 @@ static void deal(uint32_t slice_count, const uint64_t shares[static SWARM_MEMBER
     }
 }
 
-uint64_t tracker_weighted(const struct round_table *table, uint64_t seats) {
+uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats) {
     uint64_t weighted = 0;
     for (; seats != 0; seats &= seats - 1) {
         uint32_t seat = (uint32_t)__builtin_ctzll(seats);
@@ -145,7 +146,7 @@ static struct entry_member weigh(const struct tracker *tracker, uint32_t seat) {
     return (struct entry_member){tokens, tokens < assigned ? tokens : assigned};
 }
 
-void tracker_table(struct tracker *tracker, struct actions *actions) {
+void tracker_write_table(struct tracker *tracker, struct actions *actions) {
     tracker_draft_plans(tracker);
     struct round_table *table = &tracker->next.table;
     const struct entry *open = &tracker->record.head;
@@ -166,9 +167,9 @@ void tracker_table(struct tracker *tracker, struct actions *actions) {
         }
     }
     tracker_links(tracker, table->declared, &links);
-    tracker_shares(tracker, links.owners, shares);
+    tracker_upload_rates(tracker, links.owners, shares);
     deal(tracker->settings.slice_count, shares, counts);
-    uint64_t expected = tracker_weighted(table, table->declared);
+    uint64_t expected = tracker_weighted_seats(table, table->declared);
     uint32_t owner = 0;
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
         while (counts[owner] == 0) {

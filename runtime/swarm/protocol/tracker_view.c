@@ -118,7 +118,7 @@ static void look_at_round(const struct tracker *tracker, struct tracker_view *vi
     }
 }
 
-void tracker_look(const struct tracker *tracker, struct tracker_view *view) {
+void tracker_read_view(const struct tracker *tracker, struct tracker_view *view) {
     const struct tracker_record *record = &tracker->record;
     view->record = record;
     view->stage = tracker_stage_name(tracker);

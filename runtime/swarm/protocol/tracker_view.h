@@ -34,7 +34,7 @@ struct tracker_view {
 /* tracker_stage_name: what it does now: "ready", "train", "exchange" or "vote". */
 const char *tracker_stage_name(const struct tracker *tracker);
 
-/* tracker_look: a copy of what is true now. */
-void tracker_look(const struct tracker *tracker, struct tracker_view *view);
+/* tracker_read_view: a copy of what is true now. */
+void tracker_read_view(const struct tracker *tracker, struct tracker_view *view);
 
 #endif

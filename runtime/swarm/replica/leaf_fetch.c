@@ -28,11 +28,11 @@ static size_t places_bytes(const struct replica_shape *shape) {
 }
 
 size_t leaf_fetch_bytes(const struct replica_shape *shape) {
-    return places_bytes(shape) + leaf_forward_bytes(shape->slices.count);
+    return places_bytes(shape) + leaf_replay_bytes(shape->slices.count);
 }
 
 void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *replica,
-                     struct leaf_way way) {
+                     struct leaf_fetch_callbacks way) {
     struct fault fault;
     size_t bytes = places_bytes(&replica->shape);
     memset(fetch, 0, sizeof(*fetch));
@@ -45,18 +45,18 @@ void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *rep
     fetch->leaf_count = replica_leaf_count(replica->shape.slices.parameter_count);
     fetch->places = memory;
     memset(fetch->places, 0, bytes);
-    leaf_forward_bind(&fetch->forward, (char *)memory + bytes, replica,
-                      (struct forward_way){way.context, way.ask_result});
-    leaf_fetch_pace(fetch, PATIENCE_S * SECOND_NS);
+    leaf_replay_bind(&fetch->forward, (char *)memory + bytes, replica,
+                     (struct replay_callbacks){way.context, way.ask_result});
+    leaf_fetch_set_timeout(fetch, PATIENCE_S * SECOND_NS);
 }
 
-void leaf_fetch_pace(struct leaf_fetch *fetch, int64_t patience_ns) {
+void leaf_fetch_set_timeout(struct leaf_fetch *fetch, int64_t patience_ns) {
     fetch->patience_ns = patience_ns;
     fetch->forward.patience_ns = patience_ns;
 }
 
 static void begin_names(struct leaf_fetch *fetch) {
-    fetch->stage = LEAF_NAMES;
+    fetch->stage = LEAF_HASHES;
     fetch->named = 0;
     fetch->has_namer = false;
 }
@@ -87,7 +87,7 @@ void leaf_fetch_begin(struct leaf_fetch *fetch, const struct hash *root) {
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
         fetch->sources[i] = (struct leaf_source){.is_there = fetch->sources[i].is_there};
     }
-    leaf_forward_none(&fetch->forward);
+    leaf_replay_reset(&fetch->forward);
     fetch->place = 1;
     fetch->received = 0;
     memset(fetch->places, 0, fetch->leaf_count * sizeof(*fetch->places));
@@ -98,7 +98,7 @@ void leaf_fetch_begin(struct leaf_fetch *fetch, const struct hash *root) {
 void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uint64_t sources) {
     leaf_fetch_end(fetch);
     fetch->root = commit->root;
-    uint32_t lost = leaf_forward_add(&fetch->forward, commit, sources, fetch->place, fetch->places);
+    uint32_t lost = leaf_replay_add(&fetch->forward, commit, sources, fetch->place, fetch->places);
     fetch->place++;
     lose_below(fetch, lost);
     begin_names(fetch);
@@ -106,7 +106,7 @@ void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uin
 
 void leaf_fetch_end(struct leaf_fetch *fetch) {
     fetch->stage = LEAF_IDLE;
-    leaf_forward_halt(&fetch->forward);
+    leaf_replay_stop(&fetch->forward);
     memset(fetch->asks, 0, sizeof(fetch->asks));
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
         fetch->sources[i].asked = 0;
@@ -114,17 +114,17 @@ void leaf_fetch_end(struct leaf_fetch *fetch) {
 }
 
 /* The leaf of an ask is to come from another source. */
-static void ask_again(struct leaf_fetch *fetch, struct leaf_ask *ask) {
-    ASSERT(ask->state == ASK_OUT);
+static void ask_again(struct leaf_fetch *fetch, struct leaf_request *ask) {
+    ASSERT(ask->state == REQUEST_SENT);
     fetch->sources[ask->source].asked--;
-    ask->state = ASK_AGAIN;
+    ask->state = REQUEST_RETRY;
 }
 
 static void rest(struct leaf_fetch *fetch, uint32_t index, int64_t rest_ms, int64_t now_ns) {
     struct leaf_source *source = &fetch->sources[index];
     source->rests_until_ns = now_ns + rest_ms * MS;
-    for (uint32_t i = 0; i < LEAF_ASKS_MAX; i++) {
-        if (fetch->asks[i].state == ASK_OUT && fetch->asks[i].source == index) {
+    for (uint32_t i = 0; i < LEAF_REQUESTS_MAX; i++) {
+        if (fetch->asks[i].state == REQUEST_SENT && fetch->asks[i].source == index) {
             ask_again(fetch, &fetch->asks[i]);
         }
     }
@@ -142,10 +142,10 @@ static void blame(struct leaf_fetch *fetch, uint32_t index, int64_t rest_ms, int
     rest(fetch, index, rest_ms * (int64_t)source->faults, now_ns);
 }
 
-void leaf_fetch_source(struct leaf_fetch *fetch, uint32_t source, bool is_there) {
+void leaf_fetch_set_source(struct leaf_fetch *fetch, uint32_t source, bool is_there) {
     ASSERT(source < LEAF_SOURCES_MAX);
     fetch->sources[source].is_there = is_there;
-    leaf_forward_source(&fetch->forward, source, is_there);
+    leaf_replay_set_source(&fetch->forward, source, is_there);
     if (!is_there) {
         rest(fetch, source, 0, 0);
     }
@@ -170,12 +170,12 @@ static void begin_leaves(struct leaf_fetch *fetch) {
     count_leaves(fetch);
 }
 
-void leaf_fetch_names(struct leaf_fetch *fetch, uint32_t source, const struct hash *root,
-                      uint64_t index, const uint8_t *names, size_t count, int64_t now_ns) {
+void leaf_fetch_on_hashes(struct leaf_fetch *fetch, uint32_t source, const struct hash *root,
+                          uint64_t index, const uint8_t *names, size_t count, int64_t now_ns) {
     uint64_t name_count = count / HASH_BYTES;
     bool is_asked = fetch->has_namer && source == fetch->namer && index == fetch->named;
     bool is_late = index == 0 && fetch->named == 0 && name_count == fetch->leaf_count;
-    if (fetch->stage != LEAF_NAMES || (!is_asked && !is_late) || !hash_equal(root, &fetch->root)) {
+    if (fetch->stage != LEAF_HASHES || (!is_asked && !is_late) || !hash_equal(root, &fetch->root)) {
         return;
     }
     if (count == 0) {
@@ -202,9 +202,9 @@ void leaf_fetch_names(struct leaf_fetch *fetch, uint32_t source, const struct ha
     begin_leaves(fetch);
 }
 
-static struct leaf_ask *find_ask(struct leaf_fetch *fetch, uint64_t leaf) {
-    for (uint32_t i = 0; i < LEAF_ASKS_MAX; i++) {
-        if (fetch->asks[i].state != ASK_FREE && fetch->asks[i].leaf == leaf) {
+static struct leaf_request *find_ask(struct leaf_fetch *fetch, uint64_t leaf) {
+    for (uint32_t i = 0; i < LEAF_REQUESTS_MAX; i++) {
+        if (fetch->asks[i].state != REQUEST_FREE && fetch->asks[i].leaf == leaf) {
             return &fetch->asks[i];
         }
     }
@@ -221,13 +221,13 @@ static bool is_right(const struct leaf_fetch *fetch, uint64_t index, const uint8
 }
 
 /* Also one that comes late, when another source was asked already: its name is right. */
-void leaf_fetch_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
-                     const uint8_t *bytes, size_t count, int64_t now_ns) {
-    struct leaf_ask *ask = fetch->stage == LEAF_LEAVES ? find_ask(fetch, index) : NULL;
+void leaf_fetch_on_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
+                        const uint8_t *bytes, size_t count, int64_t now_ns) {
+    struct leaf_request *ask = fetch->stage == LEAF_LEAVES ? find_ask(fetch, index) : NULL;
     if (ask == NULL) {
         return;
     }
-    bool is_asked = ask->state == ASK_OUT && ask->source == source;
+    bool is_asked = ask->state == REQUEST_SENT && ask->source == source;
     if (count == 0 || !is_right(fetch, index, bytes, count)) {
         if (count > 0) {
             shun(fetch, source, now_ns);
@@ -242,14 +242,14 @@ void leaf_fetch_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
     fetch->behind--;
     fetch->places[index] = fetch->place;
     fetch->received += count;
-    if (ask->state == ASK_OUT) {
+    if (ask->state == REQUEST_SENT) {
         fetch->sources[ask->source].asked--;
     }
     if (is_asked) {
         fetch->sources[source].took_ns = now_ns - ask->since_ns;
         fetch->sources[source].faults = 0;
     }
-    ask->state = ASK_FREE;
+    ask->state = REQUEST_FREE;
 }
 
 /* NULL: none that can be asked now. */
@@ -282,7 +282,7 @@ static void step_names(struct leaf_fetch *fetch, int64_t now_ns) {
     if (!goes_on) {
         fetch->named = 0;
     }
-    if (!goes_on && next_source(fetch, LEAF_WINDOW, now_ns, &index) == NULL) {
+    if (!goes_on && next_source(fetch, LEAF_REQUESTS_PER_SOURCE, now_ns, &index) == NULL) {
         return;
     }
     fetch->has_namer = fetch->way.ask_names(fetch->way.context, index, &fetch->root, fetch->named);
@@ -311,22 +311,23 @@ static int64_t patience_ns(const struct leaf_fetch *fetch, uint32_t index) {
 }
 
 static void end_patience(struct leaf_fetch *fetch, int64_t now_ns) {
-    for (uint32_t i = 0; i < LEAF_ASKS_MAX; i++) {
-        struct leaf_ask *ask = &fetch->asks[i];
-        if (ask->state == ASK_OUT && now_ns - ask->since_ns > patience_ns(fetch, ask->source)) {
+    for (uint32_t i = 0; i < LEAF_REQUESTS_MAX; i++) {
+        struct leaf_request *ask = &fetch->asks[i];
+        if (ask->state == REQUEST_SENT &&
+            now_ns - ask->since_ns > patience_ns(fetch, ask->source)) {
             blame(fetch, ask->source, SLOW_REST_MS, now_ns);
         }
     }
 }
 
 /* An ask for the next leaf that nobody was asked for; first those that did not come. */
-static struct leaf_ask *next_ask(struct leaf_fetch *fetch) {
-    struct leaf_ask *free = NULL;
-    for (uint32_t i = 0; i < LEAF_ASKS_MAX; i++) {
-        if (fetch->asks[i].state == ASK_AGAIN) {
+static struct leaf_request *next_ask(struct leaf_fetch *fetch) {
+    struct leaf_request *free = NULL;
+    for (uint32_t i = 0; i < LEAF_REQUESTS_MAX; i++) {
+        if (fetch->asks[i].state == REQUEST_RETRY) {
             return &fetch->asks[i];
         }
-        free = fetch->asks[i].state == ASK_FREE ? &fetch->asks[i] : free;
+        free = fetch->asks[i].state == REQUEST_FREE ? &fetch->asks[i] : free;
     }
     while (free != NULL && fetch->next < fetch->leaf_count &&
            (fetch->places[fetch->next] > 0 || find_ask(fetch, fetch->next) != NULL)) {
@@ -336,21 +337,21 @@ static struct leaf_ask *next_ask(struct leaf_fetch *fetch) {
         return NULL;
     }
     free->leaf = fetch->next++;
-    free->state = ASK_AGAIN;
+    free->state = REQUEST_RETRY;
     return free;
 }
 
 static void step_leaves(struct leaf_fetch *fetch, int64_t now_ns) {
     end_patience(fetch, now_ns);
-    for (uint32_t turns = 0; turns < LEAF_ASKS_MAX; turns++) {
+    for (uint32_t turns = 0; turns < LEAF_REQUESTS_MAX; turns++) {
         uint32_t index;
-        struct leaf_source *source = next_source(fetch, LEAF_WINDOW, now_ns, &index);
-        struct leaf_ask *ask = source != NULL ? next_ask(fetch) : NULL;
+        struct leaf_source *source = next_source(fetch, LEAF_REQUESTS_PER_SOURCE, now_ns, &index);
+        struct leaf_request *ask = source != NULL ? next_ask(fetch) : NULL;
         if (ask == NULL ||
             !fetch->way.ask_leaf(fetch->way.context, index, &fetch->root, ask->leaf)) {
             return;
         }
-        ask->state = ASK_OUT;
+        ask->state = REQUEST_SENT;
         ask->source = index;
         ask->since_ns = now_ns;
         source->asked++;
@@ -359,7 +360,7 @@ static void step_leaves(struct leaf_fetch *fetch, int64_t now_ns) {
 
 /* A leaf that one more step was taken on is right, unless it was not what its name said. */
 static void carry(struct leaf_fetch *fetch, uint64_t leaf, uint32_t round) {
-    replica_leaf_forward(&fetch->compute, fetch->replica, leaf, round);
+    replica_replay_leaf(&fetch->compute, fetch->replica, leaf, round);
     fetch->places[leaf]++;
     if (fetch->stage == LEAF_LEAVES && fetch->places[leaf] == fetch->place &&
         !is_named(fetch, leaf)) {
@@ -368,17 +369,17 @@ static void carry(struct leaf_fetch *fetch, uint64_t leaf, uint32_t round) {
 }
 
 static void step_forward(struct leaf_fetch *fetch, int64_t now_ns) {
-    uint32_t lost = leaf_forward_ask(&fetch->forward, now_ns);
+    uint32_t lost = leaf_replay_request(&fetch->forward, now_ns);
     if (lost > 0) {
         lose_below(fetch, lost);
     }
-    const struct forward_step *step = leaf_forward_ready(&fetch->forward);
+    const struct replay_step *step = leaf_replay_ready(&fetch->forward);
     for (uint32_t count = 0; step != NULL && count < CARRIED_MAX; count++) {
         while (fetch->carried < fetch->leaf_count && fetch->places[fetch->carried] != step->from) {
             fetch->carried++;
         }
         if (fetch->carried == fetch->leaf_count) {
-            leaf_forward_taken(&fetch->forward);
+            leaf_replay_step_done(&fetch->forward);
             lose_below(fetch, 0);
             return;
         }
@@ -387,17 +388,17 @@ static void step_forward(struct leaf_fetch *fetch, int64_t now_ns) {
 }
 
 enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns) {
-    if (fetch->stage == LEAF_NAMES || fetch->stage == LEAF_LEAVES) {
+    if (fetch->stage == LEAF_HASHES || fetch->stage == LEAF_LEAVES) {
         step_forward(fetch, now_ns);
     }
-    if (fetch->stage == LEAF_NAMES) {
+    if (fetch->stage == LEAF_HASHES) {
         step_names(fetch, now_ns);
     }
     if (fetch->stage == LEAF_LEAVES && fetch->missing > 0) {
         step_leaves(fetch, now_ns);
     }
     if (fetch->stage == LEAF_LEAVES && fetch->behind == 0) {
-        leaf_forward_none(&fetch->forward);
+        leaf_replay_reset(&fetch->forward);
         fetch->replica->root = fetch->root;
         fetch->stage = LEAF_DONE;
     }
@@ -405,21 +406,21 @@ enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns) {
 }
 
 bool leaf_fetch_is_busy(const struct leaf_fetch *fetch) {
-    bool goes_on = fetch->stage == LEAF_NAMES || fetch->stage == LEAF_LEAVES;
-    return goes_on && leaf_forward_ready(&fetch->forward) != NULL;
+    bool goes_on = fetch->stage == LEAF_HASHES || fetch->stage == LEAF_LEAVES;
+    return goes_on && leaf_replay_ready(&fetch->forward) != NULL;
 }
 
-bool leaf_fetch_result(struct leaf_fetch *fetch, uint32_t source, const struct forward_ask *result,
-                       int64_t now_ns) {
-    bool goes_on = fetch->stage == LEAF_NAMES || fetch->stage == LEAF_LEAVES;
-    if (!goes_on || !leaf_forward_came(&fetch->forward, source, result, now_ns)) {
+bool leaf_fetch_result(struct leaf_fetch *fetch, uint32_t source,
+                       const struct replay_request *result, int64_t now_ns) {
+    bool goes_on = fetch->stage == LEAF_HASHES || fetch->stage == LEAF_LEAVES;
+    if (!goes_on || !leaf_replay_on_result(&fetch->forward, source, result, now_ns)) {
         return false;
     }
     fetch->received += slices_range(&fetch->replica->shape.slices, result->slice).bytes;
     return true;
 }
 
-uint64_t leaf_fetch_behind(const struct leaf_fetch *fetch) {
-    return fetch->stage == LEAF_NAMES ? fetch->leaf_count
-                                      : (fetch->stage == LEAF_LEAVES ? fetch->behind : 0);
+uint64_t leaf_fetch_outdated(const struct leaf_fetch *fetch) {
+    return fetch->stage == LEAF_HASHES ? fetch->leaf_count
+                                       : (fetch->stage == LEAF_LEAVES ? fetch->behind : 0);
 }

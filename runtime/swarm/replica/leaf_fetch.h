@@ -15,11 +15,11 @@
 
 enum {
     LEAF_SOURCES_MAX = SWARM_MEMBERS_MAX,
-    LEAF_WINDOW = 4, /* leaves asked of one source at a time */
-    LEAF_ASKS_MAX = LEAF_WINDOW * LEAF_SOURCES_MAX,
+    LEAF_REQUESTS_PER_SOURCE = 4, /* leaves asked of one source at a time */
+    LEAF_REQUESTS_MAX = LEAF_REQUESTS_PER_SOURCE * LEAF_SOURCES_MAX,
 };
 
-enum leaf_stage { LEAF_IDLE, LEAF_NAMES, LEAF_LEAVES, LEAF_DONE };
+enum leaf_stage { LEAF_IDLE, LEAF_HASHES, LEAF_LEAVES, LEAF_DONE };
 
 struct leaf_source {
     bool is_there;
@@ -30,8 +30,12 @@ struct leaf_source {
     int64_t took_ns;          /* its last leaf; 0: none yet */
 };
 
-struct leaf_ask {
-    enum { ASK_FREE, ASK_OUT, ASK_AGAIN } state; /* AGAIN: it waits for another source */
+struct leaf_request {
+    enum {
+        REQUEST_FREE,
+        REQUEST_SENT,
+        REQUEST_RETRY
+    } state; /* AGAIN: it waits for another source */
     uint64_t leaf;
     uint32_t source;
     int64_t since_ns;
@@ -39,16 +43,16 @@ struct leaf_ask {
 
 /* How it asks a source: for names from `index` on, for leaf `index`, for a result. false: not now.
  */
-struct leaf_way {
+struct leaf_fetch_callbacks {
     void *context;
     bool (*ask_names)(void *context, uint32_t source, const struct hash *root, uint64_t index);
     bool (*ask_leaf)(void *context, uint32_t source, const struct hash *root, uint64_t index);
-    bool (*ask_result)(void *context, uint32_t source, const struct forward_ask *ask);
+    bool (*ask_result)(void *context, uint32_t source, const struct replay_request *ask);
 };
 
 struct leaf_fetch {
     struct replica *replica;
-    struct leaf_way way;
+    struct leaf_fetch_callbacks way;
     struct pool pool; /* the calling thread alone, so that it never meets who computes */
     struct compute compute;
     enum leaf_stage stage;
@@ -59,7 +63,7 @@ struct leaf_fetch {
     bool has_namer;             /* somebody was asked for names */
     uint32_t namer;
     int64_t namer_since_ns;
-    struct leaf_forward forward;
+    struct leaf_replay forward;
     uint32_t *places;  /* [leaf_count]: where each leaf stands; 0: not here */
     uint32_t place;    /* of the root */
     uint64_t carried;  /* leaves below were brought forward by the oldest step */
@@ -69,16 +73,16 @@ struct leaf_fetch {
     uint64_t received; /* bytes of leaves and results that came and were right */
     uint32_t turn;     /* which source is asked next */
     struct leaf_source sources[LEAF_SOURCES_MAX];
-    struct leaf_ask asks[LEAF_ASKS_MAX];
+    struct leaf_request asks[LEAF_REQUESTS_MAX];
 };
 
 /* leaf_fetch_bytes: memory of its tables. leaf_fetch_init: idle, in that memory. */
 size_t leaf_fetch_bytes(const struct replica_shape *shape);
 void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *replica,
-                     struct leaf_way way);
+                     struct leaf_fetch_callbacks way);
 
-/* leaf_fetch_pace: how long an answer of few bytes may take; a second at first. */
-void leaf_fetch_pace(struct leaf_fetch *fetch, int64_t patience_ns);
+/* leaf_fetch_set_timeout: how long an answer of few bytes may take; a second at first. */
+void leaf_fetch_set_timeout(struct leaf_fetch *fetch, int64_t patience_ns);
 
 /* leaf_fetch_begin: this root is wanted. leaf_fetch_follow: the root after this commit is, which
  * continues the one that was wanted; `sources` were in its round (bit i: source i). What is under
@@ -88,19 +92,19 @@ void leaf_fetch_begin(struct leaf_fetch *fetch, const struct hash *root);
 void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uint64_t sources);
 void leaf_fetch_end(struct leaf_fetch *fetch);
 
-/* leaf_fetch_source: whether a source can be asked. */
-void leaf_fetch_source(struct leaf_fetch *fetch, uint32_t source, bool is_there);
+/* leaf_fetch_set_source: whether a source can be asked. */
+void leaf_fetch_set_source(struct leaf_fetch *fetch, uint32_t source, bool is_there);
 
-/* leaf_fetch_names: `count` bytes of names from `index` on, none: it does not have that root.
- * leaf_fetch_leaf: a leaf of the wanted root, no bytes: it does not have it. What was not asked for
- * is dropped, but for all names at once: an answer that comes late. leaf_fetch_result: whether its
- * bytes, whose hash that is, go into the replica. */
-void leaf_fetch_names(struct leaf_fetch *fetch, uint32_t source, const struct hash *root,
-                      uint64_t index, const uint8_t *names, size_t count, int64_t now_ns);
-void leaf_fetch_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
-                     const uint8_t *bytes, size_t count, int64_t now_ns);
+/* leaf_fetch_on_hashes: `count` bytes of names from `index` on, none: it does not have that root.
+ * leaf_fetch_on_leaf: a leaf of the wanted root, no bytes: it does not have it. What was not asked
+ * for is dropped, but for all names at once: an answer that comes late. leaf_fetch_result: whether
+ * its bytes, whose hash that is, go into the replica. */
+void leaf_fetch_on_hashes(struct leaf_fetch *fetch, uint32_t source, const struct hash *root,
+                          uint64_t index, const uint8_t *names, size_t count, int64_t now_ns);
+void leaf_fetch_on_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
+                        const uint8_t *bytes, size_t count, int64_t now_ns);
 MUST_CHECK bool leaf_fetch_result(struct leaf_fetch *fetch, uint32_t source,
-                                  const struct forward_ask *result, int64_t now_ns);
+                                  const struct replay_request *result, int64_t now_ns);
 
 /* leaf_fetch_step: ask for what can be asked for, and bring some leaves forward; LEAF_DONE once
  * replica->root is the root. leaf_fetch_is_busy: there is more to bring forward at once.
@@ -109,8 +113,8 @@ MUST_CHECK bool leaf_fetch_result(struct leaf_fetch *fetch, uint32_t source,
 enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns);
 bool leaf_fetch_is_busy(const struct leaf_fetch *fetch);
 
-/* leaf_fetch_behind: leaves that are still to come or to be brought forward, or all while that is
+/* leaf_fetch_outdated: leaves that are still to come or to be brought forward, or all while that is
  * not known. */
-uint64_t leaf_fetch_behind(const struct leaf_fetch *fetch);
+uint64_t leaf_fetch_outdated(const struct leaf_fetch *fetch);
 
 #endif

@@ -13,24 +13,24 @@
 #include <stdbool.h>
 
 enum {
-    FORWARD_STEPS = RESULT_ROUNDS, /* under way: whose results have a row in the replica */
-    FORWARD_WINDOW = RESULTS_ASKED_MAX,
-    FORWARD_SOURCES_MAX = SWARM_MEMBERS_MAX,
+    REPLAY_STEPS_MAX = RESULT_ROUNDS, /* under way: whose results have a row in the replica */
+    REPLAY_REQUESTS_MAX = RESULT_REQUESTS_MAX,
+    REPLAY_SOURCES_MAX = SWARM_MEMBERS_MAX,
 };
 
 /* A result that is asked for. */
-struct forward_ask {
+struct replay_request {
     uint32_t round, slice, epoch;
     struct hash hash;
 };
 
 /* false: not now. */
-struct forward_way {
+struct replay_callbacks {
     void *context;
-    bool (*ask_result)(void *context, uint32_t source, const struct forward_ask *ask);
+    bool (*ask_result)(void *context, uint32_t source, const struct replay_request *ask);
 };
 
-struct forward_slice {
+struct replay_slice {
     enum { RESULT_UNUSED, RESULT_LACKING, RESULT_ASKED, RESULT_HERE } state;
     uint32_t source; /* who was asked last */
     uint32_t turn;   /* how many were asked in vain */
@@ -40,54 +40,55 @@ struct forward_slice {
 };
 
 /* From place `from` to the next one. */
-struct forward_step {
+struct replay_step {
     uint32_t round, from;
-    uint64_t sources;             /* bit i: source i was in that round */
-    uint32_t lacking;             /* results that are used and not here */
-    int64_t moved_ns;             /* when the last of them came; 0: not looked at yet */
-    struct forward_slice *slices; /* [slice_count] */
+    uint64_t sources;            /* bit i: source i was in that round */
+    uint32_t lacking;            /* results that are used and not here */
+    int64_t moved_ns;            /* when the last of them came; 0: not looked at yet */
+    struct replay_slice *slices; /* [slice_count] */
 };
 
-struct leaf_forward {
+struct leaf_replay {
     struct replica *replica;
-    struct forward_way way;
-    int64_t patience_ns;                 /* as leaf_fetch_pace says */
-    uint64_t there;                      /* bit i: source i can be asked */
-    uint32_t asked[FORWARD_SOURCES_MAX]; /* results that are on their way from it */
-    int64_t took_ns[FORWARD_SOURCES_MAX];
-    struct forward_step steps[FORWARD_STEPS]; /* the oldest first */
+    struct replay_callbacks way;
+    int64_t patience_ns;                /* as leaf_fetch_set_timeout says */
+    uint64_t there;                     /* bit i: source i can be asked */
+    uint32_t asked[REPLAY_SOURCES_MAX]; /* results that are on their way from it */
+    int64_t took_ns[REPLAY_SOURCES_MAX];
+    struct replay_step steps[REPLAY_STEPS_MAX]; /* the oldest first */
     uint32_t step_count;
 };
 
-/* leaf_forward_bytes: memory of its tables. leaf_forward_bind: no steps, in that memory. */
-size_t leaf_forward_bytes(uint32_t slice_count);
-void leaf_forward_bind(struct leaf_forward *forward, void *memory, struct replica *replica,
-                       struct forward_way way);
+/* leaf_replay_bytes: memory of its tables. leaf_replay_bind: no steps, in that memory. */
+size_t leaf_replay_bytes(uint32_t slice_count);
+void leaf_replay_bind(struct leaf_replay *forward, void *memory, struct replica *replica,
+                      struct replay_callbacks way);
 
-/* leaf_forward_none: forget all steps. leaf_forward_halt: what is asked for counts as not asked. */
-void leaf_forward_none(struct leaf_forward *forward);
-void leaf_forward_halt(struct leaf_forward *forward);
+/* leaf_replay_reset: forget all steps. leaf_replay_stop: what is asked for counts as not asked. */
+void leaf_replay_reset(struct leaf_replay *forward);
+void leaf_replay_stop(struct leaf_replay *forward);
 
-/* leaf_forward_source: whether a source can be asked. */
-void leaf_forward_source(struct leaf_forward *forward, uint32_t source, bool is_there);
+/* leaf_replay_set_source: whether a source can be asked. */
+void leaf_replay_set_source(struct leaf_replay *forward, uint32_t source, bool is_there);
 
-/* leaf_forward_add: one more step, by the results of a commit, from place `from`.
+/* leaf_replay_add: one more step, by the results of a commit, from place `from`.
  * shapes  places [leaf_count]: of the leaves; those of a later place do not need this step
  * result  steps that cannot be taken any more were dropped: no leaf below this place comes on */
-uint32_t leaf_forward_add(struct leaf_forward *forward, const struct entry *commit,
-                          uint64_t sources, uint32_t from, const uint32_t *places);
+uint32_t leaf_replay_add(struct leaf_replay *forward, const struct entry *commit, uint64_t sources,
+                         uint32_t from, const uint32_t *places);
 
-/* leaf_forward_ask: ask for what can be asked for. The result as above: results that nobody has. */
-uint32_t leaf_forward_ask(struct leaf_forward *forward, int64_t now_ns);
+/* leaf_replay_request: ask for what can be asked for. The result as above: results that nobody
+ * has. */
+uint32_t leaf_replay_request(struct leaf_replay *forward, int64_t now_ns);
 
-/* leaf_forward_came: whether a result is one that is lacking; the caller then puts its bytes into
- * the replica's row. Its hash was made from its bytes. */
-MUST_CHECK bool leaf_forward_came(struct leaf_forward *forward, uint32_t source,
-                                  const struct forward_ask *result, int64_t now_ns);
+/* leaf_replay_on_result: whether a result is one that is lacking; the caller then puts its bytes
+ * into the replica's row. Its hash was made from its bytes. */
+MUST_CHECK bool leaf_replay_on_result(struct leaf_replay *forward, uint32_t source,
+                                      const struct replay_request *result, int64_t now_ns);
 
-/* leaf_forward_ready: the oldest step if all of its results are here, else NULL.
- * leaf_forward_taken: it was taken on every leaf that stood there. */
-const struct forward_step *leaf_forward_ready(const struct leaf_forward *forward);
-void leaf_forward_taken(struct leaf_forward *forward);
+/* leaf_replay_ready: the oldest step if all of its results are here, else NULL.
+ * leaf_replay_step_done: it was taken on every leaf that stood there. */
+const struct replay_step *leaf_replay_ready(const struct leaf_replay *forward);
+void leaf_replay_step_done(struct leaf_replay *forward);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 _Static_assert(LEAF_ELEMENTS % SLICE_GRANULE == 0, "a leaf begins with a block of its slice");
-_Static_assert(REPLICA_STRETCH % LEAF_ELEMENTS == 0, "a stretch is whole leaves");
+_Static_assert(REPLICA_CHUNK_ELEMENTS % LEAF_ELEMENTS == 0, "a stretch is whole leaves");
 
 static bool has_feedback(enum codec codec) {
     return codec == CODEC_INT4;
@@ -25,7 +25,7 @@ uint64_t replica_leaf_count(int64_t parameter_count) {
 struct replica_memory replica_memory_of(const struct replica_shape *shape) {
     const struct slices *slices = &shape->slices;
     int64_t count = slices->parameter_count;
-    int64_t stretch = replica_stretch_max(shape);
+    int64_t stretch = replica_chunk_max(shape);
     uint64_t vector = sizeof(float) * (uint64_t)count;
     bool feeds = has_feedback(slices->codec);
     return (struct replica_memory){
@@ -35,8 +35,8 @@ struct replica_memory replica_memory_of(const struct replica_shape *shape) {
         .residual = feeds ? vector : 0,
         .contribution = slices->bytes,
         .results = RESULT_ROUNDS * slices->bytes,
-        .slots = (uint64_t)shape->members_max * SLOTS_PER_MEMBER * slices->bytes_max,
-        .marks = feeds ? slices->count * sizeof(struct residual_mark) : 0,
+        .slots = (uint64_t)shape->members_max * CONTRIBUTION_SLOTS_PER_MEMBER * slices->bytes_max,
+        .marks = feeds ? slices->count * sizeof(struct residual_source) : 0,
         .leaves = 2 * replica_leaf_count(count) * sizeof(struct hash),
         .scratch = 2 * sizeof(float) * (uint64_t)stretch,
     };
@@ -47,7 +47,7 @@ static uint64_t aligned(uint64_t bytes) {
 }
 
 struct replica_device_memory replica_device_memory_of(const struct replica_shape *shape) {
-    int64_t stretch = replica_stretch_max(shape);
+    int64_t stretch = replica_chunk_max(shape);
     uint64_t vector = sizeof(float) * (uint64_t)stretch;
     uint64_t slot = 3 * aligned(vector) + aligned(codec_bytes(shape->slices.codec, stretch)) +
                     REPLICA_DEVICE_WORDS;
@@ -59,33 +59,33 @@ struct replica_device_memory replica_device_memory_of(const struct replica_shape
 /* ---- the inner weights ---- */
 
 /* A device that fails keeps its failure; whoever runs it finds it there before the values count. */
-static void read_inner(const struct flat_part *part, int64_t first, int64_t count, float *values) {
+static void read_inner(const struct flat_span *part, int64_t first, int64_t count, float *values) {
     struct fault kept;
     enum status status =
-        far_read(part->far, part->values + first, values, (size_t)count * sizeof *values, &kept);
+        device_read(part->far, part->values + first, values, (size_t)count * sizeof *values, &kept);
     (void)status;
 }
 
-static void write_inner(const struct flat_part *part, const float *values) {
+static void write_inner(const struct flat_span *part, const float *values) {
     struct fault kept;
     enum status status =
-        far_write(part->far, part->values, values, (size_t)part->count * sizeof *values, &kept);
+        device_write(part->far, part->values, values, (size_t)part->count * sizeof *values, &kept);
     (void)status;
 }
 
 /* Elements that a stretch and a part share; a count of 0 or less: none. */
-static struct stretch overlap(struct stretch stretch, const struct flat_part *part) {
+static struct replica_chunk overlap(struct replica_chunk stretch, const struct flat_span *part) {
     int64_t begin = stretch.begin > part->begin ? stretch.begin : part->begin;
     int64_t end = stretch.begin + stretch.count;
     int64_t part_end = part->begin + part->count;
-    return (struct stretch){begin, (end < part_end ? end : part_end) - begin};
+    return (struct replica_chunk){begin, (end < part_end ? end : part_end) - begin};
 }
 
-void replica_pseudo_gradient(const struct replica *replica, struct stretch stretch,
+void replica_pseudo_gradient(const struct replica *replica, struct replica_chunk stretch,
                              float *gradient) {
     for (int i = 0; i < replica->part_count; i++) {
-        const struct flat_part *part = &replica->parts[i];
-        struct stretch both = overlap(stretch, part);
+        const struct flat_span *part = &replica->parts[i];
+        struct replica_chunk both = overlap(stretch, part);
         if (both.count <= 0) {
             continue;
         }
@@ -101,18 +101,18 @@ void replica_pseudo_gradient(const struct replica *replica, struct stretch stret
 
 static void follow(struct replica *replica, bool near_only) {
     for (int i = 0; i < replica->part_count; i++) {
-        const struct flat_part *part = &replica->parts[i];
+        const struct flat_span *part = &replica->parts[i];
         if (!near_only || part->far == NULL) {
             write_inner(part, replica->params + part->begin);
         }
     }
 }
 
-void replica_follow_near(struct replica *replica) {
+void replica_reset_inner_on_cpu(struct replica *replica) {
     follow(replica, true);
 }
 
-void replica_follow(struct replica *replica) {
+void replica_reset_inner(struct replica *replica) {
     if (replica->device != NULL) {
         replica->device->methods->follow(replica->device);
     }
@@ -122,7 +122,7 @@ void replica_follow(struct replica *replica) {
 /* ---- leaves ---- */
 
 struct naming {
-    struct stretch stretch;
+    struct replica_chunk stretch;
     const float *params, *momentum;
     struct hash *names;
 };
@@ -137,8 +137,8 @@ static void name_one(void *context, int64_t item, int thread) {
         merkle_leaf_joined(naming->params + first, bytes, naming->momentum + first, bytes);
 }
 
-void replica_name(const struct replica *replica, struct stretch stretch, const float *params,
-                  const float *momentum, struct hash *names) {
+void replica_hash_leaves(const struct replica *replica, struct replica_chunk stretch,
+                         const float *params, const float *momentum, struct hash *names) {
     ASSERT(stretch.begin % LEAF_ELEMENTS == 0);
     struct naming naming = {stretch, params, momentum, names};
     pool_run(replica->compute->pool, name_one, &naming,
@@ -151,15 +151,15 @@ struct hash replica_root_of(const struct replica *replica, const struct hash *na
 
 void replica_refresh(struct replica *replica) {
     int64_t count = replica->shape.slices.parameter_count;
-    for (int64_t at = 0; at < count; at += REPLICA_STRETCH) {
-        replica_name(replica, replica_stretch(at, count), replica->params + at,
-                     replica->momentum + at, replica->leaves);
+    for (int64_t at = 0; at < count; at += REPLICA_CHUNK_ELEMENTS) {
+        replica_hash_leaves(replica, replica_chunk_at(at, count), replica->params + at,
+                            replica->momentum + at, replica->leaves);
     }
     replica->root = replica_root_of(replica, replica->leaves);
     replica->voted_round = 0;
 }
 
-void replica_forget(struct replica *replica) {
+void replica_clear_feedback(struct replica *replica) {
     const struct slices *slices = &replica->shape.slices;
     if (replica->feedback != NULL) {
         memset(replica->feedback, 0, sizeof(float) * (size_t)slices->parameter_count);
@@ -170,27 +170,27 @@ void replica_forget(struct replica *replica) {
 void replica_begin(struct replica *replica) {
     int64_t next = 0;
     for (int i = 0; i < replica->part_count; i++) {
-        const struct flat_part *part = &replica->parts[i];
+        const struct flat_span *part = &replica->parts[i];
         ASSERT(part->begin == next && part->count > 0);
         next += part->count;
         read_inner(part, 0, part->count, replica->params + part->begin);
     }
     ASSERT(next == replica->shape.slices.parameter_count);
     memset(replica->momentum, 0, sizeof(float) * (size_t)next);
-    replica_forget(replica);
+    replica_clear_feedback(replica);
     replica_refresh(replica);
 }
 
-struct stretch replica_leaf_stretch(const struct replica *replica, uint64_t index) {
+struct replica_chunk replica_chunk_of_leaf(const struct replica *replica, uint64_t index) {
     int64_t count = replica->shape.slices.parameter_count;
     ASSERT(index < replica_leaf_count(count));
     int64_t begin = (int64_t)index * LEAF_ELEMENTS;
     int64_t left = count - begin;
-    return (struct stretch){begin, left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS};
+    return (struct replica_chunk){begin, left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS};
 }
 
 size_t replica_leaf_read(const struct replica *replica, uint64_t index, uint8_t *bytes) {
-    struct stretch leaf = replica_leaf_stretch(replica, index);
+    struct replica_chunk leaf = replica_chunk_of_leaf(replica, index);
     size_t half = sizeof(float) * (size_t)leaf.count;
     memcpy(bytes, replica->params + leaf.begin, half);
     memcpy(bytes + half, replica->momentum + leaf.begin, half);
@@ -198,7 +198,7 @@ size_t replica_leaf_read(const struct replica *replica, uint64_t index, uint8_t 
 }
 
 void replica_leaf_write(struct replica *replica, uint64_t index, const uint8_t *bytes) {
-    struct stretch leaf = replica_leaf_stretch(replica, index);
+    struct replica_chunk leaf = replica_chunk_of_leaf(replica, index);
     size_t half = sizeof(float) * (size_t)leaf.count;
     memcpy(replica->params + leaf.begin, bytes, half);
     memcpy(replica->momentum + leaf.begin, bytes + half, half);

@@ -19,14 +19,15 @@
 enum {
     LEAF_ELEMENTS = LEAF_BYTES / 8,
     RESULT_ROUNDS = 2, /* rounds whose results are in memory: the open one and the one before */
-    REPLICA_STRETCH = 8 * LEAF_ELEMENTS, /* worked on at a time: a leaf for each of a few threads */
+    REPLICA_CHUNK_ELEMENTS =
+        8 * LEAF_ELEMENTS, /* worked on at a time: a leaf for each of a few threads */
 };
 
 /* Elements [begin, begin + count) of the flat space as the inner optimizer has them, fp32. */
-struct flat_part {
+struct flat_span {
     int64_t begin, count;
     float *values;
-    const struct far_memory *far; /* what `values` is in; NULL: ordinary memory */
+    const struct device_memory *far; /* what `values` is in; NULL: ordinary memory */
 };
 
 /* What a replica needs of memory: one plan line each. Bytes; 0: not needed. */
@@ -37,10 +38,10 @@ struct replica_memory {
     uint64_t contribution;       /* own, encoded */
     uint64_t results;            /* RESULT_ROUNDS x slices, encoded */
     uint64_t slots;              /* others' contributions to own slices:
-                                    members_max x SLOTS_PER_MEMBER x bytes_max */
+                                    members_max x CONTRIBUTION_SLOTS_PER_MEMBER x bytes_max */
     uint64_t marks;              /* per slice, what `residual` there is of; where there is one */
     uint64_t leaves;             /* names: of the state, and of the one that is voted on */
-    uint64_t scratch;            /* REPLICA_STRETCH elements in f32, twice */
+    uint64_t scratch;            /* REPLICA_CHUNK_ELEMENTS elements in f32, twice */
 };
 
 struct replica_shape {
@@ -53,7 +54,7 @@ struct replica_memory replica_memory_of(const struct replica_shape *shape);
 
 /* A result that this member made: what its residual is of, and what of the mean the member's own
  * contribution is, by which the residual is divided to become feedback. */
-struct residual_mark {
+struct residual_source {
     struct hash result;
     float divisor; /* the own share, but at least a quarter of a fair one; 0: not to be used */
 };
@@ -66,11 +67,11 @@ struct replica {
     float *feedback, *residual;    /* [P] or NULL */
     uint8_t *contribution;         /* [slices.bytes] */
     uint8_t *results; /* [RESULT_ROUNDS][slices.bytes]: round r in row r % RESULT_ROUNDS */
-    uint8_t *slots;   /* [members_max * SLOTS_PER_MEMBER][slices.bytes_max] */
-    struct residual_mark *marks; /* [slices.count], or NULL as `residual` */
-    struct hash *leaves, *voted; /* [leaf_count] each */
+    uint8_t *slots;   /* [members_max * CONTRIBUTION_SLOTS_PER_MEMBER][slices.bytes_max] */
+    struct residual_source *marks; /* [slices.count], or NULL as `residual` */
+    struct hash *leaves, *voted;   /* [leaf_count] each */
     float *scratch;
-    const struct flat_part *parts; /* ascending, together all of [0, P) */
+    const struct flat_span *parts; /* ascending, together all of [0, P) */
     int part_count;
     struct hash root;
     struct hash voted_root; /* what `voted` has the names of, after round `voted_round`; 0: none */
@@ -128,27 +129,27 @@ struct hash replica_root_after(struct replica *replica, uint32_t round);
  * limits  no result of the round has changed since replica_root_after gave entry->root for it */
 struct hash replica_apply(struct replica *replica, const struct entry *entry, int seat);
 
-/* replica_forget: the feedback is of another history: it becomes zero.
- * replica_forget_sent: the contribution that `entry` has of this identity is not at hand any more
- * (a start before this one made it): what was owed in the slices that it is in was part of it, and
- * what it left is not known. The feedback of those becomes zero. */
-void replica_forget(struct replica *replica);
-void replica_forget_sent(struct replica *replica, const struct entry *entry,
-                         const struct identity *id);
+/* replica_clear_feedback: the feedback is of another history: it becomes zero.
+ * replica_clear_sent_feedback: the contribution that `entry` has of this identity is not at hand
+ * any more (a start before this one made it): what was owed in the slices that it is in was part of
+ * it, and what it left is not known. The feedback of those becomes zero. */
+void replica_clear_feedback(struct replica *replica);
+void replica_clear_sent_feedback(struct replica *replica, const struct entry *entry,
+                                 const struct identity *id);
 
-/* replica_follow: inner weights = outer weights. The caller refreshes compute copies. */
-void replica_follow(struct replica *replica);
+/* replica_reset_inner: inner weights = outer weights. The caller refreshes compute copies. */
+void replica_reset_inner(struct replica *replica);
 
 /* replica_leaf_read: leaf `index` into bytes [LEAF_BYTES]; its length. replica_leaf_write: the same
  * backwards, for a leaf whose name was checked. */
 size_t replica_leaf_read(const struct replica *replica, uint64_t index, uint8_t *bytes);
 void replica_leaf_write(struct replica *replica, uint64_t index, const uint8_t *bytes);
 
-/* replica_leaf_forward: the outer step on leaf `index` alone, by the results of `round`, of which
+/* replica_replay_leaf: the outer step on leaf `index` alone, by the results of `round`, of which
  * those that lie over it are there: the bits that replica_apply gives. Its name follows; the root,
  * the feedback and the inner weights do not.
  * limits  `compute` is the calling thread's own; nobody else uses params, momentum and scratch */
-void replica_leaf_forward(const struct compute *compute, struct replica *replica, uint64_t index,
-                          uint32_t round);
+void replica_replay_leaf(const struct compute *compute, struct replica *replica, uint64_t index,
+                         uint32_t round);
 
 #endif

@@ -13,7 +13,7 @@ struct taken {
 
 /* The outer step of one stretch by the results of `round`, by the threads of `compute`. */
 static void step_stretch(const struct compute *compute, const struct replica *replica,
-                         uint32_t round, struct stretch stretch, struct taken taken) {
+                         uint32_t round, struct replica_chunk stretch, struct taken taken) {
     const struct replica_shape *shape = &replica->shape;
     float *mean = replica_scratch(replica, 0);
     const uint8_t *results = replica_result(replica, round, 0);
@@ -38,8 +38,9 @@ struct walk {
     struct hash *names; /* of the leaves as they are then; NULL: not wanted */
 };
 
-static struct stretch stretch_of(const struct walk *walk, int64_t index) {
-    return replica_stretch(index * REPLICA_STRETCH, walk->replica->shape.slices.parameter_count);
+static struct replica_chunk stretch_of(const struct walk *walk, int64_t index) {
+    return replica_chunk_at(index * REPLICA_CHUNK_ELEMENTS,
+                            walk->replica->shape.slices.parameter_count);
 }
 
 static int slot_of(int64_t index) {
@@ -57,7 +58,7 @@ static struct taken taken_by(const struct walk *walk, int64_t index) {
 
 static void begin_stretch(const struct walk *walk, int64_t index) {
     const struct replica *replica = walk->replica;
-    struct stretch stretch = stretch_of(walk, index);
+    struct replica_chunk stretch = stretch_of(walk, index);
     struct taken taken = taken_by(walk, index);
     if (replica->device == NULL) {
         step_stretch(replica->compute, replica, walk->round, stretch, taken);
@@ -76,14 +77,15 @@ static void end_stretch(const struct walk *walk, int64_t index) {
     bool steps_are_finite = replica_settle(walk->replica, slot_of(index));
     (void)steps_are_finite;
     if (walk->names != NULL) {
-        replica_name(walk->replica, stretch_of(walk, index), taken.params, taken.momentum,
-                     walk->names);
+        replica_hash_leaves(walk->replica, stretch_of(walk, index), taken.params, taken.momentum,
+                            walk->names);
     }
 }
 
 /* While one stretch is named, a device works on the next. */
 static void walk_all(const struct walk *walk) {
-    int64_t count = items_count(walk->replica->shape.slices.parameter_count, REPLICA_STRETCH);
+    int64_t count =
+        items_count(walk->replica->shape.slices.parameter_count, REPLICA_CHUNK_ELEMENTS);
     int64_t ahead = walk->replica->device == NULL ? 1 : REPLICA_DEVICE_SLOTS;
     for (int64_t i = 0; i < count + ahead; i++) {
         if (i >= ahead) {
@@ -119,16 +121,16 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
     replica->root = replica_root_of(replica, replica->leaves);
     replica->voted_round = 0;
     if (replica->device == NULL) {
-        replica_follow(replica);
+        replica_reset_inner(replica);
     } else {
-        replica_follow_near(replica); /* the device's own did with each step */
+        replica_reset_inner_on_cpu(replica); /* the device's own did with each step */
     }
     return replica->root;
 }
 
-void replica_leaf_forward(const struct compute *compute, struct replica *replica, uint64_t index,
-                          uint32_t round) {
-    struct stretch leaf = replica_leaf_stretch(replica, index);
+void replica_replay_leaf(const struct compute *compute, struct replica *replica, uint64_t index,
+                         uint32_t round) {
+    struct replica_chunk leaf = replica_chunk_of_leaf(replica, index);
     struct taken own = {replica->params + leaf.begin, replica->momentum + leaf.begin};
     size_t half = sizeof(float) * (size_t)leaf.count;
     step_stretch(compute, replica, round, leaf, own);

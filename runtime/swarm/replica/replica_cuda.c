@@ -22,7 +22,7 @@ static struct replica_cuda *cuda_of(struct replica_device *device) {
 static struct place place_of(const struct replica_cuda *cuda, int slot) {
     const struct replica_shape *shape = &cuda->replica->shape;
     uint64_t bytes = replica_device_memory_of(shape).slots / REPLICA_DEVICE_SLOTS;
-    uint64_t coded = codec_bytes(shape->slices.codec, replica_stretch_max(shape));
+    uint64_t coded = codec_bytes(shape->slices.codec, replica_chunk_max(shape));
     uint64_t words = REPLICA_DEVICE_WORDS;
     uint64_t vector = (bytes - words - (coded + words - 1) / words * words) / 3;
     char *begin = cuda->slots + (uint64_t)slot * bytes;
@@ -85,16 +85,17 @@ static bool wait(struct replica_device *device, int slot) {
 /* ---- contributions ---- */
 
 /* What a stretch and a part share; a count of 0 or less: nothing. */
-static struct stretch shared(struct stretch stretch, const struct flat_part *part) {
+static struct replica_chunk shared(struct replica_chunk stretch, const struct flat_span *part) {
     int64_t begin = stretch.begin > part->begin ? stretch.begin : part->begin;
     int64_t end = stretch.begin + stretch.count;
     int64_t part_end = part->begin + part->count;
-    return (struct stretch){begin, (end < part_end ? end : part_end) - begin};
+    return (struct replica_chunk){begin, (end < part_end ? end : part_end) - begin};
 }
 
 /* Inner weights of an optimizer in host memory pass through the slot's scratch. */
-static const float *bring_inner(const struct replica_cuda *cuda, int slot, struct stretch stretch,
-                                const struct flat_part *part, struct stretch both) {
+static const float *bring_inner(const struct replica_cuda *cuda, int slot,
+                                struct replica_chunk stretch, const struct flat_span *part,
+                                struct replica_chunk both) {
     const float *inner = part->values + (both.begin - part->begin);
     if (part->far != NULL) {
         return inner;
@@ -108,13 +109,13 @@ static const float *bring_inner(const struct replica_cuda *cuda, int slot, struc
 }
 
 /* values = outer - inner. */
-static void make_gradient(const struct replica_cuda *cuda, int slot, struct stretch stretch) {
+static void make_gradient(const struct replica_cuda *cuda, int slot, struct replica_chunk stretch) {
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = &cuda->compute[slot];
     const struct place place = place_of(cuda, slot);
     copy_values(compute, place.values, replica->params + stretch.begin, stretch.count);
     for (int i = 0; i < replica->part_count; i++) {
-        struct stretch both = shared(stretch, &replica->parts[i]);
+        struct replica_chunk both = shared(stretch, &replica->parts[i]);
         if (both.count > 0) {
             const float *inner = bring_inner(cuda, slot, stretch, &replica->parts[i], both);
             float *values = place.values + (both.begin - stretch.begin);
@@ -124,7 +125,7 @@ static void make_gradient(const struct replica_cuda *cuda, int slot, struct stre
 }
 
 /* The encoding of a stretch in its slot; with `leaves` what it left, in place of the feedback. */
-static void encode_in_slot(const struct replica_cuda *cuda, int slot, struct stretch stretch,
+static void encode_in_slot(const struct replica_cuda *cuda, int slot, struct replica_chunk stretch,
                            bool leaves) {
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = &cuda->compute[slot];
@@ -148,7 +149,7 @@ static void encode_in_slot(const struct replica_cuda *cuda, int slot, struct str
     cuda_codec_encode(compute, &args, place.coded, place.refused);
 }
 
-static void encode(struct replica_device *device, int slot, struct stretch stretch) {
+static void encode(struct replica_device *device, int slot, struct replica_chunk stretch) {
     struct replica_cuda *cuda = cuda_of(device);
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = enter(cuda, slot);
@@ -161,7 +162,7 @@ static void encode(struct replica_device *device, int slot, struct stretch stret
 }
 
 /* Encoded again, from what it was encoded from, for what that leaves. */
-static void advance(struct replica_device *device, int slot, struct stretch stretch) {
+static void advance(struct replica_device *device, int slot, struct replica_chunk stretch) {
     struct replica_cuda *cuda = cuda_of(device);
     const struct cuda_compute *compute = enter(cuda, slot);
     encode_in_slot(cuda, slot, stretch, true);
@@ -171,12 +172,13 @@ static void advance(struct replica_device *device, int slot, struct stretch stre
 
 /* ---- the outer step ---- */
 
-static void follow_in_slot(const struct replica_cuda *cuda, int slot, struct stretch stretch) {
+static void follow_in_slot(const struct replica_cuda *cuda, int slot,
+                           struct replica_chunk stretch) {
     const struct replica *replica = cuda->replica;
     const float *values = place_of(cuda, slot).values;
     for (int i = 0; i < replica->part_count; i++) {
-        const struct flat_part *part = &replica->parts[i];
-        struct stretch both = shared(stretch, part);
+        const struct flat_span *part = &replica->parts[i];
+        struct replica_chunk both = shared(stretch, part);
         if (part->far != NULL && both.count > 0) {
             copy_values(&cuda->compute[slot], part->values + (both.begin - part->begin),
                         values + (both.begin - stretch.begin), both.count);
@@ -189,7 +191,7 @@ static void step(struct replica_device *device, int slot, const struct device_st
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = enter(cuda, slot);
     const struct place place = place_of(cuda, slot);
-    struct stretch stretch = step->stretch;
+    struct replica_chunk stretch = step->stretch;
     enum codec codec = replica->shape.slices.codec;
     copy(compute, place.coded,
          replica_result(replica, step->round, 0) + replica_encoded(replica, stretch.begin),
@@ -218,7 +220,7 @@ static void follow(struct replica_device *device) {
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = enter(cuda, 0);
     for (int i = 0; i < replica->part_count; i++) {
-        const struct flat_part *part = &replica->parts[i];
+        const struct flat_span *part = &replica->parts[i];
         if (part->far != NULL) {
             copy_values(compute, part->values, replica->params + part->begin, part->count);
         }
@@ -250,7 +252,7 @@ static const struct replica_device_methods METHODS = {.encode = encode,
 /* Of zeros the contribution, the feedback and the step are zeros. */
 static void rehearse(struct replica_cuda *cuda) {
     const struct replica *replica = cuda->replica;
-    struct stretch first = replica_stretch(0, replica->shape.slices.parameter_count);
+    struct replica_chunk first = replica_chunk_at(0, replica->shape.slices.parameter_count);
     for (int slot = 0; slot < REPLICA_DEVICE_SLOTS; slot++) {
         const struct device_step trial = {.stretch = first,
                                           .params = replica_scratch(replica, 2 * slot),

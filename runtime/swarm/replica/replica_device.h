@@ -18,13 +18,13 @@
 enum { REPLICA_DEVICE_SLOTS = 2 };
 
 /* Elements [begin, begin + count): whole leaves of the space, or whole blocks of a slice. */
-struct stretch {
+struct replica_chunk {
     int64_t begin, count;
 };
 
 /* The outer step of one stretch, by the results of `round`. */
 struct device_step {
-    struct stretch stretch;
+    struct replica_chunk stretch;
     uint32_t round;
     float *params, *momentum; /* [stretch.count], pinned: where they go */
     bool follows;             /* the inner weights on the device become the new params */
@@ -37,9 +37,9 @@ struct replica_device;
  * follows it does nothing. None of them allocates. */
 struct replica_device_methods {
     /* The contribution of a stretch, from outer - inner and the feedback. */
-    void (*encode)(struct replica_device *device, int slot, struct stretch stretch);
+    void (*encode)(struct replica_device *device, int slot, struct replica_chunk stretch);
     /* The feedback of a stretch becomes what that contribution left unsaid. */
-    void (*advance)(struct replica_device *device, int slot, struct stretch stretch);
+    void (*advance)(struct replica_device *device, int slot, struct replica_chunk stretch);
     void (*step)(struct replica_device *device, int slot, const struct device_step *step);
     /* Until the slot's results are in host memory. False: what it encoded was not finite. */
     MUST_CHECK bool (*wait)(struct replica_device *device, int slot);

@@ -23,14 +23,14 @@ static void feed_one(void *context, int64_t item, int thread) {
     }
 }
 
-static void feed(const struct replica *replica, struct stretch stretch, const float *values,
+static void feed(const struct replica *replica, struct replica_chunk stretch, const float *values,
                  float divisor) {
     struct feeding feeding = {replica->feedback + stretch.begin, values, divisor, stretch.count};
     pool_run(replica->compute->pool, feed_one, &feeding, items_count(stretch.count, ITEM_ELEMENTS));
 }
 
 /* meant = source + feedback, less what it decodes to: codec_encode's residual, to the bit. */
-static void advance_as_contributor(struct replica *replica, struct stretch stretch) {
+static void advance_as_contributor(struct replica *replica, struct replica_chunk stretch) {
     float *gradient = replica_scratch(replica, 0);
     replica_pseudo_gradient(replica, stretch, gradient);
     feed(replica, stretch, gradient, 1);
@@ -42,7 +42,7 @@ static void advance_as_contributor(struct replica *replica, struct stretch stret
 }
 
 /* Slot by slot on a device. */
-static void advance(struct replica *replica, struct stretch stretch, int *slot) {
+static void advance(struct replica *replica, struct replica_chunk stretch, int *slot) {
     if (replica->device == NULL) {
         advance_as_contributor(replica, stretch);
         return;
@@ -58,8 +58,8 @@ static void advance_sent(struct replica *replica, const struct entry *entry, uin
     for (uint32_t s = 0; s < entry->slice_count; s++) {
         struct slice_range range = slices_range(&replica->shape.slices, s);
         bool sent = (entry->slices[s].contributors >> seat & 1) != 0;
-        for (int64_t at = range.begin; sent && at < range.end; at += REPLICA_STRETCH) {
-            advance(replica, replica_stretch(at, range.end), &slot);
+        for (int64_t at = range.begin; sent && at < range.end; at += REPLICA_CHUNK_ELEMENTS) {
+            advance(replica, replica_chunk_at(at, range.end), &slot);
         }
     }
     for (int i = 0; i < REPLICA_DEVICE_SLOTS; i++) {
@@ -76,12 +76,12 @@ void replica_advance_feedback(struct replica *replica, const struct entry *entry
     }
     for (uint32_t s = 0; s < slices->count; s++) {
         const struct entry_slice *line = &entry->slices[s];
-        struct residual_mark *mark = &replica->marks[s];
+        struct residual_source *mark = &replica->marks[s];
         struct slice_range range = slices_range(slices, s);
         bool made = line->owner == seat && hash_equal(&line->hash, &mark->result);
         for (int64_t at = range.begin; made && mark->divisor > 0 && at < range.end;
-             at += REPLICA_STRETCH) {
-            feed(replica, replica_stretch(at, range.end), replica->residual + at, mark->divisor);
+             at += REPLICA_CHUNK_ELEMENTS) {
+            feed(replica, replica_chunk_at(at, range.end), replica->residual + at, mark->divisor);
         }
         mark->divisor = 0;
     }
@@ -96,8 +96,8 @@ static uint64_t seats_of(const struct entry *entry, const struct identity *id) {
     return seats;
 }
 
-void replica_forget_sent(struct replica *replica, const struct entry *entry,
-                         const struct identity *id) {
+void replica_clear_sent_feedback(struct replica *replica, const struct entry *entry,
+                                 const struct identity *id) {
     const struct slices *slices = &replica->shape.slices;
     ASSERT(entry->slice_count == slices->count);
     uint64_t seats = seats_of(entry, id);

@@ -5,22 +5,24 @@
 
 #include "runtime/swarm/replica/replica.h"
 
-/* replica_stretch: of [begin, end), what comes from `at` on; at most REPLICA_STRETCH elements. */
-static inline struct stretch replica_stretch(int64_t at, int64_t end) {
+/* replica_chunk_at: of [begin, end), what comes from `at` on; at most REPLICA_CHUNK_ELEMENTS
+ * elements. */
+static inline struct replica_chunk replica_chunk_at(int64_t at, int64_t end) {
     int64_t left = end - at;
-    return (struct stretch){at, left < REPLICA_STRETCH ? left : REPLICA_STRETCH};
+    return (struct replica_chunk){at,
+                                  left < REPLICA_CHUNK_ELEMENTS ? left : REPLICA_CHUNK_ELEMENTS};
 }
 
-/* replica_stretch_max: elements of the longest one. */
-static inline int64_t replica_stretch_max(const struct replica_shape *shape) {
+/* replica_chunk_max: elements of the longest one. */
+static inline int64_t replica_chunk_max(const struct replica_shape *shape) {
     int64_t count = shape->slices.parameter_count;
-    return count < REPLICA_STRETCH ? count : REPLICA_STRETCH;
+    return count < REPLICA_CHUNK_ELEMENTS ? count : REPLICA_CHUNK_ELEMENTS;
 }
 
 /* replica_scratch: one of the two buffers of a stretch; with a device slot s has 2 s and 2 s + 1.
  */
 static inline float *replica_scratch(const struct replica *replica, int which) {
-    return replica->scratch + which * replica_stretch_max(&replica->shape);
+    return replica->scratch + which * replica_chunk_max(&replica->shape);
 }
 
 /* replica_encoded: where element `begin` lies in the encoding of the whole space. */
@@ -30,24 +32,25 @@ static inline uint64_t replica_encoded(const struct replica *replica, int64_t be
 
 /* replica_pseudo_gradient: outer - inner of a stretch.
  * shapes  gradient [stretch.count] */
-void replica_pseudo_gradient(const struct replica *replica, struct stretch stretch,
+void replica_pseudo_gradient(const struct replica *replica, struct replica_chunk stretch,
                              float *gradient);
 
-/* replica_name: the names of the leaves that begin in a stretch, from what their elements are in
- * `params` and `momentum`.
+/* replica_hash_leaves: the names of the leaves that begin in a stretch, from what their elements
+ * are in `params` and `momentum`.
  * shapes  params, momentum [stretch.count]; names [leaf_count] of the whole state
  * limits  the stretch begins with a leaf and ends with one */
-void replica_name(const struct replica *replica, struct stretch stretch, const float *params,
-                  const float *momentum, struct hash *names);
+void replica_hash_leaves(const struct replica *replica, struct replica_chunk stretch,
+                         const float *params, const float *momentum, struct hash *names);
 
-/* replica_leaf_stretch: the elements of a leaf. */
-struct stretch replica_leaf_stretch(const struct replica *replica, uint64_t index);
+/* replica_chunk_of_leaf: the elements of a leaf. */
+struct replica_chunk replica_chunk_of_leaf(const struct replica *replica, uint64_t index);
 
 /* replica_root_of: the root over all leaves' names. */
 struct hash replica_root_of(const struct replica *replica, const struct hash *names);
 
-/* replica_follow_near: replica_follow for the inner weights that the processor reaches. */
-void replica_follow_near(struct replica *replica);
+/* replica_reset_inner_on_cpu: replica_reset_inner for the inner weights that the processor
+ * reaches. */
+void replica_reset_inner_on_cpu(struct replica *replica);
 
 /* replica_settle: wait for what a slot of the device was given, if there is a device. False: what
  * it encoded was not finite. */

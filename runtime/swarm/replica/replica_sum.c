@@ -18,9 +18,9 @@ uint8_t *replica_result(const struct replica *replica, uint32_t round, uint32_t 
 }
 
 uint8_t *replica_slot(const struct replica *replica, uint32_t seat, uint32_t slot) {
-    ASSERT(seat < replica->shape.members_max && slot < SLOTS_PER_MEMBER);
-    return replica->slots +
-           ((uint64_t)seat * SLOTS_PER_MEMBER + slot) * replica->shape.slices.bytes_max;
+    ASSERT(seat < replica->shape.members_max && slot < CONTRIBUTION_SLOTS_PER_MEMBER);
+    return replica->slots + ((uint64_t)seat * CONTRIBUTION_SLOTS_PER_MEMBER + slot) *
+                                replica->shape.slices.bytes_max;
 }
 
 bool replica_sound(const struct replica *replica, uint32_t slice, const uint8_t *bytes,
@@ -46,7 +46,7 @@ static void hash_one(void *context, int64_t item, int thread) {
     hashing->hashes[item] = hash_of(hashing->replica->contribution + range.offset, range.bytes);
 }
 
-static bool encode_stretch(struct replica *replica, struct stretch stretch) {
+static bool encode_stretch(struct replica *replica, struct replica_chunk stretch) {
     float *gradient = replica_scratch(replica, 0);
     replica_pseudo_gradient(replica, stretch, gradient);
     struct codec_encode_args args = {
@@ -64,9 +64,9 @@ static bool encode_on_device(struct replica *replica) {
     struct replica_device *device = replica->device;
     bool finite = true;
     int slot = 0;
-    for (int64_t at = 0; at < count; at += REPLICA_STRETCH) {
+    for (int64_t at = 0; at < count; at += REPLICA_CHUNK_ELEMENTS) {
         finite = device->methods->wait(device, slot) && finite;
-        device->methods->encode(device, slot, replica_stretch(at, count));
+        device->methods->encode(device, slot, replica_chunk_at(at, count));
         slot = (slot + 1) % REPLICA_DEVICE_SLOTS;
     }
     for (int i = 0; i < REPLICA_DEVICE_SLOTS; i++) {
@@ -81,8 +81,8 @@ bool replica_encode(struct replica *replica, struct hash *hashes) {
     const struct slices *slices = &replica->shape.slices;
     bool finite = replica->device == NULL || encode_on_device(replica);
     for (int64_t at = 0; replica->device == NULL && at < slices->parameter_count && finite;
-         at += REPLICA_STRETCH) {
-        finite = encode_stretch(replica, replica_stretch(at, slices->parameter_count));
+         at += REPLICA_CHUNK_ELEMENTS) {
+        finite = encode_stretch(replica, replica_chunk_at(at, slices->parameter_count));
     }
     if (!finite) {
         memset(replica->contribution, 0, slices->bytes);
@@ -126,7 +126,8 @@ struct mean {
 };
 
 /* One stretch of a slice's mean into the result. False when it is too large to be encoded. */
-static bool sum_stretch(struct replica *replica, const struct mean *mean, struct stretch stretch) {
+static bool sum_stretch(struct replica *replica, const struct mean *mean,
+                        struct replica_chunk stretch) {
     enum codec codec = replica->shape.slices.codec;
     float *sums = replica_scratch(replica, 0);
     uint64_t offset = codec_bytes(codec, stretch.begin - mean->range.begin);
@@ -154,8 +155,8 @@ struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
                         .result = replica_result(replica, round, slice)};
     bool fits = true;
     replica->voted_round = 0;
-    for (int64_t at = mean.range.begin; at < mean.range.end && fits; at += REPLICA_STRETCH) {
-        fits = sum_stretch(replica, &mean, replica_stretch(at, mean.range.end));
+    for (int64_t at = mean.range.begin; at < mean.range.end && fits; at += REPLICA_CHUNK_ELEMENTS) {
+        fits = sum_stretch(replica, &mean, replica_chunk_at(at, mean.range.end));
     }
     if (!fits) {
         memset(mean.result, 0, mean.range.bytes);
@@ -164,7 +165,7 @@ struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
     if (replica->marks != NULL) {
         ASSERT(mean.total == 0 || own_weight <= mean.total);
         float divisor = fits ? divisor_of(share_of(own_weight, mean.total), count) : 0;
-        replica->marks[slice] = (struct residual_mark){hash, divisor};
+        replica->marks[slice] = (struct residual_source){hash, divisor};
     }
     return hash;
 }

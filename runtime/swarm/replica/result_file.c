@@ -22,31 +22,31 @@ uint64_t result_files_bytes(const struct result_files *files) {
 
 /* The lines of a head, whichever way the walk goes. */
 static void walk_line(struct pack *pack, struct entry_slice *line, uint64_t *bytes) {
-    pack_u32(pack, &line->epoch);
-    pack_u32(pack, &line->owner);
-    pack_u64(pack, &line->contributors);
-    pack_u64(pack, bytes);
-    pack_bytes(pack, line->hash.bytes, HASH_BYTES);
+    packer_u32(pack, &line->epoch);
+    packer_u32(pack, &line->owner);
+    packer_u64(pack, &line->contributors);
+    packer_u64(pack, bytes);
+    packer_bytes(pack, line->hash.bytes, HASH_BYTES);
 }
 
 /* ---- write ---- */
 
 static void write_head(const struct result_files *files, const struct entry *entry) {
-    struct pack pack = pack_writing(files->head, files->head_bytes);
+    struct pack pack = packer_writing(files->head, files->head_bytes);
     char mark[sizeof MARK];
     uint32_t round = entry->round;
     uint32_t count = entry->slice_count;
     memcpy(mark, MARK, sizeof MARK);
-    pack_bytes(&pack, mark, sizeof mark);
-    pack_u32(&pack, &round);
-    pack_u32(&pack, &count);
+    packer_bytes(&pack, mark, sizeof mark);
+    packer_u32(&pack, &round);
+    packer_u32(&pack, &count);
     for (uint32_t s = 0; s < count; s++) {
         struct entry_slice line = entry->slices[s];
         uint64_t bytes = slices_range(&files->slices, s).bytes;
         walk_line(&pack, &line, &bytes);
     }
     struct hash hash = hash_of(files->head, pack.at);
-    pack_bytes(&pack, hash.bytes, HASH_BYTES);
+    packer_bytes(&pack, hash.bytes, HASH_BYTES);
 }
 
 static enum status write_whole(const struct result_files *files, const uint8_t *results,
@@ -87,15 +87,15 @@ enum status result_file_write(const struct result_files *files, const struct ent
 
 static const char *read_head(const struct result_files *files, uint32_t round,
                              struct slice_report *reports) {
-    struct pack pack = pack_reading(files->head, files->head_bytes);
+    struct pack pack = packer_reading(files->head, files->head_bytes);
     char mark[sizeof MARK];
     uint32_t found_round = 0;
     uint32_t count = 0;
     struct hash found;
     struct hash hash = hash_of(files->head, files->head_bytes - HASH_BYTES);
-    pack_bytes(&pack, mark, sizeof mark);
-    pack_u32(&pack, &found_round);
-    pack_u32(&pack, &count);
+    packer_bytes(&pack, mark, sizeof mark);
+    packer_u32(&pack, &found_round);
+    packer_u32(&pack, &count);
     if (memcmp(mark, MARK, sizeof MARK) != 0 || found_round != round ||
         count != files->slices.count) {
         return "is of another round or swarm";
@@ -110,7 +110,7 @@ static const char *read_head(const struct result_files *files, uint32_t round,
         reports[s] = (struct slice_report){
             .epoch = line.epoch, .held = 1, .contributors = line.contributors, .hash = line.hash};
     }
-    pack_bytes(&pack, found.bytes, HASH_BYTES);
+    packer_bytes(&pack, found.bytes, HASH_BYTES);
     return hash_equal(&found, &hash) ? NULL : "its head is damaged";
 }
 

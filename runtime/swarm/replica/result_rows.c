@@ -4,19 +4,19 @@
 
 #include <string.h>
 
-size_t result_rows_bytes(uint32_t slice_count) {
-    return (size_t)RESULT_ROUNDS * slice_count * sizeof(struct held_result);
+size_t result_index_bytes(uint32_t slice_count) {
+    return (size_t)RESULT_ROUNDS * slice_count * sizeof(struct stored_result);
 }
 
-void result_rows_bind(struct result_rows *rows, void *memory, uint32_t slice_count) {
-    memset(memory, 0, result_rows_bytes(slice_count));
-    *rows = (struct result_rows){.slice_count = slice_count, .results = memory};
+void result_index_bind(struct result_index *rows, void *memory, uint32_t slice_count) {
+    memset(memory, 0, result_index_bytes(slice_count));
+    *rows = (struct result_index){.slice_count = slice_count, .results = memory};
 }
 
-struct held_result *result_rows_place(struct result_rows *rows, uint32_t round, uint32_t slice) {
+struct stored_result *result_index_slot(struct result_index *rows, uint32_t round, uint32_t slice) {
     ASSERT(slice < rows->slice_count);
     uint32_t row = round % RESULT_ROUNDS;
-    struct held_result *results = &rows->results[(size_t)row * rows->slice_count];
+    struct stored_result *results = &rows->results[(size_t)row * rows->slice_count];
     if (rows->rounds[row] != round) {
         rows->rounds[row] = round;
         memset(results, 0, rows->slice_count * sizeof(*results));
@@ -25,11 +25,11 @@ struct held_result *result_rows_place(struct result_rows *rows, uint32_t round, 
     return &results[slice];
 }
 
-const struct held_result *result_rows_find(const struct result_rows *rows, uint32_t round,
-                                           uint32_t slice, const struct hash *hash) {
+const struct stored_result *result_index_find(const struct result_index *rows, uint32_t round,
+                                              uint32_t slice, const struct hash *hash) {
     ASSERT(slice < rows->slice_count);
     uint32_t row = round % RESULT_ROUNDS;
-    const struct held_result *held = &rows->results[(size_t)row * rows->slice_count + slice];
+    const struct stored_result *held = &rows->results[(size_t)row * rows->slice_count + slice];
     bool is_it = rows->rounds[row] == round && held->is_held && hash_equal(&held->hash, hash);
     return is_it ? held : NULL;
 }

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct held_result {
+struct stored_result {
     bool is_held;
     uint32_t epoch;
     uint64_t contributors;
@@ -20,21 +20,21 @@ struct held_result {
     struct signature signature;
 };
 
-struct result_rows {
+struct result_index {
     uint32_t slice_count;
     uint32_t rounds[RESULT_ROUNDS]; /* 0: none yet */
-    struct held_result *results;    /* [RESULT_ROUNDS * slice_count] */
+    struct stored_result *results;  /* [RESULT_ROUNDS * slice_count] */
 };
 
-size_t result_rows_bytes(uint32_t slice_count);
-void result_rows_bind(struct result_rows *rows, void *memory, uint32_t slice_count);
+size_t result_index_bytes(uint32_t slice_count);
+void result_index_bind(struct result_index *rows, void *memory, uint32_t slice_count);
 
-/* result_rows_place: where to note a result whose bytes are about to change; not held until the
+/* result_index_slot: where to note a result whose bytes are about to change; not held until the
  * caller says so. */
-struct held_result *result_rows_place(struct result_rows *rows, uint32_t round, uint32_t slice);
+struct stored_result *result_index_slot(struct result_index *rows, uint32_t round, uint32_t slice);
 
-/* result_rows_find: what is held of this hash, else NULL. */
-const struct held_result *result_rows_find(const struct result_rows *rows, uint32_t round,
-                                           uint32_t slice, const struct hash *hash);
+/* result_index_find: what is held of this hash, else NULL. */
+const struct stored_result *result_index_find(const struct result_index *rows, uint32_t round,
+                                              uint32_t slice, const struct hash *hash);
 
 #endif

@@ -14,8 +14,8 @@ static int64_t granules_within(enum codec codec, uint64_t bytes) {
     return elements - elements % SLICE_GRANULE;
 }
 
-enum status slices_cut(int64_t parameter_count, enum codec codec, uint32_t members_max,
-                       struct slices *slices, struct fault *fault) {
+enum status slices_plan(int64_t parameter_count, enum codec codec, uint32_t members_max,
+                        struct slices *slices, struct fault *fault) {
     ASSERT(parameter_count > 0 && members_max > 0 && members_max <= SWARM_MEMBERS_MAX);
     int64_t wanted = (int64_t)SLICES_PER_MEMBER * members_max;
     int64_t most = granules_within(codec, SLICE_BYTES_MAX);

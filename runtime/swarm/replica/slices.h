@@ -32,13 +32,13 @@ struct slice_range {
     uint64_t bytes;     /* encoded */
 };
 
-/* slices_cut: slices of at most SLICE_BYTES_MAX encoded; shorter ones, down to SLICE_BYTES_MIN,
+/* slices_plan: slices of at most SLICE_BYTES_MAX encoded; shorter ones, down to SLICE_BYTES_MIN,
  * while there are fewer than SLICES_PER_MEMBER for each of members_max, so that small models can be
  * shared out too.
  * limits  parameter_count > 0, members_max > 0
  * errors  STATUS_INPUT when P needs more than SWARM_SLICES_MAX slices; *slices untouched */
-MUST_CHECK enum status slices_cut(int64_t parameter_count, enum codec codec, uint32_t members_max,
-                                  struct slices *slices, struct fault *fault);
+MUST_CHECK enum status slices_plan(int64_t parameter_count, enum codec codec, uint32_t members_max,
+                                   struct slices *slices, struct fault *fault);
 
 /* slices_range: where slice `index` lies.
  * limits  index < slices->count */

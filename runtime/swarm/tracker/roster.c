@@ -8,13 +8,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-_Static_assert(3 * ROSTER_MAX + 2 <= YAML_NODES_MAX, "a full roster can be read");
+_Static_assert(3 * ALLOW_LIST_MAX + 2 <= YAML_NODES_MAX, "a full roster can be read");
 
-const char *roster_name_wrong(const char *name) {
+const char *member_name_error(const char *name) {
     static const char LETTERS[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
     size_t length = strlen(name);
-    if (length >= ROSTER_NAME_BYTES) {
+    if (length >= MEMBER_NAME_BYTES) {
         return "is longer than 63 characters";
     }
     return strspn(name, LETTERS) == length ? NULL
@@ -25,7 +25,8 @@ static bool same_keys(const struct public_keys *a, const struct public_keys *b) 
     return memcmp(a->curve, b->curve, KEY_BYTES) == 0 && memcmp(a->sign, b->sign, KEY_BYTES) == 0;
 }
 
-const struct roster_row *roster_find(const struct roster *roster, const struct public_keys *keys) {
+const struct allow_list_row *allow_list_find(const struct allow_list *roster,
+                                             const struct public_keys *keys) {
     for (uint32_t i = 0; i < roster->count; i++) {
         if (same_keys(&roster->rows[i].keys, keys)) {
             return &roster->rows[i];
@@ -34,7 +35,7 @@ const struct roster_row *roster_find(const struct roster *roster, const struct p
     return NULL;
 }
 
-bool roster_has_curve(const struct roster *roster, const uint8_t curve[static KEY_BYTES]) {
+bool allow_list_has_curve(const struct allow_list *roster, const uint8_t curve[static KEY_BYTES]) {
     for (uint32_t i = 0; i < roster->count; i++) {
         if (memcmp(roster->rows[i].keys.curve, curve, KEY_BYTES) == 0) {
             return true;
@@ -43,8 +44,8 @@ bool roster_has_curve(const struct roster *roster, const uint8_t curve[static KE
     return false;
 }
 
-bool roster_lets_in(const struct roster *roster, const struct public_keys *keys) {
-    return roster->open || roster_find(roster, keys) != NULL;
+bool allow_list_permits(const struct allow_list *roster, const struct public_keys *keys) {
+    return roster->open || allow_list_find(roster, keys) != NULL;
 }
 
 static const struct yaml_node *child_of(const struct yaml_node *map, const char *key) {
@@ -56,12 +57,12 @@ static const struct yaml_node *child_of(const struct yaml_node *map, const char 
 }
 
 static enum status read_key(const struct yaml_document *document, const struct yaml_node *item,
-                            struct roster *roster, struct fault *fault) {
+                            struct allow_list *roster, struct fault *fault) {
     const struct yaml_node *node = child_of(item, "key");
     struct public_keys *keys = &roster->rows[roster->count].keys;
     const char *text = NULL;
     if (node == NULL) {
-        return yaml_refuse(document, item, fault, "`skep keys` prints a key", "has no key");
+        return yaml_fault(document, item, fault, "`skep keys` prints a key", "has no key");
     }
     enum status status = yaml_text(document, node, &text, fault);
     if (status != OK) {
@@ -69,39 +70,39 @@ static enum status read_key(const struct yaml_document *document, const struct y
     }
     const char *wrong = public_keys_read(text, keys);
     if (wrong != NULL) {
-        return yaml_refuse(document, node, fault, "write it as `skep keys` prints it", "%s", wrong);
+        return yaml_fault(document, node, fault, "write it as `skep keys` prints it", "%s", wrong);
     }
-    if (roster_find(roster, keys) != NULL) {
-        return yaml_refuse(document, node, fault, "remove one of the two",
-                           "is the key of an earlier row too");
+    if (allow_list_find(roster, keys) != NULL) {
+        return yaml_fault(document, node, fault, "remove one of the two",
+                          "is the key of an earlier row too");
     }
     return OK;
 }
 
 static enum status read_name(const struct yaml_document *document, const struct yaml_node *item,
-                             struct roster_row *row, struct fault *fault) {
+                             struct allow_list_row *row, struct fault *fault) {
     const struct yaml_node *node = child_of(item, "name");
     const char *text = "";
     enum status status = node == NULL ? OK : yaml_text(document, node, &text, fault);
     if (status != OK) {
         return status;
     }
-    const char *wrong = roster_name_wrong(text);
+    const char *wrong = member_name_error(text);
     if (wrong != NULL) {
-        return yaml_refuse(document, node, fault, NULL, "%s", wrong);
+        return yaml_fault(document, node, fault, NULL, "%s", wrong);
     }
     memcpy(row->name, text, strlen(text) + 1);
     return OK;
 }
 
 static enum status read_row(const struct yaml_document *document, const struct yaml_node *item,
-                            struct roster *roster, struct fault *fault) {
-    if (roster->count == ROSTER_MAX) {
-        return yaml_refuse(document, item, fault, NULL, "is beyond the %d keys of a roster",
-                           ROSTER_MAX);
+                            struct allow_list *roster, struct fault *fault) {
+    if (roster->count == ALLOW_LIST_MAX) {
+        return yaml_fault(document, item, fault, NULL, "is beyond the %d keys of a roster",
+                          ALLOW_LIST_MAX);
     }
     if (item->kind != YAML_MAP) {
-        return yaml_refuse(document, item, fault, "write it as `- key: ...`", "is no row");
+        return yaml_fault(document, item, fault, "write it as `- key: ...`", "is no row");
     }
     enum status status = read_key(document, item, roster, fault);
     if (status == OK) {
@@ -111,8 +112,8 @@ static enum status read_row(const struct yaml_document *document, const struct y
     return status;
 }
 
-enum status roster_rows(const struct yaml_document *document, struct roster *roster,
-                        struct fault *fault) {
+enum status allow_list_rows(const struct yaml_document *document, struct allow_list *roster,
+                            struct fault *fault) {
     static const char *const NAMES[] = {"open", "members", "members[].key", "members[].name"};
     const struct yaml_node *open = yaml_find(document, "open");
     const struct yaml_node *members = yaml_find(document, "members");
@@ -125,8 +126,8 @@ enum status roster_rows(const struct yaml_document *document, struct roster *ros
     bool is_empty = members == NULL ||
                     (members->kind == YAML_SCALAR && members->plain && members->text[0] == '\0');
     if (status == OK && !is_empty && members->kind != YAML_LIST) {
-        status = yaml_refuse(document, members, fault, "write one `- key: ...` a line",
-                             "is no list of members");
+        status = yaml_fault(document, members, fault, "write one `- key: ...` a line",
+                            "is no list of members");
     }
     const struct yaml_node *item = is_empty ? NULL : members->child;
     for (; status == OK && item != NULL; item = item->sibling) {
@@ -135,30 +136,30 @@ enum status roster_rows(const struct yaml_document *document, struct roster *ros
     return status;
 }
 
-static struct roster_stamp stamp_of(const char *path) {
+static struct file_stamp stamp_of(const char *path) {
     struct stat info;
     if (stat(path, &info) != 0) {
-        return (struct roster_stamp){0};
+        return (struct file_stamp){0};
     }
-    return (struct roster_stamp){.device = info.st_dev,
-                                 .inode = info.st_ino,
-                                 .bytes = (uint64_t)info.st_size,
-                                 .changed_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 +
-                                               info.st_mtim.tv_nsec};
+    return (struct file_stamp){.device = info.st_dev,
+                               .inode = info.st_ino,
+                               .bytes = (uint64_t)info.st_size,
+                               .changed_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 +
+                                             info.st_mtim.tv_nsec};
 }
 
-bool roster_is_stale(const char *path, const struct roster *roster) {
-    const struct roster_stamp now = stamp_of(path);
+bool allow_list_is_stale(const char *path, const struct allow_list *roster) {
+    const struct file_stamp now = stamp_of(path);
     return now.device != roster->stamp.device || now.inode != roster->stamp.inode ||
            now.bytes != roster->stamp.bytes || now.changed_ns != roster->stamp.changed_ns;
 }
 
-bool roster_is_lost(const char *path, const struct roster *roster) {
+bool allow_list_is_missing(const char *path, const struct allow_list *roster) {
     return roster->stamp.inode != 0 && stamp_of(path).inode == 0;
 }
 
 /* The stamp is taken first, so that a file that changes meanwhile is read once more. */
-enum status roster_read(const char *path, struct roster *roster, struct fault *fault) {
+enum status allow_list_read(const char *path, struct allow_list *roster, struct fault *fault) {
     struct region region = {0};
     struct yaml_document document;
     roster->stamp = stamp_of(path);
@@ -167,10 +168,10 @@ enum status roster_read(const char *path, struct roster *roster, struct fault *f
         roster->count = 0;
         return OK;
     }
-    struct roster *read = region_alloc(&region, 1, sizeof *read);
+    struct allow_list *read = region_alloc(&region, 1, sizeof *read);
     enum status status = yaml_open_file(path, &region, &document, fault);
     if (status == OK) {
-        status = roster_rows(&document, read, fault);
+        status = allow_list_rows(&document, read, fault);
     }
     if (status == OK) {
         read->stamp = roster->stamp;

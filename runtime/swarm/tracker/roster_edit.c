@@ -22,7 +22,7 @@ struct roster_edit {
     char *text; /* of the file as it is */
     size_t length;
     struct yaml_document document;
-    struct roster before, wanted, after;
+    struct allow_list before, wanted, after;
     struct text changed;
 };
 
@@ -57,7 +57,7 @@ static enum status begin(const char *path, struct region *region, struct roster_
     if (status == OK) {
         status = yaml_open(edit->text, edit->length, path, region, &edit->document, fault);
     }
-    return status == OK ? roster_rows(&edit->document, &edit->before, fault) : status;
+    return status == OK ? allow_list_rows(&edit->document, &edit->before, fault) : status;
 }
 
 static void finish(struct roster_edit *edit) {
@@ -66,7 +66,7 @@ static void finish(struct roster_edit *edit) {
     }
 }
 
-static void add_row(struct text *text, const struct roster_row *row, int indent) {
+static void add_row(struct text *text, const struct allow_list_row *row, int indent) {
     char key[KEYS_TEXT_BYTES];
     text_add(text, "%*s- key: %s\n", indent, "", public_keys_write(&row->keys, key));
     if (row->name[0] != '\0') {
@@ -99,7 +99,7 @@ static int indent_of(const struct roster_edit *edit, int line) {
 }
 
 /* The file with `row` put behind its last one. */
-static void insert_row(struct roster_edit *edit, const struct roster_row *row) {
+static void insert_row(struct roster_edit *edit, const struct allow_list_row *row) {
     const struct yaml_node *members = yaml_find(&edit->document, "members");
     const struct yaml_node *item = members == NULL ? NULL : members->child;
     int indent = item == NULL ? 2 : indent_of(edit, item->line);
@@ -145,7 +145,7 @@ static bool reads_as_wanted(struct roster_edit *edit, struct region *region) {
                                        region, &document, &fault) != OK) {
         return false;
     }
-    return roster_rows(&document, &edit->after, &fault) == OK &&
+    return allow_list_rows(&document, &edit->after, &fault) == OK &&
            edit->after.open == edit->wanted.open && edit->after.count == edit->wanted.count &&
            memcmp(edit->after.rows, edit->wanted.rows,
                   edit->wanted.count * sizeof edit->wanted.rows[0]) == 0;
@@ -181,12 +181,12 @@ static enum status publish(struct roster_edit *edit, struct region *region, stru
     return status;
 }
 
-static int row_of_keys(const struct roster *roster, const struct public_keys *keys) {
-    const struct roster_row *row = roster_find(roster, keys);
+static int row_of_keys(const struct allow_list *roster, const struct public_keys *keys) {
+    const struct allow_list_row *row = allow_list_find(roster, keys);
     return row == NULL ? NOBODY : (int)(row - roster->rows);
 }
 
-static int row_of_name(const struct roster *roster, const char *name) {
+static int row_of_name(const struct allow_list *roster, const char *name) {
     for (uint32_t i = 0; i < roster->count; i++) {
         if (strcmp(roster->rows[i].name, name) == 0) {
             return (int)i;
@@ -200,10 +200,10 @@ static enum status refuse_known(struct roster_edit *edit, int index, struct faul
     for (int i = 0; i < index; i++) {
         item = item->sibling;
     }
-    return yaml_refuse(&edit->document, item, fault, NULL, "has this key already");
+    return yaml_fault(&edit->document, item, fault, NULL, "has this key already");
 }
 
-static enum status add(struct roster_edit *edit, const struct roster_row *row,
+static enum status add(struct roster_edit *edit, const struct allow_list_row *row,
                        struct region *region, struct fault *fault) {
     int known = row_of_keys(&edit->before, &row->keys);
     if (known != NOBODY) {
@@ -213,9 +213,9 @@ static enum status add(struct roster_edit *edit, const struct roster_row *row,
         return fault_set(fault, STATUS_INPUT, edit->path, "choose another name",
                          "has somebody of the name %s already", row->name);
     }
-    if (edit->before.count == ROSTER_MAX) {
+    if (edit->before.count == ALLOW_LIST_MAX) {
         return fault_set(fault, STATUS_INPUT, edit->path, NULL, "is full: it has %d keys",
-                         ROSTER_MAX);
+                         ALLOW_LIST_MAX);
     }
     edit->wanted = edit->before;
     edit->wanted.rows[edit->wanted.count++] = *row;
@@ -223,8 +223,9 @@ static enum status add(struct roster_edit *edit, const struct roster_row *row,
     return publish(edit, region, fault);
 }
 
-enum status roster_add(const char *path, const char *key, const char *name, struct fault *fault) {
-    struct roster_row row = {0};
+enum status allow_list_add(const char *path, const char *key, const char *name,
+                           struct fault *fault) {
+    struct allow_list_row row = {0};
     struct region region = {0};
     struct roster_edit *edit = NULL;
     const char *wrong = public_keys_read(key, &row.keys);
@@ -232,7 +233,7 @@ enum status roster_add(const char *path, const char *key, const char *name, stru
         return fault_set(fault, STATUS_INPUT, "the key", "write it as `skep keys` prints it", "%s",
                          wrong);
     }
-    wrong = name == NULL ? NULL : roster_name_wrong(name);
+    wrong = name == NULL ? NULL : member_name_error(name);
     if (wrong != NULL) {
         return fault_set(fault, STATUS_INPUT, "the name", NULL, "%s", wrong);
     }
@@ -264,7 +265,7 @@ static enum status remove_row(struct roster_edit *edit, const char *key_or_name,
     return publish(edit, region, fault);
 }
 
-enum status roster_remove(const char *path, const char *key_or_name, struct fault *fault) {
+enum status allow_list_remove(const char *path, const char *key_or_name, struct fault *fault) {
     struct region region = {0};
     struct roster_edit *edit = NULL;
     enum status status = begin(path, &region, &edit, fault);

@@ -123,10 +123,11 @@ enum status tracker_durable_past(struct tracker_durable *durable, struct tracker
                                  struct fault *fault) {
     struct ledger_store *store = &durable->store;
     struct entry *entry = &durable->entry;
-    uint64_t numbers[SWARM_PAST_MAX];
+    uint64_t numbers[ROLLBACK_STATES_MAX];
     uint32_t count = 0;
     enum status status = OK;
-    for (uint64_t number = store->count; number > 0 && count < SWARM_PAST_MAX && status == OK;) {
+    for (uint64_t number = store->count;
+         number > 0 && count < ROLLBACK_STATES_MAX && status == OK;) {
         status =
             ledger_store_read(store, --number, entry->slices, durable->slice_count, entry, fault);
         if (status == OK && is_standing(entry)) {
@@ -137,7 +138,7 @@ enum status tracker_durable_past(struct tracker_durable *durable, struct tracker
         status = ledger_store_read(store, numbers[--count], entry->slices, durable->slice_count,
                                    entry, fault);
         if (status == OK) {
-            tracker_recall(tracker, entry);
+            tracker_replay_entry(tracker, entry);
         }
     }
     return status;
@@ -235,10 +236,10 @@ static const char *complete(struct tracker_durable *durable, const struct entry 
     entry_copy(&durable->entry, entry);
     if (entry->kind != ENTRY_COMMIT) {
         sign(durable);
-        return entry_wrong(&durable->entry);
+        return entry_error(&durable->entry);
     }
     const struct hash hash = entry_hash(&durable->entry);
-    return hash_equal(&hash, &entry->hash) ? entry_wrong(&durable->entry)
+    return hash_equal(&hash, &entry->hash) ? entry_error(&durable->entry)
                                            : "has another hash than its quorum voted for";
 }
 
@@ -300,7 +301,7 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
                                       .promise_count =
                                           list_promises(durable, record, promises, names)};
     event->written = ledger_store_write(&durable->store, &write, fault);
-    if (event->written != WRITTEN) {
+    if (event->written != WRITE_OK) {
         return;
     }
     keep(&durable->members);

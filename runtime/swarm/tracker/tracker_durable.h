@@ -57,7 +57,7 @@ MUST_CHECK enum status tracker_durable_past(struct tracker_durable *durable,
 
 /* tracker_durable_write: do an ACTION_WRITE: sign the entry where the tracker does (a commit has
  * its voters' signatures), and make it and the record durable in one transaction. *event is the
- * EVENT_WRITTEN that ends it; unless it says WRITTEN, *fault says why.
+ * EVENT_WRITTEN that ends it; unless it says WRITE_OK, *fault says why.
  * notes   durable->entry is then the entry as it was written */
 void tracker_durable_write(struct tracker_durable *durable, const struct action *action,
                            struct event *event, struct fault *fault);

@@ -12,10 +12,10 @@ static const char ANNOUNCED[] = "announced";
 
 enum { NAMELESS_DIGITS = 12 };
 
-struct host_peer *host_peer_of(struct tracker_loop *loop, const uint8_t curve[static KEY_BYTES]) {
-    struct host_peer *free = NULL;
+struct tracker_guest *guest_find(struct tracker_loop *loop, const uint8_t curve[static KEY_BYTES]) {
+    struct tracker_guest *free = NULL;
     for (uint32_t i = 0; i < loop->peers_max; i++) {
-        struct host_peer *peer = &loop->peers[i];
+        struct tracker_guest *peer = &loop->peers[i];
         if (peer->is_used && memcmp(peer->curve, curve, KEY_BYTES) == 0) {
             return peer;
         }
@@ -25,53 +25,53 @@ struct host_peer *host_peer_of(struct tracker_loop *loop, const uint8_t curve[st
         memset(free, 0, sizeof *free);
         free->is_used = true;
         memcpy(free->curve, curve, KEY_BYTES);
-        free->heard_ms = host_now_ms();
+        free->heard_ms = tracker_now_ms();
         free->stream.current = -1;
     }
     return free;
 }
 
-uint32_t host_class_of(const void *context, const uint8_t curve[static KEY_BYTES]) {
+uint32_t guest_class_of(const void *context, const uint8_t curve[static KEY_BYTES]) {
     const struct tracker_loop *loop = context;
-    if (known_of_curve(&loop->known, curve) != KNOWN_NOBODY) {
-        return HOST_MEMBER;
+    if (address_book_find_curve(&loop->known, curve) != BOOK_NONE) {
+        return GUEST_MEMBER;
     }
     const bool is_own = memcmp(curve, loop->options.keys->public_keys.curve, KEY_BYTES) == 0;
-    return is_own || roster_has_curve(&loop->roster, curve) ? HOST_LISTED : HOST_STRANGER;
+    return is_own || allow_list_has_curve(&loop->roster, curve) ? GUEST_LISTED : GUEST_STRANGER;
 }
 
 /* Who is no member and says nothing has no use for its place. A swarm's own addresses are no bound:
  * many members may well stand behind one. */
 static void end_idle(struct tracker_loop *loop, int64_t now_ms) {
     for (uint32_t i = 0; i < loop->peers_max; i++) {
-        struct host_peer *peer = &loop->peers[i];
+        struct tracker_guest *peer = &loop->peers[i];
         if (peer->is_used && now_ms - peer->heard_ms >= (int64_t)loop->options.idle_ms &&
-            known_of_curve(&loop->known, peer->curve) == KNOWN_NOBODY) {
+            address_book_find_curve(&loop->known, peer->curve) == BOOK_NONE) {
             peer->heard_ms = now_ms;
-            messenger_hang_up(loop->messenger, peer->curve);
+            messenger_disconnect(loop->messenger, peer->curve);
         }
     }
 }
 
-void host_opened(struct tracker_loop *loop, const struct messenger_event *event) {
-    struct host_peer *peer = host_peer_of(loop, event->curve);
+void guest_opened(struct tracker_loop *loop, const struct messenger_event *event) {
+    struct tracker_guest *peer = guest_find(loop, event->curve);
     if (peer != NULL) {
         memcpy(peer->seen_ip, event->address, sizeof peer->seen_ip);
     }
 }
 
-void host_closed(struct tracker_loop *loop, const uint8_t curve[static KEY_BYTES]) {
+void guest_closed(struct tracker_loop *loop, const uint8_t curve[static KEY_BYTES]) {
     for (uint32_t i = 0; i < loop->peers_max; i++) {
         if (loop->peers[i].is_used && memcmp(loop->peers[i].curve, curve, KEY_BYTES) == 0) {
             loop->peers[i].is_used = false;
         }
     }
-    int row = known_of_curve(&loop->known, curve);
-    if (row != KNOWN_NOBODY) {
+    int row = address_book_find_curve(&loop->known, curve);
+    if (row != BOOK_NONE) {
         struct event event = {.kind = EVENT_CLOSED};
         memcpy(event.peer.bytes, loop->known.rows[row].keys.sign, KEY_BYTES);
         log_line(LOG_INFO, "%s is gone", loop->known.rows[row].name);
-        host_step(loop, &event);
+        tracker_loop_step(loop, &event);
     }
 }
 
@@ -88,12 +88,12 @@ static bool is_connected(const struct tracker_loop *loop, const uint8_t curve[st
 static void change_known(struct tracker_loop *loop) {
     loop->known.version++;
     loop->known_is_durable = false;
-    messenger_reclass(loop->messenger);
+    messenger_reclassify(loop->messenger);
 }
 
 static void forget_row(struct tracker_loop *loop, int row) {
-    reach_end(&loop->members[row].reach);
-    known_remove(&loop->known, row);
+    connect_probe_end(&loop->members[row].reach);
+    address_book_remove(&loop->known, row);
     memmove(&loop->members[row], &loop->members[row + 1],
             (loop->known.count - (uint32_t)row) * sizeof loop->members[0]);
     memset(&loop->members[loop->known.count], 0, sizeof loop->members[0]);
@@ -101,7 +101,7 @@ static void forget_row(struct tracker_loop *loop, int row) {
     change_known(loop);
 }
 
-static bool has_seat(const struct tracker_loop *loop, const struct known_member *member) {
+static bool has_seat(const struct tracker_loop *loop, const struct book_entry *member) {
     const struct entry *open = &loop->open;
     for (uint32_t seat = 0; open->kind == ENTRY_OPEN && seat < open->seat_count; seat++) {
         if (memcmp(open->seats[seat].id.bytes, member->keys.sign, KEY_BYTES) == 0) {
@@ -116,13 +116,13 @@ static void send_off(struct tracker_loop *loop, int row) {
     struct event event = {.kind = EVENT_CLOSED};
     memcpy(event.peer.bytes, loop->known.rows[row].keys.sign, KEY_BYTES);
     forget_row(loop, row);
-    host_step(loop, &event);
+    tracker_loop_step(loop, &event);
 }
 
 /* Whether nothing was heard of a member for so long that it hangs, or will not come back soon. */
 static bool is_hung(const struct tracker_loop *loop, uint32_t row) {
-    const int64_t silent_ms = host_now_ms() - loop->members[row].heard_ms;
-    return silent_ms >= HOST_HUNG * (int64_t)loop->timing.silence_ms;
+    const int64_t silent_ms = tracker_now_ms() - loop->members[row].heard_ms;
+    return silent_ms >= UNRESPONSIVE_SILENCES * (int64_t)loop->timing.silence_ms;
 }
 
 /* Room for one more: one without a part in the round of which nothing is heard gives its place up.
@@ -130,26 +130,26 @@ static bool is_hung(const struct tracker_loop *loop, uint32_t row) {
 static bool make_room(struct tracker_loop *loop) {
     for (uint32_t row = 0;
          loop->known.count >= loop->options.members_max && row < loop->known.count; row++) {
-        const struct known_member member = loop->known.rows[row];
+        const struct book_entry member = loop->known.rows[row];
         if (has_seat(loop, &member) || !is_hung(loop, row)) {
             continue;
         }
         if (is_connected(loop, member.keys.curve)) {
             log_line(LOG_INFO, "%s hangs, and gives its place up", member.name);
-            messenger_hang_up(loop->messenger, member.keys.curve);
+            messenger_disconnect(loop->messenger, member.keys.curve);
         }
         send_off(loop, (int)row);
     }
     return loop->known.count < loop->options.members_max;
 }
 
-void host_refuse(struct tracker_loop *loop, struct host_peer *peer, const char *reason) {
-    peer->was_refused =
-        host_send(loop, peer, WIRE_REFUSED, 0, reason, strnlen(reason, WIRE_REASON_BYTES - 1));
+void guest_reject(struct tracker_loop *loop, struct tracker_guest *peer, const char *reason) {
+    peer->was_refused = tracker_loop_send(loop, peer, WIRE_REFUSED, 0, reason,
+                                          strnlen(reason, WIRE_REASON_BYTES - 1));
 }
 
-void host_refuse_stranger(struct tracker_loop *loop, struct host_peer *peer,
-                          const struct public_keys *keys, const char *name) {
+void guest_reject_stranger(struct tracker_loop *loop, struct tracker_guest *peer,
+                           const struct public_keys *keys, const char *name) {
     char reason[WIRE_REASON_BYTES];
     char key[KEYS_TEXT_BYTES];
     struct text text = text_over(reason, sizeof reason);
@@ -162,11 +162,12 @@ void host_refuse_stranger(struct tracker_loop *loop, struct host_peer *peer,
                  peer->has_introduced ? "join" : "look", key, name[0] != '\0' ? " --name " : "",
                  name, loop->options.roster_path);
     }
-    host_refuse(loop, peer, reason);
+    guest_reject(loop, peer, reason);
 }
 
 /* The address that others can use: where it left its host out, the one it came from. */
-static void complete_address(const struct host_peer *peer, char address[MESSAGE_ADDRESS_BYTES]) {
+static void complete_address(const struct tracker_guest *peer,
+                             char address[MESSAGE_ADDRESS_BYTES]) {
     static const char HOSTLESS[] = "tcp://:";
     const char *said = peer->introduction.address;
     struct text text = text_over(address, MESSAGE_ADDRESS_BYTES);
@@ -177,16 +178,16 @@ static void complete_address(const struct host_peer *peer, char address[MESSAGE_
         text_add(&text, "tcp://%s%s%s:%s", is_v6 ? "[" : "", peer->seen_ip, is_v6 ? "]" : "",
                  said + sizeof HOSTLESS - 1);
     }
-    union host_number number;
-    if (text.cut || (text.length > 0 && host_number_of(address, &number) == 0)) {
+    union numeric_address number;
+    if (text.cut || (text.length > 0 && numeric_address_parse(address, &number) == 0)) {
         address[0] = '\0';
     }
 }
 
 /* What people call it: its name on the roster, else its own, else the head of its identity. */
 static void name_member(const struct tracker_loop *loop, const struct wire_introduction *who,
-                        struct known_member *member) {
-    const struct roster_row *row = roster_find(&loop->roster, &who->keys);
+                        struct book_entry *member) {
+    const struct allow_list_row *row = allow_list_find(&loop->roster, &who->keys);
     const char *name = row != NULL && row->name[0] != '\0' ? row->name : who->name;
     struct hash id;
     char digits[HASH_HEX_BYTES];
@@ -200,7 +201,7 @@ static void name_member(const struct tracker_loop *loop, const struct wire_intro
 }
 
 /* Whether a later start of the same identity has come since. */
-static bool was_replaced(const struct host_member *seen, uint64_t start) {
+static bool was_replaced(const struct admitted_member *seen, uint64_t start) {
     bool is_older = false;
     for (uint32_t i = 1; i < seen->start_count; i++) {
         is_older |= seen->starts[i] == start;
@@ -210,7 +211,7 @@ static bool was_replaced(const struct host_member *seen, uint64_t start) {
 
 /* Two processes with one identity end each other's connections: the one that started last is the
  * member, and the other one is told to end. */
-static void note_start(struct host_member *seen, const char *name, uint64_t start) {
+static void note_start(struct admitted_member *seen, const char *name, uint64_t start) {
     if (seen->start_count > 0 && seen->starts[0] == start) {
         return;
     }
@@ -222,29 +223,29 @@ static void note_start(struct host_member *seen, const char *name, uint64_t star
     seen->start_count += seen->start_count < HOST_STARTS_MAX;
 }
 
-static void tell_replaced(struct tracker_loop *loop, struct host_peer *peer,
-                          const struct known_member *member) {
+static void tell_replaced(struct tracker_loop *loop, struct tracker_guest *peer,
+                          const struct book_entry *member) {
     peer->has_introduced = false;
     log_line(LOG_INFO, "an earlier process of %s came back, and is told to end", member->name);
-    (void)host_send(loop, peer, WIRE_REPLACED, 0, NULL, 0);
+    (void)tracker_loop_send(loop, peer, WIRE_REPLACED, 0, NULL, 0);
 }
 
-static void admit(struct tracker_loop *loop, const struct host_peer *peer) {
+static void admit(struct tracker_loop *loop, const struct tracker_guest *peer) {
     const struct wire_introduction *who = &peer->introduction;
     char address[MESSAGE_ADDRESS_BYTES] = "";
     uint32_t count = loop->known.count;
-    struct known_member *member = known_add(&loop->known, &who->keys);
+    struct book_entry *member = address_book_add(&loop->known, &who->keys);
     complete_address(peer, address);
     bool is_new = loop->known.count > count;
     bool has_moved = strcmp(member->address, address) != 0;
     name_member(loop, who, member);
-    struct host_member *seen = &loop->members[member - loop->known.rows];
+    struct admitted_member *seen = &loop->members[member - loop->known.rows];
     note_start(seen, member->name, who->start);
-    seen->heard_ms = host_now_ms();
+    seen->heard_ms = tracker_now_ms();
     if (has_moved) {
         memcpy(member->address, address, sizeof address);
         member->is_reached = 0;
-        reach_end(&seen->reach);
+        connect_probe_end(&seen->reach);
         seen->reach_ms = 0;
     }
     if (is_new || has_moved) {
@@ -255,28 +256,28 @@ static void admit(struct tracker_loop *loop, const struct host_peer *peer) {
 }
 
 /* Lets a process in that has introduced itself, or tells it why not. */
-static void judge(struct tracker_loop *loop, struct host_peer *peer) {
+static void judge(struct tracker_loop *loop, struct tracker_guest *peer) {
     const struct wire_introduction *who = &peer->introduction;
     struct identity id;
     memcpy(id.bytes, who->keys.sign, KEY_BYTES);
-    int row = known_of_curve(&loop->known, peer->curve);
-    int same = known_of_identity(&loop->known, &id);
-    if (!roster_lets_in(&loop->roster, &who->keys)) {
-        host_refuse_stranger(loop, peer, &who->keys, who->name);
+    int row = address_book_find_curve(&loop->known, peer->curve);
+    int same = address_book_find_identity(&loop->known, &id);
+    if (!allow_list_permits(&loop->roster, &who->keys)) {
+        guest_reject_stranger(loop, peer, &who->keys, who->name);
     } else if (row != same) {
-        host_refuse(loop, peer, "another process of this identity has another channel key");
-    } else if (row != KNOWN_NOBODY && was_replaced(&loop->members[row], who->start)) {
+        guest_reject(loop, peer, "another process of this identity has another channel key");
+    } else if (row != BOOK_NONE && was_replaced(&loop->members[row], who->start)) {
         tell_replaced(loop, peer, &loop->known.rows[row]);
-    } else if (row == KNOWN_NOBODY && !make_room(loop)) {
-        host_refuse(loop, peer, "the swarm has as many members as its members_max lets in");
+    } else if (row == BOOK_NONE && !make_room(loop)) {
+        guest_reject(loop, peer, "the swarm has as many members as its members_max lets in");
     } else {
         peer->was_refused = false;
         admit(loop, peer);
     }
 }
 
-void host_introduced(struct tracker_loop *loop, struct host_peer *peer, const uint8_t *payload,
-                     size_t count) {
+void guest_introduced(struct tracker_loop *loop, struct tracker_guest *peer, const uint8_t *payload,
+                      size_t count) {
     struct wire_introduction said;
     const char *wrong = wire_read_introduction(payload, count, &said);
     if (wrong != NULL || memcmp(said.keys.curve, peer->curve, KEY_BYTES) != 0 ||
@@ -285,22 +286,22 @@ void host_introduced(struct tracker_loop *loop, struct host_peer *peer, const ui
         return;
     }
     if (said.version != SWARM_PROTOCOL) {
-        host_refuse(loop, peer, "it speaks another version of the protocol than the tracker");
+        guest_reject(loop, peer, "it speaks another version of the protocol than the tracker");
     } else if (!hash_equal(&said.manifest, &loop->options.manifest_hash)) {
-        host_refuse(loop, peer, "it goes by another manifest than the tracker: fetch it again");
+        guest_reject(loop, peer, "it goes by another manifest than the tracker: fetch it again");
     } else {
         peer->introduction = said;
-        peer->heard_ms = host_now_ms();
+        peer->heard_ms = tracker_now_ms();
         peer->has_introduced = true;
         peer->announced = 0;
         judge(loop, peer);
     }
 }
 
-void host_judge_all(struct tracker_loop *loop) {
+void admission_review_all(struct tracker_loop *loop) {
     for (uint32_t row = loop->known.count; row-- > 0;) {
-        struct known_member member = loop->known.rows[row];
-        if (roster_lets_in(&loop->roster, &member.keys)) {
+        struct book_entry member = loop->known.rows[row];
+        if (allow_list_permits(&loop->roster, &member.keys)) {
             continue;
         }
         log_line(LOG_INFO, "%s is no longer on the roster", member.name);
@@ -316,26 +317,26 @@ void host_judge_all(struct tracker_loop *loop) {
 static void read_roster(struct tracker_loop *loop) {
     struct fault fault;
     const char *path = loop->options.roster_path;
-    const bool was_lost = loop->roster_is_lost;
-    loop->roster_is_lost = roster_is_lost(path, &loop->roster);
-    if (loop->roster_is_lost && !was_lost) {
+    const bool was_lost = loop->allow_list_is_missing;
+    loop->allow_list_is_missing = allow_list_is_missing(path, &loop->roster);
+    if (loop->allow_list_is_missing && !was_lost) {
         log_line(LOG_WARNING, "roster %s: is not there; it stays as it was until one is", path);
     }
-    if (loop->roster_is_lost || !roster_is_stale(path, &loop->roster)) {
+    if (loop->allow_list_is_missing || !allow_list_is_stale(path, &loop->roster)) {
         return;
     }
-    if (roster_read(path, &loop->roster, &fault) != OK) {
+    if (allow_list_read(path, &loop->roster, &fault) != OK) {
         log_line(LOG_WARNING, "%s: %s; the roster stays as it was", fault.place, fault.reason);
         return;
     }
     log_line(LOG_INFO, "roster %s: %u keys%s", path, loop->roster.count,
              loop->roster.open ? ", open to everybody" : "");
-    messenger_reclass(loop->messenger);
-    host_judge_all(loop);
+    messenger_reclassify(loop->messenger);
+    admission_review_all(loop);
 }
 
 static void set_reached(struct tracker_loop *loop, uint32_t row, uint32_t is_reached) {
-    struct known_member *member = &loop->known.rows[row];
+    struct book_entry *member = &loop->known.rows[row];
     if (member->is_reached != is_reached) {
         member->is_reached = is_reached;
         log_line(LOG_INFO, "%s %s at %s", member->name,
@@ -345,24 +346,24 @@ static void set_reached(struct tracker_loop *loop, uint32_t row, uint32_t is_rea
 }
 
 static void reach_member(struct tracker_loop *loop, uint32_t row, int64_t now_ms) {
-    struct host_member *seen = &loop->members[row];
-    const struct known_member *member = &loop->known.rows[row];
+    struct admitted_member *seen = &loop->members[row];
+    const struct book_entry *member = &loop->known.rows[row];
     if (seen->reach.fd >= 0) {
-        enum reach_state state = reach_look(&seen->reach);
-        if (state == REACH_WAITING && now_ms - seen->reach_ms >= HOST_REACH_MS) {
-            reach_end(&seen->reach);
-            state = REACH_NOTHING;
+        enum connect_probe_state state = connect_probe_poll(&seen->reach);
+        if (state == CONNECT_PROBE_PENDING && now_ms - seen->reach_ms >= PROBE_TIMEOUT_MS) {
+            connect_probe_end(&seen->reach);
+            state = CONNECT_PROBE_FAILED;
         }
-        if (state != REACH_WAITING) {
-            set_reached(loop, row, state == REACH_FOUND);
+        if (state != CONNECT_PROBE_PENDING) {
+            set_reached(loop, row, state == CONNECT_PROBE_OK);
         }
         return;
     }
-    bool is_due = seen->reach_ms == 0 || now_ms - seen->reach_ms >= HOST_REACH_AGAIN_MS;
+    bool is_due = seen->reach_ms == 0 || now_ms - seen->reach_ms >= PROBE_RETRY_MS;
     if (member->address[0] != '\0' && !member->is_reached && is_due &&
         is_connected(loop, member->keys.curve)) {
         seen->reach_ms = now_ms;
-        if (!reach_begin(member->address, &seen->reach)) {
+        if (!connect_probe_start(member->address, &seen->reach)) {
             log_line(LOG_WARNING, "%s: no socket to try %s with", member->name, member->address);
         }
     }
@@ -371,43 +372,43 @@ static void reach_member(struct tracker_loop *loop, uint32_t row, int64_t now_ms
 static void keep_known(struct tracker_loop *loop) {
     struct fault fault;
     const struct store_promise promise = {ANNOUNCED, loop->scratch,
-                                          known_write(&loop->known, loop->scratch)};
+                                          address_book_write(&loop->known, loop->scratch)};
     const struct store_write write = {
         .incarnation = loop->durable.incarnation, .promises = &promise, .promise_count = 1};
-    host_reached(loop, HOST_BEFORE, PLACE_WRITE_KNOWN);
+    crash_point(loop, CRASH_BEFORE, PLACE_WRITE_KNOWN);
     enum written written = ledger_store_write(&loop->durable.store, &write, &fault);
-    loop->known_is_durable = written == WRITTEN;
+    loop->known_is_durable = written == WRITE_OK;
     if (written == WRITE_FENCED) {
         loop->is_fenced = true;
         loop->fault = fault;
     }
-    host_reached(loop, HOST_AFTER, PLACE_WRITE_KNOWN);
+    crash_point(loop, CRASH_AFTER, PLACE_WRITE_KNOWN);
 }
 
 static void announce(struct tracker_loop *loop) {
-    struct wire_roster roster;
+    struct wire_address_book roster;
     size_t count = 0;
     for (uint32_t i = 0; i < loop->peers_max; i++) {
-        struct host_peer *peer = &loop->peers[i];
+        struct tracker_guest *peer = &loop->peers[i];
         if (!peer->is_used || !peer->has_introduced || peer->announced == loop->known.version ||
-            known_of_curve(&loop->known, peer->curve) == KNOWN_NOBODY) {
+            address_book_find_curve(&loop->known, peer->curve) == BOOK_NONE) {
             continue;
         }
         if (count == 0) {
-            known_announce(&loop->known, &loop->timing, &roster);
-            count = wire_write_roster(&roster, loop->scratch);
+            address_book_announce(&loop->known, &loop->timing, &roster);
+            count = wire_write_address_book(&roster, loop->scratch);
         }
-        host_reached(loop, HOST_BEFORE, PLACE_SEND_ROSTER);
-        if (host_send(loop, peer, WIRE_ROSTER, 0, loop->scratch, count)) {
+        crash_point(loop, CRASH_BEFORE, PLACE_SEND_ROSTER);
+        if (tracker_loop_send(loop, peer, WIRE_ADDRESS_BOOK, 0, loop->scratch, count)) {
             peer->announced = loop->known.version;
         }
-        host_reached(loop, HOST_AFTER, PLACE_SEND_ROSTER);
+        crash_point(loop, CRASH_AFTER, PLACE_SEND_ROSTER);
     }
 }
 
-void host_admit_due(struct tracker_loop *loop, int64_t now_ms) {
+void admission_run_due(struct tracker_loop *loop, int64_t now_ms) {
     if (now_ms >= loop->roster_ms) {
-        loop->roster_ms = now_ms + HOST_ROSTER_MS;
+        loop->roster_ms = now_ms + ALLOW_LIST_POLL_MS;
         read_roster(loop);
     }
     end_idle(loop, now_ms);
@@ -422,21 +423,21 @@ void host_admit_due(struct tracker_loop *loop, int64_t now_ms) {
     }
 }
 
-enum status host_recall_known(struct tracker_loop *loop, struct fault *fault) {
+enum status address_book_restore(struct tracker_loop *loop, struct fault *fault) {
     size_t count = 0;
     enum status status = ledger_store_recall(&loop->durable.store, ANNOUNCED, loop->scratch,
-                                             KNOWN_BYTES_MAX, &count, fault);
+                                             ADDRESS_BOOK_BYTES_MAX, &count, fault);
     if (status != OK || count == 0) {
         return status;
     }
-    const char *wrong = known_read(loop->scratch, count, &loop->known);
+    const char *wrong = address_book_read(loop->scratch, count, &loop->known);
     if (wrong != NULL) {
         return fault_set(fault, STATUS_INPUT, loop->options.store_path,
                          "put a copy of the store back", "what is kept as \"%s\" %s", ANNOUNCED,
                          wrong);
     }
     for (uint32_t row = 0; row < loop->known.count; row++) {
-        loop->members[row].heard_ms = host_now_ms(); /* it has its time to come back */
+        loop->members[row].heard_ms = tracker_now_ms(); /* it has its time to come back */
     }
     return OK;
 }

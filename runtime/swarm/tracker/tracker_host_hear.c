@@ -12,8 +12,8 @@ enum { PING_BYTES = 8 };
 
 /* What a member measured, and how far it is, for the status. */
 static void note(struct tracker_loop *loop, int row, const struct message *message) {
-    struct host_member *member = &loop->members[row];
-    member->heard_ms = host_now_ms();
+    struct admitted_member *member = &loop->members[row];
+    member->heard_ms = tracker_now_ms();
     if (message->kind == MESSAGE_REPORT) {
         member->measured = message->measured;
         member->round = message->round;
@@ -21,18 +21,18 @@ static void note(struct tracker_loop *loop, int row, const struct message *messa
 }
 
 /* A message that no honest process sends: counted, and at last its sender is cut off. */
-static void strike(struct tracker_loop *loop, struct host_peer *peer) {
+static void strike(struct tracker_loop *loop, struct tracker_guest *peer) {
     loop->refused_messages++;
     peer->strikes++;
 }
 
-static void hear_message(struct tracker_loop *loop, struct host_peer *peer,
+static void hear_message(struct tracker_loop *loop, struct tracker_guest *peer,
                          const struct messenger_event *event) {
     struct message message;
     const uint8_t *bulk = NULL;
     size_t bulk_bytes = 0;
-    int row = known_of_curve(&loop->known, peer->curve);
-    if (row == KNOWN_NOBODY) {
+    int row = address_book_find_curve(&loop->known, peer->curve);
+    if (row == BOOK_NONE) {
         return; /* it has not been let in, or not yet */
     }
     const char *wrong = wire_read(&loop->shape, &event->frame, event->payload, event->frame.length,
@@ -49,7 +49,7 @@ static void hear_message(struct tracker_loop *loop, struct host_peer *peer,
     }
     note(loop, row, &message);
     const struct event heard = {.kind = EVENT_MESSAGE, .message = &message};
-    host_step(loop, &heard);
+    tracker_loop_step(loop, &heard);
 }
 
 static bool same_keys(const struct public_keys *a, const struct public_keys *b) {
@@ -58,16 +58,16 @@ static bool same_keys(const struct public_keys *a, const struct public_keys *b) 
 
 /* Whoever is on the roster, and the tracker's own identity, may look: a member on its own channel,
  * anybody else with a proof of who asks. Others are told what their operator is to send. */
-static bool may_look(struct tracker_loop *loop, struct host_peer *peer,
+static bool may_look(struct tracker_loop *loop, struct tracker_guest *peer,
                      const struct messenger_event *event) {
     const struct public_keys *own = &loop->options.keys->public_keys;
     const size_t count = event->frame.length;
     struct wire_proof proof;
-    if (loop->roster.open || (count == 0 && roster_has_curve(&loop->roster, peer->curve))) {
+    if (loop->roster.open || (count == 0 && allow_list_has_curve(&loop->roster, peer->curve))) {
         return true;
     }
     if (count == 0) {
-        host_refuse(loop, peer, "only who is on the roster is shown this");
+        guest_reject(loop, peer, "only who is on the roster is shown this");
         return false;
     }
     if (wire_read_proof(event->payload, count, &proof) != NULL ||
@@ -75,15 +75,16 @@ static bool may_look(struct tracker_loop *loop, struct host_peer *peer,
         strike(loop, peer);
         return false;
     }
-    const bool is_on_it = same_keys(&proof.keys, own) || roster_lets_in(&loop->roster, &proof.keys);
+    const bool is_on_it =
+        same_keys(&proof.keys, own) || allow_list_permits(&loop->roster, &proof.keys);
     if (!is_on_it) {
-        host_refuse_stranger(loop, peer, &proof.keys, "");
+        guest_reject_stranger(loop, peer, &proof.keys, "");
     }
     return is_on_it;
 }
 
-static void send_status(struct tracker_loop *loop, struct host_peer *peer) {
-    struct host_document *document = &loop->documents[DOCUMENT_STATUS];
+static void send_status(struct tracker_loop *loop, struct tracker_guest *peer) {
+    struct document_buffer *document = &loop->documents[DOCUMENT_STATUS];
     const struct frame whole = {.kind = WIRE_STATUS};
     struct text text = text_over((char *)document->bytes + WIRE_LENGTH_BYTES,
                                  document->capacity - WIRE_LENGTH_BYTES);
@@ -92,11 +93,12 @@ static void send_status(struct tracker_loop *loop, struct host_peer *peer) {
     document->count = WIRE_LENGTH_BYTES + text.length;
     wire_put_length(document->bytes, document->count);
     document->generation++;
-    host_send_document(loop, peer, DOCUMENT_STATUS, &whole);
+    tracker_loop_send_document(loop, peer, DOCUMENT_STATUS, &whole);
 }
 
 /* Whole records from the one asked for on, as many as a frame holds; none is an answer too. */
-static bool send_ledger(struct tracker_loop *loop, const struct host_peer *peer, uint64_t first) {
+static bool send_ledger(struct tracker_loop *loop, const struct tracker_guest *peer,
+                        uint64_t first) {
     struct ledger_store *store = &loop->durable.store;
     struct fault fault;
     size_t count = 0;
@@ -110,21 +112,21 @@ static bool send_ledger(struct tracker_loop *loop, const struct host_peer *peer,
         }
         count += entry_write(&loop->served, loop->scratch + count, FRAME_PAYLOAD_MAX - count);
     }
-    return host_send(loop, peer, WIRE_LEDGER, first, loop->scratch, count);
+    return tracker_loop_send(loop, peer, WIRE_LEDGER, first, loop->scratch, count);
 }
 
 /* A frame of records may be a megabyte to read and to decode: so asks are only noted as they come
  * in, and answered in turn, beside everything else. */
-void host_serve(struct tracker_loop *loop) {
-    const int64_t begun_ms = host_now_ms();
+void tracker_loop_serve_ledger(struct tracker_loop *loop) {
+    const int64_t begun_ms = tracker_now_ms();
     for (uint32_t i = 0; begun_ms >= loop->serve_ms && i < loop->peers_max; i++) {
         const uint32_t at = (loop->serve_turn + i) % loop->peers_max;
-        struct host_peer *peer = &loop->peers[at];
+        struct tracker_guest *peer = &loop->peers[at];
         if (!peer->is_used || !peer->wants_ledger || begun_ms < peer->ledger_ms) {
             continue;
         }
         const bool is_sent = send_ledger(loop, peer, peer->ledger_first);
-        const int64_t ended_ms = host_now_ms();
+        const int64_t ended_ms = tracker_now_ms();
         peer->wants_ledger = !is_sent;
         peer->ledger_ms = is_sent ? 0 : ended_ms + HOST_FULL_MS;
         loop->serve_turn = at + 1;
@@ -134,36 +136,37 @@ void host_serve(struct tracker_loop *loop) {
 }
 
 /* Sending ends the life of what came in: it is copied first. */
-static void send_pong(struct tracker_loop *loop, const struct host_peer *peer,
+static void send_pong(struct tracker_loop *loop, const struct tracker_guest *peer,
                       const struct messenger_event *event) {
     uint8_t bytes[PING_BYTES];
     if (event->frame.length == PING_BYTES) {
         memcpy(bytes, event->payload, PING_BYTES);
-        (void)host_send(loop, peer, WIRE_PONG, 0, bytes, PING_BYTES);
+        (void)tracker_loop_send(loop, peer, WIRE_PONG, 0, bytes, PING_BYTES);
     }
 }
 
 static bool is_ask(uint8_t kind) {
-    return kind == WIRE_MANIFEST_ASK || kind == WIRE_STATUS_ASK || kind == WIRE_LEDGER_ASK;
+    return kind == WIRE_MANIFEST_REQUEST || kind == WIRE_STATUS_REQUEST ||
+           kind == WIRE_LEDGER_REQUEST;
 }
 
-static void answer(struct tracker_loop *loop, struct host_peer *peer,
+static void answer(struct tracker_loop *loop, struct tracker_guest *peer,
                    const struct messenger_event *event) {
     const struct frame whole = {.kind = WIRE_MANIFEST};
-    peer->heard_ms = is_ask(event->frame.kind) ? host_now_ms() : peer->heard_ms;
+    peer->heard_ms = is_ask(event->frame.kind) ? tracker_now_ms() : peer->heard_ms;
     switch (event->frame.kind) {
     case WIRE_INTRODUCE:
-        host_introduced(loop, peer, event->payload, event->frame.length);
+        guest_introduced(loop, peer, event->payload, event->frame.length);
         break;
-    case WIRE_MANIFEST_ASK:
-        host_send_document(loop, peer, DOCUMENT_MANIFEST, &whole);
+    case WIRE_MANIFEST_REQUEST:
+        tracker_loop_send_document(loop, peer, DOCUMENT_MANIFEST, &whole);
         break;
-    case WIRE_STATUS_ASK:
+    case WIRE_STATUS_REQUEST:
         if (may_look(loop, peer, event)) {
             send_status(loop, peer);
         }
         break;
-    case WIRE_LEDGER_ASK:
+    case WIRE_LEDGER_REQUEST:
         if (may_look(loop, peer, event)) {
             peer->wants_ledger = true;
             peer->ledger_first = event->frame.offset;
@@ -177,14 +180,14 @@ static void answer(struct tracker_loop *loop, struct host_peer *peer,
     }
 }
 
-void host_hear(struct tracker_loop *loop, struct host_peer *peer,
-               const struct messenger_event *event) {
+void tracker_loop_receive(struct tracker_loop *loop, struct tracker_guest *peer,
+                          const struct messenger_event *event) {
     if (event->frame.kind < WIRE_MACHINE_KINDS) {
         hear_message(loop, peer, event);
     } else {
         answer(loop, peer, event);
     }
     if (peer->strikes >= HOST_STRIKES_MAX) {
-        messenger_drop(loop->messenger, peer->curve);
+        messenger_ban(loop->messenger, peer->curve);
     }
 }

@@ -6,13 +6,13 @@
 
 enum { NO_DOCUMENT = -1 };
 
-static enum host_place place_of(enum message_kind kind) {
+static enum crash_point_id place_of(enum message_kind kind) {
     switch (kind) {
     case MESSAGE_WELCOME:
         return PLACE_SEND_WELCOME;
     case MESSAGE_TABLE:
         return PLACE_SEND_TABLE;
-    case MESSAGE_ASK:
+    case MESSAGE_POLL:
         return PLACE_SEND_ASK;
     case MESSAGE_PROPOSE:
         return PLACE_SEND_PROPOSE;
@@ -52,13 +52,14 @@ static struct hash key_of(const struct message *message) {
     return hash_end(&state);
 }
 
-static struct host_peer *peer_of_identity(struct tracker_loop *loop, const struct identity *id) {
-    int row = known_of_identity(&loop->known, id);
-    if (row == KNOWN_NOBODY) {
+static struct tracker_guest *peer_of_identity(struct tracker_loop *loop,
+                                              const struct identity *id) {
+    int row = address_book_find_identity(&loop->known, id);
+    if (row == BOOK_NONE) {
         return NULL;
     }
     for (uint32_t i = 0; i < loop->peers_max; i++) {
-        struct host_peer *peer = &loop->peers[i];
+        struct tracker_guest *peer = &loop->peers[i];
         if (peer->is_used &&
             memcmp(peer->curve, loop->known.rows[row].keys.curve, KEY_BYTES) == 0) {
             return peer;
@@ -67,20 +68,20 @@ static struct host_peer *peer_of_identity(struct tracker_loop *loop, const struc
     return NULL;
 }
 
-void host_say(struct tracker_loop *loop, const struct action *action) {
+void tracker_loop_send_action(struct tracker_loop *loop, const struct action *action) {
     const struct message *message = &action->message;
-    struct host_peer *peer = peer_of_identity(loop, &action->to);
+    struct tracker_guest *peer = peer_of_identity(loop, &action->to);
     int which = document_of(message->kind);
     struct frame frame;
     if (peer == NULL) {
         return; /* it asks for what it lacks when it is back */
     }
-    host_reached(loop, HOST_BEFORE, place_of(message->kind));
+    crash_point(loop, CRASH_BEFORE, place_of(message->kind));
     if (which == NO_DOCUMENT) {
         (void)wire_write(&loop->shape, message, 0, &frame, loop->scratch, FRAME_PAYLOAD_MAX);
         (void)messenger_send(loop->messenger, peer->curve, CHANNEL_CONTROL, &frame, loop->scratch);
     } else {
-        struct host_document *document = &loop->documents[which];
+        struct document_buffer *document = &loop->documents[which];
         const struct hash key = key_of(message);
         if (document->count == 0 || !hash_equal(&key, &document->key)) {
             document->count = wire_write(&loop->shape, message, 0, &document->whole,
@@ -90,21 +91,21 @@ void host_say(struct tracker_loop *loop, const struct action *action) {
         }
         frame = document->whole;
         frame.session = message->session;
-        host_send_document(loop, peer, (enum document)which, &frame);
+        tracker_loop_send_document(loop, peer, (enum document)which, &frame);
     }
-    host_reached(loop, HOST_AFTER, place_of(message->kind));
+    crash_point(loop, CRASH_AFTER, place_of(message->kind));
 }
 
-bool host_send(struct tracker_loop *loop, const struct host_peer *peer, enum wire_kind kind,
-               uint64_t offset, const void *payload, size_t count) {
+bool tracker_loop_send(struct tracker_loop *loop, const struct tracker_guest *peer,
+                       enum wire_kind kind, uint64_t offset, const void *payload, size_t count) {
     const struct frame frame = {.kind = (uint8_t)kind, .offset = offset, .length = (uint32_t)count};
     return messenger_send(loop->messenger, peer->curve, CHANNEL_CONTROL, &frame, payload) ==
-           SENT_TAKEN;
+           SEND_OK;
 }
 
 /* What was sent whole and is long is not sent again at every heartbeat: it may still be on its way,
  * and a connection that broke has made the peer a new one. */
-static bool was_just_sent(const struct tracker_loop *loop, const struct host_stream *stream,
+static bool was_just_sent(const struct tracker_loop *loop, const struct document_stream *stream,
                           enum document document, int64_t now_ms) {
     return loop->documents[document].count > FRAME_PAYLOAD_MAX / 16 &&
            stream->generation[document] == loop->documents[document].generation &&
@@ -112,22 +113,22 @@ static bool was_just_sent(const struct tracker_loop *loop, const struct host_str
 }
 
 /* One document as far as there is room. True when it is through. */
-static bool pump_document(struct tracker_loop *loop, struct host_peer *peer) {
-    struct host_stream *stream = &peer->stream;
-    const struct host_document *document = &loop->documents[stream->current];
+static bool pump_document(struct tracker_loop *loop, struct tracker_guest *peer) {
+    struct document_stream *stream = &peer->stream;
+    const struct document_buffer *document = &loop->documents[stream->current];
     struct frame whole = stream->whole[stream->current];
-    enum sent sent = SENT_TAKEN;
-    while (sent == SENT_TAKEN && stream->at < document->count) {
-        const struct frame piece = wire_piece(&whole, document->count, stream->at);
+    enum send_result sent = SEND_OK;
+    while (sent == SEND_OK && stream->at < document->count) {
+        const struct frame piece = wire_chunk(&whole, document->count, stream->at);
         sent = messenger_send(loop->messenger, peer->curve, CHANNEL_CONTROL, &piece,
                               document->bytes + stream->at);
-        stream->at += sent == SENT_TAKEN ? piece.length : 0;
+        stream->at += sent == SEND_OK ? piece.length : 0;
     }
-    return sent != SENT_FULL;
+    return sent != SEND_WOULD_BLOCK;
 }
 
-static void pump_peer(struct tracker_loop *loop, struct host_peer *peer) {
-    struct host_stream *stream = &peer->stream;
+static void pump_peer(struct tracker_loop *loop, struct tracker_guest *peer) {
+    struct document_stream *stream = &peer->stream;
     while (stream->due != 0) {
         if (stream->current == NO_DOCUMENT) {
             stream->current = __builtin_ctz(stream->due);
@@ -142,16 +143,16 @@ static void pump_peer(struct tracker_loop *loop, struct host_peer *peer) {
             return;
         }
         stream->due &= ~(1U << which);
-        stream->sent_ms[which] = host_now_ms();
+        stream->sent_ms[which] = tracker_now_ms();
         stream->current = NO_DOCUMENT;
     }
 }
 
-void host_send_document(struct tracker_loop *loop, struct host_peer *peer, enum document document,
-                        const struct frame *whole) {
-    struct host_stream *stream = &peer->stream;
+void tracker_loop_send_document(struct tracker_loop *loop, struct tracker_guest *peer,
+                                enum document document, const struct frame *whole) {
+    struct document_stream *stream = &peer->stream;
     bool is_due = (stream->due >> document & 1) != 0;
-    if (!is_due && was_just_sent(loop, stream, document, host_now_ms())) {
+    if (!is_due && was_just_sent(loop, stream, document, tracker_now_ms())) {
         return;
     }
     stream->due |= 1U << document;
@@ -159,7 +160,7 @@ void host_send_document(struct tracker_loop *loop, struct host_peer *peer, enum 
     pump_peer(loop, peer);
 }
 
-void host_pump(struct tracker_loop *loop) {
+void tracker_loop_pump_documents(struct tracker_loop *loop) {
     for (uint32_t i = 0; i < loop->peers_max; i++) {
         if (loop->peers[i].is_used && loop->peers[i].stream.due != 0) {
             pump_peer(loop, &loop->peers[i]);

@@ -16,13 +16,13 @@ enum {
     LINGER_MS = 500,
 };
 
-int64_t host_now_ms(void) {
+int64_t tracker_now_ms(void) {
     return clock_monotonic_ns() / 1000000;
 }
 
 #define BOTH(name) "before " name, "after " name
 
-/* Two of each enum host_place, in its order. */
+/* Two of each enum crash_point_id, in its order. */
 static const char *const PLACES[] = {BOTH("write session"), BOTH("write known"),
                                      BOTH("write open"),    BOTH("write table"),
                                      BOTH("write commit"),  BOTH("write abort"),
@@ -32,11 +32,11 @@ static const char *const PLACES[] = {BOTH("write session"), BOTH("write known"),
                                      BOTH("send roster"),   NULL};
 _Static_assert(ARRAY_COUNT(PLACES) == 2 * HOST_PLACES + 1, "every place has its two names");
 
-const char *const *tracker_loop_places(void) {
+const char *const *tracker_crash_points(void) {
     return PLACES;
 }
 
-void host_reached(struct tracker_loop *loop, enum host_moment moment, enum host_place place) {
+void crash_point(struct tracker_loop *loop, enum crash_moment moment, enum crash_point_id place) {
     if (loop->options.reached != NULL) {
         loop->options.reached(loop->options.reached_context, PLACES[2 * place + moment]);
     }
@@ -62,19 +62,19 @@ static size_t document_capacity(const struct tracker_loop_options *options,
 }
 
 static struct messenger_options messenger_options_of(const struct tracker_loop_options *options) {
-    const uint32_t strangers =
-        options->strangers_max > 0 ? options->strangers_max : HOST_STRANGERS_MAX;
-    const uint32_t peers = options->members_max + HOST_GUESTS_MAX;
-    struct messenger_options made = {.keys = options->keys,
-                                     .listen = options->listen,
-                                     .peers_max = peers,
-                                     .bulk_connections = 0,
-                                     .queued_frames = options->queued_frames,
-                                     .guests = {.places = {[HOST_STRANGER] = strangers,
-                                                           [HOST_LISTED] = HOST_GUESTS_MAX,
-                                                           [HOST_MEMBER] = peers},
-                                                .turn_ms = HOST_TURN_MS}};
-    wire_kinds(WIRE_TRACKER, made.known);
+    const uint32_t strangers = options->strangers_max > 0 ? options->strangers_max : STRANGERS_MAX;
+    const uint32_t peers = options->members_max + GUESTS_MAX;
+    struct messenger_options made = {
+        .keys = options->keys,
+        .listen = options->listen,
+        .peers_max = peers,
+        .bulk_connections = 0,
+        .queued_frames = options->queued_frames,
+        .guests = {
+            .places =
+                {[GUEST_STRANGER] = strangers, [GUEST_LISTED] = GUESTS_MAX, [GUEST_MEMBER] = peers},
+            .turn_ms = STRANGER_SLOT_MS}};
+    wire_allowed_kinds(WIRE_TRACKER, made.known);
     return made;
 }
 
@@ -94,7 +94,7 @@ uint64_t tracker_loop_bytes(const struct tracker_loop_options *options) {
     uint64_t slices = options->settings.slice_count;
     uint64_t bytes = sizeof(struct tracker_loop) + tracker_bytes(&options->settings) +
                      wire_arrays_bytes(&shape) + FRAME_PAYLOAD_MAX + record_bytes(slices) +
-                     (options->members_max + HOST_GUESTS_MAX) * sizeof(struct host_peer) +
+                     (options->members_max + GUESTS_MAX) * sizeof(struct tracker_guest) +
                      ACTIONS_MAX * sizeof(struct action) + 2 * slices * sizeof(struct entry_slice);
     for (int document = 0; document < DOCUMENTS; document++) {
         bytes += document_capacity(options, (enum document)document);
@@ -104,11 +104,11 @@ uint64_t tracker_loop_bytes(const struct tracker_loop_options *options) {
 
 static void bind_documents(struct tracker_loop *loop, struct region *region) {
     for (int i = 0; i < DOCUMENTS; i++) {
-        struct host_document *document = &loop->documents[i];
+        struct document_buffer *document = &loop->documents[i];
         document->capacity = document_capacity(&loop->options, (enum document)i);
         document->bytes = region_alloc(region, document->capacity, 1);
     }
-    struct host_document *manifest = &loop->documents[DOCUMENT_MANIFEST];
+    struct document_buffer *manifest = &loop->documents[DOCUMENT_MANIFEST];
     manifest->count = manifest->capacity;
     manifest->generation = 1;
     wire_put_length(manifest->bytes, manifest->count);
@@ -118,7 +118,7 @@ static void bind_documents(struct tracker_loop *loop, struct region *region) {
 
 static void bind_tables(struct tracker_loop *loop, struct region *region) {
     const uint32_t slices = loop->shape.slice_count;
-    loop->peers_max = loop->options.members_max + HOST_GUESTS_MAX;
+    loop->peers_max = loop->options.members_max + GUESTS_MAX;
     loop->peers = region_alloc(region, loop->peers_max, sizeof *loop->peers);
     loop->scratch = region_alloc(region, FRAME_PAYLOAD_MAX, 1);
     loop->open.slices = region_alloc(region, slices, sizeof *loop->open.slices);
@@ -151,14 +151,14 @@ static enum status open_store(struct tracker_loop *loop, struct region *region,
     if (status != OK) {
         return status;
     }
-    status = host_recall_known(loop, fault);
+    status = address_book_restore(loop, fault);
     if (status != OK) {
         tracker_durable_close(&loop->durable);
         return status;
     }
     entry_copy(&loop->open, &record->head);
     void *memory = region_alloc(region, tracker_bytes(&loop->options.settings), 1);
-    loop->machine = tracker_init(memory, &loop->options.settings, record, host_now_ms());
+    loop->machine = tracker_init(memory, &loop->options.settings, record, tracker_now_ms());
     status = tracker_durable_past(&loop->durable, loop->machine, fault);
     if (status != OK) {
         tracker_durable_close(&loop->durable);
@@ -172,17 +172,17 @@ enum status tracker_loop_open(const struct tracker_loop_options *options, struct
     ASSERT(options->members_max >= 1 && options->members_max <= SWARM_MEMBERS_MAX);
     struct messenger_options channels = messenger_options_of(options);
     struct tracker_loop *opened = region_alloc(region, 1, sizeof *opened);
-    channels.guests.class_of = host_class_of;
+    channels.guests.class_of = guest_class_of;
     channels.guests.context = opened;
     opened->options = *options;
-    opened->options.idle_ms = options->idle_ms > 0 ? options->idle_ms : HOST_IDLE_MS;
+    opened->options.idle_ms = options->idle_ms > 0 ? options->idle_ms : GUEST_IDLE_MS;
     opened->shape = shape_of(options);
     opened->known_is_durable = true;
     opened->timing = options->settings.timing;
-    opened->started_ms = host_now_ms();
+    opened->started_ms = tracker_now_ms();
     opened->passed_ms = opened->started_ms;
     opened->started_unix_s = clock_unix_s();
-    enum status status = roster_read(options->roster_path, &opened->roster, fault);
+    enum status status = allow_list_read(options->roster_path, &opened->roster, fault);
     if (status != OK) {
         return status;
     }
@@ -196,7 +196,7 @@ enum status tracker_loop_open(const struct tracker_loop_options *options, struct
         tracker_durable_close(&opened->durable);
         return status;
     }
-    host_judge_all(opened);
+    admission_review_all(opened);
     *loop = opened;
     return OK;
 }
@@ -205,7 +205,7 @@ uint16_t tracker_loop_port(const struct tracker_loop *loop) {
     return messenger_port(loop->messenger);
 }
 
-static enum host_place place_of_write(const struct action *action) {
+static enum crash_point_id place_of_write(const struct action *action) {
     if (action->entry == NULL) {
         return (action->parts & RECORD_SESSIONS) != 0 ? PLACE_WRITE_SESSION : PLACE_WRITE_TABLE;
     }
@@ -254,22 +254,22 @@ static void complain(struct tracker_loop *loop, int64_t now_ms) {
  * after a while, not at once and without end. */
 static bool write_down(struct tracker_loop *loop, const struct action *action,
                        struct event *event) {
-    const enum host_place place = place_of_write(action);
-    host_reached(loop, HOST_BEFORE, place);
+    const enum crash_point_id place = place_of_write(action);
+    crash_point(loop, CRASH_BEFORE, place);
     tracker_durable_write(&loop->durable, action, event, &loop->fault);
     if (event->written == WRITE_FAILED) {
-        complain(loop, host_now_ms());
+        complain(loop, tracker_now_ms());
         loop->is_retrying = true;
-        loop->retry_ms = host_now_ms() + HOST_RETRY_MS;
+        loop->retry_ms = tracker_now_ms() + HOST_RETRY_MS;
         return false;
     }
     loop->is_fenced |= event->written == WRITE_FENCED;
     loop->complained_ms = 0;
-    if (event->written == WRITTEN && action->entry != NULL) {
+    if (event->written == WRITE_OK && action->entry != NULL) {
         entry_copy(&loop->open, &loop->durable.entry);
         say_entry(&loop->open);
     }
-    host_reached(loop, HOST_AFTER, place);
+    crash_point(loop, CRASH_AFTER, place);
     return true;
 }
 
@@ -279,7 +279,7 @@ static void say_stage(struct tracker_loop *loop) {
     if (stage == loop->stage) {
         return;
     }
-    int64_t now_ms = host_now_ms();
+    int64_t now_ms = tracker_now_ms();
     if (loop->stage != NULL) {
         log_line(LOG_DEBUG, "round %u: %s took %lld ms, now %s", loop->open.round, loop->stage,
                  (long long)(now_ms - loop->stage_ms), stage);
@@ -288,16 +288,16 @@ static void say_stage(struct tracker_loop *loop) {
     loop->stage_ms = now_ms;
 }
 
-void host_step(struct tracker_loop *loop, const struct event *event) {
+void tracker_loop_step(struct tracker_loop *loop, const struct event *event) {
     struct event written;
     while (event != NULL && !loop->is_fenced) {
         const struct action *write = NULL;
         loop->actions.count = 0;
-        tracker_step(loop->machine, event, host_now_ms(), &loop->actions);
+        tracker_step(loop->machine, event, tracker_now_ms(), &loop->actions);
         for (uint32_t i = 0; i < loop->actions.count; i++) {
             const struct action *action = &loop->actions.rows[i];
             if (action->kind == ACTION_SEND) {
-                host_say(loop, action);
+                tracker_loop_send_action(loop, action);
             } else {
                 ASSERT(action->kind == ACTION_WRITE && write == NULL);
                 write = action;
@@ -315,7 +315,7 @@ static void announce_timing(struct tracker_loop *loop) {
     if (memcmp(timing, &loop->timing, sizeof *timing) == 0) {
         return;
     }
-    tracker_look(loop->machine, &view);
+    tracker_read_view(loop->machine, &view);
     loop->timing = *timing;
     loop->known.version++;
     loop->known_is_durable = false;
@@ -328,15 +328,15 @@ static void tick(struct tracker_loop *loop, int64_t now_ms) {
     loop->tick_ms = now_ms + loop->timing.heartbeat_ms;
     if (loop->is_retrying && now_ms >= loop->retry_ms) {
         loop->is_retrying = false;
-        host_step(loop, &failed);
+        tracker_loop_step(loop, &failed);
     }
-    host_step(loop, &ticked);
+    tracker_loop_step(loop, &ticked);
     announce_timing(loop);
 }
 
 /* A process that was stopped has heard nobody meanwhile, and blames nobody for it. */
 static void forgive_gap(struct tracker_loop *loop) {
-    const int64_t now_ms = host_now_ms();
+    const int64_t now_ms = tracker_now_ms();
     const int64_t gap_ms = now_ms - loop->passed_ms;
     for (uint32_t row = 0; gap_ms > HOST_DRAIN_MS && row < loop->known.count; row++) {
         loop->members[row].heard_ms += gap_ms;
@@ -347,22 +347,22 @@ static void forgive_gap(struct tracker_loop *loop) {
 /* All that has come in, before any deadline is looked at. */
 static void drain(struct tracker_loop *loop) {
     struct messenger_event event;
-    const int64_t until_ms = host_now_ms() + HOST_DRAIN_MS;
-    for (int i = 0;
-         i < HOST_DRAIN_MAX && host_now_ms() < until_ms && messenger_next(loop->messenger, &event);
+    const int64_t until_ms = tracker_now_ms() + HOST_DRAIN_MS;
+    for (int i = 0; i < HOST_DRAIN_MAX && tracker_now_ms() < until_ms &&
+                    messenger_next(loop->messenger, &event);
          i++) {
-        struct host_peer *peer;
+        struct tracker_guest *peer;
         switch (event.kind) {
         case MESSENGER_OPENED:
-            host_opened(loop, &event);
+            guest_opened(loop, &event);
             break;
         case MESSENGER_CLOSED:
-            host_closed(loop, event.curve);
+            guest_closed(loop, event.curve);
             break;
         case MESSENGER_FRAME:
-            peer = host_peer_of(loop, event.curve);
+            peer = guest_find(loop, event.curve);
             if (peer != NULL) {
-                host_hear(loop, peer, &event);
+                tracker_loop_receive(loop, peer, &event);
             }
             break;
         default:
@@ -389,16 +389,16 @@ static bool is_serving(const struct tracker_loop *loop) {
 
 enum status tracker_loop_run(struct tracker_loop *loop, struct fault *fault) {
     while (!is_asked_to_stop(loop) && !loop->is_fenced) {
-        int64_t left_ms = loop->tick_ms - host_now_ms();
+        int64_t left_ms = loop->tick_ms - tracker_now_ms();
         int most_ms = is_serving(loop) ? SERVE_MS : TICK_MS;
         int timeout_ms = left_ms < 0 ? 0 : left_ms > most_ms ? most_ms : (int)left_ms;
         messenger_wait(loop->messenger, loop->options.stop_fd, timeout_ms);
         forgive_gap(loop);
         drain(loop);
-        host_pump(loop);
-        host_serve(loop);
-        int64_t now_ms = host_now_ms();
-        host_admit_due(loop, now_ms);
+        tracker_loop_pump_documents(loop);
+        tracker_loop_serve_ledger(loop);
+        int64_t now_ms = tracker_now_ms();
+        admission_run_due(loop, now_ms);
         if (now_ms >= loop->tick_ms) {
             tick(loop, now_ms);
         }
@@ -413,7 +413,7 @@ enum status tracker_loop_run(struct tracker_loop *loop, struct fault *fault) {
 
 void tracker_loop_close(struct tracker_loop *loop) {
     for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
-        reach_end(&loop->members[row].reach);
+        connect_probe_end(&loop->members[row].reach);
     }
     messenger_close(loop->messenger, LINGER_MS);
     tracker_durable_close(&loop->durable);

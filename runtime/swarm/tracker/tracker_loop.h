@@ -36,7 +36,7 @@ struct tracker_loop_options {
     uint32_t strangers_max; /* connected at once whose keys are on no roster; 0: as by default */
     uint32_t idle_ms;       /* until one of those goes that says nothing; 0: as by default */
     int stop_fd;            /* readable: end; -1: never */
-    /* Called at each place of tracker_loop_places, by tests that kill the process there. */
+    /* Called at each place of tracker_crash_points, by tests that kill the process there. */
     void (*reached)(void *context, const char *place);
     void *reached_context;
 };
@@ -45,13 +45,13 @@ struct tracker_loop_options {
 uint64_t tracker_loop_bytes(const struct tracker_loop_options *options);
 uint64_t tracker_loop_declared(const struct tracker_loop_options *options);
 
-/* tracker_loop_places: the names of all places at which `reached` is called, ended by NULL:
+/* tracker_crash_points: the names of all places at which `reached` is called, ended by NULL:
  * "before write open", "after write open", "before send table" and so on. */
-const char *const *tracker_loop_places(void);
+const char *const *tracker_crash_points(void);
 
 /* tracker_loop_open: the store, the roster, the sockets; a restarted tracker goes on where its
  * record stands. Everything that `options` points to is kept.
- * errors  those of tracker_durable_open, roster_read and messenger_open */
+ * errors  those of tracker_durable_open, allow_list_read and messenger_open */
 MUST_CHECK enum status tracker_loop_open(const struct tracker_loop_options *options,
                                          struct region *region, struct tracker_loop **loop,
                                          struct fault *fault);

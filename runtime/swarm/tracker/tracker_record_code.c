@@ -13,29 +13,29 @@ enum {
 /* A number that must be the one given. */
 static void pass_fixed(struct pack *pack, uint32_t wanted, const char *wrong) {
     uint32_t value = wanted;
-    pack_u32(pack, &value);
+    packer_u32(pack, &value);
     if (value != wanted) {
-        pack_refuse(pack, wrong);
+        packer_fail(pack, wrong);
     }
 }
 
 static void pass_members(struct pack *pack, struct tracker_record *record) {
     pass_fixed(pack, VERSION, "is of another version");
-    pack_u32(pack, &record->session_next);
-    uint32_t count = pack_count(pack, &record->member_count, SWARM_MEMBERS_MAX);
+    packer_u32(pack, &record->session_next);
+    uint32_t count = packer_count(pack, &record->member_count, SWARM_MEMBERS_MAX);
     for (uint32_t row = 0; row < count; row++) {
-        pack_bytes(pack, record->members[row].id.bytes, SWARM_IDENTITY_BYTES);
-        pack_u32(pack, &record->members[row].session);
+        packer_bytes(pack, record->members[row].id.bytes, SWARM_IDENTITY_BYTES);
+        packer_u32(pack, &record->members[row].session);
     }
 }
 
 static void pass_declared(struct pack *pack, struct round_table *table) {
-    pack_u64(pack, &table->declared);
+    packer_u64(pack, &table->declared);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         if ((table->declared >> seat & 1) != 0) {
-            pack_u64(pack, &table->members[seat].tokens);
-            pack_u64(pack, &table->members[seat].weight);
-            pack_bytes(pack, table->signatures[seat].bytes, SWARM_SIGNATURE_BYTES);
+            packer_u64(pack, &table->members[seat].tokens);
+            packer_u64(pack, &table->members[seat].weight);
+            packer_bytes(pack, table->signatures[seat].bytes, SWARM_SIGNATURE_BYTES);
         }
     }
 }
@@ -44,11 +44,11 @@ static void pass_plans(struct pack *pack, struct round_table *table, uint32_t sl
     pass_fixed(pack, slice_count, "is of another number of slices");
     for (uint32_t s = 0; s < slice_count; s++) {
         struct slice_plan *plan = &table->slices[s];
-        pack_u32(pack, &plan->owner);
-        pack_u32(pack, &plan->epoch);
-        pack_u64(pack, &plan->expected);
+        packer_u32(pack, &plan->owner);
+        packer_u32(pack, &plan->epoch);
+        packer_u64(pack, &plan->expected);
         if (plan->owner >= SWARM_MEMBERS_MAX) {
-            pack_refuse(pack, "names an owner that is no seat");
+            packer_fail(pack, "names an owner that is no seat");
         }
     }
 }
@@ -56,8 +56,8 @@ static void pass_plans(struct pack *pack, struct round_table *table, uint32_t sl
 static void pass_table(struct pack *pack, struct tracker_record *record, uint32_t slice_count) {
     struct round_table *table = &record->table;
     pass_fixed(pack, VERSION, "is of another version");
-    pack_u32(pack, &table->round);
-    pack_u32(pack, &table->version);
+    packer_u32(pack, &table->round);
+    packer_u32(pack, &table->version);
     if (table->version > 0) {
         pass_declared(pack, table);
         pass_plans(pack, table, slice_count);
@@ -74,31 +74,31 @@ static struct tracker_record *unchanged(const struct tracker_record *record) {
 }
 
 size_t record_write_members(const struct tracker_record *record, uint8_t *bytes) {
-    struct pack pack = pack_writing(bytes, RECORD_MEMBERS_MAX);
+    struct pack pack = packer_writing(bytes, RECORD_MEMBERS_MAX);
     pass_members(&pack, unchanged(record));
     return pack.at;
 }
 
 size_t record_write_table(const struct tracker_record *record, uint32_t slice_count,
                           uint8_t *bytes) {
-    struct pack pack = pack_writing(bytes, record_table_max(slice_count));
+    struct pack pack = packer_writing(bytes, record_table_max(slice_count));
     pass_table(&pack, unchanged(record), slice_count);
     return pack.at;
 }
 
 const char *record_read_members(const uint8_t *bytes, size_t count, struct tracker_record *record) {
-    struct pack pack = pack_reading(bytes, count);
+    struct pack pack = packer_reading(bytes, count);
     memset(record->members, 0, sizeof record->members);
     pass_members(&pack, record);
-    return pack_end(&pack);
+    return packer_end(&pack);
 }
 
 const char *record_read_table(const uint8_t *bytes, size_t count, uint32_t slice_count,
                               struct tracker_record *record) {
-    struct pack pack = pack_reading(bytes, count);
+    struct pack pack = packer_reading(bytes, count);
     memset(record->table.members, 0, sizeof record->table.members);
     memset(record->table.signatures, 0, sizeof record->table.signatures);
     record->table.declared = 0;
     pass_table(&pack, record, slice_count);
-    return pack_end(&pack);
+    return packer_end(&pack);
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { AWAITED_BYTES = SWARM_MEMBERS_MAX * (ROSTER_NAME_BYTES + 2) + 64 };
+enum { AWAITED_BYTES = SWARM_MEMBERS_MAX * (MEMBER_NAME_BYTES + 2) + 64 };
 
 static void add_hash(struct text *text, const char *key, const struct hash *hash) {
     char digits[HASH_HEX_BYTES];
@@ -17,7 +17,7 @@ static const char *truth(int value) {
 }
 
 static void add_tracker(const struct tracker_loop *loop, struct text *text) {
-    const int64_t now_ms = host_now_ms();
+    const int64_t now_ms = tracker_now_ms();
     text_add(text, "{\"format\": 1, \"name\": ");
     text_add_json(text, loop->options.name);
     text_add(text, ", ");
@@ -29,7 +29,7 @@ static void add_tracker(const struct tracker_loop *loop, struct text *text) {
 static void add_round(const struct tracker_loop *loop, const struct tracker_view *view,
                       struct text *text) {
     const struct entry *head = &view->record->head;
-    const int64_t now_ms = host_now_ms();
+    const int64_t now_ms = tracker_now_ms();
     text_add(text, ", \"round\": %u, \"stage\": \"%s\", \"stage_s\": %.3f, \"round_s\": %.3f",
              head->round, view->stage, (double)(now_ms - view->stage_ms) / 1000,
              (double)(now_ms - view->round_ms) / 1000);
@@ -49,7 +49,7 @@ static void add_round(const struct tracker_loop *loop, const struct tracker_view
 
 /* What the machine knows of a member that is known; NULL before its first HELLO. */
 static const struct tracker_view_member *seen_by_machine(const struct tracker_view *view,
-                                                         const struct known_member *known) {
+                                                         const struct book_entry *known) {
     for (uint32_t row = 0; row < view->member_count; row++) {
         if (memcmp(view->members[row].id.bytes, known->keys.sign, KEY_BYTES) == 0) {
             return &view->members[row];
@@ -70,7 +70,7 @@ static void tell_awaited(const struct tracker_loop *loop, const struct tracker_v
         return;
     }
     for (uint32_t row = 0; row < loop->known.count; row++) {
-        const struct known_member *known = &loop->known.rows[row];
+        const struct book_entry *known = &loop->known.rows[row];
         const struct tracker_view_member *seen = seen_by_machine(view, known);
         if (seen != NULL && seen->is_awaited) {
             text_add(text, "%s%s%s", comma[0] == '\0' ? view->awaited : "",
@@ -87,7 +87,7 @@ static void add_awaited(const struct tracker_loop *loop, const struct tracker_vi
     tell_awaited(loop, view, &awaited);
     text_add(text, ", \"awaits\": {\"what\": ");
     text_add_json(text, words);
-    text_add(text, ", \"for_s\": %.3f}", (double)(host_now_ms() - view->moved_ms) / 1000);
+    text_add(text, ", \"for_s\": %.3f}", (double)(tracker_now_ms() - view->moved_ms) / 1000);
 }
 
 static void add_deadlines(const struct tracker_view *view, struct text *text) {
@@ -103,8 +103,8 @@ static void add_deadlines(const struct tracker_view *view, struct text *text) {
 
 static void add_member(const struct tracker_loop *loop, const struct tracker_view *view,
                        uint32_t row, struct text *text) {
-    const struct known_member *known = &loop->known.rows[row];
-    const struct host_member *host = &loop->members[row];
+    const struct book_entry *known = &loop->known.rows[row];
+    const struct admitted_member *host = &loop->members[row];
     const struct tracker_view_member *seen = seen_by_machine(view, known);
     const struct tracker_view_member none = {.silent = 1, .seat = -1};
     struct hash id;
@@ -123,7 +123,7 @@ static void add_member(const struct tracker_loop *loop, const struct tracker_vie
     if (host->heard_ms == 0) {
         text_add(text, "null");
     } else {
-        text_add(text, "%.3f", (double)(host_now_ms() - host->heard_ms) / 1000);
+        text_add(text, "%.3f", (double)(tracker_now_ms() - host->heard_ms) / 1000);
     }
     text_add(text, ", \"seat\": ");
     if (seen->seat < 0) {
@@ -146,7 +146,7 @@ static void add_waiting(const struct tracker_loop *loop, struct text *text) {
     const char *comma = "";
     text_add(text, ", \"waiting\": [");
     for (uint32_t i = 0; i < loop->peers_max; i++) {
-        const struct host_peer *peer = &loop->peers[i];
+        const struct tracker_guest *peer = &loop->peers[i];
         char key[KEYS_TEXT_BYTES];
         if (!peer->is_used || !peer->was_refused || !peer->has_introduced) {
             continue;
@@ -162,7 +162,7 @@ static void add_waiting(const struct tracker_loop *loop, struct text *text) {
 
 void tracker_status_write(const struct tracker_loop *loop, struct text *text) {
     struct tracker_view view;
-    tracker_look(loop->machine, &view);
+    tracker_read_view(loop->machine, &view);
     add_tracker(loop, text);
     add_round(loop, &view, text);
     add_awaited(loop, &view, text);

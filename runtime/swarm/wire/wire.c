@@ -42,7 +42,7 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
     [MESSAGE_WELCOME] = RULES | HAS_NUMBER,
     [MESSAGE_ENTRY] = RULES | IS_IN_PIECES,
     [MESSAGE_TABLE] = RULES | IS_IN_PIECES | HAS_ROUND,
-    [MESSAGE_ASK] = RULES | HAS_ROUND | HAS_ASK,
+    [MESSAGE_POLL] = RULES | HAS_ROUND | HAS_ASK,
     [MESSAGE_GOODBYE] = RULES,
     [MESSAGE_PROPOSE] = RULES | IS_IN_PIECES | HAS_ROUND | HAS_NUMBER,
     [MESSAGE_CONTRIBUTION] = EXCHANGES | HAS_BULK,
@@ -52,18 +52,18 @@ static const uint32_t KINDS[WIRE_KIND_END] = {
     [MESSAGE_FETCH_RESULT] = EXCHANGES | HAS_HASH,
     [WIRE_INTRODUCE] = UP,
     [WIRE_REFUSED] = DOWN,
-    [WIRE_ROSTER] = DOWN,
-    [WIRE_MANIFEST_ASK] = UP,
+    [WIRE_ADDRESS_BOOK] = DOWN,
+    [WIRE_MANIFEST_REQUEST] = UP,
     [WIRE_MANIFEST] = DOWN | IS_IN_PIECES,
-    [WIRE_STATUS_ASK] = UP,
+    [WIRE_STATUS_REQUEST] = UP,
     [WIRE_STATUS] = DOWN | IS_IN_PIECES,
-    [WIRE_NAMES_ASK] = ACROSS,
-    [WIRE_NAMES] = ACROSS,
-    [WIRE_LEAF_ASK] = ACROSS,
+    [WIRE_LEAF_HASHES_REQUEST] = ACROSS,
+    [WIRE_LEAF_HASHES] = ACROSS,
+    [WIRE_LEAF_REQUEST] = ACROSS,
     [WIRE_LEAF] = ACROSS,
-    [WIRE_LEDGER_ASK] = UP,
+    [WIRE_LEDGER_REQUEST] = UP,
     [WIRE_LEDGER] = DOWN,
-    [WIRE_DIAL] = UP | DOWN,
+    [WIRE_PROBE_ADDRESS] = UP | DOWN,
     [WIRE_PING] = UP | DOWN | ACROSS,
     [WIRE_PONG] = UP | DOWN | ACROSS,
     [WIRE_REPLACED] = DOWN,
@@ -96,23 +96,23 @@ static uint32_t kind_of(uint8_t kind) {
     return kind < WIRE_KIND_END ? KINDS[kind] : 0;
 }
 
-bool wire_may_say(enum wire_side speaker, enum wire_side hearer, uint8_t kind) {
+bool wire_may_send(enum wire_side speaker, enum wire_side hearer, uint8_t kind) {
     static const uint32_t WAYS[2][2] = {[WIRE_TRACKER][WIRE_MEMBER] = DOWN,
                                         [WIRE_MEMBER][WIRE_TRACKER] = UP,
                                         [WIRE_MEMBER][WIRE_MEMBER] = ACROSS};
     return (kind_of(kind) & WAYS[speaker][hearer]) != 0;
 }
 
-void wire_kinds(enum wire_side side, uint64_t known[static 4]) {
+void wire_allowed_kinds(enum wire_side side, uint64_t known[static 4]) {
     memset(known, 0, 4 * sizeof known[0]);
     for (uint8_t kind = 0; kind < WIRE_KIND_END; kind++) {
-        if (wire_may_say(WIRE_TRACKER, side, kind) || wire_may_say(WIRE_MEMBER, side, kind)) {
+        if (wire_may_send(WIRE_TRACKER, side, kind) || wire_may_send(WIRE_MEMBER, side, kind)) {
             known[kind / 64] |= (uint64_t)1 << kind % 64;
         }
     }
 }
 
-bool wire_in_pieces(uint8_t kind) {
+bool wire_is_chunked(uint8_t kind) {
     return (kind_of(kind) & IS_IN_PIECES) != 0;
 }
 
@@ -170,11 +170,11 @@ static void pass_fields(struct pack *pack, struct message *message) {
             continue;
         }
         if (FIELDS[i].bytes == 4) {
-            pack_u32(pack, field);
+            packer_u32(pack, field);
         } else if (FIELDS[i].bytes == 8) {
-            pack_u64(pack, field);
+            packer_u64(pack, field);
         } else {
-            pack_bytes(pack, field, FIELDS[i].bytes);
+            packer_bytes(pack, field, FIELDS[i].bytes);
         }
     }
 }
@@ -195,7 +195,7 @@ static void pass_body(struct pack *pack, const struct wire_shape *shape, struct 
         wire_body_reports(pack, shape, parts->reports);
         break;
     case MESSAGE_DECLARE:
-        pack_bytes(pack, parts->hashes, shape->slice_count * sizeof *parts->hashes);
+        packer_bytes(pack, parts->hashes, shape->slice_count * sizeof *parts->hashes);
         break;
     default:
         break;
@@ -205,8 +205,8 @@ static void pass_body(struct pack *pack, const struct wire_shape *shape, struct 
 /* Gives the length that stands before a payload in pieces; `length` where it is written. */
 static uint32_t walk(struct pack *pack, const struct wire_shape *shape, struct message *message,
                      const struct parts *parts, uint32_t length) {
-    if (wire_in_pieces((uint8_t)message->kind)) {
-        pack_u32(pack, &length);
+    if (wire_is_chunked((uint8_t)message->kind)) {
+        packer_u32(pack, &length);
     }
     pass_fields(pack, message);
     pass_body(pack, shape, message, parts);
@@ -238,9 +238,9 @@ size_t wire_write(const struct wire_shape *shape, const struct message *message,
                                 .reports = (struct slice_report *)(uintptr_t)message->reports,
                                 .hashes = (struct hash *)(uintptr_t)message->hashes,
                                 .holders = (uint64_t *)(uintptr_t)message->holders};
-    struct pack counting = pack_counting();
+    struct pack counting = packer_counting();
     walk(&counting, shape, walked, &parts, 0);
-    struct pack writing = pack_writing(payload, capacity);
+    struct pack writing = packer_writing(payload, capacity);
     walk(&writing, shape, walked, &parts, (uint32_t)counting.at);
     ASSERT(writing.wrong == NULL && writing.at == counting.at);
     ASSERT(bulk_bytes <= FRAME_PAYLOAD_MAX);
@@ -271,11 +271,11 @@ static const char *read_header(const struct wire_shape *shape, const struct fram
 }
 
 /* Numbers that a sound sender never has. */
-static const char *fields_wrong(const struct wire_shape *shape, const struct message *message) {
+static const char *fields_error(const struct wire_shape *shape, const struct message *message) {
     if (message->tokens > INT64_MAX) {
         return "has tokens beyond their bound";
     }
-    if (wire_beyond(shape, message->contributors)) {
+    if (wire_has_unknown_seats(shape, message->contributors)) {
         return "has contributors that the swarm has not";
     }
     if (message->kind == MESSAGE_PROPOSE && message->entry->round != message->round) {
@@ -323,22 +323,22 @@ const char *wire_read(const struct wire_shape *shape, const struct frame *frame,
         return wrong;
     }
     bool has_bulk = (KINDS[message->kind] & HAS_BULK) != 0;
-    struct pack pack = pack_reading(payload, count);
+    struct pack pack = packer_reading(payload, count);
     uint32_t length = walk(&pack, shape, message, &parts, (uint32_t)count);
     if (length != count) {
-        pack_refuse(&pack, "is not as long as it says");
+        packer_fail(&pack, "is not as long as it says");
     }
     size_t rest = count - pack.at;
     if (has_bulk && rest == 0) {
-        pack_refuse(&pack, "has no bytes of its slice");
+        packer_fail(&pack, "has no bytes of its slice");
     } else if (has_bulk) {
         pack.at = count;
     }
-    if (pack_end(&pack) != NULL) {
+    if (packer_end(&pack) != NULL) {
         return pack.wrong;
     }
     point(message, arrays);
     *bulk = has_bulk ? payload + (count - rest) : NULL;
     *bulk_bytes = has_bulk ? rest : 0;
-    return fields_wrong(shape, message);
+    return fields_error(shape, message);
 }

@@ -39,19 +39,19 @@ enum wire_kind {
     WIRE_INTRODUCE =
         32,            /* process to tracker: who I am, where I listen (struct wire_introduction) */
     WIRE_REFUSED,      /* tracker: why it is not let in, as text; it stays connected and waits */
-    WIRE_ROSTER,       /* tracker: every member it knows, and the deadlines (struct wire_roster) */
-    WIRE_MANIFEST_ASK, /* anybody to tracker, also without being on the roster */
-    WIRE_MANIFEST,     /* tracker: length 4 and the file's bytes, in pieces */
-    WIRE_STATUS_ASK,   /* anybody on the roster: nothing, or struct wire_proof of who asks */
-    WIRE_STATUS,       /* tracker: length 4 and one JSON document, in pieces */
-    WIRE_NAMES_ASK,    /* member to member: root; frame.offset of the first name wanted */
-    WIRE_NAMES,        /* root, then leaf names from frame.offset on */
-    WIRE_LEAF_ASK,     /* member to member: root; frame.offset: which leaf */
-    WIRE_LEAF,         /* frame.offset: which leaf; its bytes */
-    WIRE_LEDGER_ASK,   /* the same; frame.offset: number of the first entry wanted */
-    WIRE_LEDGER,       /* tracker: whole records, one behind the other, from frame.offset on */
-    WIRE_DIAL,         /* tracker to member: reach this address once, say whether that worked */
-    WIRE_PING,         /* anybody: 8 bytes; the same come back as WIRE_PONG */
+    WIRE_ADDRESS_BOOK, /* tracker: every member, and the deadlines (struct wire_address_book) */
+    WIRE_MANIFEST_REQUEST,    /* anybody to tracker, also without being on the roster */
+    WIRE_MANIFEST,            /* tracker: length 4 and the file's bytes, in pieces */
+    WIRE_STATUS_REQUEST,      /* anybody on the roster: nothing, or struct wire_proof of who asks */
+    WIRE_STATUS,              /* tracker: length 4 and one JSON document, in pieces */
+    WIRE_LEAF_HASHES_REQUEST, /* member to member: root; frame.offset of the first name wanted */
+    WIRE_LEAF_HASHES,         /* root, then leaf names from frame.offset on */
+    WIRE_LEAF_REQUEST,        /* member to member: root; frame.offset: which leaf */
+    WIRE_LEAF,                /* frame.offset: which leaf; its bytes */
+    WIRE_LEDGER_REQUEST,      /* the same; frame.offset: number of the first entry wanted */
+    WIRE_LEDGER,        /* tracker: whole records, one behind the other, from frame.offset on */
+    WIRE_PROBE_ADDRESS, /* tracker to member: reach this address once, say whether that worked */
+    WIRE_PING,          /* anybody: 8 bytes; the same come back as WIRE_PONG */
     WIRE_PONG,
     WIRE_REPLACED, /* tracker: a later start of this identity is the member now: end */
     WIRE_KIND_END
@@ -67,15 +67,15 @@ enum {
     WIRE_INTRODUCTION_MAX =
         12 + 2 * KEY_BYTES + WIRE_NAME_BYTES + MESSAGE_ADDRESS_BYTES + HASH_BYTES + SIGNATURE_BYTES,
     WIRE_PROOF_BYTES = 2 * KEY_BYTES + SIGNATURE_BYTES,
-    WIRE_ROSTER_MAX = 28 + SWARM_MEMBERS_MAX * (2 * KEY_BYTES + MESSAGE_ADDRESS_BYTES),
+    WIRE_ADDRESS_BOOK_MAX = 28 + SWARM_MEMBERS_MAX * (2 * KEY_BYTES + MESSAGE_ADDRESS_BYTES),
 };
 
-/* wire_may_say: whether this kind goes from such a process to such a one. Who asks the tracker for
+/* wire_may_send: whether this kind goes from such a process to such a one. Who asks the tracker for
  * its manifest, or for its status, is a member here.
- * wire_kinds: the kinds that a process of this sort takes, for messenger_options.known. */
+ * wire_allowed_kinds: the kinds that a process of this sort takes, for messenger_options.known. */
 enum wire_side { WIRE_TRACKER, WIRE_MEMBER };
-bool wire_may_say(enum wire_side speaker, enum wire_side hearer, uint8_t kind);
-void wire_kinds(enum wire_side side, uint64_t known[static 4]);
+bool wire_may_send(enum wire_side speaker, enum wire_side hearer, uint8_t kind);
+void wire_allowed_kinds(enum wire_side side, uint64_t known[static 4]);
 
 struct wire_introduction {
     struct public_keys keys;
@@ -100,7 +100,7 @@ struct wire_member {
     char address[MESSAGE_ADDRESS_BYTES]; /* "" when it cannot be reached */
 };
 
-struct wire_roster {
+struct wire_address_book {
     uint32_t version; /* rises with every change */
     uint32_t count;   /* 0 .. SWARM_MEMBERS_MAX */
     struct wire_member members[SWARM_MEMBERS_MAX];
@@ -118,12 +118,13 @@ struct wire_shape {
 /* wire_payload_max: the longest payload, whole, that machine messages of this shape have. */
 size_t wire_payload_max(const struct wire_shape *shape);
 
-/* wire_sign: fill message->signature where the kind carries one of its sender's: DECLARE (session,
- * round, tokens, hashes; "skep declaration") and RESULT (round, slice, epoch, contributors, hash;
- * "skep result"; owner is set too). Signed is the hash of the swarm and those fields in that order.
- * VOTE and ENTRY carry signatures of ledger_sign already, whose hash names the chain. */
-void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
-               struct message *message);
+/* site_health_kind: fill message->signature where the kind carries one of its sender's: DECLARE
+ * (session, round, tokens, hashes; "skep declaration") and RESULT (round, slice, epoch,
+ * contributors, hash; "skep result"; owner is set too). Signed is the hash of the swarm and those
+ * fields in that order. VOTE and ENTRY carry signatures of ledger_sign already, whose hash names
+ * the chain. */
+void site_health_kind(const struct wire_shape *shape, const struct key_pairs *keys,
+                      struct message *message);
 
 /* wire_write: header and payload of a machine message; bulk bytes are not part of the payload but
  * follow it in the same frame: their length is added to frame->length.
@@ -170,33 +171,33 @@ MUST_CHECK bool wire_verified(const struct wire_shape *shape,
                               const uint8_t tracker_key[static KEY_BYTES], const struct entry *open,
                               struct message *message, const uint8_t *bulk, size_t bulk_bytes);
 
-/* wire_in_pieces: whether payloads of this kind begin with their length, so that they can go in
+/* wire_is_chunked: whether payloads of this kind begin with their length, so that they can go in
  * pieces: ENTRY, TABLE, PROPOSE, MANIFEST and STATUS.
  * wire_put_length: that length, before a document of a host's: count is of both together.
- * wire_piece: the header of the piece at `offset`, of frame.length bytes from there on; `whole` is
+ * wire_chunk: the header of the piece at `offset`, of frame.length bytes from there on; `whole` is
  * the header of all `count` bytes. The next piece begins behind it, until `count` is reached. */
-bool wire_in_pieces(uint8_t kind);
+bool wire_is_chunked(uint8_t kind);
 void wire_put_length(uint8_t payload[static WIRE_LENGTH_BYTES], size_t count);
-struct frame wire_piece(const struct frame *whole, size_t count, size_t offset);
+struct frame wire_chunk(const struct frame *whole, size_t count, size_t offset);
 
 /* Pieces from one connection on their way to a whole. */
-struct wire_pieces {
+struct wire_chunks {
     uint8_t *bytes; /* the owner's */
     size_t capacity;
     struct frame frame; /* of the whole */
     size_t count, at;   /* of the whole; what of it has come: 0 when none is begun */
 };
 
-enum wire_part { WIRE_WHOLE, WIRE_PART, WIRE_WRONG };
+enum wire_progress { WIRE_COMPLETE, WIRE_INCOMPLETE, WIRE_INVALID };
 
-/* wire_pieces_add: take a frame of a kind that goes in pieces. A piece at offset 0 begins a new
+/* wire_chunks_add: take a frame of a kind that goes in pieces. A piece at offset 0 begins a new
  * whole and drops one that was cut off; any other must be the next of the one begun, as long as
- * wire_piece makes it. Frames of other kinds may lie between pieces: they are not shown to it.
+ * wire_chunk makes it. Frames of other kinds may lie between pieces: they are not shown to it.
  * memory  a whole of one piece stays where it is, others are gathered in pieces->bytes
- * returns WIRE_WHOLE: pieces->frame, *payload and pieces->count are it; WIRE_WRONG: a gap, an
+ * returns WIRE_COMPLETE: pieces->frame, *payload and pieces->count are it; WIRE_INVALID: a gap, an
  *         overlap, another message's piece, a length beyond `capacity`; nothing is begun then */
-MUST_CHECK enum wire_part wire_pieces_add(struct wire_pieces *pieces, const struct frame *frame,
-                                          const uint8_t *bytes, const uint8_t **payload);
+MUST_CHECK enum wire_progress wire_chunks_add(struct wire_chunks *pieces, const struct frame *frame,
+                                              const uint8_t *bytes, const uint8_t **payload);
 
 /* wire_sign_introduction: fill in the signature, for "skep introduction".
  * wire_introduction_verified: whether it is of the key that stands in it. */
@@ -220,17 +221,17 @@ MUST_CHECK bool wire_proof_verified(const struct wire_proof *proof,
  *     proof         curve key 32, sign key 32, signature 64
  *     roster        version 4, timing 5 x 4, count 4, {curve key 32, sign key 32, address} ...
  * where a text is its length in one byte and its characters.
- * limits  payload has room for WIRE_INTRODUCTION_MAX, WIRE_PROOF_BYTES, WIRE_ROSTER_MAX; names and
- *         addresses are right (join_string.h; of an introduction the host may be missing), no key
- *         stands twice in a roster, no deadline is 0 or above INT32_MAX */
+ * limits  payload has room for WIRE_INTRODUCTION_MAX, WIRE_PROOF_BYTES, WIRE_ADDRESS_BOOK_MAX;
+ *         names and addresses are right (join_string.h; of an introduction the host may be
+ *         missing), no key stands twice in a roster, no deadline is 0 or above INT32_MAX */
 size_t wire_write_introduction(const struct wire_introduction *introduction, uint8_t *payload);
 MUST_CHECK const char *wire_read_introduction(const uint8_t *payload, size_t count,
                                               struct wire_introduction *introduction);
 size_t wire_write_proof(const struct wire_proof *proof, uint8_t *payload);
 MUST_CHECK const char *wire_read_proof(const uint8_t *payload, size_t count,
                                        struct wire_proof *proof);
-size_t wire_write_roster(const struct wire_roster *roster, uint8_t *payload);
-MUST_CHECK const char *wire_read_roster(const uint8_t *payload, size_t count,
-                                        struct wire_roster *roster);
+size_t wire_write_address_book(const struct wire_address_book *roster, uint8_t *payload);
+MUST_CHECK const char *wire_read_address_book(const uint8_t *payload, size_t count,
+                                              struct wire_address_book *roster);
 
 #endif

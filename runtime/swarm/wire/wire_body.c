@@ -16,12 +16,12 @@ _Static_assert(SWARM_SLICES_MAX *(ROW_BYTES + RUN_BYTES) + 256 <= FRAME_PAYLOAD_
                "members send no pieces: the longest report, with its fields, is one frame");
 _Static_assert(SWARM_SLICES_MAX <= UINT16_MAX && SWARM_EPOCH_MAX <= UINT16_MAX, "two bytes each");
 
-bool wire_beyond(const struct wire_shape *shape, uint64_t seats) {
+bool wire_has_unknown_seats(const struct wire_shape *shape, uint64_t seats) {
     return shape->members_max < 64 && seats >> shape->members_max != 0;
 }
 
 static void begin_entry(struct pack *pack, struct entry *entry) {
-    if (pack->direction == PACK_READ) {
+    if (pack->direction == PACKER_READ) {
         struct entry_slice *slices = entry->slices;
         memset(entry, 0, sizeof *entry);
         entry->slices = slices;
@@ -30,16 +30,16 @@ static void begin_entry(struct pack *pack, struct entry *entry) {
 
 static void check_entry(struct pack *pack, const struct wire_shape *shape,
                         const struct entry *entry) {
-    if (pack->direction != PACK_READ || pack->wrong != NULL) {
+    if (pack->direction != PACKER_READ || pack->wrong != NULL) {
         return;
     }
-    const char *wrong = entry_wrong(entry);
+    const char *wrong = entry_error(entry);
     if (wrong != NULL) {
-        pack_refuse(pack, wrong);
+        packer_fail(pack, wrong);
     } else if (entry->seat_count > shape->members_max) {
-        pack_refuse(pack, "has more members than the swarm");
+        packer_fail(pack, "has more members than the swarm");
     } else if (entry->kind == ENTRY_COMMIT && entry->slice_count != shape->slice_count) {
-        pack_refuse(pack, "has not as many slices as the swarm");
+        packer_fail(pack, "has not as many slices as the swarm");
     }
 }
 
@@ -50,7 +50,7 @@ void wire_body_entry(struct pack *pack, const struct wire_shape *shape, struct e
     entry_pack_proof(pack, entry);
     check_entry(pack, shape, entry);
     if (entry->kind == ENTRY_COMMIT) {
-        pack_bytes(pack, base->bytes, HASH_BYTES);
+        packer_bytes(pack, base->bytes, HASH_BYTES);
     }
 }
 
@@ -61,12 +61,12 @@ void wire_body_proposal(struct pack *pack, const struct wire_shape *shape, struc
     entry_pack(pack, entry, shape->slice_count);
     check_entry(pack, shape, entry);
     if (entry->kind != ENTRY_COMMIT || !hash_equal(&entry->root, &ZERO)) {
-        pack_refuse(pack, "is no proposal of a commit");
+        packer_fail(pack, "is no proposal of a commit");
     }
     for (uint32_t i = 0; i < shape->slice_count; i++) {
-        pack_u64(pack, &holders[i]);
-        if (wire_beyond(shape, holders[i])) {
-            pack_refuse(pack, "has holders that the swarm has not");
+        packer_u64(pack, &holders[i]);
+        if (wire_has_unknown_seats(shape, holders[i])) {
+            packer_fail(pack, "has holders that the swarm has not");
         }
     }
 }
@@ -77,11 +77,11 @@ static void pass_seats(struct pack *pack, struct round_table *table) {
         if ((table->declared >> seat & 1) == 0) {
             continue;
         }
-        pack_u64(pack, &member->tokens);
-        pack_u64(pack, &member->weight);
-        pack_bytes(pack, table->signatures[seat].bytes, SWARM_SIGNATURE_BYTES);
+        packer_u64(pack, &member->tokens);
+        packer_u64(pack, &member->weight);
+        packer_bytes(pack, table->signatures[seat].bytes, SWARM_SIGNATURE_BYTES);
         if (member->tokens > INT64_MAX || member->weight > INT64_MAX / SWARM_MEMBERS_MAX) {
-            pack_refuse(pack, "has a weight or tokens beyond their bound");
+            packer_fail(pack, "has a weight or tokens beyond their bound");
         }
     }
 }
@@ -89,22 +89,23 @@ static void pass_seats(struct pack *pack, struct round_table *table) {
 static void pass_plans(struct pack *pack, const struct wire_shape *shape,
                        struct slice_plan *plans) {
     for (uint32_t i = 0; i < shape->slice_count; i++) {
-        pack_small(pack, &plans[i].owner, 1);
-        pack_small(pack, &plans[i].epoch, 2);
-        pack_u64(pack, &plans[i].expected);
-        if (plans[i].owner >= shape->members_max || wire_beyond(shape, plans[i].expected)) {
-            pack_refuse(pack, "has a slice of a seat that the swarm has not");
+        packer_uint(pack, &plans[i].owner, 1);
+        packer_uint(pack, &plans[i].epoch, 2);
+        packer_u64(pack, &plans[i].expected);
+        if (plans[i].owner >= shape->members_max ||
+            wire_has_unknown_seats(shape, plans[i].expected)) {
+            packer_fail(pack, "has a slice of a seat that the swarm has not");
         }
     }
 }
 
 void wire_body_table(struct pack *pack, const struct wire_shape *shape, struct round_table *table) {
-    bool reads = pack->direction == PACK_READ;
+    bool reads = pack->direction == PACKER_READ;
     size_t bytes = shape->slice_count * sizeof(struct hash);
-    pack_u32(pack, &table->version);
-    pack_u64(pack, &table->declared);
-    if (table->version == 0 || wire_beyond(shape, table->declared)) {
-        pack_refuse(pack, "is no table, or declares seats that the swarm has not");
+    packer_u32(pack, &table->version);
+    packer_u64(pack, &table->declared);
+    if (table->version == 0 || wire_has_unknown_seats(shape, table->declared)) {
+        packer_fail(pack, "is no table, or declares seats that the swarm has not");
     }
     if (reads) {
         table->declared = pack->wrong == NULL ? table->declared : 0;
@@ -116,7 +117,7 @@ void wire_body_table(struct pack *pack, const struct wire_shape *shape, struct r
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         struct hash *hashes = table->hashes + (size_t)seat * shape->slice_count;
         if ((table->declared >> seat & 1) != 0) {
-            pack_bytes(pack, hashes, bytes);
+            packer_bytes(pack, hashes, bytes);
         } else if (reads) {
             memset(hashes, 0, bytes);
         }
@@ -158,10 +159,10 @@ static uint32_t marks_of(const struct slice_report *row, const struct rows *last
 static uint64_t pass_value(struct pack *pack, uint64_t value, size_t bytes) {
     uint32_t narrow = (uint32_t)value;
     if (bytes == 2) {
-        pack_small(pack, &narrow, 2);
+        packer_uint(pack, &narrow, 2);
         return narrow;
     }
-    pack_u64(pack, &value);
+    packer_u64(pack, &value);
     return value;
 }
 
@@ -173,11 +174,11 @@ static uint64_t pass_coded(struct pack *pack, uint32_t code, uint64_t value, siz
     if (code == CODE_GIVEN) {
         value = pass_value(pack, value, bytes);
         if (value == 0 || value == *last) {
-            pack_refuse(pack, "has a row that gives what need not be given");
+            packer_fail(pack, "has a row that gives what need not be given");
         }
         *last = value;
     } else if (code != CODE_LAST || *last == 0) {
-        pack_refuse(pack, "has a row that repeats nothing");
+        packer_fail(pack, "has a row that repeats nothing");
     }
     return *last;
 }
@@ -186,7 +187,7 @@ static void pass_row(struct pack *pack, const struct wire_shape *shape, struct s
                      struct rows *last) {
     struct slice_report passed = *row;
     uint32_t marks = marks_of(row, last);
-    pack_small(pack, &marks, 1);
+    packer_uint(pack, &marks, 1);
     uint32_t epoch = marks >> MARK_EPOCH & CODE_NONE;
     uint32_t received = marks >> MARK_RECEIVED & CODE_NONE;
     uint32_t contributors = marks >> MARK_CONTRIBUTORS & CODE_NONE;
@@ -195,19 +196,19 @@ static void pass_row(struct pack *pack, const struct wire_shape *shape, struct s
     passed.received = pass_coded(pack, received, row->received, 8, &last->received);
     passed.contributors = pass_coded(pack, contributors, row->contributors, 8, &last->contributors);
     if ((marks & MARK_REFUSED) != 0) {
-        pack_u64(pack, &passed.refused);
+        packer_u64(pack, &passed.refused);
     }
     if (passed.held != 0) {
-        pack_bytes(pack, passed.hash.bytes, HASH_BYTES);
+        packer_bytes(pack, passed.hash.bytes, HASH_BYTES);
     }
     if (marks == 0 || ((marks & MARK_REFUSED) != 0 && passed.refused == 0) ||
         (passed.held == 0 && contributors != CODE_ZERO)) {
-        pack_refuse(pack, "has a row with marks of what is not there");
+        packer_fail(pack, "has a row with marks of what is not there");
     }
-    if (wire_beyond(shape, passed.received | passed.refused | passed.contributors)) {
-        pack_refuse(pack, "has seats that the swarm has not");
+    if (wire_has_unknown_seats(shape, passed.received | passed.refused | passed.contributors)) {
+        packer_fail(pack, "has seats that the swarm has not");
     }
-    if (pack->direction == PACK_READ) {
+    if (pack->direction == PACKER_READ) {
         *row = passed;
     }
 }
@@ -233,20 +234,20 @@ void wire_body_reports(struct pack *pack, const struct wire_shape *shape,
     const uint32_t count = shape->slice_count;
     struct rows last = {0};
     uint32_t at = 0;
-    if (pack->direction == PACK_READ) {
+    if (pack->direction == PACKER_READ) {
         memset(reports, 0, count * sizeof *reports);
     }
     while (at < count && pack->wrong == NULL) {
         uint32_t silent = 0;
         uint32_t rows = 0;
-        if (pack->direction != PACK_READ) {
+        if (pack->direction != PACKER_READ) {
             find_run(reports, at, count, &silent, &rows);
         }
-        pack_small(pack, &silent, 2);
-        pack_small(pack, &rows, 2);
+        packer_uint(pack, &silent, 2);
+        packer_uint(pack, &rows, 2);
         if (silent + rows > count - at || (silent == 0 && at > 0) ||
             (rows == 0 && silent < count - at)) {
-            pack_refuse(pack, "has rows that do not follow each other");
+            packer_fail(pack, "has rows that do not follow each other");
             return;
         }
         at += silent;

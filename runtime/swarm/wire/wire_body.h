@@ -15,8 +15,8 @@ void wire_body_table(struct pack *pack, const struct wire_shape *shape, struct r
 void wire_body_reports(struct pack *pack, const struct wire_shape *shape,
                        struct slice_report *reports);
 
-/* wire_beyond: whether there are seats among these that the swarm cannot have. */
-bool wire_beyond(const struct wire_shape *shape, uint64_t seats);
+/* wire_has_unknown_seats: whether there are seats among these that the swarm cannot have. */
+bool wire_has_unknown_seats(const struct wire_shape *shape, uint64_t seats);
 
 /* wire_body_max: the longest of them all. */
 size_t wire_body_max(const struct wire_shape *shape);

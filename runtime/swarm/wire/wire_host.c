@@ -7,21 +7,21 @@
 #include <string.h>
 
 static void pass_keys(struct pack *pack, struct public_keys *keys) {
-    pack_bytes(pack, keys->curve, KEY_BYTES);
-    pack_bytes(pack, keys->sign, KEY_BYTES);
+    packer_bytes(pack, keys->curve, KEY_BYTES);
+    packer_bytes(pack, keys->sign, KEY_BYTES);
 }
 
 /* All that is signed, in the order of its form. */
 static void pass_introduction(struct pack *pack, struct wire_introduction *introduction) {
-    pack_u32(pack, &introduction->version);
-    pack_u64(pack, &introduction->start);
+    packer_u32(pack, &introduction->version);
+    packer_u64(pack, &introduction->start);
     pass_keys(pack, &introduction->keys);
-    pack_bytes(pack, introduction->manifest.bytes, HASH_BYTES);
-    pack_text(pack, introduction->name, sizeof introduction->name);
-    pack_text(pack, introduction->address, sizeof introduction->address);
+    packer_bytes(pack, introduction->manifest.bytes, HASH_BYTES);
+    packer_text(pack, introduction->name, sizeof introduction->name);
+    packer_text(pack, introduction->address, sizeof introduction->address);
 }
 
-static const char *name_wrong(const char *name) {
+static const char *name_error(const char *name) {
     static const char LETTERS[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     return name[strspn(name, LETTERS)] == '\0'
@@ -30,15 +30,16 @@ static const char *name_wrong(const char *name) {
 }
 
 /* A name is another's to look up, who would wait for it. */
-static const char *dialled_wrong(const char *address) {
-    union host_number number;
-    const char *wrong = address_wrong(address);
-    return wrong != NULL || host_number_of(address, &number) > 0 ? wrong
-                                                                 : "has a name for its address";
+static const char *dialled_error(const char *address) {
+    union numeric_address number;
+    const char *wrong = address_error(address);
+    return wrong != NULL || numeric_address_parse(address, &number) > 0
+               ? wrong
+               : "has a name for its address";
 }
 
 /* "tcp://:PORT" is right where a host would make it right. */
-static const char *listening_wrong(const char *address) {
+static const char *listening_error(const char *address) {
     static const char NO_HOST[] = "tcp://";
     const size_t prefix = sizeof NO_HOST - 1;
     char whole[MESSAGE_ADDRESS_BYTES] = "tcp://0";
@@ -47,15 +48,15 @@ static const char *listening_wrong(const char *address) {
         return NULL;
     }
     if (strncmp(address, "tcp://:", prefix + 1) != 0) {
-        return dialled_wrong(address);
+        return dialled_error(address);
     }
     memcpy(whole + prefix + 1, address + prefix, length - prefix);
-    return address_wrong(whole);
+    return address_error(whole);
 }
 
 static void sign_hash(const struct wire_introduction *introduction, struct hash *hash) {
     struct hash_state state;
-    struct pack pack = pack_hashing(&state);
+    struct pack pack = packer_hashing(&state);
     hash_begin(&state);
     pass_introduction(&pack, (struct wire_introduction *)(uintptr_t)introduction);
     *hash = hash_end(&state);
@@ -78,11 +79,11 @@ bool wire_introduction_verified(const struct wire_introduction *introduction) {
 
 size_t wire_write_introduction(const struct wire_introduction *introduction, uint8_t *payload) {
     struct wire_introduction *walked = (struct wire_introduction *)(uintptr_t)introduction;
-    struct pack pack = pack_writing(payload, WIRE_INTRODUCTION_MAX);
-    ASSERT(name_wrong(introduction->name) == NULL);
-    ASSERT(listening_wrong(introduction->address) == NULL);
+    struct pack pack = packer_writing(payload, WIRE_INTRODUCTION_MAX);
+    ASSERT(name_error(introduction->name) == NULL);
+    ASSERT(listening_error(introduction->address) == NULL);
     pass_introduction(&pack, walked);
-    pack_bytes(&pack, walked->signature.bytes, SIGNATURE_BYTES);
+    packer_bytes(&pack, walked->signature.bytes, SIGNATURE_BYTES);
     ASSERT(pack.wrong == NULL);
     return pack.at;
 }
@@ -90,15 +91,15 @@ size_t wire_write_introduction(const struct wire_introduction *introduction, uin
 const char *wire_read_introduction(const uint8_t *payload, size_t count,
                                    struct wire_introduction *introduction) {
     struct wire_introduction read = {.version = 0};
-    struct pack pack = pack_reading(payload, count);
+    struct pack pack = packer_reading(payload, count);
     pass_introduction(&pack, &read);
-    pack_bytes(&pack, read.signature.bytes, SIGNATURE_BYTES);
-    const char *wrong = pack_end(&pack);
+    packer_bytes(&pack, read.signature.bytes, SIGNATURE_BYTES);
+    const char *wrong = packer_end(&pack);
     if (wrong == NULL) {
-        wrong = name_wrong(read.name);
+        wrong = name_error(read.name);
     }
     if (wrong == NULL) {
-        wrong = listening_wrong(read.address);
+        wrong = listening_error(read.address);
     }
     if (wrong == NULL) {
         *introduction = read;
@@ -136,11 +137,11 @@ bool wire_proof_verified(const struct wire_proof *proof, const struct public_key
 
 static void pass_proof(struct pack *pack, struct wire_proof *proof) {
     pass_keys(pack, &proof->keys);
-    pack_bytes(pack, proof->signature.bytes, SIGNATURE_BYTES);
+    packer_bytes(pack, proof->signature.bytes, SIGNATURE_BYTES);
 }
 
 size_t wire_write_proof(const struct wire_proof *proof, uint8_t *payload) {
-    struct pack pack = pack_writing(payload, WIRE_PROOF_BYTES);
+    struct pack pack = packer_writing(payload, WIRE_PROOF_BYTES);
     pass_proof(&pack, (struct wire_proof *)(uintptr_t)proof);
     ASSERT(pack.wrong == NULL);
     return pack.at;
@@ -148,26 +149,26 @@ size_t wire_write_proof(const struct wire_proof *proof, uint8_t *payload) {
 
 const char *wire_read_proof(const uint8_t *payload, size_t count, struct wire_proof *proof) {
     struct wire_proof read = {.signature = {{0}}};
-    struct pack pack = pack_reading(payload, count);
+    struct pack pack = packer_reading(payload, count);
     pass_proof(&pack, &read);
-    const char *wrong = pack_end(&pack);
+    const char *wrong = packer_end(&pack);
     if (wrong == NULL) {
         *proof = read;
     }
     return wrong;
 }
 
-static void pass_roster(struct pack *pack, struct wire_roster *roster) {
-    pack_u32(pack, &roster->version);
-    pack_u32(pack, &roster->timing.heartbeat_ms);
-    pack_u32(pack, &roster->timing.silence_ms);
-    pack_u32(pack, &roster->timing.train_ms);
-    pack_u32(pack, &roster->timing.exchange_ms);
-    pack_u32(pack, &roster->timing.round_ms);
-    uint32_t count = pack_count(pack, &roster->count, SWARM_MEMBERS_MAX);
+static void pass_roster(struct pack *pack, struct wire_address_book *roster) {
+    packer_u32(pack, &roster->version);
+    packer_u32(pack, &roster->timing.heartbeat_ms);
+    packer_u32(pack, &roster->timing.silence_ms);
+    packer_u32(pack, &roster->timing.train_ms);
+    packer_u32(pack, &roster->timing.exchange_ms);
+    packer_u32(pack, &roster->timing.round_ms);
+    uint32_t count = packer_count(pack, &roster->count, SWARM_MEMBERS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         pass_keys(pack, &roster->members[i].keys);
-        pack_text(pack, roster->members[i].address, sizeof roster->members[i].address);
+        packer_text(pack, roster->members[i].address, sizeof roster->members[i].address);
     }
 }
 
@@ -175,17 +176,17 @@ static bool share_a_key(const struct public_keys *a, const struct public_keys *b
     return memcmp(a->curve, b->curve, KEY_BYTES) == 0 || memcmp(a->sign, b->sign, KEY_BYTES) == 0;
 }
 
-static const char *member_wrong(const struct wire_roster *roster, uint32_t index) {
+static const char *member_error(const struct wire_address_book *roster, uint32_t index) {
     const struct wire_member *member = &roster->members[index];
     for (uint32_t i = 0; i < index; i++) {
         if (share_a_key(&roster->members[i].keys, &member->keys)) {
             return "has a key twice";
         }
     }
-    return member->address[0] == '\0' ? NULL : dialled_wrong(member->address);
+    return member->address[0] == '\0' ? NULL : dialled_error(member->address);
 }
 
-static const char *roster_wrong(const struct wire_roster *roster) {
+static const char *address_book_error(const struct wire_address_book *roster) {
     const struct swarm_timing *timing = &roster->timing;
     const uint32_t deadlines[] = {timing->heartbeat_ms, timing->silence_ms, timing->train_ms,
                                   timing->exchange_ms, timing->round_ms};
@@ -196,26 +197,27 @@ static const char *roster_wrong(const struct wire_roster *roster) {
     }
     const char *wrong = NULL;
     for (uint32_t i = 0; i < roster->count && wrong == NULL; i++) {
-        wrong = member_wrong(roster, i);
+        wrong = member_error(roster, i);
     }
     return wrong;
 }
 
-size_t wire_write_roster(const struct wire_roster *roster, uint8_t *payload) {
-    struct pack pack = pack_writing(payload, WIRE_ROSTER_MAX);
-    ASSERT(roster_wrong(roster) == NULL);
-    pass_roster(&pack, (struct wire_roster *)(uintptr_t)roster);
+size_t wire_write_address_book(const struct wire_address_book *roster, uint8_t *payload) {
+    struct pack pack = packer_writing(payload, WIRE_ADDRESS_BOOK_MAX);
+    ASSERT(address_book_error(roster) == NULL);
+    pass_roster(&pack, (struct wire_address_book *)(uintptr_t)roster);
     ASSERT(pack.wrong == NULL);
     return pack.at;
 }
 
-const char *wire_read_roster(const uint8_t *payload, size_t count, struct wire_roster *roster) {
-    struct wire_roster read = {.version = 0};
-    struct pack pack = pack_reading(payload, count);
+const char *wire_read_address_book(const uint8_t *payload, size_t count,
+                                   struct wire_address_book *roster) {
+    struct wire_address_book read = {.version = 0};
+    struct pack pack = packer_reading(payload, count);
     pass_roster(&pack, &read);
-    const char *wrong = pack_end(&pack);
+    const char *wrong = packer_end(&pack);
     if (wrong == NULL) {
-        wrong = roster_wrong(&read);
+        wrong = address_book_error(&read);
     }
     if (wrong == NULL) {
         *roster = read;

@@ -6,12 +6,12 @@
 
 void wire_put_length(uint8_t payload[static WIRE_LENGTH_BYTES], size_t count) {
     uint32_t length = (uint32_t)count;
-    struct pack pack = pack_writing(payload, WIRE_LENGTH_BYTES);
+    struct pack pack = packer_writing(payload, WIRE_LENGTH_BYTES);
     ASSERT(count >= WIRE_LENGTH_BYTES && count <= UINT32_MAX);
-    pack_u32(&pack, &length);
+    packer_u32(&pack, &length);
 }
 
-struct frame wire_piece(const struct frame *whole, size_t count, size_t offset) {
+struct frame wire_chunk(const struct frame *whole, size_t count, size_t offset) {
     ASSERT(offset < count);
     size_t rest = count - offset;
     struct frame piece = *whole;
@@ -26,10 +26,10 @@ static bool belongs(const struct frame *a, const struct frame *b) {
            a->slice == b->slice && a->session == b->session;
 }
 
-static bool begin(struct wire_pieces *pieces, const struct frame *frame, const uint8_t *bytes) {
+static bool begin(struct wire_chunks *pieces, const struct frame *frame, const uint8_t *bytes) {
     uint32_t length = 0;
-    struct pack pack = pack_reading(bytes, frame->length);
-    pack_u32(&pack, &length);
+    struct pack pack = packer_reading(bytes, frame->length);
+    packer_u32(&pack, &length);
     pieces->at = 0;
     pieces->count = length;
     pieces->frame = *frame;
@@ -37,26 +37,26 @@ static bool begin(struct wire_pieces *pieces, const struct frame *frame, const u
     return pack.wrong == NULL && length >= WIRE_LENGTH_BYTES && length <= pieces->capacity;
 }
 
-enum wire_part wire_pieces_add(struct wire_pieces *pieces, const struct frame *frame,
-                               const uint8_t *bytes, const uint8_t **payload) {
+enum wire_progress wire_chunks_add(struct wire_chunks *pieces, const struct frame *frame,
+                                   const uint8_t *bytes, const uint8_t **payload) {
     bool begins = frame->offset == 0;
-    bool right = wire_in_pieces(frame->kind) &&
+    bool right = wire_is_chunked(frame->kind) &&
                  (begins ? begin(pieces, frame, bytes)
                          : frame->offset == pieces->at && belongs(frame, &pieces->frame));
-    if (!right || frame->length != wire_piece(&pieces->frame, pieces->count, pieces->at).length) {
+    if (!right || frame->length != wire_chunk(&pieces->frame, pieces->count, pieces->at).length) {
         pieces->at = 0;
-        return WIRE_WRONG;
+        return WIRE_INVALID;
     }
     if (begins && frame->length == pieces->count) {
         *payload = bytes;
-        return WIRE_WHOLE;
+        return WIRE_COMPLETE;
     }
     memcpy(pieces->bytes + pieces->at, bytes, frame->length);
     pieces->at += frame->length;
     if (pieces->at < pieces->count) {
-        return WIRE_PART;
+        return WIRE_INCOMPLETE;
     }
     pieces->at = 0;
     *payload = pieces->bytes;
-    return WIRE_WHOLE;
+    return WIRE_COMPLETE;
 }

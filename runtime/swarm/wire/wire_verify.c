@@ -18,12 +18,12 @@ struct declaration {
 static struct hash declaration_hash(const struct wire_shape *shape,
                                     struct declaration declaration) {
     struct hash_state state;
-    struct pack pack = pack_hashing(&state);
+    struct pack pack = packer_hashing(&state);
     hash_begin(&state);
     hash_add(&state, shape->swarm.bytes, HASH_BYTES);
-    pack_u32(&pack, &declaration.session);
-    pack_u32(&pack, &declaration.round);
-    pack_u64(&pack, &declaration.tokens);
+    packer_u32(&pack, &declaration.session);
+    packer_u32(&pack, &declaration.round);
+    packer_u64(&pack, &declaration.tokens);
     hash_add(&state, declaration.hashes, shape->slice_count * sizeof *declaration.hashes);
     return hash_end(&state);
 }
@@ -34,13 +34,13 @@ static struct hash result_hash(const struct wire_shape *shape, const struct mess
     uint32_t epoch = message->epoch;
     uint64_t contributors = message->contributors;
     struct hash_state state;
-    struct pack pack = pack_hashing(&state);
+    struct pack pack = packer_hashing(&state);
     hash_begin(&state);
     hash_add(&state, shape->swarm.bytes, HASH_BYTES);
-    pack_u32(&pack, &round);
-    pack_u32(&pack, &slice);
-    pack_u32(&pack, &epoch);
-    pack_u64(&pack, &contributors);
+    packer_u32(&pack, &round);
+    packer_u32(&pack, &slice);
+    packer_u32(&pack, &epoch);
+    packer_u64(&pack, &contributors);
     hash_add(&state, message->hash.bytes, HASH_BYTES);
     return hash_end(&state);
 }
@@ -52,8 +52,8 @@ static struct hash declared_hash(const struct wire_shape *shape, const struct me
                                                         .hashes = message->hashes});
 }
 
-void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
-               struct message *message) {
+void site_health_kind(const struct wire_shape *shape, const struct key_pairs *keys,
+                      struct message *message) {
     if (message->kind == MESSAGE_DECLARE) {
         const struct hash hash = declared_hash(shape, message);
         keys_sign(keys, DECLARATION, hash.bytes, HASH_BYTES, message->signature.bytes);
@@ -71,7 +71,7 @@ static bool signed_by(const struct identity *id, const char *context, const stru
 
 static bool entry_verified(const uint8_t tracker_key[static KEY_BYTES], const struct entry *entry) {
     const struct hash hash = entry_hash(entry);
-    return hash_equal(&hash, &entry->hash) && ledger_signatures_wrong(tracker_key, entry) == NULL;
+    return hash_equal(&hash, &entry->hash) && ledger_signatures_error(tracker_key, entry) == NULL;
 }
 
 /* The tracker's word for who owns what is taken, for whose bytes are what it is not. */

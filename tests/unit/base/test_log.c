@@ -54,13 +54,13 @@ static const char *log_at_every_level(int verbosity) {
 static void a_named_speaker_says_only_what_is_wrong(void **state) {
     (void)state;
     log_init(1);
-    log_as("rank 3: ");
+    log_set_prefix("rank 3: ");
     catch_stderr();
     log_line(LOG_ERROR, "e%d", 1);
     log_line(LOG_WARNING, "w");
     log_line(LOG_INFO, "i");
     const char *said = stop_catching();
-    log_as("");
+    log_set_prefix("");
     assert_string_equal(said, "rank 3: e1\nrank 3: w\n");
 }
 

@@ -46,7 +46,7 @@ static enum status agree(void *context, enum status mine, struct fault *fault) {
 }
 
 static _Noreturn void be_rank(struct site_rank self) {
-    const struct checkpoint_site site = {
+    const struct checkpoint_ranks site = {
         .rank = self.rank, .world = self.work->world, .agree = agree, .context = &self};
     struct site_message end = {.ends = true};
     end.status = self.work->run(self.work->context, &site, &end.fault);

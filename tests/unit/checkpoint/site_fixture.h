@@ -14,7 +14,7 @@ enum {
 struct site_work {
     int world;
     /* One rank's work. Runs outside the test's own process: no assertions of cmocka in it. */
-    enum status (*run)(void *context, const struct checkpoint_site *site, struct fault *fault);
+    enum status (*run)(void *context, const struct checkpoint_ranks *site, struct fault *fault);
     void *context;
     int failing_rank; /* fails before its agreement `failing_round` (from 1); SITE_ANY: none */
     int failing_round;

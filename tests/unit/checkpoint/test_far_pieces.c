@@ -45,12 +45,12 @@ static enum status write_beyond(void *context, void *far, const void *near, size
     return OK;
 }
 
-static const struct far_memory FAR = {read_beyond, write_beyond, beyond};
+static const struct device_memory FAR = {read_beyond, write_beyond, beyond};
 
 /* One tensor in both kinds of memory, and a file. */
 struct scene {
     struct tensor_piece near, far;
-    struct piece_place place;
+    struct piece_span place;
     struct staging staging;
 };
 
@@ -74,7 +74,7 @@ static void scene_init(struct scene *scene, enum dtype in_memory, enum dtype in_
     scene->far = scene->near;
     scene->far.memory = FAR_BEGIN;
     scene->far.far = &FAR;
-    scene->place = (struct piece_place){.fd = fd, .path = path, .at = 100, .dtype = in_file};
+    scene->place = (struct piece_span){.fd = fd, .path = path, .at = 100, .dtype = in_file};
     scene->staging = (struct staging){staged, sizeof staged};
 }
 

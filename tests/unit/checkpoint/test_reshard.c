@@ -41,7 +41,7 @@ struct reshard_work {
 };
 
 static void run_all(int world,
-                    enum status (*run)(void *, const struct checkpoint_site *, struct fault *),
+                    enum status (*run)(void *, const struct checkpoint_ranks *, struct fault *),
                     struct reshard_work *work) {
     const struct site_work site = {world, run, work, SITE_ANY, 0};
     static struct site_outcome outcomes[SITE_RANKS_MAX];
@@ -49,7 +49,7 @@ static void run_all(int world,
     site_assert_same(&site, outcomes, OK);
 }
 
-static enum status save(void *context, const struct checkpoint_site *site, struct fault *fault) {
+static enum status save(void *context, const struct checkpoint_ranks *site, struct fault *fault) {
     struct reshard_work *work = context;
     struct sharded_fixture *sharded = work->sharded;
     struct snapshot_writer writer;
@@ -75,7 +75,7 @@ static void check_frugal(const struct reshard_work *work, int64_t wanted_bytes) 
     ASSERT(disk_allocated_bytes() < TABLE_BYTES_MAX);
 }
 
-static enum status load(void *context, const struct checkpoint_site *site, struct fault *fault) {
+static enum status load(void *context, const struct checkpoint_ranks *site, struct fault *fault) {
     struct reshard_work *work = context;
     struct sharded_fixture *sharded = work->sharded;
     struct snapshot snapshot;
@@ -144,7 +144,7 @@ static void any_world_loads_what_any_world_saved(void **state) {
     sharded_finish(sharded);
 }
 
-static enum status export(void *context, const struct checkpoint_site *site, struct fault *fault) {
+static enum status export(void *context, const struct checkpoint_ranks *site, struct fault *fault) {
     static struct weights_save save; struct reshard_work *work = context;
     struct sharded_fixture *sharded = work->sharded;
     sharded_take_shards(sharded, site->rank, site->world);
@@ -161,7 +161,7 @@ static enum status export(void *context, const struct checkpoint_site *site, str
     return status == OK ? weights_save_run(&save, &sharded->staging, fault) : status;
 }
 
-static enum status import(void *context, const struct checkpoint_site *site, struct fault *fault) {
+static enum status import(void *context, const struct checkpoint_ranks *site, struct fault *fault) {
     struct reshard_work *work = context;
     struct sharded_fixture *sharded = work->sharded;
     sharded_take_shards(sharded, site->rank, site->world);

@@ -79,7 +79,7 @@ static void load_crosses_staging_chunks(void **state) {
         stored[i] = bf16_from_f32((float)(i % 251));
     }
     assert_int_equal(pwrite(fd, stored, sizeof stored, 3), sizeof stored);
-    const struct piece_place place = {.fd = fd, .path = path, .at = 3, .dtype = DTYPE_BF16};
+    const struct piece_span place = {.fd = fd, .path = path, .at = 3, .dtype = DTYPE_BF16};
     const struct tensor_piece piece = {
         .name = "t", .dtype = DTYPE_F32, .rank = 1, .shape = {ELEMENTS}, .memory = loaded};
     const struct staging staging = {memory, sizeof memory};

@@ -73,7 +73,7 @@ struct rig {
 
 static void test_with(struct rig *rig, enum mistake mistake, enum collective_kind only) {
     static const int SELF[] = {0};
-    const struct site_place place = {.world = 1, .local_world = 1, .source = "alone"};
+    const struct launch_info place = {.world = 1, .local_world = 1, .source = "alone"};
     struct fault fault;
     memset(rig, 0, sizeof *rig);
     struct comm *comm = &rig->comm;

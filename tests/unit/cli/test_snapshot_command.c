@@ -101,7 +101,7 @@ static bool is_good(const struct json_node *object) {
 static struct run_fixture *saved(void) {
     struct run_fixture *run = run_start(3);
     struct snapshot_writer writer;
-    run_open(run, &writer);
+    settings_open(run, &writer);
     for (int64_t step = 1; step <= 2; step++) {
         const struct snapshot_state state = {.step = step, .seed = 5};
         assert_int_equal(snapshot_save(&writer, &state, &run->staging, &run->fault), OK);

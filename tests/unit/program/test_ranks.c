@@ -39,23 +39,23 @@ static void compare_losses(const struct team *alone, const struct team *team) {
 }
 
 /* Elements [begin, end) of a parameter. */
-struct stretch {
+struct replica_chunk {
     int64_t begin, end;
 };
 
 /* Where a parameter holds biases of keys: GPT-2 has them between those of queries and values. */
-static struct stretch key_biases(const struct param *param) {
+static struct replica_chunk key_biases(const struct param *param) {
     int64_t elements = param_elements(param);
     if (param->kind == PARAM_K_BIAS) {
-        return (struct stretch){0, elements};
+        return (struct replica_chunk){0, elements};
     }
     if (param->kind == PARAM_QKV_BIAS) {
-        return (struct stretch){elements / 3, elements / 3 * 2};
+        return (struct replica_chunk){elements / 3, elements / 3 * 2};
     }
-    return (struct stretch){0, 0};
+    return (struct replica_chunk){0, 0};
 }
 
-static double length(const float *values, struct stretch of) {
+static double length(const float *values, struct replica_chunk of) {
     double squares = 0;
     for (int64_t k = of.begin; k < of.end; k++) {
         squares += (double)values[k] * (double)values[k];
@@ -69,8 +69,8 @@ static void compare_weights(const struct team *alone, const struct team *team) {
     for (int i = 0; i < team->blueprint.param_count; i++) {
         const struct param *param = &team->blueprint.params[i];
         int64_t elements = param_elements(param);
-        struct stretch keys = key_biases(param);
-        const struct stretch parts[] = {{0, keys.begin}, keys, {keys.end, elements}};
+        struct replica_chunk keys = key_biases(param);
+        const struct replica_chunk parts[] = {{0, keys.begin}, keys, {keys.end, elements}};
         assert_true(elements <= VALUES_MAX);
         team_gather(alone, i, VIEW_MASTER, wanted);
         team_gather(team, i, VIEW_MASTER, apart);
@@ -78,7 +78,8 @@ static void compare_weights(const struct team *alone, const struct team *team) {
             apart[k] -= wanted[k];
         }
         for (int part = 0; part < 3; part++) {
-            const struct stretch of = part == 1 ? (struct stretch){0, elements} : parts[part];
+            const struct replica_chunk of =
+                part == 1 ? (struct replica_chunk){0, elements} : parts[part];
             double tolerance = part == 1 ? KEY_BIAS_TOLERANCE : WEIGHT_TOLERANCE;
             double ratio = length(apart, parts[part]) / length(wanted, of);
             if (parts[part].begin < parts[part].end && !(ratio <= tolerance)) {

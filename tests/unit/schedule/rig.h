@@ -22,7 +22,7 @@ struct rig_case {
     bool no_training;
     bool frozen;    /* the second block */
     int64_t hidden; /* 0: 32 */
-    const struct kept_extent *kept;
+    const struct resident_extent *kept;
     int kept_count;
 };
 

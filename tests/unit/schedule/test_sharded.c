@@ -212,9 +212,9 @@ static void splitting_more_never_needs_more_memory(void **state) {
 
 static void what_is_kept_shares_its_bytes_with_nothing(void **state) {
     (void)state;
-    static const struct kept_extent KEPT[] = {{"outer.params", ROLE_OUTER, SPACE_HOST, 70000},
-                                              {"outer.feedback", ROLE_OUTER, SPACE_HOST, 0},
-                                              {"exchange.own", ROLE_EXCHANGE, SPACE_HOST, 333}};
+    static const struct resident_extent KEPT[] = {{"outer.params", ROLE_OUTER, SPACE_HOST, 70000},
+                                                  {"outer.feedback", ROLE_OUTER, SPACE_HOST, 0},
+                                                  {"exchange.own", ROLE_EXCHANGE, SPACE_HOST, 333}};
     for (int separate = 0; separate < 2; separate++) {
         struct rig_case of = {.family = 1, .shard = 1, .replicate = 1, .separate = separate == 1};
         struct rig without, with;

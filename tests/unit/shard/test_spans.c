@@ -100,7 +100,7 @@ static bool touches(const struct rig *rig, int op, int unit, enum tensor_kind ki
         if (tensor->kind != kind) {
             continue;
         }
-        const struct unit_slot *slot = &rig->units.slots[rig->units.slot_of_param[tensor->param]];
+        const struct unit_param *slot = &rig->units.slots[rig->units.slot_of_param[tensor->param]];
         assert_true(slot->offset + tensor->rows * tensor->columns <=
                     rig->units.units[slot->unit].elements);
         if (slot->unit == unit) {

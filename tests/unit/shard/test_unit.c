@@ -26,7 +26,7 @@ static void slots_hold_every_parameter_once_and_apart(void **state) {
         int *seen = region_alloc(&region, (size_t)blueprint.param_count, sizeof *seen);
         int64_t end = 0;
         for (int s = 0; s < table.slot_count; s++) {
-            const struct unit_slot *slot = &table.slots[s];
+            const struct unit_param *slot = &table.slots[s];
             const struct unit *unit = &table.units[slot->unit];
             end = s == unit->first_slot ? 0 : end;
             assert_int_equal(slot->offset % GRANULE_ELEMENTS, 0);
@@ -53,7 +53,7 @@ static void decayed_parameters_come_first(void **state) {
         model_open(REAL_MODELS[m], &region, &blueprint);
         model_units(&blueprint, (struct unit_options){.world = 1}, &region, &table);
         for (int s = 0; s < table.slot_count; s++) {
-            const struct unit_slot *slot = &table.slots[s];
+            const struct unit_param *slot = &table.slots[s];
             bool decayed = slot->offset < table.units[slot->unit].decayed_elements;
             assert_int_equal(decayed, blueprint.params[slot->param].rank == 2);
         }
@@ -136,8 +136,8 @@ static void shards_are_equal_slots_of_whole_granules(void **state) {
         assert_int_equal(range.begin, WANTED[rank][0]);
         assert_int_equal(range.end, WANTED[rank][1]);
     }
-    assert_int_equal(unit_slot_elements(&unit, 6), 2 * GRANULE_ELEMENTS);
-    assert_int_equal(unit_slot_elements(&unit, 1), 12 * GRANULE_ELEMENTS);
+    assert_int_equal(unit_shard_elements(&unit, 6), 2 * GRANULE_ELEMENTS);
+    assert_int_equal(unit_shard_elements(&unit, 1), 12 * GRANULE_ELEMENTS);
 }
 
 static int unit_named(const struct unit_table *table, const char *name) {
@@ -216,7 +216,7 @@ static void parts_of_all_shards_are_every_parameter_once(void **state) {
             struct unit_range range = unit_shard(&table.units[unit], WORLDS[w], k % WORLDS[w]);
             int count = unit_parts(&table, unit, range, parts);
             for (int p = 0; p < count; p++) {
-                const struct unit_slot *slot = &table.slots[table.slot_of_param[parts[p].param]];
+                const struct unit_param *slot = &table.slots[table.slot_of_param[parts[p].param]];
                 assert_true(parts[p].count > 0 && slot->unit == unit);
                 assert_int_equal(parts[p].first, next[parts[p].param]);
                 assert_int_equal(range.begin + parts[p].offset, slot->offset + parts[p].first);

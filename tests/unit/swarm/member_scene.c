@@ -33,7 +33,7 @@ static float trained(uint32_t number, uint32_t round, float from, int64_t i) {
 }
 
 /* False: newer work makes these steps pointless. */
-static bool take_time(const struct site *site, const struct member_work *work) {
+static bool take_time(const struct site *site, const struct member_job *work) {
     int64_t until_ns = clock_monotonic_ns() + TRAIN_MS * INT64_C(1000000);
     while (!member_loop_is_stale(site->loop, work) && clock_monotonic_ns() < until_ns) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -41,10 +41,10 @@ static bool take_time(const struct site *site, const struct member_work *work) {
     return !member_loop_is_stale(site->loop, work);
 }
 
-static void train(struct site *site, const struct member_work *work) {
+static void train(struct site *site, const struct member_job *work) {
     struct replica *replica = &site->replica.replica;
     for (int p = 0; p < replica->part_count; p++) {
-        const struct flat_part *part = &replica->parts[p];
+        const struct flat_span *part = &replica->parts[p];
         for (int64_t i = 0; i < part->count; i++) {
             int64_t at = part->begin + i;
             *fixture_inner(&site->replica, at) =
@@ -75,7 +75,7 @@ static void stand_on(struct site *site, const struct hash *root, bool is_adopted
     pthread_mutex_unlock(&site->scene->lock);
 }
 
-static void compute(struct site *site, const struct member_work *work) {
+static void compute(struct site *site, const struct member_job *work) {
     struct replica *replica = &site->replica.replica;
     struct event event = {.job = work->job};
     switch (work->kind) {
@@ -85,7 +85,7 @@ static void compute(struct site *site, const struct member_work *work) {
                                  work->addend_count, work->own_weight);
         break;
     case ACTION_ROOT:
-        event.kind = EVENT_ROOTED;
+        event.kind = EVENT_ROOT_COMPUTED;
         event.root = replica_root_after(replica, work->round);
         break;
     case ACTION_STORE:
@@ -100,8 +100,8 @@ static void compute(struct site *site, const struct member_work *work) {
         ASSERT(work->kind == ACTION_ADOPT);
         replica_refresh(replica); /* names again from the bytes: what came is what was wanted */
         ASSERT(hash_equal(&replica->root, &work->entry->root));
-        replica_forget(replica);
-        replica_follow(replica);
+        replica_clear_feedback(replica);
+        replica_reset_inner(replica);
         event.kind = EVENT_APPLIED;
         event.root = replica->root;
         stand_on(site, &event.root, true);
@@ -127,8 +127,8 @@ static bool is_over(struct site *site) {
 static void *run_site(void *argument) {
     struct site *site = argument;
     while (!is_over(site)) {
-        struct member_work work;
-        if (!member_loop_next(site->loop, NEXT_MS, &work)) {
+        struct member_job work;
+        if (!member_loop_wait_job(site->loop, NEXT_MS, &work)) {
             continue;
         }
         if (work.kind == ACTION_TRAIN) {
@@ -186,7 +186,7 @@ static void make_site(struct scene *scene, uint32_t number) {
     struct fault fault;
     site->scene = scene;
     site->number = number;
-    keys_make(&site->keys);
+    keys_generate(&site->keys);
     fixture_replica_make(&SHAPE, &site->replica);
     assert_int_equal(pool_init(&site->pool, 1, &fault), OK);
     kernel_table_init(&site->table, cpu_level_detect());

@@ -50,27 +50,27 @@ float fixture_noise(uint64_t seed, int64_t i) {
 
 /* ---- replicas ---- */
 
-static enum status read_far(void *context, const void *far, void *near, size_t bytes,
-                            struct fault *fault) {
+static enum status read_device(void *context, const void *far, void *near, size_t bytes,
+                               struct fault *fault) {
     (void)context;
     (void)fault;
     memcpy(near, (const char *)far - FAR_AWAY, bytes);
     return OK;
 }
 
-static enum status write_far(void *context, void *far, const void *near, size_t bytes,
-                             struct fault *fault) {
+static enum status write_device(void *context, void *far, const void *near, size_t bytes,
+                                struct fault *fault) {
     (void)context;
     (void)fault;
     memcpy((char *)far - FAR_AWAY, near, bytes);
     return OK;
 }
 
-static const struct far_memory FAR = {read_far, write_far, NULL};
+static const struct device_memory FAR = {read_device, write_device, NULL};
 
 static void put_far(struct fixture_replica *made) {
     for (int i = 0; i < made->replica.part_count; i++) {
-        struct flat_part *part = &made->parts[i];
+        struct flat_span *part = &made->parts[i];
         part->values = (float *)((char *)part->values + FAR_AWAY);
         part->far = &FAR;
     }
@@ -84,7 +84,7 @@ static void cut_parts(struct fixture_replica *made, int64_t count) {
         int64_t length = bounds[i + 1] - bounds[i];
         if (length > 0) {
             made->parts[used++] =
-                (struct flat_part){.begin = bounds[i], .count = length, .values = made->inner + at};
+                (struct flat_span){.begin = bounds[i], .count = length, .values = made->inner + at};
             at += length + GAP;
         }
     }
@@ -97,7 +97,7 @@ void fixture_replica_make(const struct fixture_shape *shape, struct fixture_repl
     struct replica_shape own = {.members_max = FIXTURE_MEMBERS_MAX,
                                 .outer_rate = shape->rate,
                                 .outer_momentum = shape->momentum};
-    assert_int_equal(slices_cut(shape->count, shape->codec, own.members_max, &own.slices, &fault),
+    assert_int_equal(slices_plan(shape->count, shape->codec, own.members_max, &own.slices, &fault),
                      OK);
     struct replica_memory memory = replica_memory_of(&own);
     made->replica = (struct replica){
@@ -139,7 +139,7 @@ float *fixture_inner(struct fixture_replica *made, int64_t i) {
     while (made->parts[part].begin > i) {
         part--;
     }
-    const struct flat_part *of = &made->parts[part];
+    const struct flat_span *of = &made->parts[part];
     char *values = (char *)of->values - (of->far != NULL ? FAR_AWAY : 0);
     return (float *)values + (i - of->begin);
 }

@@ -19,7 +19,7 @@ struct fixture_shape {
  * memory: their addresses are such that nobody can follow them. */
 struct fixture_replica {
     struct replica replica;
-    struct flat_part parts[FIXTURE_PARTS];
+    struct flat_span parts[FIXTURE_PARTS];
     float *inner;        /* [count]: the parts, one behind the other with gaps */
     struct hash *hashes; /* [slices.count], of the own contribution */
 };

@@ -46,7 +46,7 @@ void scripted_open(struct scripted_member *member, uint8_t number,
                      &member->arrays);
     struct messenger_options options = {
         .keys = &member->keys, .peers_max = 2, .queued_frames = QUEUED};
-    wire_kinds(WIRE_MEMBER, options.known);
+    wire_allowed_kinds(WIRE_MEMBER, options.known);
     assert_int_equal(messenger_open(&options, &member->region, &member->messenger, &fault), OK);
     assert_int_equal(messenger_peer(member->messenger, tracker->curve, address, &fault), OK);
 }
@@ -59,7 +59,7 @@ void scripted_close(struct scripted_member *member) {
 static void say(struct scripted_member *member, struct message *message) {
     struct frame frame;
     message->session = member->session;
-    wire_sign(&member->shape, &member->keys, message);
+    site_health_kind(&member->shape, &member->keys, message);
     (void)wire_write(&member->shape, message, 0, &frame, member->payload,
                      wire_payload_max(&member->shape));
     (void)messenger_send(member->messenger, member->tracker.curve, CHANNEL_CONTROL, &frame,
@@ -200,7 +200,7 @@ static void hear_message(struct scripted_member *member, const struct frame *fra
         hear_table(member, message.table);
     } else if (message.kind == MESSAGE_PROPOSE) {
         vote(member, &message);
-    } else if (message.kind == MESSAGE_ASK) {
+    } else if (message.kind == MESSAGE_POLL) {
         member->ask = message.ask;
         report(member);
     } else if (message.kind == MESSAGE_GOODBYE) {
@@ -209,8 +209,8 @@ static void hear_message(struct scripted_member *member, const struct frame *fra
 }
 
 static void hear_roster(struct scripted_member *member, const uint8_t *payload, size_t count) {
-    static struct wire_roster roster;
-    const char *wrong = wire_read_roster(payload, count, &roster);
+    static struct wire_address_book roster;
+    const char *wrong = wire_read_address_book(payload, count, &roster);
     if (wrong != NULL || roster.version < member->roster_version) {
         member->wrong = wrong != NULL ? wrong : "an older roster";
         return;
@@ -226,21 +226,21 @@ static void hear_roster(struct scripted_member *member, const uint8_t *payload, 
 static void hear_frame(struct scripted_member *member, const struct messenger_event *event) {
     const struct frame *frame = &event->frame;
     const uint8_t *payload = event->payload;
-    if (frame->kind == WIRE_ROSTER) {
+    if (frame->kind == WIRE_ADDRESS_BOOK) {
         hear_roster(member, payload, frame->length);
     } else if (frame->kind == WIRE_REPLACED) {
         member->is_replaced = true;
     } else if (frame->kind == WIRE_REFUSED) {
         memcpy(member->reason, payload, frame->length);
         member->reason[frame->length] = '\0';
-    } else if (frame->kind < WIRE_MACHINE_KINDS && !wire_in_pieces(frame->kind)) {
+    } else if (frame->kind < WIRE_MACHINE_KINDS && !wire_is_chunked(frame->kind)) {
         hear_message(member, frame, payload, frame->length);
     } else if (frame->kind < WIRE_MACHINE_KINDS) {
-        enum wire_part part = wire_pieces_add(&member->pieces, frame, payload, &payload);
-        if (part == WIRE_WHOLE) {
+        enum wire_progress part = wire_chunks_add(&member->pieces, frame, payload, &payload);
+        if (part == WIRE_COMPLETE) {
             struct frame whole = member->pieces.frame;
             hear_message(member, &whole, payload, member->pieces.count);
-        } else if (part == WIRE_WRONG) {
+        } else if (part == WIRE_INVALID) {
             member->wrong = "pieces that do not fit";
         }
     }

@@ -20,7 +20,7 @@ struct scripted_member {
     struct messenger *messenger;
     struct region region;
     struct wire_arrays arrays;
-    struct wire_pieces pieces;
+    struct wire_chunks pieces;
     uint8_t *payload;
 
     bool is_connected, is_admitted, has_left, is_replaced;

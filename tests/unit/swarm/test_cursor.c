@@ -23,7 +23,7 @@ static void cursor_gives_each_sample_to_one_holder_under_random_traffic(void **s
         int takes = held_count == 0 || random_uniform(key, 2 * step) < 0.5;
         if (takes && held_count < HELD_MAX) {
             uint64_t count = 1 + (uint64_t)(random_uniform(key, 2 * step + 1) * 20);
-            struct sample_range range = cursor_take(&cursor, count);
+            struct sample_range range = cursor_hand_out(&cursor, count);
             assert_true(range.begin < range.end && range.end - range.begin <= count);
             assert_true(range.end <= SAMPLES);
             for (uint64_t k = range.begin; k < range.end; k++) {
@@ -56,12 +56,12 @@ static void cursor_takes_back_a_range_from_the_middle_of_a_row(void **state) {
     (void)state;
     static struct data_cursor cursor = {.position = 100, .returned_count = 1};
     cursor.returned[0] = (struct sample_range){10, 50};
-    assert_int_equal(cursor_take_back(&cursor, (struct sample_range){20, 30}), 1);
+    assert_int_equal(cursor_reclaim(&cursor, (struct sample_range){20, 30}), 1);
     assert_int_equal(cursor.returned_count, 2);
     assert_int_equal(cursor.returned[0].end, 20);
     assert_int_equal(cursor.returned[1].begin, 30);
     assert_int_equal(cursor.returned[1].end, 50);
-    assert_int_equal(cursor_take_back(&cursor, (struct sample_range){15, 35}), 0);
+    assert_int_equal(cursor_reclaim(&cursor, (struct sample_range){15, 35}), 0);
     assert_int_equal(cursor.returned_count, 2);
 }
 

@@ -7,15 +7,15 @@
 
 #include <cmocka.h>
 
-static struct known_members known, again;
-static struct wire_roster roster;
-static uint8_t bytes[KNOWN_BYTES_MAX], changed[KNOWN_BYTES_MAX];
+static struct address_book known, again;
+static struct wire_address_book roster;
+static uint8_t bytes[ADDRESS_BOOK_BYTES_MAX], changed[ADDRESS_BOOK_BYTES_MAX];
 
-static struct known_member *add(uint8_t number, const char *address, uint32_t is_reached) {
+static struct book_entry *add(uint8_t number, const char *address, uint32_t is_reached) {
     struct public_keys keys;
     memset(keys.curve, number, KEY_BYTES);
     memset(keys.sign, 100 + number, KEY_BYTES);
-    struct known_member *member = known_add(&known, &keys);
+    struct book_entry *member = address_book_add(&known, &keys);
     strcpy(member->name, "somebody");
     strcpy(member->address, address);
     member->is_reached = is_reached;
@@ -35,7 +35,7 @@ static int begin(void **state) {
 static void an_address_is_announced_once_it_was_reached(void **state) {
     (void)state;
     const struct swarm_timing timing = {1, 2, 3, 4, 5};
-    known_announce(&known, &timing, &roster);
+    address_book_announce(&known, &timing, &roster);
     assert_int_equal(roster.version, 41);
     assert_int_equal(roster.count, 3);
     assert_string_equal(roster.members[0].address, "tcp://10.0.0.1:7");
@@ -53,16 +53,16 @@ static void a_key_has_one_row_which_can_go(void **state) {
     struct identity id;
     assert_ptr_equal(add(2, "tcp://10.0.0.9:7", 1), &known.rows[1]);
     assert_int_equal(known.count, 3);
-    assert_int_equal(known_of_curve(&known, known.rows[2].keys.curve), 2);
+    assert_int_equal(address_book_find_curve(&known, known.rows[2].keys.curve), 2);
     memcpy(id.bytes, known.rows[2].keys.sign, KEY_BYTES);
-    assert_int_equal(known_of_identity(&known, &id), 2);
-    const struct known_member last = known.rows[2];
-    const struct known_member second = known.rows[1];
-    known_remove(&known, 1);
+    assert_int_equal(address_book_find_identity(&known, &id), 2);
+    const struct book_entry last = known.rows[2];
+    const struct book_entry second = known.rows[1];
+    address_book_remove(&known, 1);
     assert_int_equal(known.count, 2);
     assert_memory_equal(&known.rows[1], &last, sizeof last);
-    assert_int_equal(known_of_curve(&known, second.keys.curve), KNOWN_NOBODY);
-    assert_int_equal(known_of_identity(&known, &id), 1);
+    assert_int_equal(address_book_find_curve(&known, second.keys.curve), BOOK_NONE);
+    assert_int_equal(address_book_find_identity(&known, &id), 1);
 }
 
 static void a_full_list_is_kept_and_read(void **state) {
@@ -73,25 +73,25 @@ static void a_full_list_is_kept_and_read(void **state) {
     for (uint8_t number = 4; known.count < SWARM_MEMBERS_MAX; number++) {
         memset(add(number, address, 1)->name, 'n', WIRE_NAME_BYTES - 1);
     }
-    size_t count = known_write(&known, bytes);
-    assert_null(known_read(bytes, count, &again));
+    size_t count = address_book_write(&known, bytes);
+    assert_null(address_book_read(bytes, count, &again));
     assert_int_equal(again.count, SWARM_MEMBERS_MAX);
     assert_memory_equal(&again, &known, sizeof known);
 }
 
 static void any_other_bytes_are_refused_or_of_the_form(void **state) {
     (void)state;
-    size_t count = known_write(&known, bytes);
+    size_t count = address_book_write(&known, bytes);
     for (size_t cut = 0; cut <= count + 1; cut++) {
-        const char *wrong = known_read(bytes, cut, &again);
+        const char *wrong = address_book_read(bytes, cut, &again);
         assert_true((wrong == NULL) == (cut == count));
     }
     for (size_t at = 0; at < 8 * count; at++) {
         memcpy(changed, bytes, count);
         changed[at / 8] ^= (uint8_t)(1U << (at % 8));
-        if (known_read(changed, count, &again) == NULL) {
+        if (address_book_read(changed, count, &again) == NULL) {
             assert_true(again.count <= SWARM_MEMBERS_MAX);
-            assert_int_equal(known_write(&again, changed), count);
+            assert_int_equal(address_book_write(&again, changed), count);
         }
     }
 }

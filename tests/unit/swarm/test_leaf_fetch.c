@@ -58,7 +58,7 @@ static bool ask_leaf(void *context, uint32_t source, const struct hash *root, ui
     return note(context, (struct asked){source, false, index});
 }
 
-static bool ask_result(void *context, uint32_t source, const struct forward_ask *ask) {
+static bool ask_result(void *context, uint32_t source, const struct replay_request *ask) {
     (void)context, (void)source, (void)ask;
     fail_msg("no round was committed");
     return false;
@@ -82,9 +82,9 @@ static struct scene *begin(const enum manner *manners) {
     scene->now_ns = 1000 * MS;
     scene->tables = malloc(leaf_fetch_bytes(&scene->own.replica.shape));
     leaf_fetch_init(&scene->fetch, scene->tables, &scene->own.replica,
-                    (struct leaf_way){scene, ask_names, ask_leaf, ask_result});
+                    (struct leaf_fetch_callbacks){scene, ask_names, ask_leaf, ask_result});
     for (uint32_t i = 0; i < SOURCES; i++) {
-        leaf_fetch_source(&scene->fetch, i, true);
+        leaf_fetch_set_source(&scene->fetch, i, true);
     }
     leaf_fetch_begin(&scene->fetch, &scene->good.replica.root);
     return scene;
@@ -105,9 +105,9 @@ static void say_names(struct scene *scene, const struct asked *asked) {
         manner == WRONG_NAMES ? &scene->bad.replica : &scene->good.replica;
     uint64_t left = scene->fetch.leaf_count - asked->index;
     size_t count = manner == OTHER_ROOT ? 0 : left < 2 ? 1 : 2;
-    leaf_fetch_names(&scene->fetch, asked->source, &scene->fetch.root, asked->index,
-                     (const uint8_t *)&replica->leaves[asked->index], count * HASH_BYTES,
-                     scene->now_ns);
+    leaf_fetch_on_hashes(&scene->fetch, asked->source, &scene->fetch.root, asked->index,
+                         (const uint8_t *)&replica->leaves[asked->index], count * HASH_BYTES,
+                         scene->now_ns);
 }
 
 static void say_leaf(struct scene *scene, const struct asked *asked) {
@@ -116,7 +116,7 @@ static void say_leaf(struct scene *scene, const struct asked *asked) {
     const struct replica *replica =
         manner == GOOD || manner == OTHER_ROOT ? &scene->good.replica : &scene->bad.replica;
     size_t count = manner == OTHER_ROOT ? 0 : replica_leaf_read(replica, asked->index, bytes);
-    leaf_fetch_leaf(&scene->fetch, asked->source, asked->index, bytes, count, scene->now_ns);
+    leaf_fetch_on_leaf(&scene->fetch, asked->source, asked->index, bytes, count, scene->now_ns);
     scene->leaves_of[asked->source] += manner == GOOD;
 }
 
@@ -161,7 +161,7 @@ static void fetch_brings_every_leaf_once_from_several_sources(void **state) {
     (void)state;
     const enum manner manners[SOURCES] = {GOOD, GOOD, GOOD, GOOD};
     struct scene *scene = begin(manners);
-    assert_int_equal(leaf_fetch_behind(&scene->fetch), 6);
+    assert_int_equal(leaf_fetch_outdated(&scene->fetch), 6);
     run(scene);
     assert_is_good(scene);
     int leaves = 0;
@@ -196,7 +196,7 @@ static void fetch_believes_nobody_whose_bytes_are_not_the_name(void **state) {
     assert_int_equal(run(scene), STEPS_MAX);
     assert_true(hash_equal(&before, &scene->own.replica.leaves[0]));
     assert_true(scene->own.replica.params[0] == fixture_noise(30, 0));
-    assert_int_equal(leaf_fetch_behind(&scene->fetch), 6);
+    assert_int_equal(leaf_fetch_outdated(&scene->fetch), 6);
     end(scene);
 }
 
@@ -213,8 +213,8 @@ static void fetch_asks_a_source_that_was_wrong_no_more(void **state) {
             answer_one(scene);
         }
         for (uint32_t i = 0; i < SOURCES && scene->fetch.named == 0; i++) {
-            leaf_fetch_source(&scene->fetch, i, false);
-            leaf_fetch_source(&scene->fetch, i, true);
+            leaf_fetch_set_source(&scene->fetch, i, false);
+            leaf_fetch_set_source(&scene->fetch, i, true);
         }
         scene->now_ns += STEP_MS * MS;
     }
@@ -230,18 +230,18 @@ static void fetch_asks_others_when_a_source_goes(void **state) {
     int64_t begin_ns = scene->now_ns;
     while (scene->fetch.stage != LEAF_LEAVES) {
         for (uint32_t i = 1; i < SOURCES; i++) {
-            leaf_fetch_source(&scene->fetch, i, scene->fetch.stage == LEAF_LEAVES);
+            leaf_fetch_set_source(&scene->fetch, i, scene->fetch.stage == LEAF_LEAVES);
         }
         leaf_fetch_step(&scene->fetch, scene->now_ns);
         answer_one(scene);
     }
     for (uint32_t i = 1; i < SOURCES; i++) {
-        leaf_fetch_source(&scene->fetch, i, true);
+        leaf_fetch_set_source(&scene->fetch, i, true);
     }
     leaf_fetch_step(&scene->fetch, scene->now_ns);
-    assert_in_range(scene->fetch.sources[1].asked, 1, LEAF_WINDOW);
+    assert_in_range(scene->fetch.sources[1].asked, 1, LEAF_REQUESTS_PER_SOURCE);
     for (uint32_t i = 1; i < SOURCES; i++) {
-        leaf_fetch_source(&scene->fetch, i, false);
+        leaf_fetch_set_source(&scene->fetch, i, false);
     }
     run(scene);
     assert_is_good(scene);

@@ -34,7 +34,7 @@ struct asked {
     uint32_t source;
     uint64_t index;
     uint32_t number; /* of the commit whose root was wanted */
-    struct forward_ask result;
+    struct replay_request result;
 };
 
 struct scene {
@@ -69,7 +69,7 @@ static bool ask_leaf(void *context, uint32_t source, const struct hash *root, ui
     return note(context, (struct asked){ASKED_LEAF, source, index, 0, {0}});
 }
 
-static bool ask_result(void *context, uint32_t source, const struct forward_ask *ask) {
+static bool ask_result(void *context, uint32_t source, const struct replay_request *ask) {
     return note(context, (struct asked){ASKED_RESULT, source, 0, 0, *ask});
 }
 
@@ -111,9 +111,9 @@ static struct scene *begin(void) {
     scene->now_ns = 1000 * MS;
     scene->keeps_results = true;
     leaf_fetch_init(&scene->fetch, scene->tables, replica,
-                    (struct leaf_way){scene, ask_names, ask_leaf, ask_result});
+                    (struct leaf_fetch_callbacks){scene, ask_names, ask_leaf, ask_result});
     for (uint32_t i = 0; i < SOURCES; i++) {
-        leaf_fetch_source(&scene->fetch, i, true);
+        leaf_fetch_set_source(&scene->fetch, i, true);
     }
     commit(scene);
     leaf_fetch_begin(&scene->fetch, &scene->commit.root);
@@ -137,23 +137,23 @@ static void go_on(struct scene *scene) {
 
 static void say_names(struct scene *scene, const struct asked *asked) {
     const struct replica *replica = &scene->members.replica;
-    leaf_fetch_names(&scene->fetch, asked->source, &replica->root, asked->index,
-                     (const uint8_t *)&replica->leaves[asked->index],
-                     (LEAVES - asked->index) * HASH_BYTES, scene->now_ns);
+    leaf_fetch_on_hashes(&scene->fetch, asked->source, &replica->root, asked->index,
+                         (const uint8_t *)&replica->leaves[asked->index],
+                         (LEAVES - asked->index) * HASH_BYTES, scene->now_ns);
 }
 
 static void say_leaf(struct scene *scene, const struct asked *asked) {
     static uint8_t bytes[LEAF_BYTES];
     size_t count = replica_leaf_read(&scene->members.replica, asked->index, bytes);
     bytes[count / 2] ^= scene->lies[asked->source] ? 1 : 0;
-    leaf_fetch_leaf(&scene->fetch, asked->source, asked->index, bytes, count, scene->now_ns);
+    leaf_fetch_on_leaf(&scene->fetch, asked->source, asked->index, bytes, count, scene->now_ns);
     scene->leaves += !scene->lies[asked->source];
     scene->lies_told += scene->lies[asked->source];
     scene->leaf_ns = scene->now_ns + LEAF_MS * MS;
 }
 
 static void say_result(struct scene *scene, const struct asked *asked) {
-    const struct forward_ask *ask = &asked->result;
+    const struct replay_request *ask = &asked->result;
     bool is_kept = scene->keeps_results && ask->round + RESULT_ROUNDS > scene->round;
     if (is_kept && leaf_fetch_result(&scene->fetch, asked->source, ask, scene->now_ns)) {
         struct slice_range range = slices_range(&scene->joiner.replica.shape.slices, ask->slice);
@@ -217,7 +217,7 @@ static void assert_is_equal(const struct scene *scene) {
     const struct replica *other = &scene->members.replica;
     size_t bytes = (size_t)SHAPE.count * sizeof(float);
     assert_int_equal(scene->fetch.stage, LEAF_DONE);
-    assert_int_equal(leaf_fetch_behind(&scene->fetch), 0);
+    assert_int_equal(leaf_fetch_outdated(&scene->fetch), 0);
     assert_memory_equal(own->params, other->params, bytes);
     assert_memory_equal(own->momentum, other->momentum, bytes);
     assert_true(hash_equal(&own->root, &other->root));
@@ -241,7 +241,7 @@ static void a_joiner_goes_on_when_sources_go(void **state) {
     assert_false(run(scene, ROUND_MS + ROUND_MS / 2));
     for (uint32_t i = 0; i + 1 < SOURCES; i++) {
         scene->is_gone[i] = true;
-        leaf_fetch_source(&scene->fetch, i, false);
+        leaf_fetch_set_source(&scene->fetch, i, false);
     }
     go_on(scene);
     assert_in_range(run_rounds(scene), 1, ROUNDS_MAX);
@@ -257,7 +257,7 @@ static void a_joiner_takes_nothing_from_who_sends_wrong_bytes(void **state) {
     assert_in_range(run_rounds(scene), 4, ROUNDS_MAX);
     assert_is_equal(scene);
     assert_int_equal(scene->leaves, LEAVES);
-    assert_in_range(scene->lies_told, 1, LEAF_WINDOW);
+    assert_in_range(scene->lies_told, 1, LEAF_REQUESTS_PER_SOURCE);
     end(scene);
 }
 

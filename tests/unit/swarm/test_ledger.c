@@ -75,7 +75,7 @@ static void the_longest_entry_has_room(void **state) {
     entry.cursor.position = INT64_MAX;
     entry.signature_count = SWARM_MEMBERS_MAX;
     entry.hash = entry_hash(&entry);
-    assert_null(entry_wrong(&entry));
+    assert_null(entry_error(&entry));
     assert_int_equal(entry_write(&entry, record, ENTRY_RECORD_MAX), ENTRY_RECORD_MAX);
     assert_null(entry_read(record, ENTRY_RECORD_MAX, read_slices, SWARM_SLICES_MAX, &read));
     assert_same();
@@ -140,7 +140,7 @@ static void mutated_lines_and_records_are_refused_or_entries(void **state) {
             memcpy(bytes, whole, text.length);
             size_t count = mutate(bytes, text.length, index, turn);
             if (read_line((const char *)bytes, count) == OK) {
-                assert_null(entry_wrong(&read));
+                assert_null(entry_error(&read));
             }
         }
         size_t length = entry_write(&entry, whole, sizeof whole);

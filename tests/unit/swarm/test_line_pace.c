@@ -46,27 +46,28 @@ struct messenger_counts messenger_counts(const struct messenger *messenger) {
     return scene.counts;
 }
 
-uint64_t messenger_left(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+uint64_t messenger_backlog_bytes(struct messenger *messenger,
+                                 const uint8_t curve[static KEY_BYTES]) {
     (void)messenger;
     return (uint64_t)scene.left[curve[0]];
 }
 
-void messenger_pace(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
-                    uint64_t rate) {
+void messenger_set_rate(struct messenger *messenger, const uint8_t curve[static KEY_BYTES],
+                        uint64_t rate) {
     (void)messenger;
     assert_true(rate > 0);
     scene.paced[curve[0]] = (double)rate;
 }
 
-enum sent member_loop_say(struct member_loop *loop, const uint8_t curve[static KEY_BYTES],
-                          enum channel channel, const struct frame *frame, const void *payload) {
+enum send_result uplink_send(struct member_loop *loop, const uint8_t curve[static KEY_BYTES],
+                             enum channel channel, const struct frame *frame, const void *payload) {
     (void)loop, (void)curve, (void)channel, (void)frame, (void)payload;
-    return SENT_NOWHERE;
+    return SEND_NO_PEER;
 }
 
 static int start(void **state) {
     (void)state;
-    static struct outbox_line lines[SWARM_MEMBERS_MAX];
+    static struct outbox_queue lines[SWARM_MEMBERS_MAX];
     memset(&scene, 0, sizeof scene);
     scene.loop.options.replica = &scene.replica;
     outbox_bind(&scene.loop.contributions, lines, SWARM_MEMBERS_MAX, 0);
@@ -122,13 +123,13 @@ static void step(void) {
     if (scene.now_ns - scene.counts.confirmed_ns >= TICK_MS * MS) {
         scene.counts.confirmed_ns = scene.now_ns;
     }
-    member_loop_measure_up(&scene.loop);
-    member_loop_pace(&scene.loop, scene.now_ns);
+    uplink_sample(&scene.loop);
+    uplink_set_rates(&scene.loop, scene.now_ns);
 }
 
 /* Seconds until all of it was sent; the commit comes `wait_s` later. */
 static double exchange(double bytes_each, double wait_s) {
-    member_loop_measure_table(&scene.loop, ++scene.round);
+    uplink_on_table(&scene.loop, ++scene.round);
     for (int peer = 0; peer < PEERS; peer++) {
         scene.left[peer] = bytes_each;
     }
@@ -136,15 +137,15 @@ static double exchange(double bytes_each, double wait_s) {
     while (left_of_all() >= 1 && scene.now_ns - start_ns < LONGEST_S * 1000 * MS) {
         step();
     }
-    member_loop_measure_progress(&scene.loop);
+    uplink_on_progress(&scene.loop);
     const double took_s = (double)(scene.now_ns - start_ns) / 1e9;
     const int64_t end_ns = scene.now_ns + (int64_t)(wait_s * 1e9);
     while (scene.now_ns < end_ns) {
         step();
     }
     scene.commit.round = scene.round;
-    member_loop_measure_commit(&scene.loop, &scene.commit);
-    member_loop_pace(&scene.loop, scene.now_ns);
+    uplink_on_commit(&scene.loop, &scene.commit);
+    uplink_set_rates(&scene.loop, scene.now_ns);
     return took_s;
 }
 
@@ -196,16 +197,16 @@ static void an_exchange_without_a_commit_leaves_nobody_paced(void **state) {
     for (int round = 0; round < 2; round++) {
         (void)exchange(5.0 * LINE / PEERS, 0.1);
     }
-    member_loop_measure_table(&scene.loop, ++scene.round);
+    uplink_on_table(&scene.loop, ++scene.round);
     for (int peer = 0; peer < PEERS; peer++) {
         scene.left[peer] = LINE;
     }
     step();
     assert_true(scene.paced[0] < LINE);
-    member_loop_measure_open(&scene.loop, scene.round); /* the open round, told again */
+    uplink_on_open(&scene.loop, scene.round); /* the open round, told again */
     step();
     assert_true(scene.paced[0] < LINE);
-    member_loop_measure_open(&scene.loop, scene.round + 1);
+    uplink_on_open(&scene.loop, scene.round + 1);
     step();
     for (int peer = 0; peer < PEERS; peer++) {
         assert_true(scene.paced[peer] == (double)MESSENGER_UNPACED);

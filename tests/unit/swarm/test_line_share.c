@@ -9,14 +9,14 @@
 
 enum { RATE = 1000000, PEERS = 4 };
 
-static uint64_t of(const struct line_share *share, uint64_t own, uint64_t all) {
-    return line_share_of(share, RATE, (struct line_rest){own, all, PEERS});
+static uint64_t of(const struct uplink_share *share, uint64_t own, uint64_t all) {
+    return uplink_share_of(share, RATE, (struct uplink_backlog){own, all, PEERS});
 }
 
 static void shares_are_as_what_is_left(void **state) {
     (void)state;
-    struct line_share share = {0};
-    line_share_begin(&share);
+    struct uplink_share share = {0};
+    uplink_share_begin(&share);
     assert_in_range(of(&share, 50, 100), 510000, 510001);
     assert_in_range(of(&share, 25, 100), 255000, 255001);
     assert_in_range(of(&share, 100, 100), 1020000, 1020001);
@@ -24,9 +24,9 @@ static void shares_are_as_what_is_left(void **state) {
 
 static void nobody_has_less_than_a_part_of_an_equal_share(void **state) {
     (void)state;
-    struct line_share share = {0};
-    line_share_begin(&share);
-    uint64_t least = RATE / 100 * 102 / PEERS / LINE_SHARE_FLOOR;
+    struct uplink_share share = {0};
+    uplink_share_begin(&share);
+    uint64_t least = RATE / 100 * 102 / PEERS / UPLINK_SHARE_FLOOR_DIVISOR;
     assert_in_range(of(&share, 1, UINT64_MAX), least, least + 1);
 }
 
@@ -34,16 +34,16 @@ static void shares_grow_while_much_of_the_line_is_idle_and_shrink_when_it_is_use
     (void)state;
     static const uint32_t PERCENTS[] = {102, 102, 127, 158, 197, 158};
     static const uint64_t RECENTS[] = {RATE / 4, RATE / 4, RATE / 4, 0, RATE, 2 * RATE};
-    struct line_share share = {0}; /* used: 81, 67, 56, 42, 56, 92 */
-    line_share_begin(&share);
+    struct uplink_share share = {0}; /* used: 81, 67, 56, 42, 56, 92 */
+    uplink_share_begin(&share);
     for (int look = 0; look < 6; look++) {
-        line_share_look(&share, RATE, RECENTS[look]);
+        uplink_share_update(&share, RATE, RECENTS[look]);
         assert_int_equal(share.percent, PERCENTS[look]);
     }
     for (int look = 0; look < 100; look++) {
-        line_share_look(&share, RATE, 0);
+        uplink_share_update(&share, RATE, 0);
     }
-    assert_int_equal(share.percent, LINE_SHARE_MOST);
+    assert_int_equal(share.percent, UPLINK_SHARE_MAX_PERCENT);
     assert_in_range(of(&share, 50, 100), 8 * RATE, 8 * RATE + 1);
 }
 
@@ -56,8 +56,8 @@ struct line {
 
 static void let_pass(struct line *line, double now_s, double step_s) {
     static const double WEIGHTS[PEERS] = {1, 2, 4, 8};
-    struct line_share share = {.percent = LINE_SHARE_LEAST};
-    struct line_rest rest = {0};
+    struct uplink_share share = {.percent = UPLINK_SHARE_MIN_PERCENT};
+    struct uplink_backlog rest = {0};
     double room = RATE, weights = 0;
     for (int peer = 0; peer < PEERS; peer++) {
         if (line->left[peer] >= 1) {
@@ -71,7 +71,7 @@ static void let_pass(struct line *line, double now_s, double step_s) {
             continue;
         }
         rest.own = (uint64_t)line->left[peer];
-        double wanted = (double)line_share_of(&share, RATE, rest);
+        double wanted = (double)uplink_share_of(&share, RATE, rest);
         double given = room * WEIGHTS[peer] / weights;
         given = given < wanted ? given : wanted;
         room -= given;

@@ -60,8 +60,8 @@ static void start(struct answerer *answerer, bool silent) {
                                         .queued_frames = 4,
                                         .guests = {.places = {4}}};
     *answerer = (struct answerer){.silent = silent};
-    keys_make(&answerer->keys);
-    wire_kinds(WIRE_TRACKER, options.known);
+    keys_generate(&answerer->keys);
+    wire_allowed_kinds(WIRE_TRACKER, options.known);
     assert_int_equal(messenger_open(&options, &answerer->region, &answerer->messenger, &fault), OK);
     answerer->join.keys = answerer->keys.public_keys;
     snprintf(answerer->join.address, sizeof answerer->join.address, "tcp://127.0.0.1:%u",

@@ -250,7 +250,7 @@ static void a_manifest_of_another_tracker_is_refused_though_whole(void **state) 
     (void)state;
     struct key_pairs other;
     struct fault fault;
-    keys_make(&other);
+    keys_generate(&other);
     assert_int_equal(read_untouched(GOLDEN, sizeof GOLDEN - 1, &other.public_keys, &fault),
                      STATUS_INPUT);
     assert_string_equal(fault.place, "it:7:3");
@@ -305,10 +305,10 @@ static void names_are_those_that_files_can_have(void **state) {
                                         "1234567890123456789012345678901234567890123456789012345678"
                                         "901234"};
     for (size_t i = 0; i < ARRAY_COUNT(RIGHT); i++) {
-        assert_null(manifest_name_wrong(RIGHT[i]));
+        assert_null(swarm_name_error(RIGHT[i]));
     }
     for (size_t i = 0; i < ARRAY_COUNT(WRONG); i++) {
-        assert_non_null(manifest_name_wrong(WRONG[i]));
+        assert_non_null(swarm_name_error(WRONG[i]));
     }
 }
 

@@ -143,12 +143,14 @@ static void contributions_are_asked_for_in_windows(void **state) {
     begin();
     say_table(1);
     for (uint32_t seat = 1; seat < SEATS; seat++) {
-        assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, seat), (1 << SLOTS_PER_MEMBER) - 1);
+        assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, seat),
+                         (1 << CONTRIBUTION_SLOTS_PER_MEMBER) - 1);
         assert_int_equal(asked(MESSAGE_FETCH_RESULT, seat), UINT32_C(0xff) << (OWN * seat));
     }
-    for (uint32_t s = 0; s < SLOTS_PER_MEMBER; s++) { /* all that was asked of seat 1 */
+    for (uint32_t s = 0; s < CONTRIBUTION_SLOTS_PER_MEMBER;
+         s++) { /* all that was asked of seat 1 */
         give(1, s, hash_at(1, s), 0);
-        const struct action *keep = find(ACTION_KEEP);
+        const struct action *keep = find(ACTION_KEEP_BYTES);
         assert_non_null(keep);
         assert_int_equal(keep->seat, 1);
         assert_int_equal(keep->slot, s);
@@ -163,7 +165,8 @@ static void contributions_are_asked_for_in_windows(void **state) {
     assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 0); /* they are being read */
     take(&(struct event){.kind = EVENT_SUMMED, .job = sum->job, .hash = {{1}}});
     for (uint32_t seat = 1; seat < SEATS; seat++) {
-        assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, seat), 1 << SLOTS_PER_MEMBER);
+        assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, seat),
+                         1 << CONTRIBUTION_SLOTS_PER_MEMBER);
     }
 }
 
@@ -172,15 +175,16 @@ static void only_what_was_asked_and_declared_is_kept(void **state) {
     begin();
     say_table(1);
     give(1, 0, hash_at(2, 0), 0); /* another's bytes */
-    assert_null(find(ACTION_KEEP));
-    give(1, SLOTS_PER_MEMBER, hash_at(1, SLOTS_PER_MEMBER), 0); /* not its turn */
-    assert_null(find(ACTION_KEEP));
+    assert_null(find(ACTION_KEEP_BYTES));
+    give(1, CONTRIBUTION_SLOTS_PER_MEMBER, hash_at(1, CONTRIBUTION_SLOTS_PER_MEMBER),
+         0); /* not its turn */
+    assert_null(find(ACTION_KEEP_BYTES));
     give(1, OWN, hash_at(1, OWN), 0); /* not this member's slice */
-    assert_null(find(ACTION_KEEP));
+    assert_null(find(ACTION_KEEP_BYTES));
     give(1, 0, hash_at(1, 0), 0);
-    assert_non_null(find(ACTION_KEEP));
+    assert_non_null(find(ACTION_KEEP_BYTES));
     give(1, 0, hash_at(1, 0), 0); /* a second time */
-    assert_null(find(ACTION_KEEP));
+    assert_null(find(ACTION_KEEP_BYTES));
 }
 
 static void what_is_refused_is_not_waited_for_and_not_added(void **state) {
@@ -188,8 +192,8 @@ static void what_is_refused_is_not_waited_for_and_not_added(void **state) {
     begin();
     say_table(1);
     give(1, 0, hash_at(1, 0), 1);
-    assert_null(find(ACTION_KEEP));
-    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 1 << SLOTS_PER_MEMBER);
+    assert_null(find(ACTION_KEEP_BYTES));
+    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 1 << CONTRIBUTION_SLOTS_PER_MEMBER);
     give(2, 0, hash_at(2, 0), 0);
     const struct action *sum = find(ACTION_SUM);
     assert_non_null(sum);
@@ -229,12 +233,12 @@ static void a_result_is_its_owners_whoever_sends_it(void **state) {
         (struct message){.kind = MESSAGE_FETCH_RESULT, .from = id_of(2), .round = 1, .slice = OWN});
     assert_int_equal(asked(MESSAGE_RESULT, 2), 0); /* there is none yet */
     result_of(2, 1);
-    assert_null(find(ACTION_KEEP));
+    assert_null(find(ACTION_KEEP_BYTES));
     result_of(1, 2);
-    assert_non_null(find(ACTION_KEEP));
+    assert_non_null(find(ACTION_KEEP_BYTES));
     assert_int_equal(asked(MESSAGE_RESULT, 2), 1 << OWN); /* as it was promised */
     result_of(1, 1);
-    assert_null(find(ACTION_KEEP));
+    assert_null(find(ACTION_KEEP_BYTES));
 }
 
 /* The same bytes, but of fewer contributors, or of another epoch, than the proposal says. */
@@ -276,7 +280,8 @@ static void silence_is_asked_again_and_a_broken_channel_later(void **state) {
         beat(1);
     }
     assert_in_range(beats, 2, LONG);
-    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), (1 << SLOTS_PER_MEMBER) - 1);
+    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1),
+                     (1 << CONTRIBUTION_SLOTS_PER_MEMBER) - 1);
     take(&(struct event){.kind = EVENT_CLOSED, .peer = id_of(1)});
     assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 0);
     for (beats = 0; asked(MESSAGE_FETCH_CONTRIBUTION, 1) == 0; beats++) {
@@ -293,7 +298,7 @@ static void what_arrives_is_not_asked_again(void **state) {
     say_table(1);
     int asked_others = 0;
     for (int beats = 0; beats < LONG; beats++) {
-        member_arriving(scene.member, &slow);
+        member_note_arriving(scene.member, &slow);
         beat(1);
         assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 0);
         asked_others += asked(MESSAGE_FETCH_CONTRIBUTION, 2) != 0;
@@ -318,16 +323,17 @@ static void who_does_not_answer_is_told_and_not_asked(void **state) {
         scene.plans[s].owner = 1;
     }
     say_table(1);
-    member_cut(scene.member, &cut, 1);
+    member_set_unreachable(scene.member, &cut, 1);
     beat(1);
     assert_int_equal(reported_cut(), 1 << 1);
     assert_int_equal(asked(MESSAGE_FETCH_RESULT, 1), 0);
     assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 0);
     assert_int_equal(asked(MESSAGE_FETCH_RESULT, 2), UINT32_C(0xf) << OWN); /* its window's rest */
-    member_cut(scene.member, NULL, 0);
+    member_set_unreachable(scene.member, NULL, 0);
     beat(1);
     assert_int_equal(reported_cut(), 0);
-    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), (1 << SLOTS_PER_MEMBER) - 1);
+    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1),
+                     (1 << CONTRIBUTION_SLOTS_PER_MEMBER) - 1);
     uint32_t rest = UINT32_C(0xf) << (OWN + OWN / 2) | UINT32_C(0xf) << (2 * OWN + OWN / 2);
     assert_int_equal(asked(MESSAGE_FETCH_RESULT, 1), rest);
 }
@@ -437,7 +443,8 @@ static void slots_are_given_again_when_an_old_sum_has_ended(void **state) {
     assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), 0);
     assert_int_not_equal(asked(MESSAGE_FETCH_RESULT, 1), 0);
     take(&summed);
-    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1), (1 << SLOTS_PER_MEMBER) - 1);
+    assert_int_equal(asked(MESSAGE_FETCH_CONTRIBUTION, 1),
+                     (1 << CONTRIBUTION_SLOTS_PER_MEMBER) - 1);
 }
 
 static void a_commit_needs_a_quorum_of_distinct_seats(void **state) {

@@ -20,7 +20,7 @@ static struct scene {
     struct entry_fixture fixture;
     struct member_loop loop;
     struct entry_slice slices[SLICES], read_slices[SLICES], held_slices[SLICES];
-    struct entry_slice trail_slices[SWARM_REPLAY_MAX * SLICES];
+    struct entry_slice trail_slices[REPLAY_ROUNDS_MAX * SLICES];
     struct entry entry, early; /* the second round's OPEN */
     struct hash genesis;       /* root */
     uint8_t records[RECORDS_BYTES];
@@ -53,8 +53,8 @@ static void begin(void) {
     free(machine);
     machine = aligned_alloc(64, (member_bytes(SLICES) + 63) / 64 * 64);
     scene.loop.machine = member_init(machine, &start);
-    member_loop_trail_bind(&scene.loop, scene.trail_slices);
-    member_loop_chain_init(&scene.loop, scene.read_slices, scene.held_slices);
+    catch_up_bind(&scene.loop, scene.trail_slices);
+    ledger_follower_init(&scene.loop, scene.read_slices, scene.held_slices);
 }
 
 /* An earlier start has kept the chain's first entries. */
@@ -78,8 +78,8 @@ static enum status recall(uint32_t past_count, struct fault *fault) {
     scene.past_count = past_count;
     scene.loop.options.ledger_past = give_past;
     scene.loop.options.tracker_address = "tcp://here:1";
-    enum status status = member_loop_chain_recall(&scene.loop, fault);
-    member_loop_chain_met(&scene.loop);
+    enum status status = ledger_follower_restore(&scene.loop, fault);
+    ledger_follower_on_connect(&scene.loop);
     return status;
 }
 
@@ -102,22 +102,22 @@ static void answer(uint32_t from, uint32_t until) {
     struct frame frame = {
         .kind = WIRE_LEDGER, .offset = from, .length = (uint32_t)(record_at(until) - at)};
     scene.loop.ledger.asked_ns = 99;
-    member_loop_chain_hear(&scene.loop, &frame, scene.records + at);
+    ledger_follower_on_records(&scene.loop, &frame, scene.records + at);
 }
 
 /* The tracker says this OPEN; it says the ledger up to its end; it has no more. */
 static void hear(struct entry *early) {
     struct message message = {.kind = MESSAGE_ENTRY, .entry = early};
-    assert_false(member_loop_chain_lets(&scene.loop, &message));
+    assert_false(ledger_follower_may_deliver(&scene.loop, &message));
     assert_true(scene.loop.ledger.is_wanted);
     scene.loop.ledger.asked_ns = 77;
     struct frame frame = {.kind = WIRE_LEDGER, .length = (uint32_t)scene.count};
-    member_loop_chain_hear(&scene.loop, &frame, scene.records);
+    ledger_follower_on_records(&scene.loop, &frame, scene.records);
     assert_int_equal(scene.loop.ledger.chain.entry_count, ENTRIES);
     assert_int_equal(scene.loop.ledger.asked_ns, 0); /* for what comes behind, at once */
     scene.loop.ledger.asked_ns = 88;
     frame = (struct frame){.kind = WIRE_LEDGER, .offset = ENTRIES};
-    member_loop_chain_hear(&scene.loop, &frame, scene.records);
+    ledger_follower_on_records(&scene.loop, &frame, scene.records);
 }
 
 static void an_entry_whose_time_is_over_is_no_other_history(void **state) {
@@ -148,9 +148,9 @@ static void a_member_goes_on_from_its_own_ledger(void **state) {
     assert_int_equal(recall(EARLY, &fault), OK);
     assert_int_equal(scene.loop.ledger.chain.entry_count, EARLY);
     assert_int_equal(scene.loop.trail.count, 1); /* the commit that its state does not have */
-    assert_false(member_loop_chain_stands(&scene.loop));
+    assert_false(ledger_follower_is_synced(&scene.loop));
     answer(EARLY - 1, ENTRIES); /* from its head on */
-    assert_true(member_loop_chain_stands(&scene.loop));
+    assert_true(ledger_follower_is_synced(&scene.loop));
     assert_int_equal(scene.loop.ledger.chain.entry_count, ENTRIES);
     answer(ENTRIES, ENTRIES);
     assert_false(scene.loop.ledger.is_wanted);
@@ -163,7 +163,7 @@ static void a_ledger_without_the_own_head_is_refused_until_it_is_there(void **st
     begin();
     struct message message = {.kind = MESSAGE_ENTRY, .entry = &scene.early};
     assert_int_equal(recall(ENTRIES, &fault), OK);
-    assert_false(member_loop_chain_lets(&scene.loop, &message));
+    assert_false(ledger_follower_may_deliver(&scene.loop, &message));
     answer(ENTRIES - 1, ENTRIES - 1); /* it is shorter */
     assert_non_null(strstr(scene.loop.reason, "tcp://here:1: "));
     assert_non_null(strstr(scene.loop.reason, "does not have entry 5, of round 3; give"));
@@ -173,14 +173,14 @@ static void a_ledger_without_the_own_head_is_refused_until_it_is_there(void **st
     struct frame frame = {.kind = WIRE_LEDGER,
                           .offset = ENTRIES - 1,
                           .length = (uint32_t)(record_at(EARLY) - record_at(EARLY - 1))};
-    member_loop_chain_hear(&scene.loop, &frame, scene.records + record_at(EARLY - 1));
+    ledger_follower_on_records(&scene.loop, &frame, scene.records + record_at(EARLY - 1));
     assert_non_null(strstr(scene.loop.reason, "does not have entry 5, of round 3; give"));
-    assert_false(member_loop_chain_lets(&scene.loop, &message));
-    assert_false(member_loop_chain_stands(&scene.loop));
+    assert_false(ledger_follower_may_deliver(&scene.loop, &message));
+    assert_false(ledger_follower_is_synced(&scene.loop));
     assert_int_equal(scene.loop.ledger.chain.entry_count, ENTRIES);
-    member_loop_chain_met(&scene.loop); /* another tracker */
+    ledger_follower_on_connect(&scene.loop); /* another tracker */
     answer(ENTRIES - 1, ENTRIES);
-    assert_true(member_loop_chain_stands(&scene.loop));
+    assert_true(ledger_follower_is_synced(&scene.loop));
     assert_string_equal(scene.loop.reason, "");
 }
 
@@ -190,13 +190,13 @@ static void a_ledger_that_ends_before_the_state_is_refused(void **state) {
     struct message message = {.kind = MESSAGE_ENTRY, .entry = &scene.early};
     scene.loop.options.tracker_address = "tcp://here:1";
     scene.loop.options.state_round = 3;
-    member_loop_chain_met(&scene.loop);
+    ledger_follower_on_connect(&scene.loop);
     answer(0, EARLY);
-    assert_false(member_loop_chain_lets(&scene.loop, &message));
+    assert_false(ledger_follower_may_deliver(&scene.loop, &message));
     answer(EARLY + 1, EARLY + 1); /* the message was the next one */
     assert_non_null(strstr(scene.loop.reason, "ends before round 3, whose state is here; give"));
     answer(EARLY + 1, ENTRIES);
-    assert_true(member_loop_chain_stands(&scene.loop));
+    assert_true(ledger_follower_is_synced(&scene.loop));
     assert_string_equal(scene.loop.reason, "");
 }
 

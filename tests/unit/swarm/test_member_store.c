@@ -92,7 +92,7 @@ static void make_results(uint32_t round) {
 
 static enum status keep(struct member_store *store, uint32_t round, struct fault *fault) {
     make_results(round);
-    return member_store_keep(store, &entry, &member.replica, fault);
+    return member_store_add_results(store, &entry, &member.replica, fault);
 }
 
 static enum status apply(struct member_store *store, uint32_t round, struct fault *fault) {
@@ -160,11 +160,11 @@ static void what_was_kept_is_there_when_opened_again(void **state) {
     check_kept(&store, 2);
     check_kept(&store, 5);
     assert_int_equal(fetch(&store, 4, reports), STATUS_INPUT);
-    assert_int_equal(member_store_settle(&store, 3, &fault), OK);
+    assert_int_equal(member_store_discard_before(&store, 3, &fault), OK);
     assert_int_equal(check_journal(&store, 1), 0);
     check_kept(&store, 1); /* for who missed it */
     check_kept(&store, 3);
-    assert_int_equal(member_store_settle(&store, 3 + SWARM_REPLAY_MAX, &fault), OK);
+    assert_int_equal(member_store_discard_before(&store, 3 + REPLAY_ROUNDS_MAX, &fault), OK);
     assert_int_equal(fetch(&store, 3, reports), STATUS_INPUT);
     assert_int_equal(fetch(&store, 1, reports), STATUS_INPUT);
     check_kept(&store, 5);
@@ -192,7 +192,7 @@ static void results_kept_again_take_the_place_of_the_first(void **state) {
     memset(replica_result(&member.replica, 7, 0), 0x11, 64);
     lines[0].hash = hash_of(replica_result(&member.replica, 7, 0),
                             slices_range(&member.replica.shape.slices, 0).bytes);
-    assert_int_equal(member_store_keep(&store, &entry, &member.replica, &fault), OK);
+    assert_int_equal(member_store_add_results(&store, &entry, &member.replica, &fault), OK);
     assert_int_equal(keep(&store, 7, &fault), OK);
     check_kept(&store, 7);
     member_store_close(&store);
@@ -240,7 +240,7 @@ static enum status claim(const char *name, const struct entry *first, struct fau
     struct hash manifest = hash_of(name, strlen(name));
     assert_int_equal(
         member_store_open(folder, &member.replica.shape.slices, &region, &store, fault), OK);
-    enum status status = member_store_claim(&store, &manifest, first, fault);
+    enum status status = member_store_claim_folder(&store, &manifest, first, fault);
     member_store_close(&store);
     return status;
 }
@@ -464,7 +464,7 @@ static void nothing_kept_is_lost_by_a_kill(void **state) {
         }
         assert_false(file_exists(path_of("results.new")));
         if (turn % 5 == 4) {
-            assert_int_equal(member_store_settle(&store, first + count - 1, &fault), OK);
+            assert_int_equal(member_store_discard_before(&store, first + count - 1, &fault), OK);
             first += count;
             count = 0;
         }

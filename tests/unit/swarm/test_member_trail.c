@@ -40,12 +40,12 @@ static void begin(enum codec codec) {
     free(scene.loop.machine);
     memset(&scene, 0, sizeof(scene));
     struct slices *slices = &scene.replica.shape.slices;
-    assert_int_equal(slices_cut(PARAMETERS, codec, MEMBERS, slices, &fault), OK);
+    assert_int_equal(slices_plan(PARAMETERS, codec, MEMBERS, slices, &fault), OK);
     scene.loop.options.replica = &scene.replica;
     scene.loop.shape.slice_count = slices->count;
-    scene.lines = calloc(SWARM_REPLAY_MAX, slices->count * sizeof(*scene.lines));
+    scene.lines = calloc(REPLAY_ROUNDS_MAX, slices->count * sizeof(*scene.lines));
     scene.entry.slices = scene.entry_lines;
-    member_loop_trail_bind(&scene.loop, scene.lines);
+    catch_up_bind(&scene.loop, scene.lines);
     stand_on(FIRST);
 }
 
@@ -58,14 +58,14 @@ static void commit(uint32_t round) {
     scene.entry.hash = (struct hash){{(uint8_t)round, 2}};
     scene.entry.seat_count = MEMBERS;
     scene.entry.slice_count = scene.loop.shape.slice_count;
-    member_loop_trail_note(&scene.loop, &scene.entry, &base);
+    catch_up_add(&scene.loop, &scene.entry, &base);
 }
 
 /* What the machine hears when the tracker says the newest commit. */
 static const struct message *heard(void) {
     scene.message = (struct message){.kind = MESSAGE_ENTRY, .session = 9, .entry = &scene.entry};
     scene.message.root = root_after(scene.entry.round - 1);
-    return member_loop_trail_instead(&scene.loop, &scene.message);
+    return catch_up_substitute(&scene.loop, &scene.message);
 }
 
 static void assert_is(const struct message *message, uint32_t round) {
@@ -85,22 +85,22 @@ static void missed_rounds_are_heard_one_after_the_other(void **state) {
         commit(round);
     }
     assert_is(heard(), FIRST + 1);
-    assert_null(member_loop_trail_applied(&scene.loop)); /* nothing was */
+    assert_null(catch_up_on_applied(&scene.loop)); /* nothing was */
     stand_on(FIRST + 1);
-    assert_is(member_loop_trail_applied(&scene.loop), FIRST + 2);
+    assert_is(catch_up_on_applied(&scene.loop), FIRST + 2);
     commit(FIRST + 4); /* meanwhile */
     assert_is(heard(), FIRST + 2);
     stand_on(FIRST + 3); /* as it may be after an adoption */
-    assert_is(member_loop_trail_applied(&scene.loop), FIRST + 4);
+    assert_is(catch_up_on_applied(&scene.loop), FIRST + 4);
     assert_ptr_equal(heard(), &scene.message);
     stand_on(FIRST + 4);
-    assert_null(member_loop_trail_applied(&scene.loop));
+    assert_null(catch_up_on_applied(&scene.loop));
 }
 
 static void what_is_not_worth_it_is_adopted(void **state) {
     (void)state;
     begin(CODEC_INT8);
-    for (uint32_t i = 0; i <= SWARM_REPLAY_MAX; i++) {
+    for (uint32_t i = 0; i <= REPLAY_ROUNDS_MAX; i++) {
         commit(FIRST + 1 + i);
     }
     assert_ptr_equal(heard(), &scene.message); /* too many */
@@ -121,18 +121,18 @@ static void what_nobody_has_any_more_is_adopted(void **state) {
         commit(round);
     }
     const struct entry *oldest = heard()->entry;
-    assert_is(member_loop_trail_given_up(&scene.loop, oldest), FIRST + 3);
+    assert_is(catch_up_on_fetch(&scene.loop, oldest), FIRST + 3);
     assert_ptr_equal(heard(), &scene.message);
     begin(CODEC_INT8);
     commit(FIRST + 1);
     (void)heard();
-    assert_null(member_loop_trail_given_up(&scene.loop, &scene.entry)); /* it is the newest */
+    assert_null(catch_up_on_fetch(&scene.loop, &scene.entry)); /* it is the newest */
     begin(CODEC_INT8);
     commit(FIRST + 1);
     commit(FIRST + 2);
     scene.entry.kind = ENTRY_ROLLBACK;
     struct hash base = root_after(FIRST + 2);
-    member_loop_trail_note(&scene.loop, &scene.entry, &base);
+    catch_up_add(&scene.loop, &scene.entry, &base);
     assert_ptr_equal(heard(), &scene.message);
 }
 
@@ -141,24 +141,24 @@ static void a_commit_stands_for_its_results(void **state) {
     uint8_t bytes[100] = {1, 2, 3};
     struct message result = {.kind = MESSAGE_RESULT, .round = FIRST + 1, .slice = 1};
     begin(CODEC_INT8);
-    assert_false(member_loop_trail_proves(&scene.loop, &result, bytes, sizeof bytes));
+    assert_false(catch_up_verifies(&scene.loop, &result, bytes, sizeof bytes));
     scene.entry_lines[1] = (struct entry_slice){.owner = 2, .epoch = 3, .contributors = 5};
     scene.entry_lines[1].hash = hash_of(bytes, sizeof bytes);
     scene.entry.seats[2].id.bytes[0] = 77;
     commit(FIRST + 1);
     commit(FIRST + 2);
-    assert_true(member_loop_trail_proves(&scene.loop, &result, bytes, sizeof bytes));
+    assert_true(catch_up_verifies(&scene.loop, &result, bytes, sizeof bytes));
     assert_int_equal(result.epoch, 3);
     assert_int_equal(result.contributors, 5);
     assert_int_equal(result.owner.bytes[0], 77);
     assert_memory_equal(&result.hash, &scene.entry_lines[1].hash, sizeof result.hash);
     result.round = FIRST + 2; /* not its turn yet */
-    assert_false(member_loop_trail_proves(&scene.loop, &result, bytes, sizeof bytes));
+    assert_false(catch_up_verifies(&scene.loop, &result, bytes, sizeof bytes));
     result.round = FIRST + 1;
     bytes[50] = 1;
-    assert_false(member_loop_trail_proves(&scene.loop, &result, bytes, sizeof bytes));
+    assert_false(catch_up_verifies(&scene.loop, &result, bytes, sizeof bytes));
     result.slice = scene.loop.shape.slice_count;
-    assert_false(member_loop_trail_proves(&scene.loop, &result, bytes, sizeof bytes));
+    assert_false(catch_up_verifies(&scene.loop, &result, bytes, sizeof bytes));
 }
 
 int main(void) {

@@ -20,22 +20,22 @@ struct wire {
     int sent;
 };
 
-static enum sent send(void *context, uint32_t peer, const struct outbox_item *item,
-                      uint64_t *bytes) {
+static enum send_result send(void *context, uint32_t peer, const struct outbox_item *item,
+                             uint64_t *bytes) {
     struct wire *wire = context;
     if (wire->room[peer] == 0) {
-        return SENT_FULL;
+        return SEND_WOULD_BLOCK;
     }
     wire->room[peer]--;
     *bytes = wire->frame_bytes;
     assert_in_range(wire->sent, 0, SENT_MAX - 1);
     wire->peers[wire->sent] = peer;
     wire->slices[wire->sent++] = item->slice;
-    return SENT_TAKEN;
+    return SEND_OK;
 }
 
-static struct outbox_way way_of(struct wire *wire) {
-    return (struct outbox_way){wire, send};
+static struct outbox_callbacks way_of(struct wire *wire) {
+    return (struct outbox_callbacks){wire, send};
 }
 
 static struct outbox make(uint64_t rate) {
@@ -45,7 +45,7 @@ static struct outbox make(uint64_t rate) {
 }
 
 static bool put(struct outbox *outbox, uint32_t peer, uint32_t slice) {
-    return outbox_put(outbox, peer, &(struct outbox_item){.kind = 1, .slice = slice});
+    return outbox_push(outbox, peer, &(struct outbox_item){.kind = 1, .slice = slice});
 }
 
 static void outbox_sends_one_of_each_peer_in_turn(void **state) {
@@ -88,7 +88,7 @@ static void outbox_passes_a_peer_by_whose_queue_is_full(void **state) {
             assert_true(put(&outbox, peer, slice));
         }
     }
-    assert_int_equal(outbox_flush(&outbox, MS, way_of(&wire)), OUTBOX_FULL);
+    assert_int_equal(outbox_flush(&outbox, MS, way_of(&wire)), OUTBOX_BLOCKED);
     assert_int_equal(wire.sent, 3);
     assert_int_equal(outbox.waiting, 3);
     wire.room[0] = 9;
@@ -106,14 +106,14 @@ static void outbox_passes_a_peer_by_whose_queue_is_full(void **state) {
 static void outbox_refuses_what_its_line_has_no_row_for(void **state) {
     (void)state;
     struct outbox outbox = make(0);
-    for (uint32_t slice = 0; slice < OUTBOX_ROWS; slice++) {
+    for (uint32_t slice = 0; slice < OUTBOX_QUEUE_ITEMS; slice++) {
         assert_true(put(&outbox, 0, slice));
     }
-    assert_false(put(&outbox, 0, OUTBOX_ROWS));
+    assert_false(put(&outbox, 0, OUTBOX_QUEUE_ITEMS));
     assert_true(put(&outbox, 0, 5)); /* it is there already */
-    outbox_forget(&outbox, 0);
+    outbox_clear(&outbox, 0);
     assert_int_equal(outbox.waiting, 0);
-    assert_true(put(&outbox, 0, OUTBOX_ROWS));
+    assert_true(put(&outbox, 0, OUTBOX_QUEUE_ITEMS));
     free(outbox.lines);
 }
 
@@ -130,7 +130,7 @@ static void outbox_sends_no_faster_and_little_slower_than_its_rate(void **state)
         for (uint32_t peer = 0; peer < PEERS; peer++) {
             assert_true(put(&outbox, peer, slice++));
         }
-        while (outbox_flush(&outbox, now_ns, way_of(&wire)) == OUTBOX_CREDIT) {
+        while (outbox_flush(&outbox, now_ns, way_of(&wire)) == OUTBOX_RATE_LIMITED) {
             int64_t ready_ns = outbox_ready_ns(&outbox);
             assert_true(ready_ns > now_ns);
             now_ns = ready_ns;

@@ -114,7 +114,7 @@ static void sum_slice(struct swarm *swarm, uint32_t slice) {
         if ((line->contributors >> m & 1) == 0) {
             continue;
         }
-        uint8_t *slot = replica_slot(owner, m, slice % SLOTS_PER_MEMBER);
+        uint8_t *slot = replica_slot(owner, m, slice % CONTRIBUTION_SLOTS_PER_MEMBER);
         memcpy(slot, replica_own(&swarm->members[m].replica, slice), range.bytes);
         uint64_t weight = swarm->entry.members[m].weight;
         addends[count++] = (struct addend){slot, weight};
@@ -225,8 +225,8 @@ static void rounds_equal_the_reference_to_the_bit(void **state) {
 static void rounds_of_several_stretches_equal_the_reference(void **state) {
     (void)state;
     for (int codec = 0; codec < CODEC_COUNT; codec++) {
-        rounds_equal_the_reference_at(REPLICA_STRETCH + LEAF_ELEMENTS + 777, (enum codec)codec, 2,
-                                      codec == CODEC_INT4 ? 2 : 1);
+        rounds_equal_the_reference_at(REPLICA_CHUNK_ELEMENTS + LEAF_ELEMENTS + 777,
+                                      (enum codec)codec, 2, codec == CODEC_INT4 ? 2 : 1);
     }
 }
 
@@ -339,7 +339,7 @@ static void feedback_stands_still_for_who_is_not_named(void **state) {
     sum_slice(&swarm, 0);
     (void)replica_apply(replica, &swarm.entry, 1);
     assert_memory_equal(owed, replica->feedback, sizeof owed);
-    replica_forget(replica);
+    replica_clear_feedback(replica);
     for (int i = 0; i < COUNT; i++) {
         assert_true(replica->feedback[i] == 0);
     }
@@ -366,13 +366,13 @@ static void feedback_is_forgotten_where_an_earlier_start_contributed(void **stat
     for (uint32_t s = 0; s < swarm.slice_count; s++) {
         swarm.entry.slices[s].contributors = s == 0 ? 5 : 7;
     }
-    replica_forget_sent(replica, &swarm.entry, &(struct identity){{9}});
+    replica_clear_sent_feedback(replica, &swarm.entry, &(struct identity){{9}});
     assert_memory_equal(owed, replica->feedback, sizeof owed);
     swarm.entry.members[1].weight = 0;
-    replica_forget_sent(replica, &swarm.entry, &swarm.entry.seats[1].id);
+    replica_clear_sent_feedback(replica, &swarm.entry, &swarm.entry.seats[1].id);
     assert_memory_equal(owed, replica->feedback, sizeof owed);
     swarm.entry.members[1].weight = 10;
-    replica_forget_sent(replica, &swarm.entry, &swarm.entry.seats[1].id);
+    replica_clear_sent_feedback(replica, &swarm.entry, &swarm.entry.seats[1].id);
     int64_t end = slices_range(swarm.cut, 0).end;
     assert_memory_equal(owed, replica->feedback, (size_t)end * sizeof(float));
     for (int64_t i = end; i < COUNT; i++) {
@@ -433,7 +433,7 @@ static void leaves_brought_forward_are_those_of_apply_at(int64_t count, enum cod
         memcpy(replica_result(&joiner.replica, round, 0), replica_result(from, round, 0),
                swarm.cut->bytes);
         for (uint64_t i = replica_leaf_count(count); i > 0; i--) {
-            replica_leaf_forward(from->compute, &joiner.replica, i - 1, round);
+            replica_replay_leaf(from->compute, &joiner.replica, i - 1, round);
             assert_true(hash_equal(&joiner.replica.leaves[i - 1], &from->leaves[i - 1]));
         }
         assert_memory_equal(joiner.replica.params, from->params, bytes);
@@ -474,7 +474,7 @@ static void leaves_carry_a_state_to_another_replica(void **state) {
             replica_leaf_write(&joiner.replica, i, bytes);
         }
         replica_refresh(&joiner.replica);
-        replica_follow(&joiner.replica);
+        replica_reset_inner(&joiner.replica);
         assert_true(hash_equal(&joiner.replica.root, &from->root));
         assert_true(*fixture_inner(&joiner, shape.count - 1) == from->params[shape.count - 1]);
         fixture_replica_free(&joiner);

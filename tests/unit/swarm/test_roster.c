@@ -16,7 +16,7 @@
 
 enum { KEYS = 6, EDITORS = 6, TEXT_BYTES = 4096 };
 
-static struct roster roster;
+static struct allow_list roster;
 static struct public_keys keys[KEYS];
 static char letters[KEYS][KEYS_TEXT_BYTES];
 static char folder[64], path[128];
@@ -82,34 +82,34 @@ static void no_file_lets_nobody_in(void **state) {
     (void)state;
     roster.open = true;
     roster.count = 3;
-    assert_int_equal(roster_read(path, &roster, &fault), OK);
+    assert_int_equal(allow_list_read(path, &roster, &fault), OK);
     assert_int_equal(roster.count, 0);
-    assert_false(roster_lets_in(&roster, &keys[0]));
-    assert_false(roster_is_stale(path, &roster));
+    assert_false(allow_list_permits(&roster, &keys[0]));
+    assert_false(allow_list_is_stale(path, &roster));
 }
 
 static void both_keys_of_a_row_must_match(void **state) {
     (void)state;
     write_file("members:\n  - key: K0\n    name: ada\n  - {key: \"K1\"}\n");
-    assert_true(roster_is_stale(path, &roster));
-    assert_int_equal(roster_read(path, &roster, &fault), OK);
+    assert_true(allow_list_is_stale(path, &roster));
+    assert_int_equal(allow_list_read(path, &roster, &fault), OK);
     assert_int_equal(roster.count, 2);
     assert_string_equal(roster.rows[0].name, "ada");
     assert_string_equal(roster.rows[1].name, "");
-    assert_true(roster_lets_in(&roster, &keys[0]));
-    assert_true(roster_lets_in(&roster, &keys[1]));
+    assert_true(allow_list_permits(&roster, &keys[0]));
+    assert_true(allow_list_permits(&roster, &keys[1]));
     struct public_keys mixed = keys[0];
     memcpy(mixed.sign, keys[1].sign, KEY_BYTES);
-    assert_false(roster_lets_in(&roster, &mixed));
-    assert_false(roster_lets_in(&roster, &keys[2]));
+    assert_false(allow_list_permits(&roster, &mixed));
+    assert_false(allow_list_permits(&roster, &keys[2]));
 }
 
 static void an_open_roster_lets_everybody_in(void **state) {
     (void)state;
     write_file("open: true\n");
-    assert_int_equal(roster_read(path, &roster, &fault), OK);
-    assert_true(roster_lets_in(&roster, &keys[3]));
-    assert_null(roster_find(&roster, &keys[3]));
+    assert_int_equal(allow_list_read(path, &roster, &fault), OK);
+    assert_true(allow_list_permits(&roster, &keys[3]));
+    assert_null(allow_list_find(&roster, &keys[3]));
 }
 
 static void what_is_wrong_is_refused_with_its_line(void **state) {
@@ -128,14 +128,14 @@ static void what_is_wrong_is_refused_with_its_line(void **state) {
         {"opne: true\n", ":1:", "opne"},
     };
     write_file("members:\n  - key: K4\n");
-    assert_int_equal(roster_read(path, &roster, &fault), OK);
+    assert_int_equal(allow_list_read(path, &roster, &fault), OK);
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         write_file(ROWS[i].form);
-        assert_int_equal(roster_read(path, &roster, &fault), STATUS_INPUT);
+        assert_int_equal(allow_list_read(path, &roster, &fault), STATUS_INPUT);
         assert_non_null(strstr(fault.place, ROWS[i].place));
         assert_non_null(strstr(fault.reason, ROWS[i].reason));
-        assert_true(roster_lets_in(&roster, &keys[4]));
-        assert_false(roster_is_stale(path, &roster));
+        assert_true(allow_list_permits(&roster, &keys[4]));
+        assert_false(allow_list_is_stale(path, &roster));
     }
 }
 
@@ -143,16 +143,16 @@ static void adding_keeps_what_people_wrote(void **state) {
     (void)state;
     write_file("# ours\nopen: false # not yet\nmembers:\n    # the lab\n    - name: ada # Ada\n"
                "      key: K0\n    - key: K1\n# the end\n");
-    assert_int_equal(roster_add(path, letters[2], "eve", &fault), OK);
+    assert_int_equal(allow_list_add(path, letters[2], "eve", &fault), OK);
     expect_file("# ours\nopen: false # not yet\nmembers:\n    # the lab\n    - name: ada # Ada\n"
                 "      key: K0\n    - key: K1\n    - key: K2\n      name: \"eve\"\n# the end\n");
-    assert_int_equal(roster_remove(path, "ada", &fault), OK);
+    assert_int_equal(allow_list_remove(path, "ada", &fault), OK);
     expect_file("# ours\nopen: false # not yet\nmembers:\n    # the lab\n"
                 "    - key: K1\n    - key: K2\n      name: \"eve\"\n# the end\n");
-    assert_int_equal(roster_remove(path, letters[1], &fault), OK);
-    assert_int_equal(roster_remove(path, "eve", &fault), OK);
+    assert_int_equal(allow_list_remove(path, letters[1], &fault), OK);
+    assert_int_equal(allow_list_remove(path, "eve", &fault), OK);
     expect_file("# ours\nopen: false # not yet\nmembers:\n    # the lab\n# the end\n");
-    assert_int_equal(roster_read(path, &roster, &fault), OK);
+    assert_int_equal(allow_list_read(path, &roster, &fault), OK);
     assert_int_equal(roster.count, 0);
 }
 
@@ -167,19 +167,19 @@ static void a_file_of_any_style_can_be_added_to(void **state) {
                                         "members:\n  - key: >-\n      K0\n    name: ada\n"};
     for (size_t i = 0; i < ARRAY_COUNT(FORMS); i++) {
         write_file(FORMS[i]);
-        assert_int_equal(roster_add(path, letters[1], "", &fault), OK);
-        assert_int_equal(roster_add(path, letters[2], NULL, &fault), OK);
-        assert_int_equal(roster_remove(path, letters[1], &fault), OK);
-        assert_int_equal(roster_read(path, &roster, &fault), OK);
+        assert_int_equal(allow_list_add(path, letters[1], "", &fault), OK);
+        assert_int_equal(allow_list_add(path, letters[2], NULL, &fault), OK);
+        assert_int_equal(allow_list_remove(path, letters[1], &fault), OK);
+        assert_int_equal(allow_list_read(path, &roster, &fault), OK);
         assert_int_equal(roster.count, 2);
-        assert_true(roster_lets_in(&roster, &keys[0]) && roster_lets_in(&roster, &keys[2]));
+        assert_true(allow_list_permits(&roster, &keys[0]) && allow_list_permits(&roster, &keys[2]));
     }
 }
 
 static void a_file_is_made_by_the_first_key(void **state) {
     (void)state;
-    assert_int_equal(roster_add(path, letters[0], "ada", &fault), OK);
-    assert_int_equal(roster_read(path, &roster, &fault), OK);
+    assert_int_equal(allow_list_add(path, letters[0], "ada", &fault), OK);
+    assert_int_equal(allow_list_read(path, &roster, &fault), OK);
     assert_int_equal(roster.count, 1);
     assert_string_equal(roster.rows[0].name, "ada");
 }
@@ -188,17 +188,17 @@ static void wrong_edits_change_nothing(void **state) {
     (void)state;
     static const char FORM[] = "open: false\nmembers:\n  - key: K0\n    name: ada\n";
     write_file(FORM);
-    assert_int_equal(roster_add(path, letters[0], "eve", &fault), STATUS_INPUT);
+    assert_int_equal(allow_list_add(path, letters[0], "eve", &fault), STATUS_INPUT);
     assert_non_null(strstr(fault.place, ":3:"));
-    assert_int_equal(roster_add(path, letters[1], "ada", &fault), STATUS_INPUT);
-    assert_int_equal(roster_add(path, letters[1], "a b", &fault), STATUS_INPUT);
-    assert_int_equal(roster_add(path, "pabc", NULL, &fault), STATUS_INPUT);
-    assert_int_equal(roster_remove(path, letters[1], &fault), STATUS_INPUT);
-    assert_int_equal(roster_remove(path, "eve", &fault), STATUS_INPUT);
-    assert_int_equal(roster_remove(path, "", &fault), STATUS_INPUT);
+    assert_int_equal(allow_list_add(path, letters[1], "ada", &fault), STATUS_INPUT);
+    assert_int_equal(allow_list_add(path, letters[1], "a b", &fault), STATUS_INPUT);
+    assert_int_equal(allow_list_add(path, "pabc", NULL, &fault), STATUS_INPUT);
+    assert_int_equal(allow_list_remove(path, letters[1], &fault), STATUS_INPUT);
+    assert_int_equal(allow_list_remove(path, "eve", &fault), STATUS_INPUT);
+    assert_int_equal(allow_list_remove(path, "", &fault), STATUS_INPUT);
     expect_file(FORM);
     write_file("members: 5\n");
-    assert_int_equal(roster_add(path, letters[1], NULL, &fault), STATUS_INPUT);
+    assert_int_equal(allow_list_add(path, letters[1], NULL, &fault), STATUS_INPUT);
     expect_file("members: 5\n");
 }
 
@@ -208,7 +208,7 @@ static void editors_at_once_all_get_their_row(void **state) {
     for (int i = 0; i < EDITORS; i++) {
         children[i] = fork();
         if (children[i] == 0) {
-            _exit(roster_add(path, letters[i], NULL, &fault) == OK ? 0 : 1);
+            _exit(allow_list_add(path, letters[i], NULL, &fault) == OK ? 0 : 1);
         }
     }
     for (int i = 0; i < EDITORS; i++) {
@@ -216,7 +216,7 @@ static void editors_at_once_all_get_their_row(void **state) {
         assert_int_equal(waitpid(children[i], &ended, 0), children[i]);
         assert_int_equal(ended, 0);
     }
-    assert_int_equal(roster_read(path, &roster, &fault), OK);
+    assert_int_equal(allow_list_read(path, &roster, &fault), OK);
     assert_int_equal(roster.count, EDITORS);
 }
 

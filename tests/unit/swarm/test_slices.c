@@ -13,7 +13,7 @@
 static struct slices cut(int64_t count, enum codec codec, uint32_t members) {
     struct slices slices;
     struct fault fault;
-    assert_int_equal(slices_cut(count, codec, members, &slices, &fault), OK);
+    assert_int_equal(slices_plan(count, codec, members, &slices, &fault), OK);
     return slices;
 }
 
@@ -82,7 +82,7 @@ static void more_slices_than_a_swarm_has_are_refused(void **state) {
     struct fault fault;
     int64_t most = (int64_t)SWARM_SLICES_MAX * 261120; /* fp32 within 1 MiB less 4096 */
     assert_int_equal(cut(most, CODEC_FP32, 64).count, SWARM_SLICES_MAX);
-    assert_int_equal(slices_cut(most + 1, CODEC_FP32, 64, &slices, &fault), STATUS_INPUT);
+    assert_int_equal(slices_plan(most + 1, CODEC_FP32, 64, &slices, &fault), STATUS_INPUT);
     assert_int_equal(slices.count, 77);
     assert_string_equal(fault.place, "swarm.codec");
 }

@@ -159,8 +159,8 @@ static void the_newest_state_is_waited_for_by_who_is_there_only(void **state) {
     static struct entry commit = {.kind = ENTRY_COMMIT};
     genesis.root = older;
     commit.root = scene.record.commit.root;
-    tracker_recall(scene.tracker, &genesis);
-    tracker_recall(scene.tracker, &commit);
+    tracker_replay_entry(scene.tracker, &genesis);
+    tracker_replay_entry(scene.tracker, &commit);
     scene_open_and_declare();
     scene_end_round();
     for (uint32_t m = 0; m < MEMBERS; m++) {

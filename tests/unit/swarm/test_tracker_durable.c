@@ -83,7 +83,7 @@ static enum written write_record(struct rig *rig, bool appends) {
         .kind = ACTION_WRITE, .record = &rig->record, .entry = appends ? &rig->record.head : NULL};
     tracker_durable_write(&durable, &action, &event, &fault);
     assert_int_equal(event.kind, EVENT_WRITTEN);
-    if (event.written == WRITTEN && appends) {
+    if (event.written == WRITE_OK && appends) {
         rig->record.head.hash = event.hash;
         if (rig->record.head.kind != ENTRY_COMMIT) {
             rig->record.head.signature_count = 1;
@@ -217,31 +217,31 @@ static void every_step_of_a_round_is_recalled(void **state) {
     struct tracker_record *record = &first.record;
     for (uint8_t number = 1; number <= 6; number++) {
         add_member(record, number);
-        assert_int_equal(write_record(&first, false), WRITTEN);
+        assert_int_equal(write_record(&first, false), WRITE_OK);
     }
     restart(&first);
     open_round(record);
     record->head.incarnation = durable.incarnation;
-    assert_int_equal(write_record(&first, true), WRITTEN);
+    assert_int_equal(write_record(&first, true), WRITE_OK);
     restart(&first);
     make_table(record);
-    assert_int_equal(write_record(&first, false), WRITTEN);
+    assert_int_equal(write_record(&first, false), WRITE_OK);
     restart(&first);
     record->table.version++;
     record->table.slices[2].owner = 5;
     record->table.slices[2].epoch++;
-    assert_int_equal(write_record(&first, false), WRITTEN);
+    assert_int_equal(write_record(&first, false), WRITE_OK);
     add_member(record, 9);
-    assert_int_equal(write_record(&first, false), WRITTEN);
+    assert_int_equal(write_record(&first, false), WRITE_OK);
     restart(&first);
     commit_round(record);
-    assert_int_equal(write_record(&first, true), WRITTEN);
+    assert_int_equal(write_record(&first, true), WRITE_OK);
     record->base = record->commit.root;
     entry_copy(&record->commit, &record->head);
     restart(&first);
     begin_entry(record, ENTRY_OPEN);
     open_round(record);
-    assert_int_equal(write_record(&first, true), WRITTEN);
+    assert_int_equal(write_record(&first, true), WRITE_OK);
     restart(&first);
     tracker_durable_close(&durable);
 }
@@ -253,14 +253,14 @@ static void a_commit_whose_hash_is_not_its_own_is_not_written(void **state) {
     add_member(&first.record, 2);
     add_member(&first.record, 3);
     open_round(&first.record);
-    assert_int_equal(write_record(&first, true), WRITTEN);
+    assert_int_equal(write_record(&first, true), WRITE_OK);
     make_table(&first.record);
     commit_round(&first.record);
     first.record.head.hash.bytes[0] ^= 1;
     assert_int_equal(write_record(&first, true), WRITE_FAILED);
     assert_int_equal(durable.store.count, 2);
     first.record.head.hash.bytes[0] ^= 1;
-    assert_int_equal(write_record(&first, true), WRITTEN);
+    assert_int_equal(write_record(&first, true), WRITE_OK);
     tracker_durable_close(&durable);
 }
 
@@ -335,12 +335,12 @@ static void write_without_end(int out) {
     }
     for (;;) {
         open_round(record);
-        bool ok = write_record(&first, true) == WRITTEN;
+        bool ok = write_record(&first, true) == WRITE_OK;
         make_table(record);
-        ok &= write_record(&first, false) == WRITTEN;
+        ok &= write_record(&first, false) == WRITE_OK;
         begin_entry(record, ENTRY_ABORT);
         record->session_next = record->head.round + 1;
-        ok &= write_record(&first, true) == WRITTEN;
+        ok &= write_record(&first, true) == WRITE_OK;
         if (!ok || write(out, &record->head.round, 4) != 4) {
             _exit(1);
         }

@@ -112,7 +112,7 @@ static void let_in(int count) {
         char key[KEYS_TEXT_BYTES];
         scripted_keys((uint8_t)i, &keys);
         public_keys_write(&keys.public_keys, key);
-        assert_int_equal(roster_add(roster_path, key, NULL, &fault), OK);
+        assert_int_equal(allow_list_add(roster_path, key, NULL, &fault), OK);
     }
 }
 
@@ -171,8 +171,8 @@ static void open_stranger(struct stranger *stranger) {
     struct fault fault;
     struct messenger_options options = {
         .keys = &stranger->keys, .peers_max = 1, .queued_frames = 8};
-    wire_kinds(WIRE_MEMBER, options.known);
-    keys_make(&stranger->keys);
+    wire_allowed_kinds(WIRE_MEMBER, options.known);
+    keys_generate(&stranger->keys);
     assert_int_equal(messenger_open(&options, &stranger->region, &stranger->messenger, &fault), OK);
     assert_int_equal(
         messenger_peer(stranger->messenger, tracker_keys.public_keys.curve, address, &fault), OK);
@@ -271,10 +271,10 @@ static uint32_t answers_to(struct stranger *asker, uint64_t asks) {
     uint32_t answers = 0;
     pause_tracker();
     for (uint64_t i = 0; i < asks; i++) {
-        const struct frame ask = {.kind = WIRE_LEDGER_ASK, .offset = 1000 + i};
+        const struct frame ask = {.kind = WIRE_LEDGER_REQUEST, .offset = 1000 + i};
         assert_int_equal(messenger_send(asker->messenger, tracker_keys.public_keys.curve,
                                         CHANNEL_CONTROL, &ask, NULL),
-                         SENT_TAKEN);
+                         SEND_OK);
     }
     go_on();
     const int64_t until_ns = clock_monotonic_ns() + (int64_t)WITHIN_MS * 1000000;

@@ -145,7 +145,7 @@ static int begin(void **state) {
     text = text_over(roster_path, sizeof roster_path);
     text_add(&text, "%s/roster.yaml", folder);
     text = text_over(address, sizeof address);
-    text_add(&text, "tcp://127.0.0.1:%u", own_free_port());
+    text_add(&text, "tcp://127.0.0.1:%u", local_free_port());
     scripted_keys(0, &tracker_keys);
     manifest_hash = hash_of(MANIFEST, sizeof MANIFEST - 1);
     genesis_root = hash_of("root", 4);
@@ -166,7 +166,7 @@ static void let_in(int count) {
         char key[KEYS_TEXT_BYTES];
         scripted_keys((uint8_t)i, &keys);
         public_keys_write(&keys.public_keys, key);
-        assert_int_equal(roster_add(roster_path, key, NULL, &fault), OK);
+        assert_int_equal(allow_list_add(roster_path, key, NULL, &fault), OK);
     }
 }
 
@@ -251,51 +251,51 @@ static void an_unknown_key_is_told_the_line_and_let_in_once_it_is_added(void **s
     }
     assert_non_null(strstr(members[1].reason, line));
     assert_false(members[1].is_admitted);
-    assert_int_equal(roster_add(roster_path, key, "late", &fault), OK);
+    assert_int_equal(allow_list_add(roster_path, key, "late", &fault), OK);
     run_to(1);
     assert_string_equal(members[1].reason, "");
     stop_tracker();
     close_members(MEMBERS);
 }
 
-static struct tracker_asker *open_asker(uint8_t number, struct region *region,
-                                        struct key_pairs *keys, struct join_string *join) {
-    struct tracker_asker *asker = NULL;
+static struct tracker_client *open_asker(uint8_t number, struct region *region,
+                                         struct key_pairs *keys, struct join_string *join) {
+    struct tracker_client *asker = NULL;
     scripted_keys(number, keys);
     join->keys = tracker_keys.public_keys;
     strcpy(join->address, address);
-    assert_int_equal(tracker_asker_open(keys, join, region, &asker, &fault), OK);
+    assert_int_equal(tracker_client_open(keys, join, region, &asker, &fault), OK);
     return asker;
 }
 
 static void questions_are_answered_as_far_as_they_may_be(void **state) {
     (void)state;
-    const struct tracker_question manifest = {
-        .ask = WIRE_MANIFEST_ASK, .offset = 0, .timeout_ms = ASK_MS};
-    const struct tracker_question status = {
-        .ask = WIRE_STATUS_ASK, .offset = 0, .timeout_ms = ASK_MS};
-    const struct tracker_question ledger = {
-        .ask = WIRE_LEDGER_ASK, .offset = 1, .timeout_ms = ASK_MS};
-    struct tracker_answer answer;
+    const struct tracker_query_args manifest = {
+        .ask = WIRE_MANIFEST_REQUEST, .offset = 0, .timeout_ms = ASK_MS};
+    const struct tracker_query_args status = {
+        .ask = WIRE_STATUS_REQUEST, .offset = 0, .timeout_ms = ASK_MS};
+    const struct tracker_query_args ledger = {
+        .ask = WIRE_LEDGER_REQUEST, .offset = 1, .timeout_ms = ASK_MS};
+    struct tracker_send_missing answer;
     struct region region = {0};
     struct key_pairs keys[2];
     struct join_string joins[2];
     let_in(1);
     start_tracker("", 0);
-    struct tracker_asker *guest = open_asker(9, &region, &keys[0], &joins[0]);
-    assert_int_equal(tracker_ask(guest, &manifest, &answer, &fault), OK);
+    struct tracker_client *guest = open_asker(9, &region, &keys[0], &joins[0]);
+    assert_int_equal(tracker_query(guest, &manifest, &answer, &fault), OK);
     assert_int_equal(answer.count, sizeof MANIFEST - 1);
     assert_memory_equal(answer.bytes, MANIFEST, sizeof MANIFEST - 1);
-    assert_int_equal(tracker_ask(guest, &status, &answer, &fault), STATUS_INPUT);
+    assert_int_equal(tracker_query(guest, &status, &answer, &fault), STATUS_INPUT);
     assert_non_null(strstr(fault.reason, "roster"));
-    assert_int_equal(tracker_ask(guest, &ledger, &answer, &fault), STATUS_INPUT);
-    struct tracker_asker *member = open_asker(1, &region, &keys[1], &joins[1]);
-    assert_int_equal(tracker_ask(member, &status, &answer, &fault), OK);
+    assert_int_equal(tracker_query(guest, &ledger, &answer, &fault), STATUS_INPUT);
+    struct tracker_client *member = open_asker(1, &region, &keys[1], &joins[1]);
+    assert_int_equal(tracker_query(member, &status, &answer, &fault), OK);
     assert_non_null(strstr((const char *)answer.bytes, "\"name\": \"scripted\""));
-    assert_int_equal(tracker_ask(member, &ledger, &answer, &fault), OK);
+    assert_int_equal(tracker_query(member, &ledger, &answer, &fault), OK);
     assert_int_equal(answer.count, 0);
-    tracker_asker_close(guest);
-    tracker_asker_close(member);
+    tracker_client_close(guest);
+    tracker_client_close(member);
     stop_tracker();
     region_finish(&region);
 }
@@ -303,9 +303,9 @@ static void questions_are_answered_as_far_as_they_may_be(void **state) {
 /* On its own channel the question would end the member's connection. */
 static void a_question_of_a_member_s_identity_leaves_the_member_where_it_is(void **state) {
     (void)state;
-    const struct tracker_question status = {
-        .ask = WIRE_STATUS_ASK, .offset = 0, .timeout_ms = ASK_MS};
-    struct tracker_answer answer;
+    const struct tracker_query_args status = {
+        .ask = WIRE_STATUS_REQUEST, .offset = 0, .timeout_ms = ASK_MS};
+    struct tracker_send_missing answer;
     struct region region = {0};
     struct key_pairs keys;
     struct join_string join;
@@ -314,12 +314,12 @@ static void a_question_of_a_member_s_identity_leaves_the_member_where_it_is(void
     open_members(MEMBERS);
     run_to(1);
     uint32_t session = members[0].session;
-    struct tracker_asker *asker = open_asker(1, &region, &keys, &join);
-    assert_int_equal(tracker_ask(asker, &status, &answer, &fault), OK);
+    struct tracker_client *asker = open_asker(1, &region, &keys, &join);
+    assert_int_equal(tracker_query(asker, &status, &answer, &fault), OK);
     run_to(3);
     assert_int_equal(members[0].opened, 1);
     assert_int_equal(members[0].session, session);
-    tracker_asker_close(asker);
+    tracker_client_close(asker);
     stop_tracker();
     close_members(MEMBERS);
     region_finish(&region);
@@ -407,7 +407,7 @@ static void a_tracker_killed_at_any_place_goes_on(void **state) {
     if (getenv("SKEP_LONG") == NULL) {
         skip();
     }
-    for (const char *const *place = tracker_loop_places(); *place != NULL; place++) {
+    for (const char *const *place = tracker_crash_points(); *place != NULL; place++) {
         uint32_t commits = 0;
         for (int count = 1; count <= 2 && !is_of_accidents(*place); count++) {
             begin(NULL);

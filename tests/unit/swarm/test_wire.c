@@ -31,12 +31,12 @@ static void use(uint32_t members, uint32_t slices) {
 static const char *read_bytes(const uint8_t *from, size_t count) {
     uint64_t known[2][4];
     struct frame frame;
-    wire_kinds(WIRE_TRACKER, known[0]);
-    wire_kinds(WIRE_MEMBER, known[1]);
+    wire_allowed_kinds(WIRE_TRACKER, known[0]);
+    wire_allowed_kinds(WIRE_MEMBER, known[1]);
     for (size_t i = 0; i < 4; i++) {
         known[0][i] |= known[1][i];
     }
-    if (frame_read(from, count, known[0], &frame) != FRAME_RIGHT) {
+    if (frame_read(from, count, known[0], &frame) != FRAME_OK) {
         return "is no frame";
     }
     return wire_read(&fixture.shape, &frame, from + FRAME_HEADER_BYTES, count - FRAME_HEADER_BYTES,
@@ -272,21 +272,23 @@ static void kinds_go_one_way_only(void **state) {
     (void)state;
     uint64_t known[4];
     for (uint32_t kind = 0; kind < 256; kind++) {
-        bool up = wire_may_say(WIRE_MEMBER, WIRE_TRACKER, (uint8_t)kind);
-        bool down = wire_may_say(WIRE_TRACKER, WIRE_MEMBER, (uint8_t)kind);
-        bool across = wire_may_say(WIRE_MEMBER, WIRE_MEMBER, (uint8_t)kind);
-        bool both = kind == WIRE_PING || kind == WIRE_PONG || kind == WIRE_DIAL;
+        bool up = wire_may_send(WIRE_MEMBER, WIRE_TRACKER, (uint8_t)kind);
+        bool down = wire_may_send(WIRE_TRACKER, WIRE_MEMBER, (uint8_t)kind);
+        bool across = wire_may_send(WIRE_MEMBER, WIRE_MEMBER, (uint8_t)kind);
+        bool both = kind == WIRE_PING || kind == WIRE_PONG || kind == WIRE_PROBE_ADDRESS;
         bool is = wire_fixture_is(kind) || (kind >= WIRE_INTRODUCE && kind < WIRE_KIND_END);
-        assert_int_equal(up + down + across, !is ? 0 : both ? (kind == WIRE_DIAL ? 2 : 3) : 1);
-        assert_false(wire_may_say(WIRE_TRACKER, WIRE_TRACKER, (uint8_t)kind));
-        wire_kinds(WIRE_TRACKER, known);
+        assert_int_equal(up + down + across, !is    ? 0
+                                             : both ? (kind == WIRE_PROBE_ADDRESS ? 2 : 3)
+                                                    : 1);
+        assert_false(wire_may_send(WIRE_TRACKER, WIRE_TRACKER, (uint8_t)kind));
+        wire_allowed_kinds(WIRE_TRACKER, known);
         assert_int_equal(known[kind / 64] >> kind % 64 & 1, up);
-        wire_kinds(WIRE_MEMBER, known);
+        wire_allowed_kinds(WIRE_MEMBER, known);
         assert_int_equal(known[kind / 64] >> kind % 64 & 1, down || across);
     }
-    assert_true(wire_may_say(WIRE_MEMBER, WIRE_TRACKER, MESSAGE_VOTE));
-    assert_true(wire_may_say(WIRE_TRACKER, WIRE_MEMBER, MESSAGE_TABLE));
-    assert_true(wire_may_say(WIRE_MEMBER, WIRE_MEMBER, MESSAGE_RESULT));
+    assert_true(wire_may_send(WIRE_MEMBER, WIRE_TRACKER, MESSAGE_VOTE));
+    assert_true(wire_may_send(WIRE_TRACKER, WIRE_MEMBER, MESSAGE_TABLE));
+    assert_true(wire_may_send(WIRE_MEMBER, WIRE_MEMBER, MESSAGE_RESULT));
 }
 
 static int forget(void **state) {

@@ -10,8 +10,8 @@
 
 static struct wire_fixture fixture;
 static struct wire_introduction introduction;
-static struct wire_roster roster;
-static uint8_t payload[WIRE_ROSTER_MAX + 1], again[WIRE_ROSTER_MAX];
+static struct wire_address_book roster;
+static uint8_t payload[WIRE_ADDRESS_BOOK_MAX + 1], again[WIRE_ADDRESS_BOOK_MAX];
 
 static void introductions_and_rosters_read_back(void **state) {
     (void)state;
@@ -25,10 +25,10 @@ static void introductions_and_rosters_read_back(void **state) {
         assert_null(wire_read_introduction(payload, count, &introduction));
         assert_memory_equal(&introduction, &fixture.introduction, sizeof introduction);
         assert_true(wire_introduction_verified(&introduction));
-        count = wire_write_roster(&fixture.roster, payload);
-        assert_true(count <= WIRE_ROSTER_MAX);
+        count = wire_write_address_book(&fixture.roster, payload);
+        assert_true(count <= WIRE_ADDRESS_BOOK_MAX);
         memset(&roster, 0xa5, sizeof roster);
-        assert_null(wire_read_roster(payload, count, &roster));
+        assert_null(wire_read_address_book(payload, count, &roster));
         assert_memory_equal(&roster, &fixture.roster, sizeof roster);
     }
 }
@@ -46,10 +46,10 @@ static bool takes_introduction(size_t count) {
 }
 
 static bool takes_roster(size_t count) {
-    if (wire_read_roster(payload, count, &roster) != NULL) {
+    if (wire_read_address_book(payload, count, &roster) != NULL) {
         return false;
     }
-    assert_int_equal(wire_write_roster(&roster, again), count);
+    assert_int_equal(wire_write_address_book(&roster, again), count);
     assert_memory_equal(again, payload, count);
     return true;
 }
@@ -69,7 +69,7 @@ static void what_is_cut_or_flipped_has_one_spelling_or_none(void **state) {
             assert_false(takes_introduction(count) && wire_introduction_verified(&introduction));
             payload[bit / 8] ^= (uint8_t)(1 << bit % 8);
         }
-        count = wire_write_roster(&fixture.roster, payload);
+        count = wire_write_address_book(&fixture.roster, payload);
         for (size_t cut = 0; cut < count; cut++) {
             assert_false(takes_roster(cut));
         }
@@ -167,7 +167,7 @@ static void a_roster_with_a_key_twice_or_no_deadline_is_refused(void **state) {
     for (uint32_t i = 0; i < 3; i++) {
         memset(fixture.roster.members[i].address, 0, MESSAGE_ADDRESS_BYTES);
     }
-    size_t count = wire_write_roster(&fixture.roster, payload);
+    size_t count = wire_write_address_book(&fixture.roster, payload);
     assert_true(takes_roster(count));
     for (size_t half = 0; half < 2; half++) {
         uint8_t *third = payload + count - keys + half * KEY_BYTES;

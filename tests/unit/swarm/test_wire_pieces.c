@@ -11,7 +11,7 @@
 enum { CAPACITY = 3 * FRAME_PAYLOAD_MAX, PIECES_MAX = 4 };
 
 static uint8_t whole[CAPACITY], gathered[CAPACITY];
-static struct wire_pieces pieces;
+static struct wire_chunks pieces;
 static const struct frame HEADER = {.kind = MESSAGE_TABLE, .round = 7, .session = 9};
 
 /* A payload of so many bytes, its length before it. */
@@ -23,7 +23,7 @@ static struct frame make(size_t count) {
     }
     wire_put_length(whole, count);
     memset(gathered, 0, sizeof gathered);
-    pieces = (struct wire_pieces){.bytes = gathered, .capacity = CAPACITY};
+    pieces = (struct wire_chunks){.bytes = gathered, .capacity = CAPACITY};
     return frame;
 }
 
@@ -31,13 +31,13 @@ static struct frame make(size_t count) {
 static uint32_t cut(const struct frame *frame, struct frame *cuts) {
     uint32_t made = 0;
     for (size_t at = 0; at < frame->length; at += cuts[made - 1].length) {
-        cuts[made++] = wire_piece(frame, frame->length, at);
+        cuts[made++] = wire_chunk(frame, frame->length, at);
     }
     return made;
 }
 
-static enum wire_part add(const struct frame *piece, const uint8_t **payload) {
-    return wire_pieces_add(&pieces, piece, whole + piece->offset, payload);
+static enum wire_progress add(const struct frame *piece, const uint8_t **payload) {
+    return wire_chunks_add(&pieces, piece, whole + piece->offset, payload);
 }
 
 static void wholes_of_every_length_come_together(void **state) {
@@ -54,9 +54,9 @@ static void wholes_of_every_length_come_together(void **state) {
         assert_int_equal(count, (COUNTS[i] + FRAME_PAYLOAD_MAX - 1) / FRAME_PAYLOAD_MAX);
         for (int again = 0; again < 2; again++) {
             for (uint32_t p = 0; p + 1 < count; p++) {
-                assert_int_equal(add(&cuts[p], &payload), WIRE_PART);
+                assert_int_equal(add(&cuts[p], &payload), WIRE_INCOMPLETE);
             }
-            assert_int_equal(add(&cuts[count - 1], &payload), WIRE_WHOLE);
+            assert_int_equal(add(&cuts[count - 1], &payload), WIRE_COMPLETE);
             assert_int_equal(pieces.count, COUNTS[i]);
             assert_memory_equal(payload, whole, COUNTS[i]);
             assert_int_equal(pieces.frame.kind, frame.kind);
@@ -84,20 +84,20 @@ static void a_gap_an_overlap_or_another_message_is_refused(void **state) {
     wrong[2].offset += 1;
     wrong[3].length -= 1;
     wrong[4].kind = MESSAGE_ENTRY;
-    wrong[5].kind = MESSAGE_ASK;
+    wrong[5].kind = MESSAGE_POLL;
     wrong[6].round++;
     wrong[7].session++;
     wrong[8].epoch++;
     wrong[9].slice++;
     for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
-        assert_int_equal(add(&cuts[0], &payload), WIRE_PART);
-        assert_int_equal(add(&wrong[i], &payload), WIRE_WRONG);
-        assert_int_equal(add(&cuts[1], &payload), WIRE_WRONG); /* nothing is begun any more */
+        assert_int_equal(add(&cuts[0], &payload), WIRE_INCOMPLETE);
+        assert_int_equal(add(&wrong[i], &payload), WIRE_INVALID);
+        assert_int_equal(add(&cuts[1], &payload), WIRE_INVALID); /* nothing is begun any more */
     }
-    assert_int_equal(add(&cuts[0], &payload), WIRE_PART);
-    assert_int_equal(add(&cuts[1], &payload), WIRE_PART);
-    assert_int_equal(add(&cuts[1], &payload), WIRE_WRONG); /* an overlap */
-    assert_int_equal(add(&cuts[2], &payload), WIRE_WRONG);
+    assert_int_equal(add(&cuts[0], &payload), WIRE_INCOMPLETE);
+    assert_int_equal(add(&cuts[1], &payload), WIRE_INCOMPLETE);
+    assert_int_equal(add(&cuts[1], &payload), WIRE_INVALID); /* an overlap */
+    assert_int_equal(add(&cuts[2], &payload), WIRE_INVALID);
 }
 
 static void a_new_whole_drops_one_that_was_cut_off(void **state) {
@@ -106,13 +106,13 @@ static void a_new_whole_drops_one_that_was_cut_off(void **state) {
     const uint8_t *payload = NULL;
     struct frame frame = make(CAPACITY);
     assert_int_equal(cut(&frame, cuts), 3);
-    assert_int_equal(add(&cuts[0], &payload), WIRE_PART);
-    assert_int_equal(add(&cuts[1], &payload), WIRE_PART);
-    assert_int_equal(add(&cuts[0], &payload), WIRE_PART);
-    assert_int_equal(add(&cuts[2], &payload), WIRE_WRONG);
-    assert_int_equal(add(&cuts[0], &payload), WIRE_PART);
-    assert_int_equal(add(&cuts[1], &payload), WIRE_PART);
-    assert_int_equal(add(&cuts[2], &payload), WIRE_WHOLE);
+    assert_int_equal(add(&cuts[0], &payload), WIRE_INCOMPLETE);
+    assert_int_equal(add(&cuts[1], &payload), WIRE_INCOMPLETE);
+    assert_int_equal(add(&cuts[0], &payload), WIRE_INCOMPLETE);
+    assert_int_equal(add(&cuts[2], &payload), WIRE_INVALID);
+    assert_int_equal(add(&cuts[0], &payload), WIRE_INCOMPLETE);
+    assert_int_equal(add(&cuts[1], &payload), WIRE_INCOMPLETE);
+    assert_int_equal(add(&cuts[2], &payload), WIRE_COMPLETE);
     assert_memory_equal(payload, whole, CAPACITY);
 }
 
@@ -125,20 +125,20 @@ static void a_length_beyond_the_capacity_or_of_nothing_is_refused(void **state) 
         for (size_t k = 0; k < WIRE_LENGTH_BYTES; k++) {
             whole[k] = (uint8_t)(LENGTHS[i] >> (8 * k));
         }
-        assert_int_equal(add(&frame, &payload), WIRE_WRONG);
+        assert_int_equal(add(&frame, &payload), WIRE_INVALID);
         frame.length = LENGTHS[i] < FRAME_PAYLOAD_MAX ? LENGTHS[i] : FRAME_PAYLOAD_MAX;
-        assert_int_equal(add(&frame, &payload), WIRE_WRONG);
+        assert_int_equal(add(&frame, &payload), WIRE_INVALID);
     }
     struct frame frame = make(100);
     frame.length = 99;
-    assert_int_equal(add(&frame, &payload), WIRE_WRONG);
+    assert_int_equal(add(&frame, &payload), WIRE_INVALID);
     frame.length = 101;
-    assert_int_equal(add(&frame, &payload), WIRE_WRONG);
+    assert_int_equal(add(&frame, &payload), WIRE_INVALID);
     frame.length = 100;
     frame.offset = 100;
-    assert_int_equal(wire_pieces_add(&pieces, &frame, whole, &payload), WIRE_WRONG);
+    assert_int_equal(wire_chunks_add(&pieces, &frame, whole, &payload), WIRE_INVALID);
     frame.offset = 0;
-    assert_int_equal(add(&frame, &payload), WIRE_WHOLE);
+    assert_int_equal(add(&frame, &payload), WIRE_COMPLETE);
 }
 
 /* The longest message that there is: a full table of the largest swarm. */
@@ -168,15 +168,15 @@ static void the_longest_table_goes_in_pieces(void **state) {
     }
     size_t count = wire_write(&shape, &message, 0, &frame, payload, most);
     assert_true(count <= most && count > most - 256);
-    struct wire_pieces joined = {.bytes = together, .capacity = most};
+    struct wire_chunks joined = {.bytes = together, .capacity = most};
     const uint8_t *came = NULL;
-    enum wire_part part = WIRE_PART;
-    for (size_t at = 0; at < count && part == WIRE_PART;) {
-        struct frame piece = wire_piece(&frame, count, at);
-        part = wire_pieces_add(&joined, &piece, payload + at, &came);
+    enum wire_progress part = WIRE_INCOMPLETE;
+    for (size_t at = 0; at < count && part == WIRE_INCOMPLETE;) {
+        struct frame piece = wire_chunk(&frame, count, at);
+        part = wire_chunks_add(&joined, &piece, payload + at, &came);
         at += piece.length;
     }
-    assert_int_equal(part, WIRE_WHOLE);
+    assert_int_equal(part, WIRE_COMPLETE);
     assert_null(wire_read(&shape, &joined.frame, came, joined.count, &arrays[1], &read, &bulk,
                           &bulk_bytes));
     assert_memory_equal(arrays[1].table.hashes, arrays[0].table.hashes,

@@ -31,7 +31,7 @@ static int use(void **state) {
 static const char *read_back(void) {
     uint64_t known[4] = {UINT64_MAX};
     struct frame frame;
-    if (frame_read(bytes, count, known, &frame) != FRAME_RIGHT) {
+    if (frame_read(bytes, count, known, &frame) != FRAME_OK) {
         return "is no frame";
     }
     const char *wrong =

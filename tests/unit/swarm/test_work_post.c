@@ -12,65 +12,65 @@
 enum { SLICES = 3, ANSWERS = 200 };
 
 struct meeting {
-    struct work_post post;
+    struct mailbox post;
     void *memory;
 };
 
 static struct meeting *meet(void) {
     struct meeting *meeting = calloc(1, sizeof(*meeting));
     struct fault fault;
-    meeting->memory = calloc(1, work_post_bytes(SLICES));
-    assert_int_equal(work_post_open(&meeting->post, meeting->memory, SLICES, &fault), OK);
+    meeting->memory = calloc(1, mailbox_bytes(SLICES));
+    assert_int_equal(mailbox_open(&meeting->post, meeting->memory, SLICES, &fault), OK);
     return meeting;
 }
 
 static void part(struct meeting *meeting) {
-    work_post_close(&meeting->post);
+    mailbox_close(&meeting->post);
     free(meeting->memory);
     free(meeting);
 }
 
 static void give(struct meeting *meeting, enum action_kind kind, uint32_t round) {
-    work_post_give(&meeting->post,
-                   &(struct member_work){.kind = kind, .round = round, .deadline_ms = 1000});
+    mailbox_post_job(&meeting->post,
+                     &(struct member_job){.kind = kind, .round = round, .deadline_ms = 1000});
 }
 
 static void next_gives_the_newest_training_and_nothing_twice(void **state) {
     (void)state;
     struct meeting *meeting = meet();
-    struct member_work work = {.round = 77};
-    assert_false(work_post_next(&meeting->post, 0, &work));
+    struct member_job work = {.round = 77};
+    assert_false(mailbox_wait_job(&meeting->post, 0, &work));
     assert_int_equal(work.round, 77);
     give(meeting, ACTION_TRAIN, 1);
     give(meeting, ACTION_TRAIN, 2);
-    assert_true(work_post_next(&meeting->post, 0, &work));
+    assert_true(mailbox_wait_job(&meeting->post, 0, &work));
     assert_int_equal(work.round, 2);
     assert_in_range(work.deadline_ms, 900, 1000);
-    assert_false(work_post_is_stale(&meeting->post, ACTION_TRAIN));
-    assert_true(work_post_is_busy(&meeting->post));
-    assert_false(work_post_next(&meeting->post, 0, &work));
-    assert_false(work_post_is_busy(&meeting->post));
+    assert_false(mailbox_is_stale(&meeting->post, ACTION_TRAIN));
+    assert_true(mailbox_is_busy(&meeting->post));
+    assert_false(mailbox_wait_job(&meeting->post, 0, &work));
+    assert_false(mailbox_is_busy(&meeting->post));
     part(meeting);
 }
 
 static void a_job_comes_first_and_makes_older_training_stale(void **state) {
     (void)state;
     struct meeting *meeting = meet();
-    struct member_work work;
+    struct member_job work;
     give(meeting, ACTION_TRAIN, 1);
-    assert_true(work_post_next(&meeting->post, 0, &work));
+    assert_true(mailbox_wait_job(&meeting->post, 0, &work));
     give(meeting, ACTION_SUM, 1);
-    assert_true(work_post_is_stale(&meeting->post, ACTION_TRAIN));
+    assert_true(mailbox_is_stale(&meeting->post, ACTION_TRAIN));
     give(meeting, ACTION_TRAIN, 2); /* the round ended; its sum is still waited for */
-    assert_true(work_post_next(&meeting->post, 0, &work));
+    assert_true(mailbox_wait_job(&meeting->post, 0, &work));
     assert_int_equal(work.kind, ACTION_SUM);
-    assert_false(work_post_is_stale(&meeting->post, ACTION_SUM));
-    assert_true(work_post_next(&meeting->post, 0, &work));
+    assert_false(mailbox_is_stale(&meeting->post, ACTION_SUM));
+    assert_true(mailbox_wait_job(&meeting->post, 0, &work));
     assert_int_equal(work.kind, ACTION_TRAIN);
     assert_int_equal(work.round, 2);
-    assert_false(work_post_is_stale(&meeting->post, ACTION_TRAIN));
-    work_post_cancel(&meeting->post);
-    assert_true(work_post_is_stale(&meeting->post, ACTION_TRAIN));
+    assert_false(mailbox_is_stale(&meeting->post, ACTION_TRAIN));
+    mailbox_cancel_job(&meeting->post);
+    assert_true(mailbox_is_stale(&meeting->post, ACTION_TRAIN));
     part(meeting);
 }
 
@@ -83,17 +83,17 @@ static void a_job_keeps_a_copy_of_its_entry(void **state) {
     entry.round = 5;
     entry.slice_count = SLICES;
     entry.slices = slices;
-    struct member_work work = {.kind = ACTION_ROOT, .entry = &entry};
-    work_post_give(&meeting->post, &work);
-    assert_true(work_post_next(&meeting->post, 0, &work));
+    struct member_job work = {.kind = ACTION_ROOT, .entry = &entry};
+    mailbox_post_job(&meeting->post, &work);
+    assert_true(mailbox_wait_job(&meeting->post, 0, &work));
     entry.round = 6;
     slices[1].weight = 20;
-    struct member_work other = {.kind = ACTION_STORE, .entry = &entry};
-    work_post_give(&meeting->post, &other);
+    struct member_job other = {.kind = ACTION_STORE, .entry = &entry};
+    mailbox_post_job(&meeting->post, &other);
     assert_int_equal(work.entry->round, 5);
     assert_int_equal(work.entry->slices[1].weight, 2);
-    assert_ptr_equal(work_post_entry(&meeting->post), work.entry);
-    assert_true(work_post_next(&meeting->post, 0, &work));
+    assert_ptr_equal(mailbox_entry(&meeting->post), work.entry);
+    assert_true(mailbox_wait_job(&meeting->post, 0, &work));
     assert_int_equal(work.entry->round, 6);
     assert_int_equal(work.entry->slices[1].weight, 20);
     part(meeting);
@@ -105,9 +105,9 @@ static void *answer_all(void *argument) {
         struct hash hashes[SLICES];
         memset(hashes, (int)i, sizeof hashes);
         struct event event = {.kind = EVENT_TRAINED, .round = i, .hashes = hashes};
-        work_post_answer(&meeting->post, &event);
+        mailbox_answer(&meeting->post, &event);
     }
-    work_post_leave(&meeting->post);
+    mailbox_request_leave(&meeting->post);
     return NULL;
 }
 
@@ -119,8 +119,8 @@ static void answers_come_one_by_one_and_none_is_lost(void **state) {
     bool leaves = false;
     uint32_t seen = 0;
     while (!leaves || seen < ANSWERS) {
-        struct work_news news;
-        work_post_take(&meeting->post, &news);
+        struct mailbox_updates news;
+        mailbox_collect(&meeting->post, &news);
         leaves = leaves || news.wants_to_leave;
         if (!news.has_event) {
             continue;
@@ -129,7 +129,7 @@ static void answers_come_one_by_one_and_none_is_lost(void **state) {
         struct hash want;
         memset(&want, (int)seen, sizeof want);
         assert_memory_equal(&news.event.hashes[SLICES - 1], &want, sizeof want);
-        work_post_release(&meeting->post);
+        mailbox_release(&meeting->post);
         seen++;
     }
     pthread_join(thread, NULL);
@@ -138,8 +138,8 @@ static void answers_come_one_by_one_and_none_is_lost(void **state) {
 
 static void *wait_for_ever(void *argument) {
     struct meeting *meeting = argument;
-    struct member_work work;
-    return work_post_next(&meeting->post, -1, &work) ? meeting : NULL;
+    struct member_job work;
+    return mailbox_wait_job(&meeting->post, -1, &work) ? meeting : NULL;
 }
 
 static void the_end_wakes_who_waits(void **state) {
@@ -148,7 +148,7 @@ static void the_end_wakes_who_waits(void **state) {
     pthread_t thread;
     void *got = meeting;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, meeting), 0);
-    work_post_end(&meeting->post);
+    mailbox_end(&meeting->post);
     pthread_join(thread, &got);
     assert_null(got);
     part(meeting);

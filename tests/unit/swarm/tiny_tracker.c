@@ -82,9 +82,9 @@ static void say(struct tiny_tracker *tracker, const struct action *action) {
 }
 
 static void say_roster(struct tiny_tracker *tracker, const uint8_t *curve) {
-    static uint8_t payload[WIRE_ROSTER_MAX];
-    struct frame frame = {.kind = WIRE_ROSTER};
-    frame.length = (uint32_t)wire_write_roster(&tracker->roster, payload);
+    static uint8_t payload[WIRE_ADDRESS_BOOK_MAX];
+    struct frame frame = {.kind = WIRE_ADDRESS_BOOK};
+    frame.length = (uint32_t)wire_write_address_book(&tracker->roster, payload);
     send(tracker, curve, &frame, payload);
 }
 
@@ -117,7 +117,7 @@ static bool act(struct tiny_tracker *tracker, struct event *written) {
         }
         ASSERT(action->kind == ACTION_WRITE && !has_written);
         has_written = true;
-        *written = (struct event){.kind = EVENT_WRITTEN, .written = WRITTEN};
+        *written = (struct event){.kind = EVENT_WRITTEN, .written = WRITE_OK};
         if (action->entry != NULL) {
             static struct entry entry;
             entry = *action->entry;
@@ -155,7 +155,7 @@ static void introduce(struct tiny_tracker *tracker, const struct messenger_event
         send(tracker, event->curve, &frame, text);
         return;
     }
-    struct wire_roster *roster = &tracker->roster;
+    struct wire_address_book *roster = &tracker->roster;
     uint32_t row = 0;
     while (row < roster->count &&
            memcmp(roster->members[row].keys.curve, event->curve, KEY_BYTES) != 0) {
@@ -219,7 +219,7 @@ static void hear(struct tiny_tracker *tracker, const struct messenger_event *eve
         hear_machine(tracker, event);
     } else if (event->frame.kind == WIRE_INTRODUCE) {
         introduce(tracker, event);
-    } else if (event->frame.kind == WIRE_LEDGER_ASK) {
+    } else if (event->frame.kind == WIRE_LEDGER_REQUEST) {
         say_ledger(tracker, event->curve, event->frame.offset);
     } else if (event->frame.kind == WIRE_PING) {
         uint8_t bytes[8];
@@ -268,7 +268,7 @@ static void make_record(struct tiny_tracker *tracker, const struct hash *root) {
 
 void tiny_tracker_start(struct tiny_tracker *tracker, const struct hash *root) {
     struct fault fault;
-    keys_make(&tracker->keys);
+    keys_generate(&tracker->keys);
     pthread_mutex_init(&tracker->lock, NULL);
     tracker->entries = zeros(TINY_ENTRIES_MAX, sizeof(struct entry));
     make_record(tracker, root);
@@ -287,7 +287,7 @@ void tiny_tracker_start(struct tiny_tracker *tracker, const struct hash *root) {
                                         .peers_max = TINY_MEMBERS_MAX,
                                         .queued_frames = 16,
                                         .guests = {.places = {TINY_MEMBERS_MAX}}};
-    wire_kinds(WIRE_TRACKER, options.known);
+    wire_allowed_kinds(WIRE_TRACKER, options.known);
     if (messenger_open(&options, &tracker->region, &tracker->messenger, &fault) != OK) {
         fail_msg("%s: %s", fault.place, fault.reason);
     }

@@ -31,7 +31,7 @@ struct tiny_tracker {
     struct entry open;
     uint8_t *payload;
     size_t payload_capacity;
-    struct wire_roster roster;
+    struct wire_address_book roster;
     char seen_ip[MESSAGE_ADDRESS_BYTES];
 
     pthread_t thread;

@@ -28,7 +28,7 @@ static void do_action(const struct action *action) {
         return;
     }
     const struct message *message = &action->message;
-    scene.ask = message->kind == MESSAGE_ASK ? message->ask : scene.ask;
+    scene.ask = message->kind == MESSAGE_POLL ? message->ask : scene.ask;
     if (message->kind == MESSAGE_TABLE) {
         scene.table_version = message->table->version;
         memcpy(scene.table, message->table->slices, sizeof(scene.table));

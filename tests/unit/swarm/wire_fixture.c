@@ -99,7 +99,7 @@ static void declare(struct wire_fixture *fixture, uint32_t seat, enum wire_fill 
     for (uint32_t i = 0; i < slices; i++) {
         table->hashes[(size_t)seat * slices + i] = draw_hash(fixture);
     }
-    wire_sign(&fixture->shape, &fixture->swarm.members[seat], &message);
+    site_health_kind(&fixture->shape, &fixture->swarm.members[seat], &message);
     table->members[seat] =
         (struct entry_member){.tokens = message.tokens, .weight = number(fixture, fill) >> 7};
     table->signatures[seat] = message.signature;
@@ -161,13 +161,13 @@ static void make_numbers(struct wire_fixture *fixture, enum wire_fill fill) {
     bool exchanges = kind >= MESSAGE_CONTRIBUTION;
     bool numbered = kind <= MESSAGE_VOTE && kind != MESSAGE_DECLARE;
     bool rounds = kind == MESSAGE_REPORT || kind == MESSAGE_DECLARE || kind == MESSAGE_VOTE ||
-                  kind == MESSAGE_ASK || exchanges;
+                  kind == MESSAGE_POLL || exchanges;
     message->session = kind == MESSAGE_HELLO ? 0 : (uint32_t)value;
     message->incarnation = rules ? (uint32_t)(value >> 5) : 0;
     message->round = rounds ? (uint32_t)(value >> 7) : 0;
     message->number =
         numbered || kind == MESSAGE_WELCOME || kind == MESSAGE_PROPOSE ? value * 3 : 0;
-    message->ask = kind == MESSAGE_REPORT || kind == MESSAGE_ASK ? (uint32_t)(value >> 9) : 0;
+    message->ask = kind == MESSAGE_REPORT || kind == MESSAGE_POLL ? (uint32_t)(value >> 9) : 0;
     message->version = kind == MESSAGE_REPORT ? (uint32_t)(value >> 11) : 0;
     message->cut = kind == MESSAGE_REPORT ? value * 5 : 0;
     if (numbered) {
@@ -196,7 +196,7 @@ static void make_signed(struct wire_fixture *fixture, enum wire_fill fill) {
         message->hash = draw_hash(fixture);
         ledger_sign(keys, &message->hash, &message->signature);
     }
-    wire_sign(&fixture->shape, keys, message);
+    site_health_kind(&fixture->shape, keys, message);
 }
 
 void wire_fixture_make(struct wire_fixture *fixture, enum message_kind kind, enum wire_fill fill,
@@ -223,13 +223,13 @@ void wire_fixture_make(struct wire_fixture *fixture, enum message_kind kind, enu
 
 void wire_fixture_hosts(struct wire_fixture *fixture, enum wire_fill fill, uint64_t key) {
     struct wire_introduction *introduction = &fixture->introduction;
-    struct wire_roster *roster = &fixture->roster;
+    struct wire_address_book *roster = &fixture->roster;
     const struct key_pairs *self = &fixture->swarm.members[0];
     fixture->key = key;
     fixture->drawn = 0;
     *introduction = (struct wire_introduction){.keys = self->public_keys, .version = 1};
     introduction->manifest = fixture->shape.swarm;
-    *roster = (struct wire_roster){.version = (uint32_t)draw(fixture)};
+    *roster = (struct wire_address_book){.version = (uint32_t)draw(fixture)};
     roster->timing = (struct swarm_timing){100, 500, 500, INT32_MAX, 10500};
     if (is_there(fixture, fill)) {
         memset(introduction->name, 'n', WIRE_NAME_BYTES - 1);

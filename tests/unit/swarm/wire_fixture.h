@@ -18,7 +18,7 @@ struct wire_fixture {
     struct entry_fixture swarm; /* members_max members; its round 1 is open */
     struct entry open;
     struct wire_introduction introduction;
-    struct wire_roster roster;
+    struct wire_address_book roster;
     uint64_t key, drawn; /* of everything random */
 
     struct message message;

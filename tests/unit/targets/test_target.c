@@ -93,15 +93,15 @@ static void short_of_sums_the_spaces_of_a_unified_target(void **state) {
     struct target target = {.unified = true};
     target.spaces[SPACE_DEVICE] = (struct target_space){100, "x", LINES, 2};
     enum space space = SPACE_COUNT;
-    assert_int_equal(target_room_bytes(&target, SPACE_DEVICE), 70);
-    assert_int_equal(target_short_of(&target, (uint64_t[]){50, 10, 10}, &space), 0);
+    assert_int_equal(target_available_bytes(&target, SPACE_DEVICE), 70);
+    assert_int_equal(target_shortage(&target, (uint64_t[]){50, 10, 10}, &space), 0);
     assert_int_equal(space, SPACE_COUNT);
-    assert_int_equal(target_short_of(&target, (uint64_t[]){50, 10, 11}, &space), 1);
+    assert_int_equal(target_shortage(&target, (uint64_t[]){50, 10, 11}, &space), 1);
     assert_int_equal(space, SPACE_DEVICE);
     target.unified = false;
     target.spaces[SPACE_HOST] = (struct target_space){5, "x", NULL, 0};
-    assert_int_equal(target_short_of(&target, (uint64_t[]){70, 0, 5}, &space), 0);
-    assert_int_equal(target_short_of(&target, (uint64_t[]){70, 0, 12}, &space), 7);
+    assert_int_equal(target_shortage(&target, (uint64_t[]){70, 0, 5}, &space), 0);
+    assert_int_equal(target_shortage(&target, (uint64_t[]){70, 0, 12}, &space), 7);
     assert_int_equal(space, SPACE_HOST);
 }
 
@@ -112,14 +112,14 @@ static void a_declared_line_more_leaves_as_much_less_room(void **state) {
     struct target target = {.unified = true};
     target.spaces[SPACE_DEVICE] = (struct target_space){100, "x", LINES, 1};
     const struct target *with = target_with_declared(&target, SPACE_HOST, &MORE, &region);
-    assert_int_equal(target_room_bytes(with, SPACE_DEVICE), 60);
+    assert_int_equal(target_available_bytes(with, SPACE_DEVICE), 60);
     assert_string_equal(with->spaces[SPACE_DEVICE].declared[1].name, "messages");
-    assert_int_equal(target_room_bytes(&target, SPACE_DEVICE), 90);
+    assert_int_equal(target_available_bytes(&target, SPACE_DEVICE), 90);
     target.unified = false;
     target.spaces[SPACE_HOST] = (struct target_space){50, "x", NULL, 0};
     with = target_with_declared(&target, SPACE_HOST, &MORE, &region);
-    assert_int_equal(target_room_bytes(with, SPACE_DEVICE), 90);
-    assert_int_equal(target_room_bytes(with, SPACE_HOST), 20);
+    assert_int_equal(target_available_bytes(with, SPACE_DEVICE), 90);
+    assert_int_equal(target_available_bytes(with, SPACE_HOST), 20);
 }
 
 static void lines_of_groups_are_there_as_often_as_they_count(void **state) {
@@ -133,10 +133,10 @@ static void lines_of_groups_are_there_as_often_as_they_count(void **state) {
     struct target target = {.unified = false};
     target.spaces[SPACE_DEVICE] = (struct target_space){100, "x", LINES, 3};
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
-        const struct target *of = target_of_groups(&target, CASES[i].groups, &region);
+        const struct target *of = target_with_groups(&target, CASES[i].groups, &region);
         assert_int_equal(of->spaces[SPACE_DEVICE].declared_count, CASES[i].lines);
         assert_int_equal(target_declared_bytes(of, SPACE_DEVICE), CASES[i].bytes);
-        const struct target *again = target_of_groups(of, 0, &region);
+        const struct target *again = target_with_groups(of, 0, &region);
         assert_int_equal(target_declared_bytes(again, SPACE_DEVICE), CASES[i].bytes);
     }
 }
@@ -148,7 +148,7 @@ static void lower_capacity_never_raises_and_refuses_what_leaves_no_room(void **s
     uint64_t declared = target_declared_bytes(target, SPACE_DEVICE);
     uint64_t capacity = target->spaces[SPACE_DEVICE].capacity_bytes;
     assert_int_equal(target_lower_capacity(target, declared + 5, &region, &lowered, &fault), OK);
-    assert_int_equal(target_room_bytes(lowered, SPACE_DEVICE), 5);
+    assert_int_equal(target_available_bytes(lowered, SPACE_DEVICE), 5);
     assert_int_equal(target->spaces[SPACE_DEVICE].capacity_bytes, capacity);
     assert_int_equal(target_lower_capacity(target, 2 * capacity, &region, &lowered, &fault), OK);
     assert_int_equal(lowered->spaces[SPACE_DEVICE].capacity_bytes, capacity);

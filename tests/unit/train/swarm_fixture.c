@@ -31,7 +31,7 @@ static void expect_ok(enum status status, const struct fault *fault) {
     }
 }
 
-const char *swarm_fixture_make(struct region *region, struct swarm_offer *offer,
+const char *swarm_fixture_make(struct region *region, struct manifest_draft *offer,
                                struct manifest *manifest) {
     struct key_pairs keys;
     struct fault fault;
@@ -44,10 +44,10 @@ const char *swarm_fixture_make(struct region *region, struct swarm_offer *offer,
                                         "more than thirty-three bytes.");
     scratch_write_text("tracker/c.txt", "Held out: neither of the other two has these words in it, "
                                         "and nobody trains on them.");
-    keys_make(&keys);
-    expect_ok(swarm_offer_read("tracker/run.yaml", NULL, 0, region, offer, &fault), &fault);
+    keys_generate(&keys);
+    expect_ok(manifest_draft_read("tracker/run.yaml", NULL, 0, region, offer, &fault), &fault);
     expect_ok(
-        swarm_offer_sign(offer, "tcp://127.0.0.1:7700", &keys, region, manifest, &text, &fault),
+        manifest_draft_sign(offer, "tcp://127.0.0.1:7700", &keys, region, manifest, &text, &fault),
         &fault);
     scratch_write_text("heather.skep", text);
     assert_int_equal(setenv("XDG_STATE_HOME", "/state", 1), 0);

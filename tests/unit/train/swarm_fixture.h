@@ -8,7 +8,7 @@
  * parameters, weights at random) and data, and heather.skep: 250 steps of 192 tokens, 40 a round,
  * int4, at most 5 members. State folders are below /state. Gives the manifest's text.
  * memory  in `region` */
-const char *swarm_fixture_make(struct region *region, struct swarm_offer *offer,
+const char *swarm_fixture_make(struct region *region, struct manifest_draft *offer,
                                struct manifest *manifest);
 
 #endif

@@ -53,7 +53,7 @@ static struct run run_of(const char **train, const char **validation) {
 
 static struct manifest manifest_of(const struct run *run, struct region *region) {
     struct manifest manifest = {.name = "heather"};
-    if (data_roots_make(run, region, &manifest.files, &manifest.file_count, &fault) != OK) {
+    if (data_match_hash(run, region, &manifest.files, &manifest.file_count, &fault) != OK) {
         fail_msg("%s: %s", fault.place, fault.reason);
     }
     return manifest;
@@ -90,9 +90,9 @@ static void the_same_bytes_are_taken_under_any_name(void **state) {
     struct run tracker = run_of(theirs, held_out);
     struct manifest manifest = manifest_of(&tracker, &region);
     struct run member = run_of(mine, held_out);
-    assert_int_equal(data_roots_check(&member, &manifest, &fault), OK);
+    assert_int_equal(data_match_check(&member, &manifest, &fault), OK);
     member = run_of(mine, none); /* does not evaluate */
-    assert_int_equal(data_roots_check(&member, &manifest, &fault), OK);
+    assert_int_equal(data_match_check(&member, &manifest, &fault), OK);
     region_finish(&region);
 }
 
@@ -126,7 +126,7 @@ static void the_first_field_that_differs_is_named(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         const char *mine[] = {ROWS[i].train[0], ROWS[i].train[1], NULL};
         struct run member = run_of(mine, none);
-        assert_int_equal(data_roots_check(&member, &manifest, &fault), STATUS_INPUT);
+        assert_int_equal(data_match_check(&member, &manifest, &fault), STATUS_INPUT);
         assert_string_equal(fault.place, ROWS[i].place);
         assert_ptr_equal(strstr(fault.reason, ROWS[i].reason), fault.reason);
     }
@@ -150,7 +150,7 @@ static void files_are_found_by_name_and_size_here_or_in_the_cache(void **state) 
     scratch_write("member/long.txt", bytes, LONG_BYTES);
     scratch_write("member/four.u16", bytes, 6);
     assert_int_equal(chdir("member"), 0);
-    data_roots_find(&manifest, &region, &member);
+    data_match_find(&manifest, &region, &member);
     assert_int_equal(chdir(".."), 0);
     assert_int_equal(member.train.count, 2);
     assert_string_equal(member.train.paths[0], "long.txt");
@@ -167,13 +167,13 @@ static void data_that_are_nowhere_are_asked_for_by_name(void **state) {
     struct run tracker = run_of(theirs, none);
     struct manifest manifest = manifest_of(&tracker, &region);
     struct run member = run_of(none, none);
-    assert_int_equal(data_roots_check(&member, &manifest, &fault), STATUS_INPUT);
+    assert_int_equal(data_match_check(&member, &manifest, &fault), STATUS_INPUT);
     assert_string_equal(fault.place, "data.train");
     assert_string_equal(fault.reason,
                         "the swarm's data are not here: 1 file, the first long.txt of 1.00 MiB");
     const struct manifest_file *files = NULL;
     int count = 77;
-    assert_int_equal(data_roots_make(&member, &region, &files, &count, &fault), STATUS_INPUT);
+    assert_int_equal(data_match_hash(&member, &region, &files, &count, &fault), STATUS_INPUT);
     assert_int_equal(count, 77);
     region_finish(&region);
 }

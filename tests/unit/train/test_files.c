@@ -101,17 +101,17 @@ static void list_items_lose_the_spaces_around_them(void **state) {
     (void)state;
     static const char *const WANTED[] = {"a b", "", "c"};
     const char *at = "  a b , ,c,  ";
-    struct list_item item;
-    assert_int_equal(list_count(at), 3);
+    struct comma_item item;
+    assert_int_equal(comma_list_count(at), 3);
     for (size_t i = 0; i < ARRAY_COUNT(WANTED); i++) {
-        assert_true(list_next(&at, &item));
+        assert_true(comma_list_next(&at, &item));
         assert_int_equal(item.length, strlen(WANTED[i]));
         assert_memory_equal(item.text, WANTED[i], item.length);
     }
-    assert_false(list_next(&at, &item));
-    assert_int_equal(list_count(""), 0);
-    assert_int_equal(list_count("a,"), 1);
-    assert_int_equal(list_count("a,,b"), 3);
+    assert_false(comma_list_next(&at, &item));
+    assert_int_equal(comma_list_count(""), 0);
+    assert_int_equal(comma_list_count("a,"), 1);
+    assert_int_equal(comma_list_count("a,,b"), 3);
 }
 
 int main(void) {

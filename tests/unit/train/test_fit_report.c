@@ -19,7 +19,7 @@ enum { OVERRIDES_MAX = 4 };
 
 static struct fault fault;
 static struct region region;
-static struct swarm_offer offer;
+static struct manifest_draft offer;
 static struct manifest manifest;
 static struct session session;
 static char buffer[FIT_REPORT_BYTES];
@@ -86,7 +86,7 @@ static void figures_are_those_of_the_formulas(void **state) {
     assert_int_equal(report->misfit.status, OK);
     /* weights, momentum, feedback and two moments in fp32, and 1 MiB beside them */
     assert_int_equal(report->disk.snapshot_bytes, 20 * count + (1 << 20));
-    assert_int_equal(report->disk.results_bytes, (9 + SWARM_REPLAY_MAX) * encoded);
+    assert_int_equal(report->disk.results_bytes, (9 + REPLAY_ROUNDS_MAX) * encoded);
     assert_int_equal(report->space_count, 1);
     assert_int_equal(report->spaces[0].planned_bytes,
                      session.program.plan.peak_bytes[SPACE_DEVICE] +

@@ -33,7 +33,7 @@ static int write_model(void **state) {
     return failed;
 }
 
-static void compare(const struct site_place *place, struct record *record) {
+static void compare(const struct launch_info *place, struct record *record) {
     static struct session session;
     const char *overrides[] = {"threads=1", told.override[place->rank]};
     struct hash data = hash_of(&told.data[place->rank], sizeof(int));
@@ -47,7 +47,7 @@ static void compare(const struct site_place *place, struct record *record) {
         status = site_open(place, &session.region, &session.site, &record->fault);
     }
     if (status == OK) {
-        status = hello_compare(&session, &data, &record->fault);
+        status = ranks_check_equal(&session, &data, &record->fault);
         site_leave(session.site);
     }
     atomic_store(&record->status, (int)status);

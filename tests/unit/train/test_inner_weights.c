@@ -75,8 +75,8 @@ static int64_t begin_of(const struct session *session, const char *name) {
 
 /* Own masters; what is another rank's to tell has other values here. */
 static void fill_masters(struct session *session, uint32_t salt) {
-    struct tensor_set held = parts_of_copy(session, VIEW_MASTER, PART_HELD);
-    struct tensor_set own = parts_of_copy(session, VIEW_MASTER, PART_OWN);
+    struct tensor_set held = rank_parts_of_copy(session, VIEW_MASTER, PART_STORED);
+    struct tensor_set own = rank_parts_of_copy(session, VIEW_MASTER, PART_SAVED);
     for (int i = 0; i < held.piece_count; i++) {
         float *values = held.pieces[i].memory;
         for (int64_t k = 0; k < held.pieces[i].count; k++) {
@@ -102,7 +102,7 @@ static bool is_gathered(const float *flat, int64_t count, uint32_t salt) {
 
 static bool is_scattered(struct session *session, uint32_t salt) {
     struct tensor_piece *pieces;
-    int count = parts_of_weights(session, &pieces);
+    int count = rank_parts_of_weights(session, &pieces);
     bool same = count > 0;
     for (int i = 0; i < count && same; i++) {
         const struct tensor_piece *piece = &pieces[i];
@@ -117,7 +117,7 @@ static bool is_scattered(struct session *session, uint32_t salt) {
     return same;
 }
 
-static enum status open_rank(struct session *session, const struct site_place *place,
+static enum status open_rank(struct session *session, const struct launch_info *place,
                              struct fault *fault) {
     char texts[OVERRIDES][64];
     const char *overrides[OVERRIDES];
@@ -168,7 +168,7 @@ static enum status move(struct session *session, bool leads, struct fault *fault
     return OK;
 }
 
-static void gather_and_scatter(const struct site_place *place, struct record *record) {
+static void gather_and_scatter(const struct launch_info *place, struct record *record) {
     static struct session session;
     enum status status = open_rank(&session, place, &record->fault);
     if (status == OK) {

@@ -29,15 +29,15 @@ static const int64_t PATIENCE_NS = 30 * INT64_C(1000000000);
  * and gives how many the file had. */
 static uint32_t hear(uint32_t count) {
     static struct entry_fixture fixture;
-    struct join_ledger ledger;
+    struct ledger_copy ledger;
     struct ledger_chain chain = {.entry_count = 0};
     const struct entry *past = NULL;
     const char *place;
     struct fault fault;
-    assert_int_equal(join_ledger_open(PATH, SLICES, &region, &ledger, &fault), OK);
-    bool begins = join_ledger_begins(&ledger) != NULL;
+    assert_int_equal(ledger_copy_open(PATH, SLICES, &region, &ledger, &fault), OK);
+    bool begins = ledger_copy_first(&ledger) != NULL;
     do {
-        assert_int_equal(join_ledger_past(&ledger, &past, &place, &fault), OK);
+        assert_int_equal(ledger_copy_read(&ledger, &past, &place, &fault), OK);
         assert_true(past == NULL || ledger_append(&chain, past) == NULL);
     } while (past != NULL);
     assert_int_equal(begins, chain.entry_count > 0);
@@ -45,11 +45,11 @@ static uint32_t hear(uint32_t count) {
     for (uint32_t index = 0; index < count; index++) {
         entry_fixture_next(&fixture, index, &entry);
         if (index >= chain.entry_count) {
-            assert_true(join_ledger_entry(&ledger, &entry));
+            assert_true(ledger_copy_add(&ledger, &entry));
         }
     }
-    assert_int_equal(join_ledger_sync(&ledger, &fault), OK);
-    join_ledger_close(&ledger);
+    assert_int_equal(ledger_copy_sync(&ledger, &fault), OK);
+    ledger_copy_close(&ledger);
     return (uint32_t)chain.entry_count;
 }
 
@@ -110,7 +110,7 @@ static void a_line_that_is_no_entry_is_named(void **state) {
     (void)state;
     static char whole[FILE_MAX];
     size_t size = 0;
-    struct join_ledger ledger;
+    struct ledger_copy ledger;
     const struct entry *past = NULL;
     const char *place;
     struct fault fault;
@@ -118,17 +118,17 @@ static void a_line_that_is_no_entry_is_named(void **state) {
     assert_int_equal(file_read_text(PATH, whole, sizeof whole, &size, &fault), OK);
     whole[strcspn(whole, "\n") + 1] = '!';
     scratch_write(PATH, whole, size);
-    assert_int_equal(join_ledger_open(PATH, SLICES, &region, &ledger, &fault), OK);
-    assert_int_equal(join_ledger_past(&ledger, &past, &place, &fault), OK);
+    assert_int_equal(ledger_copy_open(PATH, SLICES, &region, &ledger, &fault), OK);
+    assert_int_equal(ledger_copy_read(&ledger, &past, &place, &fault), OK);
     assert_int_equal(past->kind, ENTRY_GENESIS);
     assert_string_equal(place, "ledger.jsonl:1");
-    assert_int_equal(join_ledger_past(&ledger, &past, &place, &fault), STATUS_INPUT);
+    assert_int_equal(ledger_copy_read(&ledger, &past, &place, &fault), STATUS_INPUT);
     assert_non_null(strstr(fault.place, "ledger.jsonl:2"));
     assert_true(fault.remedy[0] != '\0');
-    join_ledger_close(&ledger);
+    ledger_copy_close(&ledger);
     whole[0] = '!';
     scratch_write(PATH, whole, size);
-    assert_int_equal(join_ledger_open(PATH, SLICES, &region, &ledger, &fault), STATUS_INPUT);
+    assert_int_equal(ledger_copy_open(PATH, SLICES, &region, &ledger, &fault), STATUS_INPUT);
     assert_non_null(strstr(fault.place, "ledger.jsonl:1"));
     region_finish(&region);
 }
@@ -142,7 +142,7 @@ static void a_full_disk_is_waited_for(void **state) {
     size_t size = 0;
     struct fault fault;
     struct rlimit before;
-    struct join_ledger ledger;
+    struct ledger_copy ledger;
     const struct entry *past = NULL;
     const char *place;
     hear(2);
@@ -151,25 +151,25 @@ static void a_full_disk_is_waited_for(void **state) {
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     struct rlimit full = {.rlim_cur = size + 50, .rlim_max = before.rlim_max};
     assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
-    assert_int_equal(join_ledger_open(PATH, SLICES, &region, &ledger, &fault), OK);
+    assert_int_equal(ledger_copy_open(PATH, SLICES, &region, &ledger, &fault), OK);
     do {
-        assert_int_equal(join_ledger_past(&ledger, &past, &place, &fault), OK);
+        assert_int_equal(ledger_copy_read(&ledger, &past, &place, &fault), OK);
     } while (past != NULL);
     entry_fixture_init(&fixture, MEMBERS, lines, SLICES);
     for (uint32_t index = 0; index < 3; index++) {
         entry_fixture_next(&fixture, index, &entry);
     }
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
-    assert_false(join_ledger_entry(&ledger, &entry));
-    assert_false(join_ledger_entry(&ledger, NULL));
-    assert_int_equal(join_ledger_sync(&ledger, &fault), STATUS_FAILED);
+    assert_false(ledger_copy_add(&ledger, &entry));
+    assert_false(ledger_copy_add(&ledger, NULL));
+    assert_int_equal(ledger_copy_sync(&ledger, &fault), STATUS_FAILED);
     assert_string_equal(fault.place, PATH);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     const int64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
-    while (!join_ledger_entry(&ledger, NULL) && clock_monotonic_ns() < until_ns) {
+    while (!ledger_copy_add(&ledger, NULL) && clock_monotonic_ns() < until_ns) {
     }
-    assert_int_equal(join_ledger_sync(&ledger, &fault), OK);
-    join_ledger_close(&ledger);
+    assert_int_equal(ledger_copy_sync(&ledger, &fault), OK);
+    ledger_copy_close(&ledger);
     assert_int_equal(verified(), 3);
     hear(ENTRIES);
     assert_int_equal(verified(), ENTRIES);

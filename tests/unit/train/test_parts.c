@@ -102,7 +102,8 @@ static void cover(struct coverage *coverage, enum param_view view) {
     lay_out_coverage(coverage);
     for (int i = 0; i < session.blueprint.param_count; i++) {
         struct tensor_piece piece;
-        if (!parts_has(&session, i, view) || !parts_piece(&session, i, view, PART_OWN, &piece)) {
+        if (!rank_parts_has(&session, i, view) ||
+            !rank_parts_piece(&session, i, view, PART_SAVED, &piece)) {
             continue;
         }
         for (int64_t k = 0; k < piece.count; k++) {
@@ -113,7 +114,7 @@ static void cover(struct coverage *coverage, enum param_view view) {
 
 static void expect_each_once(const struct coverage *coverage, enum param_view view) {
     for (int i = 0; i < session.blueprint.param_count; i++) {
-        int wanted = parts_has(&session, i, view) ? 1 : 0;
+        int wanted = rank_parts_has(&session, i, view) ? 1 : 0;
         for (int64_t k = 0; k < param_elements(&session.blueprint.params[i]); k++) {
             assert_int_equal(coverage->times[coverage->first_of[i] + k], wanted);
         }
@@ -170,7 +171,7 @@ static void random_weights_are_the_same_on_every_rank(void **state) {
             struct tensor_piece *pieces;
             open_rank(&LAYOUTS[l], rank);
             expect_ok(session_weights(&session, &fault));
-            int count = parts_of_weights(&session, &pieces);
+            int count = rank_parts_of_weights(&session, &pieces);
             for (int i = 0; i < count; i++) {
                 expect_values(&pieces[i]);
             }
@@ -182,7 +183,7 @@ static void random_weights_are_the_same_on_every_rank(void **state) {
 
 static int64_t held_elements(enum param_view view) {
     int64_t sum = 0;
-    struct tensor_set set = parts_of_copy(&session, view, PART_HELD);
+    struct tensor_set set = rank_parts_of_copy(&session, view, PART_STORED);
     for (int i = 0; i < set.piece_count; i++) {
         sum += set.pieces[i].count;
     }

@@ -25,7 +25,7 @@ static int finish_region(void **state) {
 static struct run read_at(const char *path, const char *text) {
     struct run run;
     memset(&fault, 0, sizeof fault);
-    if (run_open_text(text, strlen(text), path, &region, &run, &fault) != OK) {
+    if (settings_open_text(text, strlen(text), path, &region, &run, &fault) != OK) {
         fail_msg("%s: %s", fault.place, fault.reason);
     }
     return run;
@@ -38,7 +38,7 @@ static struct run read_text(const char *text) {
 static void refused(const char *text, const char *place, const char *why) {
     struct run run = {.steps = 77};
     memset(&fault, 0, sizeof fault);
-    assert_int_equal(run_open_text(text, strlen(text), "run.yaml", &region, &run, &fault),
+    assert_int_equal(settings_open_text(text, strlen(text), "run.yaml", &region, &run, &fault),
                      STATUS_INPUT);
     assert_int_equal(run.steps, 77);
     if (strcmp(fault.place, place) != 0 || strstr(fault.reason, why) == NULL) {
@@ -49,7 +49,7 @@ static void refused(const char *text, const char *place, const char *why) {
 
 static enum status override(const char *text, struct run *run) {
     memset(&fault, 0, sizeof fault);
-    return run_open(NULL, &text, 1, &region, run, &fault);
+    return settings_open(NULL, &text, 1, &region, run, &fault);
 }
 
 static struct run overridden(const char *text) {
@@ -73,7 +73,7 @@ static const char *barred(struct path_list list) {
 static void an_empty_run_has_the_documented_defaults(void **state) {
     (void)state;
     struct run run;
-    assert_int_equal(run_open(NULL, NULL, 0, &region, &run, &fault), OK);
+    assert_int_equal(settings_open(NULL, NULL, 0, &region, &run, &fault), OK);
     assert_null(run.model);
     assert_null(run.target);
     assert_int_equal(run.train.count, 0);
@@ -95,27 +95,27 @@ static void an_empty_run_has_the_documented_defaults(void **state) {
 /* A value of each type that is not the default, as text. */
 static const char *other_value(const struct key *key, char buffer[static 64]) {
     switch (key->type) {
-    case KEY_INTEGER:
-    case KEY_REAL:
-    case KEY_SECONDS:
-        snprintf(buffer, 64, "%.10g", key->type == KEY_INTEGER ? key->minimum : key->maximum);
+    case SETTING_INTEGER:
+    case SETTING_REAL:
+    case SETTING_SECONDS:
+        snprintf(buffer, 64, "%.10g", key->type == SETTING_INTEGER ? key->minimum : key->maximum);
         return buffer;
-    case KEY_PAIR:
+    case SETTING_PAIR:
         return "[0.25, 0.5]";
-    case KEY_AMOUNT:
+    case SETTING_BYTES:
         return "12345";
-    case KEY_DTYPE:
+    case SETTING_DTYPE:
         return "f32";
-    case KEY_CHOICE:
-    case KEY_TEXT:
+    case SETTING_CHOICE:
+    case SETTING_TEXT:
         snprintf(buffer, 64, "%s",
                  key->choices != NULL ? strrchr(key->choices, '|') + 1 : key->fallback);
         return buffer;
-    case KEY_MODEL:
-    case KEY_PROFILE:
-    case KEY_PATH:
+    case SETTING_MODEL:
+    case SETTING_PROFILE:
+    case SETTING_PATH:
         return "\"./some/where\"";
-    case KEY_PATHS:
+    case SETTING_PATHS:
         return "[\"a.u16\", \"b*.u16\"]";
     }
     return NULL;
@@ -123,9 +123,9 @@ static const char *other_value(const struct key *key, char buffer[static 64]) {
 
 static void every_key_reads_back_what_it_writes(void **state) {
     (void)state;
-    for (int i = 0; i < key_count(); i++) {
-        const struct key *key = key_at(i);
-        if (key->type == KEY_TEXT && key->choices == NULL) {
+    for (int i = 0; i < setting_key_count(); i++) {
+        const struct key *key = setting_key_at(i);
+        if (key->type == SETTING_TEXT && key->choices == NULL) {
             continue; /* free text */
         }
         char value[64], line[256], written[512], again[512];
@@ -133,14 +133,14 @@ static void every_key_reads_back_what_it_writes(void **state) {
         struct run run = read_text(line);
         struct text text = text_over(written, sizeof written);
         text_add(&text, "%s: ", key->name);
-        run_describe_key(&run, key, &text);
+        settings_describe_key(&run, key, &text);
         struct run second = read_text(written);
         text = text_over(again, sizeof again);
         text_add(&text, "%s: ", key->name);
-        run_describe_key(&second, key, &text);
+        settings_describe_key(&second, key, &text);
         assert_string_equal(written, again);
-        bool is_number = key->type == KEY_INTEGER || key->type == KEY_PAIR;
-        if (is_number || key->type == KEY_CHOICE || key->type == KEY_PATHS) {
+        bool is_number = key->type == SETTING_INTEGER || key->type == SETTING_PAIR;
+        if (is_number || key->type == SETTING_CHOICE || key->type == SETTING_PATHS) {
             assert_non_null(strstr(written, other_value(key, value)));
         }
     }
@@ -153,18 +153,18 @@ static void a_described_run_reads_back_as_the_same_run(void **state) {
                                              "data.train: [x.u16, /abs/y.u16]\nswarm.name: n\n"
                                              "limits.up: 20MB/s\nexport: out\n");
     struct text text = text_over(first, sizeof first);
-    run_describe(&run, false, &text);
+    settings_describe(&run, false, &text);
     assert_false(text.cut);
     run = read_at("exp/run.yaml", first);
     text = text_over(second, sizeof second);
-    run_describe(&run, false, &text);
+    settings_describe(&run, false, &text);
     assert_string_equal(first, second);
     assert_non_null(strstr(first, "optimizer.lr: 0.1\n"));
     assert_non_null(strstr(first, "data.train: [\"x.u16\", \"/abs/y.u16\"]\n"));
     assert_non_null(strstr(first, "model: \"m\"\n"));
     assert_non_null(strstr(first, "precision.params: f32\n"));
     text = text_over(second, sizeof second);
-    run_describe(&run, true, &text);
+    settings_describe(&run, true, &text);
     assert_null(strstr(second, "export"));
     assert_non_null(strstr(second, "data.train"));
 }
@@ -175,11 +175,11 @@ static void shared_keys_do_not_change_with_the_working_directory(void **state) {
     static const char TEXT[] = "model: m\ndata.train: [a.u16, sub/b.u16]\n";
     struct run run = read_at("run.yaml", TEXT);
     struct text text = text_over(here, sizeof here);
-    run_describe(&run, true, &text);
+    settings_describe(&run, true, &text);
     run = read_at("one/two/run.yaml", TEXT);
     assert_string_equal(barred(run.train), "one/two/a.u16|one/two/sub/b.u16");
     text = text_over(above, sizeof above);
-    run_describe(&run, true, &text);
+    settings_describe(&run, true, &text);
     assert_string_equal(here, above);
 }
 
@@ -276,7 +276,7 @@ static void a_key_given_twice_is_refused(void **state) {
                                         "optimizer: {lr: 1}\noptimizer.lr: 2\n"};
     for (size_t i = 0; i < ARRAY_COUNT(TEXTS); i++) {
         assert_int_equal(
-            run_open_text(TEXTS[i], strlen(TEXTS[i]), "run.yaml", &region, &run, &fault),
+            settings_open_text(TEXTS[i], strlen(TEXTS[i]), "run.yaml", &region, &run, &fault),
             STATUS_INPUT);
         assert_memory_equal(fault.place, "run.yaml:2:", 11);
     }
@@ -294,7 +294,7 @@ static void null_and_an_empty_override_mean_the_default(void **state) {
     assert_null(read_text("model: \"\"\n").model);
     scratch_write_text("o.yaml", "steps: 5\nexport: out\n");
     const char *overrides[] = {"steps=", "export="};
-    assert_int_equal(run_open("o.yaml", overrides, 2, &region, &run, &fault), OK);
+    assert_int_equal(settings_open("o.yaml", overrides, 2, &region, &run, &fault), OK);
     assert_int_equal(run.steps, 1000);
     assert_string_equal(run.export, "o/model");
 }
@@ -304,7 +304,7 @@ static void overrides_win_in_their_order(void **state) {
     struct run run;
     scratch_write_text("w.yaml", "steps: 5\noptimizer: {betas: [0.8, 0.9]}\n");
     const char *overrides[] = {"steps=6", "steps=7", "optimizer.betas=[0.5, 0.75]"};
-    assert_int_equal(run_open("w.yaml", overrides, 3, &region, &run, &fault), OK);
+    assert_int_equal(settings_open("w.yaml", overrides, 3, &region, &run, &fault), OK);
     assert_int_equal(run.steps, 7);
     assert_true(run.betas.first == 0.5 && run.betas.second == 0.75);
     assert_true(overridden("optimizer.betas=0.5 , 0.75").betas.second == 0.75);
@@ -339,7 +339,7 @@ static void a_comma_is_part_of_a_path_but_on_the_command_line(void **state) {
     assert_string_equal(barred(run.train), "d/a, b.u16|d/ c|d/d");
     static char described[16384];
     struct text text = text_over(described, sizeof described);
-    run_describe(&run, false, &text);
+    settings_describe(&run, false, &text);
     assert_string_equal(barred(read_at("d/run.yaml", described).train), "d/a, b.u16|d/ c|d/d");
     assert_string_equal(barred(overridden("data.train=x,y").train), "x|y");
     assert_string_equal(barred(overridden("data.train=[x, y]").train), "x|y");
@@ -382,7 +382,7 @@ static void keys_that_contradict_each_other_are_refused(void **state) {
     assert_string_equal(fault.place, "command line");
     scratch_write_text("p.yaml", "precision: {params: bf16, compute: bf16}\n");
     const char *compute = "precision.compute=f32";
-    assert_int_equal(run_open("p.yaml", &compute, 1, &region, &run, &fault), STATUS_INPUT);
+    assert_int_equal(settings_open("p.yaml", &compute, 1, &region, &run, &fault), STATUS_INPUT);
     assert_string_equal(fault.place, "command line");
 }
 
@@ -396,8 +396,8 @@ static void paths_too_long_are_refused(void **state) {
     memcpy(text, "model: a", 8);
     refused(text, "run.yaml:1:1", "usual length");
     memset(text, 'a', PATH_BYTES + 8);
-    assert_int_equal(run_open(text, NULL, 0, &region, &run, &fault), STATUS_INPUT);
-    assert_int_equal(run_open("missing.yaml", NULL, 0, &region, &run, &fault), STATUS_INPUT);
+    assert_int_equal(settings_open(text, NULL, 0, &region, &run, &fault), STATUS_INPUT);
+    assert_int_equal(settings_open("missing.yaml", NULL, 0, &region, &run, &fault), STATUS_INPUT);
     assert_string_equal(fault.place, "missing.yaml");
 }
 

@@ -51,8 +51,8 @@ static int finish_region(void **state) {
 
 static struct run read_block(int block) {
     struct run run;
-    if (run_open_text(blocks[block].text, blocks[block].length, "run.yaml", &region, &run,
-                      &fault) != OK) {
+    if (settings_open_text(blocks[block].text, blocks[block].length, "run.yaml", &region, &run,
+                           &fault) != OK) {
         fail_msg("%s: %s", fault.place, fault.reason);
     }
     return run;
@@ -71,17 +71,17 @@ static void the_listing_has_every_default(void **state) {
     static char listed[1 << 15], defaults[1 << 15];
     struct run run = read_block(1);
     struct text text = text_over(listed, sizeof listed);
-    run_describe(&run, false, &text);
-    assert_int_equal(run_open_text("seed: 1\n", 8, "run.yaml", &region, &run, &fault), OK);
+    settings_describe(&run, false, &text);
+    assert_int_equal(settings_open_text("seed: 1\n", 8, "run.yaml", &region, &run, &fault), OK);
     text = text_over(defaults, sizeof defaults);
-    run_describe(&run, false, &text);
+    settings_describe(&run, false, &text);
     assert_string_equal(listed, defaults);
 }
 
 static void the_listing_says_of_every_key_what_the_table_says(void **state) {
     (void)state;
-    for (int i = 0; i < key_count(); i++) {
-        const struct key *key = key_at(i);
+    for (int i = 0; i < setting_key_count(); i++) {
+        const struct key *key = setting_key_at(i);
         const char *dot = strrchr(key->name, '.');
         const char *indent = dot != NULL ? "  " : "";
         char line[512];
@@ -92,8 +92,8 @@ static void the_listing_says_of_every_key_what_the_table_says(void **state) {
             fail_msg("docs/RUN.md lacks \"%s\"", line);
         }
         snprintf(line, sizeof line, "  # %s%s%s%s%s\n",
-                 key->class == KEY_SHARED ? "shared" : "local", key->unit[0] != '\0' ? ", " : "",
-                 key->unit, key->choices != NULL ? ": " : "",
+                 key->class == SETTING_SHARED ? "shared" : "local",
+                 key->unit[0] != '\0' ? ", " : "", key->unit, key->choices != NULL ? ": " : "",
                  key->choices != NULL ? key->choices : "");
         at = strstr(at + strlen(indent) + 3 + strlen(key->meaning), "  # ");
         assert_memory_equal(at, line, strlen(line));

@@ -23,8 +23,8 @@ static int finish_region(void **state) {
 static enum status check(const char *const *overrides, int count, const struct blueprint *model,
                          struct run *run) {
     memset(&fault, 0, sizeof fault);
-    assert_int_equal(run_open(NULL, overrides, count, &region, run, &fault), OK);
-    return run_check_model(run, model, &region, &fault);
+    assert_int_equal(settings_open(NULL, overrides, count, &region, run, &fault), OK);
+    return settings_check_model(run, model, &region, &fault);
 }
 
 static void refused(const char *override, const char *why) {
@@ -84,24 +84,24 @@ static void an_evaluation_reads_whole_rows(void **state) {
     struct run run;
     const char *overrides[] = {"eval.tokens=0"};
     assert_int_equal(check(overrides, 1, &MODEL, &run), OK);
-    assert_int_equal(run_eval_rows(&run), 0);
+    assert_int_equal(settings_eval_rows(&run), 0);
     overrides[0] = "eval.tokens=1";
     assert_int_equal(check(overrides, 1, &MODEL, &run), OK);
-    assert_int_equal(run_eval_rows(&run), 1);
+    assert_int_equal(settings_eval_rows(&run), 1);
     overrides[0] = "eval.tokens=513";
     assert_int_equal(check(overrides, 1, &MODEL, &run), OK);
-    assert_int_equal(run_eval_rows(&run), 3);
+    assert_int_equal(settings_eval_rows(&run), 3);
 }
 
 static void what_is_wrong_is_named_where_it_was_given(void **state) {
     (void)state;
     static const char TEXT[] = "model: m\nbatch:\n  sequence: 300\n";
     struct run run;
-    assert_int_equal(run_open_text(TEXT, strlen(TEXT), "r.yaml", &region, &run, &fault), OK);
-    assert_int_equal(run_check_model(&run, &MODEL, &region, &fault), STATUS_INPUT);
+    assert_int_equal(settings_open_text(TEXT, strlen(TEXT), "r.yaml", &region, &run, &fault), OK);
+    assert_int_equal(settings_check_model(&run, &MODEL, &region, &fault), STATUS_INPUT);
     assert_string_equal(fault.place, "r.yaml:3:3");
-    assert_string_equal(run_place(&run, "batch.sequence"), "r.yaml:3:3");
-    assert_string_equal(run_place(&run, "batch.tokens"), "r.yaml");
+    assert_string_equal(settings_location(&run, "batch.sequence"), "r.yaml:3:3");
+    assert_string_equal(settings_location(&run, "batch.tokens"), "r.yaml");
     refused("batch.sequence=257", "batch.sequence is 257");
     assert_string_equal(fault.place, "command line");
 }

@@ -1,4 +1,5 @@
-/* Tests of train/run_rate: learning rates against their closed forms, worked out by hand. */
+/* Tests of train/settings_learning_rate: learning rates against their closed forms, worked out by
+ * hand. */
 #include "runtime/settings/run.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@
 static double share(enum learning_rate_kind kind, int64_t warmup_steps, int64_t step) {
     const struct run run = {
         .lr = 0.5, .schedule = kind, .warmup_steps = warmup_steps, .steps = 1000};
-    return run_rate(&run, step) / 0.5;
+    return settings_learning_rate(&run, step) / 0.5;
 }
 
 static void expect(double got, double wanted) {

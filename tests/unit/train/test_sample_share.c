@@ -47,7 +47,7 @@ static int close_data(void **state) {
 }
 
 /* All windows of the ranges, sample by sample, less the trained ones. */
-static int64_t expect_windows(const struct sample_share *share, int64_t *windows) {
+static int64_t expect_windows(const struct sample_assignment *share, int64_t *windows) {
     int64_t count = 0;
     for (uint32_t r = 0; r < share->given_count; r++) {
         for (uint64_t at = share->given[r].begin; at < share->given[r].end; at++) {
@@ -63,27 +63,27 @@ static int64_t expect_windows(const struct sample_share *share, int64_t *windows
     return count;
 }
 
-static void check_walk(const struct sample_share *share) {
+static void check_walk(const struct sample_assignment *share) {
     static int64_t wanted[SAMPLES_MAX];
     int64_t count = expect_windows(share, wanted);
-    struct share_place place = {0};
+    struct assignment_position place = {0};
     int64_t window = -1;
     for (int64_t i = 0; i < count; i++) {
-        assert_true(share_next(share, &order, &place, &window));
+        assert_true(assignment_next(share, &order, &place, &window));
         assert_int_equal(window, wanted[i]);
     }
-    assert_false(share_next(share, &order, &place, &window));
+    assert_false(assignment_next(share, &order, &place, &window));
 }
 
 /* Trains up to `windows` more of a share, as a round that is cut short does. */
-static void train(struct sample_share *share, int windows, int64_t tokens) {
-    struct share_place from = {0};
-    struct share_place place = {0};
+static void train(struct sample_assignment *share, int windows, int64_t tokens) {
+    struct assignment_position from = {0};
+    struct assignment_position place = {0};
     int64_t window;
-    while (windows > 0 && share_next(share, &order, &place, &window)) {
+    while (windows > 0 && assignment_next(share, &order, &place, &window)) {
         windows--;
     }
-    share_mark(share, &from, &place, tokens);
+    assignment_mark_trained(share, &from, &place, tokens);
 }
 
 static void any_sample_is_found_alone(void **state) {
@@ -97,20 +97,20 @@ static void any_sample_is_found_alone(void **state) {
 
 static void windows_come_in_the_order_of_the_ranges(void **state) {
     (void)state;
-    struct sample_share share = {0};
+    struct sample_assignment share = {0};
     static const struct sample_range RANGES[] = {{700, 733}, {10, 47}, {0, 3}, {1500, 1900}};
-    assert_true(share_take(&share, RANGES, 4));
+    assert_true(assignment_set(&share, RANGES, 4));
     check_walk(&share);
-    assert_true(share_take(&share, RANGES, 0));
+    assert_true(assignment_set(&share, RANGES, 0));
     check_walk(&share);
 }
 
 static void what_was_trained_counts_after_an_abort(void **state) {
     (void)state;
-    struct sample_share share = {0};
+    struct sample_assignment share = {0};
     static const struct sample_range RANGES[] = {{100, 140}, {140, 180}, {600, 640}, {40, 80}};
     for (uint32_t aborts = 0; aborts < 4; aborts++) {
-        assert_true(share_take(&share, RANGES, aborts + 1));
+        assert_true(assignment_set(&share, RANGES, aborts + 1));
         check_walk(&share);
         train(&share, 17, 1000);
         check_walk(&share);
@@ -123,20 +123,20 @@ static void what_was_trained_counts_after_an_abort(void **state) {
 
 static void trained_pieces_join(void **state) {
     (void)state;
-    struct sample_share share = {0};
-    struct share_place from = {.range = 0, .sample = 0};
-    struct share_place to = {.range = 0, .sample = 20};
+    struct sample_assignment share = {0};
+    struct assignment_position from = {.range = 0, .sample = 0};
+    struct assignment_position to = {.range = 0, .sample = 20};
     static const struct sample_range RANGE[] = {{10, 60}};
-    assert_true(share_take(&share, RANGE, 1));
-    share_mark(&share, &from, &to, 5);
+    assert_true(assignment_set(&share, RANGE, 1));
+    assignment_mark_trained(&share, &from, &to, 5);
     from.sample = 40;
     to.sample = 50;
-    share_mark(&share, &from, &to, 5);
+    assignment_mark_trained(&share, &from, &to, 5);
     assert_int_equal(share.trained_count, 2);
     check_walk(&share);
     from.sample = 15;
     to.sample = 45;
-    share_mark(&share, &from, &to, 5);
+    assignment_mark_trained(&share, &from, &to, 5);
     assert_int_equal(share.trained_count, 1);
     assert_int_equal(share.trained[0].begin, 10);
     assert_int_equal(share.trained[0].end, 50);
@@ -145,28 +145,28 @@ static void trained_pieces_join(void **state) {
 
 static void what_is_no_longer_given_must_be_forgotten(void **state) {
     (void)state;
-    struct sample_share share = {0};
+    struct sample_assignment share = {0};
     static const struct sample_range FIRST[] = {{100, 140}};
     static const struct sample_range WIDER[] = {{90, 150}};
     static const struct sample_range OTHER[] = {{101, 200}};
-    assert_true(share_take(&share, FIRST, 1));
+    assert_true(assignment_set(&share, FIRST, 1));
     train(&share, 5, 50);
-    assert_true(share_take(&share, WIDER, 1));
+    assert_true(assignment_set(&share, WIDER, 1));
     check_walk(&share);
-    assert_false(share_take(&share, OTHER, 1));
-    share_forget(&share);
+    assert_false(assignment_set(&share, OTHER, 1));
+    assignment_clear_trained(&share);
     assert_int_equal(share.tokens, 0);
     check_walk(&share);
 }
 
 static void ranges_beyond_all_samples_hold_nothing(void **state) {
     (void)state;
-    struct sample_share share = {0};
-    struct share_place place = {0};
+    struct sample_assignment share = {0};
+    struct assignment_position place = {0};
     int64_t window;
     struct sample_range far = {DATA_CURSOR_MAX + 1, UINT64_MAX};
-    assert_true(share_take(&share, &far, 1));
-    assert_false(share_next(&share, &order, &place, &window));
+    assert_true(assignment_set(&share, &far, 1));
+    assert_false(assignment_next(&share, &order, &place, &window));
 }
 
 int main(void) {

@@ -128,11 +128,11 @@ static void ranks_of_one_machine_share_its_memory_and_threads(void **state) {
     (void)state;
     assert_int_equal(read_for(1, "target=cpu-zen5-2c-24g"), OK);
     uint64_t whole = session.target->spaces[SPACE_DEVICE].capacity_bytes;
-    uint64_t room = target_room_bytes(session.target, SPACE_DEVICE);
+    uint64_t room = target_available_bytes(session.target, SPACE_DEVICE);
     int threads = session.target->threads;
     assert_int_equal(read_for(4, "target=cpu-zen5-2c-24g"), OK);
     assert_int_equal(session.target->spaces[SPACE_DEVICE].capacity_bytes, whole / 4);
-    assert_in_range(target_room_bytes(session.target, SPACE_DEVICE), room / 4 - 8, room / 4);
+    assert_in_range(target_available_bytes(session.target, SPACE_DEVICE), room / 4 - 8, room / 4);
     assert_int_equal(session.target->threads, threads > 4 ? threads / 4 : 1);
     assert_int_equal(read_for(1000, "target=cpu-zen5-2c-24g"), OK);
     assert_int_equal(session.target->threads, 1);

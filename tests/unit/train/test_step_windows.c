@@ -45,7 +45,7 @@ struct bench {
     struct token_data data;
 };
 
-static enum status open_rank(struct bench *bench, const struct site_place *place,
+static enum status open_rank(struct bench *bench, const struct launch_info *place,
                              struct fault *fault) {
     const char *overrides[] = {"init=random",        "threads=1",       "batch.sequence=8",
                                "batch.microbatch=1", "batch.tokens=56", "data.documents=9"};
@@ -90,7 +90,8 @@ static enum status take_windows(struct bench *bench, int64_t step, int64_t *curs
         .data = &bench->data,
         .windows = windows,
         .count = ROWS,
-        .pace = {.learning_rate = run_rate(&bench->session.run, step), .updates = step},
+        .pace = {.learning_rate = settings_learning_rate(&bench->session.run, step),
+                 .updates = step},
         .keep_on = bench->session.bound.ranks.of[AXIS_WORLD] == 0 && step == 1 ? refuse_at : NULL,
         .context = &asked};
     enum status status = step_on_windows(&bench->session, &wanted, result, fault);
@@ -104,7 +105,7 @@ static enum status take_windows(struct bench *bench, int64_t step, int64_t *curs
     return status;
 }
 
-static void take_steps(const struct site_place *place, struct record *record) {
+static void take_steps(const struct launch_info *place, struct record *record) {
     static struct bench bench;
     struct step_source source = {.data = &bench.data, .seed = SEED};
     int64_t cursor = 0;

@@ -41,7 +41,7 @@ static void open_bench(struct bench *bench, const char *compute, const char *par
     const char *overrides[OVERRIDES] = {
         "init=random",        "threads=2",       "seed=3", "batch.sequence=8",
         "batch.microbatch=2", "batch.tokens=48", compute,  params};
-    static struct kept_extent lines[SWARM_LINES];
+    static struct resident_extent lines[SWARM_LINES];
     const char *path = "text.bytes";
     const struct path_list paths = {.paths = &path, .count = 1};
     memset(bench, 0, sizeof *bench);
@@ -50,9 +50,9 @@ static void open_bench(struct bench *bench, const char *compute, const char *par
     expect_ok(bench, session_read(session, "m", overrides, OVERRIDES, fault));
     session->swarm.shape =
         (struct replica_shape){.members_max = 3, .outer_rate = 1, .outer_momentum = 0};
-    expect_ok(bench, slices_cut(blueprint_elements(&session->blueprint), CODEC_FP32, 3,
-                                &session->swarm.shape.slices, fault));
-    swarm_memory_lines(&session->swarm, session->target, (struct swarm_member_kind){0}, lines);
+    expect_ok(bench, slices_plan(blueprint_elements(&session->blueprint), CODEC_FP32, 3,
+                                 &session->swarm.shape.slices, fault));
+    swarm_memory_extents(&session->swarm, session->target, (struct swarm_member_kind){0}, lines);
     session->kept = lines;
     session->kept_count = SWARM_LINES;
     expect_ok(bench, data_open_run(&session->run, &paths, session->blueprint.vocab,
@@ -89,9 +89,9 @@ static void the_first_state_is_the_genesis(void **state) {
     expect_ok(&bench, genesis_root(&bench.session.run, &bench.session.blueprint, "", &genesis,
                                    &bench.fault));
     assert_true(hash_equal(&bench.replica.root, &genesis));
-    assert_non_null(swarm_line_at(&bench.session, SWARM_LINE_SLOTS));
-    assert_null(swarm_line_at(&bench.session, SWARM_LINE_FEEDBACK));
-    assert_null(swarm_line_at(&bench.session, SWARM_LINE_RECORD));
+    assert_non_null(swarm_extent_at(&bench.session, SWARM_LINE_SLOTS));
+    assert_null(swarm_extent_at(&bench.session, SWARM_LINE_FEEDBACK));
+    assert_null(swarm_extent_at(&bench.session, SWARM_LINE_RECORD));
     close_bench(&bench);
 }
 
@@ -120,7 +120,8 @@ static void a_step_on_windows_is_the_step_from_data(void **state) {
             .data = &chosen.data,
             .windows = windows + 6 * step,
             .count = 6,
-            .pace = {.learning_rate = run_rate(&stream.session.run, step), .updates = step}};
+            .pace = {.learning_rate = settings_learning_rate(&stream.session.run, step),
+                     .updates = step}};
         expect_ok(&stream,
                   step_from_data(&stream.session, &source, step, &cursor, &one, &stream.fault));
         expect_ok(&chosen, step_on_windows(&chosen.session, &mine, &other, &chosen.fault));

@@ -20,7 +20,7 @@ enum { LINE_BYTES = 256 };
 
 static struct fault fault;
 static struct region region;
-static struct swarm_offer offer;
+static struct manifest_draft offer;
 static struct manifest manifest;
 static const char *manifest_text;
 
@@ -49,13 +49,13 @@ static enum status read_with(const struct manifest *of, const char *override, st
                                          .overrides = &override,
                                          .override_count = override != NULL};
     memset(&fault, 0, sizeof fault);
-    return swarm_run_read(&source, &region, run, &fault);
+    return swarm_settings_read(&source, &region, run, &fault);
 }
 
 static void write_value(const struct run *run, const struct key *key,
                         char line[static LINE_BYTES]) {
     struct text text = text_over(line, LINE_BYTES);
-    run_describe_key(run, key, &text);
+    settings_describe_key(run, key, &text);
     assert_false(text.cut);
 }
 
@@ -63,11 +63,11 @@ static void a_member_has_the_mathematics_of_the_tracker_and_nothing_else(void **
     (void)state;
     struct run run;
     expect_ok(read_with(&manifest, NULL, &run));
-    for (int i = 0; i < key_count(); i++) {
+    for (int i = 0; i < setting_key_count(); i++) {
         char theirs[LINE_BYTES], mine[LINE_BYTES];
-        if (swarm_shares(key_at(i))) {
-            write_value(&offer.run, key_at(i), theirs);
-            write_value(&run, key_at(i), mine);
+        if (swarm_is_shared(setting_key_at(i))) {
+            write_value(&offer.run, setting_key_at(i), theirs);
+            write_value(&run, setting_key_at(i), mine);
             assert_string_equal(mine, theirs);
         }
     }
@@ -86,8 +86,8 @@ static void what_the_model_settles_is_in_the_manifest(void **state) {
     (void)state;
     static const char *const OVERRIDES[] = {
         "batch.sequence=", "batch.tokens=", "batch.microbatch=2"};
-    struct swarm_offer other;
-    expect_ok(swarm_offer_read("tracker/run.yaml", OVERRIDES, 3, &region, &other, &fault));
+    struct manifest_draft other;
+    expect_ok(manifest_draft_read("tracker/run.yaml", OVERRIDES, 3, &region, &other, &fault));
     assert_non_null(strstr(other.run_text, "batch.sequence: 64\n"));
     assert_non_null(strstr(other.run_text, "batch.tokens: 128\n"));
 }
@@ -106,16 +106,16 @@ static void terms_follow_from_settings_and_model(void **state) {
 static void every_shared_key_is_refused_on_the_command_line(void **state) {
     (void)state;
     int refused = 0;
-    for (int i = 0; i < key_count(); i++) {
+    for (int i = 0; i < setting_key_count(); i++) {
         struct run run = {.steps = 77};
         char override[LINE_BYTES];
-        snprintf(override, sizeof override, "%s=1", key_at(i)->name);
-        if (!swarm_shares(key_at(i))) {
+        snprintf(override, sizeof override, "%s=1", setting_key_at(i)->name);
+        if (!swarm_is_shared(setting_key_at(i))) {
             continue;
         }
         assert_int_equal(read_with(&manifest, override, &run), STATUS_INPUT);
         assert_string_equal(fault.place, "command line");
-        assert_non_null(strstr(fault.reason, key_at(i)->name));
+        assert_non_null(strstr(fault.reason, setting_key_at(i)->name));
         assert_non_null(strstr(fault.reason, " is shared by all members: "));
         assert_int_equal(run.steps, 77);
         refused++;
@@ -196,10 +196,10 @@ static void a_run_that_cannot_be_a_swarm_is_refused(void **state) {
          "swarm.quorum is not 0.5: a round is committed by more than half of its roster"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
-        struct swarm_offer refused = {.run_text = "untouched"};
-        assert_int_equal(
-            swarm_offer_read("tracker/run.yaml", &ROWS[i].override, 1, &region, &refused, &fault),
-            STATUS_INPUT);
+        struct manifest_draft refused = {.run_text = "untouched"};
+        assert_int_equal(manifest_draft_read("tracker/run.yaml", &ROWS[i].override, 1, &region,
+                                             &refused, &fault),
+                         STATUS_INPUT);
         assert_string_equal(fault.reason, ROWS[i].reason);
         assert_string_equal(fault.place, "command line");
         assert_string_equal(refused.run_text, "untouched");
@@ -294,7 +294,7 @@ static void a_plan_for_a_device_keeps_the_outer_state_pinned(void **state) {
 
 /* What a member computes its first root over: the inner weights, in blueprint order. */
 static struct hash root_of_weights(struct session *session) {
-    struct tensor_set set = parts_of_copy(session, VIEW_MASTER, PART_HELD);
+    struct tensor_set set = rank_parts_of_copy(session, VIEW_MASTER, PART_STORED);
     int64_t elements = blueprint_elements(&session->blueprint);
     float *values = region_alloc(&session->region, (size_t)elements, sizeof *values);
     static const float ZEROS[LEAF_ELEMENTS];
@@ -355,22 +355,23 @@ static void a_tracker_goes_on_with_the_same_run_only(void **state) {
         {"steps=251", "now \"steps: 251\", when the swarm was made \"steps: 250\""},
     };
     struct join_string tracker = manifest.tracker;
-    struct swarm_offer again;
+    struct manifest_draft again;
     const char *local = "batch.microbatch=6";
-    expect_ok(swarm_offer_read("tracker/run.yaml", &local, 1, &region, &again, &fault));
-    expect_ok(swarm_offer_same(&again, &manifest, "heather.skep", &tracker, &fault));
+    expect_ok(manifest_draft_read("tracker/run.yaml", &local, 1, &region, &again, &fault));
+    expect_ok(manifest_draft_matches(&again, &manifest, "heather.skep", &tracker, &fault));
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         expect_ok(
-            swarm_offer_read("tracker/run.yaml", &ROWS[i].override, 1, &region, &again, &fault));
-        assert_int_equal(swarm_offer_same(&again, &manifest, "heather.skep", &tracker, &fault),
-                         STATUS_INPUT);
+            manifest_draft_read("tracker/run.yaml", &ROWS[i].override, 1, &region, &again, &fault));
+        assert_int_equal(
+            manifest_draft_matches(&again, &manifest, "heather.skep", &tracker, &fault),
+            STATUS_INPUT);
         assert_string_equal(fault.reason, ROWS[i].reason);
         assert_string_equal(fault.place, "heather.skep");
     }
     tracker.address[sizeof "tcp://127.0.0.1:77" - 2] = '8'; /* it has moved: that is told only */
-    expect_ok(swarm_offer_same(&offer, &manifest, "heather.skep", &tracker, &fault));
+    expect_ok(manifest_draft_matches(&offer, &manifest, "heather.skep", &tracker, &fault));
     tracker.keys.curve[0] ^= 1;
-    assert_int_equal(swarm_offer_same(&offer, &manifest, "heather.skep", &tracker, &fault),
+    assert_int_equal(manifest_draft_matches(&offer, &manifest, "heather.skep", &tracker, &fault),
                      STATUS_INPUT);
     assert_string_equal(fault.reason,
                         "the tracker's identity is another than when the swarm was made");

@@ -70,7 +70,7 @@ static void magic_suffix_and_key_tell_the_form_in_this_order(void **state) {
         uint8_t raw[3 * 4];
         assert_int_equal(token_file_read(&file, 9, 3, raw, &fault), OK);
         for (int64_t t = 0; t < 3; t++) {
-            assert_int_equal(token_of(raw, t, ROWS[i].width), 14 + t);
+            assert_int_equal(token_at(raw, t, ROWS[i].width), 14 + t);
         }
         token_file_close(&file);
         assert_int_equal(file.fd, -1);
@@ -80,10 +80,10 @@ static void magic_suffix_and_key_tell_the_form_in_this_order(void **state) {
 static void tokens_are_little_endian_and_unsigned(void **state) {
     (void)state;
     static const uint8_t RAW[] = {0xFF, 0xEE, 0xDD, 0xCC, 0x01, 0x00, 0x00, 0x80};
-    assert_int_equal(token_of(RAW, 1, 1), 0xEE);
-    assert_int_equal(token_of(RAW, 1, 2), 0xCCDD);
-    assert_int_equal(token_of(RAW, 0, 4), 0xCCDDEEFF);
-    assert_int_equal(token_of(RAW, 1, 4), 0x80000001);
+    assert_int_equal(token_at(RAW, 1, 1), 0xEE);
+    assert_int_equal(token_at(RAW, 1, 2), 0xCCDD);
+    assert_int_equal(token_at(RAW, 0, 4), 0xCCDDEEFF);
+    assert_int_equal(token_at(RAW, 1, 4), 0x80000001);
 }
 
 static void what_cannot_be_told_or_is_damaged_is_refused(void **state) {

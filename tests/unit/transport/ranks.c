@@ -42,21 +42,21 @@ static struct shared *shared_of(const struct ranks *ranks) {
     return (struct shared *)((char *)ranks->records - offsetof(struct shared, records));
 }
 
-struct site_place ranks_place(const struct ranks *ranks, int rank) {
-    struct site_place place = {.rank = rank,
-                               .world = ranks->world,
-                               .local_rank = rank,
-                               .local_world = ranks->world,
-                               .address = "127.0.0.1",
-                               .port = ranks->port,
-                               .source = "test",
-                               .job = 7,
-                               .listener = rank == 0 ? ranks->listener : 0,
-                               .meet_ms = ranks->meet_ms};
+struct launch_info ranks_place(const struct ranks *ranks, int rank) {
+    struct launch_info place = {.rank = rank,
+                                .world = ranks->world,
+                                .local_rank = rank,
+                                .local_world = ranks->world,
+                                .address = "127.0.0.1",
+                                .port = ranks->port,
+                                .source = "test",
+                                .job = 7,
+                                .listener = rank == 0 ? ranks->listener : 0,
+                                .meet_ms = ranks->meet_ms};
     return place;
 }
 
-int ranks_start_place(struct ranks *ranks, const struct site_place *place, rank_body *body) {
+int ranks_start_place(struct ranks *ranks, const struct launch_info *place, rank_body *body) {
     int index = ranks->count++;
     ASSERT(index < TEST_RANKS_MAX);
     pid_t pid = fork();
@@ -75,7 +75,7 @@ int ranks_start_place(struct ranks *ranks, const struct site_place *place, rank_
 }
 
 int ranks_start(struct ranks *ranks, int rank, rank_body *body) {
-    struct site_place place = ranks_place(ranks, rank);
+    struct launch_info place = ranks_place(ranks, rank);
     return ranks_start_place(ranks, &place, body);
 }
 
@@ -147,7 +147,7 @@ void ranks_note_lost(void *context, const struct fault *fault) {
     record->lost_calls++;
 }
 
-void ranks_work(const struct site_place *place, struct record *record) {
+void ranks_work(const struct launch_info *place, struct record *record) {
     struct region region = {.newest = NULL};
     struct site *site = NULL;
     int stops[TEST_RANKS_MAX];
@@ -169,7 +169,7 @@ void ranks_work(const struct site_place *place, struct record *record) {
     record->status = (int)status;
 }
 
-void ranks_meet(const struct site_place *place, struct record *record) {
+void ranks_meet(const struct launch_info *place, struct record *record) {
     struct region region = {.newest = NULL};
     struct site *site = NULL;
     record->status = (int)site_open(place, &region, &site, &record->fault);

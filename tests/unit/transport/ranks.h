@@ -21,7 +21,7 @@ struct record {
 };
 
 /* What a rank does; it ends when this returns. */
-typedef void rank_body(const struct site_place *place, struct record *record);
+typedef void rank_body(const struct launch_info *place, struct record *record);
 
 struct ranks {
     int world;
@@ -39,9 +39,9 @@ void ranks_init(struct ranks *ranks, int world, int meet_ms);
 
 /* ranks_start: one more process; gives its index. */
 int ranks_start(struct ranks *ranks, int rank, rank_body *body);
-int ranks_start_place(struct ranks *ranks, const struct site_place *place, rank_body *body);
+int ranks_start_place(struct ranks *ranks, const struct launch_info *place, rank_body *body);
 void ranks_start_all(struct ranks *ranks, rank_body *body);
-struct site_place ranks_place(const struct ranks *ranks, int rank);
+struct launch_info ranks_place(const struct ranks *ranks, int rank);
 
 typedef bool ranks_condition(const struct ranks *ranks, int index);
 
@@ -57,8 +57,8 @@ void ranks_finish(struct ranks *ranks);
 
 /* Bodies. ranks_work: open, watch, exchange until *stop, then leave; phase 1 after the first
  * exchange. ranks_meet: open and leave. */
-void ranks_work(const struct site_place *place, struct record *record);
-void ranks_meet(const struct site_place *place, struct record *record);
+void ranks_work(const struct launch_info *place, struct record *record);
+void ranks_meet(const struct launch_info *place, struct record *record);
 void ranks_note_lost(void *context, const struct fault *fault);
 
 #endif

@@ -31,7 +31,7 @@ static void a_message_reads_back(void **state) {
     (void)state;
     struct frame frame;
     memset(&frame, 0, sizeof frame);
-    assert_int_equal(frame_read(BYTES, sizeof BYTES, KNOWN, &frame), FRAME_RIGHT);
+    assert_int_equal(frame_read(BYTES, sizeof BYTES, KNOWN, &frame), FRAME_OK);
     assert_int_equal(frame.kind, FRAME.kind);
     assert_int_equal(frame.epoch, FRAME.epoch);
     assert_int_equal(frame.round, FRAME.round);
@@ -47,18 +47,27 @@ static void each_way_to_be_wrong_has_its_verdict(void **state) {
         int at;
         uint8_t value;
         enum frame_verdict verdict;
-    } ROWS[] = {{0, 's', FRAME_MAGIC},    {3, 0, FRAME_MAGIC},      {4, 0, FRAME_OTHER},
-                {4, 2, FRAME_OTHER},      {5, 0, FRAME_KIND},       {5, 8, FRAME_KIND},
-                {5, 255, FRAME_RIGHT},    {24, 2, FRAME_LENGTH},    {24, 4, FRAME_LENGTH},
-                {27, 0x80, FRAME_LENGTH}, {26, 0x10, FRAME_LENGTH}, {23, 0x80, FRAME_OFFSET},
-                {28, 0, FRAME_RIGHT},     {6, 0xff, FRAME_RIGHT}};
+    } ROWS[] = {{0, 's', FRAME_BAD_MAGIC},
+                {3, 0, FRAME_BAD_MAGIC},
+                {4, 0, FRAME_BAD_VERSION},
+                {4, 2, FRAME_BAD_VERSION},
+                {5, 0, FRAME_BAD_KIND},
+                {5, 8, FRAME_BAD_KIND},
+                {5, 255, FRAME_OK},
+                {24, 2, FRAME_BAD_LENGTH},
+                {24, 4, FRAME_BAD_LENGTH},
+                {27, 0x80, FRAME_BAD_LENGTH},
+                {26, 0x10, FRAME_BAD_LENGTH},
+                {23, 0x80, FRAME_BAD_OFFSET},
+                {28, 0, FRAME_OK},
+                {6, 0xff, FRAME_OK}};
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         uint8_t bytes[sizeof BYTES];
         struct frame frame = {.session = 77};
         memcpy(bytes, BYTES, sizeof bytes);
         bytes[ROWS[i].at] = ROWS[i].value;
         assert_int_equal(frame_read(bytes, sizeof bytes, KNOWN, &frame), ROWS[i].verdict);
-        assert_true(ROWS[i].verdict == FRAME_RIGHT || frame.session == 77);
+        assert_true(ROWS[i].verdict == FRAME_OK || frame.session == 77);
     }
 }
 
@@ -68,21 +77,21 @@ static void a_message_of_another_length_is_refused(void **state) {
     static uint8_t longest[FRAME_BYTES_MAX + 1];
     for (size_t count = 0; count < sizeof BYTES; count++) {
         assert_int_equal(frame_read(BYTES, count, KNOWN, &frame),
-                         count < FRAME_HEADER_BYTES ? FRAME_SHORT : FRAME_LENGTH);
+                         count < FRAME_HEADER_BYTES ? FRAME_TRUNCATED : FRAME_BAD_LENGTH);
     }
     assert_int_equal(frame.session, 77);
     struct frame most = {.kind = 7, .length = FRAME_PAYLOAD_MAX};
     most.offset = (uint64_t)INT64_MAX - FRAME_PAYLOAD_MAX;
     frame_write(&most, longest);
-    assert_int_equal(frame_read(longest, FRAME_BYTES_MAX, KNOWN, &frame), FRAME_RIGHT);
+    assert_int_equal(frame_read(longest, FRAME_BYTES_MAX, KNOWN, &frame), FRAME_OK);
     assert_int_equal(frame.length, FRAME_PAYLOAD_MAX);
-    assert_int_equal(frame_read(longest, FRAME_BYTES_MAX + 1, KNOWN, &frame), FRAME_LENGTH);
+    assert_int_equal(frame_read(longest, FRAME_BYTES_MAX + 1, KNOWN, &frame), FRAME_BAD_LENGTH);
     longest[24] = 1; /* says 2^20 + 1, and is that long */
-    assert_int_equal(frame_read(longest, FRAME_BYTES_MAX + 1, KNOWN, &frame), FRAME_LENGTH);
+    assert_int_equal(frame_read(longest, FRAME_BYTES_MAX + 1, KNOWN, &frame), FRAME_BAD_LENGTH);
     longest[24] = 0;
     longest[16]++; /* one past the last offset */
     longest[17] = longest[18] = 0xff;
-    assert_int_equal(frame_read(longest, FRAME_BYTES_MAX, KNOWN, &frame), FRAME_OFFSET);
+    assert_int_equal(frame_read(longest, FRAME_BYTES_MAX, KNOWN, &frame), FRAME_BAD_OFFSET);
 }
 
 static void every_verdict_has_a_name(void **state) {

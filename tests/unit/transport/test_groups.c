@@ -34,11 +34,11 @@ static enum status exchange(void *context, const void *mine, size_t bytes, void 
 }
 
 static enum status agree(struct told *told, enum status mine, struct fault *fault) {
-    const struct groups_meeting meeting = {.exchange = exchange,
-                                           .context = told,
-                                           .world = WORLD,
-                                           .region = &region,
-                                           .place = "the meeting"};
+    const struct group_setup meeting = {.exchange = exchange,
+                                        .context = told,
+                                        .world = WORLD,
+                                        .region = &region,
+                                        .place = "the meeting"};
     enum status status = groups_agree(&meeting, mine, fault);
     assert_int_equal(told->calls, 1); /* the others wait for this rank's word, whatever it is */
     return status;

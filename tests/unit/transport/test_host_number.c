@@ -17,12 +17,12 @@ static void numbers_are_read_as_they_are_written(void **state) {
     (void)state;
     static const uint8_t V4[] = {203, 0, 113, 5};
     static const uint8_t V6[16] = {0x20, 0x01, 0x0d, 0xb8, [15] = 7};
-    union host_number number;
-    assert_int_equal(host_number_of("tcp://203.0.113.5:7000", &number), sizeof number.v4);
+    union numeric_address number;
+    assert_int_equal(numeric_address_parse("tcp://203.0.113.5:7000", &number), sizeof number.v4);
     assert_int_equal(number.v4.sin_family, AF_INET);
     assert_int_equal(ntohs(number.v4.sin_port), 7000);
     assert_memory_equal(&number.v4.sin_addr, V4, sizeof V4);
-    assert_int_equal(host_number_of("tcp://[2001:db8::7]:65535", &number), sizeof number.v6);
+    assert_int_equal(numeric_address_parse("tcp://[2001:db8::7]:65535", &number), sizeof number.v6);
     assert_int_equal(number.v6.sin6_family, AF_INET6);
     assert_int_equal(ntohs(number.v6.sin6_port), 65535);
     assert_memory_equal(&number.v6.sin6_addr, V6, sizeof V6);
@@ -34,9 +34,9 @@ static void names_and_what_is_no_address_have_no_number(void **state) {
                                          "tcp://:7000",          "tcp://203.0.113.5:0",
                                          "203.0.113.5:7000",     "tcp://[203.0.113.5]x:7000",
                                          "tcp://[::1:7000",      ""};
-    union host_number number;
+    union numeric_address number;
     for (size_t i = 0; i < ARRAY_COUNT(OTHERS); i++) {
-        assert_int_equal(host_number_of(OTHERS[i], &number), 0);
+        assert_int_equal(numeric_address_parse(OTHERS[i], &number), 0);
     }
 }
 
@@ -45,7 +45,7 @@ static void a_number_is_found_without_asking(void **state) {
     static const char *const SAME[] = {"tcp://203.0.113.5:7000", "tcp://[2001:db8::7]:7000"};
     for (size_t i = 0; i < ARRAY_COUNT(SAME); i++) {
         char found[MESSAGE_ADDRESS_BYTES];
-        assert_int_equal(host_number_find(SAME[i], found, &fault), OK);
+        assert_int_equal(resolve_host(SAME[i], found, &fault), OK);
         assert_string_equal(found, SAME[i]);
     }
 }
@@ -53,7 +53,7 @@ static void a_number_is_found_without_asking(void **state) {
 static void a_name_gives_its_number_and_keeps_the_port(void **state) {
     (void)state;
     char found[MESSAGE_ADDRESS_BYTES];
-    assert_int_equal(host_number_find("tcp://localhost:7000", found, &fault), OK);
+    assert_int_equal(resolve_host("tcp://localhost:7000", found, &fault), OK);
     bool is_v4 = strcmp(found, "tcp://127.0.0.1:7000") == 0;
     assert_true(is_v4 || strcmp(found, "tcp://[::1]:7000") == 0);
 }
@@ -65,7 +65,7 @@ static void a_name_that_nobody_has_is_told(void **state) {
     char address[MESSAGE_ADDRESS_BYTES];
     struct text text = text_over(address, sizeof address);
     text_add(&text, "tcp://%064d.member:7000", 1);
-    assert_true(host_number_find(address, found, &fault) != OK);
+    assert_true(resolve_host(address, found, &fault) != OK);
     assert_string_equal(found, "as before");
     assert_string_equal(fault.place, address);
     assert_non_null(strstr(fault.reason, "1.member\""));

@@ -88,10 +88,10 @@ static void an_address_has_at_most_127_characters(void **state) {
 
 static void a_file_name_is_no_join_string(void **state) {
     (void)state;
-    assert_false(join_string_is("heather.skep"));
-    assert_false(join_string_is("./a:b/heather.skep"));
-    assert_true(join_string_is("tcp://a:1#" KEY));
-    assert_true(join_string_is("http://a"));
+    assert_false(is_join_string("heather.skep"));
+    assert_false(is_join_string("./a:b/heather.skep"));
+    assert_true(is_join_string("tcp://a:1#" KEY));
+    assert_true(is_join_string("http://a"));
 }
 
 int main(void) {

@@ -139,7 +139,7 @@ static void a_signature_holds_for_its_bytes_key_and_context_only(void **state) {
     struct key_pairs other;
     uint8_t signature[SIGNATURE_BYTES];
     const uint8_t *key = keys.public_keys.sign;
-    keys_make(&other);
+    keys_generate(&other);
     keys_sign(&keys, CONTEXT, SIGNED, sizeof SIGNED - 1, signature);
     assert_false(keys_verify(key, "skep test", SIGNED, sizeof SIGNED - 1, signature));
     assert_false(keys_verify(key, CONTEXT, SIGNED, sizeof SIGNED, signature));
@@ -163,7 +163,7 @@ static void forgotten_secrets_are_zero(void **state) {
     (void)state;
     const uint8_t zero[KEY_BYTES] = {0};
     struct key_pairs keys = known();
-    keys_forget(&keys);
+    keys_wipe(&keys);
     assert_memory_equal(keys.curve_secret, zero, KEY_BYTES);
     assert_memory_equal(keys.sign_seed, zero, KEY_BYTES);
     assert_bytes(keys.public_keys.sign, KEY_BYTES, SIGN_HEX);
@@ -198,13 +198,13 @@ static void an_identity_is_made_once_and_only_for_its_owner(void **state) {
     struct stat info;
     bool made = false;
     mode_t mask = umask(0377); /* takes even the owner's right to write */
-    assert_int_equal(identity_load_or_make(place.path, &first, &made, &fault), OK);
+    assert_int_equal(identity_load_or_create(place.path, &first, &made, &fault), OK);
     umask(mask);
     assert_true(made);
     assert_int_equal(stat(place.path, &info), 0);
     assert_int_equal(info.st_mode & 07777, 0600);
     assert_int_equal(info.st_nlink, 1);
-    assert_int_equal(identity_load_or_make(place.path, &second, &made, &fault), OK);
+    assert_int_equal(identity_load_or_create(place.path, &second, &made, &fault), OK);
     assert_false(made);
     assert_memory_equal(&first, &second, sizeof first);
     place_remove(&place);
@@ -215,7 +215,7 @@ static void refuse(const char *path, const char *word) {
     struct fault fault = {0};
     bool made = true;
     memset(&keys, 7, sizeof keys);
-    assert_int_equal(identity_load_or_make(path, &keys, &made, &fault), STATUS_INPUT);
+    assert_int_equal(identity_load_or_create(path, &keys, &made, &fault), STATUS_INPUT);
     assert_non_null(strstr(fault.reason, word));
     assert_string_equal(fault.place, path);
     assert_true(made && keys.sign_seed[0] == 7 && keys.public_keys.curve[0] == 7);
@@ -227,7 +227,7 @@ static void a_file_that_others_can_reach_is_refused(void **state) {
     struct key_pairs keys;
     struct fault fault;
     bool made;
-    assert_int_equal(identity_load_or_make(place.path, &keys, &made, &fault), OK);
+    assert_int_equal(identity_load_or_create(place.path, &keys, &made, &fault), OK);
     static const mode_t MODES[] = {0640, 0604, 0660, 0601, 0644};
     for (size_t i = 0; i < ARRAY_COUNT(MODES); i++) {
         assert_int_equal(chmod(place.path, MODES[i]), 0);
@@ -254,7 +254,7 @@ static void every_damaged_byte_is_refused_and_left_alone(void **state) {
     struct key_pairs keys;
     struct fault fault;
     bool made;
-    assert_int_equal(identity_load_or_make(place.path, &keys, &made, &fault), OK);
+    assert_int_equal(identity_load_or_create(place.path, &keys, &made, &fault), OK);
     assert_int_equal(file_read_text(place.path, whole, sizeof whole, &length, &fault), OK);
     for (size_t at = 0; at < length; at++) {
         memcpy(line, whole, length);
@@ -289,7 +289,7 @@ static void make_in_child(const char *path, int go, int out) {
     bool made = false;
     char byte;
     bool right = read(go, &byte, 1) == 0 &&
-                 identity_load_or_make(path, &keys, &made, &fault) == OK &&
+                 identity_load_or_create(path, &keys, &made, &fault) == OK &&
                  write(out, &made, sizeof made) == sizeof made &&
                  write(out, keys.public_keys.sign, KEY_BYTES) == KEY_BYTES;
     _exit(right ? 0 : 1);

@@ -1,5 +1,5 @@
-/* launch_place: environments as programs found them under OpenMPI 4.1.4, Slurm 22.05.8 and torchrun
- * of PyTorch 2.15: every variable of theirs with a number, a node or a name of the job. */
+/* launch_detect: environments as programs found them under OpenMPI 4.1.4, Slurm 22.05.8 and
+ * torchrun of PyTorch 2.15: every variable of theirs with a number, a node or a name of the job. */
 #include "transport/site/launch.h"
 
 #include "words.h"
@@ -18,7 +18,7 @@ enum { DERIVED = -1, VARIABLES_BYTES = 4096 };
 /* What all ranks of a job see, and what each sees besides. */
 struct captured_rank {
     const char *variables;
-    struct site_place wanted;
+    struct launch_info wanted;
 };
 
 struct captured_job {
@@ -116,8 +116,9 @@ static const struct captured_job JOBS[] = {
       {"LOCAL_RANK=1 RANK=1 ROLE_RANK=1", {1, 2, 1, 2, "localhost", 46074, "torchrun", 0, 0, 0}}}},
 };
 
-static void assert_placed(const struct captured_job *job, int index, const struct site_place *got) {
-    const struct site_place *wanted = &job->ranks[index].wanted;
+static void assert_placed(const struct captured_job *job, int index,
+                          const struct launch_info *got) {
+    const struct launch_info *wanted = &job->ranks[index].wanted;
     int low = wanted->port == DERIVED ? LAUNCH_PORT_FIRST : wanted->port;
     int high = wanted->port == DERIVED ? LAUNCH_PORT_FIRST + LAUNCH_PORT_COUNT - 1 : wanted->port;
     if (got->rank != wanted->rank || got->world != wanted->world ||
@@ -134,15 +135,15 @@ static void captured_ranks_find_their_places_and_each_other(void **state) {
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(JOBS); i++) {
         const struct captured_job *job = &JOBS[i];
-        struct site_place first = {.port = 0};
+        struct launch_info first = {.port = 0};
         for (int k = 0; k < (int)ARRAY_COUNT(job->ranks) && job->ranks[k].variables != NULL; k++) {
             char variables[VARIABLES_BYTES];
-            struct site_place place;
+            struct launch_info place;
             struct fault fault = {.reason = ""};
             int length = snprintf(variables, sizeof variables, "%s%s", job->variables,
                                   job->ranks[k].variables);
             assert_in_range(length, 1, sizeof variables - 1);
-            if (launch_place_by(0, words_variable, variables, &place, &fault) != OK) {
+            if (launch_detect_from(0, words_variable, variables, &place, &fault) != OK) {
                 fail_msg("%s, case %d: %s: %s", job->command, k, fault.place, fault.reason);
             }
             assert_placed(job, k, &place);

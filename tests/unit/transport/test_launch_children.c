@@ -55,7 +55,7 @@ static void watch_signals(void) {
     }
 }
 
-static void end_lost(void *context, const struct fault *fault) {
+static void exit_rank_lost(void *context, const struct fault *fault) {
     (void)context;
     (void)fault;
     _exit(4);
@@ -63,7 +63,7 @@ static void end_lost(void *context, const struct fault *fault) {
 
 /* A rank: argv is {program, what, board's descriptor}. */
 static int rank_work(char **argv, struct region *region) {
-    struct site_place place;
+    struct launch_info place;
     struct site *site = NULL;
     struct fault fault;
     int sum[RANKS];
@@ -72,7 +72,7 @@ static int rank_work(char **argv, struct region *region) {
         board->pids[1] = getpid();
         raise(SIGSTOP); /* before it has met anybody */
     }
-    if (launch_place(RANKS, &place, &fault) != OK || place.world != RANKS ||
+    if (launch_detect(RANKS, &place, &fault) != OK || place.world != RANKS ||
         strcmp(place.source, "--ranks") != 0 || place.local_rank != place.rank) {
         return 90;
     }
@@ -81,7 +81,7 @@ static int rank_work(char **argv, struct region *region) {
     board->pids[own_rank] = getpid();
     watch_signals();
     if (site_open(&place, region, &site, &fault) != OK ||
-        site_watch(site, end_lost, NULL, &fault) != OK ||
+        site_watch(site, exit_rank_lost, NULL, &fault) != OK ||
         site_exchange(site, &own_rank, sizeof own_rank, sum, &fault) != OK) {
         return 91;
     }
@@ -242,7 +242,7 @@ static void a_rank_that_is_stopped_before_it_has_met_the_others_is_lost(void **s
     struct run run = run_start("meet", false);
     assert_int_equal(run_end(&run, errors), 4);
     int64_t passed_ms = (clock_monotonic_ns() - since_ns) / 1000000;
-    assert_in_range(passed_ms, SITE_SILENT_MS - 500, 5000);
+    assert_in_range(passed_ms, SITE_SILENCE_MS - 500, 5000);
     assert_non_null(strstr(errors, "skep: rank 1: was stopped for 3 s, and is taken for lost\n"));
     assert_non_null(strstr(
         errors, "skep: ranks 0, 2: did not end by themselves within 1 s, and were killed\n"));

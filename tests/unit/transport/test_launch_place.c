@@ -1,4 +1,4 @@
-/* launch_place: what each launcher's environment says, and what is wrong with broken ones. */
+/* launch_detect: what each launcher's environment says, and what is wrong with broken ones. */
 #include "transport/site/launch.h"
 
 #include "base/hash.h"
@@ -19,7 +19,7 @@ enum { DERIVED = -1 }; /* a port between LAUNCH_PORT_FIRST and its last */
 struct good_case {
     const char *environment;
     int flag;
-    struct site_place wanted;
+    struct launch_info wanted;
 };
 
 #define TORCH                                                                                      \
@@ -123,10 +123,10 @@ static void launchers_are_understood(void **state) {
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(GOOD); i++) {
         const struct good_case *row = &GOOD[i];
-        struct site_place place;
+        struct launch_info place;
         struct fault fault = {.reason = ""};
-        enum status status = launch_place_by(row->flag, words_variable,
-                                             (void *)(uintptr_t)row->environment, &place, &fault);
+        enum status status = launch_detect_from(
+            row->flag, words_variable, (void *)(uintptr_t)row->environment, &place, &fault);
         if (status != OK) {
             fail_msg("case %zu (%s): %s: %s", i, row->environment, fault.place, fault.reason);
         }
@@ -207,13 +207,13 @@ static const struct bad_case BAD[] = {
 static void broken_environments_are_named_and_leave_the_place_untouched(void **state) {
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(BAD); i++) {
-        struct site_place place;
-        struct site_place before;
+        struct launch_info place;
+        struct launch_info before;
         memset(&place, 0x5a, sizeof place);
         memcpy(&before, &place, sizeof place);
         struct fault fault = {.place = "", .reason = ""};
-        enum status status = launch_place_by(0, words_variable,
-                                             (void *)(uintptr_t)BAD[i].environment, &place, &fault);
+        enum status status = launch_detect_from(
+            0, words_variable, (void *)(uintptr_t)BAD[i].environment, &place, &fault);
         if (status != STATUS_INPUT || strcmp(fault.place, BAD[i].place) != 0 ||
             strstr(fault.reason, BAD[i].reason) == NULL) {
             fail_msg("case %zu (%s): status %d, %s: %s", i, BAD[i].environment, (int)status,
@@ -231,11 +231,11 @@ static void derived_ports_are_equal_in_a_job_and_differ_between_jobs(void **stat
         "SLURM_JOB_ID=5 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_LOCALID=1",
         "SLURM_JOB_ID=5 SLURM_STEP_ID=1 SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_LOCALID=0",
         "SLURM_JOB_ID=6 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_LOCALID=0"};
-    struct site_place places[ARRAY_COUNT(STEPS)];
+    struct launch_info places[ARRAY_COUNT(STEPS)];
     for (size_t i = 0; i < ARRAY_COUNT(STEPS); i++) {
         struct fault fault;
         assert_int_equal(
-            launch_place_by(0, words_variable, (void *)(uintptr_t)STEPS[i], &places[i], &fault),
+            launch_detect_from(0, words_variable, (void *)(uintptr_t)STEPS[i], &places[i], &fault),
             OK);
     }
     assert_int_equal(places[0].port, places[1].port);
@@ -255,13 +255,13 @@ static void addresses_too_long_for_a_place_are_refused(void **state) {
     (void)state;
     char environment[512];
     char name[300];
-    struct site_place place;
+    struct launch_info place;
     struct fault fault;
     memset(name, 'a', sizeof name);
     for (int length = 255; length <= 256; length++) {
         snprintf(environment, sizeof environment,
                  "RANK=0 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=%.*s", length, name);
-        enum status status = launch_place_by(0, words_variable, environment, &place, &fault);
+        enum status status = launch_detect_from(0, words_variable, environment, &place, &fault);
         assert_int_equal(status, length == 255 ? OK : STATUS_INPUT);
         assert_string_equal(length == 255 ? "MASTER_ADDR" : fault.place, "MASTER_ADDR");
     }

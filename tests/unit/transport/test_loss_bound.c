@@ -57,10 +57,10 @@ static int64_t next_of(const struct far_end *end) {
 /* What the far end does next; nobody there closes, whatever was said. */
 static void act(struct far_end *end) {
     if (end->beat_ns <= end->last_ns) {
-        const struct wire_health health = {.sign = WIRE_BEAT};
+        const struct site_health health = {.sign = SITE_HEARTBEAT};
         ssize_t sent = send(end->fd, &health, sizeof health, MSG_NOSIGNAL);
         (void)sent; /* the watching thread may have closed */
-        end->beat_ns += SITE_BEAT_MS * MS;
+        end->beat_ns += SITE_HEARTBEAT_MS * MS;
     } else {
         close(end->fd);
         end->fd = -1;
@@ -125,7 +125,7 @@ static int64_t late_ms(int rank, bool dies, int64_t last_ms) {
     memset(&scene, 0, sizeof scene);
     scene.now_ns = begin_ns;
     scene.end_count = rank == 0 ? 2 : 1;
-    scene.ends[0] = (struct far_end){.beat_ns = begin_ns + last_ms % SITE_BEAT_MS * MS,
+    scene.ends[0] = (struct far_end){.beat_ns = begin_ns + last_ms % SITE_HEARTBEAT_MS * MS,
                                      .last_ns = begin_ns + last_ms * MS,
                                      .dies = dies};
     scene.ends[1] = (struct far_end){.beat_ns = begin_ns + 77 * MS, .last_ns = NEVER_NS};
@@ -142,11 +142,12 @@ static void a_silent_rank_is_reported_within_its_silence_a_beat_and_a_parting(vo
     for (size_t i = 0; i < sizeof LAST_MS / sizeof LAST_MS[0]; i++) {
         int64_t by_others = late_ms(2, false, LAST_MS[i]);
         int64_t by_rank_0 = late_ms(0, false, LAST_MS[i]);
-        assert_true(by_others >= SITE_SILENT_MS);
-        assert_true(by_others <= SITE_SILENT_MS + SITE_BEAT_MS + ROUNDING_MS);
+        assert_true(by_others >= SITE_SILENCE_MS);
+        assert_true(by_others <= SITE_SILENCE_MS + SITE_HEARTBEAT_MS + ROUNDING_MS);
         /* the other rank never closes its connection: it is waited for, and no longer */
-        assert_true(by_rank_0 >= SITE_SILENT_MS + SITE_PARTING_MS);
-        assert_true(by_rank_0 <= SITE_SILENT_MS + SITE_BEAT_MS + SITE_PARTING_MS + ROUNDING_MS);
+        assert_true(by_rank_0 >= SITE_SILENCE_MS + SITE_LAST_MESSAGE_MS);
+        assert_true(by_rank_0 <=
+                    SITE_SILENCE_MS + SITE_HEARTBEAT_MS + SITE_LAST_MESSAGE_MS + ROUNDING_MS);
     }
 }
 
@@ -154,7 +155,7 @@ static void a_broken_connection_is_reported_without_waiting_for_silence(void **s
     (void)state;
     for (size_t i = 0; i < sizeof LAST_MS / sizeof LAST_MS[0]; i++) {
         assert_true(late_ms(2, true, LAST_MS[i]) <= ROUNDING_MS);
-        assert_true(late_ms(0, true, LAST_MS[i]) <= SITE_PARTING_MS + ROUNDING_MS);
+        assert_true(late_ms(0, true, LAST_MS[i]) <= SITE_LAST_MESSAGE_MS + ROUNDING_MS);
     }
 }
 

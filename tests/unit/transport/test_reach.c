@@ -44,51 +44,51 @@ static int end_listening(void **state) {
 }
 
 /* Looks whenever something came in, until it is no longer waiting. */
-static enum reach_state settle(struct reach *reach) {
-    enum reach_state state = REACH_WAITING;
-    for (int i = 0; i < 10 && state == REACH_WAITING; i++) {
+static enum connect_probe_state settle(struct connect_probe *reach) {
+    enum connect_probe_state state = CONNECT_PROBE_PENDING;
+    for (int i = 0; i < 10 && state == CONNECT_PROBE_PENDING; i++) {
         struct pollfd wanted = {.fd = reach->fd, .events = POLLIN};
         poll(&wanted, 1, PATIENCE_MS / 10);
-        state = reach_look(reach);
+        state = connect_probe_poll(reach);
     }
     return state;
 }
 
-static enum reach_state try_against(const void *said, size_t count) {
-    struct reach reach;
-    assert_true(reach_begin(address, &reach));
+static enum connect_probe_state try_against(const void *said, size_t count) {
+    struct connect_probe reach;
+    assert_true(connect_probe_start(address, &reach));
     accepted = accept(listener, NULL, NULL);
     assert_true(accepted >= 0);
-    assert_int_equal(reach_look(&reach), REACH_WAITING);
+    assert_int_equal(connect_probe_poll(&reach), CONNECT_PROBE_PENDING);
     assert_int_equal(write(accepted, said, count), count);
-    enum reach_state state = settle(&reach);
-    assert_true(state == REACH_WAITING || reach.fd == -1);
-    reach_end(&reach);
+    enum connect_probe_state state = settle(&reach);
+    assert_true(state == CONNECT_PROBE_PENDING || reach.fd == -1);
+    connect_probe_end(&reach);
     return state;
 }
 
 static void a_zeromq_socket_is_found(void **state) {
     (void)state;
     const unsigned char greeting[] = {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0};
-    assert_int_equal(try_against(greeting, sizeof greeting), REACH_FOUND);
+    assert_int_equal(try_against(greeting, sizeof greeting), CONNECT_PROBE_OK);
 }
 
 static void something_else_is_not(void **state) {
     (void)state;
-    assert_int_equal(try_against("SSH-2.0-OpenSSH", 15), REACH_NOTHING);
+    assert_int_equal(try_against("SSH-2.0-OpenSSH", 15), CONNECT_PROBE_FAILED);
 }
 
 static void who_says_half_is_waited_for(void **state) {
     (void)state;
-    assert_int_equal(try_against("\xff\0\0\0", 4), REACH_WAITING);
+    assert_int_equal(try_against("\xff\0\0\0", 4), CONNECT_PROBE_PENDING);
 }
 
 static void nobody_is_nothing(void **state) {
     (void)state;
-    struct reach reach;
+    struct connect_probe reach;
     close(listener);
-    assert_true(reach_begin(address, &reach));
-    assert_int_equal(settle(&reach), REACH_NOTHING);
+    assert_true(connect_probe_start(address, &reach));
+    assert_int_equal(settle(&reach), CONNECT_PROBE_FAILED);
     assert_int_equal(reach.fd, -1);
 }
 
@@ -106,8 +106,8 @@ static void what_is_no_numeric_address_is_refused(void **state) {
                                         "tcp://[::1]80",
                                         "udp://127.0.0.1:80"};
     for (size_t i = 0; i < ARRAY_COUNT(WRONG); i++) {
-        struct reach reach = {.fd = 7};
-        assert_false(reach_begin(WRONG[i], &reach));
+        struct connect_probe reach = {.fd = 7};
+        assert_false(connect_probe_start(WRONG[i], &reach));
         assert_int_equal(reach.fd, -1);
     }
 }

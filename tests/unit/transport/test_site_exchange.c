@@ -40,12 +40,12 @@ static void run_everywhere(rank_body *body) {
     }
 }
 
-static struct site *open_watched(const struct site_place *place, struct record *record,
+static struct site *open_watched(const struct launch_info *place, struct record *record,
                                  struct region *region) {
     struct site *site = NULL;
     EXPECT(site_open(place, region, &site, &record->fault) == OK);
     EXPECT(site_watch(site, ranks_note_lost, record, &record->fault) == OK);
-    EXPECT(memcmp(site_where(site), place, sizeof *place) == 0);
+    EXPECT(memcmp(site_launch_info(site), place, sizeof *place) == 0);
     return site;
 }
 
@@ -53,7 +53,7 @@ static uint8_t byte_of(int rank, int round, size_t at) {
     return (uint8_t)((size_t)rank * 37 + (size_t)round * 11 + at * 7 + at / 251);
 }
 
-static void exchange_sizes(const struct site_place *place, struct record *record) {
+static void exchange_sizes(const struct launch_info *place, struct record *record) {
     static const size_t SIZES[] = {1, 0, 24, 4097, SITE_BLOB_BYTES_MAX, 8};
     static uint8_t mine[SITE_BLOB_BYTES_MAX];
     struct region region = {.newest = NULL};
@@ -94,7 +94,7 @@ static const struct {
     {{OK}, -1},
 };
 
-static void agree_rounds(const struct site_place *place, struct record *record) {
+static void agree_rounds(const struct launch_info *place, struct record *record) {
     struct region region = {.newest = NULL};
     struct site *site = open_watched(place, record, &region);
     for (size_t round = 0; round < sizeof ROUNDS / sizeof ROUNDS[0]; round++) {
@@ -138,7 +138,7 @@ static void the_lowest_rank_that_is_not_ok_decides_for_all(void **state) {
 }
 
 /* Every rank finds the same, of which one of them speaks as of another rank. */
-static void agree_alike(const struct site_place *place, struct record *record) {
+static void agree_alike(const struct launch_info *place, struct record *record) {
     struct region region = {.newest = NULL};
     struct site *site = open_watched(place, record, &region);
     struct fault fault;
@@ -158,7 +158,7 @@ static void what_all_ranks_find_is_said_without_a_rank_in_front(void **state) {
 }
 
 /* The last rank makes another exchange than the others. */
-static void exchange_unlike(const struct site_place *place, struct record *record) {
+static void exchange_unlike(const struct launch_info *place, struct record *record) {
     struct region region = {.newest = NULL};
     struct site *site = open_watched(place, record, &region);
     uint8_t mine[16] = {0};

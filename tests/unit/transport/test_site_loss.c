@@ -92,7 +92,7 @@ static void stopped_ranks_are_reported_and_learn_it_but_a_sleeping_machine_is_no
                         "gives no sign of life for 3.");
         /* not before it was silent for so long */
         int64_t noticed_ns = stopped[i].records[1].lost_ns - since_ns;
-        assert_true(noticed_ns > (int64_t)(SITE_SILENT_MS - 2 * SITE_BEAT_MS) * 1000000);
+        assert_true(noticed_ns > (int64_t)(SITE_SILENCE_MS - 2 * SITE_HEARTBEAT_MS) * 1000000);
     }
     for (int i = 0; i < 2; i++) {
         const struct record *record = &stopped[i].records[VICTIMS[i]];
@@ -106,7 +106,7 @@ static void stopped_ranks_are_reported_and_learn_it_but_a_sleeping_machine_is_no
     for (int rank = 0; rank < WORLD; rank++) {
         kill(asleep.pids[rank], SIGCONT);
     }
-    wait_ms(3 * SITE_BEAT_MS);
+    wait_ms(3 * SITE_HEARTBEAT_MS);
     *asleep.stop = 1;
     assert_true(ranks_await(&asleep, ranks_have_ended, -1, 3000));
     for (int rank = 0; rank < WORLD; rank++) {
@@ -117,7 +117,7 @@ static void stopped_ranks_are_reported_and_learn_it_but_a_sleeping_machine_is_no
 }
 
 /* The rank whose local rank says so fails with a fault of its own. */
-static void fail_by_itself(const struct site_place *place, struct record *record) {
+static void fail_by_itself(const struct launch_info *place, struct record *record) {
     struct region region = {.newest = NULL};
     struct site *site = NULL;
     struct fault own;
@@ -153,7 +153,7 @@ static void a_rank_that_fails_is_reported_with_its_own_reason(void **state) {
 }
 
 /* Rank 1 is gone and rank 2 stopped, so that rank 0 finds a loss and is long in telling it. */
-static void fail_during_a_report(const struct site_place *place, struct record *record) {
+static void fail_during_a_report(const struct launch_info *place, struct record *record) {
     struct region region = {.newest = NULL};
     struct site *site = NULL;
     int all[3];
@@ -166,7 +166,7 @@ static void fail_during_a_report(const struct site_place *place, struct record *
     if (place->rank == 0) {
         assert_int_equal(site_exchange(site, all, sizeof all[0], all, &fault), STATUS_LOST);
         assert_int_equal(site_watch(site, ranks_note_lost, record, &fault), OK);
-        wait_ms(SITE_PARTING_MS / 4);
+        wait_ms(SITE_LAST_MESSAGE_MS / 4);
         (void)fault_set(&fault, STATUS_FIT, "disk", NULL, "is full");
         site_fail(site, &fault);
     }
@@ -191,7 +191,7 @@ static void ranks_that_leave_are_not_reported(void **state) {
     int64_t since_ns = clock_monotonic_ns();
     assert_true(ranks_await(&ranks, ranks_have_ended, -1, 2000));
     /* and nobody waited for another's last words in vain */
-    assert_true(clock_monotonic_ns() - since_ns < (int64_t)SITE_PARTING_MS * 1000000);
+    assert_true(clock_monotonic_ns() - since_ns < (int64_t)SITE_LAST_MESSAGE_MS * 1000000);
     for (int rank = 0; rank < 8; rank++) {
         assert_int_equal(ranks.records[rank].lost_calls, 0);
         assert_int_equal(ranks.records[rank].status, OK);
@@ -200,7 +200,7 @@ static void ranks_that_leave_are_not_reported(void **state) {
 }
 
 /* Leaves at once; the others exchange with it in vain. */
-static void leave_early(const struct site_place *place, struct record *record) {
+static void leave_early(const struct launch_info *place, struct record *record) {
     struct region region = {.newest = NULL};
     struct site *site = NULL;
     record->status = (int)site_open(place, &region, &site, &record->fault);

@@ -52,7 +52,7 @@ static void ranks_meet_in_any_order_at_an_address(void **state) {
         close(ranks.listener); /* the port is free again, and rank 0 listens there itself */
         static const int ORDER[] = {2, 3, 0, 1};
         for (int k = 0; k < 4; k++) {
-            struct site_place place = ranks_place(&ranks, ORDER[k]);
+            struct launch_info place = ranks_place(&ranks, ORDER[k]);
             place.listener = 0;
             snprintf(place.address, sizeof place.address, "%s", ADDRESSES[i]);
             (void)ranks_start_place(&ranks, &place, ranks_meet);
@@ -120,7 +120,7 @@ static void processes_of_another_run_are_refused_and_the_others_meet(void **stat
     struct ranks ranks;
     ranks_init(&ranks, 2, 5000);
     (void)ranks_start(&ranks, 0, ranks_meet);
-    struct site_place places[2] = {ranks_place(&ranks, 1), ranks_place(&ranks, 1)};
+    struct launch_info places[2] = {ranks_place(&ranks, 1), ranks_place(&ranks, 1)};
     static const char *const REASONS[] = {"one of 4 ranks", "belongs to another run"};
     places[0].world = 4;
     places[1].job = 8;
@@ -143,11 +143,11 @@ static void another_version_is_told_both_versions(void **state) {
     struct ranks ranks;
     ranks_init(&ranks, 2, 5000);
     (void)ranks_start(&ranks, 0, ranks_meet);
-    struct wire_hello hello = {.magic = WIRE_MAGIC, .version = 9, .job = 7, .rank = 1, .world = 2};
-    struct wire_answer answer;
+    struct site_hello hello = {.magic = WIRE_MAGIC, .version = 9, .job = 7, .rank = 1, .world = 2};
+    struct site_join_answer answer;
     int fd = call_rank_0(&ranks);
-    assert_true(wire_send(fd, &hello, sizeof hello, 0));
-    assert_true(wire_receive_within(fd, &answer, sizeof answer, 3000));
+    assert_true(site_send(fd, &hello, sizeof hello, 0));
+    assert_true(site_receive_within(fd, &answer, sizeof answer, 3000));
     assert_int_equal(answer.outcome, WIRE_REFUSED);
     assert_non_null(strstr(answer.text, "version 9"));
     assert_non_null(strstr(answer.text, "version 1"));
@@ -160,7 +160,7 @@ static void another_version_is_told_both_versions(void **state) {
 static void garbage_and_silent_strangers_do_not_disturb_the_meeting(void **state) {
     (void)state;
     struct ranks ranks;
-    struct wire_hello hello = {.magic = WIRE_MAGIC, .version = WIRE_VERSION, .job = 7, .world = 2};
+    struct site_hello hello = {.magic = WIRE_MAGIC, .version = WIRE_VERSION, .job = 7, .world = 2};
     int strangers[80];
     char rest[64];
     ranks_init(&ranks, 2, 8000);
@@ -170,12 +170,12 @@ static void garbage_and_silent_strangers_do_not_disturb_the_meeting(void **state
         hello.rank = i % 4 == 2 ? 77 : 1; /* no such rank */
         hello.link = i % 4 == 3 ? 1 : 0;  /* the second connection first */
         if (i % 4 == 1) {
-            (void)wire_send(strangers[i], "GET / HTTP/1.1\r\n\r\n", 18, 0);
+            (void)site_send(strangers[i], "GET / HTTP/1.1\r\n\r\n", 18, 0);
         } else if (i % 4 > 1) {
-            (void)wire_send(strangers[i], &hello, sizeof hello, 0);
+            (void)site_send(strangers[i], &hello, sizeof hello, 0);
         }
     }
-    (void)wire_send(strangers[0], &hello, 5, 0); /* and half a greeting */
+    (void)site_send(strangers[0], &hello, 5, 0); /* and half a greeting */
     (void)ranks_start(&ranks, 1, ranks_meet);
     all_end_with(&ranks, OK);
     for (int i = 0; i < 80; i++) {
@@ -222,7 +222,7 @@ static void addresses_that_cannot_be_are_faults_at_once(void **state) {
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
         struct ranks ranks;
         ranks_init(&ranks, 2, 400);
-        struct site_place place = ranks_place(&ranks, ROWS[i].rank);
+        struct launch_info place = ranks_place(&ranks, ROWS[i].rank);
         place.listener = 0;
         snprintf(place.address, sizeof place.address, "%s", ROWS[i].address);
         (void)ranks_start_place(&ranks, &place, ranks_meet);
@@ -237,7 +237,7 @@ static void a_taken_port_is_named(void **state) {
     (void)state;
     struct ranks ranks;
     ranks_init(&ranks, 2, 400);
-    struct site_place place = ranks_place(&ranks, 0);
+    struct launch_info place = ranks_place(&ranks, 0);
     place.listener = 0; /* this test listens there */
     int holder = dup(ranks.listener);
     (void)ranks_start_place(&ranks, &place, ranks_meet);
@@ -247,7 +247,7 @@ static void a_taken_port_is_named(void **state) {
     ranks_finish(&ranks);
 }
 
-static void meet_with_few_files(const struct site_place *place, struct record *record) {
+static void meet_with_few_files(const struct launch_info *place, struct record *record) {
     const struct rlimit few = {24, 24};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     ranks_meet(place, record);
