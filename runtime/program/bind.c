@@ -20,7 +20,7 @@ static void resolve_operands(struct bound_program *bound, struct region *region)
     bound->addresses = region_alloc(region, count, sizeof *bound->addresses);
     for (size_t i = 0; i < count; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
-        bound->args[i] = schedule_args_of_rank(instruction, bound->ranks.of);
+        bound->args[i] = op_args_of_rank(instruction, bound->ranks.of);
         for (int k = 0; k < CALL_OPERANDS; k++) {
             const struct operand *operand = call_operand(instruction, k);
             if (operand->extent != EXTENT_NONE) {

@@ -3,8 +3,6 @@
 #include "base/log.h"
 #include "kernels/elementwise.h"
 #include "runtime/program/cuda_program_state.h"
-#include "runtime/program/opcodes.h"
-#include "runtime/program/opcodes_cuda.h"
 #include "runtime/program/run.h"
 
 #include <string.h>
@@ -65,12 +63,12 @@ static const struct instruction *instruction_at(const struct cuda_program *progr
 static void run_on_host(void *context) {
     const struct host_call *call = context;
     const struct bound_program *bound = call->bound;
-    opcode_run(&bound->compute, &bound->program->schedule.instructions[call->index],
-               &bound->args[call->index], bound->addresses[call->index]);
+    struct op_call op_call = call_at(bound, call->index);
+    op_run(&bound->compute, &op_call);
 }
 
 static bool does_nothing(const struct instruction *instruction) {
-    return instruction->op == OP_HOST || instruction->op == OP_RELEASE;
+    return op_work(instruction->op) == OP_WORK_NONE;
 }
 
 static void enqueue(struct cuda_program *program, uint32_t index) {
@@ -90,8 +88,8 @@ static void enqueue(struct cuda_program *program, uint32_t index) {
     if (call_is_collective(instruction)) {
         cuda_ranks_enqueue(program, index, program->compute.stream);
     } else {
-        opcode_enqueue(&program->compute, instruction, &bound->args[index],
-                       bound->addresses[index]);
+        struct op_call call = call_at(bound, index);
+        op_enqueue(&program->compute, &call);
     }
 }
 
@@ -408,8 +406,8 @@ static void choose_products(struct cuda_program *program, struct region *region)
     program->has_products = true;
     program->compute.products = &program->products;
     for (int i = 0; i < bound->program->schedule.instruction_count; i++) {
-        if (opcode_choose(&program->products, instruction_at(program, (uint32_t)i), &bound->args[i],
-                          bound->addresses[i])) {
+        struct op_call call = call_at(bound, (uint32_t)i);
+        if (op_choose(&program->products, &call)) {
             run_one(&program->device, (uint32_t)i);
         }
     }

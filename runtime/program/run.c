@@ -2,7 +2,6 @@
 #include "runtime/program/run.h"
 
 #include "base/clock.h"
-#include "runtime/program/opcodes.h"
 
 /* What was really handed out, kept so that a test can hold it against the plan. */
 void high_water_note(struct bound_program *bound, enum lane lane, uint32_t index) {
@@ -36,7 +35,8 @@ static void execute(struct bound_program *bound, uint32_t index) {
         ASSERT(bound->communicator != NULL);
         collective_run(bound->communicator, &bound->calls[index]);
     } else {
-        opcode_run(&bound->compute, instruction, &bound->args[index], bound->addresses[index]);
+        struct op_call call = call_at(bound, index);
+        op_run(&bound->compute, &call);
     }
 }
 

@@ -11,7 +11,14 @@ static inline const struct operand *call_operand(const struct instruction *instr
 
 /* call_is_collective: a call of contract A instead of a kernel. */
 static inline bool call_is_collective(const struct instruction *instruction) {
-    return instruction->op == OP_ALL_GATHER || instruction->op == OP_REDUCE_SCATTER;
+    return op_work(instruction->op) == OP_WORK_COLLECTIVE;
+}
+
+/* call_at: instruction `index` as this rank runs it. */
+static inline struct op_call call_at(const struct bound_program *bound, uint32_t index) {
+    return (struct op_call){.instruction = &bound->program->schedule.instructions[index],
+                            .args = &bound->args[index],
+                            .at = bound->addresses[index]};
 }
 
 /* high_water_note: what the instruction is handed counts as used; high_water_merge: so that

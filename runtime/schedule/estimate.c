@@ -7,66 +7,6 @@ const char *bound_name(enum bound_by bound) {
     return NAMES[bound];
 }
 
-/* Pairs (query, key) that causal attention computes, over all rows and heads. Documents packed into
- * a row only make it less. */
-static double attention_pairs(const struct attention_args *args) {
-    double time = (double)args->time;
-    double window = args->window > 0 && args->window < args->time ? (double)args->window : time;
-    double pairs = window * (window + 1) / 2 + (time - window) * window;
-    return pairs * (double)(args->rows * args->heads);
-}
-
-/* Multiply-adds of the products only, two operations each: forward has 2 products, backward 5. */
-static double instruction_flops(const struct instruction *instruction, int64_t context) {
-    const union kernel_args *args = &instruction->args;
-    const struct head_loss_args *head = &args->head_loss;
-    switch (instruction->op) {
-    case OP_LINEAR:
-    case OP_LINEAR_DX:
-    case OP_LINEAR_DW:
-        return 2.0 * (double)args->matmul.m * (double)args->matmul.n * (double)args->matmul.k;
-    case OP_HEAD_LOSS:
-        return 2.0 * (double)head->tokens * (double)head->dim * (double)head->vocab;
-    case OP_HEAD_LOSS_GRADIENT:
-        return 6.0 * (double)head->tokens * (double)head->dim * (double)head->vocab;
-    case OP_ATTENTION:
-        return 4.0 * attention_pairs(&args->attention) * (double)args->attention.head_dim;
-    case OP_ATTENTION_BACKWARD:
-        return 10.0 * attention_pairs(&args->attention) * (double)args->attention.head_dim;
-    case OP_ATTENTION_CACHED:
-        return 4.0 * (double)(args->attention.time * args->attention.heads * context) *
-               (double)args->attention.head_dim;
-    default:
-        return 0;
-    }
-}
-
-/* Logits of a chunk are written by the product, read and written by the softmax, and read by the
- * two products of the gradient. */
-static double head_bytes(const struct head_loss_args *args) {
-    double passes = args->gradient ? 5 : 2;
-    return passes * (double)args->tokens * (double)args->vocab * sizeof(float);
-}
-
-static double instruction_bytes(const struct instruction *instruction) {
-    double bytes = 0;
-    for (int k = 0; k < OPERANDS_MAX; k++) {
-        const struct operand *operand = &instruction->operands[k];
-        if (operand->extent != EXTENT_NONE) {
-            double passes = operand->access == ACCESS_UPDATE ? 2 : 1;
-            bytes += passes * (double)operand->bytes;
-        }
-    }
-    if (instruction->op == OP_HEAD_LOSS || instruction->op == OP_HEAD_LOSS_GRADIENT) {
-        bytes += head_bytes(&instruction->args.head_loss);
-    }
-    if (instruction->op == OP_EMBEDDING || instruction->op == OP_EMBEDDING_BACKWARD) {
-        const struct embedding_args *args = &instruction->args.embedding;
-        bytes = 3.0 * (double)args->tokens * (double)args->dim * sizeof(float);
-    }
-    return bytes;
-}
-
 static double peak_flops(const struct schedule *schedule, const struct target *target) {
     double peak = schedule->options.compute == DTYPE_BF16 ? target->bf16_flops.value
                                                           : target->f32_flops.value;
@@ -110,8 +50,7 @@ static struct cost copy_cost(const struct target *target, int64_t count) {
 
 static struct cost kernel_cost(const struct schedule *schedule, const struct target *target,
                                const struct instruction *instruction) {
-    struct cost cost = {.flops = instruction_flops(instruction, schedule->options.context),
-                        .bytes = instruction_bytes(instruction)};
+    struct cost cost = {.flops = op_flops(instruction), .bytes = op_bytes(instruction)};
     double arithmetic = cost.flops / peak_flops(schedule, target);
     double memory = cost.bytes / memory_speed(schedule, target, instruction);
     cost.bound = arithmetic > memory ? BOUND_COMPUTE : BOUND_MEMORY;
@@ -121,18 +60,17 @@ static struct cost kernel_cost(const struct schedule *schedule, const struct tar
 
 static struct cost instruction_cost(const struct schedule *schedule, const struct target *target,
                                     const struct instruction *instruction) {
-    switch (instruction->op) {
-    case OP_HOST:
-    case OP_RELEASE:
-        return (struct cost){.seconds = 0}; /* nothing runs */
-    case OP_COPY:
+    switch (op_work(instruction->op)) {
+    case OP_WORK_NONE:
+        return (struct cost){.seconds = 0};
+    case OP_WORK_COPY:
         return copy_cost(target, instruction->args.count);
-    case OP_ALL_GATHER:
-    case OP_REDUCE_SCATTER:
+    case OP_WORK_COLLECTIVE:
         return collective_cost(schedule, target, &instruction->args.collective);
-    default:
-        return kernel_cost(schedule, target, instruction);
+    case OP_WORK_KERNEL:
+        break;
     }
+    return kernel_cost(schedule, target, instruction);
 }
 
 /* ---- the simulation ---- */

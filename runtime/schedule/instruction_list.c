@@ -1,7 +1,5 @@
 #include "runtime/schedule/instruction_list.h"
 
-#include "runtime/schedule/workspaces.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +31,9 @@ struct instruction *list_instruction(struct schedule *schedule, enum op_kind op,
 }
 
 void list_workspace(struct schedule *schedule, struct instruction *instruction) {
-    uint64_t bytes = workspace_bytes(instruction, schedule);
+    struct op_machine machine = {.device = schedule_device(schedule),
+                                 .threads = schedule->target->threads};
+    uint64_t bytes = op_workspace_bytes(instruction, &machine);
     if (bytes == 0) {
         return;
     }

@@ -10,19 +10,6 @@ const char *segment_name(enum segment_kind kind) {
     return SEGMENT_NAMES[kind];
 }
 
-union kernel_args schedule_args_of_rank(const struct instruction *instruction,
-                                        const int index[static AXIS_COUNT]) {
-    union kernel_args args = instruction->args;
-    if (instruction->op == OP_ADAMW && args.adamw.split) {
-        int64_t count = args.adamw.run.count;
-        int64_t before = index[AXIS_SHARD] * count;
-        int64_t decayed = args.adamw.decayed_of_unit - before;
-        args.adamw.run.decayed = decayed < 0 ? 0 : decayed > count ? count : decayed;
-        args.adamw.run.position = before;
-    }
-    return args;
-}
-
 bool schedule_on_host(const struct schedule *schedule, const struct instruction *instruction) {
     for (int k = 0; k < OPERANDS_MAX; k++) {
         int extent = instruction->operands[k].extent;

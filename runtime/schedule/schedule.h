@@ -4,18 +4,9 @@
 #define SKEP_SCHEDULE_SCHEDULE_H
 
 #include "arena/extent.h"
-#include "kernels/attention.h"
-#include "kernels/elementwise.h"
-#include "kernels/embedding.h"
-#include "kernels/generation.h"
-#include "kernels/head_loss.h"
-#include "kernels/matmul.h"
-#include "kernels/norm.h"
-#include "kernels/optimizer.h"
-#include "kernels/tally.h"
-#include "runtime/model/graph.h"
 #include "runtime/model/offload.h"
 #include "runtime/model/recompute.h"
+#include "runtime/ops/ops.h"
 #include "runtime/shard/strategy.h"
 #include "runtime/shard/unit.h"
 #include "runtime/shard/volumes.h"
@@ -44,80 +35,6 @@ struct segment {
 
 enum lane { LANE_COMPUTE, LANE_COLLECTIVE, LANE_COPY, LANE_COUNT };
 _Static_assert((int)LANE_COUNT <= (int)LANES_MAX, "vector clocks have room for every lane");
-
-enum { EXTENT_NONE = -1, EVENT_NONE = 0, WAITS_MAX = 2 };
-
-/* Which of a rank's indices an operand depends on; also the communicator's groups, in this order.
- * */
-enum rank_axis {
-    AXIS_SHARD,     /* ranks that split one replica's units */
-    AXIS_REPLICATE, /* ranks that hold the same shard */
-    AXIS_WORLD,     /* all ranks of the site: replicate-major */
-    AXIS_COUNT
-};
-
-/* Bytes [offset, offset + bytes) of an extent; with a stride the bytes begin `stride` times this
- * rank's index along `axis` later: a rank's own slot. All ranks have one plan; only bind knows the
- * rank. */
-struct operand {
-    int extent; /* EXTENT_NONE: absent */
-    enum access access;
-    enum rank_axis axis;
-    uint64_t offset, bytes, stride;
-};
-
-/* A call of contract A (transport/collectives/collective.h) between the ranks of `axis`. Each
- * operand covers the slots of the whole group: where it begins on this rank is where the call's
- * slot 0 begins. All-gather: operand 0 is `to`. Reduce-scatter: operand 0 is `from`, operand 1
- * `to`; with f32 on the wire they are the same bytes. Slots of `to` that are not the own are
- * undefined afterwards. */
-struct collective_args {
-    enum rank_axis axis;
-    enum dtype wire;     /* sums: of `from`; all-gather: what the bytes are */
-    uint64_t slot_bytes; /* as collective_call has it */
-    enum wire_sum sum;   /* of sums between GPUs; an exact one has the staging as its workspace */
-};
-
-/* AdamW over a unit, or over the slot of it that a rank owns. */
-struct adamw_of_rank {
-    struct adamw_args run; /* as the group's first rank runs it */
-    int64_t decayed_of_unit;
-    bool split; /* rank i of AXIS_SHARD runs elements [i, i + 1) * run.count of the unit */
-};
-
-union kernel_args {
-    struct matmul_args matmul;
-    struct attention_args attention;
-    struct norm_args norm;
-    struct elementwise_args elementwise;
-    struct column_sum_args column_sum;
-    struct rope_args rope;
-    struct embedding_args embedding;
-    struct head_loss_args head_loss;
-    struct adamw_of_rank adamw;
-    struct tally_args tally; /* tally in */
-    struct generation_args generation;
-    struct {
-        int64_t count;
-        enum dtype from, to;
-    } cast;
-    int64_t count;   /* gradient norm: elements; zero, copy: bytes */
-    float clip_norm; /* clip */
-    struct collective_args collective;
-};
-
-struct instruction {
-    enum op_kind op;
-    uint8_t lane;
-    uint8_t segment;
-    bool transposed; /* linear family: the weight is stored [in, out] */
-    int layer;
-    uint32_t signal;           /* event raised when done, or EVENT_NONE */
-    uint32_t waits[WAITS_MAX]; /* events to wait for */
-    struct operand operands[OPERANDS_MAX];
-    struct operand workspace;
-    union kernel_args args;
-};
 
 /* What lies in host memory between its uses; bits of schedule_options.offload. Where the device's
  * memory is the host's own, such bytes are in SPACE_HOST and are copied all the same. */
@@ -239,12 +156,6 @@ void schedule_build(const struct blueprint *blueprint, const struct unit_table *
  * the last microbatch and finish; with REDUCE_AT_STEP they are then this rank's own part. */
 struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
                                     enum param_view view);
-
-/* schedule_args_of_rank: the arguments with which the rank that has these indices along the axes
- * runs `instruction`. All ranks have one list; this and the operands' strides are all that differs.
- */
-union kernel_args schedule_args_of_rank(const struct instruction *instruction,
-                                        const int index[static AXIS_COUNT]);
 
 /* schedule_device: the GPU that computes; NULL: a CPU does. */
 const struct target *schedule_device(const struct schedule *schedule);

@@ -2,7 +2,6 @@
 #include "runtime/schedule/translate.h"
 
 #include "runtime/schedule/instruction_list.h"
-#include "runtime/schedule/lower.h"
 #include "runtime/schedule/ranks.h"
 #include "runtime/shard/spans.h"
 
@@ -119,11 +118,12 @@ static struct operand tensor_operand(struct translation *translation, int tensor
 
 static void add_op(struct translation *translation, const struct op *op) {
     struct schedule *schedule = translation->schedule;
-    struct instruction *added = list_instruction(schedule, op->kind, translation->segment,
-                                                 op->kind == OP_COPY ? LANE_COPY : LANE_COMPUTE);
+    struct instruction *added =
+        list_instruction(schedule, op->kind, translation->segment,
+                         op_work(op->kind) == OP_WORK_COPY ? LANE_COPY : LANE_COMPUTE);
     added->layer = op->layer;
     added->transposed = op->transposed;
-    added->args = lower_args(translation->graph, op, schedule_device(schedule));
+    added->args = op_args(translation->graph, op, schedule_device(schedule));
     for (int k = 0; k < op_row(op->kind)->operand_count; k++) {
         if (op->operands[k] != TENSOR_NONE) {
             added->operands[k] = tensor_operand(translation, op->operands[k]);

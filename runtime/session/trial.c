@@ -27,7 +27,7 @@ static void count_received(const struct schedule *schedule, enum segment_kind ki
     for (uint32_t i = segment->first; i < segment->end; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
         const struct collective_args *args = &instruction->args.collective;
-        if (instruction->op != OP_ALL_GATHER && instruction->op != OP_REDUCE_SCATTER) {
+        if (op_work(instruction->op) != OP_WORK_COLLECTIVE) {
             continue;
         }
         uint64_t others = (uint64_t)schedule_ranks(schedule, args->axis) - 1;

@@ -26,9 +26,11 @@ MAY_INCLUDE = {
     "runtime/model": ("base",),
     "runtime/model/families": ("base", "runtime/model"),
     "runtime/shard": ("base", "runtime/model"),
+    "runtime/ops": (
+        "base", "targets", "kernels", "kernels/cuda/launch", "runtime/model", "runtime/shard"),
     "runtime/schedule": (
-        "arena/extent.h", "targets", "kernels", "kernels/cuda/launch", "runtime/model",
-        "runtime/model/families", "runtime/shard"),
+        "base", "arena/extent.h", "targets", "kernels", "runtime/model", "runtime/model/families",
+        "runtime/shard", "runtime/ops"),
     "runtime/checkpoint": ("base", "runtime/model"),
     "runtime/swarm/ledger": ("base", "transport/identity"),
     "runtime/swarm/protocol": ("base", "runtime/swarm/ledger"),

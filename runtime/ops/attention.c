@@ -1,0 +1,209 @@
+/* attention: rotary positions, causal attention with its gradient, and attention to cached keys. */
+#include "runtime/ops/operation.h"
+
+#include "kernels/cuda/launch/workspace.h"
+#if SKEP_CUDA
+#include "kernels/cuda/launch/attention.h"
+#include "kernels/cuda/launch/elementwise.h"
+#endif
+
+#include <math.h>
+
+static union kernel_args rope_args(const struct op_source *source) {
+    const struct tensor *x = source->shape;
+    int64_t head_dim = x->columns / source->op->heads;
+    return (union kernel_args){.rope = {.tokens = x->rows,
+                                        .heads = source->op->heads,
+                                        .head_dim = head_dim,
+                                        .rotary_dim = head_dim,
+                                        .in_stride = x->stride,
+                                        .out_stride = x->stride,
+                                        .inverse = source->op->inverse,
+                                        .dtype = x->dtype}};
+}
+
+static void rope_text(const union kernel_args *args, struct text *line) {
+    const struct rope_args *of = &args->rope;
+    text_add(line, " tokens %lld heads %lld dim %lld%s %s", (long long)of->tokens,
+             (long long)of->heads, (long long)of->head_dim, of->inverse ? " inverse" : "",
+             dtype_name(of->dtype));
+}
+
+KERNEL_CALLS(rope, rope_run, &call->args->rope, call->at[ROPE_TABLE], call->at[ROPE_POSITIONS],
+             call->at[ROPE_X], call->at[ROPE_X])
+
+const struct operation rope_operation = {.shaped_by = ROPE_X,
+                                         .args = rope_args,
+                                         .text = rope_text,
+                                         .run = run_rope,
+                                         .enqueue = ON_CUDA(enqueue_rope)};
+
+/* ---- attention ---- */
+
+/* The tensors whose strides the kernel needs; keys and values have the same. */
+struct attention_tensors {
+    const struct tensor *q, *keys, *out;
+};
+
+static union kernel_args args_of(const struct op_source *source,
+                                 const struct attention_tensors *tensors) {
+    const struct graph *graph = source->graph;
+    const struct blueprint *blueprint = graph->blueprint;
+    return (union kernel_args){
+        .attention = {.rows = graph->shape.rows,
+                      .time = graph->shape.time,
+                      .heads = source->op->heads,
+                      .kv_heads = blueprint->kv_heads,
+                      .head_dim = blueprint->head_dim,
+                      .q_stride = tensors->q->stride,
+                      .kv_stride = tensors->keys->stride,
+                      .out_stride = tensors->out->stride,
+                      .window = source->op->window,
+                      .scale = (float)(1.0 / sqrt((double)blueprint->head_dim)),
+                      .dtype = tensors->q->dtype}};
+}
+
+static union kernel_args forward_args(const struct op_source *source) {
+    return args_of(source, &(struct attention_tensors){.q = op_tensor(source, ATTENTION_Q),
+                                                       .keys = op_tensor(source, ATTENTION_K),
+                                                       .out = op_tensor(source, ATTENTION_OUT)});
+}
+
+static union kernel_args backward_args(const struct op_source *source) {
+    return args_of(source,
+                   &(struct attention_tensors){.q = op_tensor(source, ATTENTION_BACKWARD_Q),
+                                               .keys = op_tensor(source, ATTENTION_BACKWARD_K),
+                                               .out = op_tensor(source, ATTENTION_BACKWARD_OUT)});
+}
+
+static union kernel_args cached_args(const struct op_source *source) {
+    return args_of(
+        source, &(struct attention_tensors){.q = op_tensor(source, ATTENTION_CACHED_Q),
+                                            .keys = op_tensor(source, ATTENTION_CACHED_KEY_CACHE),
+                                            .out = op_tensor(source, ATTENTION_CACHED_OUT)});
+}
+
+/* A cache is a row for each token of the context. */
+static int64_t context_of(const struct instruction *instruction) {
+    const struct attention_args *args = &instruction->args.attention;
+    int64_t row = args->kv_stride * dtype_bytes(args->dtype);
+    return (int64_t)instruction->operands[ATTENTION_CACHED_KEY_CACHE].bytes / row;
+}
+
+static uint64_t forward_workspace(const struct instruction *instruction,
+                                  const struct op_machine *machine) {
+    const struct attention_args *args = &instruction->args.attention;
+    return machine->device != NULL ? 0 : attention_forward_workspace_bytes(args, machine->threads);
+}
+
+static uint64_t backward_workspace(const struct instruction *instruction,
+                                   const struct op_machine *machine) {
+    const struct attention_args *args = &instruction->args.attention;
+    return machine->device != NULL ? cuda_attention_backward_workspace_bytes(args, machine->device)
+                                   : attention_backward_workspace_bytes(args, machine->threads);
+}
+
+static uint64_t cached_workspace(const struct instruction *instruction,
+                                 const struct op_machine *machine) {
+    const struct attention_args *args = &instruction->args.attention;
+    int64_t context = context_of(instruction);
+    return machine->device != NULL
+               ? cuda_attention_cached_workspace_bytes(args, context, machine->device)
+               : attention_cached_workspace_bytes(args, context, machine->threads);
+}
+
+/* Pairs (query, key) that causal attention computes, over all rows and heads. Documents packed into
+ * a row only make it less. */
+static double pairs_of(const struct attention_args *args) {
+    double time = (double)args->time;
+    double window = args->window > 0 && args->window < args->time ? (double)args->window : time;
+    double pairs = window * (window + 1) / 2 + (time - window) * window;
+    return pairs * (double)(args->rows * args->heads);
+}
+
+/* Two products. */
+static double forward_flops(const struct instruction *instruction) {
+    const struct attention_args *args = &instruction->args.attention;
+    return 4.0 * pairs_of(args) * (double)args->head_dim;
+}
+
+/* Five products: the probabilities are made again from lse. */
+static double backward_flops(const struct instruction *instruction) {
+    const struct attention_args *args = &instruction->args.attention;
+    return 10.0 * pairs_of(args) * (double)args->head_dim;
+}
+
+static double cached_flops(const struct instruction *instruction) {
+    const struct attention_args *args = &instruction->args.attention;
+    return 4.0 * (double)(args->time * args->heads * context_of(instruction)) *
+           (double)args->head_dim;
+}
+
+static void text(const union kernel_args *args, struct text *line) {
+    const struct attention_args *of = &args->attention;
+    text_add(
+        line, " rows %lld time %lld heads %lld/%lld dim %lld window %lld %s stride %lld,%lld,%lld",
+        (long long)of->rows, (long long)of->time, (long long)of->heads, (long long)of->kv_heads,
+        (long long)of->head_dim, (long long)of->window, dtype_name(of->dtype),
+        (long long)of->q_stride, (long long)of->kv_stride, (long long)of->out_stride);
+}
+
+static void run_forward(const struct compute *compute, const struct op_call *call) {
+    attention_forward(compute, &call->args->attention, call->at[ATTENTION_Q], call->at[ATTENTION_K],
+                      call->at[ATTENTION_V], call->at[ATTENTION_POSITIONS], call->at[ATTENTION_OUT],
+                      call->at[ATTENTION_LSE], call->at[OP_WORKSPACE]);
+}
+
+KERNEL_CALLS(backward, attention_backward, &call->args->attention, call->at[ATTENTION_BACKWARD_Q],
+             call->at[ATTENTION_BACKWARD_K], call->at[ATTENTION_BACKWARD_V],
+             call->at[ATTENTION_BACKWARD_OUT], call->at[ATTENTION_BACKWARD_LSE],
+             call->at[ATTENTION_BACKWARD_DOUT], call->at[ATTENTION_BACKWARD_POSITIONS],
+             call->at[ATTENTION_BACKWARD_DQ], call->at[ATTENTION_BACKWARD_DK],
+             call->at[ATTENTION_BACKWARD_DV], call->at[OP_WORKSPACE])
+
+static void run_cached(const struct compute *compute, const struct op_call *call) {
+    const struct step_scalars *scalars = call->at[ATTENTION_CACHED_SCALARS];
+    attention_cached(compute, &call->args->attention, scalars->cache_length,
+                     call->at[ATTENTION_CACHED_Q], call->at[ATTENTION_CACHED_KEY_CACHE],
+                     call->at[ATTENTION_CACHED_VALUE_CACHE], call->at[ATTENTION_CACHED_OUT],
+                     call->at[OP_WORKSPACE]);
+}
+
+#if SKEP_CUDA
+static void enqueue_forward(const struct cuda_compute *compute, const struct op_call *call) {
+    cuda_attention_forward(compute, &call->args->attention, call->at[ATTENTION_Q],
+                           call->at[ATTENTION_K], call->at[ATTENTION_V],
+                           call->at[ATTENTION_POSITIONS], call->at[ATTENTION_OUT],
+                           call->at[ATTENTION_LSE]);
+}
+
+/* The device reads the length of the cache from the scalars itself. */
+static void enqueue_cached(const struct cuda_compute *compute, const struct op_call *call) {
+    cuda_attention_cached(compute, &call->args->attention, context_of(call->instruction),
+                          call->at[ATTENTION_CACHED_SCALARS], call->at[ATTENTION_CACHED_Q],
+                          call->at[ATTENTION_CACHED_KEY_CACHE],
+                          call->at[ATTENTION_CACHED_VALUE_CACHE], call->at[ATTENTION_CACHED_OUT],
+                          call->at[OP_WORKSPACE]);
+}
+#endif
+
+const struct operation attention_operation = {.args = forward_args,
+                                              .workspace_bytes = forward_workspace,
+                                              .flops = forward_flops,
+                                              .text = text,
+                                              .run = run_forward,
+                                              .enqueue = ON_CUDA(enqueue_forward)};
+
+const struct operation attention_backward_operation = {.args = backward_args,
+                                                       .workspace_bytes = backward_workspace,
+                                                       .flops = backward_flops,
+                                                       .text = text,
+                                                       .run = run_backward,
+                                                       .enqueue = ON_CUDA(enqueue_backward)};
+
+const struct operation attention_cached_operation = {.args = cached_args,
+                                                     .workspace_bytes = cached_workspace,
+                                                     .flops = cached_flops,
+                                                     .text = text,
+                                                     .run = run_cached,
+                                                     .enqueue = ON_CUDA(enqueue_cached)};

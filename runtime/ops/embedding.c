@@ -1,0 +1,53 @@
+/* embedding: rows of a table by token id, and their gradient. */
+#include "runtime/ops/operation.h"
+
+#if SKEP_CUDA
+#include "kernels/cuda/launch/embedding.h"
+#endif
+
+static union kernel_args embedding_args(const struct op_source *source) {
+    const struct blueprint *blueprint = source->graph->blueprint;
+    return (union kernel_args){.embedding = {.tokens = source->shape->rows,
+                                             .dim = source->shape->columns,
+                                             .vocab = blueprint->vocab,
+                                             .padding = blueprint->tokens.padding,
+                                             .dtype = source->shape->dtype}};
+}
+
+/* Rows are read and written, of which the table has more. */
+static double embedding_bytes(const struct instruction *instruction, double operand_bytes) {
+    const struct embedding_args *args = &instruction->args.embedding;
+    (void)operand_bytes;
+    return 3.0 * (double)args->tokens * (double)args->dim * sizeof(float);
+}
+
+static void embedding_text(const union kernel_args *args, struct text *line) {
+    const struct embedding_args *of = &args->embedding;
+    text_add(line, " [%lld,%lld] of %lld padding %lld %s", (long long)of->tokens,
+             (long long)of->dim, (long long)of->vocab, (long long)of->padding,
+             dtype_name(of->dtype));
+}
+
+KERNEL_CALLS(embedding, embedding_forward, &call->args->embedding, call->at[EMBEDDING_IDS],
+             call->at[EMBEDDING_POSITIONS], call->at[EMBEDDING_TABLE],
+             call->at[EMBEDDING_POSITION_TABLE], call->at[EMBEDDING_OUT])
+
+KERNEL_CALLS(embedding_backward, embedding_backward, &call->args->embedding,
+             call->at[EMBEDDING_BACKWARD_IDS], call->at[EMBEDDING_BACKWARD_POSITIONS],
+             call->at[EMBEDDING_BACKWARD_DOUT], call->at[EMBEDDING_BACKWARD_DTABLE],
+             call->at[EMBEDDING_BACKWARD_DPOSITION_TABLE])
+
+const struct operation embedding_operation = {.shaped_by = EMBEDDING_OUT,
+                                              .args = embedding_args,
+                                              .bytes = embedding_bytes,
+                                              .text = embedding_text,
+                                              .run = run_embedding,
+                                              .enqueue = ON_CUDA(enqueue_embedding)};
+
+const struct operation embedding_backward_operation = {.shaped_by = EMBEDDING_BACKWARD_DOUT,
+                                                       .args = embedding_args,
+                                                       .bytes = embedding_bytes,
+                                                       .text = embedding_text,
+                                                       .run = run_embedding_backward,
+                                                       .enqueue =
+                                                           ON_CUDA(enqueue_embedding_backward)};

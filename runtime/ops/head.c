@@ -1,0 +1,97 @@
+/* head: the output projection with the cross-entropy, alone or with its gradients. */
+#include "runtime/ops/operation.h"
+
+#include "kernels/cuda/launch/workspace.h"
+#if SKEP_CUDA
+#include "kernels/cuda/launch/head_loss.h"
+#endif
+
+static union kernel_args head_args(const struct op_source *source) {
+    const struct tensor *hidden = source->shape;
+    int64_t vocab = source->graph->blueprint->vocab;
+    int64_t chunk = source->device != NULL
+                        ? cuda_head_loss_chunk(hidden->rows, vocab, source->device)
+                        : head_loss_chunk(hidden->rows, vocab);
+    return (union kernel_args){.head_loss = {.tokens = hidden->rows,
+                                             .dim = hidden->columns,
+                                             .vocab = vocab,
+                                             .chunk = chunk,
+                                             .dtype = hidden->dtype,
+                                             .gradient = source->op->kind == OP_HEAD_LOSS_GRADIENT,
+                                             .accumulate = true}};
+}
+
+static uint64_t head_workspace(const struct instruction *instruction,
+                               const struct op_machine *machine) {
+    const struct head_loss_args *args = &instruction->args.head_loss;
+    return machine->device != NULL ? cuda_head_loss_workspace_bytes(args, machine->device)
+                                   : head_loss_workspace_bytes(args, machine->threads);
+}
+
+/* One product makes the logits, two more the gradients. */
+static double head_flops(const struct instruction *instruction) {
+    const struct head_loss_args *args = &instruction->args.head_loss;
+    double products = args->gradient ? 3 : 1;
+    return 2.0 * products * (double)args->tokens * (double)args->dim * (double)args->vocab;
+}
+
+/* Logits of a chunk are written by the product, read and written by the softmax, and read by the
+ * two products of the gradient. */
+static double head_bytes(const struct instruction *instruction, double operand_bytes) {
+    const struct head_loss_args *args = &instruction->args.head_loss;
+    double passes = args->gradient ? 5 : 2;
+    return operand_bytes + passes * (double)args->tokens * (double)args->vocab * sizeof(float);
+}
+
+static void head_text(const union kernel_args *args, struct text *line) {
+    const struct head_loss_args *of = &args->head_loss;
+    text_add(line, " [%lld,%lld]x[%lld,%lld] by %lld %s", (long long)of->tokens, (long long)of->dim,
+             (long long)of->dim, (long long)of->vocab, (long long)of->chunk, dtype_name(of->dtype));
+}
+
+KERNEL_CALLS(loss, head_loss_run, &call->args->head_loss, call->at[HEAD_LOSS_HIDDEN],
+             call->at[HEAD_LOSS_WEIGHT], call->at[HEAD_LOSS_LABELS], call->at[HEAD_LOSS_SCALARS],
+             NULL, NULL, call->at[OP_WORKSPACE])
+
+KERNEL_CALLS(gradient, head_loss_run, &call->args->head_loss, call->at[HEAD_LOSS_GRADIENT_HIDDEN],
+             call->at[HEAD_LOSS_GRADIENT_WEIGHT], call->at[HEAD_LOSS_GRADIENT_LABELS],
+             call->at[HEAD_LOSS_GRADIENT_SCALARS], call->at[HEAD_LOSS_GRADIENT_DHIDDEN],
+             call->at[HEAD_LOSS_GRADIENT_DWEIGHT], call->at[OP_WORKSPACE])
+
+#if SKEP_CUDA
+static void choose_loss(struct cuda_products *products, const struct op_call *call) {
+    struct cuda_head_loss_operands operands = {.hidden = call->at[HEAD_LOSS_HIDDEN],
+                                               .weight = call->at[HEAD_LOSS_WEIGHT],
+                                               .workspace = call->at[OP_WORKSPACE]};
+    cuda_head_loss_choose(products, &call->args->head_loss, &operands);
+}
+
+static void choose_gradient(struct cuda_products *products, const struct op_call *call) {
+    struct cuda_head_loss_operands operands = {.hidden = call->at[HEAD_LOSS_GRADIENT_HIDDEN],
+                                               .weight = call->at[HEAD_LOSS_GRADIENT_WEIGHT],
+                                               .dhidden = call->at[HEAD_LOSS_GRADIENT_DHIDDEN],
+                                               .dweight = call->at[HEAD_LOSS_GRADIENT_DWEIGHT],
+                                               .workspace = call->at[OP_WORKSPACE]};
+    cuda_head_loss_choose(products, &call->args->head_loss, &operands);
+}
+#endif
+
+const struct operation head_loss_operation = {.shaped_by = HEAD_LOSS_HIDDEN,
+                                              .args = head_args,
+                                              .workspace_bytes = head_workspace,
+                                              .flops = head_flops,
+                                              .bytes = head_bytes,
+                                              .text = head_text,
+                                              .run = run_loss,
+                                              .enqueue = ON_CUDA(enqueue_loss),
+                                              .choose = ON_CUDA(choose_loss)};
+
+const struct operation head_loss_gradient_operation = {.shaped_by = HEAD_LOSS_GRADIENT_HIDDEN,
+                                                       .args = head_args,
+                                                       .workspace_bytes = head_workspace,
+                                                       .flops = head_flops,
+                                                       .bytes = head_bytes,
+                                                       .text = head_text,
+                                                       .run = run_gradient,
+                                                       .enqueue = ON_CUDA(enqueue_gradient),
+                                                       .choose = ON_CUDA(choose_gradient)};

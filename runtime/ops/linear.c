@@ -1,0 +1,192 @@
+/* linear: products with a weight, their two gradients, and the gradient of a bias. */
+#include "runtime/ops/operation.h"
+
+#include "kernels/cuda/launch/workspace.h"
+#if SKEP_CUDA
+#include "kernels/cuda/launch/elementwise.h"
+#include "kernels/cuda/launch/matmul.h"
+#include "kernels/cuda/launch/products.h"
+#endif
+
+/* out[m, n] = x[m, k] weight; the file's [out, in] is B transposed, Conv1D's [in, out] is plain. */
+static union kernel_args forward_args(const struct op_source *source) {
+    const struct tensor *x = op_tensor(source, LINEAR_X);
+    const struct tensor *weight = op_tensor(source, LINEAR_WEIGHT);
+    const struct tensor *out = op_tensor(source, LINEAR_OUT);
+    return (union kernel_args){
+        .matmul = {.m = x->rows,
+                   .n = out->columns,
+                   .k = x->columns,
+                   .lda = x->stride,
+                   .ldb = weight->stride,
+                   .ldc = out->stride,
+                   .dtype_in = x->dtype,
+                   .dtype_out = out->dtype,
+                   .transpose_b = !source->op->transposed,
+                   .bias = source->op->operands[LINEAR_BIAS] != TENSOR_NONE}};
+}
+
+static union kernel_args dx_args(const struct op_source *source) {
+    const struct tensor *dout = op_tensor(source, LINEAR_DX_DOUT);
+    const struct tensor *weight = op_tensor(source, LINEAR_DX_WEIGHT);
+    const struct tensor *dx = op_tensor(source, LINEAR_DX_DX);
+    return (union kernel_args){.matmul = {.m = dout->rows,
+                                          .n = dx->columns,
+                                          .k = dout->columns,
+                                          .lda = dout->stride,
+                                          .ldb = weight->stride,
+                                          .ldc = dx->stride,
+                                          .dtype_in = dout->dtype,
+                                          .dtype_out = dx->dtype,
+                                          .transpose_b = source->op->transposed,
+                                          .accumulate = source->op->accumulate}};
+}
+
+/* The gradient has the weight's layout: dout^T x for [out, in], x^T dout for [in, out]. */
+static int dw_left(bool transposed) {
+    return transposed ? LINEAR_DW_X : LINEAR_DW_DOUT;
+}
+
+static int dw_right(bool transposed) {
+    return transposed ? LINEAR_DW_DOUT : LINEAR_DW_X;
+}
+
+static union kernel_args dw_args(const struct op_source *source) {
+    const struct tensor *left = op_tensor(source, dw_left(source->op->transposed));
+    const struct tensor *right = op_tensor(source, dw_right(source->op->transposed));
+    return (union kernel_args){.matmul = {.m = left->columns,
+                                          .n = right->columns,
+                                          .k = left->rows,
+                                          .lda = left->stride,
+                                          .ldb = right->stride,
+                                          .ldc = op_tensor(source, LINEAR_DW_DWEIGHT)->stride,
+                                          .dtype_in = left->dtype,
+                                          .dtype_out = DTYPE_F32,
+                                          .transpose_a = true,
+                                          .accumulate = true}};
+}
+
+static uint64_t workspace(const struct instruction *instruction, const struct op_machine *machine) {
+    const struct matmul_args *args = &instruction->args.matmul;
+    return machine->device != NULL ? cuda_matmul_workspace_bytes(args, machine->device)
+                                   : matmul_workspace_bytes(args, machine->threads);
+}
+
+static double flops(const struct instruction *instruction) {
+    const struct matmul_args *args = &instruction->args.matmul;
+    return 2.0 * (double)args->m * (double)args->n * (double)args->k;
+}
+
+static void text(const union kernel_args *args, struct text *line) {
+    const struct matmul_args *of = &args->matmul;
+    text_add(line, " [%lld,%lld]x[%lld,%lld]%s%s%s%s %s>%s ld %lld,%lld,%lld", (long long)of->m,
+             (long long)of->k, (long long)of->k, (long long)of->n, of->transpose_a ? " at" : "",
+             of->transpose_b ? " bt" : "", of->bias ? " bias" : "", of->accumulate ? " add" : "",
+             dtype_name(of->dtype_in), dtype_name(of->dtype_out), (long long)of->lda,
+             (long long)of->ldb, (long long)of->ldc);
+}
+
+/* ---- calls ---- */
+
+struct product {
+    const void *a, *b, *bias;
+    void *c;
+};
+
+static struct product product_of(const struct op_call *call) {
+    bool transposed = call->instruction->transposed;
+    switch (call->instruction->op) {
+    case OP_LINEAR:
+        return (struct product){.a = call->at[LINEAR_X],
+                                .b = call->at[LINEAR_WEIGHT],
+                                .bias = call->at[LINEAR_BIAS],
+                                .c = call->at[LINEAR_OUT]};
+    case OP_LINEAR_DX:
+        return (struct product){.a = call->at[LINEAR_DX_DOUT],
+                                .b = call->at[LINEAR_DX_WEIGHT],
+                                .c = call->at[LINEAR_DX_DX]};
+    default:
+        ASSERT(call->instruction->op == OP_LINEAR_DW);
+        return (struct product){.a = call->at[dw_left(transposed)],
+                                .b = call->at[dw_right(transposed)],
+                                .c = call->at[LINEAR_DW_DWEIGHT]};
+    }
+}
+
+static void run(const struct compute *compute, const struct op_call *call) {
+    struct product product = product_of(call);
+    matmul_run(compute, &call->args->matmul, product.a, product.b, product.bias, product.c,
+               call->at[OP_WORKSPACE]);
+}
+
+#if SKEP_CUDA
+static void enqueue(const struct cuda_compute *compute, const struct op_call *call) {
+    struct product product = product_of(call);
+    cuda_matmul_run(compute, &call->args->matmul, product.a, product.b, product.bias, product.c,
+                    call->at[OP_WORKSPACE]);
+}
+
+static void choose(struct cuda_products *products, const struct op_call *call) {
+    struct product product = product_of(call);
+    struct cuda_product_operands operands = {
+        .a = product.a, .b = product.b, .bias = product.bias, .c = product.c};
+    cuda_products_choose(products, &call->args->matmul, &operands);
+}
+#endif
+
+const struct operation linear_operation = {.args = forward_args,
+                                           .workspace_bytes = workspace,
+                                           .flops = flops,
+                                           .text = text,
+                                           .run = run,
+                                           .enqueue = ON_CUDA(enqueue),
+                                           .choose = ON_CUDA(choose)};
+
+const struct operation linear_dx_operation = {.args = dx_args,
+                                              .workspace_bytes = workspace,
+                                              .flops = flops,
+                                              .text = text,
+                                              .run = run,
+                                              .enqueue = ON_CUDA(enqueue),
+                                              .choose = ON_CUDA(choose)};
+
+const struct operation linear_dw_operation = {.args = dw_args,
+                                              .workspace_bytes = workspace,
+                                              .flops = flops,
+                                              .text = text,
+                                              .run = run,
+                                              .enqueue = ON_CUDA(enqueue),
+                                              .choose = ON_CUDA(choose)};
+
+/* ---- the gradient of a bias ---- */
+
+static union kernel_args column_sum_args(const struct op_source *source) {
+    const struct tensor *dout = source->shape;
+    return (union kernel_args){.column_sum = {.rows = dout->rows,
+                                              .columns = dout->columns,
+                                              .stride = dout->stride,
+                                              .dtype = dout->dtype}};
+}
+
+static uint64_t column_sum_workspace(const struct instruction *instruction,
+                                     const struct op_machine *machine) {
+    const struct column_sum_args *args = &instruction->args.column_sum;
+    return machine->device != NULL ? cuda_column_sum_workspace_bytes(args, machine->device)
+                                   : column_sum_workspace_bytes(args, machine->threads);
+}
+
+static void column_sum_text(const union kernel_args *args, struct text *line) {
+    const struct column_sum_args *of = &args->column_sum;
+    text_add(line, " [%lld,%lld] %s", (long long)of->rows, (long long)of->columns,
+             dtype_name(of->dtype));
+}
+
+KERNEL_CALLS(column_sum, column_sum_run, &call->args->column_sum, call->at[COLUMN_SUM_DOUT],
+             call->at[COLUMN_SUM_DBIAS], call->at[OP_WORKSPACE])
+
+const struct operation column_sum_operation = {.shaped_by = COLUMN_SUM_DOUT,
+                                               .args = column_sum_args,
+                                               .workspace_bytes = column_sum_workspace,
+                                               .text = column_sum_text,
+                                               .run = run_column_sum,
+                                               .enqueue = ON_CUDA(enqueue_column_sum)};

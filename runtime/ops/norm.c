@@ -1,0 +1,75 @@
+/* norm: RMSNorm and LayerNorm over rows, or over the heads of each row. */
+#include "runtime/ops/operation.h"
+
+#include "kernels/cuda/launch/workspace.h"
+#if SKEP_CUDA
+#include "kernels/cuda/launch/norm.h"
+#endif
+
+static union kernel_args norm_args(const struct op_source *source) {
+    int64_t heads = source->op->heads;
+    ASSERT(heads >= 1 && source->shape->columns % heads == 0);
+    return (union kernel_args){.norm = {.rows = source->shape->rows * heads,
+                                        .dim = source->shape->columns / heads,
+                                        .epsilon = (float)source->graph->blueprint->norm_epsilon,
+                                        .dtype = source->shape->dtype}};
+}
+
+static uint64_t backward_workspace(const struct instruction *instruction,
+                                   const struct op_machine *machine) {
+    const struct norm_args *args = &instruction->args.norm;
+    return machine->device != NULL ? cuda_norm_backward_workspace_bytes(args, machine->device)
+                                   : norm_backward_workspace_bytes(args, machine->threads);
+}
+
+static void norm_text(const union kernel_args *args, struct text *line) {
+    text_add(line, " [%lld,%lld] eps %.9g %s", (long long)args->norm.rows,
+             (long long)args->norm.dim, (double)args->norm.epsilon, dtype_name(args->norm.dtype));
+}
+
+KERNEL_CALLS(rmsnorm, rmsnorm_forward, &call->args->norm, call->at[RMSNORM_X],
+             call->at[RMSNORM_WEIGHT], call->at[RMSNORM_OUT], call->at[RMSNORM_RMS_INV])
+
+KERNEL_CALLS(rmsnorm_backward, rmsnorm_backward, &call->args->norm, call->at[RMSNORM_BACKWARD_DOUT],
+             call->at[RMSNORM_BACKWARD_X], call->at[RMSNORM_BACKWARD_WEIGHT],
+             call->at[RMSNORM_BACKWARD_RMS_INV], call->at[RMSNORM_BACKWARD_DADD],
+             call->at[RMSNORM_BACKWARD_DX], call->at[RMSNORM_BACKWARD_DWEIGHT],
+             call->at[OP_WORKSPACE])
+
+KERNEL_CALLS(layernorm, layernorm_forward, &call->args->norm, call->at[LAYERNORM_X],
+             call->at[LAYERNORM_WEIGHT], call->at[LAYERNORM_BIAS], call->at[LAYERNORM_OUT],
+             call->at[LAYERNORM_MEAN], call->at[LAYERNORM_STD_INV])
+
+KERNEL_CALLS(layernorm_backward, layernorm_backward, &call->args->norm,
+             call->at[LAYERNORM_BACKWARD_DOUT], call->at[LAYERNORM_BACKWARD_X],
+             call->at[LAYERNORM_BACKWARD_WEIGHT], call->at[LAYERNORM_BACKWARD_MEAN],
+             call->at[LAYERNORM_BACKWARD_STD_INV], call->at[LAYERNORM_BACKWARD_DADD],
+             call->at[LAYERNORM_BACKWARD_DX], call->at[LAYERNORM_BACKWARD_DWEIGHT],
+             call->at[LAYERNORM_BACKWARD_DBIAS], call->at[OP_WORKSPACE])
+
+const struct operation rmsnorm_operation = {.shaped_by = RMSNORM_X,
+                                            .args = norm_args,
+                                            .text = norm_text,
+                                            .run = run_rmsnorm,
+                                            .enqueue = ON_CUDA(enqueue_rmsnorm)};
+
+const struct operation rmsnorm_backward_operation = {.shaped_by = RMSNORM_BACKWARD_X,
+                                                     .args = norm_args,
+                                                     .workspace_bytes = backward_workspace,
+                                                     .text = norm_text,
+                                                     .run = run_rmsnorm_backward,
+                                                     .enqueue = ON_CUDA(enqueue_rmsnorm_backward)};
+
+const struct operation layernorm_operation = {.shaped_by = LAYERNORM_X,
+                                              .args = norm_args,
+                                              .text = norm_text,
+                                              .run = run_layernorm,
+                                              .enqueue = ON_CUDA(enqueue_layernorm)};
+
+const struct operation layernorm_backward_operation = {.shaped_by = LAYERNORM_BACKWARD_X,
+                                                       .args = norm_args,
+                                                       .workspace_bytes = backward_workspace,
+                                                       .text = norm_text,
+                                                       .run = run_layernorm_backward,
+                                                       .enqueue =
+                                                           ON_CUDA(enqueue_layernorm_backward)};

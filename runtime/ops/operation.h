@@ -1,0 +1,71 @@
+/* operation: what each file of this room fills in for its operations. Private to runtime/ops. */
+#ifndef SKEP_OPS_OPERATION_H
+#define SKEP_OPS_OPERATION_H
+
+#include "build_config.h"
+#include "runtime/ops/ops.h"
+
+/* An op of the graph whose arguments are wanted. */
+struct op_source {
+    const struct graph *graph;
+    const struct op *op;
+    const struct tensor *shape;  /* the tensor of operand operation.shaped_by */
+    const struct target *device; /* NULL: a CPU */
+};
+
+/* op_tensor: the tensor of an operand, which must be present. */
+const struct tensor *op_tensor(const struct op_source *source, int operand);
+
+typedef union kernel_args op_args_function(const struct op_source *source);
+typedef void op_args_of_rank_function(union kernel_args *args, const int index[static AXIS_COUNT]);
+typedef uint64_t op_workspace_function(const struct instruction *instruction,
+                                       const struct op_machine *machine);
+typedef double op_flops_function(const struct instruction *instruction);
+typedef double op_bytes_function(const struct instruction *instruction, double operand_bytes);
+typedef void op_text_function(const union kernel_args *args, struct text *line);
+typedef void op_run_function(const struct compute *compute, const struct op_call *call);
+typedef void op_enqueue_function(const struct cuda_compute *compute, const struct op_call *call);
+typedef void op_choose_function(struct cuda_products *products, const struct op_call *call);
+
+struct operation {
+    enum op_work work;
+    int shaped_by;                          /* operand; its tensor is op_source.shape */
+    op_args_function *args;                 /* NULL: no graph holds the op */
+    op_args_of_rank_function *args_of_rank; /* NULL: the same on every rank */
+    op_workspace_function *workspace_bytes; /* NULL: none */
+    op_flops_function *flops;               /* NULL: no matrix product */
+    op_bytes_function *bytes;               /* NULL: the bytes of the operands */
+    op_text_function *text;                 /* NULL: nothing but operands */
+    op_run_function *run;                   /* NULL: a collective, or nothing runs */
+    op_enqueue_function *enqueue;           /* the same; NULL in a build without CUDA */
+    op_choose_function *choose;             /* NULL: no matrix product */
+};
+
+#define OP(kind, name, operands) extern const struct operation name##_operation;
+OP_LIST(OP)
+#undef OP
+
+/* KERNEL_CALLS(name, kernel, arguments...): define run_NAME, which calls kernel(compute,
+ * arguments), and in a build with CUDA enqueue_NAME, which calls cuda_kernel(compute, arguments):
+ * most kernels take the same arguments on both. `call` is the struct op_call. */
+#if SKEP_CUDA
+#define KERNEL_CALLS(name, kernel, ...)                                                            \
+    static void run_##name(const struct compute *compute, const struct op_call *call) {            \
+        kernel(compute, __VA_ARGS__);                                                              \
+    }                                                                                              \
+    static void enqueue_##name(const struct cuda_compute *compute, const struct op_call *call) {   \
+        cuda_##kernel(compute, __VA_ARGS__);                                                       \
+    }
+#define ON_CUDA(function) function
+#else
+#define KERNEL_CALLS(name, kernel, ...)                                                            \
+    static void run_##name(const struct compute *compute, const struct op_call *call) {            \
+        kernel(compute, __VA_ARGS__);                                                              \
+    }
+#define ON_CUDA(function) NULL
+#endif
+
+/* Elementwise arithmetic, here and between ranks. */
+void op_elementwise_text(const union kernel_args *args, struct text *line);
+
+#endif

@@ -1,0 +1,83 @@
+/* ops: everything that the runtime knows about an operation, in one place for each family of
+ * operations. runtime/model/op_list.h lists the operations with their operands; a file here holds
+ * for each of its operations the kernel's arguments from the graph, the workspace, the arithmetic
+ * and traffic for the estimate, the text of listings, the call of the CPU kernel and, in a build
+ * with CUDA, of the CUDA kernel. The functions below look an operation up and use one of these.
+ * The compiler of a program (runtime/schedule, runtime/program) calls the first half without any
+ * device; the executors call the second half on resolved addresses. */
+#ifndef SKEP_OPS_OPS_H
+#define SKEP_OPS_OPS_H
+
+#include "base/text.h"
+#include "runtime/ops/instruction.h"
+#include "targets/target.h"
+
+struct cuda_compute;
+struct cuda_products;
+
+/* ---- without a device ---- */
+
+/* What does the work of an operation. */
+enum op_work {
+    OP_WORK_KERNEL,     /* one call of one kernel */
+    OP_WORK_COPY,       /* bytes from one memory space to another */
+    OP_WORK_COLLECTIVE, /* the transport, with the other ranks */
+    OP_WORK_NONE        /* nothing runs: the instruction only names extents and waits */
+};
+enum op_work op_work(enum op_kind kind);
+
+/* op_args: the kernel's arguments for an op of the graph, from its tensors' shapes.
+ * device  what computes instead of a CPU; NULL: a CPU. It decides the size of chunks
+ * errors  an op that no graph holds is a caller's bug */
+union kernel_args op_args(const struct graph *graph, const struct op *op,
+                          const struct target *device);
+
+/* op_args_of_rank: the arguments with which the rank that has these indices along the axes runs
+ * `instruction`. All ranks have one list; this and the operands' strides are all that differs. */
+union kernel_args op_args_of_rank(const struct instruction *instruction,
+                                  const int index[static AXIS_COUNT]);
+
+/* What computes: `device`, or `threads` of a CPU where it is NULL. */
+struct op_machine {
+    const struct target *device;
+    int threads;
+};
+
+/* op_workspace_bytes: scratch of one run; 0: none. Operands and arguments have been set. */
+uint64_t op_workspace_bytes(const struct instruction *instruction,
+                            const struct op_machine *machine);
+
+/* op_flops: floating-point operations of the matrix products, a multiply-add counting 2. op_bytes:
+ * traffic to and from memory. Both are for estimates; documents packed into a row are ignored. */
+double op_flops(const struct instruction *instruction);
+double op_bytes(const struct instruction *instruction);
+
+/* op_text: append the arguments as a listing prints them, each part after a space. The text is part
+ * of a plan's hash. */
+void op_text(const struct instruction *instruction, struct text *line);
+
+/* ---- on addresses ---- */
+
+enum { OP_WORKSPACE = OPERANDS_MAX };
+
+/* One run of an instruction. */
+struct op_call {
+    const struct instruction *instruction;
+    const union kernel_args *args; /* op_args_of_rank of this rank */
+    void *const *at; /* by the op's operand enum; NULL: absent. at[OP_WORKSPACE]: the workspace */
+};
+
+/* op_run: run on the CPU. Nothing happens for OP_WORK_NONE.
+ * limits  no collective: the executor calls the transport */
+void op_run(const struct compute *compute, const struct op_call *call);
+
+/* op_enqueue: enqueue on compute->stream, on device addresses.
+ * limits  OP_WORK_KERNEL and OP_WORK_COPY; a build with CUDA */
+void op_enqueue(const struct cuda_compute *compute, const struct op_call *call);
+
+/* op_choose: choose algorithms for the matrix products of this call, at bind.
+ * returns  false: it has no products
+ * limits   a build with CUDA */
+bool op_choose(struct cuda_products *products, const struct op_call *call);
+
+#endif

@@ -1,0 +1,75 @@
+/* ranks: operations between the ranks of a site. runtime/schedule/ranks.c sets their arguments; the
+ * transport carries out the collectives. */
+#include "runtime/ops/operation.h"
+
+#if SKEP_CUDA
+#include "kernels/cuda/launch/elementwise.h"
+#include "kernels/cuda/launch/optimizer.h"
+#endif
+
+const char *rank_axis_name(enum rank_axis axis) {
+    static const char *const NAMES[AXIS_COUNT] = {"shard", "replicate", "world"};
+    ASSERT(axis < AXIS_COUNT);
+    return NAMES[axis];
+}
+
+static void all_gather_text(const union kernel_args *args, struct text *line) {
+    const struct collective_args *of = &args->collective;
+    text_add(line, " over %s %s slot %llu", rank_axis_name(of->axis), dtype_name(of->wire),
+             (unsigned long long)of->slot_bytes);
+}
+
+/* The workspace of an exact sum between GPUs, its staging, shows that it is exact. */
+static void reduce_scatter_text(const union kernel_args *args, struct text *line) {
+    all_gather_text(args, line);
+    text_add(line, "%s", args->collective.sum == WIRE_SUM_RING ? " by ring" : "");
+}
+
+const struct operation all_gather_operation = {.work = OP_WORK_COLLECTIVE, .text = all_gather_text};
+
+const struct operation reduce_scatter_operation = {.work = OP_WORK_COLLECTIVE,
+                                                   .text = reduce_scatter_text};
+
+KERNEL_CALLS(accumulate, add_run, &call->args->elementwise, call->at[ACCUMULATE_SUM],
+             call->at[ACCUMULATE_ADDEND], call->at[ACCUMULATE_SUM])
+
+const struct operation accumulate_operation = {
+    .text = op_elementwise_text, .run = run_accumulate, .enqueue = ON_CUDA(enqueue_accumulate)};
+
+/* ---- tallies ---- */
+
+static void tally_text(const union kernel_args *args, struct text *line) {
+    const struct tally_args *of = &args->tally;
+    text_add(line, " of %d ranks%s%s", of->ranks, of->parts & TALLY_TOKENS ? " tokens" : "",
+             of->parts & TALLY_LOSS ? " loss" : "");
+    if (of->parts & TALLY_NORM) {
+        text_add(line, " norm over %d", of->shard);
+    }
+}
+
+static void run_tally_out(const struct compute *compute, const struct op_call *call) {
+    (void)compute;
+    tally_out(call->at[TALLY_OUT_SCALARS], call->at[TALLY_OUT_TALLY]);
+}
+
+static void run_tally_in(const struct compute *compute, const struct op_call *call) {
+    (void)compute;
+    tally_in(&call->args->tally, call->at[TALLY_IN_TALLIES], call->at[TALLY_IN_SCALARS]);
+}
+
+#if SKEP_CUDA
+static void enqueue_tally_out(const struct cuda_compute *compute, const struct op_call *call) {
+    cuda_tally_out(compute, call->at[TALLY_OUT_SCALARS], call->at[TALLY_OUT_TALLY]);
+}
+
+static void enqueue_tally_in(const struct cuda_compute *compute, const struct op_call *call) {
+    cuda_tally_in(compute, &call->args->tally, call->at[TALLY_IN_TALLIES],
+                  call->at[TALLY_IN_SCALARS]);
+}
+#endif
+
+const struct operation tally_out_operation = {.run = run_tally_out,
+                                              .enqueue = ON_CUDA(enqueue_tally_out)};
+
+const struct operation tally_in_operation = {
+    .text = tally_text, .run = run_tally_in, .enqueue = ON_CUDA(enqueue_tally_in)};
