@@ -39,10 +39,10 @@ struct operand {
     uint64_t offset, bytes, stride;
 };
 
-/* A call of contract A (transport/collectives/collective.h) between the ranks of `axis`. Each operand covers
- * the slots of the whole group: where it begins on this rank is where the call's slot 0 begins.
- * Reduce-scatter: with f32 on the wire both operands are the same bytes. Slots of the result that
- * belong to other ranks are undefined afterwards. */
+/* A call of contract A (transport/collectives/collective.h) between the ranks of `axis`. Each
+ * operand covers the slots of the whole group: where it begins on this rank is where the call's
+ * slot 0 begins. Reduce-scatter: with f32 on the wire both operands are the same bytes. Slots of
+ * the result that belong to other ranks are undefined afterwards. */
 struct collective_args {
     enum rank_axis axis;
     enum dtype wire;     /* sums: of the operand that is read; all-gather: of the bytes */
