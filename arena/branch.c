@@ -82,6 +82,7 @@ static void list_neighbours(struct branch *branch, struct region *region) {
             }
         }
     }
+    ASSERT(pair_count == branch->neighbour_start[count] && pair_count % 2 == 0);
 }
 
 /* A bucket for each section, in order. */
@@ -97,6 +98,7 @@ static int *items_by_first(const struct sections *sections, int count, struct re
     for (int i = 0; i < count; i++) {
         sorted[start[sections->first[i]]++] = i;
     }
+    ASSERT(sections->count == 0 || start[sections->count - 1] == count);
     return sorted;
 }
 
@@ -142,11 +144,13 @@ static int push_goals(struct branch *branch, int items_start, struct goal like) 
             goal.end = last > goal.end ? last : goal.end;
             start++;
         }
+        ASSERT(goal.begin < goal.end && branch->goal_count < branch->cluster->count);
         goal.item_count = start - goal.items_start;
         goal.next = head;
         head = branch->goal_count;
         branch->goals[branch->goal_count++] = goal;
     }
+    ASSERT(head < branch->goal_count);
     return head;
 }
 
@@ -172,6 +176,7 @@ static bool seat_items(struct branch *branch, const struct goal *goal, uint64_t 
     *lowest_end = UINT64_MAX;
     for (int i = 0; i < goal->item_count; i++) {
         int item = branch->items[goal->items_start + i];
+        ASSERT(!branch->is_placed[item]);
         uint64_t low = branch->low[item];
         uint64_t end = low + cluster->bytes[item];
         *lowest_end = end < *lowest_end ? end : *lowest_end;
@@ -188,6 +193,7 @@ static bool seat_items(struct branch *branch, const struct goal *goal, uint64_t 
 }
 
 static void count_conflicts(struct branch *branch, const struct goal *goal, int section) {
+    ASSERT(section >= goal->begin && section < goal->end);
     for (int i = 0; i < goal->item_count; i++) {
         int item = branch->items[goal->items_start + i];
         branch->blame[item] +=
@@ -204,6 +210,7 @@ static bool have_room(struct branch *branch, const struct goal *goal) {
         int item = branch->seats[i].item;
         uint64_t bytes = branch->cluster->bytes[item];
         uint64_t room = branch->ceiling_bytes - branch->seats[i].low;
+        ASSERT(room >= bytes);
         for (int s = branch->sections.first[item]; s < branch->sections.last[item]; s++) {
             branch->stacked[s] += bytes;
             if (branch->stacked[s] > room) {
@@ -231,6 +238,7 @@ static bool measure_goal(struct branch *branch, const struct goal *goal, uint64_
     for (int s = goal->begin; s < goal->end; s++) {
         most_bytes = branch->stacked[s] > most_bytes ? branch->stacked[s] : most_bytes;
     }
+    ASSERT(most_bytes > 0 && most_bytes <= branch->ceiling_bytes);
     *highest_offset = branch->ceiling_bytes - most_bytes;
     return true;
 }
@@ -254,6 +262,8 @@ static void insert_candidate(struct branch *branch, const struct choice *choice,
 /* Push a choice for an open goal. What may come next lies no lower than what was placed last (at
  * the same offset ranks rise), and not wholly above a hole that another item fits into. */
 static void open_choice(struct branch *branch, int goal_index, struct effort *effort) {
+    ASSERT(goal_index >= 0 && goal_index < branch->goal_count);
+    ASSERT(branch->choice_count < branch->cluster->count);
     const struct goal *goal = &branch->goals[goal_index];
     struct choice *choice = &branch->choices[branch->choice_count++];
     *choice =
@@ -271,6 +281,7 @@ static void open_choice(struct branch *branch, int goal_index, struct effort *ef
             }
         }
     }
+    ASSERT(choice->candidate_count <= goal->item_count);
     branch->items_used += choice->candidate_count;
     choice->goal_count = branch->goal_count;
     choice->items_used = branch->items_used;
@@ -281,8 +292,10 @@ static void open_choice(struct branch *branch, int goal_index, struct effort *ef
 static int place_next(struct branch *branch, struct choice *choice, int choice_index) {
     const struct cluster *cluster = branch->cluster;
     const struct goal *goal = &branch->goals[choice->goal];
+    ASSERT(choice->placed < 0 && choice->tried < choice->candidate_count);
     int item = branch->items[choice->candidates_start + choice->tried++];
     uint64_t end = branch->low[item] + cluster->bytes[item];
+    ASSERT(!branch->is_placed[item] && end <= branch->ceiling_bytes);
     choice->placed = item;
     branch->is_placed[item] = true;
     for (int i = branch->neighbour_start[item]; i < branch->neighbour_start[item + 1]; i++) {
@@ -292,6 +305,7 @@ static int place_next(struct branch *branch, struct choice *choice, int choice_i
             branch->low[other] = align_up(end, cluster->align[other]);
         }
     }
+    ASSERT(branch->undo_count <= branch->neighbour_start[cluster->count] / 2);
     int items_start = branch->items_used;
     for (int i = 0; i < goal->item_count; i++) {
         int other = branch->items[goal->items_start + i];
@@ -311,6 +325,8 @@ static void unplace(struct branch *branch, struct choice *choice) {
         return;
     }
     int item = choice->placed;
+    ASSERT(branch->is_placed[item]);
+    ASSERT(branch->goal_count >= choice->goal_count && branch->items_used >= choice->items_used);
     while (branch->undo_count > choice->undo_count) {
         struct undo undo = branch->undos[--branch->undo_count];
         branch->low[undo.item] = undo.low;
@@ -325,6 +341,7 @@ static void unplace(struct branch *branch, struct choice *choice) {
  * it. */
 static void fail_goal(struct branch *branch) {
     int parent = branch->goals[branch->choices[branch->choice_count - 1].goal].parent;
+    ASSERT(parent < branch->choice_count - 1); /* a goal is made before a choice is opened for it */
     while (branch->choice_count - 1 > parent) {
         struct choice *choice = &branch->choices[--branch->choice_count];
         unplace(branch, choice);
@@ -337,6 +354,7 @@ static int begin(struct branch *branch, uint64_t ceiling_bytes, const int *seque
     branch->ceiling_bytes = ceiling_bytes;
     branch->choice_count = branch->goal_count = branch->undo_count = 0;
     for (int i = 0; i < cluster->count; i++) {
+        ASSERT(sequence[i] >= 0 && sequence[i] < cluster->count);
         branch->rank[sequence[i]] = i;
         branch->low[i] = align_up(cluster->base_bytes, cluster->align[i]);
         branch->is_placed[i] = false;
@@ -350,9 +368,11 @@ static void keep_layout(const struct branch *branch, struct layout *layout) {
     uint64_t peak_bytes = branch->cluster->base_bytes;
     for (int i = 0; i < branch->cluster->count; i++) {
         uint64_t end = branch->low[i] + branch->cluster->bytes[i];
+        ASSERT(branch->is_placed[i]);
         layout->offset[i] = branch->low[i];
         peak_bytes = end > peak_bytes ? end : peak_bytes;
     }
+    ASSERT(peak_bytes <= branch->ceiling_bytes);
     layout->peak_bytes = peak_bytes;
     layout->heuristic = "exact search";
 }
@@ -376,6 +396,7 @@ enum branch_result branch_fit(struct branch *branch, uint64_t ceiling_bytes, con
         unplace(branch, top);
         open = place_next(branch, top, branch->choice_count - 1);
     }
+    ASSERT(branch->choice_count == branch->cluster->count); /* each placed one item */
     keep_layout(branch, layout);
     return BRANCH_FOUND;
 }

@@ -22,6 +22,7 @@ static int compare_events(const void *left, const void *right) {
 }
 
 static struct cluster cluster_alloc(int capacity, struct region *region) {
+    ASSERT(capacity >= 0);
     size_t count = (size_t)capacity;
     return (struct cluster){
         .bytes = region_alloc(region, count, sizeof(uint64_t)),
@@ -33,6 +34,7 @@ static struct cluster cluster_alloc(int capacity, struct region *region) {
 }
 
 static void cluster_copy_item(struct cluster *to, const struct cluster *from, int item) {
+    ASSERT(item >= 0 && item < from->count);
     to->bytes[to->count] = from->bytes[item];
     to->align[to->count] = from->align[item];
     to->first[to->count] = from->first[item];
@@ -59,6 +61,8 @@ static void cluster_measure(struct cluster *cluster, struct region *region) {
             cluster->bound_step = events[i].step;
         }
     }
+    ASSERT(live_bytes == cluster->base_bytes); /* all that was born has died */
+    ASSERT(cluster->count == 0 || cluster->bound_bytes > cluster->base_bytes);
 }
 
 struct cluster cluster_of_space(const struct arena_problem *problem, enum space space,
@@ -88,12 +92,13 @@ struct cluster cluster_of_space(const struct arena_problem *problem, enum space 
         cluster.source[cluster.count] = i;
         cluster.count++;
     }
+    ASSERT(cluster.count == count);
     cluster_measure(&cluster, region);
     return cluster;
 }
 
 void cluster_round_sizes(struct cluster *cluster, struct region *region) {
-    uint64_t align = UINT64_MAX;
+    uint64_t align = UINT64_MAX, exact_bound_bytes = cluster->bound_bytes;
     for (int i = 0; i < cluster->count; i++) {
         align = cluster->align[i] < align ? cluster->align[i] : align;
     }
@@ -101,6 +106,7 @@ void cluster_round_sizes(struct cluster *cluster, struct region *region) {
         cluster->bytes[i] = align_up(cluster->bytes[i], align);
     }
     cluster_measure(cluster, region);
+    ASSERT(cluster->bound_bytes >= exact_bound_bytes);
 }
 
 /* The steps from the first birth to the last death. */
@@ -114,10 +120,12 @@ static struct span cluster_span(const struct cluster *cluster) {
         span.begin = cluster->first[i] < span.begin ? cluster->first[i] : span.begin;
         span.end = cluster->last[i] > span.end ? cluster->last[i] : span.end;
     }
+    ASSERT(cluster->count == 0 || span.begin < span.end);
     return span;
 }
 
 static bool is_permanent(const struct cluster *cluster, int item, struct span span) {
+    ASSERT(cluster->first[item] >= span.begin && cluster->last[item] <= span.end);
     return cluster->first[item] == span.begin && cluster->last[item] == span.end;
 }
 
@@ -137,6 +145,7 @@ static uint64_t stack_permanent(const struct cluster *cluster, struct span span,
         for (int i = 0; i < cluster->count; i++) {
             if (is_permanent(cluster, i, span) && cluster->align[i] == align) {
                 uint64_t offset = align_up(top_bytes, align);
+                ASSERT(offset >= top_bytes); /* no wrap-around */
                 offsets[cluster->source[i]] = offset;
                 top_bytes = offset + cluster->bytes[i];
             }
@@ -148,6 +157,7 @@ static uint64_t stack_permanent(const struct cluster *cluster, struct span span,
 /* The items that are not alive throughout, above `base_bytes`, by birth. */
 static struct cluster cluster_rest(const struct cluster *cluster, struct span span,
                                    uint64_t base_bytes, struct region *region) {
+    ASSERT(base_bytes >= cluster->base_bytes);
     struct cluster rest = cluster_alloc(cluster->count, region);
     rest.base_bytes = base_bytes;
     for (int i = 0; i < cluster->count; i++) {
@@ -162,6 +172,7 @@ static struct cluster cluster_rest(const struct cluster *cluster, struct span sp
 static void cluster_split(const struct cluster *cluster, struct region *region,
                           struct cluster **worklist) {
     for (int start = 0; start < cluster->count;) {
+        ASSERT(start == 0 || cluster->first[start - 1] <= cluster->first[start]);
         uint32_t end = cluster->last[start];
         int stop = start + 1;
         for (; stop < cluster->count && cluster->first[stop] < end; stop++) {
@@ -174,6 +185,7 @@ static void cluster_split(const struct cluster *cluster, struct region *region,
         for (; start < stop; start++) {
             cluster_copy_item(part, cluster, start);
         }
+        ASSERT(part->count > 0);
         *worklist = part;
     }
 }
@@ -187,8 +199,9 @@ static struct cluster *reduce_round(struct cluster *pending, uint64_t *offsets,
         struct cluster *cluster = pending;
         pending = cluster->next;
         struct span span = cluster_span(cluster);
-        struct cluster rest =
-            cluster_rest(cluster, span, stack_permanent(cluster, span, offsets), region);
+        uint64_t top_bytes = stack_permanent(cluster, span, offsets);
+        struct cluster rest = cluster_rest(cluster, span, top_bytes, region);
+        ASSERT((rest.count == cluster->count) == (top_bytes == cluster->base_bytes));
         if (rest.count == cluster->count) {
             cluster->next = *done;
             *done = cluster;
@@ -216,9 +229,11 @@ static struct cluster_list list_of(struct cluster *done, struct region *region) 
     list.clusters = region_alloc(region, (size_t)list.count, sizeof *list.clusters);
     int filled = 0;
     for (struct cluster *cluster = done; cluster != NULL; cluster = cluster->next) {
+        ASSERT(cluster->count > 0);
         cluster_measure(cluster, region);
         list.clusters[filled++] = *cluster;
     }
+    ASSERT(filled == list.count);
     qsort(list.clusters, (size_t)list.count, sizeof *list.clusters, compare_clusters);
     return list;
 }
@@ -248,6 +263,7 @@ static struct cluster cluster_by_birth(const struct cluster *cluster, struct reg
     for (int i = 0; i < cluster->count; i++) {
         cluster_copy_item(&sorted, cluster, births[i].item);
     }
+    ASSERT(sorted.count == cluster->count);
     return sorted;
 }
 

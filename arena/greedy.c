@@ -27,6 +27,7 @@ static struct ranked ranked_of(const struct cluster *cluster, enum sort_key orde
     double bytes = (double)cluster->bytes[item];
     double steps = (double)(cluster->last[item] - cluster->first[item]);
     double area = bytes * steps;
+    ASSERT(cluster->first[item] < cluster->last[item]);
     switch (order) {
     case ORDER_AREA:
         return (struct ranked){area, bytes, item};
@@ -87,6 +88,7 @@ static uint64_t first_fit(const struct placed *shelf, int count, const struct pi
             cursor = align_up(other->end, piece->align);
         }
     }
+    ASSERT(cursor >= base_bytes && (cursor & (piece->align - 1)) == 0);
     effort->work += (uint64_t)i + 1;
     return cursor;
 }
@@ -109,11 +111,14 @@ static uint64_t best_fit(const struct placed *shelf, int count, const struct pie
             cursor = align_up(other->end, piece->align);
         }
     }
+    ASSERT(cursor >= base_bytes && (cursor & (piece->align - 1)) == 0);
+    ASSERT(best_bytes >= piece->bytes);
     effort->work += (uint64_t)count + 1;
     return best_bytes < UINT64_MAX ? best_offset : cursor;
 }
 
 static void shelve(struct placed *shelf, int count, struct placed item) {
+    ASSERT(item.offset < item.end && item.first < item.last);
     int low = 0, high = count;
     while (low < high) {
         int middle = (low + high) / 2;
@@ -123,6 +128,8 @@ static void shelve(struct placed *shelf, int count, struct placed item) {
             high = middle;
         }
     }
+    ASSERT(low == 0 || shelf[low - 1].offset <= item.offset);
+    ASSERT(low == count || shelf[low].offset > item.offset);
     memmove(&shelf[low + 1], &shelf[low], (size_t)(count - low) * sizeof *shelf);
     shelf[low] = item;
 }
@@ -133,6 +140,7 @@ bool greedy_place(const struct cluster *cluster, const int *sequence, enum fit f
     uint64_t peak_bytes = cluster->base_bytes;
     for (int i = 0; i < cluster->count; i++) {
         int item = sequence[i];
+        ASSERT(item >= 0 && item < cluster->count);
         struct piece piece = {cluster->bytes[item], cluster->align[item], cluster->first[item],
                               cluster->last[item]};
         uint64_t offset = fit == FIT_FIRST
@@ -146,6 +154,7 @@ bool greedy_place(const struct cluster *cluster, const int *sequence, enum fit f
         peak_bytes = end > peak_bytes ? end : peak_bytes;
         shelve(shelf, i, (struct placed){offset, end, piece.first, piece.last});
     }
+    ASSERT(cluster->count == 0 || peak_bytes < ceiling_bytes);
     layout->peak_bytes = peak_bytes;
     return true;
 }
@@ -185,6 +194,7 @@ struct layout greedy_best(const struct cluster *cluster, uint64_t target_bytes,
                 best = trial;
                 trial = worse;
             }
+            ASSERT(best.peak_bytes != UINT64_MAX && best.peak_bytes >= cluster->bound_bytes);
             if (best.peak_bytes <= target_bytes || effort_spent(effort)) {
                 return best;
             }

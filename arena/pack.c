@@ -18,6 +18,7 @@ struct pack {
 };
 
 static int highest_part(const struct pack *pack) {
+    ASSERT(pack->parts.count > 0);
     int highest = 0;
     for (int i = 1; i < pack->parts.count; i++) {
         if (pack->searches[i].layout.peak_bytes > pack->searches[highest].layout.peak_bytes) {
@@ -30,8 +31,11 @@ static int highest_part(const struct pack *pack) {
 static void keep_offsets(const struct pack *pack, uint64_t *offsets) {
     for (int i = 0; i < pack->parts.count; i++) {
         const struct cluster *part = &pack->parts.clusters[i];
+        const struct layout *layout = &pack->searches[i].layout;
         for (int j = 0; j < part->count; j++) {
-            offsets[part->source[j]] = pack->searches[i].layout.offset[j];
+            ASSERT(layout->offset[j] >= part->base_bytes);
+            ASSERT((layout->offset[j] & (part->align[j] - 1)) == 0);
+            offsets[part->source[j]] = layout->offset[j];
         }
     }
 }
@@ -45,6 +49,7 @@ static bool is_reduction_exact(const struct cluster *whole) {
         size_bits |= whole->bytes[i];
     }
     /* The largest alignment has the highest bit; it divides all sizes if no lower bit is set. */
+    ASSERT((align_bits == 0) == (whole->count == 0));
     uint64_t highest = align_bits == 0 ? 1 : (uint64_t)1 << (63 - __builtin_clzll(align_bits));
     return (size_bits & (highest - 1)) == 0;
 }
@@ -78,6 +83,7 @@ static void fill_plan(const struct pack *pack, struct plan *plan) {
     for (enum space space = 0; space < SPACE_COUNT; space++) {
         plan->heuristic[space] = "empty";
     }
+    ASSERT(peak_bytes >= pack->whole.bound_bytes);
     plan->peak_bytes[SPACE_DEVICE] = peak_bytes;
     plan->bound_bytes[SPACE_DEVICE] = pack->whole.bound_bytes;
     plan->peak_step[SPACE_DEVICE] = pack->whole.bound_step;
@@ -89,6 +95,7 @@ static void fill_plan(const struct pack *pack, struct plan *plan) {
 
 void arena_pack(const struct arena_problem *problem, const struct pack_request *request,
                 struct region *region, struct plan *plan, struct pack_outcome *outcome) {
+    ASSERT(request->seconds >= 0);
     int64_t start_ns = clock_monotonic_ns();
     struct pack pack = {
         .whole = cluster_of_space(problem, SPACE_DEVICE, region),
@@ -119,4 +126,5 @@ void arena_pack(const struct arena_problem *problem, const struct pack_request *
         .lowest_bytes = lowest_bytes(&pack),
         .seconds = (double)(clock_monotonic_ns() - start_ns) * 1e-9,
     };
+    ASSERT(outcome->lowest_bytes <= plan->peak_bytes[SPACE_DEVICE]);
 }

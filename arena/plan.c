@@ -10,6 +10,9 @@ static const uint64_t WORK_ALWAYS = 10000000, WORK_PER_EXTENT = 15000;
 static void keep_offsets(const struct cluster *cluster, const struct layout *layout,
                          uint64_t *offsets) {
     for (int i = 0; i < cluster->count; i++) {
+        ASSERT(layout->offset[i] >= cluster->base_bytes);
+        ASSERT((layout->offset[i] & (cluster->align[i] - 1)) == 0);
+        ASSERT(layout->offset[i] + cluster->bytes[i] <= layout->peak_bytes);
         offsets[cluster->source[i]] = layout->offset[i];
     }
 }
@@ -38,11 +41,13 @@ static void plan_space(enum space space, uint64_t *offsets, struct region *regio
     uint64_t target_bytes = whole.bound_bytes;
     for (int i = 0; i < parts.count; i++) {
         const struct cluster *part = &parts.clusters[i];
+        ASSERT(i == 0 || part->bound_bytes <= parts.clusters[i - 1].bound_bytes);
         struct search search;
         search_init(part, target_bytes, &effort, region, &search);
         while (!search_is_done(&search, target_bytes) && !effort_spent(&effort)) {
             search_attempt(&search, target_bytes, &effort, region);
         }
+        ASSERT(search.layout.peak_bytes >= part->bound_bytes);
         keep_offsets(part, &search.layout, offsets);
         if (search.layout.peak_bytes > searched_bytes) {
             searched_bytes = search.layout.peak_bytes;
@@ -52,9 +57,12 @@ static void plan_space(enum space space, uint64_t *offsets, struct region *regio
     }
     plan->peak_bytes[space] = highest_end(&whole, plan);
     plan->heuristic[space] = heuristic;
+    ASSERT(plan->peak_bytes[space] >= plan->bound_bytes[space]);
+    ASSERT((whole.count == 0) == (plan->peak_bytes[space] == 0));
 }
 
 void arena_plan(const struct arena_problem *problem, struct region *region, struct plan *plan) {
+    ASSERT(problem->extent_count >= 0);
     uint64_t *offsets = region_alloc(region, (size_t)problem->extent_count, sizeof *offsets);
     *plan = (struct plan){.problem = *problem, .offsets = offsets};
     for (enum space space = 0; space < SPACE_COUNT; space++) {

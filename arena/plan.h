@@ -35,6 +35,7 @@ MUST_CHECK enum status arena_verify(const struct arena_problem *problem, const s
 
 /* plan_end: the first byte after extent `index`. */
 static inline uint64_t plan_end(const struct plan *plan, int index) {
+    ASSERT(index >= 0 && index < plan->problem.extent_count);
     return plan->offsets[index] + plan->problem.extents[index].bytes;
 }
 

@@ -19,15 +19,18 @@ static const double REACH_NEAR = 0.1, REACH_FAR = 0.5, REACH_BLAME = 0.7;
 
 void search_init(const struct cluster *cluster, uint64_t target_bytes, struct effort *effort,
                  struct region *region, struct search *search) {
+    ASSERT(cluster->count > 0);
     struct effort half = *effort;
     half.work_max = effort->work + (effort->work_max - effort->work) / 2;
     *search =
         (struct search){.cluster = cluster, .lowest_bytes = cluster->bound_bytes, .aim = AIM_FIRST};
     search->layout = greedy_best(cluster, target_bytes, &half, region);
+    ASSERT(half.work > effort->work); /* the first layout is always finished */
     effort->work = half.work;
 }
 
 bool search_is_done(const struct search *search, uint64_t target_bytes) {
+    ASSERT(search->lowest_bytes <= search->layout.peak_bytes);
     return search->layout.peak_bytes <= target_bytes ||
            search->layout.peak_bytes <= search->lowest_bytes;
 }
@@ -35,6 +38,7 @@ bool search_is_done(const struct search *search, uint64_t target_bytes) {
 /* 1 1 2 1 1 2 4 1 1 2 ...: with such lengths, restarts cost at most a logarithm over the best fixed
  * length (Luby, Sinclair and Zuckerman 1993). `index` from 1. */
 static uint64_t luby(unsigned index) {
+    ASSERT(index >= 1);
     while ((index & (index + 1)) != 0) {
         unsigned power = 1u << (31 - __builtin_clz(index));
         index -= power - 1;
@@ -53,6 +57,7 @@ static double most_conflicts(const struct search *search) {
 
 /* Change the order that search->ranked is in. */
 static void perturb(struct search *search, int round) {
+    ASSERT(round > 0);
     int count = search->cluster->count;
     const uint64_t *blame = branch_conflicts(search->branch);
     double reach = (round % 4 >= 2 ? REACH_NEAR : REACH_FAR) * count;
@@ -81,6 +86,7 @@ static void make_sequence(struct search *search, int round) {
 
 static struct effort share_of_attempt(const struct search *search, int round,
                                       const struct effort *effort) {
+    ASSERT(effort->work < effort->work_max);
     uint64_t count = (uint64_t)search->cluster->count;
     uint64_t descent = BRANCH_WORK_PER_ITEM * count * (count + DESCENT_ITEMS_MIN) / 2;
     uint64_t work = DESCENTS * descent * luby((unsigned)round + 1);
@@ -98,18 +104,23 @@ static void adjust_aim(struct search *search, enum branch_result result) {
         search->aim = search->aim * AIM_FAILURE + AIM_STEP;
         search->aim = search->aim < AIM_MAX ? search->aim : AIM_MAX;
     }
+    ASSERT(search->aim >= 0 && search->aim <= AIM_MAX);
 }
 
 static void attempt_branch(struct search *search, uint64_t target_bytes, struct effort *effort) {
     int round = search->attempt_count / ORDER_COUNT;
     bool aims_lowest = round % LOWEST_AIM_ROUNDS == LOWEST_AIM_ROUNDS - 1;
     uint64_t lowest = search->lowest_bytes > target_bytes ? search->lowest_bytes : target_bytes;
+    ASSERT(lowest < search->layout.peak_bytes);
     double way = (double)(search->layout.peak_bytes - 1 - lowest);
     uint64_t ceiling = lowest + (aims_lowest ? 0 : (uint64_t)(search->aim * way));
+    ASSERT(ceiling >= lowest && ceiling < search->layout.peak_bytes);
     struct effort share = share_of_attempt(search, round, effort);
     make_sequence(search, round);
     enum branch_result result =
         branch_fit(search->branch, ceiling, search->sequence, &share, &search->layout);
+    ASSERT(result != BRANCH_FOUND || search->layout.peak_bytes <= ceiling);
+    ASSERT(share.work >= effort->work);
     effort->work = share.work;
     if (!aims_lowest) {
         adjust_aim(search, result);
@@ -120,6 +131,7 @@ static void attempt_branch(struct search *search, uint64_t target_bytes, struct 
 }
 
 static void attempt_init(struct search *search, struct region *region) {
+    ASSERT(search->attempt_count == 0);
     size_t count = (size_t)search->cluster->count;
     if (count > BRANCH_ITEMS_MAX) {
         search->walk = walk_init(search->cluster, &search->layout, region);
@@ -137,10 +149,13 @@ void search_attempt(struct search *search, uint64_t target_bytes, struct effort 
     if (search->walk == NULL && search->branch == NULL) {
         attempt_init(search, region);
     }
+    ASSERT((search->walk == NULL) != (search->branch == NULL));
+    uint64_t peak_bytes = search->layout.peak_bytes;
     if (search->walk != NULL) {
         walk_round(search->walk, target_bytes, effort, &search->layout);
     } else {
         attempt_branch(search, target_bytes, effort);
     }
+    ASSERT(search->layout.peak_bytes <= peak_bytes);
     search->attempt_count++;
 }

@@ -21,10 +21,12 @@ static int find_starts(const uint32_t *births, const uint32_t *deaths, int count
         while (deaths[death] <= births[birth]) {
             death++;
         }
+        ASSERT(death < count); /* nothing dies before it is born */
         if (is_last || births[birth + 1] >= deaths[death]) {
             starts[start_count++] = births[birth];
         }
     }
+    ASSERT((start_count == 0) == (count == 0));
     return start_count;
 }
 
@@ -39,6 +41,7 @@ static int starts_before(const uint32_t *starts, int start_count, uint32_t step)
             high = middle;
         }
     }
+    ASSERT(low == start_count || starts[low] >= step);
     return low;
 }
 
@@ -61,16 +64,20 @@ struct sections sections_of(const struct cluster *cluster, struct region *region
     for (int i = 0; i < cluster->count; i++) {
         sections.first[i] = starts_before(starts, sections.count, cluster->first[i]);
         sections.last[i] = starts_before(starts, sections.count, cluster->last[i]);
+        ASSERT(sections.first[i] < sections.last[i] && sections.last[i] <= sections.count);
         sections.live_bytes[sections.first[i]] += cluster->bytes[i];
         sections.live_bytes[sections.last[i]] -= cluster->bytes[i];
     }
     for (int s = 1; s < sections.count; s++) {
         sections.live_bytes[s] += sections.live_bytes[s - 1];
     }
+    int end = sections.count;
+    ASSERT(end == 0 || sections.live_bytes[end - 1] + sections.live_bytes[end] == 0);
     return sections;
 }
 
 static int level_of(int length) {
+    ASSERT(length > 0);
     return 31 - __builtin_clz((unsigned)length);
 }
 
@@ -80,6 +87,7 @@ uint64_t *sections_crowding(const struct sections *sections, int item_count,
                             struct region *region) {
     uint64_t *maxima[LEVELS_MAX] = {sections->live_bytes};
     for (int k = 1; (1 << k) <= sections->count; k++) {
+        ASSERT(k < LEVELS_MAX);
         int half = 1 << (k - 1);
         maxima[k] = region_alloc(region, (size_t)sections->count, sizeof(uint64_t));
         for (int s = 0; s + 2 * half <= sections->count; s++) {

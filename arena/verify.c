@@ -90,6 +90,7 @@ static int position_of(const struct alive *alive, int id) {
 static enum status overlap_fault(const struct alive *alive, int below, int above,
                                  struct fault *fault) {
     const struct extent *a = &alive->extents[below], *b = &alive->extents[above];
+    ASSERT(a->space == b->space && alive->offsets[below] <= alive->offsets[above]);
     char place[32];
     return fault_set(fault, STATUS_FAILED, place_of(a->space, place), REMEDY,
                      "extents '%s' (bytes [%llu, %llu), steps [%u, %u)) and '%s' "
@@ -126,6 +127,7 @@ static enum status alive_add(struct alive *alive, int id, struct fault *fault) {
 static void alive_remove(struct alive *alive, int id) {
     int position = position_of(alive, id);
     ASSERT(position < alive->count && alive->ids[position] == id);
+    ASSERT(alive->bytes >= alive->extents[id].bytes);
     alive->count--;
     memmove(&alive->ids[position], &alive->ids[position + 1],
             (size_t)(alive->count - position) * sizeof *alive->ids);
@@ -177,6 +179,8 @@ static enum status sweep(const struct plan *plan, enum space space, const struct
             measured.peak_step = changes[i].step;
         }
     }
+    ASSERT(alive->count == 0 && alive->bytes == 0);
+    ASSERT(measured.peak_bytes >= measured.bound_bytes); /* all that is alive is disjoint */
     return compare_measured(plan, space, &measured, fault);
 }
 
@@ -195,6 +199,7 @@ static enum status verify_space(const struct arena_problem *problem, const struc
             changes[filled++] = (struct change){extent->last, 0, i};
         }
     }
+    ASSERT(filled == 2 * count);
     qsort(changes, (size_t)filled, sizeof *changes, compare_changes);
     struct alive alive = {.extents = problem->extents,
                           .offsets = plan->offsets,
@@ -204,6 +209,7 @@ static enum status verify_space(const struct arena_problem *problem, const struc
 
 enum status arena_verify(const struct arena_problem *problem, const struct plan *plan,
                          struct region *region, struct fault *fault) {
+    ASSERT(plan->problem.extent_count == problem->extent_count);
     for (int i = 0; i < problem->extent_count; i++) {
         enum status status = check_extent(&problem->extents[i], plan->offsets[i], i, fault);
         if (status != OK) {

@@ -61,6 +61,7 @@ struct walk *walk_init(const struct cluster *cluster, const struct layout *layou
 }
 
 static uint64_t draw(struct walk *walk, uint64_t below) {
+    ASSERT(below > 0);
     uint64_t value = (uint64_t)(random_uniform(0, walk->draw_index++) * (double)below);
     return value < below ? value : below - 1;
 }
@@ -74,12 +75,14 @@ static void promote(struct walk *walk, uint64_t target_bytes) {
             continue;
         }
         int to = (int)draw(walk, (uint64_t)i);
+        ASSERT(to >= 0 && to < i);
         memmove(&sequence[to + 1], &sequence[to], (size_t)(i - to) * sizeof *sequence);
         sequence[to] = item;
     }
 }
 
 static void layout_copy(int count, const struct layout *from, struct layout *to) {
+    ASSERT(from->offset != to->offset);
     memcpy(to->offset, from->offset, (size_t)count * sizeof *to->offset);
     to->peak_bytes = from->peak_bytes;
 }
@@ -92,12 +95,13 @@ void walk_round(struct walk *walk, uint64_t target_bytes, struct effort *effort,
         layout_copy(walk->cluster->count, layout, &walk->current);
         walk->rounds_left = ROUNDS_BEFORE_RETURN;
     }
+    ASSERT(walk->rounds_left > 0 && walk->rounds_left <= ROUNDS_BEFORE_RETURN);
     walk->rounds_left--;
     promote(walk, target_bytes);
     walk->current.peak_bytes = UINT64_MAX;
     bool placed =
         greedy_place(walk->cluster, walk->sequence, FIT_FIRST, walk->shelf, effort, &walk->current);
-    ASSERT(placed);
+    ASSERT(placed && walk->current.peak_bytes >= walk->cluster->bound_bytes);
     if (walk->current.peak_bytes < layout->peak_bytes) {
         layout_copy(walk->cluster->count, &walk->current, layout);
         layout->heuristic = "walk of orders";
