@@ -16,6 +16,8 @@
 static void copy_batch_in(struct schedule *schedule, enum segment_kind segment,
                           const struct device_inputs *inputs) {
     const struct host_extents *host = &schedule->host;
+    ASSERT(segment == SEGMENT_MICROBATCH || segment == SEGMENT_EVALUATE ||
+           segment == SEGMENT_PREFILL || segment == SEGMENT_DECODE);
     list_copy(schedule, segment, host->ids, inputs->ids);
     list_copy(schedule, segment, host->positions, inputs->positions);
     if (segment == SEGMENT_MICROBATCH || segment == SEGMENT_EVALUATE) {
@@ -38,6 +40,7 @@ static void build_load(struct schedule *schedule, const struct device_inputs *in
 
 static void build_microbatch(struct schedule *schedule, const struct translate_context *context) {
     const struct schedule_options *options = &schedule->options;
+    ASSERT(options->train && options->accumulation >= 1);
     struct graph_shape shape = {.mode = GRAPH_TRAIN,
                                 .rows = options->microbatch,
                                 .time = options->sequence,
@@ -58,6 +61,7 @@ static void build_microbatch(struct schedule *schedule, const struct translate_c
 
 static void build_evaluate(struct schedule *schedule, struct translate_context context) {
     const struct schedule_options *options = &schedule->options;
+    ASSERT(options->evaluate);
     struct graph_shape shape = {.mode = options->logits ? GRAPH_LOGITS : GRAPH_EVALUATE,
                                 .rows = options->microbatch,
                                 .time = options->sequence,
@@ -84,6 +88,7 @@ static void build_evaluate(struct schedule *schedule, struct translate_context c
 static void build_generation(struct schedule *schedule, enum segment_kind segment, int64_t tokens,
                              const struct translate_context *context) {
     const struct schedule_options *options = &schedule->options;
+    ASSERT(tokens >= 1 && tokens <= options->context);
     struct graph_shape shape = {.mode = GRAPH_GENERATE,
                                 .rows = 1,
                                 .time = tokens,
@@ -127,6 +132,7 @@ static const bool *frozen_params(const struct schedule *schedule) {
     bool *frozen = region_alloc(schedule->region, (size_t)params, sizeof *frozen);
     bool any = false;
     for (int i = 0; i < params; i++) {
+        ASSERT(units->slot_of_param[i] >= 0 && units->slot_of_param[i] < params);
         frozen[i] = units->units[units->slots[units->slot_of_param[i]].unit].frozen;
         any = any || frozen[i];
     }
@@ -147,6 +153,7 @@ void schedule_build(const struct blueprint *blueprint, const struct unit_table *
     if (sharding->shard == 0) {
         sharding->shard = sharding->replicate = 1;
     }
+    ASSERT(sharding->shard >= 1 && sharding->replicate >= 1);
     ASSERT(sharding->shard == 1 || sharding->units != NULL);
     schedule->frozen = frozen_params(schedule);
     extents_add_units(schedule);
@@ -169,6 +176,7 @@ void schedule_build(const struct blueprint *blueprint, const struct unit_table *
     list_begin(schedule, SEGMENT_SNAPSHOT, 1);
     add_host_work(schedule, SEGMENT_SNAPSHOT, schedule->host.staging);
     list_end(schedule, SEGMENT_SNAPSHOT);
+    ASSERT(schedule->segments[SEGMENT_SNAPSHOT].end == (uint32_t)schedule->instruction_count);
     struct order_clocks clocks;
     order_add_waits(schedule, &clocks);
     lives_find(schedule, &clocks);

@@ -38,6 +38,7 @@ static struct cost collective_cost(const struct schedule *schedule, const struct
     double speed = linked ? target->peer_link_bandwidth.value * target->link_efficiency.value
                           : target->memory_bandwidth.value * target->memory_efficiency.value;
     int others = schedule_ranks(schedule, args->axis) - 1;
+    ASSERT(others >= 0 && speed > 0);
     double bytes = (double)args->slot_bytes * (double)others;
     return (struct cost){.seconds = bytes / speed, .bytes = bytes, .bound = BOUND_PEERS};
 }
@@ -88,6 +89,7 @@ struct timeline {
 
 static struct timeline timeline_for(const struct schedule *schedule, const struct segment *segment,
                                     struct region *region) {
+    ASSERT(segment->first <= segment->end);
     size_t count = segment->end - segment->first + 1;
     struct timeline timeline = {
         .raised = region_alloc(region, (size_t)schedule->event_count + 1, sizeof(double))};
@@ -110,6 +112,7 @@ static void take(struct timeline *timeline, const struct instruction *instructio
         double raised = event == EVENT_NONE ? 0 : timeline->raised[event];
         begin = raised > begin ? raised : begin;
     }
+    ASSERT(lane < LANE_COUNT && seconds >= 0);
     double end = begin + seconds;
     timeline->lanes[lane][timeline->counts[lane]++] = (struct interval){begin, end};
     if (instruction->signal != EVENT_NONE) {
@@ -153,6 +156,7 @@ struct segment_estimate estimate_segment(const struct schedule *schedule,
         double end = lane_end(&timeline, lane);
         estimate.seconds = end > estimate.seconds ? end : estimate.seconds;
     }
+    ASSERT(estimate.collective_seconds <= estimate.seconds * (1 + 1e-9));
     estimate.hidden_seconds = overlap(&timeline, LANE_COMPUTE, LANE_COLLECTIVE);
     region_finish(&scratch);
     return estimate;

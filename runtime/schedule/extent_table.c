@@ -4,6 +4,7 @@
 
 /* Twice the room, with what is there. */
 static void grow(struct schedule *schedule) {
+    ASSERT(schedule->extent_count == schedule->extent_capacity);
     int capacity = schedule->extent_capacity == 0 ? 512 : 2 * schedule->extent_capacity;
     struct extent *bigger = region_alloc(schedule->region, (size_t)capacity, sizeof *bigger);
     if (schedule->extent_count > 0) {
@@ -14,7 +15,9 @@ static void grow(struct schedule *schedule) {
 }
 
 static int add(struct schedule *schedule, const struct extent *extent) {
-    ASSERT(extent->bytes > 0);
+    ASSERT(extent->bytes > 0 && extent->role < ROLE_COUNT && extent->space < SPACE_COUNT);
+    ASSERT(extent->align >= ARENA_ALIGN_BYTES && (extent->align & (extent->align - 1)) == 0);
+    ASSERT(extent->last == 0); /* lives are found when all instructions are listed */
     if (schedule->extent_count == schedule->extent_capacity) {
         grow(schedule);
     }

@@ -20,6 +20,7 @@ struct extent_spec {
 static int unit_extent(struct schedule *schedule, int unit, const struct extent_spec *holding) {
     const struct unit *of = &schedule->units->units[unit];
     int64_t elements = holding->split ? schedule_shard_elements(schedule, unit) : of->elements;
+    ASSERT(elements > 0 && elements <= of->elements);
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%s.%s", of->name, holding->suffix);
     const char *kept = region_text(schedule->region, name);
@@ -49,10 +50,13 @@ static void add_params(struct schedule *schedule, int unit, struct unit_extents 
     } else {
         of->master = row.params ? unit_extent(schedule, unit, &params) : of->params;
     }
+    ASSERT(of->master != EXTENT_NONE);
+    ASSERT(!offloads || (of->params != EXTENT_NONE && of->params != of->master));
 }
 
 static void add_training(struct schedule *schedule, int unit, struct unit_extents *of) {
     const struct sharding *sharding = &schedule->options.sharding;
+    ASSERT(schedule_trains(schedule, unit) && of->master != EXTENT_NONE);
     enum dtype moment = schedule->options.moments;
     bool split = schedule_zero(schedule, unit).optimizer;
     enum place place = schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER) ? ON_HOST : ON_DEVICE;
@@ -77,6 +81,7 @@ static void add_training(struct schedule *schedule, int unit, struct unit_extent
 /* Between an optimizer in host memory and the device: a unit's gradients out, its params in. */
 static void add_offload_staging(struct schedule *schedule, int unit, struct unit_extents *of) {
     bool split = schedule_zero(schedule, unit).optimizer;
+    ASSERT(of->gradients != EXTENT_NONE && of->params != EXTENT_NONE);
     struct extent_spec gradients = {"gradients.host", ROLE_STAGING, DTYPE_F32, split,
                                     ON_HOST_COPIED};
     struct extent_spec params = {"params.host", ROLE_STAGING, schedule->options.compute, split,
@@ -88,6 +93,7 @@ static void add_offload_staging(struct schedule *schedule, int unit, struct unit
 
 void extents_add_units(struct schedule *schedule) {
     int unit_count = schedule->units->unit_count;
+    ASSERT(unit_count > 0);
     schedule->unit_extents =
         region_alloc(schedule->region, (size_t)unit_count, sizeof *schedule->unit_extents);
     for (int unit = 0; unit < unit_count; unit++) {
@@ -128,11 +134,13 @@ void extents_add_sum_staging(struct schedule *schedule) {
     most -= most / (uint64_t)world; /* the own slot is summed from where it lies */
     most = most > SUM_STAGING_MOST ? SUM_STAGING_MOST : most;
     most = most < least ? least : most;
+    ASSERT(most >= least && (most <= SUM_STAGING_MOST || most == least));
     schedule->sum_staging =
         extent_table_add(schedule, "gradients.summed", ROLE_STAGING, SPACE_DEVICE, most);
 }
 
 int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, int unit) {
+    ASSERT(schedule_zero(schedule, unit).params);
     char suffix[NAME_BYTES];
     snprintf(suffix, sizeof suffix, "params.gathered%s%s", segment == SEGMENT_MICROBATCH ? "" : ".",
              segment == SEGMENT_MICROBATCH ? "" : segment_name(segment));
@@ -158,6 +166,7 @@ static int host_extent(struct schedule *schedule, const char *name, enum extent_
 }
 
 static int64_t batch_tokens_max(const struct schedule_options *options) {
+    ASSERT(options->sequence >= 1 && options->microbatch >= 1 && options->prefill >= 0);
     int64_t tokens = options->sequence * options->microbatch;
     return tokens > options->prefill ? tokens : options->prefill;
 }
@@ -207,6 +216,7 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
 
 void extents_add_resident(struct schedule *schedule) {
     const struct schedule_options *options = &schedule->options;
+    ASSERT(options->kept_count >= 0);
     schedule->kept =
         region_alloc(schedule->region, (size_t)options->kept_count + 1, sizeof *schedule->kept);
     for (int i = 0; i < options->kept_count; i++) {

@@ -5,6 +5,7 @@
 
 /* Twice the room, with what is there. */
 static void grow(struct schedule *schedule) {
+    ASSERT(schedule->instruction_count == schedule->instruction_capacity);
     int capacity = schedule->instruction_capacity == 0 ? 512 : 2 * schedule->instruction_capacity;
     struct instruction *bigger = region_alloc(schedule->region, (size_t)capacity, sizeof *bigger);
     if (schedule->instruction_count > 0) {
@@ -17,6 +18,8 @@ static void grow(struct schedule *schedule) {
 
 struct instruction *list_instruction(struct schedule *schedule, enum op_kind op,
                                      enum segment_kind segment, enum lane lane) {
+    ASSERT(segment < SEGMENT_COUNT && lane < LANE_COUNT);
+    ASSERT(schedule->segments[segment].repeat > 0 && schedule->segments[segment].end == 0);
     if (schedule->instruction_count == schedule->instruction_capacity) {
         grow(schedule);
     }
@@ -37,6 +40,7 @@ void list_workspace(struct schedule *schedule, struct instruction *instruction) 
     if (bytes == 0) {
         return;
     }
+    ASSERT(instruction->workspace.extent == EXTENT_NONE);
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%s/%d.%s.workspace", segment_name(instruction->segment),
              (int)(instruction - schedule->instructions), op_row(instruction->op)->name);
@@ -48,7 +52,8 @@ void list_workspace(struct schedule *schedule, struct instruction *instruction) 
 void list_copy_part(struct schedule *schedule, enum segment_kind segment, struct operand from,
                     struct operand to) {
     struct instruction *copy = list_instruction(schedule, OP_COPY, segment, LANE_COPY);
-    ASSERT(from.bytes == to.bytes);
+    ASSERT(from.bytes == to.bytes && from.bytes > 0);
+    ASSERT(from.extent != to.extent);
     from.access = ACCESS_READ;
     to.access = ACCESS_WRITE;
     copy->operands[COPY_FROM] = from;
@@ -71,10 +76,13 @@ void list_zero_fill(struct schedule *schedule, enum segment_kind segment, int ex
 }
 
 void list_begin(struct schedule *schedule, enum segment_kind segment, int64_t repeat) {
+    ASSERT(repeat >= 1 && schedule->segments[segment].repeat == 0); /* listed once */
     schedule->segments[segment].first = (uint32_t)schedule->instruction_count;
     schedule->segments[segment].repeat = repeat;
 }
 
 void list_end(struct schedule *schedule, enum segment_kind segment) {
+    ASSERT(schedule->segments[segment].repeat > 0 && schedule->segments[segment].end == 0);
+    ASSERT(schedule->segments[segment].first < (uint32_t)schedule->instruction_count);
     schedule->segments[segment].end = (uint32_t)schedule->instruction_count;
 }

@@ -7,6 +7,7 @@ static bool lives_throughout(enum extent_role role) {
 }
 
 static int segment_at(const struct schedule *schedule, uint32_t step) {
+    ASSERT(step < (uint32_t)schedule->instruction_count);
     return schedule->instructions[step].segment;
 }
 
@@ -15,6 +16,7 @@ static void touch(struct schedule *schedule, const struct operand *operand, uint
     if (operand->extent == EXTENT_NONE) {
         return;
     }
+    ASSERT(operand->extent >= 0 && operand->extent < schedule->extent_count);
     struct extent *extent = &schedule->extents[operand->extent];
     if (extent->last == 0) {
         bool filled = (operand->access & ACCESS_READ) != 0;
@@ -23,12 +25,14 @@ static void touch(struct schedule *schedule, const struct operand *operand, uint
     if (step + 1 > extent->last) {
         extent->last = step + 1;
     }
+    ASSERT(extent->first <= step);
 }
 
 /* Alive across a segment's end means alive in all of both segments: each may repeat. */
 static void widen_across_segments(struct schedule *schedule, struct extent *extent) {
     int first = segment_at(schedule, extent->first);
     int last = segment_at(schedule, extent->last - 1);
+    ASSERT(first <= last); /* segments are listed in the order of their kinds */
     if (first != last) {
         extent->first = schedule->segments[first].first;
         extent->last = schedule->segments[last].end;
@@ -55,6 +59,7 @@ static void note_beside(const struct instruction *instruction, uint32_t place,
  * knows all others to be done, or with its segment. */
 static void widen_beside_lanes(struct schedule *schedule, const struct order_clocks *clocks,
                                struct extent *extent, const struct uses_beside *uses) {
+    ASSERT(extent->first < extent->last);
     uint32_t last = extent->last - 1;
     bool ends_here = schedule->instructions[last].lane == LANE_COMPUTE;
     for (int lane = 0; lane < LANE_COUNT; lane++) {
@@ -67,6 +72,7 @@ static void widen_beside_lanes(struct schedule *schedule, const struct order_clo
 
 static void extend_for_host(struct schedule *schedule, int extent, enum segment_kind last) {
     if (extent != EXTENT_NONE) {
+        ASSERT(schedule->segments[last].first < schedule->segments[last].end);
         struct operand operand = {.extent = extent};
         touch(schedule, &operand, schedule->segments[last].end - 1);
     }
@@ -75,6 +81,7 @@ static void extend_for_host(struct schedule *schedule, int extent, enum segment_
 /* The data loader reads a step's tokens between segments, and weights pass through the staging;
  * nothing tells when. */
 static void live_throughout(struct schedule *schedule, int extent) {
+    ASSERT(extent >= 0 && extent < schedule->extent_count);
     schedule->extents[extent].first = 0;
     schedule->extents[extent].last = (uint32_t)schedule->instruction_count;
 }
@@ -107,5 +114,6 @@ void lives_find(struct schedule *schedule, const struct order_clocks *clocks) {
         ASSERT(extent->first < extent->last);
         widen_beside_lanes(schedule, clocks, extent, &uses[i]);
         widen_across_segments(schedule, extent);
+        ASSERT(extent->last <= (uint32_t)schedule->instruction_count);
     }
 }

@@ -49,6 +49,8 @@ struct waiting {
 static void add_wait(struct schedule *schedule, uint32_t before_index, uint32_t after_index) {
     struct instruction *before = &schedule->instructions[before_index];
     struct instruction *after = &schedule->instructions[after_index];
+    ASSERT(before_index < after_index);
+    ASSERT(before->lane != after->lane && before->segment == after->segment);
     if (before->signal == EVENT_NONE) {
         before->signal = ++schedule->event_count;
     }
@@ -77,6 +79,7 @@ static void find_needs(const struct waiting *waiting, const struct instruction *
             needs[lane] = newest[lane] > needs[lane] ? newest[lane] : needs[lane];
         }
     }
+    ASSERT(instruction->lane < LANE_COUNT);
     needs[instruction->lane] = NO_INSTRUCTION;
 }
 
@@ -84,6 +87,7 @@ static void find_needs(const struct waiting *waiting, const struct instruction *
 static bool implied(const struct waiting *waiting, int on_lane,
                     const uint32_t needs[static LANE_COUNT], int lane) {
     const struct order_clocks *clocks = &waiting->clocks;
+    ASSERT(lane != on_lane && needs[lane] != NO_INSTRUCTION);
     uint32_t place = clocks->place[needs[lane] - 1];
     if (waiting->lane_clock[on_lane].done[lane] >= place) {
         return true;
@@ -105,6 +109,7 @@ static void note_uses(struct waiting *waiting, uint32_t index) {
             continue;
         }
         struct newest_uses *uses = &waiting->uses[operand->extent];
+        ASSERT(uses->touched[instruction->lane] <= index + 1); /* in the order of the list */
         uses->touched[instruction->lane] = index + 1;
         if (operand->access & ACCESS_WRITE) {
             uses->written[instruction->lane] = index + 1;
@@ -127,6 +132,7 @@ static void order_instruction(struct waiting *waiting, uint32_t index) {
             clock_join(&joined, &waiting->clocks.after[needs[lane] - 1]);
         }
     }
+    ASSERT(joined.done[instruction->lane] == clock->done[instruction->lane]);
     *clock = joined;
     waiting->clocks.place[index] = ++clock->done[instruction->lane];
     waiting->clocks.after[index] = *clock;
@@ -144,6 +150,8 @@ void order_add_waits(struct schedule *schedule, struct order_clocks *clocks) {
         const struct segment *segment = &schedule->segments[kind];
         memset(waiting.uses, 0, extents * sizeof *waiting.uses);
         memset(waiting.lane_clock, 0, sizeof waiting.lane_clock);
+        ASSERT(segment->first <= segment->end &&
+               segment->end <= (uint32_t)schedule->instruction_count);
         waiting.newest_compute = NO_INSTRUCTION;
         for (uint32_t i = segment->first; i < segment->end; i++) {
             order_instruction(&waiting, i);
@@ -190,6 +198,7 @@ static enum status find_clocks(struct verification *verification, const struct s
                 clock_join(clock, &clocks->after[raised - 1]);
             }
         }
+        ASSERT(lane < LANE_COUNT && clock->done[lane] == verification->counts[lane]);
         clocks->place[i] = ++clock->done[lane];
         clocks->after[i] = *clock;
         verification->lanes[lane][verification->counts[lane]++] = i;
@@ -239,6 +248,7 @@ static enum status verify_pair(const struct verification *verification, uint32_t
     const struct schedule *schedule = verification->schedule;
     const struct instruction *a = &schedule->instructions[before];
     const struct instruction *b = &schedule->instructions[after];
+    ASSERT(before < after && a->lane != b->lane && a->segment == b->segment);
     int a_extent;
     int b_extent;
     if (!conflict(verification, a, b, &a_extent, &b_extent)) {
@@ -256,9 +266,11 @@ static enum status verify_pair(const struct verification *verification, uint32_t
 static enum status verify_beside(const struct verification *verification, uint32_t index, int lane,
                                  struct fault *fault) {
     const struct order_clocks *clocks = &verification->clocks;
+    ASSERT(lane >= 0 && lane < LANE_COUNT);
     int own = verification->schedule->instructions[index].lane;
     for (uint32_t at = clocks->after[index].done[lane]; at < verification->counts[lane]; at++) {
         uint32_t other = verification->lanes[lane][at];
+        ASSERT(other != index);
         if (clocks->after[other].done[own] >= clocks->place[index]) {
             break;
         }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 static uint64_t bytes_of(int64_t elements, enum dtype dtype) {
+    ASSERT(elements > 0);
     return (uint64_t)(elements * dtype_bytes(dtype));
 }
 
@@ -33,6 +34,7 @@ static void add_cast(struct schedule *schedule, enum segment_kind segment, struc
     cast->args.cast.from = from_dtype;
     cast->args.cast.to = to_dtype;
     ASSERT(bytes_of(cast->args.cast.count, from_dtype) == from.bytes);
+    ASSERT(bytes_of(cast->args.cast.count, to_dtype) == to.bytes);
 }
 
 /* `slots` is the whole group's. */
@@ -40,6 +42,8 @@ static void add_gather(struct schedule *schedule, enum segment_kind segment, enu
                        struct operand slots, enum dtype dtype) {
     struct instruction *gather =
         list_instruction(schedule, OP_ALL_GATHER, segment, LANE_COLLECTIVE);
+    ASSERT(schedule_ranks(schedule, axis) > 1);
+    ASSERT(slots.bytes % (uint64_t)schedule_ranks(schedule, axis) == 0);
     slots.access = ACCESS_UPDATE;
     gather->operands[ALL_GATHER_SLOTS] = slots;
     gather->args.collective = (struct collective_args){
@@ -53,6 +57,7 @@ int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int
     enum dtype compute = schedule->options.compute;
     enum param_view held = of->params != EXTENT_NONE ? VIEW_PARAMS : VIEW_MASTER;
     struct unit_view own = schedule_unit_view(schedule, unit, held);
+    ASSERT(own.split);
     int gathered = extents_add_gathered(schedule, segment, unit);
     struct operand from = extent_table_whole(schedule, own.extent, ACCESS_READ);
     struct operand to = ranks_owned(schedule, unit, gathered, ACCESS_WRITE, compute);
@@ -68,6 +73,7 @@ int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int
 
 void ranks_gather_whole(struct schedule *schedule, enum segment_kind segment, int unit) {
     int params = schedule->unit_extents[unit].params;
+    ASSERT(schedule_zero(schedule, unit).optimizer && !schedule_zero(schedule, unit).params);
     add_gather(schedule, segment, AXIS_SHARD, extent_table_whole(schedule, params, ACCESS_UPDATE),
                schedule->options.compute);
 }
@@ -76,6 +82,8 @@ void ranks_gather_whole(struct schedule *schedule, enum segment_kind segment, in
 static void add_reduce(struct schedule *schedule, enum segment_kind segment, enum rank_axis axis,
                        struct operand sums, int wire) {
     enum dtype reduce = schedule->options.sharding.reduce;
+    ASSERT(schedule_ranks(schedule, axis) > 1);
+    ASSERT((wire == EXTENT_NONE) == (reduce == DTYPE_F32));
     struct operand from = sums;
     if (wire != EXTENT_NONE) {
         from = (struct operand){.extent = wire,
@@ -84,6 +92,7 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
     }
     struct instruction *scatter =
         list_instruction(schedule, OP_REDUCE_SCATTER, segment, LANE_COLLECTIVE);
+    ASSERT(from.bytes % (uint64_t)schedule_ranks(schedule, axis) == 0);
     from.access = ACCESS_READ;
     sums.access = ACCESS_UPDATE;
     scatter->operands[REDUCE_SCATTER_FROM] = from;
@@ -123,6 +132,7 @@ static bool casts_twice(const struct schedule *schedule, int unit) {
 }
 
 void ranks_reduce(struct schedule *schedule, enum segment_kind segment, int unit, int sums) {
+    ASSERT(schedule_trains(schedule, unit));
     if (schedule->options.sharding.shard > 1) {
         add_reduce(schedule, segment, AXIS_SHARD, extent_table_whole(schedule, sums, ACCESS_UPDATE),
                    schedule->unit_extents[unit].wire);
@@ -145,6 +155,7 @@ void ranks_reduce_end(struct schedule *schedule, enum segment_kind segment, int 
 
 void ranks_accumulate(struct schedule *schedule, enum segment_kind segment, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
+    ASSERT(schedule_reduces_microbatches(schedule) && of->local != EXTENT_NONE);
     struct operand total = extent_table_whole(schedule, of->gradients, ACCESS_UPDATE);
     struct operand sums = extent_table_whole(schedule, of->local, ACCESS_READ);
     if (total.bytes != sums.bytes) {
@@ -163,6 +174,8 @@ void ranks_tally_send(struct schedule *schedule, enum segment_kind segment) {
     if (schedule->tallies == EXTENT_NONE) {
         return;
     }
+    ASSERT(schedule->extents[schedule->tallies].bytes ==
+           (uint64_t)schedule_ranks(schedule, AXIS_WORLD) * sizeof(struct rank_tally));
     struct instruction *out = list_instruction(schedule, OP_TALLY_OUT, segment, LANE_COMPUTE);
     out->operands[TALLY_OUT_SCALARS] =
         extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_READ);
@@ -179,6 +192,7 @@ void ranks_tally_receive(struct schedule *schedule, enum segment_kind segment, u
     if (schedule->tallies == EXTENT_NONE) {
         return;
     }
+    ASSERT(parts != 0 && schedule_ranks(schedule, AXIS_WORLD) > 1);
     struct instruction *in = list_instruction(schedule, OP_TALLY_IN, segment, LANE_COMPUTE);
     in->operands[TALLY_IN_TALLIES] = extent_table_whole(schedule, schedule->tallies, ACCESS_READ);
     in->operands[TALLY_IN_SCALARS] =

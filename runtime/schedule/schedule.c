@@ -41,18 +41,22 @@ enum wire_sum schedule_wire_sum(const struct schedule *schedule, enum dtype wire
 
 struct zero_row schedule_zero(const struct schedule *schedule, int unit) {
     const struct sharding *sharding = &schedule->options.sharding;
+    ASSERT(unit >= 0 && unit < schedule->units->unit_count);
     return *zero_row(sharding->shard > 1 ? sharding->units[unit].zero : 0);
 }
 
 int64_t schedule_shard_elements(const struct schedule *schedule, int unit) {
+    ASSERT(unit >= 0 && unit < schedule->units->unit_count);
     return unit_shard_elements(&schedule->units->units[unit], schedule->options.sharding.shard);
 }
 
 bool schedule_trains(const struct schedule *schedule, int unit) {
+    ASSERT(unit >= 0 && unit < schedule->units->unit_count);
     return schedule->options.train && !schedule->units->units[unit].frozen;
 }
 
 bool schedule_offloads(const struct schedule *schedule, int unit, enum offload what) {
+    ASSERT(what != 0 && (what & (what - 1)) == 0); /* one kind at a time */
     return schedule_trains(schedule, unit) && (schedule->options.offload & what) != 0;
 }
 
@@ -86,6 +90,10 @@ struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
     struct unit_view found = views[view];
     found.slot = schedule_shard_elements(schedule, unit);
     if (found.extent != EXTENT_NONE) {
+        int64_t elements = found.split ? found.slot : schedule->units->units[unit].elements;
+        ASSERT(!found.split || schedule->options.sharding.shard > 1);
+        ASSERT(schedule->extents[found.extent].bytes ==
+               (uint64_t)(elements * dtype_bytes(found.dtype)));
         found.space = schedule->extents[found.extent].space;
     }
     return found;

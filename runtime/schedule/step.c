@@ -4,6 +4,7 @@
 #include "runtime/schedule/ranks.h"
 
 void step_build_begin(struct schedule *schedule, const struct device_inputs *inputs) {
+    ASSERT(schedule->options.train);
     list_begin(schedule, SEGMENT_BEGIN, 1);
     list_copy(schedule, SEGMENT_BEGIN, schedule->host.scalars, inputs->scalars);
     ranks_tally_send(schedule, SEGMENT_BEGIN);
@@ -32,6 +33,7 @@ static void add_reductions(struct schedule *schedule) {
         if (reduces) {
             ranks_reduce(schedule, SEGMENT_FINISH, unit, schedule->unit_extents[unit].gradients);
         }
+        ASSERT(before < unit);
         if (before >= 0 && (reduces || unit == schedule->units->unit_count)) {
             ranks_reduce_end(schedule, SEGMENT_FINISH, before,
                              schedule->unit_extents[before].gradients);
@@ -42,6 +44,7 @@ static void add_reductions(struct schedule *schedule) {
 
 /* Over what this rank owns, so that the ranks of a replica count every gradient once. */
 static void add_gradient_norm(struct schedule *schedule, int unit) {
+    ASSERT(schedule_trains(schedule, unit));
     struct instruction *norm =
         list_instruction(schedule, OP_GRADIENT_NORM, SEGMENT_FINISH, LANE_COMPUTE);
     norm->operands[GRADIENT_NORM_GRADIENTS] =
@@ -64,6 +67,8 @@ static struct adamw_of_rank adamw_args_of(const struct schedule *schedule, int u
     const struct unit *of = &schedule->units->units[unit];
     int64_t count = split ? schedule_shard_elements(schedule, unit) : of->elements;
     int64_t decayed = of->decayed_elements;
+    ASSERT(count > 0 && count <= of->elements);
+    ASSERT(decayed >= 0 && decayed <= of->elements);
     return (struct adamw_of_rank){.decayed_of_unit = decayed,
                                   .split = split,
                                   .run = {.count = count,
@@ -112,6 +117,8 @@ static void add_adamw(struct schedule *schedule, int unit, const struct adamw_ex
                 optimized(schedule, unit, extents[k], row->operands[k].access, dtypes[k]);
         }
     }
+    ASSERT(adamw->operands[ADAMW_GRADIENTS].bytes == adamw->operands[ADAMW_MASTER].bytes);
+    ASSERT(adamw->operands[ADAMW_MOMENT1].bytes == adamw->operands[ADAMW_MOMENT2].bytes);
     adamw->args.adamw = adamw_args_of(schedule, unit, schedule_zero(schedule, unit).optimizer);
 }
 
@@ -124,6 +131,8 @@ static void add_gather(struct schedule *schedule, int unit) {
 }
 
 static void add_optimizer_here(struct schedule *schedule, int unit) {
+    ASSERT(schedule_trains(schedule, unit) &&
+           !schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER));
     const struct unit_extents *of = &schedule->unit_extents[unit];
     struct adamw_extents extents = {.scalars = schedule->host.device_scalars,
                                     .gradients = of->gradients,
@@ -135,6 +144,7 @@ static void add_optimizer_here(struct schedule *schedule, int unit) {
 /* ---- an optimizer in host memory ---- */
 
 static void add_gradients_out(struct schedule *schedule, int unit) {
+    ASSERT(schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER));
     const struct unit_extents *of = &schedule->unit_extents[unit];
     list_copy_part(schedule, SEGMENT_FINISH,
                    optimized(schedule, unit, of->gradients, ACCESS_READ, DTYPE_F32),
@@ -143,6 +153,7 @@ static void add_gradients_out(struct schedule *schedule, int unit) {
 
 static void add_params_in(struct schedule *schedule, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
+    ASSERT(of->host_params != EXTENT_NONE && of->params != EXTENT_NONE);
     if (of->host_params != of->params) {
         list_copy_part(
             schedule, SEGMENT_FINISH, extent_table_whole(schedule, of->host_params, ACCESS_READ),
@@ -188,6 +199,7 @@ static void add_offloaded_optimizer(struct schedule *schedule) {
                                         .gradients = of->host_gradients,
                                         .params = of->host_params};
         int next = next_offloaded(schedule, unit);
+        ASSERT(before < unit && unit < next);
         if (next < unit_count) {
             add_gradients_out(schedule, next);
         }
@@ -203,6 +215,7 @@ static void add_offloaded_optimizer(struct schedule *schedule) {
 
 void step_build_finish(struct schedule *schedule) {
     int unit_count = schedule->units->unit_count;
+    ASSERT(schedule->options.train);
     list_begin(schedule, SEGMENT_FINISH, 1);
     add_reductions(schedule);
     for (int unit = 0; unit < unit_count; unit++) {

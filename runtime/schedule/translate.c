@@ -24,6 +24,7 @@ struct translation {
 
 static uint64_t tensor_bytes(const struct tensor *tensor) {
     int64_t elements = (tensor->rows - 1) * tensor->stride + tensor->columns;
+    ASSERT(elements > 0);
     return (uint64_t)(elements * dtype_bytes(tensor->dtype));
 }
 
@@ -63,6 +64,7 @@ static const char *extent_name(const struct translation *translation, const char
 /* The extent of a tensor that owns its bytes, made at its first mention. */
 static int owner_extent(struct translation *translation, int tensor) {
     const struct tensor *of = &translation->graph->tensors[tensor];
+    ASSERT(of->base == TENSOR_NONE);
     if (of->kind == TENSOR_INPUT) {
         return input_extent(translation, tensor);
     }
@@ -113,6 +115,7 @@ static struct operand tensor_operand(struct translation *translation, int tensor
     if (tensor == translation->graph->scalars) {
         operand.bytes = sizeof(struct step_scalars);
     }
+    ASSERT(operand.offset + operand.bytes <= translation->schedule->extents[operand.extent].bytes);
     return operand;
 }
 
@@ -144,6 +147,7 @@ static void list_reductions(struct translation *translation, int index) {
     const struct spans *spans = &translation->spans;
     while (translation->reduces_listed < spans->reduce_count &&
            spans->reduces[translation->reduces_listed].last < index) {
+        ASSERT(spans->reduces[translation->reduces_listed].first <= index);
         int unit = spans->reduces[translation->reduces_listed++].unit;
         if (in_parts(translation, unit)) {
             ranks_reduce(translation->schedule, translation->segment, unit,
@@ -157,6 +161,7 @@ static void list_sums(struct translation *translation, int index) {
     while (translation->sums_listed < translation->reduces_listed &&
            spans->reduces[translation->sums_listed].accumulate_at <= index) {
         int unit = spans->reduces[translation->sums_listed++].unit;
+        ASSERT(translation->sums_listed <= translation->reduces_listed);
         if (in_parts(translation, unit)) {
             ranks_reduce_end(translation->schedule, translation->segment, unit,
                              translation->schedule->unit_extents[unit].local);
@@ -170,6 +175,7 @@ static void list_gathers(struct translation *translation, int index) {
     while (translation->gathers_listed < spans->gather_count &&
            spans->gathers[translation->gathers_listed].gather_at <= index) {
         int span = translation->gathers_listed++;
+        ASSERT(spans->gathers[span].gather_at <= spans->gathers[span].first);
         translation->span_extent[span] = ranks_gather_split(
             translation->schedule, translation->segment, spans->gathers[span].unit);
     }
@@ -181,6 +187,7 @@ static void enter_spans(struct translation *translation, int index) {
     const struct spans *spans = &translation->spans;
     for (int i = 0; i < spans->gather_count; i++) {
         if (spans->gathers[i].first == index) {
+            ASSERT(i < translation->gathers_listed);
             translation->params[spans->gathers[i].unit] = translation->span_extent[i];
         }
     }
@@ -210,6 +217,7 @@ static void find_spans(struct translation *translation) {
     if (schedule_ranks(schedule, AXIS_WORLD) == 1) {
         return;
     }
+    ASSERT(schedule->options.sharding.shard == 1 || schedule->options.sharding.units != NULL);
     spans_find(translation->graph, schedule->units, sharding, schedule->region,
                &translation->spans);
     translation->span_extent =
@@ -244,4 +252,7 @@ void translate_graph(struct schedule *schedule, const struct graph *graph,
         add_op(&translation, &graph->ops[i]);
     }
     list_between_ranks(&translation, graph->op_count);
+    ASSERT(translation.gathers_listed == translation.spans.gather_count);
+    ASSERT(translation.reduces_listed == translation.spans.reduce_count);
+    ASSERT(translation.sums_listed == translation.reduces_listed);
 }
