@@ -52,6 +52,11 @@ uint64_t op_workspace_bytes(const struct instruction *instruction,
 double op_flops(const struct instruction *instruction);
 double op_bytes(const struct instruction *instruction);
 
+/* op_collective_from, op_collective_to: the operands that a collective reads and writes. An
+ * all-gather has one, which is both. */
+const struct operand *op_collective_from(const struct instruction *instruction);
+const struct operand *op_collective_to(const struct instruction *instruction);
+
 /* op_text: append the arguments as a listing prints them, each part after a space. The text is part
  * of a plan's hash. */
 void op_text(const struct instruction *instruction, struct text *line);

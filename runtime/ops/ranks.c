@@ -13,6 +13,18 @@ const char *rank_axis_name(enum rank_axis axis) {
     return NAMES[axis];
 }
 
+const struct operand *op_collective_from(const struct instruction *instruction) {
+    ASSERT(op_work(instruction->op) == OP_WORK_COLLECTIVE);
+    int from = instruction->op == OP_ALL_GATHER ? ALL_GATHER_SLOTS : REDUCE_SCATTER_FROM;
+    return &instruction->operands[from];
+}
+
+const struct operand *op_collective_to(const struct instruction *instruction) {
+    ASSERT(op_work(instruction->op) == OP_WORK_COLLECTIVE);
+    int to = instruction->op == OP_ALL_GATHER ? ALL_GATHER_SLOTS : REDUCE_SCATTER_TO;
+    return &instruction->operands[to];
+}
+
 static void all_gather_text(const union kernel_args *args, struct text *line) {
     const struct collective_args *of = &args->collective;
     text_add(line, " over %s %s slot %llu", rank_axis_name(of->axis), dtype_name(of->wire),

@@ -39,10 +39,8 @@ static struct collective_call call_of(const struct bound_program *bound,
                                       const struct instruction *instruction) {
     const struct collective_args *args = &instruction->args.collective;
     bool sums = instruction->op == OP_REDUCE_SCATTER;
-    const struct operand *from =
-        &instruction->operands[sums ? (int)REDUCE_SCATTER_FROM : (int)ALL_GATHER_SLOTS];
-    const struct operand *to =
-        &instruction->operands[sums ? (int)REDUCE_SCATTER_TO : (int)ALL_GATHER_SLOTS];
+    const struct operand *from = op_collective_from(instruction);
+    const struct operand *to = op_collective_to(instruction);
     const struct extent *extents = bound->program->schedule.extents;
     ASSERT(extents[from->extent].space == extents[to->extent].space);
     return (struct collective_call){.kind =
@@ -93,7 +91,8 @@ static void find_shared(struct bound_program *bound) {
     for (int i = 0; i < schedule->instruction_count; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
         if (call_is_collective(instruction)) {
-            bound->shared[schedule->extents[instruction->operands[0].extent].space] = true;
+            int extent = op_collective_from(instruction)->extent;
+            bound->shared[schedule->extents[extent].space] = true;
         }
     }
 }

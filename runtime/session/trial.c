@@ -33,7 +33,7 @@ static void count_received(const struct schedule *schedule, enum segment_kind ki
         uint64_t others = (uint64_t)schedule_ranks(schedule, args->axis) - 1;
         uint64_t bytes = args->slot_bytes * others * (uint64_t)segment->repeat;
         outcome->received_bytes += bytes;
-        if (instruction->operands[0].extent == schedule->tallies) {
+        if (op_collective_from(instruction)->extent == schedule->tallies) {
             outcome->tally_bytes += bytes;
         }
     }

@@ -63,7 +63,7 @@ static int next_use(int extent, int from) {
 
 static bool is_copy_to(const struct instruction *instruction, enum space space) {
     return instruction->op == OP_COPY && instruction->segment == SEGMENT_MICROBATCH &&
-           space_of(&instruction->operands[1]) == space;
+           space_of(&instruction->operands[COPY_TO]) == space;
 }
 
 /* Layers that compute in [from, end), those of the first and the last included. */
@@ -81,8 +81,8 @@ static int layers_between(int from, int end) {
 
 /* The list after the copy out at `out`: release, copy in, use; nothing else in between. */
 static void expect_way_back(int out) {
-    int device = at(out)->operands[0].extent;
-    int host = at(out)->operands[1].extent;
+    int device = at(out)->operands[COPY_FROM].extent;
+    int host = at(out)->operands[COPY_TO].extent;
     int release = next_use(device, out + 1);
     assert_int_not_equal(release, NOT_FOUND);
     assert_int_equal(at(release)->op, OP_RELEASE);
@@ -93,7 +93,7 @@ static void expect_way_back(int out) {
     assert_true(in > release);
     assert_true(is_copy_to(at(in), SPACE_DEVICE));
     assert_int_equal(next_use(host, in + 1), NOT_FOUND);
-    int back = at(in)->operands[1].extent;
+    int back = at(in)->operands[COPY_TO].extent;
     int use = next_use(back, in + 1);
     assert_int_not_equal(use, NOT_FOUND);
     assert_int_equal(at(use)->lane, LANE_COMPUTE);

@@ -260,7 +260,7 @@ static void without_prefetching_a_unit_is_gathered_when_it_is_used(void **state)
     int gathers = 0;
     for (uint32_t i = 0; i < (uint32_t)schedule->instruction_count; i++) {
         const struct instruction *gather = &schedule->instructions[i];
-        int extent = gather->operands[0].extent;
+        int extent = gather->operands[ALL_GATHER_SLOTS].extent;
         if (gather->op != OP_ALL_GATHER || schedule->extents[extent].role != ROLE_GATHERED) {
             continue;
         }
