@@ -394,13 +394,13 @@ static CUresult graph_launch(CUgraphExec handle, CUstream on) {
     return driver_leave(result == CUDA_SUCCESS ? launch(executable, stream) : result);
 }
 
-void graph_begin(struct CUgraphExec_st *graph) {
+void graph_launch_begin(struct CUgraphExec_st *graph) {
     for (int lane = 0; lane < graph->lanes; lane++) {
         graph->queues[lane].completed = 0;
     }
 }
 
-void graph_end(struct CUgraphExec_st *graph) {
+void graph_launch_end(struct CUgraphExec_st *graph) {
     graph->in_flight--;
     drop_when_idle(graph);
 }

@@ -118,7 +118,7 @@ static void carry_out(struct work *work) {
         }
         break;
     case WORK_GRAPH:
-        graph_end(work->as.graph);
+        graph_launch_end(work->as.graph);
         break;
     case WORK_WAIT:
         break;
@@ -129,7 +129,7 @@ static void run_head(struct work_queue *queue) {
     struct work *work = head_of(queue);
     if (work->kind == WORK_GRAPH && !work->begun) {
         work->begun = true;
-        graph_begin(work->as.graph);
+        graph_launch_begin(work->as.graph);
         return;
     }
     carry_out(work);
