@@ -1,9 +1,9 @@
 /* roster: `skep roster add, remove, list`: whose processes a tracker lets in. */
-#include "runtime/swarm/tracker/roster.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/swarm/tracker/allow_list.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/swarm/client/client.h"
 #include "runtime/swarm/client/swarm_place.h"
-#include "runtime/swarm/client/tracker_ask.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -235,7 +235,7 @@ static enum status print_head(const struct json_node *root, struct fault *fault)
     return OK;
 }
 
-static enum status print_report(const struct tracker_send_missing *answer, const char *place,
+static enum status print_report(const struct tracker_answer *answer, const char *place,
                                 struct fault *fault) {
     struct json_document document;
     enum status status = json_parse((const char *)answer->bytes, answer->count, WIRE_STATUS_MAX,
@@ -259,7 +259,7 @@ static enum status ask(const struct status_request *request, const struct key_pa
     const struct tracker_query_args question = {.ask = WIRE_STATUS_REQUEST,
                                                 .timeout_ms = TIMEOUT_MS};
     struct tracker_client *asker = NULL;
-    struct tracker_send_missing answer;
+    struct tracker_answer answer;
     struct join_string tracker;
     enum status status = swarm_reference_read(request->swarm, region, &tracker, fault);
     if (status == OK) {

@@ -1,7 +1,7 @@
 #include "runtime/session/disk.h"
 
 #include "base/file.h"
-#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "runtime/swarm/tracker/roster.h"
+#include "runtime/swarm/tracker/allow_list.h"
 #include "runtime/swarm/tracker/tracker_import.h"
 #include "transport/identity/identity_file.h"
 #include "transport/identity/own_address.h"

@@ -3,7 +3,7 @@
 #ifndef SKEP_SWARM_SETUP_SWARM_TRACK_H
 #define SKEP_SWARM_SETUP_SWARM_TRACK_H
 
-#include "runtime/swarm/tracker/tracker_loop.h"
+#include "runtime/swarm/tracker/tracker.h"
 #include "runtime/swarm_setup/swarm_offer.h"
 
 /* What the command line says; NULL: not said. */

@@ -1,7 +1,7 @@
 /* plane: the simulated data plane: a toy codec, training, sums, roots, adoption, feedback. */
 #include "tests/sim/world.h"
 
-#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
 
 #include <math.h>
 #include <stdlib.h>

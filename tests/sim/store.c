@@ -65,7 +65,8 @@ void store_write(struct world *world, uint32_t node, const struct action *action
 }
 
 /* How a write ends: a killed tracker's may or may not be durable. */
-static enum written ends(struct world *world, const struct happening *happening, int is_alive) {
+static enum write_outcome ends(struct world *world, const struct happening *happening,
+                               int is_alive) {
     const struct node *node = &world->nodes[happening->node];
     if (happening->record->incarnation < world->record.incarnation &&
         world->mistake != MISTAKE_FENCE) {

@@ -7,7 +7,7 @@
  * __wrap_tracker_loop_open between the command and the loop (--wrap), so nothing of this is in the
  * program. */
 #include "runtime/cli/command.h"
-#include "runtime/swarm/tracker/tracker_loop.h"
+#include "runtime/swarm/tracker/tracker.h"
 
 #include <signal.h>
 #include <stdio.h>

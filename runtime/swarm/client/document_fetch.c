@@ -1,13 +1,13 @@
 #include "runtime/swarm/client/document_fetch.h"
 
-#include "runtime/swarm/client/tracker_ask.h"
+#include "runtime/swarm/client/client.h"
 
 #include <string.h>
 
 /* The answer lies in the asker, which goes. */
-static enum status take(const struct document_request *wish,
-                        const struct tracker_send_missing *answer, struct region *region,
-                        const char **text, size_t *length, struct fault *fault) {
+static enum status take(const struct document_request *wish, const struct tracker_answer *answer,
+                        struct region *region, const char **text, size_t *length,
+                        struct fault *fault) {
     if (answer->count > wish->bytes_max) {
         return fault_set(fault, STATUS_INPUT, wish->tracker->address, NULL,
                          "the tracker sends %zu bytes, at most %zu are wanted", answer->count,
@@ -28,7 +28,7 @@ enum status document_fetch(const struct document_request *wish, struct region *r
                                                 .context = wish->context};
     struct region scratch = {0};
     struct tracker_client *asker = NULL;
-    struct tracker_send_missing answer;
+    struct tracker_answer answer;
     enum status status = tracker_client_open(NULL, wish->tracker, &scratch, &asker, fault);
     if (status == OK) {
         status = tracker_query(asker, &question, &answer, fault);

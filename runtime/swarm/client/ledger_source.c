@@ -2,8 +2,8 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "runtime/swarm/ledger/entry_code.h"
-#include "runtime/swarm/ledger/pack.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
+#include "runtime/swarm/ledger/packer.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -71,7 +71,7 @@ enum status ledger_source_open_remote(const struct key_pairs *keys,
 /* One record of those that came with the last answer. */
 static enum status take_record(struct ledger_source *source, struct fault *fault) {
     struct entry_slice *slices = source->entry->slices;
-    struct pack pack = packer_reading(source->answer.bytes, source->answer.count);
+    struct packer pack = packer_reading(source->answer.bytes, source->answer.count);
     memset(source->entry, 0, sizeof *source->entry);
     source->entry->slices = slices;
     entry_pack(&pack, source->entry, SWARM_SLICES_MAX);

@@ -5,7 +5,7 @@
 
 #include "base/fault.h"
 #include "base/region.h"
-#include "runtime/swarm/client/tracker_ask.h"
+#include "runtime/swarm/client/client.h"
 #include "runtime/swarm/ledger/ledger_file.h"
 #include "runtime/swarm/ledger/ledger_store.h"
 
@@ -15,13 +15,13 @@
 
 struct ledger_source {
     const char *path;
-    struct ledger_file *file;           /* of JSON lines, or NULL */
-    struct ledger_store *store;         /* or NULL */
-    struct tracker_client *asker;       /* or NULL */
-    struct tracker_send_missing answer; /* records of it that are still to be read */
-    uint64_t number;                    /* of the next entry */
-    char place[LEDGER_PLACE_BYTES];     /* of the entry that was read last */
-    struct entry *entry;                /* it */
+    struct ledger_file *file;          /* of JSON lines, or NULL */
+    struct ledger_store *store;        /* or NULL */
+    struct tracker_client *asker;      /* or NULL */
+    struct tracker_answer answer;      /* records of it that are still to be read */
+    uint64_t number;                   /* of the next entry */
+    char place[LEDGER_LOCATION_BYTES]; /* of the entry that was read last */
+    struct entry *entry;               /* it */
 };
 
 /* ledger_source_open: a file, by its first bytes a store or JSON lines. A store is locked by the

@@ -1,6 +1,6 @@
 #include "runtime/swarm/client/swarm_fetch.h"
 
-#include "runtime/swarm/client/tracker_ask.h"
+#include "runtime/swarm/client/client.h"
 
 static enum status ask(const struct join_string *tracker, struct region *region,
                        struct manifest *manifest, struct fault *fault) {
@@ -8,7 +8,7 @@ static enum status ask(const struct join_string *tracker, struct region *region,
                                                 .timeout_ms = SWARM_FETCH_MS};
     struct region scratch = {0};
     struct tracker_client *asker = NULL;
-    struct tracker_send_missing answer;
+    struct tracker_answer answer;
     enum status status = tracker_client_open(NULL, tracker, &scratch, &asker, fault);
     if (status == OK) {
         status = tracker_query(asker, &question, &answer, fault);

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
 
 #include <errno.h>
 #include <fcntl.h>

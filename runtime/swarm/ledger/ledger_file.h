@@ -10,19 +10,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LEDGER_PLACE_BYTES = 256 };
+enum { LEDGER_LOCATION_BYTES = 256 };
 
 struct ledger_file {
     const char *path;
     int fd;
-    int64_t bytes, at;              /* of the file; how far it is read into `buffer` */
-    char *buffer;                   /* line_max */
-    size_t line_max;                /* bytes, with the line feed */
-    uint32_t slice_max;             /* of an entry */
-    size_t from, until;             /* what of it is still to be parsed */
-    int64_t line;                   /* the number of the last line read, from 1 */
-    char place[LEDGER_PLACE_BYTES]; /* "FILE:LINE" of it */
-    struct entry entry;             /* of it */
+    int64_t bytes, at;                 /* of the file; how far it is read into `buffer` */
+    char *buffer;                      /* line_max */
+    size_t line_max;                   /* bytes, with the line feed */
+    uint32_t slice_max;                /* of an entry */
+    size_t from, until;                /* what of it is still to be parsed */
+    int64_t line;                      /* the number of the last line read, from 1 */
+    char place[LEDGER_LOCATION_BYTES]; /* "FILE:LINE" of it */
+    struct entry entry;                /* of it */
 };
 
 /* ledger_file_open: open a ledger for reading from its first line.

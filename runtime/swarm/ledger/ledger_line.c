@@ -1,7 +1,7 @@
 #include "runtime/swarm/ledger/ledger_line.h"
 
 #include "base/json.h"
-#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "base/limits.h"
-#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
 
 #include <sqlite3.h>
 #include <string.h>
@@ -344,8 +344,8 @@ enum status ledger_store_start(struct ledger_store *store, uint32_t *incarnation
     return status;
 }
 
-static enum written write_all(struct ledger_store *store, const struct store_write *write,
-                              struct fault *fault) {
+static enum write_outcome write_all(struct ledger_store *store, const struct store_write *write,
+                                    struct fault *fault) {
     uint32_t starts = 0;
     enum status status = recall_starts(store, &starts, fault);
     if (status == OK && starts != write->incarnation) {
@@ -367,14 +367,14 @@ static enum written write_all(struct ledger_store *store, const struct store_wri
     return status == OK ? WRITE_OK : WRITE_FAILED;
 }
 
-enum written ledger_store_write(struct ledger_store *store, const struct store_write *write,
-                                struct fault *fault) {
+enum write_outcome ledger_store_write(struct ledger_store *store, const struct store_write *write,
+                                      struct fault *fault) {
     const uint64_t count = store->count;
     const struct hash head = store->head;
     if (execute(store, "BEGIN IMMEDIATE;", fault) != OK) {
         return WRITE_FAILED;
     }
-    enum written written = write_all(store, write, fault);
+    enum write_outcome written = write_all(store, write, fault);
     if (written != WRITE_OK) {
         /* SQLite has undone it already where the disk was full. */
         sqlite3_exec(store->database, "ROLLBACK;", NULL, NULL, NULL);

@@ -23,7 +23,7 @@ enum {
 };
 
 /* What became of a write. */
-enum written {
+enum write_outcome {
     WRITE_OK,
     WRITE_FAILED, /* nothing of it is durable: a full disk */
     WRITE_FENCED, /* a tracker of a higher incarnation has written */
@@ -100,7 +100,8 @@ struct store_write {
  * limits  those of append and promise
  * errors  WRITE_FAILED: nothing of it is kept, as on a full disk; WRITE_FENCED: a later start of a
  *         tracker has been counted. *fault says why. */
-MUST_CHECK enum written ledger_store_write(struct ledger_store *store,
-                                           const struct store_write *write, struct fault *fault);
+MUST_CHECK enum write_outcome ledger_store_write(struct ledger_store *store,
+                                                 const struct store_write *write,
+                                                 struct fault *fault);
 
 #endif

@@ -1,7 +1,7 @@
 #include "runtime/swarm/member/member_loop.h"
 
 #include "base/clock.h"
-#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
 #include "runtime/swarm/member/member_loop_state.h"
 #include "targets/os/thread.h"
 

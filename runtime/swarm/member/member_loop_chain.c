@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
 
 #include <string.h>
 
@@ -216,7 +216,7 @@ static bool take_record(struct member_loop *loop, const uint8_t *bytes, size_t c
                         size_t *taken) {
     struct entry *entry = &loop->ledger.entry;
     struct entry_slice *slices = entry->slices;
-    struct pack pack = packer_reading(bytes, count);
+    struct packer pack = packer_reading(bytes, count);
     memset(entry, 0, sizeof(*entry));
     entry->slices = slices;
     entry_pack(&pack, entry, loop->shape.slice_count);

@@ -122,7 +122,7 @@ enum event_kind {
 
 struct event {
     enum event_kind kind;
-    enum written written;
+    enum write_outcome written;
     uint32_t round;
     uint32_t job;
     uint64_t tokens;

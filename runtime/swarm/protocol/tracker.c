@@ -233,7 +233,7 @@ static void say_to_all(struct tracker *tracker, int64_t now_ms, struct actions *
     }
 }
 
-static void write_failed(struct tracker *tracker, enum written written) {
+static void write_failed(struct tracker *tracker, enum write_outcome written) {
     tracker->is_fenced = written == WRITE_FENCED;
     tracker->is_held_back = 1;
     if (tracker->pending_row > 0) {

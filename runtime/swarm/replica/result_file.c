@@ -1,7 +1,7 @@
 #include "runtime/swarm/replica/result_file.h"
 
 #include "base/file.h"
-#include "runtime/swarm/ledger/pack.h"
+#include "runtime/swarm/ledger/packer.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ uint64_t result_files_bytes(const struct result_files *files) {
 }
 
 /* The lines of a head, whichever way the walk goes. */
-static void walk_line(struct pack *pack, struct entry_slice *line, uint64_t *bytes) {
+static void walk_line(struct packer *pack, struct entry_slice *line, uint64_t *bytes) {
     packer_u32(pack, &line->epoch);
     packer_u32(pack, &line->owner);
     packer_u64(pack, &line->contributors);
@@ -32,7 +32,7 @@ static void walk_line(struct pack *pack, struct entry_slice *line, uint64_t *byt
 /* ---- write ---- */
 
 static void write_head(const struct result_files *files, const struct entry *entry) {
-    struct pack pack = packer_writing(files->head, files->head_bytes);
+    struct packer pack = packer_writing(files->head, files->head_bytes);
     char mark[sizeof MARK];
     uint32_t round = entry->round;
     uint32_t count = entry->slice_count;
@@ -87,7 +87,7 @@ enum status result_file_write(const struct result_files *files, const struct ent
 
 static const char *read_head(const struct result_files *files, uint32_t round,
                              struct slice_report *reports) {
-    struct pack pack = packer_reading(files->head, files->head_bytes);
+    struct packer pack = packer_reading(files->head, files->head_bytes);
     char mark[sizeof MARK];
     uint32_t found_round = 0;
     uint32_t count = 0;

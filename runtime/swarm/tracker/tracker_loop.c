@@ -1,10 +1,10 @@
-#include "runtime/swarm/tracker/tracker_loop.h"
+#include "runtime/swarm/tracker/tracker.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/swarm/ledger/manifest.h"
 #include "runtime/swarm/protocol/tracker_view.h"
-#include "runtime/swarm/tracker/tracker_host.h"
+#include "runtime/swarm/tracker/tracker_loop_state.h"
 
 #include <poll.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "runtime/swarm/tracker/tracker_status.h"
 
 #include "runtime/swarm/protocol/tracker_view.h"
-#include "runtime/swarm/tracker/tracker_host.h"
+#include "runtime/swarm/tracker/tracker_loop_state.h"
 
 #include <string.h>
 

@@ -163,7 +163,7 @@ struct parts {
     uint64_t *holders;
 };
 
-static void pass_fields(struct pack *pack, struct message *message) {
+static void pass_fields(struct packer *pack, struct message *message) {
     for (size_t i = 0; i < ARRAY_COUNT(FIELDS); i++) {
         void *field = (char *)message + FIELDS[i].offset;
         if ((KINDS[message->kind] & FIELDS[i].kinds) == 0) {
@@ -179,7 +179,7 @@ static void pass_fields(struct pack *pack, struct message *message) {
     }
 }
 
-static void pass_body(struct pack *pack, const struct wire_shape *shape, struct message *message,
+static void pass_body(struct packer *pack, const struct wire_shape *shape, struct message *message,
                       const struct parts *parts) {
     switch (message->kind) {
     case MESSAGE_ENTRY:
@@ -203,7 +203,7 @@ static void pass_body(struct pack *pack, const struct wire_shape *shape, struct 
 }
 
 /* Gives the length that stands before a payload in pieces; `length` where it is written. */
-static uint32_t walk(struct pack *pack, const struct wire_shape *shape, struct message *message,
+static uint32_t walk(struct packer *pack, const struct wire_shape *shape, struct message *message,
                      const struct parts *parts, uint32_t length) {
     if (wire_is_chunked((uint8_t)message->kind)) {
         packer_u32(pack, &length);
@@ -238,9 +238,9 @@ size_t wire_write(const struct wire_shape *shape, const struct message *message,
                                 .reports = (struct slice_report *)(uintptr_t)message->reports,
                                 .hashes = (struct hash *)(uintptr_t)message->hashes,
                                 .holders = (uint64_t *)(uintptr_t)message->holders};
-    struct pack counting = packer_counting();
+    struct packer counting = packer_counting();
     walk(&counting, shape, walked, &parts, 0);
-    struct pack writing = packer_writing(payload, capacity);
+    struct packer writing = packer_writing(payload, capacity);
     walk(&writing, shape, walked, &parts, (uint32_t)counting.at);
     ASSERT(writing.wrong == NULL && writing.at == counting.at);
     ASSERT(bulk_bytes <= FRAME_PAYLOAD_MAX);
@@ -323,7 +323,7 @@ const char *wire_read(const struct wire_shape *shape, const struct frame *frame,
         return wrong;
     }
     bool has_bulk = (KINDS[message->kind] & HAS_BULK) != 0;
-    struct pack pack = packer_reading(payload, count);
+    struct packer pack = packer_reading(payload, count);
     uint32_t length = walk(&pack, shape, message, &parts, (uint32_t)count);
     if (length != count) {
         packer_fail(&pack, "is not as long as it says");

@@ -1,6 +1,6 @@
 #include "runtime/swarm/wire/wire_body.h"
 
-#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
 
 #include <string.h>
 
@@ -20,7 +20,7 @@ bool wire_has_unknown_seats(const struct wire_shape *shape, uint64_t seats) {
     return shape->members_max < 64 && seats >> shape->members_max != 0;
 }
 
-static void begin_entry(struct pack *pack, struct entry *entry) {
+static void begin_entry(struct packer *pack, struct entry *entry) {
     if (pack->direction == PACKER_READ) {
         struct entry_slice *slices = entry->slices;
         memset(entry, 0, sizeof *entry);
@@ -28,7 +28,7 @@ static void begin_entry(struct pack *pack, struct entry *entry) {
     }
 }
 
-static void check_entry(struct pack *pack, const struct wire_shape *shape,
+static void check_entry(struct packer *pack, const struct wire_shape *shape,
                         const struct entry *entry) {
     if (pack->direction != PACKER_READ || pack->wrong != NULL) {
         return;
@@ -43,7 +43,7 @@ static void check_entry(struct pack *pack, const struct wire_shape *shape,
     }
 }
 
-void wire_body_entry(struct pack *pack, const struct wire_shape *shape, struct entry *entry,
+void wire_body_entry(struct packer *pack, const struct wire_shape *shape, struct entry *entry,
                      struct hash *base) {
     begin_entry(pack, entry);
     entry_pack(pack, entry, shape->slice_count);
@@ -54,7 +54,7 @@ void wire_body_entry(struct pack *pack, const struct wire_shape *shape, struct e
     }
 }
 
-void wire_body_proposal(struct pack *pack, const struct wire_shape *shape, struct entry *entry,
+void wire_body_proposal(struct packer *pack, const struct wire_shape *shape, struct entry *entry,
                         uint64_t *holders) {
     static const struct hash ZERO;
     begin_entry(pack, entry);
@@ -71,7 +71,7 @@ void wire_body_proposal(struct pack *pack, const struct wire_shape *shape, struc
     }
 }
 
-static void pass_seats(struct pack *pack, struct round_table *table) {
+static void pass_seats(struct packer *pack, struct round_table *table) {
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         struct entry_member *member = &table->members[seat];
         if ((table->declared >> seat & 1) == 0) {
@@ -86,7 +86,7 @@ static void pass_seats(struct pack *pack, struct round_table *table) {
     }
 }
 
-static void pass_plans(struct pack *pack, const struct wire_shape *shape,
+static void pass_plans(struct packer *pack, const struct wire_shape *shape,
                        struct slice_plan *plans) {
     for (uint32_t i = 0; i < shape->slice_count; i++) {
         packer_uint(pack, &plans[i].owner, 1);
@@ -99,7 +99,8 @@ static void pass_plans(struct pack *pack, const struct wire_shape *shape,
     }
 }
 
-void wire_body_table(struct pack *pack, const struct wire_shape *shape, struct round_table *table) {
+void wire_body_table(struct packer *pack, const struct wire_shape *shape,
+                     struct round_table *table) {
     bool reads = pack->direction == PACKER_READ;
     size_t bytes = shape->slice_count * sizeof(struct hash);
     packer_u32(pack, &table->version);
@@ -156,7 +157,7 @@ static uint32_t marks_of(const struct slice_report *row, const struct rows *last
 }
 
 /* Whether reading or writing: the value of `bytes` that stands there. */
-static uint64_t pass_value(struct pack *pack, uint64_t value, size_t bytes) {
+static uint64_t pass_value(struct packer *pack, uint64_t value, size_t bytes) {
     uint32_t narrow = (uint32_t)value;
     if (bytes == 2) {
         packer_uint(pack, &narrow, 2);
@@ -166,7 +167,7 @@ static uint64_t pass_value(struct pack *pack, uint64_t value, size_t bytes) {
     return value;
 }
 
-static uint64_t pass_coded(struct pack *pack, uint32_t code, uint64_t value, size_t bytes,
+static uint64_t pass_coded(struct packer *pack, uint32_t code, uint64_t value, size_t bytes,
                            uint64_t *last) {
     if (code == CODE_ZERO) {
         return 0;
@@ -183,7 +184,7 @@ static uint64_t pass_coded(struct pack *pack, uint32_t code, uint64_t value, siz
     return *last;
 }
 
-static void pass_row(struct pack *pack, const struct wire_shape *shape, struct slice_report *row,
+static void pass_row(struct packer *pack, const struct wire_shape *shape, struct slice_report *row,
                      struct rows *last) {
     struct slice_report passed = *row;
     uint32_t marks = marks_of(row, last);
@@ -229,7 +230,7 @@ static void find_run(const struct slice_report *reports, uint32_t at, uint32_t c
     *rows = end - first;
 }
 
-void wire_body_reports(struct pack *pack, const struct wire_shape *shape,
+void wire_body_reports(struct packer *pack, const struct wire_shape *shape,
                        struct slice_report *reports) {
     const uint32_t count = shape->slice_count;
     struct rows last = {0};

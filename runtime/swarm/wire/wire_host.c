@@ -1,18 +1,18 @@
 /* wire_host: the forms of what the hosts of the machines say of themselves. */
-#include "runtime/swarm/ledger/pack.h"
+#include "runtime/swarm/ledger/packer.h"
 #include "runtime/swarm/wire/wire.h"
 #include "transport/identity/host_number.h"
 #include "transport/identity/join_string.h"
 
 #include <string.h>
 
-static void pass_keys(struct pack *pack, struct public_keys *keys) {
+static void pass_keys(struct packer *pack, struct public_keys *keys) {
     packer_bytes(pack, keys->curve, KEY_BYTES);
     packer_bytes(pack, keys->sign, KEY_BYTES);
 }
 
 /* All that is signed, in the order of its form. */
-static void pass_introduction(struct pack *pack, struct wire_introduction *introduction) {
+static void pass_introduction(struct packer *pack, struct wire_introduction *introduction) {
     packer_u32(pack, &introduction->version);
     packer_u64(pack, &introduction->start);
     pass_keys(pack, &introduction->keys);
@@ -56,7 +56,7 @@ static const char *listening_error(const char *address) {
 
 static void sign_hash(const struct wire_introduction *introduction, struct hash *hash) {
     struct hash_state state;
-    struct pack pack = packer_hashing(&state);
+    struct packer pack = packer_hashing(&state);
     hash_begin(&state);
     pass_introduction(&pack, (struct wire_introduction *)(uintptr_t)introduction);
     *hash = hash_end(&state);
@@ -79,7 +79,7 @@ bool wire_introduction_verified(const struct wire_introduction *introduction) {
 
 size_t wire_write_introduction(const struct wire_introduction *introduction, uint8_t *payload) {
     struct wire_introduction *walked = (struct wire_introduction *)(uintptr_t)introduction;
-    struct pack pack = packer_writing(payload, WIRE_INTRODUCTION_MAX);
+    struct packer pack = packer_writing(payload, WIRE_INTRODUCTION_MAX);
     ASSERT(name_error(introduction->name) == NULL);
     ASSERT(listening_error(introduction->address) == NULL);
     pass_introduction(&pack, walked);
@@ -91,7 +91,7 @@ size_t wire_write_introduction(const struct wire_introduction *introduction, uin
 const char *wire_read_introduction(const uint8_t *payload, size_t count,
                                    struct wire_introduction *introduction) {
     struct wire_introduction read = {.version = 0};
-    struct pack pack = packer_reading(payload, count);
+    struct packer pack = packer_reading(payload, count);
     pass_introduction(&pack, &read);
     packer_bytes(&pack, read.signature.bytes, SIGNATURE_BYTES);
     const char *wrong = packer_end(&pack);
@@ -135,13 +135,13 @@ bool wire_proof_verified(const struct wire_proof *proof, const struct public_key
                        proof->signature.bytes);
 }
 
-static void pass_proof(struct pack *pack, struct wire_proof *proof) {
+static void pass_proof(struct packer *pack, struct wire_proof *proof) {
     pass_keys(pack, &proof->keys);
     packer_bytes(pack, proof->signature.bytes, SIGNATURE_BYTES);
 }
 
 size_t wire_write_proof(const struct wire_proof *proof, uint8_t *payload) {
-    struct pack pack = packer_writing(payload, WIRE_PROOF_BYTES);
+    struct packer pack = packer_writing(payload, WIRE_PROOF_BYTES);
     pass_proof(&pack, (struct wire_proof *)(uintptr_t)proof);
     ASSERT(pack.wrong == NULL);
     return pack.at;
@@ -149,7 +149,7 @@ size_t wire_write_proof(const struct wire_proof *proof, uint8_t *payload) {
 
 const char *wire_read_proof(const uint8_t *payload, size_t count, struct wire_proof *proof) {
     struct wire_proof read = {.signature = {{0}}};
-    struct pack pack = packer_reading(payload, count);
+    struct packer pack = packer_reading(payload, count);
     pass_proof(&pack, &read);
     const char *wrong = packer_end(&pack);
     if (wrong == NULL) {
@@ -158,7 +158,7 @@ const char *wire_read_proof(const uint8_t *payload, size_t count, struct wire_pr
     return wrong;
 }
 
-static void pass_roster(struct pack *pack, struct wire_address_book *roster) {
+static void pass_roster(struct packer *pack, struct wire_address_book *roster) {
     packer_u32(pack, &roster->version);
     packer_u32(pack, &roster->timing.heartbeat_ms);
     packer_u32(pack, &roster->timing.silence_ms);
@@ -203,7 +203,7 @@ static const char *address_book_error(const struct wire_address_book *roster) {
 }
 
 size_t wire_write_address_book(const struct wire_address_book *roster, uint8_t *payload) {
-    struct pack pack = packer_writing(payload, WIRE_ADDRESS_BOOK_MAX);
+    struct packer pack = packer_writing(payload, WIRE_ADDRESS_BOOK_MAX);
     ASSERT(address_book_error(roster) == NULL);
     pass_roster(&pack, (struct wire_address_book *)(uintptr_t)roster);
     ASSERT(pack.wrong == NULL);
@@ -213,7 +213,7 @@ size_t wire_write_address_book(const struct wire_address_book *roster, uint8_t *
 const char *wire_read_address_book(const uint8_t *payload, size_t count,
                                    struct wire_address_book *roster) {
     struct wire_address_book read = {.version = 0};
-    struct pack pack = packer_reading(payload, count);
+    struct packer pack = packer_reading(payload, count);
     pass_roster(&pack, &read);
     const char *wrong = packer_end(&pack);
     if (wrong == NULL) {

@@ -1,12 +1,12 @@
 /* wire_pieces: payloads that are longer than a frame, cut and put together again. */
-#include "runtime/swarm/ledger/pack.h"
+#include "runtime/swarm/ledger/packer.h"
 #include "runtime/swarm/wire/wire.h"
 
 #include <string.h>
 
 void wire_put_length(uint8_t payload[static WIRE_LENGTH_BYTES], size_t count) {
     uint32_t length = (uint32_t)count;
-    struct pack pack = packer_writing(payload, WIRE_LENGTH_BYTES);
+    struct packer pack = packer_writing(payload, WIRE_LENGTH_BYTES);
     ASSERT(count >= WIRE_LENGTH_BYTES && count <= UINT32_MAX);
     packer_u32(&pack, &length);
 }
@@ -28,7 +28,7 @@ static bool belongs(const struct frame *a, const struct frame *b) {
 
 static bool begin(struct wire_chunks *pieces, const struct frame *frame, const uint8_t *bytes) {
     uint32_t length = 0;
-    struct pack pack = packer_reading(bytes, frame->length);
+    struct packer pack = packer_reading(bytes, frame->length);
     packer_u32(&pack, &length);
     pieces->at = 0;
     pieces->count = length;

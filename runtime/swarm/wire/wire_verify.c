@@ -1,5 +1,5 @@
 /* wire_verify: what of a message is signed, and whether it was by whom it must. */
-#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
 #include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/wire/wire.h"
 
@@ -18,7 +18,7 @@ struct declaration {
 static struct hash declaration_hash(const struct wire_shape *shape,
                                     struct declaration declaration) {
     struct hash_state state;
-    struct pack pack = packer_hashing(&state);
+    struct packer pack = packer_hashing(&state);
     hash_begin(&state);
     hash_add(&state, shape->swarm.bytes, HASH_BYTES);
     packer_u32(&pack, &declaration.session);
@@ -34,7 +34,7 @@ static struct hash result_hash(const struct wire_shape *shape, const struct mess
     uint32_t epoch = message->epoch;
     uint64_t contributors = message->contributors;
     struct hash_state state;
-    struct pack pack = packer_hashing(&state);
+    struct packer pack = packer_hashing(&state);
     hash_begin(&state);
     hash_add(&state, shape->swarm.bytes, HASH_BYTES);
     packer_u32(&pack, &round);

@@ -2,7 +2,7 @@
  * stand upon. */
 #include "runtime/swarm/member/member_loop_state.h"
 
-#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
 #include "tests/unit/swarm/entry_fixture.h"
 
 #include <setjmp.h>

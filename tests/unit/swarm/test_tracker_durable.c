@@ -2,9 +2,9 @@
 #include "runtime/swarm/tracker/tracker_durable.h"
 
 #include "base/text.h"
-#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
 #include "runtime/swarm/ledger/ledger.h"
-#include "runtime/swarm/tracker/tracker_record_code.h"
+#include "runtime/swarm/tracker/tracker_record_bytes.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -76,7 +76,7 @@ static void open_into(struct rig *rig) {
 }
 
 /* Writes as the machine would, and moves the record on as it would. */
-static enum written write_record(struct rig *rig, bool appends) {
+static enum write_outcome write_record(struct rig *rig, bool appends) {
     struct event event;
     struct fault fault;
     const struct action action = {

@@ -1,11 +1,11 @@
 /* test_tracker_guests: who has a place at a tracker: strangers keep nobody out who is expected, and
  * who does nothing with its place loses it. The tracker runs in a thread. */
-#include "runtime/swarm/tracker/tracker_loop.h"
+#include "runtime/swarm/tracker/tracker.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "runtime/swarm/tracker/roster.h"
+#include "runtime/swarm/tracker/allow_list.h"
 #include "scripted_member.h"
 
 #include <pthread.h>

@@ -7,7 +7,7 @@
 #include "runtime/swarm/ledger/ledger_line.h"
 #include "runtime/swarm/ledger/ledger_store.h"
 #include "runtime/swarm/tracker/tracker_durable.h"
-#include "runtime/swarm/tracker/tracker_record_code.h"
+#include "runtime/swarm/tracker/tracker_record_bytes.h"
 #include "tests/unit/swarm/entry_fixture.h"
 
 #include <setjmp.h>

@@ -1,14 +1,14 @@
 /* test_tracker_loop: the tracker's process with scripted members: lets in, runs rounds, answers,
  * and loses nothing when it is killed at any of its places. */
-#include "runtime/swarm/tracker/tracker_loop.h"
+#include "runtime/swarm/tracker/tracker.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "runtime/swarm/client/tracker_ask.h"
+#include "runtime/swarm/client/client.h"
 #include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/ledger/ledger_store.h"
-#include "runtime/swarm/tracker/roster.h"
+#include "runtime/swarm/tracker/allow_list.h"
 #include "scripted_member.h"
 #include "transport/identity/own_address.h"
 
@@ -276,7 +276,7 @@ static void questions_are_answered_as_far_as_they_may_be(void **state) {
         .ask = WIRE_STATUS_REQUEST, .offset = 0, .timeout_ms = ASK_MS};
     const struct tracker_query_args ledger = {
         .ask = WIRE_LEDGER_REQUEST, .offset = 1, .timeout_ms = ASK_MS};
-    struct tracker_send_missing answer;
+    struct tracker_answer answer;
     struct region region = {0};
     struct key_pairs keys[2];
     struct join_string joins[2];
@@ -305,7 +305,7 @@ static void a_question_of_a_member_s_identity_leaves_the_member_where_it_is(void
     (void)state;
     const struct tracker_query_args status = {
         .ask = WIRE_STATUS_REQUEST, .offset = 0, .timeout_ms = ASK_MS};
-    struct tracker_send_missing answer;
+    struct tracker_answer answer;
     struct region region = {0};
     struct key_pairs keys;
     struct join_string join;

@@ -1,40 +1,40 @@
-#include "runtime/swarm/ledger/pack.h"
+#include "runtime/swarm/ledger/packer.h"
 
 #include "base/check.h"
 
 #include <string.h>
 
-struct pack packer_counting(void) {
-    return (struct pack){.direction = PACKER_COUNT};
+struct packer packer_counting(void) {
+    return (struct packer){.direction = PACKER_COUNT};
 }
 
-struct pack packer_writing(uint8_t *bytes, size_t capacity) {
-    return (struct pack){.direction = PACKER_WRITE, .bytes = bytes, .capacity = capacity};
+struct packer packer_writing(uint8_t *bytes, size_t capacity) {
+    return (struct packer){.direction = PACKER_WRITE, .bytes = bytes, .capacity = capacity};
 }
 
-struct pack packer_reading(const uint8_t *bytes, size_t count) {
-    return (struct pack){
+struct packer packer_reading(const uint8_t *bytes, size_t count) {
+    return (struct packer){
         .direction = PACKER_READ, .bytes = (uint8_t *)(uintptr_t)bytes, .capacity = count};
 }
 
-struct pack packer_hashing(struct hash_state *state) {
-    return (struct pack){.direction = PACKER_HASH, .hashing = state};
+struct packer packer_hashing(struct hash_state *state) {
+    return (struct packer){.direction = PACKER_HASH, .hashing = state};
 }
 
-void packer_fail(struct pack *pack, const char *wrong) {
+void packer_fail(struct packer *pack, const char *wrong) {
     if (pack->wrong == NULL) {
         pack->wrong = wrong;
     }
 }
 
-const char *packer_end(struct pack *pack) {
+const char *packer_end(struct packer *pack) {
     if (pack->at != pack->capacity) {
         packer_fail(pack, "is longer than its fields");
     }
     return pack->wrong;
 }
 
-void packer_bytes(struct pack *pack, void *bytes, size_t count) {
+void packer_bytes(struct packer *pack, void *bytes, size_t count) {
     if (pack->direction == PACKER_HASH) {
         hash_add(pack->hashing, bytes, count);
     } else if (pack->direction == PACKER_WRITE) {
@@ -52,7 +52,7 @@ void packer_bytes(struct pack *pack, void *bytes, size_t count) {
 }
 
 /* Whatever the direction: the number that stands there now. */
-static uint64_t pass_word(struct pack *pack, uint64_t value, size_t count) {
+static uint64_t pass_word(struct packer *pack, uint64_t value, size_t count) {
     uint8_t bytes[8];
     for (size_t i = 0; i < count; i++) {
         bytes[i] = (uint8_t)(value >> (8 * i));
@@ -66,30 +66,30 @@ static uint64_t pass_word(struct pack *pack, uint64_t value, size_t count) {
     return passed;
 }
 
-void packer_u64(struct pack *pack, uint64_t *value) {
+void packer_u64(struct packer *pack, uint64_t *value) {
     uint64_t passed = pass_word(pack, *value, 8);
     if (pack->direction == PACKER_READ) {
         *value = passed;
     }
 }
 
-static void pass_u32(struct pack *pack, uint32_t *value, size_t count) {
+static void pass_u32(struct packer *pack, uint32_t *value, size_t count) {
     uint32_t passed = (uint32_t)pass_word(pack, *value, count);
     if (pack->direction == PACKER_READ) {
         *value = passed;
     }
 }
 
-void packer_u32(struct pack *pack, uint32_t *value) {
+void packer_u32(struct packer *pack, uint32_t *value) {
     pass_u32(pack, value, 4);
 }
 
-void packer_uint(struct pack *pack, uint32_t *value, size_t bytes) {
+void packer_uint(struct packer *pack, uint32_t *value, size_t bytes) {
     ASSERT(bytes == 1 || bytes == 2);
     pass_u32(pack, value, bytes);
 }
 
-uint32_t packer_count(struct pack *pack, uint32_t *count, uint32_t most) {
+uint32_t packer_count(struct packer *pack, uint32_t *count, uint32_t most) {
     packer_u32(pack, count);
     if (*count > most) {
         packer_fail(pack, "has a count above its limit");
@@ -98,7 +98,7 @@ uint32_t packer_count(struct pack *pack, uint32_t *count, uint32_t most) {
     return *count;
 }
 
-void packer_text(struct pack *pack, char *text, size_t capacity) {
+void packer_text(struct packer *pack, char *text, size_t capacity) {
     uint32_t length = pack->direction == PACKER_READ ? 0 : (uint32_t)strnlen(text, capacity);
     ASSERT(length < capacity && capacity <= 256);
     packer_uint(pack, &length, 1);

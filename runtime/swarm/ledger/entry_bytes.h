@@ -9,12 +9,12 @@
  *     members (as many as seats; commits only): {tokens 8, weight 8} ...
  *     slices: count 4, {begin 8, end 8, owner 4, epoch 4, contributors 8, weight 8, hash 32} ...
  * and, of a record but not of the hash: hash 32, signatures: count 4, {seat 4, signature 64} ... */
-#ifndef SKEP_SWARM_LEDGER_ENTRY_CODE_H
-#define SKEP_SWARM_LEDGER_ENTRY_CODE_H
+#ifndef SKEP_SWARM_LEDGER_ENTRY_BYTES_H
+#define SKEP_SWARM_LEDGER_ENTRY_BYTES_H
 
 #include "base/check.h"
 #include "runtime/swarm/ledger/entry.h"
-#include "runtime/swarm/ledger/pack.h"
+#include "runtime/swarm/ledger/packer.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -52,8 +52,8 @@ MUST_CHECK const char *entry_read(const uint8_t *bytes, size_t count, struct ent
 
 /* entry_pack: the walk over what is hashed; entry_pack_proof: over hash and signatures behind it. A
  * walk that reads finds *entry zeroed but for `slices`, and looks at no more than the form. */
-void entry_pack(struct pack *pack, struct entry *entry, uint32_t slice_max);
-void entry_pack_proof(struct pack *pack, struct entry *entry);
+void entry_pack(struct packer *pack, struct entry *entry, uint32_t slice_max);
+void entry_pack_proof(struct packer *pack, struct entry *entry);
 
 /* entry_error: what is wrong with the fields of an entry by themselves, in words, else NULL: a
  * field that its kind has no use for, a cursor out of order, an empty or doubled seat, slices that

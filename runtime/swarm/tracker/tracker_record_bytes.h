@@ -6,8 +6,8 @@
  *              {tokens 8, weight 8, signature 64} of each declared seat, ascending,
  *              slices: count 4, {owner 4, epoch 4, expected 8} ...
  *     hashes   of one declared seat: 32 a slice; they never change after the table's version 1 */
-#ifndef SKEP_SWARM_TRACKER_TRACKER_RECORD_CODE_H
-#define SKEP_SWARM_TRACKER_TRACKER_RECORD_CODE_H
+#ifndef SKEP_SWARM_TRACKER_TRACKER_RECORD_BYTES_H
+#define SKEP_SWARM_TRACKER_TRACKER_RECORD_BYTES_H
 
 #include "base/check.h"
 #include "runtime/swarm/protocol/message.h"

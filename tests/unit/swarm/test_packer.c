@@ -1,5 +1,5 @@
-/* test_pack: one walk counts, writes, reads and hashes the same bytes, and reads nothing else. */
-#include "runtime/swarm/ledger/pack.h"
+/* test_packer: one walk counts, writes, reads and hashes the same bytes, and reads nothing else. */
+#include "runtime/swarm/ledger/packer.h"
 
 #include "base/check.h"
 
@@ -29,7 +29,7 @@ static const uint8_t BYTES[] = {8,    7,    6,    5,    4,    3,   2, 1, 0xfc, 0
                                 0xfe, 0xff, 0xab, 0xef, 0xcd, 5,   0, 0, 0,    6,
                                 's',  'k',  'e',  'p',  '!',  '~', 9, 8, 7};
 
-static void walk(struct pack *pack, struct fields *fields) {
+static void walk(struct packer *pack, struct fields *fields) {
     packer_u64(pack, &fields->wide);
     packer_u32(pack, &fields->number);
     packer_uint(pack, &fields->byte, 1);
@@ -52,7 +52,7 @@ static void assert_same(const struct fields *fields) {
 static void four_directions_meet_the_same_bytes(void **state) {
     (void)state;
     struct fields fields = FIELDS;
-    struct pack pack = packer_counting();
+    struct packer pack = packer_counting();
     walk(&pack, &fields);
     assert_int_equal(pack.at, sizeof BYTES);
     uint8_t bytes[sizeof BYTES];
@@ -79,7 +79,7 @@ static void what_is_cut_reads_as_zeros_and_is_refused(void **state) {
     for (size_t cut = 0; cut < sizeof BYTES; cut++) {
         struct fields fields;
         memset(&fields, 0xa5, sizeof fields);
-        struct pack pack = packer_reading(BYTES, cut);
+        struct packer pack = packer_reading(BYTES, cut);
         walk(&pack, &fields);
         assert_string_equal(packer_end(&pack), "is cut");
         assert_true(pack.at <= cut);
@@ -90,7 +90,7 @@ static void what_is_cut_reads_as_zeros_and_is_refused(void **state) {
         assert_int_equal(fields.text[0], cut < 26 ? 0 : 's');
         assert_int_equal(fields.bytes[2], 0);
     }
-    struct pack pack = packer_reading(BYTES, 9);
+    struct packer pack = packer_reading(BYTES, 9);
     uint64_t wide = 0;
     packer_u64(&pack, &wide);
     assert_non_null(packer_end(&pack));
@@ -107,7 +107,7 @@ static void counts_and_texts_beyond_their_bounds_are_refused(void **state) {
         struct fields fields = FIELDS;
         memcpy(bytes, BYTES, sizeof bytes);
         bytes[CASES[i].at] = CASES[i].value;
-        struct pack pack = packer_reading(bytes, sizeof bytes);
+        struct packer pack = packer_reading(bytes, sizeof bytes);
         walk(&pack, &fields);
         assert_non_null(packer_end(&pack));
         assert_int_equal(fields.text[7], 0);

@@ -1,4 +1,4 @@
-#include "runtime/swarm/client/tracker_ask.h"
+#include "runtime/swarm/client/client.h"
 
 #include "base/clock.h"
 
@@ -67,7 +67,7 @@ static enum wire_kind answer_to(enum wire_kind ask) {
 }
 
 static void take(struct tracker_client *asker, const struct tracker_query_args *question,
-                 const struct messenger_event *event, struct tracker_send_missing *answer) {
+                 const struct messenger_event *event, struct tracker_answer *answer) {
     const uint8_t *payload = event->payload;
     const struct frame *frame = &event->frame;
     if (frame->kind == WIRE_REFUSED) {
@@ -78,19 +78,19 @@ static void take(struct tracker_client *asker, const struct tracker_query_args *
         return;
     } else if (!wire_is_chunked(frame->kind)) {
         memcpy(asker->pieces.bytes, payload, frame->length);
-        *answer = (struct tracker_send_missing){asker->pieces.bytes, frame->length};
+        *answer = (struct tracker_answer){asker->pieces.bytes, frame->length};
         asker->has_answer = frame->offset == question->offset;
     } else if (wire_chunks_add(&asker->pieces, frame, payload, &payload) == WIRE_COMPLETE) {
         memmove(asker->pieces.bytes, payload, asker->pieces.count);
-        *answer = (struct tracker_send_missing){asker->pieces.bytes + WIRE_LENGTH_BYTES,
-                                                asker->pieces.count - WIRE_LENGTH_BYTES};
+        *answer = (struct tracker_answer){asker->pieces.bytes + WIRE_LENGTH_BYTES,
+                                          asker->pieces.count - WIRE_LENGTH_BYTES};
         asker->has_answer = true;
     }
 }
 
 /* What came in until now. */
 static enum status drain(struct tracker_client *asker, const struct tracker_query_args *question,
-                         struct tracker_send_missing *answer, struct fault *fault) {
+                         struct tracker_answer *answer, struct fault *fault) {
     struct messenger_event event;
     while (!asker->has_answer && messenger_next(asker->messenger, &event)) {
         if (event.kind == MESSENGER_REJECTED) {
@@ -110,7 +110,7 @@ static enum status drain(struct tracker_client *asker, const struct tracker_quer
 }
 
 enum status tracker_query(struct tracker_client *asker, const struct tracker_query_args *question,
-                          struct tracker_send_missing *answer, struct fault *fault) {
+                          struct tracker_answer *answer, struct fault *fault) {
     const bool is_proven = question->ask != WIRE_MANIFEST_REQUEST;
     const struct frame frame = {.kind = (uint8_t)question->ask,
                                 .offset = question->offset,

@@ -4,13 +4,13 @@
  *   tracker_host_hear    frames that come in, and what is answered without the machine
  *   tracker_host_say     frames that go out, and long payloads piece by piece
  *   tracker_host_admit   introductions, the roster, who is known, who can be reached */
-#ifndef SKEP_SWARM_TRACKER_TRACKER_HOST_H
-#define SKEP_SWARM_TRACKER_TRACKER_HOST_H
+#ifndef SKEP_SWARM_TRACKER_TRACKER_LOOP_STATE_H
+#define SKEP_SWARM_TRACKER_TRACKER_LOOP_STATE_H
 
-#include "runtime/swarm/tracker/known_members.h"
-#include "runtime/swarm/tracker/roster.h"
+#include "runtime/swarm/tracker/allow_list.h"
+#include "runtime/swarm/tracker/member_table.h"
+#include "runtime/swarm/tracker/tracker.h"
 #include "runtime/swarm/tracker/tracker_durable.h"
-#include "runtime/swarm/tracker/tracker_loop.h"
 #include "transport/messages/messages.h"
 #include "transport/messages/reach.h"
 

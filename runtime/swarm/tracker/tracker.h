@@ -7,8 +7,8 @@
  * Frames that have come in are all heard before a tick lets any deadline pass, so a process that
  * was stopped blames nobody for it. Everything of ours is in the region before the first frame;
  * after that only ZeroMQ, SQLite and a changed roster file allocate. */
-#ifndef SKEP_SWARM_TRACKER_TRACKER_LOOP_H
-#define SKEP_SWARM_TRACKER_TRACKER_LOOP_H
+#ifndef SKEP_SWARM_TRACKER_TRACKER_H
+#define SKEP_SWARM_TRACKER_TRACKER_H
 
 #include "base/fault.h"
 #include "base/region.h"

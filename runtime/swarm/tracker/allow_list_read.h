@@ -1,9 +1,9 @@
 /* allow_list_read: the text of a roster file to rows, for its readers and its editor. */
-#ifndef SKEP_SWARM_TRACKER_ROSTER_READ_H
-#define SKEP_SWARM_TRACKER_ROSTER_READ_H
+#ifndef SKEP_SWARM_TRACKER_ALLOW_LIST_READ_H
+#define SKEP_SWARM_TRACKER_ALLOW_LIST_READ_H
 
 #include "base/yaml.h"
-#include "runtime/swarm/tracker/roster.h"
+#include "runtime/swarm/tracker/allow_list.h"
 
 /* allow_list_rows: every row of a parsed file; row r is item r of its members.
  * errors  those of allow_list_read; open, count and rows are then undefined */

@@ -1,6 +1,6 @@
-#include "runtime/swarm/tracker/known_members.h"
+#include "runtime/swarm/tracker/member_table.h"
 
-#include "runtime/swarm/ledger/pack.h"
+#include "runtime/swarm/ledger/packer.h"
 
 #include <string.h>
 
@@ -56,7 +56,7 @@ void address_book_announce(const struct address_book *known, const struct swarm_
     }
 }
 
-static void pass(struct pack *pack, struct address_book *known) {
+static void pass(struct packer *pack, struct address_book *known) {
     uint32_t form = VERSION;
     packer_u32(pack, &form);
     if (form != VERSION) {
@@ -75,13 +75,13 @@ static void pass(struct pack *pack, struct address_book *known) {
 }
 
 size_t address_book_write(const struct address_book *known, uint8_t *bytes) {
-    struct pack pack = packer_writing(bytes, ADDRESS_BOOK_BYTES_MAX);
+    struct packer pack = packer_writing(bytes, ADDRESS_BOOK_BYTES_MAX);
     pass(&pack, (struct address_book *)(uintptr_t)known);
     return pack.at;
 }
 
 const char *address_book_read(const uint8_t *bytes, size_t count, struct address_book *known) {
-    struct pack pack = packer_reading(bytes, count);
+    struct packer pack = packer_reading(bytes, count);
     memset(known, 0, sizeof *known);
     pass(&pack, known);
     return packer_end(&pack);

@@ -1,10 +1,10 @@
-#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
 
 #include <string.h>
 
 enum { VERSION = 1 };
 
-static void pass_ranges(struct pack *pack, struct sample_range *ranges, uint32_t *count,
+static void pass_ranges(struct packer *pack, struct sample_range *ranges, uint32_t *count,
                         uint32_t most) {
     uint32_t passed = packer_count(pack, count, most);
     for (uint32_t i = 0; i < passed; i++) {
@@ -13,7 +13,7 @@ static void pass_ranges(struct pack *pack, struct sample_range *ranges, uint32_t
     }
 }
 
-static void pass_seats(struct pack *pack, struct entry *entry) {
+static void pass_seats(struct packer *pack, struct entry *entry) {
     uint32_t count = packer_count(pack, &entry->seat_count, SWARM_MEMBERS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         packer_bytes(pack, entry->seats[i].id.bytes, SWARM_IDENTITY_BYTES);
@@ -27,7 +27,7 @@ static void pass_seats(struct pack *pack, struct entry *entry) {
     }
 }
 
-static void pass_slices(struct pack *pack, struct entry *entry, uint32_t slice_max) {
+static void pass_slices(struct packer *pack, struct entry *entry, uint32_t slice_max) {
     uint32_t count = packer_count(pack, &entry->slice_count, slice_max);
     for (uint32_t i = 0; i < count && pack->wrong == NULL; i++) {
         struct entry_slice *slice = &entry->slices[i];
@@ -41,7 +41,7 @@ static void pass_slices(struct pack *pack, struct entry *entry, uint32_t slice_m
     }
 }
 
-void entry_pack(struct pack *pack, struct entry *entry, uint32_t slice_max) {
+void entry_pack(struct packer *pack, struct entry *entry, uint32_t slice_max) {
     uint32_t version = VERSION;
     uint32_t kind = entry->kind;
     packer_u32(pack, &version);
@@ -66,7 +66,7 @@ void entry_pack(struct pack *pack, struct entry *entry, uint32_t slice_max) {
     pass_slices(pack, entry, slice_max);
 }
 
-void entry_pack_proof(struct pack *pack, struct entry *entry) {
+void entry_pack_proof(struct packer *pack, struct entry *entry) {
     packer_bytes(pack, entry->hash.bytes, HASH_BYTES);
     uint32_t count = packer_count(pack, &entry->signature_count, SWARM_MEMBERS_MAX);
     for (uint32_t i = 0; i < count; i++) {
@@ -76,7 +76,7 @@ void entry_pack_proof(struct pack *pack, struct entry *entry) {
 }
 
 /* Only a walk that reads writes into the entry. */
-static void walk(struct pack *pack, const struct entry *entry, bool whole) {
+static void walk(struct packer *pack, const struct entry *entry, bool whole) {
     struct entry *walked = (struct entry *)(uintptr_t)entry;
     entry_pack(pack, walked, SWARM_SLICES_MAX);
     if (whole) {
@@ -88,7 +88,7 @@ static void walk(struct pack *pack, const struct entry *entry, bool whole) {
 struct hash entry_hash(const struct entry *entry) {
     static const char DOMAIN[] = "skep ledger entry";
     struct hash_state hashing;
-    struct pack pack = packer_hashing(&hashing);
+    struct packer pack = packer_hashing(&hashing);
     hash_begin(&hashing);
     hash_add(&hashing, DOMAIN, sizeof DOMAIN);
     walk(&pack, entry, false);
@@ -96,20 +96,20 @@ struct hash entry_hash(const struct entry *entry) {
 }
 
 size_t entry_record_bytes(const struct entry *entry) {
-    struct pack pack = packer_counting();
+    struct packer pack = packer_counting();
     walk(&pack, entry, true);
     return pack.at;
 }
 
 size_t entry_write(const struct entry *entry, uint8_t *bytes, size_t capacity) {
-    struct pack pack = packer_writing(bytes, capacity);
+    struct packer pack = packer_writing(bytes, capacity);
     walk(&pack, entry, true);
     return pack.at;
 }
 
 const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *slices,
                        uint32_t slice_max, struct entry *entry) {
-    struct pack pack = packer_reading(bytes, count);
+    struct packer pack = packer_reading(bytes, count);
     memset(entry, 0, sizeof *entry);
     entry->slices = slices;
     entry_pack(&pack, entry, slice_max < SWARM_SLICES_MAX ? slice_max : SWARM_SLICES_MAX);

@@ -1,5 +1,5 @@
 /* entry_error: whether the fields of one entry, looked at alone, can be an entry's. */
-#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
 
 #include <stdbool.h>
 #include <string.h>

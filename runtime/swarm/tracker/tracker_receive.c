@@ -1,9 +1,9 @@
 /* tracker_host_hear: frames that come in: the machine's to the machine, each proven and bounded;
  * asks for what the process itself knows are answered here. */
-#include "runtime/swarm/tracker/tracker_host.h"
+#include "runtime/swarm/tracker/tracker_loop_state.h"
 
 #include "base/text.h"
-#include "runtime/swarm/ledger/entry_code.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
 #include "runtime/swarm/tracker/tracker_status.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* tracker_query: one question to a tracker by somebody who is no member, or not yet: for its
  * manifest, its status, its ledger. It connects with a key made for the occasion, for a connection
  * with an identity's own would end that of the member who is running with it. */
-#ifndef SKEP_SWARM_CLIENT_TRACKER_ASK_H
-#define SKEP_SWARM_CLIENT_TRACKER_ASK_H
+#ifndef SKEP_SWARM_CLIENT_CLIENT_H
+#define SKEP_SWARM_CLIENT_CLIENT_H
 
 #include "base/fault.h"
 #include "base/region.h"
@@ -32,7 +32,7 @@ struct tracker_query_args {
 };
 
 /* What came back; it lies in the asker until its next call. */
-struct tracker_send_missing {
+struct tracker_answer {
     const uint8_t *bytes; /* without their length, where they begin with one */
     size_t count;
 };
@@ -42,7 +42,7 @@ struct tracker_send_missing {
  *         key, or refuses, in its own words; STATUS_STOPPED when keep_on says no */
 MUST_CHECK enum status tracker_query(struct tracker_client *asker,
                                      const struct tracker_query_args *question,
-                                     struct tracker_send_missing *answer, struct fault *fault);
+                                     struct tracker_answer *answer, struct fault *fault);
 
 void tracker_client_close(struct tracker_client *asker);
 

@@ -1,7 +1,7 @@
 /* known_members: who was let in, and where they are reached: what a tracker announces. It is
  * durable before it is announced, so that a restarted tracker sends nobody's partners away. */
-#ifndef SKEP_SWARM_TRACKER_KNOWN_MEMBERS_H
-#define SKEP_SWARM_TRACKER_KNOWN_MEMBERS_H
+#ifndef SKEP_SWARM_TRACKER_MEMBER_TABLE_H
+#define SKEP_SWARM_TRACKER_MEMBER_TABLE_H
 
 #include "base/check.h"
 #include "runtime/swarm/wire/wire.h"

@@ -1,8 +1,8 @@
-#include "runtime/swarm/tracker/roster.h"
+#include "runtime/swarm/tracker/allow_list.h"
 
 #include "base/file.h"
 #include "base/limits.h"
-#include "runtime/swarm/tracker/roster_read.h"
+#include "runtime/swarm/tracker/allow_list_read.h"
 
 #include <errno.h>
 #include <string.h>

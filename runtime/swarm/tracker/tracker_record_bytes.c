@@ -1,6 +1,6 @@
-#include "runtime/swarm/tracker/tracker_record_code.h"
+#include "runtime/swarm/tracker/tracker_record_bytes.h"
 
-#include "runtime/swarm/ledger/pack.h"
+#include "runtime/swarm/ledger/packer.h"
 
 #include <string.h>
 
@@ -11,7 +11,7 @@ enum {
 };
 
 /* A number that must be the one given. */
-static void pass_fixed(struct pack *pack, uint32_t wanted, const char *wrong) {
+static void pass_fixed(struct packer *pack, uint32_t wanted, const char *wrong) {
     uint32_t value = wanted;
     packer_u32(pack, &value);
     if (value != wanted) {
@@ -19,7 +19,7 @@ static void pass_fixed(struct pack *pack, uint32_t wanted, const char *wrong) {
     }
 }
 
-static void pass_members(struct pack *pack, struct tracker_record *record) {
+static void pass_members(struct packer *pack, struct tracker_record *record) {
     pass_fixed(pack, VERSION, "is of another version");
     packer_u32(pack, &record->session_next);
     uint32_t count = packer_count(pack, &record->member_count, SWARM_MEMBERS_MAX);
@@ -29,7 +29,7 @@ static void pass_members(struct pack *pack, struct tracker_record *record) {
     }
 }
 
-static void pass_declared(struct pack *pack, struct round_table *table) {
+static void pass_declared(struct packer *pack, struct round_table *table) {
     packer_u64(pack, &table->declared);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         if ((table->declared >> seat & 1) != 0) {
@@ -40,7 +40,7 @@ static void pass_declared(struct pack *pack, struct round_table *table) {
     }
 }
 
-static void pass_plans(struct pack *pack, struct round_table *table, uint32_t slice_count) {
+static void pass_plans(struct packer *pack, struct round_table *table, uint32_t slice_count) {
     pass_fixed(pack, slice_count, "is of another number of slices");
     for (uint32_t s = 0; s < slice_count; s++) {
         struct slice_plan *plan = &table->slices[s];
@@ -53,7 +53,7 @@ static void pass_plans(struct pack *pack, struct round_table *table, uint32_t sl
     }
 }
 
-static void pass_table(struct pack *pack, struct tracker_record *record, uint32_t slice_count) {
+static void pass_table(struct packer *pack, struct tracker_record *record, uint32_t slice_count) {
     struct round_table *table = &record->table;
     pass_fixed(pack, VERSION, "is of another version");
     packer_u32(pack, &table->round);
@@ -74,20 +74,20 @@ static struct tracker_record *unchanged(const struct tracker_record *record) {
 }
 
 size_t record_write_members(const struct tracker_record *record, uint8_t *bytes) {
-    struct pack pack = packer_writing(bytes, RECORD_MEMBERS_MAX);
+    struct packer pack = packer_writing(bytes, RECORD_MEMBERS_MAX);
     pass_members(&pack, unchanged(record));
     return pack.at;
 }
 
 size_t record_write_table(const struct tracker_record *record, uint32_t slice_count,
                           uint8_t *bytes) {
-    struct pack pack = packer_writing(bytes, record_table_max(slice_count));
+    struct packer pack = packer_writing(bytes, record_table_max(slice_count));
     pass_table(&pack, unchanged(record), slice_count);
     return pack.at;
 }
 
 const char *record_read_members(const uint8_t *bytes, size_t count, struct tracker_record *record) {
-    struct pack pack = packer_reading(bytes, count);
+    struct packer pack = packer_reading(bytes, count);
     memset(record->members, 0, sizeof record->members);
     pass_members(&pack, record);
     return packer_end(&pack);
@@ -95,7 +95,7 @@ const char *record_read_members(const uint8_t *bytes, size_t count, struct track
 
 const char *record_read_table(const uint8_t *bytes, size_t count, uint32_t slice_count,
                               struct tracker_record *record) {
-    struct pack pack = packer_reading(bytes, count);
+    struct packer pack = packer_reading(bytes, count);
     memset(record->table.members, 0, sizeof record->table.members);
     memset(record->table.signatures, 0, sizeof record->table.signatures);
     record->table.declared = 0;

@@ -1,6 +1,6 @@
 /* tracker_host_say: frames that go out. What the machine says is short, or one of the documents,
  * which are encoded once for everybody and go piece by piece as each peer's connection has room. */
-#include "runtime/swarm/tracker/tracker_host.h"
+#include "runtime/swarm/tracker/tracker_loop_state.h"
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
  *       - key: p2kvh...        as `skep keys` prints it
  *         name: ada            for people; may be missing
  */
-#ifndef SKEP_SWARM_TRACKER_ROSTER_H
-#define SKEP_SWARM_TRACKER_ROSTER_H
+#ifndef SKEP_SWARM_TRACKER_ALLOW_LIST_H
+#define SKEP_SWARM_TRACKER_ALLOW_LIST_H
 
 #include "base/fault.h"
 #include "transport/identity/keys.h"

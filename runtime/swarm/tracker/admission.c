@@ -1,6 +1,6 @@
 /* tracker_host_admit: who is let in: introductions against the roster's file, what everybody is
  * told of those who were, and whether they can be reached. */
-#include "runtime/swarm/tracker/tracker_host.h"
+#include "runtime/swarm/tracker/tracker_loop_state.h"
 
 #include "base/log.h"
 #include "base/text.h"
@@ -376,7 +376,7 @@ static void keep_known(struct tracker_loop *loop) {
     const struct store_write write = {
         .incarnation = loop->durable.incarnation, .promises = &promise, .promise_count = 1};
     crash_point(loop, CRASH_BEFORE, PLACE_WRITE_KNOWN);
-    enum written written = ledger_store_write(&loop->durable.store, &write, &fault);
+    enum write_outcome written = ledger_store_write(&loop->durable.store, &write, &fault);
     loop->known_is_durable = written == WRITE_OK;
     if (written == WRITE_FENCED) {
         loop->is_fenced = true;

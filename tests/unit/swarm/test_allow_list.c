@@ -1,6 +1,6 @@
-/* test_roster: who is let in, what is refused with its place, and edits that leave the rest alone.
- */
-#include "runtime/swarm/tracker/roster.h"
+/* test_allow_list: which keys may join, what is rejected with its position, and edits that leave
+ * the rest of the file alone. */
+#include "runtime/swarm/tracker/allow_list.h"
 
 #include "base/file.h"
 #include "base/text.h"

@@ -1,5 +1,5 @@
-/* test_known_members: who is announced, with which address, and what is kept of it. */
-#include "runtime/swarm/tracker/known_members.h"
+/* test_member_table: who is announced, with which address, and what is kept of it. */
+#include "runtime/swarm/tracker/member_table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
