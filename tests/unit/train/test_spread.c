@@ -65,8 +65,15 @@ static void ranks_split_everything_unless_told_otherwise(void **state) {
         assert_int_equal(spread->sharding.units[unit].zero, 3);
         assert_int_equal(spread->units.units[unit].elements % (4 * 64), 0);
     }
-    const struct schedule_options options = session_options(&session, PURPOSE_TRAIN);
-    assert_memory_equal(&options.sharding, &spread->sharding, sizeof options.sharding);
+    const struct sharding passed = session_options(&session, PURPOSE_TRAIN).sharding;
+    assert_int_equal(passed.shard, spread->sharding.shard);
+    assert_int_equal(passed.replicate, spread->sharding.replicate);
+    assert_ptr_equal(passed.units, spread->sharding.units);
+    assert_int_equal(passed.prefetch, spread->sharding.prefetch);
+    assert_int_equal(passed.live, spread->sharding.live);
+    assert_int_equal(passed.reduce_at, spread->sharding.reduce_at);
+    assert_int_equal(passed.reduce, spread->sharding.reduce);
+    assert_int_equal(passed.wire_sum, spread->sharding.wire_sum);
 }
 
 static void one_rank_shares_with_nobody(void **state) {
