@@ -190,7 +190,7 @@ static void an_unknown_key_is_refused_until_it_is_named(void **state) {
     end_names(&a, &b, end_address(&b));
     assert_true(hears(both, 2, &a, MESSENGER_REJECTED, 1));
     assert_int_equal(b.count, 0);
-    assert_true(messenger_counts(b.messenger).refused_keys >= 1);
+    assert_true(messenger_counts(b.messenger).rejected_keys >= 1);
     end_names(&b, &a, NULL);
     assert_true(ends_meet(&a, &b));
     assert_false(heard_last(&b, MESSENGER_OPENED)->is_guest);

@@ -88,7 +88,7 @@ static void check_parts_without_end(size_t part_bytes) {
     }
     assert_true(curve_ended(&peer));
     assert_true(hears(ends, 1, &b, MESSENGER_CLOSED, 1));
-    assert_int_equal(messenger_counts(b.messenger).cut_off, 1);
+    assert_int_equal(messenger_counts(b.messenger).banned_peers, 1);
     assert_int_equal(heard_count(&b, MESSENGER_FRAME, NULL), 0);
     assert_in_range(most - before, 0, messenger_memory_bytes(&b.options));
     assert_false(curve_dial(&peer, &b, &a.keys)); /* nor is it let in again */

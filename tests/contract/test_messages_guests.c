@@ -41,7 +41,7 @@ static enum send_result say(struct end *from, const struct end *to) {
 static void guests_are_let_in_where_they_are_wanted(void **state) {
     (void)state;
     struct end *const both[] = {&a, &b};
-    b.options.guests.places[0] = b.options.peers_max;
+    b.options.guests.slots[0] = b.options.peers_max;
     end_open(&a);
     end_open(&b);
     end_names(&a, &b, end_address(&b));
@@ -63,7 +63,7 @@ static void beyond_the_last_place_nobody_is_let_in(void **state) {
     struct end *const all[] = {&a, &b, &c};
     struct fault fault;
     b.options.peers_max = 1;
-    b.options.guests.places[0] = 1;
+    b.options.guests.slots[0] = 1;
     for (int i = 0; i < 3; i++) {
         end_open(all[i]);
     }
@@ -94,7 +94,7 @@ static void open_with_classes(uint32_t class_of_a, uint32_t class_of_d) {
     classes[1] = class_of_d;
     b.options.peers_max = 3;
     b.options.guests =
-        (struct messenger_guests){.places = {1, 2, 3}, .class_of = class_of, .context = NULL};
+        (struct messenger_guests){.slots = {1, 2, 3}, .class_of = class_of, .context = NULL};
     for (int i = 0; i < 4; i++) {
         end_open(all[i]);
     }
@@ -135,7 +135,7 @@ static void who_is_a_stranger_no_more_makes_place_for_another(void **state) {
 static void one_that_was_hung_up_on_comes_again(void **state) {
     (void)state;
     struct end *const both[] = {&a, &b};
-    b.options.guests.places[0] = 1;
+    b.options.guests.slots[0] = 1;
     end_open(&a);
     end_open(&b);
     end_names(&a, &b, end_address(&b));
@@ -192,7 +192,7 @@ static void check_that_a_forward_to_nobody_is_no_answer(void) {
     assert_int_equal(a.count, 0);
     close(forward);
     b.options.listen = address; /* who was meant is back */
-    b.options.guests.places[0] = 1;
+    b.options.guests.slots[0] = 1;
     end_open(&b);
     assert_true(hears(both, 2, &a, MESSENGER_OPENED, 1));
     assert_int_equal(heard_count(&a, MESSENGER_REJECTED, NULL), 0);
@@ -213,7 +213,7 @@ static void a_forward_that_resets_is_no_answer(void **state) {
 static void a_stranger_gives_way_when_its_turn_is_over(void **state) {
     (void)state;
     struct end *const all[] = {&a, &b, &c};
-    b.options.guests = (struct messenger_guests){.places = {1}, .turn_ms = 300};
+    b.options.guests = (struct messenger_guests){.slots = {1}, .evict_after_ms = 300};
     for (int i = 0; i < 3; i++) {
         end_open(all[i]);
     }

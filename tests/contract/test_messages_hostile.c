@@ -117,7 +117,7 @@ static void other_mechanisms_get_nothing(void **state) {
         ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     uint8_t bytes[64];
     end_close(&b);
-    b.options.guests.places[0] = b.options.peers_max; /* even where every key would do */
+    b.options.guests.slots[0] = b.options.peers_max; /* even where every key would do */
     end_open(&b);
     struct raw null = raw_new();
     struct raw plain = raw_new();
@@ -141,7 +141,7 @@ static void an_unknown_key_gets_nothing(void **state) {
     struct raw raw = raw_of_a();
     say(&raw, &RIGHT, FRAME_HEADER_BYTES, 0);
     assert_true(comes_to(&raw, ZMQ_EVENT_HANDSHAKE_FAILED_AUTH));
-    assert_int_equal(messenger_counts(b.messenger).refused_keys, 1);
+    assert_int_equal(messenger_counts(b.messenger).rejected_keys, 1);
     assert_int_equal(b.count, 0);
     raw_close(&raw);
 }
@@ -159,7 +159,7 @@ static struct raw met_as_a(void) {
 /* Closed, cut off, its key refused, and nothing else heard of it. */
 static void check_cut_off(struct raw *raw, uint32_t frames) {
     assert_true(hears(both, 2, &b, MESSENGER_CLOSED, 1));
-    assert_int_equal(messenger_counts(b.messenger).cut_off, 1);
+    assert_int_equal(messenger_counts(b.messenger).banned_peers, 1);
     assert_int_equal(heard_count(&b, MESSENGER_FRAME, NULL), frames);
     raw_close(raw);
     struct raw again = raw_of_a();
@@ -301,7 +301,7 @@ static void bytes_that_are_not_of_zeromq_disturb_nobody(void **state) {
                      SEND_OK);
     assert_true(hears(both, 2, &b, MESSENGER_FRAME, 1));
     assert_int_equal(heard_count(&b, MESSENGER_OPENED, NULL), 1);
-    assert_int_equal(messenger_counts(b.messenger).cut_off, 0);
+    assert_int_equal(messenger_counts(b.messenger).banned_peers, 0);
 }
 
 static void a_stranger_who_says_much_is_cut_before_it_is_known(void **state) {

@@ -1,8 +1,9 @@
+/* frame: the header of a message. */
 #include "transport/messages/frame.h"
 
 #include <string.h>
 
-/* Where each field stands. */
+/* The offset of each field in the header. */
 enum {
     AT_MAGIC = 0,
     AT_VERSION = 4,
@@ -17,15 +18,22 @@ enum {
 
 static const uint8_t MAGIC[] = {'S', 'K', 'E', 'P'};
 
-_Static_assert(AT_VERSION == AT_MAGIC + sizeof MAGIC, "magic is 4 bytes");
-_Static_assert(AT_KIND == AT_VERSION + 1, "version is a byte");
-_Static_assert(AT_EPOCH == AT_KIND + sizeof(((struct frame *)0)->kind), "kind");
-_Static_assert(AT_ROUND == AT_EPOCH + sizeof(((struct frame *)0)->epoch), "epoch");
-_Static_assert(AT_SLICE == AT_ROUND + sizeof(((struct frame *)0)->round), "round");
-_Static_assert(AT_OFFSET == AT_SLICE + sizeof(((struct frame *)0)->slice), "slice");
-_Static_assert(AT_LENGTH == AT_OFFSET + sizeof(((struct frame *)0)->offset), "offset");
-_Static_assert(AT_SESSION == AT_LENGTH + sizeof(((struct frame *)0)->length), "length");
-_Static_assert(FRAME_HEADER_BYTES == AT_SESSION + sizeof(((struct frame *)0)->session), "session");
+_Static_assert(AT_VERSION == AT_MAGIC + sizeof MAGIC, "the magic has 4 bytes");
+_Static_assert(AT_KIND == AT_VERSION + 1, "the version has 1 byte");
+_Static_assert(AT_EPOCH == AT_KIND + sizeof(((struct frame *)0)->kind),
+               "kind follows without a gap");
+_Static_assert(AT_ROUND == AT_EPOCH + sizeof(((struct frame *)0)->epoch),
+               "epoch follows without a gap");
+_Static_assert(AT_SLICE == AT_ROUND + sizeof(((struct frame *)0)->round),
+               "round follows without a gap");
+_Static_assert(AT_OFFSET == AT_SLICE + sizeof(((struct frame *)0)->slice),
+               "slice follows without a gap");
+_Static_assert(AT_LENGTH == AT_OFFSET + sizeof(((struct frame *)0)->offset),
+               "offset follows without a gap");
+_Static_assert(AT_SESSION == AT_LENGTH + sizeof(((struct frame *)0)->length),
+               "length follows without a gap");
+_Static_assert(FRAME_HEADER_BYTES == AT_SESSION + sizeof(((struct frame *)0)->session),
+               "session follows without a gap");
 
 static void put(uint8_t *to, uint64_t value, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -39,15 +47,6 @@ static uint64_t get(const uint8_t *from, size_t count) {
         value = value << 8 | from[i];
     }
     return value;
-}
-
-const char *frame_verdict_name(enum frame_verdict verdict) {
-    static const char *const NAMES[FRAME_VERDICTS] = {
-        [FRAME_OK] = "right",          [FRAME_TRUNCATED] = "short", [FRAME_BAD_MAGIC] = "magic",
-        [FRAME_BAD_VERSION] = "other", [FRAME_BAD_KIND] = "kind",   [FRAME_BAD_LENGTH] = "length",
-        [FRAME_BAD_OFFSET] = "offset"};
-    ASSERT((unsigned)verdict < FRAME_VERDICTS);
-    return NAMES[verdict];
 }
 
 void frame_write(const struct frame *frame, uint8_t header[static FRAME_HEADER_BYTES]) {
@@ -64,7 +63,8 @@ void frame_write(const struct frame *frame, uint8_t header[static FRAME_HEADER_B
     put(header + AT_SESSION, frame->session, sizeof frame->session);
 }
 
-static enum frame_verdict judge(const uint8_t *header, size_t count, const uint64_t known[4]) {
+static enum frame_verdict check_header(const uint8_t *header, size_t count,
+                                       const uint64_t known[4]) {
     if (count < FRAME_HEADER_BYTES) {
         return FRAME_TRUNCATED;
     }
@@ -87,7 +87,7 @@ static enum frame_verdict judge(const uint8_t *header, size_t count, const uint6
 enum frame_verdict frame_read(const void *bytes, size_t count, const uint64_t known[4],
                               struct frame *frame) {
     const uint8_t *header = bytes;
-    enum frame_verdict verdict = judge(header, count, known);
+    enum frame_verdict verdict = check_header(header, count, known);
     if (verdict != FRAME_OK) {
         return verdict;
     }

@@ -1,31 +1,39 @@
-/* messages_accept: connections that are made to us.
+/* messages_accept: connections to the listener.
  *
  *     ACCEPTED fd ── hello of routing id r on fd ── frames of r ── DISCONNECTED fd
  *
- * The monitor tells of file descriptors, frames of routing ids; the hello brings both together.
- * A descriptor's number may come again as soon as it is closed, while frames of the connection
- * before are still unread. So the monitor is read to its end after the hello was read and before it
- * is believed, which makes sure that no connection is ever taken for ended because one before it
- * was; and of two hellos on one descriptor the later routing id is the one that lives, since the
- * ROUTER counts them up. */
+ * The monitor reports file descriptors, and frames carry routing ids. The hello carries both and
+ * connects them. The kernel may reuse a descriptor while frames of the earlier connection are still
+ * unread. Two rules keep the connections apart. All monitor events are handled before a hello is,
+ * so that a reused descriptor is known as a new connection. And of two hellos on one descriptor,
+ * the one with the higher routing id is valid, because the ROUTER assigns ascending ids. */
 #include "transport/messages/messages_state.h"
 
 #include "base/clock.h"
 
-#include <string.h>
 #include <sys/socket.h>
 
-enum { ENDING_READS = 4096 }; /* frames of others that a flood may put before an end is told */
+enum { DRAIN_READS = 4096 }; /* other peers' frames that may be queued before the end is seen */
 
-/* The connection, not the descriptor, which is ZeroMQ's: its engine reads the end and closes it. */
-static void hang_up(int fd) {
+void accept_init(struct messenger *messenger, struct region *region) {
+    struct accept_table *table = &messenger->accept;
+    table->count = messenger_links_max(&messenger->options) + MESSENGER_PENDING_MAX;
+    table->entries = region_alloc(region, table->count, sizeof *table->entries);
+    for (uint32_t i = 0; i < table->count; i++) {
+        table->entries[i].fd = -1;
+    }
+}
+
+/* ZeroMQ owns the descriptor. It sees the shutdown and closes it. */
+static void shut_down(int fd) {
     (void)shutdown(fd, SHUT_RDWR);
 }
 
+/* The live connection on a descriptor, or with -1 a free entry; NULL: none. */
 static struct accepted *with_fd(struct messenger *messenger, int fd) {
-    for (uint32_t i = 0; i < messenger->accepted_max; i++) {
-        struct accepted *accepted = &messenger->accepted[i];
-        if (accepted->fd == fd && !accepted->ending) {
+    for (uint32_t i = 0; i < messenger->accept.count; i++) {
+        struct accepted *accepted = &messenger->accept.entries[i];
+        if (accepted->fd == fd && !accepted->is_draining) {
             return accepted;
         }
     }
@@ -33,9 +41,9 @@ static struct accepted *with_fd(struct messenger *messenger, int fd) {
 }
 
 struct accepted *accept_find(struct messenger *messenger, uint32_t routing) {
-    for (uint32_t i = 0; i < messenger->accepted_max; i++) {
-        struct accepted *accepted = &messenger->accepted[i];
-        if (accepted->said && accepted->routing == routing && accepted->fd >= 0) {
+    for (uint32_t i = 0; i < messenger->accept.count; i++) {
+        struct accepted *accepted = &messenger->accept.entries[i];
+        if (accepted->has_hello && accepted->routing == routing && accepted->fd >= 0) {
             return accepted;
         }
     }
@@ -44,76 +52,77 @@ struct accepted *accept_find(struct messenger *messenger, uint32_t routing) {
 
 void accepted_disconnect(struct accepted *accepted) {
     accepted->peer = NULL;
-    if (!accepted->ending) {
-        hang_up(accepted->fd);
+    if (!accepted->is_draining) {
+        shut_down(accepted->fd);
     }
 }
 
 void accepted_drain(struct messenger *messenger, struct accepted *accepted) {
-    if (!accepted->ending) {
-        accepted->ending = true;
-        messenger->ending++;
-        messenger->ending_reads = ENDING_READS;
-        messenger->items[ITEM_LISTENER].revents |= ZMQ_POLLIN; /* for messages_read to look */
+    if (!accepted->is_draining) {
+        accepted->is_draining = true;
+        messenger->accept.draining++;
+        messenger->accept.reads_left = DRAIN_READS;
+        poll_set_listener_input(messenger, true);
     }
 }
 
-/* Of a connection that is gone. */
-static void lose(struct messenger *messenger, struct accepted *accepted) {
+/* End the link that the connection was. */
+static void end_link_of(struct messenger *messenger, struct accepted *accepted) {
     struct peer *peer = accepted->peer;
     if (peer != NULL && accepted->link == 0) {
-        peer_closed(messenger, peer);
-    } else if (peer != NULL && accepted->link != ACCEPTED_SPARE) {
+        peer_on_close(messenger, peer);
+    } else if (peer != NULL && accepted->link != ACCEPTED_STANDBY) {
         link_end(messenger, &peer->links[accepted->link], 0);
     }
     accepted->peer = NULL;
 }
 
 void accepted_drained(struct messenger *messenger) {
-    for (uint32_t i = 0; i < messenger->accepted_max && messenger->ending > 0; i++) {
-        struct accepted *accepted = &messenger->accepted[i];
-        if (accepted->fd >= 0 && accepted->ending) {
-            lose(messenger, accepted);
+    struct accept_table *table = &messenger->accept;
+    for (uint32_t i = 0; i < table->count && table->draining > 0; i++) {
+        struct accepted *accepted = &table->entries[i];
+        if (accepted->fd >= 0 && accepted->is_draining) {
+            end_link_of(messenger, accepted);
             *accepted = (struct accepted){.fd = -1};
-            messenger->ending--;
+            table->draining--;
         }
     }
 }
 
-static void arrived(struct messenger *messenger, int fd) {
+void accept_note_read(struct messenger *messenger) {
+    if (messenger->accept.draining > 0 && --messenger->accept.reads_left == 0) {
+        accepted_drained(messenger);
+    }
+}
+
+static void add(struct messenger *messenger, int fd) {
     struct accepted *accepted = with_fd(messenger, -1);
     if (accepted == NULL) {
-        hang_up(fd);
+        shut_down(fd);
         return;
     }
-    const int64_t wait_ms = 2 * MESSENGER_HANDSHAKE + MESSENGER_GREETING;
+    const int64_t timeout_ms = 2 * MESSENGER_HANDSHAKE_MS + MESSENGER_GREETING_MS;
     *accepted =
-        (struct accepted){.fd = fd, .due_ns = clock_monotonic_ns() + wait_ms * MESSENGER_MS};
+        (struct accepted){.fd = fd, .due_ns = clock_monotonic_ns() + timeout_ms * MESSENGER_MS_NS};
 }
 
 void accept_events(struct messenger *messenger) {
     struct socket_monitor_event event;
-    while (socket_event(messenger->listener_monitor, &event)) {
+    while (socket_event(messenger->listener.monitor, &event)) {
         const int fd = (int)event.value;
         struct accepted *accepted = with_fd(messenger, fd);
         if (event.kind == ZMQ_EVENT_ACCEPTED) {
-            arrived(messenger, fd);
+            add(messenger, fd);
         } else if (event.kind == ZMQ_EVENT_DISCONNECTED && accepted != NULL) {
             accepted_drain(messenger, accepted);
         }
     }
 }
 
-/* The connection becomes the peer's `link`, in place of what there was. */
+/* Make the connection a link of the peer. It replaces the link's former connection. */
 static void adopt(struct messenger *messenger, struct accepted *accepted, struct peer *peer,
                   uint32_t link_index) {
-    struct link *link = &peer->links[link_index];
-    link_end(messenger, link, 0);
-    *link = (struct link){.state = LINK_ACCEPTED,
-                          .fd = -1,
-                          .accepted = (int)(accepted - messenger->accepted),
-                          .again_ms = MESSENGER_AGAIN_LEAST,
-                          .due_ns = INT64_MAX};
+    link_accept(messenger, &peer->links[link_index], accepted);
     accepted->peer = peer;
     accepted->link = link_index;
     accepted->due_ns = INT64_MAX;
@@ -127,57 +136,58 @@ static void welcome(struct messenger *messenger, struct accepted *accepted) {
 
 static void adopt_control(struct messenger *messenger, struct accepted *accepted,
                           struct peer *peer) {
-    if (peer->open) {
-        peer_closed(messenger, peer); /* the peer began anew, whatever we still thought to stand */
+    if (peer_is_open(peer)) {
+        peer_on_close(messenger, peer); /* the peer would not dial if its old connection were up */
     }
     adopt(messenger, accepted, peer, 0);
-    peer->bulk_count = accepted->bulk_wanted;
-    peer_opened(messenger, peer);
+    peer_on_open(messenger, peer, accepted->bulk_wanted);
     welcome(messenger, accepted);
 }
 
 static void hello_control(struct messenger *messenger, struct accepted *accepted, struct peer *peer,
                           uint32_t bulk_wanted) {
-    const uint32_t bulk_max = messenger->options.bulk_connections;
-    dial_events(messenger, peer, &peer->links[0]); /* to judge by what is */
+    dial_events(messenger, peer, &peer->links[0]); /* so that the state below is current */
     const enum link_state state = peer->links[0].state;
-    const bool ours_stands =
+    const bool ours_is_up =
         state == LINK_HANDSHAKEN || state == LINK_DIALED || state == LINK_DRAINING;
     accepted->peer = peer;
-    accepted->link = ACCEPTED_SPARE;
-    accepted->bulk_wanted = bulk_wanted < bulk_max ? bulk_wanted : bulk_max;
-    if (ours_stands && !peer_dials_first(messenger, peer)) {
-        /* Both dialed at once: the other will find our hello and let go of its own connection. If
-         * it does not, ours is one that only we believe in. */
-        accepted->due_ns = clock_monotonic_ns() + MESSENGER_SPARE * MESSENGER_MS;
-        wake_by(messenger, accepted->due_ns);
+    accepted->link = ACCEPTED_STANDBY;
+    accepted->bulk_wanted = bulk_wanted;
+    if (ours_is_up && !peer_dials_first(messenger, peer)) {
+        /* Both processes dialed at the same time. The peer will prefer our connection and close its
+         * own. If it does not, then ours is broken without our knowledge, and the peer's connection
+         * replaces it after a time. */
+        accepted->due_ns = clock_monotonic_ns() + MESSENGER_STANDBY_MS * MESSENGER_MS_NS;
+        messenger_wake_by(messenger, accepted->due_ns);
         return;
     }
     adopt_control(messenger, accepted, peer);
 }
 
-/* Whose key it is, when it may talk. */
-static struct peer *let_in(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+/* The peer with this key, added as a guest if necessary; NULL: the key is rejected. */
+static struct peer *admit(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
     struct peer *peer = peer_find(messenger, curve);
-    if (peer_is_banned(messenger, curve)) {
+    if (ban_applies(messenger, curve)) {
         return NULL;
     }
-    return peer != NULL && peer->named ? peer : peer_add_guest(messenger, curve);
+    return peer != NULL && peer->is_named ? peer : peer_add_guest(messenger, curve);
 }
 
-/* The connection that a hello was said on, by what the monitor says now; NULL: one that is gone. */
-static struct accepted *speaker(struct messenger *messenger, int fd, uint32_t routing) {
+/* The connection on which a hello arrived; NULL: it has ended. */
+static struct accepted *origin_of_hello(struct messenger *messenger, int fd, uint32_t routing) {
     accept_events(messenger);
     struct accepted *accepted = fd < 0 ? NULL : with_fd(messenger, fd);
-    if (accepted == NULL || (accepted->said && (int32_t)(routing - accepted->routing) <= 0)) {
+    if (accepted == NULL || (accepted->has_hello && (int32_t)(routing - accepted->routing) <= 0)) {
         return NULL;
     }
-    if (accepted->said) { /* what said hello before on this descriptor was gone already */
-        accepted->ending = true;
-        lose(messenger, accepted);
-        accepted->ending = false;
+    if (accepted->has_hello) {
+        /* The descriptor was reused, so the earlier connection has ended. The link's end must not
+         * shut the descriptor down. */
+        accepted->is_draining = true;
+        end_link_of(messenger, accepted);
+        accepted->is_draining = false;
     }
-    accepted->said = true;
+    accepted->has_hello = true;
     accepted->routing = routing;
     accepted->peer = NULL;
     return accepted;
@@ -186,53 +196,48 @@ static struct accepted *speaker(struct messenger *messenger, int fd, uint32_t ro
 void accept_hello(struct messenger *messenger, zmq_msg_t *message, uint32_t routing,
                   const struct frame *hello) {
     uint8_t curve[KEY_BYTES];
-    struct accepted *accepted = speaker(messenger, zmq_msg_get(message, ZMQ_SRCFD), routing);
+    struct accepted *accepted =
+        origin_of_hello(messenger, zmq_msg_get(message, ZMQ_SRCFD), routing);
     if (accepted == NULL) {
         return;
     }
-    struct peer *peer = zap_user(message, curve) ? let_in(messenger, curve) : NULL;
+    struct peer *peer = zap_user(message, curve) ? admit(messenger, curve) : NULL;
     if (peer == NULL) {
-        hang_up(accepted->fd);
+        shut_down(accepted->fd);
         return;
     }
     peer_set_seen_ip(peer, message);
-    if (hello->round == 0) {
+    const uint32_t link_index = hello->round;
+    if (link_index == 0) {
         hello_control(messenger, accepted, peer, hello->slice);
-    } else if (hello->round <= peer->bulk_count && peer->links[0].state == LINK_ACCEPTED) {
-        adopt(messenger, accepted, peer, hello->round);
-        backlog_distribute(messenger, &peer->links[hello->round]);
-        bulk_link_up(messenger, peer);
+    } else if (link_index <= peer->bulk_count && peer->links[0].state == LINK_ACCEPTED) {
+        adopt(messenger, accepted, peer, link_index);
+        backlog_enable_pacing(messenger, &peer->links[link_index]);
+        send_on_bulk_link(messenger, peer);
         welcome(messenger, accepted);
     } else {
-        hang_up(accepted->fd);
-    }
-}
-
-static void spare_due(struct messenger *messenger, struct accepted *accepted) {
-    struct peer *peer = accepted->peer;
-    if (peer != NULL) {
-        adopt_control(messenger, accepted, peer);
+        shut_down(accepted->fd);
     }
 }
 
 void accept_extend_deadlines(struct messenger *messenger, int64_t late_ns) {
-    for (uint32_t i = 0; i < messenger->accepted_max; i++) {
-        struct accepted *accepted = &messenger->accepted[i];
+    for (uint32_t i = 0; i < messenger->accept.count; i++) {
+        struct accepted *accepted = &messenger->accept.entries[i];
         accepted->due_ns += accepted->due_ns == INT64_MAX ? 0 : late_ns;
     }
 }
 
 void accept_due(struct messenger *messenger, int64_t now_ns) {
-    for (uint32_t i = 0; i < messenger->accepted_max; i++) {
-        struct accepted *accepted = &messenger->accepted[i];
-        if (accepted->fd < 0 || accepted->ending || accepted->due_ns > now_ns) {
+    for (uint32_t i = 0; i < messenger->accept.count; i++) {
+        struct accepted *accepted = &messenger->accept.entries[i];
+        if (accepted->fd < 0 || accepted->is_draining || accepted->due_ns > now_ns) {
             continue;
         }
-        if (accepted->said && accepted->link == ACCEPTED_SPARE) {
-            spare_due(messenger, accepted);
-        } else if (!accepted->said) {
+        if (!accepted->has_hello) {
             accepted->due_ns = INT64_MAX;
-            hang_up(accepted->fd);
+            shut_down(accepted->fd);
+        } else if (accepted->link == ACCEPTED_STANDBY && accepted->peer != NULL) {
+            adopt_control(messenger, accepted, accepted->peer);
         }
     }
 }

@@ -1,19 +1,38 @@
-/* messages_read: frames that come in, control before bulk, and what becomes of those that are not
- * right. */
+/* messages_read: received frames, control before bulk. The listener has one queue for all its
+ * connections, so bulk frames that precede control frames in it are kept in a ring. */
 #include "transport/messages/messages_state.h"
 
 #include <string.h>
 
-enum { ROUTING_BYTES = 5 }; /* as a ROUTER makes them: 0 and a number */
+enum { ROUTING_BYTES = 5 }; /* a routing id of a ROUTER: 0 and a number of four bytes */
+
+uint32_t read_ahead_max(const struct messenger_options *options) {
+    const uint32_t bulk = options->peers_max * options->bulk_connections;
+    return bulk == 0 ? 1 : bulk < MESSENGER_READ_AHEAD_MAX ? bulk : MESSENGER_READ_AHEAD_MAX;
+}
+
+void read_init(struct messenger *messenger, struct region *region) {
+    struct reader *reader = &messenger->reader;
+    reader->capacity = read_ahead_max(&messenger->options);
+    reader->ring = region_alloc(region, reader->capacity, sizeof *reader->ring);
+}
 
 void read_release_frame(struct messenger *messenger) {
-    if (messenger->has_current) {
-        zmq_msg_close(&messenger->current);
-        messenger->has_current = false;
+    if (messenger->reader.has_current) {
+        zmq_msg_close(&messenger->reader.current);
+        messenger->reader.has_current = false;
     }
 }
 
-/* One message; *is_single is false when it has further parts, which are let go unseen. */
+void read_finish(struct messenger *messenger) {
+    struct reader *reader = &messenger->reader;
+    read_release_frame(messenger);
+    for (uint32_t i = 0; i < reader->count; i++) {
+        zmq_msg_close(&reader->ring[(reader->first + i) % reader->capacity].message);
+    }
+}
+
+/* Receive one message. *is_single: it has no further parts. Further parts are discarded. */
 static bool receive(void *socket, zmq_msg_t *message, bool *is_single) {
     if (zmq_msg_recv(message, socket, ZMQ_DONTWAIT) < 0) {
         return false;
@@ -29,83 +48,74 @@ static bool receive(void *socket, zmq_msg_t *message, bool *is_single) {
     return true;
 }
 
+/* A message from the listener. *has_routing: its first part is a routing id. */
 static bool receive_routed(void *listener, uint32_t *routing, zmq_msg_t *message, bool *is_single,
-                           bool *is_numbered) {
-    zmq_msg_t name;
-    zmq_msg_init(&name);
-    bool got = zmq_msg_recv(&name, listener, ZMQ_DONTWAIT) >= 0;
+                           bool *has_routing) {
+    zmq_msg_t id;
+    zmq_msg_init(&id);
+    bool got = zmq_msg_recv(&id, listener, ZMQ_DONTWAIT) >= 0;
     if (got) {
         uint8_t bytes[ROUTING_BYTES] = {1};
-        if (zmq_msg_size(&name) == sizeof bytes) {
-            memcpy(bytes, zmq_msg_data(&name), sizeof bytes);
+        if (zmq_msg_size(&id) == sizeof bytes) {
+            memcpy(bytes, zmq_msg_data(&id), sizeof bytes);
         }
-        *is_numbered = bytes[0] == 0;
+        *has_routing = bytes[0] == 0;
         *routing = (uint32_t)bytes[1] << 24 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 8 |
                    bytes[4];
         got = receive(listener, message, is_single);
     }
-    zmq_msg_close(&name);
+    zmq_msg_close(&id);
     return got;
 }
 
 /* Where a message came from. */
 struct origin {
     struct peer *peer;
-    struct link *link;         /* one that we dialed, or NULL */
-    struct accepted *accepted; /* or NULL */
-    uint32_t link_index;
+    struct link *link; /* of a link that we dialed, else NULL */
+    struct received *received;
 };
 
-static void count_read(const struct origin *origin, size_t bytes) {
-    if (origin->link != NULL) {
-        origin->link->read_bytes += bytes;
-        origin->link->read_frames++;
-    } else {
-        origin->accepted->read_bytes += bytes;
-        origin->accepted->read_frames++;
-    }
-}
-
-static void strike(struct messenger *messenger, struct peer *peer, enum frame_verdict verdict) {
+static void count_invalid(struct messenger *messenger, struct peer *peer,
+                          enum frame_verdict verdict) {
     messenger->counts.verdicts[verdict]++;
-    if (++peer->strikes >= MESSAGE_STRIKES_MAX) {
-        peer_disconnect_and_ban(messenger, peer);
-    }
+    peer_strike(messenger, peer);
 }
 
-static void take_own(struct messenger *messenger, const struct origin *origin, zmq_msg_t *message,
-                     const struct frame *frame) {
+/* A frame of the messenger itself. Only a welcome is valid here: a hello is the first frame of an
+ * accepted connection, which accept_hello handles. */
+static void handle_own(struct messenger *messenger, const struct origin *origin, zmq_msg_t *message,
+                       const struct frame *frame) {
     struct link *link = origin->link;
-    const bool awaits = link != NULL && !link->asks &&
-                        (link->state == LINK_HANDSHAKEN || link->state == LINK_DIALING);
-    if (frame->epoch == MESSENGER_WELCOME && awaits) {
+    const bool is_awaited = link != NULL && !link->is_probe && link_is_dialing(link);
+    if (frame->epoch == MESSENGER_WELCOME && is_awaited) {
         peer_set_seen_ip(origin->peer, message);
         dial_welcomed(messenger, origin->peer, link, frame->slice);
     } else {
-        strike(messenger, origin->peer, FRAME_BAD_KIND);
+        count_invalid(messenger, origin->peer, FRAME_BAD_KIND);
     }
 }
 
-/* Whether it is a frame for the caller. */
-static bool is_frame(struct messenger *messenger, const struct origin *origin, zmq_msg_t *message,
-                     bool is_single, struct frame *frame) {
-    count_read(origin, zmq_msg_size(message));
+/* Check a message of a known connection. True: it is a frame for the caller. */
+static bool accept_frame(struct messenger *messenger, const struct origin *origin,
+                         zmq_msg_t *message, bool is_single, struct frame *frame) {
+    const size_t bytes = zmq_msg_size(message);
+    origin->received->bytes += bytes;
+    origin->received->frames++;
     if (!is_single) {
         peer_disconnect_and_ban(messenger, origin->peer);
         return false;
     }
-    const size_t bytes = zmq_msg_size(message);
     const enum frame_verdict verdict =
         frame_read(zmq_msg_data(message), bytes, messenger->known, frame);
     if (verdict != FRAME_OK) {
-        strike(messenger, origin->peer, verdict);
+        count_invalid(messenger, origin->peer, verdict);
         return false;
     }
     if (frame->kind == MESSENGER_KIND) {
-        take_own(messenger, origin, message, frame);
+        handle_own(messenger, origin, message, frame);
         return false;
     }
-    if (!origin->peer->open) {
+    if (!peer_is_open(origin->peer)) {
         return false;
     }
     messenger->counts.verdicts[FRAME_OK]++;
@@ -114,24 +124,27 @@ static bool is_frame(struct messenger *messenger, const struct origin *origin, z
     return true;
 }
 
-static void give(struct messenger *messenger, const struct peer *peer, const struct frame *frame,
-                 zmq_msg_t *message, struct messenger_event *event) {
-    zmq_msg_init(&messenger->current);
-    zmq_msg_move(&messenger->current, message);
-    messenger->has_current = true;
-    *event = (struct messenger_event){
-        .kind = MESSENGER_FRAME,
-        .is_guest = !peer->named,
-        .frame = *frame,
-        .payload = (const uint8_t *)zmq_msg_data(&messenger->current) + FRAME_HEADER_BYTES};
+/* Make the frame the caller's event. It stays valid until read_release_frame. */
+static void return_frame(struct messenger *messenger, const struct peer *peer,
+                         const struct frame *frame, zmq_msg_t *message,
+                         struct messenger_event *event) {
+    struct reader *reader = &messenger->reader;
+    ASSERT(!reader->has_current);
+    zmq_msg_init(&reader->current);
+    zmq_msg_move(&reader->current, message);
+    reader->has_current = true;
+    *event = (struct messenger_event){.kind = MESSENGER_FRAME,
+                                      .is_guest = !peer->is_named,
+                                      .frame = *frame,
+                                      .payload = (const uint8_t *)zmq_msg_data(&reader->current) +
+                                                 FRAME_HEADER_BYTES};
     memcpy(event->curve, peer_curve(messenger, peer), KEY_BYTES);
 }
 
-static void keep_ahead(struct messenger *messenger, struct peer *peer, const struct frame *frame,
-                       zmq_msg_t *message) {
-    struct ahead *ahead =
-        &messenger
-             ->ahead[(messenger->ahead_first + messenger->ahead_count++) % messenger->ahead_max];
+static void store_ahead(struct reader *reader, struct peer *peer, const struct frame *frame,
+                        zmq_msg_t *message) {
+    ASSERT(reader->count < reader->capacity);
+    struct read_ahead *ahead = &reader->ring[(reader->first + reader->count++) % reader->capacity];
     zmq_msg_init(&ahead->message);
     zmq_msg_move(&ahead->message, message);
     ahead->frame = *frame;
@@ -139,10 +152,10 @@ static void keep_ahead(struct messenger *messenger, struct peer *peer, const str
     ahead->epoch = peer->epoch;
 }
 
-/* The first frame of a connection that is not known yet. What says anything but hello is not
- * listened to, and hung up on when its time is over. */
-static void meet(struct messenger *messenger, zmq_msg_t *message, uint32_t routing,
-                 bool is_single) {
+/* The first frame of an accepted connection. Anything but a hello is ignored; the connection is
+ * then closed when its time is over. */
+static void handle_first(struct messenger *messenger, zmq_msg_t *message, uint32_t routing,
+                         bool is_single) {
     struct frame frame;
     if (is_single &&
         frame_read(zmq_msg_data(message), zmq_msg_size(message), messenger->known, &frame) ==
@@ -152,101 +165,101 @@ static void meet(struct messenger *messenger, zmq_msg_t *message, uint32_t routi
     }
 }
 
-static bool is_of(struct messenger *messenger, const struct accepted *accepted,
-                  zmq_msg_t *message) {
+static bool is_from_peer_of(struct messenger *messenger, const struct accepted *accepted,
+                            zmq_msg_t *message) {
     uint8_t curve[KEY_BYTES];
     return accepted->peer != NULL && zap_user(message, curve) &&
            memcmp(curve, peer_curve(messenger, accepted->peer), KEY_BYTES) == 0;
 }
 
-/* A message of the listener's: true when it is a control frame, which is given at once. */
-static bool take_routed(struct messenger *messenger, uint32_t routing, zmq_msg_t *message,
-                        bool is_single, struct messenger_event *event) {
+/* A message from the listener. True: it is a control frame, which is returned at once. */
+static bool handle_routed(struct messenger *messenger, uint32_t routing, zmq_msg_t *message,
+                          bool is_single, struct messenger_event *event) {
     struct accepted *accepted = accept_find(messenger, routing);
     struct frame frame;
     if (accepted == NULL) {
-        meet(messenger, message, routing, is_single);
+        handle_first(messenger, message, routing, is_single);
         return false;
     }
-    const struct origin origin = {
-        .peer = accepted->peer, .accepted = accepted, .link_index = accepted->link};
-    if (!is_of(messenger, accepted, message) ||
-        !is_frame(messenger, &origin, message, is_single, &frame)) {
+    const struct origin origin = {.peer = accepted->peer, .received = &accepted->received};
+    const uint32_t link_index = accepted->link;
+    if (!is_from_peer_of(messenger, accepted, message) ||
+        !accept_frame(messenger, &origin, message, is_single, &frame)) {
         return false;
     }
-    if (origin.link_index == 0 || origin.link_index == ACCEPTED_SPARE) {
-        give(messenger, origin.peer, &frame, message, event);
+    if (link_index == 0 || link_index == ACCEPTED_STANDBY) {
+        return_frame(messenger, origin.peer, &frame, message, event);
         return true;
     }
-    keep_ahead(messenger, origin.peer, &frame, message);
+    store_ahead(&messenger->reader, origin.peer, &frame, message);
     return false;
 }
 
+/* The next control frame from the listener. Reading stops at a pending event, because the event
+ * precedes later frames, and when the ring is full. */
 static bool read_listener(struct messenger *messenger, struct messenger_event *event) {
-    zmq_pollitem_t *item = &messenger->items[ITEM_LISTENER];
+    const struct reader *reader = &messenger->reader;
     bool found = false;
-    while (!found && !messenger->has_news && (item->revents & ZMQ_POLLIN) != 0 &&
-           messenger->ahead_count < messenger->ahead_max) {
+    while (!found && !messenger->has_events && poll_listener_has_input(messenger) &&
+           reader->count < reader->capacity) {
         zmq_msg_t message;
         zmq_msg_init(&message);
         uint32_t routing = 0;
         bool is_single = false;
-        bool is_numbered = false;
-        if (!receive_routed(messenger->listener, &routing, &message, &is_single, &is_numbered)) {
-            item->revents = 0;
+        bool has_routing = false;
+        if (!receive_routed(messenger->listener.socket, &routing, &message, &is_single,
+                            &has_routing)) {
+            poll_set_listener_input(messenger, false);
             accepted_drained(messenger);
         } else {
-            found = is_numbered && take_routed(messenger, routing, &message, is_single, event);
+            found = has_routing && handle_routed(messenger, routing, &message, is_single, event);
         }
         zmq_msg_close(&message);
-        if (messenger->ending > 0 && --messenger->ending_reads == 0) {
-            accepted_drained(messenger);
-        }
+        accept_note_read(messenger);
     }
     return found;
 }
 
-/* One frame from a connection that we made, if there is one. */
-static bool read_dialed(struct messenger *messenger, uint32_t at, struct messenger_event *event) {
-    zmq_pollitem_t *item = &messenger->items[ITEMS_FIXED + 2 * at];
-    const struct watched watched = messenger->watched[at];
+/* The next frame from a link that we dialed. */
+static bool read_dialed(struct messenger *messenger, uint32_t index,
+                        struct messenger_event *event) {
+    const struct polled polled = messenger->poll.links[index];
+    const struct origin origin = {
+        .peer = polled.peer, .link = polled.link, .received = &polled.link->received};
     bool found = false;
-    while (!found && !messenger->has_news && (item->revents & ZMQ_POLLIN) != 0) {
+    while (!found && !messenger->has_events && poll_link_has_input(messenger, index)) {
         struct frame frame;
         bool is_single = false;
         zmq_msg_t message;
         zmq_msg_init(&message);
-        dial_lookup_done(messenger, watched.peer, watched.link);
-        if (item->socket != watched.link->socket || watched.link->asks) {
-            item->revents = 0; /* ended since, or another one, or nobody has proven a key there */
-        } else if (!receive(watched.link->socket, &message, &is_single)) {
-            item->revents = 0;
-            dial_read(messenger, watched.peer, watched.link);
+        dial_probe_done(messenger, polled.peer, polled.link);
+        if (!poll_link_is_current(messenger, index) || polled.link->is_probe) {
+            /* The link ended or was replaced, or its peer has not proven a key. */
+            poll_clear_link_input(messenger, index);
+        } else if (!receive(polled.link->socket, &message, &is_single)) {
+            poll_clear_link_input(messenger, index);
+            dial_drained(messenger, polled.peer, polled.link);
         } else {
-            const struct origin origin = {.peer = watched.peer,
-                                          .link = watched.link,
-                                          .link_index =
-                                              (uint32_t)(watched.link - watched.peer->links)};
-            found = is_frame(messenger, &origin, &message, is_single, &frame);
+            found = accept_frame(messenger, &origin, &message, is_single, &frame);
         }
         if (found) {
-            give(messenger, watched.peer, &frame, &message, event);
+            return_frame(messenger, polled.peer, &frame, &message, event);
         }
         zmq_msg_close(&message);
     }
     return found;
 }
 
-/* The next in turn, so that nobody who talks much keeps others from being heard. */
-static bool read_in_turn(struct messenger *messenger, bool is_control, uint32_t *turn,
-                         struct messenger_event *event) {
-    const uint32_t count = messenger->watched_count;
-    for (uint32_t i = 0; i < count && !messenger->has_news; i++) {
-        const uint32_t at = (*turn + i) % count;
-        const struct watched *watched = &messenger->watched[at];
-        if ((watched->link == watched->peer->links) == is_control &&
-            read_dialed(messenger, at, event)) {
-            *turn = at + 1;
+/* Read the links in round-robin order, so that a busy peer does not delay the others. */
+static bool read_round_robin(struct messenger *messenger, bool is_control, uint32_t *next_index,
+                             struct messenger_event *event) {
+    const uint32_t count = messenger->poll.link_count;
+    for (uint32_t i = 0; i < count && !messenger->has_events; i++) {
+        const uint32_t index = (*next_index + i) % count;
+        const struct polled *polled = &messenger->poll.links[index];
+        if ((polled->link == polled->peer->links) == is_control &&
+            read_dialed(messenger, index, event)) {
+            *next_index = index + 1;
             return true;
         }
     }
@@ -255,31 +268,32 @@ static bool read_in_turn(struct messenger *messenger, bool is_control, uint32_t 
 
 bool read_control(struct messenger *messenger, struct messenger_event *event) {
     return read_listener(messenger, event) ||
-           read_in_turn(messenger, true, &messenger->control_turn, event);
+           read_round_robin(messenger, true, &messenger->reader.next_control, event);
 }
 
-static bool read_ahead(struct messenger *messenger, struct messenger_event *event) {
-    while (messenger->ahead_count > 0) {
-        struct ahead *ahead = &messenger->ahead[messenger->ahead_first];
-        messenger->ahead_first = (messenger->ahead_first + 1) % messenger->ahead_max;
-        messenger->ahead_count--;
-        const bool stands = ahead->epoch == ahead->peer->epoch;
-        if (stands) {
-            give(messenger, ahead->peer, &ahead->frame, &ahead->message, event);
+/* The next frame of the ring whose peer has stayed connected since. */
+static bool read_ring(struct messenger *messenger, struct messenger_event *event) {
+    struct reader *reader = &messenger->reader;
+    bool found = false;
+    while (reader->count > 0 && !found) {
+        struct read_ahead *ahead = &reader->ring[reader->first];
+        reader->first = (reader->first + 1) % reader->capacity;
+        reader->count--;
+        found = ahead->epoch == ahead->peer->epoch;
+        if (found) {
+            return_frame(messenger, ahead->peer, &ahead->frame, &ahead->message, event);
         }
         zmq_msg_close(&ahead->message);
-        if (stands) {
-            return true;
-        }
     }
-    return false;
+    return found;
 }
 
 bool read_bulk(struct messenger *messenger, struct messenger_event *event) {
-    messenger->ahead_last = !messenger->ahead_last;
-    if (messenger->ahead_last && read_ahead(messenger, event)) {
+    struct reader *reader = &messenger->reader;
+    reader->was_ahead = !reader->was_ahead;
+    if (reader->was_ahead && read_ring(messenger, event)) {
         return true;
     }
-    return read_in_turn(messenger, false, &messenger->bulk_turn, event) ||
-           read_ahead(messenger, event);
+    return read_round_robin(messenger, false, &reader->next_bulk, event) ||
+           read_ring(messenger, event);
 }

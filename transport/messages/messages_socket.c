@@ -1,4 +1,4 @@
-/* messages_socket: ZeroMQ's sockets with their options, and the monitors that say what becomes of
+/* messages_socket: ZeroMQ sockets with their options, and the monitors that report the state of
  * their connections. */
 #include "transport/messages/messages_state.h"
 
@@ -9,14 +9,14 @@
 #include <string.h>
 
 enum {
-    KEEPALIVE_IDLE_S = 15, /* a partition without FIN: the peer's own beats notice it far before */
-    KEEPALIVE_STEP_S = 5,
+    KEEPALIVE_IDLE_S = 15, /* for a lost network; the swarm's heartbeats detect it much earlier */
+    KEEPALIVE_INTERVAL_S = 5,
     KEEPALIVE_COUNT = 3,
-    UNANSWERED_MS = 60000, /* bytes that nobody confirms: a stopped process may well come back */
+    UNACKNOWLEDGED_MS = 60000, /* long, because a stopped process may resume */
     BACKLOG = 256,
-    CURVE_BYTES = 33, /* what CURVE adds: "\x07MESSAGE", nonce, flags, MAC */
-    /* ZeroMQ's own way to connect again is too eager in one case (a queue survives) and gives up in
-     * another (a refused key), so that it is put off for ever: messages_dial does it. */
+    CURVE_BYTES = 33, /* added by CURVE: "\x07MESSAGE", nonce, flags, MAC */
+    /* Reconnecting is left to messages_dial. ZeroMQ would reconnect with the old queue after a lost
+     * connection, and would stop dialing after a rejected key. */
     NEVER_MS = 3600 * 1000,
 };
 
@@ -30,21 +30,21 @@ static bool set_basics(void *socket, const struct messenger *messenger) {
     const int queued = (int)messenger->options.queued_frames;
     return set(socket, ZMQ_SNDHWM, queued) && set(socket, ZMQ_RCVHWM, queued) &&
            zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &bytes_max, sizeof bytes_max) == 0 &&
-           set(socket, ZMQ_HANDSHAKE_IVL, MESSENGER_HANDSHAKE) && set(socket, ZMQ_LINGER, 0) &&
+           set(socket, ZMQ_HANDSHAKE_IVL, MESSENGER_HANDSHAKE_MS) && set(socket, ZMQ_LINGER, 0) &&
            set(socket, ZMQ_IPV6, 1) && set(socket, ZMQ_TCP_KEEPALIVE, 1) &&
            set(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S) &&
-           set(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_STEP_S) &&
+           set(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_INTERVAL_S) &&
            set(socket, ZMQ_TCP_KEEPALIVE_CNT, KEEPALIVE_COUNT) &&
-           set(socket, ZMQ_TCP_MAXRT, UNANSWERED_MS) &&
+           set(socket, ZMQ_TCP_MAXRT, UNACKNOWLEDGED_MS) &&
            zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys->public_keys.curve, KEY_BYTES) == 0 &&
            zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->curve_secret, KEY_BYTES) == 0;
 }
 
-/* The end of a monitor that we read. A full queue would block ZeroMQ's thread, so it has no mark:
- * events are some hundred bytes each, and come once or twice a connection. */
+/* Our end of a new monitor. Its queue is unlimited, because a full one would block ZeroMQ's I/O
+ * thread. Events have some hundred bytes, and a connection causes few of them. */
 static void *monitor_of(struct messenger *messenger, void *socket, int events) {
     char name[64];
-    snprintf(name, sizeof name, "inproc://monitor-%u", messenger->dial_serial++);
+    snprintf(name, sizeof name, "inproc://monitor-%u", messenger->monitor_serial++);
     if (zmq_socket_monitor(socket, name, events) != 0) {
         return NULL;
     }
@@ -68,21 +68,22 @@ bool socket_event(void *monitor, struct socket_monitor_event *event) {
         memcpy(&event->kind, bytes, sizeof event->kind);
         memcpy(&event->value, bytes + sizeof event->kind, sizeof event->value);
     }
-    while (got && zmq_msg_more(&part)) { /* the address, which says nothing that is not known */
+    while (got && zmq_msg_more(&part)) { /* the address, which is known */
         (void)zmq_msg_recv(&part, monitor, ZMQ_DONTWAIT);
     }
     zmq_msg_close(&part);
     return got;
 }
 
-static enum status fault_of_address(const char *address, struct fault *fault) {
+static enum status fault_bind(const char *address, struct fault *fault) {
     char reason[160];
     const int error = zmq_errno();
-    const bool is_taken = error == EADDRINUSE || error == EMFILE || error == EACCES;
+    const bool is_unavailable = error == EADDRINUSE || error == EMFILE || error == EACCES;
     snprintf(reason, sizeof reason, "cannot listen: %s",
-             error == ENODEV ? "no address of this machine" : zmq_strerror(error));
-    return fault_set(fault, is_taken ? STATUS_FAILED : STATUS_INPUT, address,
-                     error == EADDRINUSE ? "stop what listens there, or choose another port" : NULL,
+             error == ENODEV ? "not a local address" : zmq_strerror(error));
+    return fault_set(fault, is_unavailable ? STATUS_FAILED : STATUS_INPUT, address,
+                     error == EADDRINUSE ? "stop the process that uses the port, or choose another"
+                                         : NULL,
                      "%s", reason);
 }
 
@@ -99,34 +100,36 @@ static uint16_t port_of(void *socket) {
 
 enum status socket_listener(struct messenger *messenger, struct fault *fault) {
     const char *address = messenger->options.listen;
-    size_t fd_bytes = sizeof messenger->listener_fd;
+    struct listener *listener = &messenger->listener;
+    size_t fd_bytes = sizeof listener->fd;
     void *socket = zmq_socket(messenger->context, ZMQ_ROUTER);
     if (socket == NULL || !set_basics(socket, messenger) || !set(socket, ZMQ_CURVE_SERVER, 1) ||
         !set(socket, ZMQ_ROUTER_MANDATORY, 1) || !set(socket, ZMQ_BACKLOG, BACKLOG) ||
-        zmq_getsockopt(socket, ZMQ_FD, &messenger->listener_fd, &fd_bytes) != 0 ||
-        (messenger->listener_monitor =
+        zmq_getsockopt(socket, ZMQ_FD, &listener->fd, &fd_bytes) != 0 ||
+        (listener->monitor =
              monitor_of(messenger, socket, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED)) == NULL) {
-        messenger->listener = socket;
-        return fault_set(fault, STATUS_FAILED, address, NULL, "no socket: %s",
+        listener->socket = socket;
+        return fault_set(fault, STATUS_FAILED, address, NULL, "cannot create a socket: %s",
                          zmq_strerror(zmq_errno()));
     }
-    messenger->listener = socket;
+    listener->socket = socket;
     if (zmq_bind(socket, address) != 0) {
-        return fault_of_address(address, fault);
+        return fault_bind(address, fault);
     }
-    messenger->port = port_of(socket);
+    listener->port = port_of(socket);
     return OK;
 }
 
-/* What comes is a name and then bytes, which are none when a connection begins or ends. */
+/* A STREAM delivers pairs of parts: a routing id and the received bytes. The bytes are empty when a
+ * connection begins or ends. */
 bool socket_has_input(void *stream) {
-    bool is_name = true;
+    bool is_id = true;
     bool any = false;
     zmq_msg_t part;
     zmq_msg_init(&part);
     while (!any && zmq_msg_recv(&part, stream, ZMQ_DONTWAIT) >= 0) {
-        any = !is_name && zmq_msg_size(&part) > 0;
-        is_name = !zmq_msg_more(&part);
+        any = !is_id && zmq_msg_size(&part) > 0;
+        is_id = !zmq_msg_more(&part);
     }
     zmq_msg_close(&part);
     return any;
@@ -142,7 +145,7 @@ bool socket_dial(struct messenger *messenger, const uint8_t *curve, const char *
     if (!set_basics(made, messenger) ||
         (curve != NULL && zmq_setsockopt(made, ZMQ_CURVE_SERVERKEY, curve, KEY_BYTES) != 0) ||
         !set(made, ZMQ_RECONNECT_IVL, NEVER_MS) ||
-        !set(made, ZMQ_CONNECT_TIMEOUT, MESSENGER_HANDSHAKE) ||
+        !set(made, ZMQ_CONNECT_TIMEOUT, MESSENGER_HANDSHAKE_MS) ||
         (watch = monitor_of(messenger, made, ZMQ_EVENT_ALL)) == NULL ||
         zmq_connect(made, address) != 0) {
         socket_close(made, watch, 0);
@@ -153,8 +156,8 @@ bool socket_dial(struct messenger *messenger, const uint8_t *curve, const char *
     return true;
 }
 
-/* The monitor is stopped before its end here is closed: ZeroMQ's thread would wait for ever to
- * write into one that has no other end. */
+/* The monitor is stopped before our end of it is closed. Otherwise ZeroMQ's I/O thread would block
+ * for ever on writing to it. */
 void socket_close(void *socket, void *monitor, int linger_ms) {
     if (socket == NULL) {
         return;
@@ -167,8 +170,12 @@ void socket_close(void *socket, void *monitor, int linger_ms) {
     (void)zmq_close(socket);
 }
 
-static bool host_is_one(const char *host, size_t letters, bool any_port) {
-    const bool is_any = any_port && letters == 1 && host[0] == '*';
+void socket_close_listener(struct messenger *messenger, int linger_ms) {
+    socket_close(messenger->listener.socket, messenger->listener.monitor, linger_ms);
+}
+
+static bool is_host(const char *host, size_t letters, bool may_be_any) {
+    const bool is_any = may_be_any && letters == 1 && host[0] == '*';
     const bool in_brackets = letters > 2 && host[0] == '[' && host[letters - 1] == ']';
     const size_t edge = in_brackets ? 1 : 0;
     for (size_t i = edge; i + edge < letters && !is_any; i++) {
@@ -183,7 +190,7 @@ static bool host_is_one(const char *host, size_t letters, bool any_port) {
     return letters > 0;
 }
 
-bool address_is_one(const char *address, bool any_port) {
+bool is_socket_address(const char *address, bool may_be_any) {
     static const char SCHEME[] = "tcp://";
     const size_t letters = strnlen(address, MESSAGE_ADDRESS_BYTES);
     if (letters >= MESSAGE_ADDRESS_BYTES || strncmp(address, SCHEME, sizeof SCHEME - 1) != 0) {
@@ -191,11 +198,11 @@ bool address_is_one(const char *address, bool any_port) {
     }
     const char *host = address + sizeof SCHEME - 1;
     const char *colon = strrchr(host, ':');
-    if (colon == NULL || !host_is_one(host, (size_t)(colon - host), any_port)) {
+    if (colon == NULL || !is_host(host, (size_t)(colon - host), may_be_any)) {
         return false;
     }
     const char *digits = colon + 1;
-    if (any_port && (strcmp(digits, "*") == 0 || strcmp(digits, "0") == 0)) {
+    if (may_be_any && (strcmp(digits, "*") == 0 || strcmp(digits, "0") == 0)) {
         return true;
     }
     int64_t port = 0;

@@ -71,9 +71,9 @@ static struct messenger_options messenger_options_of(const struct tracker_loop_o
         .bulk_connections = 0,
         .queued_frames = options->queued_frames,
         .guests = {
-            .places =
+            .slots =
                 {[GUEST_STRANGER] = strangers, [GUEST_LISTED] = GUESTS_MAX, [GUEST_MEMBER] = peers},
-            .turn_ms = STRANGER_SLOT_MS}};
+            .evict_after_ms = STRANGER_SLOT_MS}};
     wire_allowed_kinds(WIRE_TRACKER, made.known);
     return made;
 }

@@ -12,7 +12,7 @@
 #include "runtime/swarm/tracker/tracker.h"
 #include "runtime/swarm/tracker/tracker_durable.h"
 #include "transport/messages/messages.h"
-#include "transport/messages/reach.h"
+#include "transport/messages/connect_probe.h"
 
 enum {
     GUESTS_MAX = 128,            /* connected at once besides a full swarm's members, ... */
@@ -169,7 +169,7 @@ void tracker_loop_pump_documents(struct tracker_loop *loop);
 /* Whose places a key may take, in the order of messenger_guests: no idle or hostile stranger keeps
  * those out who are on the roster, and those none who are members already. */
 enum guest_class { GUEST_STRANGER, GUEST_LISTED, GUEST_MEMBER };
-_Static_assert(GUEST_MEMBER + 1 == MESSAGE_CLASSES, "every class has its places");
+_Static_assert(GUEST_MEMBER + 1 == MESSAGE_GUEST_CLASSES, "every class has its places");
 uint32_t guest_class_of(const void *loop, const uint8_t curve[static KEY_BYTES]);
 
 /* tracker_host_admit. guest_find: the place of a key that is connected, a new one when there

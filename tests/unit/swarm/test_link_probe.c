@@ -58,7 +58,7 @@ static void start(struct answerer *answerer, bool silent) {
                                         .listen = "tcp://127.0.0.1:*",
                                         .peers_max = 4,
                                         .queued_frames = 4,
-                                        .guests = {.places = {4}}};
+                                        .guests = {.slots = {4}}};
     *answerer = (struct answerer){.silent = silent};
     keys_generate(&answerer->keys);
     wire_allowed_kinds(WIRE_TRACKER, options.known);

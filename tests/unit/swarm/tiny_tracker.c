@@ -286,7 +286,7 @@ void tiny_tracker_start(struct tiny_tracker *tracker, const struct hash *root) {
                                         .listen = "tcp://127.0.0.1:*",
                                         .peers_max = TINY_MEMBERS_MAX,
                                         .queued_frames = 16,
-                                        .guests = {.places = {TINY_MEMBERS_MAX}}};
+                                        .guests = {.slots = {TINY_MEMBERS_MAX}}};
     wire_allowed_kinds(WIRE_TRACKER, options.known);
     if (messenger_open(&options, &tracker->region, &tracker->messenger, &fault) != OK) {
         fail_msg("%s: %s", fault.place, fault.reason);

@@ -1,5 +1,5 @@
 /* test_reach: who answers as ZeroMQ does is found, and nothing else is waited for in vain. */
-#include "transport/messages/reach.h"
+#include "transport/messages/connect_probe.h"
 
 #include "base/text.h"
 

@@ -1,4 +1,5 @@
-#include "transport/messages/reach.h"
+/* connect_probe: see connect_probe.h. */
+#include "transport/messages/connect_probe.h"
 
 #include "transport/identity/host_number.h"
 
@@ -6,13 +7,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What either end of ZMTP 3 says first: FF, eight bytes of padding, 7F. */
+/* Both sides of a ZMTP 3 connection first send FF, eight bytes of padding and 7F. */
 enum { OPENING_BYTES = 10, OPENING_FIRST = 0xff, OPENING_LAST = 0x7f };
 
-bool connect_probe_start(const char *address, struct connect_probe *reach) {
+bool connect_probe_start(const char *address, struct connect_probe *probe) {
     union numeric_address to;
     socklen_t length = numeric_address_parse(address, &to);
-    reach->fd = -1;
+    probe->fd = -1;
     if (length == 0) {
         return false;
     }
@@ -20,13 +21,13 @@ bool connect_probe_start(const char *address, struct connect_probe *reach) {
     if (fd < 0) {
         return false;
     }
-    reach->fd = fd;
-    reach->failed = connect(fd, &to.any, length) != 0 && errno != EINPROGRESS;
+    probe->fd = fd;
+    probe->failed = connect(fd, &to.any, length) != 0 && errno != EINPROGRESS;
     return true;
 }
 
-/* Whether the connection stands, is still being made, or failed. */
-static enum connect_probe_state connected(int fd) {
+/* OK: the TCP connection is established. PENDING: it is still being established. */
+static enum connect_probe_state connection_state(int fd) {
     union numeric_address peer;
     socklen_t length = sizeof peer;
     int failure = 0;
@@ -37,8 +38,9 @@ static enum connect_probe_state connected(int fd) {
     return getpeername(fd, &peer.any, &length) == 0 ? CONNECT_PROBE_OK : CONNECT_PROBE_PENDING;
 }
 
-/* ZeroMQ speaks before it is spoken to. */
-static enum connect_probe_state greeted(int fd) {
+/* A ZeroMQ listener sends its opening at once, without waiting for ours. MSG_PEEK leaves a part
+ * of the opening in the socket until all of it has arrived. */
+static enum connect_probe_state opening_state(int fd) {
     unsigned char bytes[OPENING_BYTES];
     ssize_t count = recv(fd, bytes, sizeof bytes, MSG_PEEK);
     if (count < 0) {
@@ -54,21 +56,22 @@ static enum connect_probe_state greeted(int fd) {
     return bytes[OPENING_BYTES - 1] == OPENING_LAST ? CONNECT_PROBE_OK : CONNECT_PROBE_FAILED;
 }
 
-enum connect_probe_state connect_probe_poll(struct connect_probe *reach) {
-    ASSERT(reach->fd >= 0);
-    enum connect_probe_state state = reach->failed ? CONNECT_PROBE_FAILED : connected(reach->fd);
+enum connect_probe_state connect_probe_poll(struct connect_probe *probe) {
+    ASSERT(probe->fd >= 0);
+    enum connect_probe_state state =
+        probe->failed ? CONNECT_PROBE_FAILED : connection_state(probe->fd);
     if (state == CONNECT_PROBE_OK) {
-        state = greeted(reach->fd);
+        state = opening_state(probe->fd);
     }
     if (state != CONNECT_PROBE_PENDING) {
-        connect_probe_end(reach);
+        connect_probe_end(probe);
     }
     return state;
 }
 
-void connect_probe_end(struct connect_probe *reach) {
-    if (reach->fd >= 0) {
-        close(reach->fd);
+void connect_probe_end(struct connect_probe *probe) {
+    if (probe->fd >= 0) {
+        close(probe->fd);
     }
-    reach->fd = -1;
+    probe->fd = -1;
 }

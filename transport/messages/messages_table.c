@@ -1,0 +1,136 @@
+/* messages_table: the table of peers by key. A slot is free when its peer is neither named nor
+ * connected, has no link in progress and no pending event. The key of the former peer stays in a
+ * free slot, so that peer_find may return a peer that is not in use; this is harmless. */
+#include "transport/messages/messages_state.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+void table_init(struct messenger *messenger, struct region *region) {
+    const struct messenger_options *options = &messenger->options;
+    const uint32_t links = messenger_links_max(options);
+    messenger->curves = region_alloc(region, options->peers_max, sizeof *messenger->curves);
+    messenger->peers = region_alloc(region, options->peers_max, sizeof *messenger->peers);
+    struct link *all = region_alloc(region, links, sizeof *all);
+    for (uint32_t i = 0; i < links; i++) {
+        link_init(&all[i]);
+    }
+    for (uint32_t i = 0; i < options->peers_max; i++) {
+        messenger->peers[i].links = all + (size_t)i * (1 + options->bulk_connections);
+    }
+}
+
+static bool is_free(const struct messenger *messenger, const struct peer *peer) {
+    for (uint32_t i = 0; i <= messenger->options.bulk_connections; i++) {
+        if (peer->links[i].state != LINK_NONE) {
+            return false;
+        }
+    }
+    return !peer->is_named && !peer_is_open(peer) && !peer_has_events(peer);
+}
+
+const uint8_t *peer_curve(const struct messenger *messenger, const struct peer *peer) {
+    return messenger->curves[peer - messenger->peers];
+}
+
+struct peer *peer_find(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
+        if (memcmp(messenger->curves[i], curve, KEY_BYTES) == 0) {
+            return &messenger->peers[i];
+        }
+    }
+    return NULL;
+}
+
+/* The slot that has this key, else a free one, else NULL. */
+static struct peer *slot_for(const struct messenger *messenger,
+                             const uint8_t curve[static KEY_BYTES]) {
+    struct peer *peer = peer_find(messenger, curve);
+    for (uint32_t i = 0; i < messenger->options.peers_max && peer == NULL; i++) {
+        if (is_free(messenger, &messenger->peers[i])) {
+            peer = &messenger->peers[i];
+        }
+    }
+    return peer;
+}
+
+static uint32_t class_of(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    const struct messenger_guests *guests = &messenger->options.guests;
+    const uint32_t class = guests->class_of == NULL ? 0 : guests->class_of(guests->context, curve);
+    ASSERT(class < MESSAGE_GUEST_CLASSES);
+    return class;
+}
+
+bool peer_is_wanted(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    return messenger->options.guests.slots[class_of(messenger, curve)] > 0;
+}
+
+bool peer_has_slot(const struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    const struct peer *slot = slot_for(messenger, curve);
+    if (slot == NULL || !is_free(messenger, slot)) {
+        return slot != NULL;
+    }
+    const uint32_t class = class_of(messenger, curve);
+    uint32_t guests = 0;
+    for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
+        const struct peer *peer = &messenger->peers[i];
+        guests += !peer->is_named && peer->guest_class <= class && !is_free(messenger, peer);
+    }
+    return guests < messenger->options.guests.slots[class];
+}
+
+struct peer *peer_add(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    struct peer *peer = slot_for(messenger, curve);
+    if (peer == NULL || !is_free(messenger, peer)) {
+        return peer;
+    }
+    memcpy(messenger->curves[peer - messenger->peers], curve, KEY_BYTES);
+    /* The epoch continues: frames of the former peer may still be in the read-ahead ring. */
+    *peer = (struct peer){.links = peer->links, .epoch = peer->epoch};
+    for (uint32_t i = 0; i <= messenger->options.bulk_connections; i++) {
+        link_init(&peer->links[i]);
+    }
+    return peer;
+}
+
+struct peer *peer_add_guest(struct messenger *messenger, const uint8_t curve[static KEY_BYTES]) {
+    const bool may = peer_is_wanted(messenger, curve) && peer_has_slot(messenger, curve);
+    struct peer *peer = may ? peer_add(messenger, curve) : NULL;
+    if (peer != NULL) {
+        peer->guest_class = class_of(messenger, curve);
+    }
+    return peer;
+}
+
+void messenger_reclassify(struct messenger *messenger) {
+    for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
+        struct peer *peer = &messenger->peers[i];
+        if (!peer->is_named && !is_free(messenger, peer)) {
+            peer->guest_class = class_of(messenger, messenger->curves[i]);
+        }
+    }
+}
+
+bool evict_oldest_guest(struct messenger *messenger) {
+    const int64_t min_stay_ns = messenger->options.guests.evict_after_ms * MESSENGER_MS_NS;
+    struct peer *oldest = NULL;
+    for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
+        struct peer *peer = &messenger->peers[i];
+        if (!peer->is_named && peer_is_open(peer) && peer->guest_class == 0 &&
+            (oldest == NULL || peer->opened_ns < oldest->opened_ns)) {
+            oldest = peer;
+        }
+    }
+    const bool may_evict = min_stay_ns > 0 && oldest != NULL &&
+                           clock_monotonic_ns() - oldest->opened_ns >= min_stay_ns;
+    if (may_evict) {
+        peer_on_close(messenger, oldest);
+    }
+    return may_evict;
+}
+
+bool peer_dials_first(const struct messenger *messenger, const struct peer *peer) {
+    return memcmp(peer_curve(messenger, peer), messenger->options.keys->public_keys.curve,
+                  KEY_BYTES) < 0;
+}
