@@ -10,6 +10,7 @@ from unittest import mock
 
 import c_source
 import commits
+import rooms
 import rules
 import tidy
 
@@ -78,12 +79,12 @@ class RuleTest(unittest.TestCase):
                           "includes are from the root")
 
     def test_no_room_of_the_table_includes_one_below_it(self):
-        rooms = list(rules.MAY_INCLUDE)
+        order = list(rules.MAY_INCLUDE)
         for index, (room, places) in enumerate(rules.MAY_INCLUDE.items()):
             for place in places:
                 with self.subTest(room, place=place):
-                    above = place if place in rules.MAY_INCLUDE else tidy.room_of(place)
-                    self.assertIn(above, rooms[:index])
+                    above = place if place in rules.MAY_INCLUDE else rooms.room_of(place)
+                    self.assertIn(above, order[:index])
 
     def test_unknown_folder_is_found(self):
         self.assert_found(tidy.check_includes, "novel/a.c", '#include "base/text.h"\n',
@@ -295,6 +296,87 @@ class HistoryTest(unittest.TestCase):
 
     def test_a_tree_without_git_is_skipped(self):
         self.assertEqual(self.found(rules.SUBJECT_BASE), [])
+
+
+DOOR = """/* plan: lays out buffers.
+ *
+ * public   extent.h */
+#ifndef SKEP_PLANTED_PLAN_H
+#define SKEP_PLANTED_PLAN_H
+struct part {
+    int a, b;
+};
+struct plan {
+    int count, used;
+    struct part part;
+};
+#endif
+"""
+
+
+class RoomTest(unittest.TestCase):
+    """A product of two planted rooms: `plan`, and `user`, which includes it."""
+
+    def setUp(self):
+        table = {"plan": (), "user": ("plan",)}
+        for name, value in (("MAY_INCLUDE", table), ("NO_DOOR", ("user",)),
+                            ("OWNED_STRUCTS", ("plan/",)), ("VALUE_STRUCTS", {}),
+                            ("UNOWNED_STRUCTS", ())):
+            patch = mock.patch.object(rules, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def found(self, check, **files):
+        sources = [tidy.Source("plan/plan.h", DOOR), tidy.Source("plan/extent.h", "int a;\n"),
+                   tidy.Source("plan/greedy.h", "int b;\n")]
+        sources += [tidy.Source(path.replace("__", "/") + ".c", text)
+                    for path, text in files.items()]
+        return [message for _, _, message in check(sources)]
+
+    def test_include_of_a_private_header_is_found(self):
+        for name, count in (("plan", 0), ("extent", 0), ("greedy", 1)):
+            with self.subTest(name):
+                text = f'#include "plan/{name}.h"\n'
+                found = self.found(rooms.check_doors, user__a=text)
+                self.assertEqual(len(found), count, found)
+                self.assertEqual(self.found(rooms.check_doors, plan__a=text), [])
+
+    def test_room_without_a_door_and_door_with_a_dead_name_are_found(self):
+        with mock.patch.object(rules, "NO_DOOR", ()):
+            found = self.found(rooms.check_doors, user__a="int a;\n")
+        self.assertEqual(found, ["no user/user.h: one header explains the room"])
+        gone = DOOR.replace("extent.h", "gone.h")
+        with mock.patch.dict(globals(), {"DOOR": gone}):
+            self.assertIn("names plan/gone.h", self.found(rooms.check_doors)[0])
+
+    def test_room_over_its_bounds_is_found(self):
+        with mock.patch.object(rules, "ROOM_FILES_MAX", 2):
+            self.assertIn("3 files, more than 2", self.found(rooms.check_bounds)[0])
+        with mock.patch.object(rules, "ROOM_LINES_MAX", 10):
+            self.assertIn("lines of code, more than 10", self.found(rooms.check_bounds)[0])
+        self.assertEqual(self.found(rooms.check_bounds), [])
+
+    def test_struct_with_too_many_fields_is_found_with_its_own_parts(self):
+        with mock.patch.object(rules, "STRUCT_FIELDS_MAX", 4):
+            self.assertIn("struct plan has 5 fields", self.found(rooms.check_struct_sizes)[0])
+        with mock.patch.object(rules, "STRUCT_FIELDS_MAX", 5):
+            self.assertEqual(self.found(rooms.check_struct_sizes), [])
+
+    def test_field_that_two_files_assign_is_found(self):
+        one = "void f(struct plan *plan) {\n    plan->count = 1;\n}\n"
+        part = "void g(struct plan *plan) {\n    plan->part.a++;\n}\n"
+        self.assertEqual(self.found(rooms.check_field_owners, plan__a=one, plan__b=part), [])
+        for text in (one, "void f(struct plan *p) {\n    p[2].count |= 1;\n}\n",
+                     "void f(void) {\n    struct plan own;\n    ++own.count;\n}\n"):
+            with self.subTest(text):
+                found = self.found(rooms.check_field_owners, plan__a=one, user__b=text)
+                self.assertEqual(len(found), 1)
+                self.assertIn("plan.count is assigned in plan/a.c:2, user/b.c:", found[0])
+
+    def test_reading_a_field_is_no_assignment(self):
+        one = "void f(struct plan *plan) {\n    plan->count = 1;\n}\n"
+        text = "int f(const struct plan *plan) {\n    return plan->count == 1;\n}\n"
+        self.assertEqual(self.found(rooms.check_field_owners, plan__a=one, user__b=text), [])
 
 
 class FunctionTest(unittest.TestCase):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import c_source
 import commits
 import prose
+import rooms
 import rules
 
 SKIPPED_FOLDERS = {".git", "__pycache__", "demo", "fixtures"}
@@ -53,16 +54,10 @@ def lies_in(path, place):
     return path == place or path.startswith(place + "/")
 
 
-def room_of(path):
-    """The room of the include table that holds `path`, or None."""
-    folder = str(pathlib.PurePosixPath(path).parent)
-    return folder if folder in rules.MAY_INCLUDE else None
-
-
 def check_includes(source):
     if not source.is_c:
         return
-    home = room_of(source.path)
+    home = rooms.room_of(source.path)
     outside = any(lies_in(source.path, folder) for folder in rules.OUTSIDE)
     for match in INCLUDE.finditer(source.text):
         quote, target = match.groups()
@@ -85,7 +80,8 @@ def check_includes(source):
 def may_include(home, target):
     if target == "build_config.h":
         return True
-    return any(place in (target, room_of(target)) for place in (home, *rules.MAY_INCLUDE[home]))
+    places = (home, *rules.MAY_INCLUDE[home])
+    return target in places or rooms.room_of(target) in places
 
 
 def check_guard(source):
@@ -259,6 +255,7 @@ def check_tree(root):
     sources = read_tree(pathlib.Path(root))
     findings = [finding for source in sources for rule in FILE_RULES for finding in rule(source)]
     findings += check_built(sources)
+    findings += [Finding(*place) for check in rooms.CHECKS for place in check(sources)]
     findings += check_subjects(root)
     paths = {source.path for source in sources}
     excepted = {entry if isinstance(entry, str) else entry[0]

@@ -27,6 +27,12 @@ void packer_fail(struct packer *pack, const char *wrong) {
     }
 }
 
+size_t packer_skip_rest(struct packer *pack) {
+    size_t rest = pack->capacity - pack->at;
+    pack->at = pack->capacity;
+    return rest;
+}
+
 const char *packer_end(struct packer *pack) {
     if (pack->at != pack->capacity) {
         packer_fail(pack, "is longer than its fields");

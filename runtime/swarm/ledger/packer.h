@@ -30,6 +30,9 @@ struct packer packer_hashing(struct hash_state *state);
 /* packer_fail: end the walk because of this, unless something was wrong before. */
 void packer_fail(struct packer *pack, const char *wrong);
 
+/* packer_skip_rest: pass over all bytes that are left to read; how many there were. */
+size_t packer_skip_rest(struct packer *pack);
+
 /* packer_end: what was wrong with bytes that were read, else NULL: bytes left over are wrong
  * too. */
 const char *packer_end(struct packer *pack);

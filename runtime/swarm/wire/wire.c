@@ -328,17 +328,15 @@ const char *wire_read(const struct wire_shape *shape, const struct frame *frame,
     if (length != count) {
         packer_fail(&pack, "is not as long as it says");
     }
-    size_t rest = count - pack.at;
+    size_t rest = has_bulk ? packer_skip_rest(&pack) : 0;
     if (has_bulk && rest == 0) {
         packer_fail(&pack, "has no bytes of its slice");
-    } else if (has_bulk) {
-        pack.at = count;
     }
     if (packer_end(&pack) != NULL) {
         return pack.wrong;
     }
     point(message, arrays);
     *bulk = has_bulk ? payload + (count - rest) : NULL;
-    *bulk_bytes = has_bulk ? rest : 0;
+    *bulk_bytes = rest;
     return fields_error(shape, message);
 }
