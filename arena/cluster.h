@@ -4,6 +4,7 @@
 #define SKEP_ARENA_CLUSTER_H
 
 #include "arena/plan.h"
+#include "base/bytes.h"
 #include "base/region.h"
 
 #include <stdint.h>
@@ -51,10 +52,5 @@ void cluster_round_sizes(struct cluster *cluster, struct region *region);
  * memory    arrays in `region` */
 struct cluster_list cluster_reduce(const struct cluster *whole, uint64_t *offsets,
                                    struct region *region);
-
-/* align_up: the first multiple of `align`, a power of two, at or above `value`. */
-static inline uint64_t align_up(uint64_t value, uint64_t align) {
-    return (value + align - 1) & ~(align - 1);
-}
 
 #endif

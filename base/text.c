@@ -43,18 +43,22 @@ void text_add(struct text *text, const char *format, ...) {
     text->length += (size_t)wanted;
 }
 
-void text_add_json(struct text *text, const char *value) {
-    text_add_bytes(text, "\"", 1);
-    for (const char *c = value; *c != '\0'; c++) {
-        unsigned char byte = (unsigned char)*c;
+void text_add_escaped(struct text *text, const char *bytes, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        unsigned char byte = (unsigned char)bytes[i];
         if (byte == '"' || byte == '\\') {
             text_add(text, "\\%c", byte);
         } else if (byte < 0x20) {
             text_add(text, "\\u%04x", byte);
         } else {
-            text_add_bytes(text, c, 1);
+            text_add_bytes(text, &bytes[i], 1);
         }
     }
+}
+
+void text_add_json(struct text *text, const char *value) {
+    text_add_bytes(text, "\"", 1);
+    text_add_escaped(text, value, strlen(value));
     text_add_bytes(text, "\"", 1);
 }
 

@@ -20,8 +20,11 @@ struct text {
 struct text text_over(char *buffer, size_t capacity);
 void text_add(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
 void text_add_bytes(struct text *text, const char *bytes, size_t count);
-/* text_add_json: `value` as a JSON string with its quotes, control characters escaped. */
+/* text_add_json: `value` as a JSON string, in quotes and escaped, which is a YAML string too. Whole
+ * JSON documents are written with base/json_write.h.
+ * text_add_escaped: `count` bytes of such a string, without quotes. */
 void text_add_json(struct text *text, const char *value);
+void text_add_escaped(struct text *text, const char *bytes, size_t count);
 
 /* text_bytes: "13.1 GiB", "512 B"; three significant digits. Gives `buffer` back. */
 const char *text_bytes(uint64_t bytes, char buffer[static 24]);

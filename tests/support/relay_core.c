@@ -1,11 +1,10 @@
 #include "tests/support/relay_core.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/random.h"
 
 #include <string.h>
-
-enum { NS_PER_S = 1000000000 };
 
 void relay_core_init(struct relay_core *core, uint32_t node_count, uint64_t seed) {
     ASSERT(node_count <= RELAY_NODES_MAX);
@@ -64,7 +63,7 @@ static bool leaves_queue(struct relay_direction *way, int64_t now_ns, uint64_t b
     if (start - now_ns > link->queue_ns) {
         return false;
     }
-    way->free_ns = start + (int64_t)(bytes * 8 * NS_PER_S / link->bits_per_s);
+    way->free_ns = start + (int64_t)(bytes * 8 * NS_PER_SECOND / link->bits_per_s);
     *left_ns = way->free_ns;
     return true;
 }

@@ -26,7 +26,6 @@
 enum {
     COMMAND_BYTES = 256,
     BURST_PACKETS = 64, /* from one device before the others get their turn */
-    NS_PER_US = 1000,
     IPV4_HEADER_BYTES = 20,
     IPV4_TO_LAST_BYTE = 19, /* where a header has the last byte of its destination */
 };

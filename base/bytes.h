@@ -1,0 +1,57 @@
+/* bytes: alignment, rounding and bounds of whole numbers, and the division of one block of memory
+ * into aligned parts. */
+#ifndef SKEP_BASE_BYTES_H
+#define SKEP_BASE_BYTES_H
+
+#include "base/check.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CARVE_ALIGN = 64 }; /* a cache line, and what vector loads need */
+
+static inline int64_t min_i64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t max_i64(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static inline uint64_t max_u64(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* div_ceil: value / divisor, rounded up. limits: value >= 0, divisor > 0 */
+static inline int64_t div_ceil(int64_t value, int64_t divisor) {
+    return (value + divisor - 1) / divisor;
+}
+
+/* round_up: the first multiple of `multiple` at or above `value`. limits: as div_ceil */
+static inline int64_t round_up(int64_t value, int64_t multiple) {
+    return div_ceil(value, multiple) * multiple;
+}
+
+/* align_up: the first multiple of `align`, a power of two, at or above `value`. */
+static inline uint64_t align_up(uint64_t value, uint64_t align) {
+    return (value + align - 1) & ~(align - 1);
+}
+
+/* carve_bytes: what carve takes for `bytes`. */
+static inline size_t carve_bytes(size_t bytes) {
+    return align_up(bytes, CARVE_ALIGN);
+}
+
+/* carve: the next `bytes` of a block that the caller sized with carve_bytes; advances *memory. */
+static inline void *carve(char **memory, size_t bytes) {
+    void *part = *memory;
+    ASSERT((uintptr_t)part % CARVE_ALIGN == 0);
+    *memory += carve_bytes(bytes);
+    return part;
+}
+
+#endif

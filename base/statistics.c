@@ -1,0 +1,43 @@
+#include "base/statistics.h"
+
+#include "base/check.h"
+
+int64_t ranked_i64(const int64_t *values, int count, int rank) {
+    ASSERT(rank >= 0 && rank < count);
+    for (int i = 0;; i++) {
+        int below = 0;
+        int equal = 0;
+        ASSERT(i < count);
+        for (int k = 0; k < count; k++) {
+            below += values[k] < values[i];
+            equal += values[k] == values[i];
+        }
+        if (rank >= below && rank < below + equal) {
+            return values[i];
+        }
+    }
+}
+
+double ranked_f64(const double *values, int count, int rank) {
+    ASSERT(rank >= 0 && rank < count);
+    for (int i = 0;; i++) {
+        int below = 0;
+        int not_above = 0;
+        ASSERT(i < count); /* fails when a value is NaN */
+        for (int k = 0; k < count; k++) {
+            below += values[k] < values[i];
+            not_above += values[k] <= values[i];
+        }
+        if (rank >= below && rank < not_above) {
+            return values[i];
+        }
+    }
+}
+
+int64_t median_i64(const int64_t *values, int count) {
+    return ranked_i64(values, count, count / 2);
+}
+
+double median_f64(const double *values, int count) {
+    return ranked_f64(values, count, count / 2);
+}

@@ -1,0 +1,18 @@
+/* statistics: order statistics of small arrays, without sorting or scratch memory. The cost grows
+ * with the square of the count, so they are for at most some hundred values. */
+#ifndef SKEP_BASE_STATISTICS_H
+#define SKEP_BASE_STATISTICS_H
+
+#include <stdint.h>
+
+/* ranked_X: the value at index `rank` if the values were sorted in ascending order.
+ * limits  0 <= rank < count; no NaN */
+int64_t ranked_i64(const int64_t *values, int count, int rank);
+double ranked_f64(const double *values, int count, int rank);
+
+/* median_X: the middle value; of an even count the upper one of the two in the middle.
+ * limits  count > 0; no NaN */
+int64_t median_i64(const int64_t *values, int count);
+double median_f64(const double *values, int count);
+
+#endif
