@@ -329,7 +329,7 @@ struct tracker_loop_options tracker_setup_options(const struct tracker_setup *tr
         .name = track->manifest.name,
         .listen = track->listen,
         .store_path = track->store,
-        .roster_path = track->roster,
+        .allow_list_path = track->roster,
         .manifest = (const uint8_t *)track->text,
         .manifest_bytes = strlen(track->text),
         .manifest_hash = track->manifest.hash,

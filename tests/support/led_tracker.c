@@ -41,8 +41,8 @@ enum status __wrap_tracker_loop_open(const struct tracker_loop_options *options,
     static struct tracker_loop_options led;
     led = *options;
     if (leading.place != NULL) {
-        led.reached = reached;
-        led.reached_context = &leading;
+        led.on_crash_point = reached;
+        led.crash_point_context = &leading;
     }
     return __real_tracker_loop_open(&led, region, loop, fault);
 }

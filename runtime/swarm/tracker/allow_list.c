@@ -21,14 +21,14 @@ const char *member_name_error(const char *name) {
                                            : "has something else in it than A-Z a-z 0-9 - _ .";
 }
 
-static bool same_keys(const struct public_keys *a, const struct public_keys *b) {
+bool public_keys_equal(const struct public_keys *a, const struct public_keys *b) {
     return memcmp(a->curve, b->curve, KEY_BYTES) == 0 && memcmp(a->sign, b->sign, KEY_BYTES) == 0;
 }
 
 const struct allow_list_row *allow_list_find(const struct allow_list *roster,
                                              const struct public_keys *keys) {
     for (uint32_t i = 0; i < roster->count; i++) {
-        if (same_keys(&roster->rows[i].keys, keys)) {
+        if (public_keys_equal(&roster->rows[i].keys, keys)) {
             return &roster->rows[i];
         }
     }

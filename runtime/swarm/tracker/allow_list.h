@@ -52,6 +52,9 @@ bool allow_list_is_stale(const char *path, const struct allow_list *roster);
 /* allow_list_is_missing: a file was read, and is not there now. Allocates nothing. */
 bool allow_list_is_missing(const char *path, const struct allow_list *roster);
 
+/* public_keys_equal: both keys are the same. */
+bool public_keys_equal(const struct public_keys *a, const struct public_keys *b);
+
 /* allow_list_find: the row with both keys, or NULL. */
 const struct allow_list_row *allow_list_find(const struct allow_list *roster,
                                              const struct public_keys *keys);

@@ -1,88 +1,113 @@
 #include "runtime/swarm/tracker/member_table.h"
 
-#include "runtime/swarm/ledger/packer.h"
+#include "base/text.h"
 
 #include <string.h>
 
-enum { VERSION = 1 };
-
-int address_book_find_curve(const struct address_book *known,
+int member_table_find_curve(const struct member_table *table,
                             const uint8_t curve[static KEY_BYTES]) {
-    for (uint32_t row = 0; row < known->count; row++) {
-        if (memcmp(known->rows[row].keys.curve, curve, KEY_BYTES) == 0) {
+    for (uint32_t row = 0; row < table->count; row++) {
+        if (memcmp(table->rows[row].keys.curve, curve, KEY_BYTES) == 0) {
             return (int)row;
         }
     }
-    return BOOK_NONE;
+    return MEMBER_NONE;
 }
 
-int address_book_find_identity(const struct address_book *known, const struct identity *id) {
-    for (uint32_t row = 0; row < known->count; row++) {
-        if (memcmp(known->rows[row].keys.sign, id->bytes, KEY_BYTES) == 0) {
+int member_table_find_identity(const struct member_table *table, const struct identity *id) {
+    for (uint32_t row = 0; row < table->count; row++) {
+        if (memcmp(table->rows[row].keys.sign, id->bytes, KEY_BYTES) == 0) {
             return (int)row;
         }
     }
-    return BOOK_NONE;
+    return MEMBER_NONE;
 }
 
-struct book_entry *address_book_add(struct address_book *known, const struct public_keys *keys) {
-    int row = address_book_find_curve(known, keys->curve);
-    if (row == BOOK_NONE) {
-        ASSERT(known->count < SWARM_MEMBERS_MAX);
-        row = (int)known->count++;
-        known->rows[row] = (struct book_entry){.keys = *keys};
+struct identity member_identity(const struct admitted_member *member) {
+    struct identity id;
+    memcpy(id.bytes, member->keys.sign, KEY_BYTES);
+    return id;
+}
+
+struct admitted_member *member_table_add(struct member_table *table,
+                                         const struct public_keys *keys) {
+    int row = member_table_find_curve(table, keys->curve);
+    if (row == MEMBER_NONE) {
+        ASSERT(table->count < SWARM_MEMBERS_MAX);
+        row = (int)table->count++;
+        table->rows[row] = (struct admitted_member){.keys = *keys, .probe = member_probe_idle()};
     }
-    return &known->rows[row];
+    return &table->rows[row];
 }
 
-void address_book_remove(struct address_book *known, int row) {
-    ASSERT(row >= 0 && (uint32_t)row < known->count);
-    known->count--;
-    memmove(&known->rows[row], &known->rows[row + 1],
-            (known->count - (uint32_t)row) * sizeof known->rows[0]);
+void member_table_remove(struct member_table *table, int row) {
+    ASSERT(row >= 0 && (uint32_t)row < table->count);
+    member_probe_end(&table->rows[row].probe);
+    table->count--;
+    memmove(&table->rows[row], &table->rows[row + 1],
+            (table->count - (uint32_t)row) * sizeof table->rows[0]);
 }
 
-void address_book_announce(const struct address_book *known, const struct swarm_timing *timing,
-                           struct wire_address_book *roster) {
-    memset(roster, 0, sizeof *roster);
-    roster->version = known->version;
-    roster->count = known->count;
-    roster->timing = *timing;
-    for (uint32_t row = 0; row < known->count; row++) {
-        const struct book_entry *from = &known->rows[row];
-        roster->members[row].keys = from->keys;
-        memcpy(roster->members[row].address, from->is_reached ? from->address : "",
-               from->is_reached ? sizeof from->address : 1);
+void member_table_mark_changed(struct member_table *table) {
+    table->version++;
+    table->is_unsaved = true;
+}
+
+void member_table_mark_saved(struct member_table *table) {
+    table->is_unsaved = false;
+}
+
+void member_set_name(struct admitted_member *member, const char *name) {
+    struct text text = text_over(member->name, sizeof member->name);
+    text_add(&text, "%s", name);
+}
+
+void member_set_address(struct admitted_member *member, const char *address) {
+    struct text text = text_over(member->address, sizeof member->address);
+    text_add(&text, "%s", address);
+    ASSERT(!text.cut);
+    member->is_reachable = 0;
+    member_probe_end(&member->probe);
+}
+
+void member_set_reachable(struct admitted_member *member, bool is_reachable) {
+    ASSERT(!is_reachable || member->address[0] != '\0');
+    member->is_reachable = is_reachable;
+}
+
+void member_note_received(struct admitted_member *member, int64_t now_ms) {
+    ASSERT(now_ms >= 0);
+    member->last_received_ms = now_ms;
+}
+
+void member_note_report(struct admitted_member *member, const struct message *report) {
+    ASSERT(report->kind == MESSAGE_REPORT);
+    member->measured = report->measured;
+    member->round = report->round;
+}
+
+void member_table_forgive(struct member_table *table, int64_t gap_ms) {
+    for (uint32_t row = 0; row < table->count; row++) {
+        table->rows[row].last_received_ms += gap_ms;
     }
 }
 
-static void pass(struct packer *pack, struct address_book *known) {
-    uint32_t form = VERSION;
-    packer_u32(pack, &form);
-    if (form != VERSION) {
-        packer_fail(pack, "is of another version");
+bool member_add_start(struct admitted_member *member, uint64_t start_id) {
+    const bool is_known = member->start_count > 0;
+    if (is_known && member->start_ids[0] == start_id) {
+        return false;
     }
-    packer_u32(pack, &known->version);
-    uint32_t count = packer_count(pack, &known->count, SWARM_MEMBERS_MAX);
-    for (uint32_t row = 0; row < count; row++) {
-        struct book_entry *member = &known->rows[row];
-        packer_bytes(pack, member->keys.curve, KEY_BYTES);
-        packer_bytes(pack, member->keys.sign, KEY_BYTES);
-        packer_text(pack, member->name, sizeof member->name);
-        packer_text(pack, member->address, sizeof member->address);
-        packer_u32(pack, &member->is_reached);
-    }
+    memmove(&member->start_ids[1], &member->start_ids[0],
+            sizeof member->start_ids - sizeof member->start_ids[0]);
+    member->start_ids[0] = start_id;
+    member->start_count += member->start_count < START_IDS_MAX;
+    return is_known;
 }
 
-size_t address_book_write(const struct address_book *known, uint8_t *bytes) {
-    struct packer pack = packer_writing(bytes, ADDRESS_BOOK_BYTES_MAX);
-    pass(&pack, (struct address_book *)(uintptr_t)known);
-    return pack.at;
-}
-
-const char *address_book_read(const uint8_t *bytes, size_t count, struct address_book *known) {
-    struct packer pack = packer_reading(bytes, count);
-    memset(known, 0, sizeof *known);
-    pass(&pack, known);
-    return packer_end(&pack);
+bool member_was_replaced(const struct admitted_member *member, uint64_t start_id) {
+    bool is_older = false;
+    for (uint32_t i = 1; i < member->start_count; i++) {
+        is_older |= member->start_ids[i] == start_id;
+    }
+    return is_older && member->start_ids[0] != start_id;
 }

@@ -1,25 +1,67 @@
-/* tracker_host_say: frames that go out. What the machine says is short, or one of the documents,
- * which are encoded once for everybody and go piece by piece as each peer's connection has room. */
+#include "runtime/swarm/tracker/tracker_documents.h"
+
 #include "runtime/swarm/tracker/tracker_loop_state.h"
+#include "runtime/swarm/tracker/tracker_status.h"
 
 #include <string.h>
 
 enum { NO_DOCUMENT = -1 };
 
-static enum crash_point_id place_of(enum message_kind kind) {
+static size_t document_capacity(const struct tracker_loop_options *options,
+                                enum document document) {
+    const struct wire_shape shape = tracker_wire_shape(options);
+    switch (document) {
+    case DOCUMENT_MANIFEST:
+        return WIRE_LENGTH_BYTES + options->manifest_bytes;
+    case DOCUMENT_STATUS:
+        return WIRE_LENGTH_BYTES + WIRE_STATUS_MAX;
+    default:
+        return wire_payload_max(&shape);
+    }
+}
+
+uint64_t document_table_bytes(const struct tracker_loop_options *options) {
+    uint64_t bytes = sizeof(struct document_table);
+    for (int document = 0; document < DOCUMENTS; document++) {
+        bytes += document_capacity(options, (enum document)document);
+    }
+    return bytes;
+}
+
+struct document_table *document_table_init(const struct tracker_loop_options *options,
+                                           struct region *region) {
+    struct document_table *table = region_alloc(region, 1, sizeof *table);
+    for (int i = 0; i < DOCUMENTS; i++) {
+        struct document_buffer *buffer = &table->buffers[i];
+        buffer->capacity = document_capacity(options, (enum document)i);
+        buffer->bytes = region_alloc(region, buffer->capacity, 1);
+    }
+    struct document_buffer *manifest = &table->buffers[DOCUMENT_MANIFEST];
+    manifest->count = manifest->capacity;
+    manifest->generation = 1;
+    wire_put_length(manifest->bytes, manifest->count);
+    memcpy(manifest->bytes + WIRE_LENGTH_BYTES, options->manifest, options->manifest_bytes);
+    return table;
+}
+
+struct document_stream document_stream_empty(void) {
+    return (struct document_stream){.current = NO_DOCUMENT};
+}
+
+static enum crash_point_id crash_point_of(enum message_kind kind) {
     switch (kind) {
     case MESSAGE_WELCOME:
-        return PLACE_SEND_WELCOME;
+        return CRASH_SEND_WELCOME;
     case MESSAGE_TABLE:
-        return PLACE_SEND_TABLE;
+        return CRASH_SEND_TABLE;
     case MESSAGE_POLL:
-        return PLACE_SEND_ASK;
+        return CRASH_SEND_POLL;
     case MESSAGE_PROPOSE:
-        return PLACE_SEND_PROPOSE;
+        return CRASH_SEND_PROPOSE;
     case MESSAGE_GOODBYE:
-        return PLACE_SEND_GOODBYE;
+        return CRASH_SEND_GOODBYE;
     default:
-        return PLACE_SEND_ENTRY;
+        return CRASH_SEND_ENTRY;
     }
 }
 
@@ -36,7 +78,7 @@ static int document_of(enum message_kind kind) {
     }
 }
 
-/* Two messages of a kind with equal keys have equal payloads: sessions stand in the header. */
+/* Messages of one kind with equal keys have equal payloads: the session is in the header. */
 static struct hash key_of(const struct message *message) {
     const uint64_t numbers[] = {message->kind, message->incarnation, message->number,
                                 message->round,
@@ -52,94 +94,47 @@ static struct hash key_of(const struct message *message) {
     return hash_end(&state);
 }
 
-static struct tracker_guest *peer_of_identity(struct tracker_loop *loop,
-                                              const struct identity *id) {
-    int row = address_book_find_identity(&loop->known, id);
-    if (row == BOOK_NONE) {
-        return NULL;
-    }
-    for (uint32_t i = 0; i < loop->peers_max; i++) {
-        struct tracker_guest *peer = &loop->peers[i];
-        if (peer->is_used &&
-            memcmp(peer->curve, loop->known.rows[row].keys.curve, KEY_BYTES) == 0) {
-            return peer;
-        }
-    }
-    return NULL;
-}
-
-void tracker_loop_send_action(struct tracker_loop *loop, const struct action *action) {
-    const struct message *message = &action->message;
-    struct tracker_guest *peer = peer_of_identity(loop, &action->to);
-    int which = document_of(message->kind);
-    struct frame frame;
-    if (peer == NULL) {
-        return; /* it asks for what it lacks when it is back */
-    }
-    crash_point(loop, CRASH_BEFORE, place_of(message->kind));
-    if (which == NO_DOCUMENT) {
-        (void)wire_write(&loop->shape, message, 0, &frame, loop->scratch, FRAME_PAYLOAD_MAX);
-        (void)messenger_send(loop->messenger, peer->curve, CHANNEL_CONTROL, &frame, loop->scratch);
-    } else {
-        struct document_buffer *document = &loop->documents[which];
-        const struct hash key = key_of(message);
-        if (document->count == 0 || !hash_equal(&key, &document->key)) {
-            document->count = wire_write(&loop->shape, message, 0, &document->whole,
-                                         document->bytes, document->capacity);
-            document->key = key;
-            document->generation++;
-        }
-        frame = document->whole;
-        frame.session = message->session;
-        tracker_loop_send_document(loop, peer, (enum document)which, &frame);
-    }
-    crash_point(loop, CRASH_AFTER, place_of(message->kind));
-}
-
-bool tracker_loop_send(struct tracker_loop *loop, const struct tracker_guest *peer,
-                       enum wire_kind kind, uint64_t offset, const void *payload, size_t count) {
-    const struct frame frame = {.kind = (uint8_t)kind, .offset = offset, .length = (uint32_t)count};
-    return messenger_send(loop->messenger, peer->curve, CHANNEL_CONTROL, &frame, payload) ==
-           SEND_OK;
-}
-
-/* What was sent whole and is long is not sent again at every heartbeat: it may still be on its way,
- * and a connection that broke has made the peer a new one. */
+/* A long document that was sent whole is not sent again at each heartbeat: it may still be on its
+ * way. After a lost connection the guest is a new one, which received nothing yet. */
 static bool was_just_sent(const struct tracker_loop *loop, const struct document_stream *stream,
                           enum document document, int64_t now_ms) {
-    return loop->documents[document].count > FRAME_PAYLOAD_MAX / 16 &&
-           stream->generation[document] == loop->documents[document].generation &&
+    const struct document_buffer *buffer = &loop->documents->buffers[document];
+    return buffer->count > FRAME_PAYLOAD_MAX / 16 &&
+           stream->generation[document] == buffer->generation &&
            now_ms - stream->sent_ms[document] < loop->timing.silence_ms;
 }
 
-/* One document as far as there is room. True when it is through. */
-static bool pump_document(struct tracker_loop *loop, struct tracker_guest *peer) {
-    struct document_stream *stream = &peer->stream;
-    const struct document_buffer *document = &loop->documents[stream->current];
+/* Sends pieces of the current document while there is room. True when it is complete. */
+static bool pump_document(struct tracker_loop *loop, struct tracker_guest *guest) {
+    struct document_stream *stream = &guest->stream;
+    const struct document_buffer *buffer = &loop->documents->buffers[stream->current];
     struct frame whole = stream->whole[stream->current];
     enum send_result sent = SEND_OK;
-    while (sent == SEND_OK && stream->at < document->count) {
-        const struct frame piece = wire_chunk(&whole, document->count, stream->at);
-        sent = messenger_send(loop->messenger, peer->curve, CHANNEL_CONTROL, &piece,
-                              document->bytes + stream->at);
+    while (sent == SEND_OK && stream->at < buffer->count) {
+        const struct frame piece = wire_chunk(&whole, buffer->count, stream->at);
+        sent = messenger_send(loop->messenger, guest->curve, CHANNEL_CONTROL, &piece,
+                              buffer->bytes + stream->at);
         stream->at += sent == SEND_OK ? piece.length : 0;
     }
+    ASSERT(stream->at <= buffer->count);
     return sent != SEND_WOULD_BLOCK;
 }
 
-static void pump_peer(struct tracker_loop *loop, struct tracker_guest *peer) {
-    struct document_stream *stream = &peer->stream;
+static void pump_guest(struct tracker_loop *loop, struct tracker_guest *guest) {
+    struct document_stream *stream = &guest->stream;
     while (stream->due != 0) {
         if (stream->current == NO_DOCUMENT) {
             stream->current = __builtin_ctz(stream->due);
             stream->at = 0;
         }
-        int which = stream->current;
-        if (stream->at == 0 || stream->generation[which] != loop->documents[which].generation) {
-            stream->at = 0; /* another content came into its buffer: from its beginning */
-            stream->generation[which] = loop->documents[which].generation;
+        const int which = stream->current;
+        const uint32_t generation = loop->documents->buffers[which].generation;
+        ASSERT((stream->due >> which & 1) != 0);
+        if (stream->at == 0 || stream->generation[which] != generation) {
+            stream->at = 0; /* the buffer has new content: start again */
+            stream->generation[which] = generation;
         }
-        if (!pump_document(loop, peer)) {
+        if (!pump_document(loop, guest)) {
             return;
         }
         stream->due &= ~(1U << which);
@@ -148,22 +143,82 @@ static void pump_peer(struct tracker_loop *loop, struct tracker_guest *peer) {
     }
 }
 
-void tracker_loop_send_document(struct tracker_loop *loop, struct tracker_guest *peer,
-                                enum document document, const struct frame *whole) {
-    struct document_stream *stream = &peer->stream;
-    bool is_due = (stream->due >> document & 1) != 0;
+static void send_document(struct tracker_loop *loop, struct tracker_guest *guest,
+                          enum document document, const struct frame *whole) {
+    struct document_stream *stream = &guest->stream;
+    const bool is_due = (stream->due >> document & 1) != 0;
     if (!is_due && was_just_sent(loop, stream, document, tracker_now_ms())) {
         return;
     }
     stream->due |= 1U << document;
     stream->whole[document] = *whole;
-    pump_peer(loop, peer);
+    pump_guest(loop, guest);
+}
+
+static void send_message_document(struct tracker_loop *loop, struct tracker_guest *guest,
+                                  enum document document, const struct message *message) {
+    struct document_buffer *buffer = &loop->documents->buffers[document];
+    const struct hash key = key_of(message);
+    if (buffer->count == 0 || !hash_equal(&key, &buffer->key)) {
+        buffer->count =
+            wire_write(&loop->shape, message, 0, &buffer->whole, buffer->bytes, buffer->capacity);
+        buffer->key = key;
+        buffer->generation++;
+    }
+    struct frame frame = buffer->whole;
+    frame.session = message->session;
+    send_document(loop, guest, document, &frame);
+}
+
+void tracker_loop_send_action(struct tracker_loop *loop, const struct action *action) {
+    const struct message *message = &action->message;
+    const int row = member_table_find_identity(loop->members, &action->to);
+    struct tracker_guest *guest =
+        row == MEMBER_NONE ? NULL : guest_find(loop->guests, loop->members->rows[row].keys.curve);
+    const int document = document_of(message->kind);
+    if (guest == NULL) {
+        return;
+    }
+    crash_point(loop, CRASH_BEFORE, crash_point_of(message->kind));
+    if (document == NO_DOCUMENT) {
+        struct frame frame;
+        (void)wire_write(&loop->shape, message, 0, &frame, loop->scratch, FRAME_PAYLOAD_MAX);
+        (void)messenger_send(loop->messenger, guest->curve, CHANNEL_CONTROL, &frame, loop->scratch);
+    } else {
+        send_message_document(loop, guest, (enum document)document, message);
+    }
+    crash_point(loop, CRASH_AFTER, crash_point_of(message->kind));
+}
+
+bool tracker_loop_send(struct tracker_loop *loop, const struct tracker_guest *guest,
+                       enum wire_kind kind, uint64_t offset, const void *payload, size_t count) {
+    const struct frame frame = {.kind = (uint8_t)kind, .offset = offset, .length = (uint32_t)count};
+    return messenger_send(loop->messenger, guest->curve, CHANNEL_CONTROL, &frame, payload) ==
+           SEND_OK;
+}
+
+void tracker_loop_send_manifest(struct tracker_loop *loop, struct tracker_guest *guest) {
+    const struct frame whole = {.kind = WIRE_MANIFEST};
+    send_document(loop, guest, DOCUMENT_MANIFEST, &whole);
+}
+
+void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *guest) {
+    struct document_buffer *buffer = &loop->documents->buffers[DOCUMENT_STATUS];
+    const struct frame whole = {.kind = WIRE_STATUS};
+    struct text text =
+        text_over((char *)buffer->bytes + WIRE_LENGTH_BYTES, buffer->capacity - WIRE_LENGTH_BYTES);
+    tracker_status_write(loop, &text);
+    ASSERT(!text.cut);
+    buffer->count = WIRE_LENGTH_BYTES + text.length;
+    wire_put_length(buffer->bytes, buffer->count);
+    buffer->generation++;
+    send_document(loop, guest, DOCUMENT_STATUS, &whole);
 }
 
 void tracker_loop_pump_documents(struct tracker_loop *loop) {
-    for (uint32_t i = 0; i < loop->peers_max; i++) {
-        if (loop->peers[i].is_used && loop->peers[i].stream.due != 0) {
-            pump_peer(loop, &loop->peers[i]);
+    for (uint32_t i = 0; i < loop->guests->capacity; i++) {
+        if (loop->guests->rows[i].is_used && loop->guests->rows[i].stream.due != 0) {
+            pump_guest(loop, &loop->guests->rows[i]);
         }
     }
 }

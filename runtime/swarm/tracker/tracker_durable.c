@@ -119,8 +119,8 @@ static enum status recall_commit(struct tracker_durable *durable, struct tracker
     return status;
 }
 
-enum status tracker_durable_past(struct tracker_durable *durable, struct tracker *tracker,
-                                 struct fault *fault) {
+enum status tracker_durable_replay(struct tracker_durable *durable, struct tracker *tracker,
+                                   struct fault *fault) {
     struct ledger_store *store = &durable->store;
     struct entry *entry = &durable->entry;
     uint64_t numbers[ROLLBACK_STATES_MAX];

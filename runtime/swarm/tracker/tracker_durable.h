@@ -50,10 +50,10 @@ MUST_CHECK enum status tracker_durable_open(const struct durable_options *option
                                             struct tracker_record *record, struct fault *fault);
 void tracker_durable_close(struct tracker_durable *durable);
 
-/* tracker_durable_past: tell the machine of the newest states that the ledger came by.
+/* tracker_durable_replay: tell the machine of the newest states that the ledger came by.
  * errors  STATUS_INPUT, STATUS_FAILED: an entry cannot be read */
-MUST_CHECK enum status tracker_durable_past(struct tracker_durable *durable,
-                                            struct tracker *tracker, struct fault *fault);
+MUST_CHECK enum status tracker_durable_replay(struct tracker_durable *durable,
+                                              struct tracker *tracker, struct fault *fault);
 
 /* tracker_durable_write: do an ACTION_WRITE: sign the entry where the tracker does (a commit has
  * its voters' signatures), and make it and the record durable in one transaction. *event is the

@@ -1,193 +1,123 @@
-/* tracker_host_hear: frames that come in: the machine's to the machine, each proven and bounded;
- * asks for what the process itself knows are answered here. */
+/* tracker_receive: incoming frames. Messages for the state machine are decoded and verified first.
+ * Queries that need no state machine are answered here. */
 #include "runtime/swarm/tracker/tracker_loop_state.h"
-
-#include "base/text.h"
-#include "runtime/swarm/ledger/entry_bytes.h"
-#include "runtime/swarm/tracker/tracker_status.h"
 
 #include <string.h>
 
-enum { PING_BYTES = 8 };
+enum {
+    PING_BYTES = 8,
+    STRIKES_MAX = 3, /* messages that no correct process sends, until their sender is banned */
+};
 
-/* What a member measured, and how far it is, for the status. */
-static void note(struct tracker_loop *loop, int row, const struct message *message) {
-    struct admitted_member *member = &loop->members[row];
-    member->heard_ms = tracker_now_ms();
-    if (message->kind == MESSAGE_REPORT) {
-        member->measured = message->measured;
-        member->round = message->round;
-    }
+static void strike(struct tracker_loop *loop, struct tracker_guest *guest) {
+    guest_add_strike(guest);
+    guest_table_count_refused(loop->guests);
 }
 
-/* A message that no honest process sends: counted, and at last its sender is cut off. */
-static void strike(struct tracker_loop *loop, struct tracker_guest *peer) {
-    loop->refused_messages++;
-    peer->strikes++;
-}
-
-static void hear_message(struct tracker_loop *loop, struct tracker_guest *peer,
-                         const struct messenger_event *event) {
+static void receive_message(struct tracker_loop *loop, struct tracker_guest *guest,
+                            const struct messenger_event *event) {
     struct message message;
     const uint8_t *bulk = NULL;
     size_t bulk_bytes = 0;
-    int row = address_book_find_curve(&loop->known, peer->curve);
-    if (row == BOOK_NONE) {
-        return; /* it has not been let in, or not yet */
+    const int row = member_table_find_curve(loop->members, guest->curve);
+    if (row == MEMBER_NONE) {
+        return; /* it is not admitted, or not yet */
     }
-    const char *wrong = wire_read(&loop->shape, &event->frame, event->payload, event->frame.length,
-                                  &loop->arrays, &message, &bulk, &bulk_bytes);
-    if (wrong != NULL) {
-        strike(loop, peer);
+    struct admitted_member *member = &loop->members->rows[row];
+    if (wire_read(&loop->shape, &event->frame, event->payload, event->frame.length, &loop->arrays,
+                  &message, &bulk, &bulk_bytes) != NULL) {
+        strike(loop, guest);
         return;
     }
-    memcpy(message.from.bytes, loop->known.rows[row].keys.sign, KEY_BYTES);
-    if (!wire_verified(&loop->shape, loop->options.keys->public_keys.sign, &loop->open, &message,
-                       bulk, bulk_bytes)) {
-        strike(loop, peer);
+    message.from = member_identity(member);
+    if (!wire_verified(&loop->shape, loop->options.keys->public_keys.sign, &loop->driver->newest,
+                       &message, bulk, bulk_bytes)) {
+        strike(loop, guest);
         return;
     }
-    note(loop, row, &message);
-    const struct event heard = {.kind = EVENT_MESSAGE, .message = &message};
-    tracker_loop_step(loop, &heard);
+    member_note_received(member, tracker_now_ms());
+    if (message.kind == MESSAGE_REPORT) {
+        member_note_report(member, &message);
+    }
+    const struct event received = {.kind = EVENT_MESSAGE, .message = &message};
+    machine_driver_step(loop, &received);
 }
 
-static bool same_keys(const struct public_keys *a, const struct public_keys *b) {
-    return memcmp(a->curve, b->curve, KEY_BYTES) == 0 && memcmp(a->sign, b->sign, KEY_BYTES) == 0;
-}
-
-/* Whoever is on the roster, and the tracker's own identity, may look: a member on its own channel,
- * anybody else with a proof of who asks. Others are told what their operator is to send. */
-static bool may_look(struct tracker_loop *loop, struct tracker_guest *peer,
-                     const struct messenger_event *event) {
+/* Keys on the allow-list and the tracker's own identity may query status and ledger. A client
+ * connects with a temporary key, so that it sends a proof of its identity with the query. */
+static bool may_query(struct tracker_loop *loop, struct tracker_guest *guest,
+                      const struct messenger_event *event) {
     const struct public_keys *own = &loop->options.keys->public_keys;
+    const struct allow_list *list = &loop->watch->list;
     const size_t count = event->frame.length;
     struct wire_proof proof;
-    if (loop->roster.open || (count == 0 && allow_list_has_curve(&loop->roster, peer->curve))) {
+    if (list->open || (count == 0 && allow_list_has_curve(list, guest->curve))) {
         return true;
     }
     if (count == 0) {
-        guest_reject(loop, peer, "only who is on the roster is shown this");
+        guest_reject(loop, guest, "only keys on the allow-list (skep roster) may query this");
         return false;
     }
     if (wire_read_proof(event->payload, count, &proof) != NULL ||
-        !wire_proof_verified(&proof, own, peer->curve)) {
-        strike(loop, peer);
+        !wire_proof_verified(&proof, own, guest->curve)) {
+        strike(loop, guest);
         return false;
     }
-    const bool is_on_it =
-        same_keys(&proof.keys, own) || allow_list_permits(&loop->roster, &proof.keys);
-    if (!is_on_it) {
-        guest_reject_stranger(loop, peer, &proof.keys, "");
+    if (public_keys_equal(&proof.keys, own) || allow_list_permits(list, &proof.keys)) {
+        return true;
     }
-    return is_on_it;
+    guest_reject_stranger(loop, guest, &proof.keys, "");
+    return false;
 }
 
-static void send_status(struct tracker_loop *loop, struct tracker_guest *peer) {
-    struct document_buffer *document = &loop->documents[DOCUMENT_STATUS];
-    const struct frame whole = {.kind = WIRE_STATUS};
-    struct text text = text_over((char *)document->bytes + WIRE_LENGTH_BYTES,
-                                 document->capacity - WIRE_LENGTH_BYTES);
-    tracker_status_write(loop, &text);
-    ASSERT(!text.cut);
-    document->count = WIRE_LENGTH_BYTES + text.length;
-    wire_put_length(document->bytes, document->count);
-    document->generation++;
-    tracker_loop_send_document(loop, peer, DOCUMENT_STATUS, &whole);
-}
-
-/* Whole records from the one asked for on, as many as a frame holds; none is an answer too. */
-static bool send_ledger(struct tracker_loop *loop, const struct tracker_guest *peer,
-                        uint64_t first) {
-    struct ledger_store *store = &loop->durable.store;
-    struct fault fault;
-    size_t count = 0;
-    for (uint64_t number = first; number < store->count; number++) {
-        if (ledger_store_read(store, number, loop->served.slices, loop->shape.slice_count,
-                              &loop->served, &fault) != OK) {
-            break;
-        }
-        if (entry_record_bytes(&loop->served) > FRAME_PAYLOAD_MAX - count) {
-            break;
-        }
-        count += entry_write(&loop->served, loop->scratch + count, FRAME_PAYLOAD_MAX - count);
-    }
-    return tracker_loop_send(loop, peer, WIRE_LEDGER, first, loop->scratch, count);
-}
-
-/* A frame of records may be a megabyte to read and to decode: so asks are only noted as they come
- * in, and answered in turn, beside everything else. */
-void tracker_loop_serve_ledger(struct tracker_loop *loop) {
-    const int64_t begun_ms = tracker_now_ms();
-    for (uint32_t i = 0; begun_ms >= loop->serve_ms && i < loop->peers_max; i++) {
-        const uint32_t at = (loop->serve_turn + i) % loop->peers_max;
-        struct tracker_guest *peer = &loop->peers[at];
-        if (!peer->is_used || !peer->wants_ledger || begun_ms < peer->ledger_ms) {
-            continue;
-        }
-        const bool is_sent = send_ledger(loop, peer, peer->ledger_first);
-        const int64_t ended_ms = tracker_now_ms();
-        peer->wants_ledger = !is_sent;
-        peer->ledger_ms = is_sent ? 0 : ended_ms + HOST_FULL_MS;
-        loop->serve_turn = at + 1;
-        loop->serve_ms = ended_ms + (HOST_READING - 1) * (ended_ms - begun_ms);
-        return;
-    }
-}
-
-/* Sending ends the life of what came in: it is copied first. */
-static void send_pong(struct tracker_loop *loop, const struct tracker_guest *peer,
+/* The payload is copied first: sending invalidates the event. */
+static void send_pong(struct tracker_loop *loop, const struct tracker_guest *guest,
                       const struct messenger_event *event) {
     uint8_t bytes[PING_BYTES];
     if (event->frame.length == PING_BYTES) {
         memcpy(bytes, event->payload, PING_BYTES);
-        (void)tracker_loop_send(loop, peer, WIRE_PONG, 0, bytes, PING_BYTES);
+        (void)tracker_loop_send(loop, guest, WIRE_PONG, 0, bytes, PING_BYTES);
     }
 }
 
-static bool is_ask(uint8_t kind) {
-    return kind == WIRE_MANIFEST_REQUEST || kind == WIRE_STATUS_REQUEST ||
-           kind == WIRE_LEDGER_REQUEST;
-}
-
-static void answer(struct tracker_loop *loop, struct tracker_guest *peer,
+static void answer(struct tracker_loop *loop, struct tracker_guest *guest,
                    const struct messenger_event *event) {
-    const struct frame whole = {.kind = WIRE_MANIFEST};
-    peer->heard_ms = is_ask(event->frame.kind) ? tracker_now_ms() : peer->heard_ms;
     switch (event->frame.kind) {
     case WIRE_INTRODUCE:
-        guest_introduced(loop, peer, event->payload, event->frame.length);
+        guest_on_introduction(loop, guest, event->payload, event->frame.length);
         break;
     case WIRE_MANIFEST_REQUEST:
-        tracker_loop_send_document(loop, peer, DOCUMENT_MANIFEST, &whole);
+        guest_set_active(guest, tracker_now_ms());
+        tracker_loop_send_manifest(loop, guest);
         break;
     case WIRE_STATUS_REQUEST:
-        if (may_look(loop, peer, event)) {
-            send_status(loop, peer);
+        guest_set_active(guest, tracker_now_ms());
+        if (may_query(loop, guest, event)) {
+            tracker_loop_send_status(loop, guest);
         }
         break;
     case WIRE_LEDGER_REQUEST:
-        if (may_look(loop, peer, event)) {
-            peer->wants_ledger = true;
-            peer->ledger_first = event->frame.offset;
+        guest_set_active(guest, tracker_now_ms());
+        if (may_query(loop, guest, event)) {
+            ledger_request_set(&guest->ledger, event->frame.offset);
         }
         break;
     case WIRE_PING:
-        send_pong(loop, peer, event);
+        send_pong(loop, guest, event);
         break;
     default:
-        strike(loop, peer);
+        strike(loop, guest);
     }
 }
 
-void tracker_loop_receive(struct tracker_loop *loop, struct tracker_guest *peer,
+void tracker_loop_receive(struct tracker_loop *loop, struct tracker_guest *guest,
                           const struct messenger_event *event) {
     if (event->frame.kind < WIRE_MACHINE_KINDS) {
-        hear_message(loop, peer, event);
+        receive_message(loop, guest, event);
     } else {
-        answer(loop, peer, event);
+        answer(loop, guest, event);
     }
-    if (peer->strikes >= HOST_STRIKES_MAX) {
-        messenger_ban(loop->messenger, peer->curve);
+    if (guest->strikes >= STRIKES_MAX) {
+        messenger_ban(loop->messenger, guest->curve);
     }
 }

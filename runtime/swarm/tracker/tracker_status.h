@@ -1,4 +1,4 @@
-/* tracker_status: the tracker's state as one JSON document, and the reasons of its deadlines. */
+/* tracker_status: the swarm status as one JSON document. */
 #ifndef SKEP_SWARM_TRACKER_TRACKER_STATUS_H
 #define SKEP_SWARM_TRACKER_TRACKER_STATUS_H
 
@@ -8,8 +8,9 @@
 struct tracker_loop;
 
 /* tracker_status_write: what `skep status` shows: format, name, manifest, since, incarnation,
- * round, stage, commits, root, head, entries, cursor, deadlines, members, who waits to be let in.
- * limits  WIRE_STATUS_MAX bytes hold any */
+ * round, stage, commits, root, head, entries, cursor, deadlines with their derivation, members, and
+ * the processes that wait to be admitted.
+ * limits  every status fits WIRE_STATUS_MAX bytes */
 void tracker_status_write(const struct tracker_loop *loop, struct text *text);
 
 #endif

@@ -1,5 +1,5 @@
-/* test_member_table: who is announced, with which address, and what is kept of it. */
-#include "runtime/swarm/tracker/member_table.h"
+/* test_member_table: which members and addresses are announced, and what is stored of them. */
+#include "runtime/swarm/tracker/address_book.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,18 +7,18 @@
 
 #include <cmocka.h>
 
-static struct address_book known, again;
+static struct member_table known, again;
 static struct wire_address_book roster;
 static uint8_t bytes[ADDRESS_BOOK_BYTES_MAX], changed[ADDRESS_BOOK_BYTES_MAX];
 
-static struct book_entry *add(uint8_t number, const char *address, uint32_t is_reached) {
+static struct admitted_member *add(uint8_t number, const char *address, uint32_t is_reachable) {
     struct public_keys keys;
     memset(keys.curve, number, KEY_BYTES);
     memset(keys.sign, 100 + number, KEY_BYTES);
-    struct book_entry *member = address_book_add(&known, &keys);
+    struct admitted_member *member = member_table_add(&known, &keys);
     strcpy(member->name, "somebody");
     strcpy(member->address, address);
-    member->is_reached = is_reached;
+    member->is_reachable = is_reachable;
     return member;
 }
 
@@ -53,16 +53,16 @@ static void a_key_has_one_row_which_can_go(void **state) {
     struct identity id;
     assert_ptr_equal(add(2, "tcp://10.0.0.9:7", 1), &known.rows[1]);
     assert_int_equal(known.count, 3);
-    assert_int_equal(address_book_find_curve(&known, known.rows[2].keys.curve), 2);
+    assert_int_equal(member_table_find_curve(&known, known.rows[2].keys.curve), 2);
     memcpy(id.bytes, known.rows[2].keys.sign, KEY_BYTES);
-    assert_int_equal(address_book_find_identity(&known, &id), 2);
-    const struct book_entry last = known.rows[2];
-    const struct book_entry second = known.rows[1];
-    address_book_remove(&known, 1);
+    assert_int_equal(member_table_find_identity(&known, &id), 2);
+    const struct admitted_member last = known.rows[2];
+    const struct admitted_member second = known.rows[1];
+    member_table_remove(&known, 1);
     assert_int_equal(known.count, 2);
     assert_memory_equal(&known.rows[1], &last, sizeof last);
-    assert_int_equal(address_book_find_curve(&known, second.keys.curve), BOOK_NONE);
-    assert_int_equal(address_book_find_identity(&known, &id), 1);
+    assert_int_equal(member_table_find_curve(&known, second.keys.curve), MEMBER_NONE);
+    assert_int_equal(member_table_find_identity(&known, &id), 1);
 }
 
 static void a_full_list_is_kept_and_read(void **state) {

@@ -72,7 +72,7 @@ static void open_tracker(uint32_t members_max) {
         .name = "scripted",
         .listen = "tcp://127.0.0.1:*",
         .store_path = store_path,
-        .roster_path = roster_path,
+        .allow_list_path = roster_path,
         .manifest = (const uint8_t *)MANIFEST,
         .manifest_bytes = sizeof MANIFEST - 1,
         .manifest_hash = manifest_hash,

@@ -77,7 +77,7 @@ static int track(char **words) {
         .name = "scripted",
         .listen = address,
         .store_path = store_path,
-        .roster_path = roster_path,
+        .allow_list_path = roster_path,
         .manifest = (const uint8_t *)MANIFEST,
         .manifest_bytes = sizeof MANIFEST - 1,
         .manifest_hash = hash_of(MANIFEST, sizeof MANIFEST - 1),
@@ -94,8 +94,8 @@ static int track(char **words) {
         .members_max = 4,
         .queued_frames = 8,
         .stop_fd = STDIN_FILENO,
-        .reached = doom.place[0] == '\0' ? NULL : die_there,
-        .reached_context = &doom,
+        .on_crash_point = doom.place[0] == '\0' ? NULL : die_there,
+        .crash_point_context = &doom,
     };
     enum status status = tracker_loop_open(&options, &region, &loop, &fault);
     size_t bytes = region.bytes_total;

@@ -1,0 +1,121 @@
+#include "runtime/swarm/tracker/address_book.h"
+
+#include "runtime/swarm/ledger/packer.h"
+#include "runtime/swarm/tracker/tracker_loop_state.h"
+
+#include <string.h>
+
+/* The name under which the store has the bytes. */
+static const char PROMISE_NAME[] = "announced";
+
+enum { VERSION = 1 };
+
+void address_book_announce(const struct member_table *table, const struct swarm_timing *timing,
+                           struct wire_address_book *message) {
+    memset(message, 0, sizeof *message);
+    message->version = table->version;
+    message->count = table->count;
+    message->timing = *timing;
+    for (uint32_t row = 0; row < table->count; row++) {
+        const struct admitted_member *member = &table->rows[row];
+        message->members[row].keys = member->keys;
+        if (member->is_reachable != 0) {
+            memcpy(message->members[row].address, member->address, sizeof member->address);
+        }
+    }
+}
+
+static void pack_table(struct packer *packer, struct member_table *table) {
+    uint32_t form = VERSION;
+    packer_u32(packer, &form);
+    if (form != VERSION) {
+        packer_fail(packer, "has an unknown version");
+    }
+    packer_u32(packer, &table->version);
+    uint32_t count = packer_count(packer, &table->count, SWARM_MEMBERS_MAX);
+    for (uint32_t row = 0; row < count; row++) {
+        struct admitted_member *member = &table->rows[row];
+        packer_bytes(packer, member->keys.curve, KEY_BYTES);
+        packer_bytes(packer, member->keys.sign, KEY_BYTES);
+        packer_text(packer, member->name, sizeof member->name);
+        packer_text(packer, member->address, sizeof member->address);
+        packer_u32(packer, &member->is_reachable);
+    }
+}
+
+size_t address_book_write(const struct member_table *table, uint8_t *bytes) {
+    struct packer packer = packer_writing(bytes, ADDRESS_BOOK_BYTES_MAX);
+    pack_table(&packer, (struct member_table *)(uintptr_t)table); /* writing changes nothing */
+    return packer.at;
+}
+
+const char *address_book_read(const uint8_t *bytes, size_t count, struct member_table *table) {
+    struct packer packer = packer_reading(bytes, count);
+    memset(table, 0, sizeof *table);
+    for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
+        table->rows[row].probe = member_probe_idle();
+    }
+    pack_table(&packer, table);
+    return packer_end(&packer);
+}
+
+enum status address_book_restore(struct tracker_loop *loop, struct fault *fault) {
+    size_t count = 0;
+    TRY(machine_driver_recall(loop->driver, PROMISE_NAME, loop->scratch, ADDRESS_BOOK_BYTES_MAX,
+                              &count, fault));
+    if (count == 0) {
+        return OK;
+    }
+    const char *error = address_book_read(loop->scratch, count, loop->members);
+    if (error != NULL) {
+        return fault_set(fault, STATUS_INPUT, loop->options.store_path,
+                         "restore the store from a copy", "the stored value \"%s\" %s",
+                         PROMISE_NAME, error);
+    }
+    for (uint32_t row = 0; row < loop->members->count; row++) {
+        /* Members need time to reconnect before they count as unresponsive. */
+        member_note_received(&loop->members->rows[row], tracker_now_ms());
+    }
+    return OK;
+}
+
+static void save(struct tracker_loop *loop) {
+    const struct store_promise promise = {PROMISE_NAME, loop->scratch,
+                                          address_book_write(loop->members, loop->scratch)};
+    crash_point(loop, CRASH_BEFORE, CRASH_WRITE_ADDRESS_BOOK);
+    if (machine_driver_promise(loop->driver, &promise)) {
+        member_table_mark_saved(loop->members);
+    }
+    crash_point(loop, CRASH_AFTER, CRASH_WRITE_ADDRESS_BOOK);
+}
+
+static void announce(struct tracker_loop *loop) {
+    struct wire_address_book message;
+    size_t count = 0;
+    for (uint32_t i = 0; i < loop->guests->capacity; i++) {
+        struct tracker_guest *guest = &loop->guests->rows[i];
+        if (!guest->is_used || !guest->has_introduced ||
+            guest->announced_version == loop->members->version ||
+            member_table_find_curve(loop->members, guest->curve) == MEMBER_NONE) {
+            continue;
+        }
+        if (count == 0) {
+            address_book_announce(loop->members, &loop->timing, &message);
+            count = wire_write_address_book(&message, loop->scratch);
+        }
+        crash_point(loop, CRASH_BEFORE, CRASH_SEND_ADDRESS_BOOK);
+        if (tracker_loop_send(loop, guest, WIRE_ADDRESS_BOOK, 0, loop->scratch, count)) {
+            guest_set_announced(guest, loop->members->version);
+        }
+        crash_point(loop, CRASH_AFTER, CRASH_SEND_ADDRESS_BOOK);
+    }
+}
+
+void address_book_run_due(struct tracker_loop *loop) {
+    if (loop->members->is_unsaved) {
+        save(loop);
+    }
+    if (!loop->members->is_unsaved) {
+        announce(loop);
+    }
+}

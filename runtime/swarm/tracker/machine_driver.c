@@ -1,0 +1,188 @@
+#include "runtime/swarm/tracker/machine_driver.h"
+
+#include "base/log.h"
+#include "runtime/swarm/protocol/tracker_view.h"
+#include "runtime/swarm/tracker/tracker_loop_state.h"
+
+enum {
+    RETRY_MS = 1000,          /* after a failed write */
+    LOG_AGAIN_MS = 60 * 1000, /* between two lines about a store that cannot be written */
+};
+
+/* The arrays of a record. */
+static uint64_t record_bytes(uint64_t slices) {
+    return slices * (2 * sizeof(struct entry_slice) + sizeof(struct slice_plan) +
+                     SWARM_MEMBERS_MAX * sizeof(struct hash));
+}
+
+uint64_t machine_driver_bytes(const struct tracker_settings *settings) {
+    const uint64_t slices = settings->slice_count;
+    return sizeof(struct machine_driver) + tracker_bytes(settings) + record_bytes(slices) +
+           ACTIONS_MAX * sizeof(struct action) + slices * sizeof(struct entry_slice);
+}
+
+static struct tracker_record *make_record(uint32_t slices, struct region *region) {
+    struct tracker_record *record = region_alloc(region, 1, sizeof *record);
+    record->head.slices = region_alloc(region, slices, sizeof *record->head.slices);
+    record->commit.slices = region_alloc(region, slices, sizeof *record->commit.slices);
+    record->table.slices = region_alloc(region, slices, sizeof *record->table.slices);
+    record->table.hashes =
+        region_alloc(region, (size_t)SWARM_MEMBERS_MAX * slices, sizeof *record->table.hashes);
+    return record;
+}
+
+enum status machine_driver_open(const struct durable_options *options,
+                                const struct tracker_settings *settings, struct region *region,
+                                struct machine_driver **driver, struct fault *fault) {
+    struct machine_driver *opened = region_alloc(region, 1, sizeof *opened);
+    struct tracker_record *record = make_record(settings->slice_count, region);
+    opened->newest.slices =
+        region_alloc(region, settings->slice_count, sizeof *opened->newest.slices);
+    opened->actions.rows = region_alloc(region, ACTIONS_MAX, sizeof *opened->actions.rows);
+    opened->actions.capacity = ACTIONS_MAX;
+    TRY(tracker_durable_open(options, region, &opened->durable, record, fault));
+    entry_copy(&opened->newest, &record->head);
+    void *memory = region_alloc(region, tracker_bytes(settings), 1);
+    opened->tracker = tracker_init(memory, settings, record, tracker_now_ms());
+    enum status status = tracker_durable_replay(&opened->durable, opened->tracker, fault);
+    if (status != OK) {
+        tracker_durable_close(&opened->durable);
+        return status;
+    }
+    *driver = opened;
+    return OK;
+}
+
+void machine_driver_close(struct machine_driver *driver) {
+    tracker_durable_close(&driver->durable);
+}
+
+static enum crash_point_id crash_point_of(const struct action *action) {
+    if (action->entry == NULL) {
+        return (action->parts & RECORD_SESSIONS) != 0 ? CRASH_WRITE_SESSION : CRASH_WRITE_TABLE;
+    }
+    switch (action->entry->kind) {
+    case ENTRY_OPEN:
+        return CRASH_WRITE_OPEN;
+    case ENTRY_COMMIT:
+        return CRASH_WRITE_COMMIT;
+    default:
+        return CRASH_WRITE_ABORT;
+    }
+}
+
+static void log_entry(const struct entry *entry) {
+    char root[HASH_HEX_BYTES];
+    hash_hex(&entry->root, root);
+    switch (entry->kind) {
+    case ENTRY_OPEN:
+        log_line(LOG_INFO, "round %u opened: %u members, %u ms to train", entry->round,
+                 entry->seat_count, entry->deadline_ms);
+        break;
+    case ENTRY_COMMIT:
+        log_line(LOG_INFO, "round %u committed by %u of %u members, commit %u, root %.16s",
+                 entry->round, entry->signature_count, entry->seat_count, entry->commits, root);
+        break;
+    case ENTRY_ABORT:
+        log_line(LOG_WARNING, "round %u aborted without a result; its samples are used later",
+                 entry->round);
+        break;
+    default:
+        log_line(LOG_WARNING, "rolled back to root %.16s: no member has a newer state", root);
+    }
+}
+
+static void log_failure(struct machine_driver *driver, int64_t now_ms) {
+    const struct fault *fault = &driver->fault;
+    if (driver->logged_ms == 0 || now_ms - driver->logged_ms >= LOG_AGAIN_MS) {
+        driver->logged_ms = now_ms;
+        log_line(LOG_ERROR, "%s: %s; %s; retrying every %d s", fault->place, fault->reason,
+                 fault->remedy[0] != '\0' ? fault->remedy : "nothing is lost", RETRY_MS / 1000);
+    }
+}
+
+/* Makes an action durable. Returns false when the state machine must not be notified yet: it would
+ * repeat a failed write at once, and without end. */
+static bool write_action(struct tracker_loop *loop, const struct action *action,
+                         struct event *event) {
+    struct machine_driver *driver = loop->driver;
+    const enum crash_point_id id = crash_point_of(action);
+    ASSERT(!driver->is_retrying);
+    crash_point(loop, CRASH_BEFORE, id);
+    tracker_durable_write(&driver->durable, action, event, &driver->fault);
+    if (event->written == WRITE_FAILED) {
+        log_failure(driver, tracker_now_ms());
+        driver->is_retrying = true;
+        driver->retry_ms = tracker_now_ms() + RETRY_MS;
+        return false;
+    }
+    driver->is_fenced |= event->written == WRITE_FENCED;
+    driver->logged_ms = 0;
+    if (event->written == WRITE_OK && action->entry != NULL) {
+        entry_copy(&driver->newest, &driver->durable.entry);
+        log_entry(&driver->newest);
+    }
+    crash_point(loop, CRASH_AFTER, id);
+    return true;
+}
+
+/* The time of each stage, for a reader who looks for the slow one. */
+static void log_stage(struct machine_driver *driver) {
+    const char *stage = tracker_stage_name(driver->tracker);
+    if (stage == driver->stage) {
+        return;
+    }
+    int64_t now_ms = tracker_now_ms();
+    if (driver->stage != NULL) {
+        log_line(LOG_DEBUG, "round %u: stage %s took %lld ms, next is %s", driver->newest.round,
+                 driver->stage, (long long)(now_ms - driver->stage_ms), stage);
+    }
+    driver->stage = stage;
+    driver->stage_ms = now_ms;
+}
+
+void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
+    struct machine_driver *driver = loop->driver;
+    struct event written;
+    while (event != NULL && !driver->is_fenced) {
+        const struct action *write = NULL;
+        driver->actions.count = 0;
+        tracker_step(driver->tracker, event, tracker_now_ms(), &driver->actions);
+        for (uint32_t i = 0; i < driver->actions.count; i++) {
+            const struct action *action = &driver->actions.rows[i];
+            if (action->kind == ACTION_SEND) {
+                tracker_loop_send_action(loop, action);
+            } else {
+                ASSERT(action->kind == ACTION_WRITE && write == NULL);
+                write = action;
+            }
+        }
+        event = write != NULL && write_action(loop, write, &written) ? &written : NULL;
+        log_stage(driver);
+    }
+}
+
+void machine_driver_retry(struct tracker_loop *loop, int64_t now_ms) {
+    const struct event failed = {.kind = EVENT_WRITTEN, .written = WRITE_FAILED};
+    if (loop->driver->is_retrying && now_ms >= loop->driver->retry_ms) {
+        loop->driver->is_retrying = false;
+        machine_driver_step(loop, &failed);
+    }
+}
+
+bool machine_driver_promise(struct machine_driver *driver, const struct store_promise *promise) {
+    struct fault fault;
+    const struct store_write write = {
+        .incarnation = driver->durable.incarnation, .promises = promise, .promise_count = 1};
+    enum write_outcome outcome = ledger_store_write(&driver->durable.store, &write, &fault);
+    if (outcome == WRITE_FENCED) {
+        driver->is_fenced = true;
+        driver->fault = fault;
+    }
+    return outcome == WRITE_OK;
+}
+
+enum status machine_driver_recall(struct machine_driver *driver, const char *name, void *bytes,
+                                  size_t capacity, size_t *count, struct fault *fault) {
+    return ledger_store_recall(&driver->durable.store, name, bytes, capacity, count, fault);
+}

@@ -1,0 +1,62 @@
+#include "runtime/swarm/tracker/reachability.h"
+
+#include "base/log.h"
+#include "runtime/swarm/tracker/tracker_loop_state.h"
+
+struct member_probe member_probe_idle(void) {
+    return (struct member_probe){.connection.fd = -1};
+}
+
+void member_probe_end(struct member_probe *probe) {
+    connect_probe_end(&probe->connection);
+    *probe = member_probe_idle();
+}
+
+static void set_reachable(struct tracker_loop *loop, struct admitted_member *member,
+                          bool is_reachable) {
+    if ((member->is_reachable != 0) == is_reachable) {
+        return;
+    }
+    member_set_reachable(member, is_reachable);
+    member_table_mark_changed(loop->members);
+    log_line(LOG_INFO, "%s is %s at %s", member->name, is_reachable ? "reachable" : "unreachable",
+             member->address);
+}
+
+static void continue_probe(struct tracker_loop *loop, struct admitted_member *member,
+                           int64_t now_ms) {
+    struct member_probe *probe = &member->probe;
+    enum connect_probe_state state = connect_probe_poll(&probe->connection);
+    if (state == CONNECT_PROBE_PENDING && now_ms - probe->started_ms >= PROBE_TIMEOUT_MS) {
+        connect_probe_end(&probe->connection);
+        state = CONNECT_PROBE_FAILED;
+    }
+    if (state != CONNECT_PROBE_PENDING) {
+        set_reachable(loop, member, state == CONNECT_PROBE_OK);
+    }
+}
+
+/* A member that is not connected is likely to be down: a failed probe would say nothing about its
+ * address. */
+static bool is_due(const struct tracker_loop *loop, const struct admitted_member *member,
+                   int64_t now_ms) {
+    const int64_t started_ms = member->probe.started_ms;
+    return member->address[0] != '\0' && member->is_reachable == 0 &&
+           (started_ms == 0 || now_ms - started_ms >= PROBE_RETRY_MS) &&
+           guest_find(loop->guests, member->keys.curve) != NULL;
+}
+
+void reachability_run_due(struct tracker_loop *loop, int64_t now_ms) {
+    for (uint32_t row = 0; row < loop->members->count; row++) {
+        struct admitted_member *member = &loop->members->rows[row];
+        if (member->probe.connection.fd >= 0) {
+            continue_probe(loop, member, now_ms);
+        } else if (is_due(loop, member, now_ms)) {
+            member->probe.started_ms = now_ms;
+            if (!connect_probe_start(member->address, &member->probe.connection)) {
+                log_line(LOG_WARNING, "%s: cannot create a socket to test %s", member->name,
+                         member->address);
+            }
+        }
+    }
+}
