@@ -3,7 +3,7 @@
 #define SKEP_KERNELS_ATTENTION_H
 
 #include "base/dtype.h"
-#include "kernels/compute.h"
+#include "kernels/kernels.h"
 
 /* Causal attention over `rows` independent rows of `time` tokens. Token t of a row sees key s when
  * s <= t, t - s < window (window 0: no bound) and s is in t's document: s >= t - positions[t].

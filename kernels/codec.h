@@ -32,7 +32,7 @@
 #define SKEP_KERNELS_CODEC_H
 
 #include "base/fault.h"
-#include "kernels/compute.h"
+#include "kernels/kernels.h"
 
 #include <stdbool.h>
 #include <stdint.h>

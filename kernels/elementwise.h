@@ -3,7 +3,7 @@
 #define SKEP_KERNELS_ELEMENTWISE_H
 
 #include "base/dtype.h"
-#include "kernels/compute.h"
+#include "kernels/kernels.h"
 
 struct elementwise_args {
     int64_t count;

@@ -3,7 +3,7 @@
 #define SKEP_KERNELS_EMBEDDING_H
 
 #include "base/dtype.h"
-#include "kernels/compute.h"
+#include "kernels/kernels.h"
 
 struct embedding_args {
     int64_t tokens, dim;

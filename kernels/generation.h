@@ -3,7 +3,7 @@
 #define SKEP_KERNELS_GENERATION_H
 
 #include "base/dtype.h"
-#include "kernels/compute.h"
+#include "kernels/kernels.h"
 #include "kernels/scalars.h"
 
 struct generation_args {

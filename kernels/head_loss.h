@@ -4,7 +4,7 @@
 #define SKEP_KERNELS_HEAD_LOSS_H
 
 #include "base/dtype.h"
-#include "kernels/compute.h"
+#include "kernels/kernels.h"
 #include "kernels/scalars.h"
 
 struct head_loss_args {

@@ -3,7 +3,7 @@
 #define SKEP_KERNELS_MATMUL_H
 
 #include "base/dtype.h"
-#include "kernels/compute.h"
+#include "kernels/kernels.h"
 
 /* C[m, n] = op(A)[m, k] * op(B)[k, n] (+ bias[n]) (+ C). Row-major.
  * transpose_a: A is stored [k, m]; transpose_b: B is stored [n, k]. Leading dimensions are the

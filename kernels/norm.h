@@ -3,7 +3,7 @@
 #define SKEP_KERNELS_NORM_H
 
 #include "base/dtype.h"
-#include "kernels/compute.h"
+#include "kernels/kernels.h"
 
 struct norm_args {
     int64_t rows, dim;

@@ -3,7 +3,7 @@
 #define SKEP_KERNELS_OPTIMIZER_H
 
 #include "base/dtype.h"
-#include "kernels/compute.h"
+#include "kernels/kernels.h"
 #include "kernels/scalars.h"
 
 /* gradient_norm_workspace_bytes: one accumulator per thread. */

@@ -11,7 +11,7 @@
 #ifndef SKEP_KERNELS_OUTER_H
 #define SKEP_KERNELS_OUTER_H
 
-#include "kernels/compute.h"
+#include "kernels/kernels.h"
 
 #include <stdint.h>
 

@@ -40,7 +40,7 @@ static const char *const KNOWN[] = {"name",
                                     "capabilities.compute_capability",
                                     "capabilities.multiprocessors"};
 
-/* The figures: where each stands in the file and in the struct, and what is possible at all. */
+/* The figures: the key of each in the file, its field in the struct, and its possible range. */
 struct figure_row {
     const char *path;
     size_t offset;
@@ -67,10 +67,10 @@ static const struct figure_row FIGURES[] = {
 enum {
     ALIGN_BYTES_MAX = 1 << 20,
     COMPUTE_MAJOR_MAX = 99,
-    MULTIPROCESSORS_MAX = 4096, /* ten times the largest device's */
+    MULTIPROCESSORS_MAX = 4096, /* ten times as many as the largest device has */
 };
 
-/* What every step of one reading needs. */
+/* The state of reading one profile. */
 struct profile_reader {
     struct yaml_document document;
     struct region *region;
@@ -120,7 +120,7 @@ static enum status read_whole(struct profile_reader *reader, const char *path,
     return status;
 }
 
-/* *value: the index of the key's text in `names`. */
+/* Sets *value to the index of the key's text in `names`. */
 static enum status read_choice(struct profile_reader *reader, const char *path,
                                const char *const *names, int name_count, int *value) {
     const char *text;
@@ -165,7 +165,7 @@ static enum status read_figures(struct profile_reader *reader) {
     return OK;
 }
 
-/* Not said is per process. */
+/* Without the key, it is per process. */
 static enum status read_per(struct profile_reader *reader, const struct yaml_node *item,
                             enum target_per *per) {
     char path[YAML_PATH_BYTES];
@@ -240,8 +240,8 @@ static enum status read_space(struct profile_reader *reader, enum space index) {
         node = yaml_find(&reader->document, path);
         return node == NULL
                    ? OK
-                   : yaml_fault(&reader->document, node, reader->fault, "count it in memory.device",
-                                "is not memory of its own on a unified target");
+                   : yaml_fault(&reader->document, node, reader->fault, "add it to memory.device",
+                                "is the same memory as memory.device on a unified target");
     }
     snprintf(path, sizeof path, "memory.%s.capacity", SPACE_KEYS[index]);
     enum status status = find(reader, path, &node);
@@ -311,9 +311,9 @@ static enum status read_compute_capability(struct profile_reader *reader) {
     }
     if (strlen(text) > 4 || sscanf(text, "%2d.%1d%n", &major, &minor, &used) != 2 ||
         text[used] != '\0' || major < 1 || minor < 0 || major > COMPUTE_MAJOR_MAX) {
-        return yaml_fault(&reader->document,
-                          yaml_find(&reader->document, "capabilities.compute_capability"),
-                          reader->fault, NULL, "is \"%.80s\", not as in 8.6", text);
+        return yaml_fault(
+            &reader->document, yaml_find(&reader->document, "capabilities.compute_capability"),
+            reader->fault, NULL, "is \"%.80s\"; write MAJOR.MINOR, such as 8.6", text);
     }
     reader->target.compute_major = major;
     reader->target.compute_minor = minor;
@@ -331,7 +331,7 @@ static enum status read_capabilities(struct profile_reader *reader) {
         const struct yaml_node *node = yaml_find(&reader->document, foreign[i]);
         if (node != NULL) {
             return yaml_fault(&reader->document, node, reader->fault, NULL,
-                              "says nothing of a %s target", KIND_KEYS[reader->target.kind]);
+                              "does not apply to a %s target", KIND_KEYS[reader->target.kind]);
         }
     }
     int isa = 0;
@@ -376,7 +376,7 @@ enum status profile_read(const char *text, size_t length, const char *place, str
 }
 
 static void write_quoted(struct text *text, const char *value) {
-    text_add_json(text, value); /* JSON's strings are YAML's double-quoted ones */
+    text_add_json(text, value); /* a JSON string is a double-quoted YAML string */
 }
 
 static void write_space(const struct target_space *space, const char *key, struct text *text) {

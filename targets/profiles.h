@@ -1,4 +1,4 @@
-/* profiles: the texts of targets/profiles/, as built into the program. */
+/* profiles: the files of targets/profiles/, embedded in the program. */
 #ifndef SKEP_TARGETS_PROFILES_H
 #define SKEP_TARGETS_PROFILES_H
 
@@ -10,7 +10,7 @@ struct embedded_profile {
     size_t length;
 };
 
-/* Sorted by name; written by tools/embed_profiles.py when the program is built. */
+/* Sorted by name. tools/embed_profiles.py generates the definition during the build. */
 extern const struct embedded_profile EMBEDDED_PROFILES[];
 extern const int EMBEDDED_PROFILE_COUNT;
 

@@ -2,8 +2,8 @@
  * with the online softmax. An item is one tile of queries of one key-value head. */
 #include "kernels/attention.h"
 
-#include "kernels/cpu/attention_sight.h"
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/attention_key_range.h"
+#include "kernels/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>

@@ -11,8 +11,8 @@
  */
 #include "kernels/attention.h"
 
-#include "kernels/cpu/attention_sight.h"
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/attention_key_range.h"
+#include "kernels/cpu/cpu.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 #include "kernels/codec.h"
 
 #include "base/check.h"
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 #include "kernels/items.h"
 
 #include <stdatomic.h>

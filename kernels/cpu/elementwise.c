@@ -1,8 +1,8 @@
 #include "kernels/elementwise.h"
 
 #include "base/check.h"
+#include "kernels/cpu/cpu.h"
 #include "kernels/cpu/partials.h"
-#include "kernels/cpu/table.h"
 #include "kernels/items.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "kernels/head_loss.h"
 
 #include "base/check.h"
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 #include "kernels/head_loss_chunk.h"
 #include "kernels/items.h"
 #include "kernels/loops/element.h"

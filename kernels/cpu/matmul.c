@@ -1,7 +1,7 @@
 #include "kernels/matmul.h"
 
 #include "base/check.h"
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 
 #include <stddef.h>
 

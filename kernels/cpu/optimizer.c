@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 #include "kernels/items.h"
 
 #include <math.h>

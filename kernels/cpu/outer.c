@@ -1,7 +1,7 @@
 #include "kernels/outer.h"
 
 #include "base/check.h"
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 #include "kernels/items.h"
 
 static const int64_t TOTAL_MAX = (int64_t)1 << 53; /* all below are exact in fp64 */

@@ -3,7 +3,7 @@
 #ifndef SKEP_KERNELS_CPU_PARTIALS_H
 #define SKEP_KERNELS_CPU_PARTIALS_H
 
-#include "kernels/compute.h"
+#include "kernels/kernels.h"
 
 /* Rows whose sum is kept as f32: few enough that even where it is taken in f32 its error stays near
  * 1e-7. The chunks' sums, 1/64 of the data, are then added in fp64. */

@@ -3,7 +3,7 @@
 #define SKEP_DIAGNOSE_COMM_H
 
 #include "runtime/session/session.h"
-#include "targets/ports/port.h"
+#include "targets/ports/ports.h"
 #include "transport/collectives/collective.h"
 
 enum comm_group {

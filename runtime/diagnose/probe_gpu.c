@@ -83,13 +83,13 @@ static void describe_products(const struct probe_gpu *gpu, struct probed *probed
 }
 
 static void describe_nccl(const struct probe_gpu *gpu, struct probed *probed, struct text *json) {
-    snprintf(probed->nccl, sizeof probed->nccl, "%s", gpu->nccl);
+    snprintf(probed->nccl, sizeof probed->nccl, "%s", gpu->nccl.library);
     text_add(json, ", \"nccl\": ");
-    text_add_json(json, gpu->nccl);
-    if (gpu->nccl_ranks > 0) {
+    text_add_json(json, gpu->nccl.library);
+    if (gpu->nccl.ranks > 0) {
         text_add(json, ", \"nccl_ranks\": %d, \"nccl_bytes\": %llu, \"nccl_group_bytes\": %llu",
-                 gpu->nccl_ranks, (unsigned long long)gpu->nccl_bytes,
-                 (unsigned long long)gpu->nccl_group_bytes);
+                 gpu->nccl.ranks, (unsigned long long)gpu->nccl.bytes,
+                 (unsigned long long)gpu->nccl.group_bytes);
     }
 }
 
@@ -107,15 +107,15 @@ static void describe(const struct probe_gpu *gpu, struct probed *probed) {
              (unsigned long long)gpu->context_bytes, (unsigned long long)gpu->kernels_bytes);
     describe_products(gpu, probed, &json);
     describe_nccl(gpu, probed, &json);
-    if (gpu->healthy && gpu->health.temperature_c >= 0) {
+    if (gpu->has_health && gpu->health.temperature_c >= 0) {
         text_add(&text, ", %d C", gpu->health.temperature_c);
         text_add(&json, ", \"temperature_c\": %d", gpu->health.temperature_c);
     }
-    if (gpu->healthy && gpu->health.slowed) {
+    if (gpu->has_health && gpu->health.slowed) {
         text_add(&text, ", slowed by %s", gpu->health.slowed_by);
         text_add(&json, ", \"slowed_by\": \"%s\"", gpu->health.slowed_by);
     }
-    if (gpu->healthy && gpu->health.ecc_errors > 0) {
+    if (gpu->has_health && gpu->health.ecc_errors > 0) {
         text_add(&text, ", %lld ECC errors", (long long)gpu->health.ecc_errors);
         text_add(&json, ", \"ecc_errors\": %lld", (long long)gpu->health.ecc_errors);
     }
@@ -148,7 +148,7 @@ static enum status measure_together(struct site *site, struct region *region,
     bool acquired = status == OK;
     status = site_agree(site, status, fault);
     if (status == OK) {
-        status = probe_nccl(device, site, region, result, fault);
+        status = probe_nccl(device, site, region, &result->nccl, fault);
     }
     if (acquired) {
         cuda_device_release(device);
@@ -162,7 +162,7 @@ static enum status measure_all(struct site *site, struct region *region, struct 
     bool leads = site == NULL || site_launch_info(site)->rank == 0;
     enum status status = leads ? measure_alone(probed, result, fault) : OK;
     if (site == NULL) {
-        snprintf(result->nccl, sizeof result->nccl,
+        snprintf(result->nccl.library, sizeof result->nccl.library,
                  "NCCL takes nothing on one rank; --ranks 2 measures it, on one GPU too");
         return status;
     }
@@ -172,7 +172,7 @@ static enum status measure_all(struct site *site, struct region *region, struct 
 
 enum status probe_gpu_run(const char *name, struct site *site, struct region *region,
                           struct probed *probed, struct fault *fault) {
-    struct probe_gpu result = {.nccl_ranks = 0};
+    struct probe_gpu result = {.nccl = {.ranks = 0}};
     struct probe_line *lines = region_alloc(region, PROBE_GPU_LINES, sizeof *lines);
     enum status status = measure_all(site, region, probed, &result, fault);
     if (status == OK && (site == NULL || site_launch_info(site)->rank == 0)) {

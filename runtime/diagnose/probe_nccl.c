@@ -1,7 +1,7 @@
 #include "runtime/diagnose/probe_nccl.h"
 
 #include "base/text.h"
-#include "targets/ports/port.h"
+#include "targets/ports/ports.h"
 #include "transport/collectives/nccl.h"
 #include "transport/collectives/nccl_library.h"
 
@@ -41,7 +41,8 @@ struct placed {
     uint64_t bytes; /* of an arena that it has room for */
 };
 
-static enum status place(struct nccl_bench *bench, struct probe_gpu *result, struct fault *fault) {
+static enum status place(struct nccl_bench *bench, struct probe_nccl_result *result,
+                         struct fault *fault) {
     struct placed own = {.bytes = ARENA_BYTES_MAX};
     struct placed *all = region_alloc(bench->region, (size_t)bench->world, sizeof *all);
     uint64_t free_bytes;
@@ -60,7 +61,7 @@ static enum status place(struct nccl_bench *bench, struct probe_gpu *result, str
         for (int before = 0; before < rank; before++) {
             first = first && strcmp(all[before].bus, all[rank].bus) != 0;
         }
-        result->nccl_devices += first;
+        result->devices += first;
         bench->sharing += strcmp(all[rank].bus, own.bus) == 0;
         bench->bytes = all[rank].bytes < bench->bytes ? all[rank].bytes : bench->bytes;
     }
@@ -77,18 +78,18 @@ static void give_each_rank_its_own_hostid(const struct nccl_bench *bench) {
 }
 
 /* "NCCL 2.28.9 between 2 ranks on 1 GPU, NCCL_MAX_CTAS=8": its settings count. */
-static void name_library(const struct nccl_bench *bench, struct probe_gpu *result) {
+static void name_library(const struct nccl_bench *bench, struct probe_nccl_result *result) {
     struct nccl_library library;
     struct fault fault;
     int version = 0;
-    struct text text = text_over(result->nccl, sizeof result->nccl);
+    struct text text = text_over(result->library, sizeof result->library);
     if (nccl_library_find(&library, &fault) != OK) {
         return; /* joining says why */
     }
     (void)library.ncclGetVersion(&version);
     text_add(&text, "NCCL %d.%d.%d between %d ranks on %d GPU%s", version / 10000,
-             version / 100 % 100, version % 100, bench->world, result->nccl_devices,
-             result->nccl_devices == 1 ? "" : "s");
+             version / 100 % 100, version % 100, bench->world, result->devices,
+             result->devices == 1 ? "" : "s");
     for (char **variable = environ; *variable != NULL; variable++) {
         if (strncmp(*variable, "NCCL_", 5) == 0 && strncmp(*variable, "NCCL_DEBUG", 10) != 0 &&
             strncmp(*variable, "NCCL_HOSTID=", 12) != 0) {
@@ -267,20 +268,20 @@ static enum status open_bench(struct nccl_bench *bench, struct fault *fault) {
 
 /* The most of all ranks. */
 static enum status share(struct nccl_bench *bench, const uint64_t taken[GROUPS],
-                         struct probe_gpu *result, struct fault *fault) {
+                         struct probe_nccl_result *result, struct fault *fault) {
     uint64_t(*all)[GROUPS] = region_alloc(bench->region, (size_t)bench->world, sizeof *all);
     enum status status = site_exchange(bench->site, taken, GROUPS * sizeof taken[0], all, fault);
     for (int rank = 0; rank < bench->world && status == OK; rank++) {
-        result->nccl_bytes = all[rank][0] > result->nccl_bytes ? all[rank][0] : result->nccl_bytes;
-        result->nccl_group_bytes =
-            all[rank][1] > result->nccl_group_bytes ? all[rank][1] : result->nccl_group_bytes;
+        result->bytes = all[rank][0] > result->bytes ? all[rank][0] : result->bytes;
+        result->group_bytes =
+            all[rank][1] > result->group_bytes ? all[rank][1] : result->group_bytes;
     }
-    result->nccl_ranks = status == OK ? bench->world : 0;
+    result->ranks = status == OK ? bench->world : 0;
     return status;
 }
 
 enum status probe_nccl(const struct cuda_device *device, struct site *site, struct region *region,
-                       struct probe_gpu *result, struct fault *fault) {
+                       struct probe_nccl_result *result, struct fault *fault) {
     uint64_t taken[GROUPS] = {0};
     struct nccl_bench bench = {
         .device = device, .site = site, .region = region, .world = site_launch_info(site)->world};
@@ -299,7 +300,7 @@ enum status probe_nccl(const struct cuda_device *device, struct site *site, stru
     bool joined = bench.groups[0].methods != NULL;
     close_bench(&bench, status);
     if (status != OK && status != STATUS_LOST && !joined) {
-        snprintf(result->nccl, sizeof result->nccl, "no NCCL: %.150s", fault->reason);
+        snprintf(result->library, sizeof result->library, "no NCCL: %.150s", fault->reason);
         return OK;
     }
     return status;

@@ -14,7 +14,7 @@
  * memory  in `region`; up to 64 MiB of the device, given back
  * errors  STATUS_LOST; STATUS_FAILED when it breaks in the middle, then on this rank alone */
 MUST_CHECK enum status probe_nccl(const struct cuda_device *device, struct site *site,
-                                  struct region *region, struct probe_gpu *result,
+                                  struct region *region, struct probe_nccl_result *result,
                                   struct fault *fault);
 
 #endif

@@ -7,7 +7,7 @@
 #include "kernels/cuda/launch/products.h"
 #include "kernels/cuda/launch/table.h"
 #include "kernels/cuda/launch/workspace.h"
-#include "targets/ports/port.h"
+#include "targets/ports/ports.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "runtime/ops/instruction.h"
-#include "targets/target.h"
+#include "targets/targets.h"
 
 struct cuda_compute;
 struct cuda_products;

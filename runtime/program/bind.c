@@ -1,7 +1,7 @@
 /* bind: a compiled program takes its place on a machine, as one rank of a site. */
 #include "base/text.h"
 #include "build_config.h"
-#include "runtime/program/run.h"
+#include "runtime/program/execute.h"
 #if SKEP_CUDA
 #include "runtime/program/cuda_program.h"
 #endif

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "kernels/elementwise.h"
 #include "runtime/program/cuda_program_state.h"
-#include "runtime/program/run.h"
+#include "runtime/program/execute.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef SKEP_PROGRAM_CUDA_PROGRAM_H
 #define SKEP_PROGRAM_CUDA_PROGRAM_H
 
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 #include "runtime/program/program.h"
 
 /* cuda_program_bind: load every kernel, choose every product, capture every segment, and launch

@@ -1,7 +1,7 @@
 #include "runtime/program/cuda_ranks.h"
 
 #include "runtime/program/cuda_program_state.h"
-#include "runtime/program/run.h"
+#include "runtime/program/execute.h"
 #include "transport/collectives/nccl.h"
 
 /* ---- a program's collectives ---- */

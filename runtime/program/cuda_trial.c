@@ -2,8 +2,8 @@
  */
 #include "base/log.h"
 #include "runtime/program/cuda_program_state.h"
+#include "runtime/program/execute.h"
 #include "runtime/program/print.h"
-#include "runtime/program/run.h"
 
 /* Ids, labels and positions of 0 are valid; a decoded piece has at least one token. */
 void warm_up_scalars(const struct cuda_program *program) {

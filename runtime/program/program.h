@@ -6,13 +6,13 @@
 #include "arena/plan.h"
 #include "base/far.h"
 #include "base/hash.h"
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 #include "runtime/program/device.h"
 #include "runtime/program/lanes.h"
 #include "runtime/program/trace.h"
 #include "runtime/schedule/schedule.h"
-#include "targets/ports/port.h"
-#include "targets/target.h"
+#include "targets/ports/ports.h"
+#include "targets/targets.h"
 #include "transport/collectives/collective.h"
 
 struct program {

@@ -4,7 +4,7 @@
 #define SKEP_SCHEDULE_ESTIMATE_H
 
 #include "runtime/schedule/schedule.h"
-#include "targets/target.h"
+#include "targets/targets.h"
 
 enum bound_by { BOUND_COMPUTE, BOUND_MEMORY, BOUND_LINK, BOUND_PEERS, BOUND_COUNT };
 

@@ -10,7 +10,7 @@
 #include "runtime/shard/strategy.h"
 #include "runtime/shard/unit.h"
 #include "runtime/shard/volumes.h"
-#include "targets/target.h"
+#include "targets/targets.h"
 
 /* Straight-line pieces; the loop repeats and orders them. Every segment begins and ends with all
  * lanes joined. */

@@ -5,7 +5,7 @@
 #include "runtime/schedule/schedule.h"
 #include "runtime/swarm/member/member_loop.h"
 #include "runtime/swarm_setup/swarm_run.h"
-#include "targets/target.h"
+#include "targets/targets.h"
 
 /* A member's sockets to each other process; ZeroMQ's memory follows from them. */
 enum { SWARM_BULK_CONNECTIONS = 2, SWARM_QUEUED_FRAMES = 4 };

@@ -1,4 +1,4 @@
-/* futex: waiting for a word of memory to change: threads of one process sleep in the kernel. */
+/* futex: lets the threads of one process sleep in the kernel until a word of memory changes. */
 #ifndef SKEP_TARGETS_OS_FUTEX_H
 #define SKEP_TARGETS_OS_FUTEX_H
 
@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* futex_pause: a breath between two looks at a word, 15 to 50 ns. */
+/* futex_pause: a delay of 15 to 50 ns between two polls of a word. */
 static inline void futex_pause(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -18,7 +18,7 @@ static inline void futex_pause(void) {
 #endif
 }
 
-/* futex_sleep: sleep until woken if *word is still `value`; may come back without cause. */
+/* futex_sleep: sleep until woken if *word is still `value`. May also return without being woken. */
 static inline void futex_sleep(_Atomic uint32_t *word, uint32_t value) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }

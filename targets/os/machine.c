@@ -12,21 +12,22 @@
 #include <unistd.h>
 
 enum {
-    PROC_TEXT_BYTES = 4096,  /* a process's cgroups or status */
-    STAT_TEXT_BYTES = 2048,  /* meminfo, cpuinfo, memory.stat: what we ask for stands in front */
-    SYSTEM_PATH_BYTES = 512, /* of /proc and /sys, which nest little */
-    CGROUP_LEVELS_MAX = 32,  /* containers in containers nest below ten */
+    PROC_TEXT_BYTES = 4096, /* /proc/PID/cgroup or status */
+    /* meminfo, cpuinfo, memory.stat: the lines that are read come first */
+    STAT_TEXT_BYTES = 2048,
+    SYSTEM_PATH_BYTES = 512, /* paths in /proc and /sys */
+    CGROUP_LEVELS_MAX = 32,  /* nested containers have fewer than ten */
     LARGEST_MAX = 8,
     PROCESS_NAME_BYTES = 32,
 };
 
-/* Where one version of cgroups keeps what we ask for. */
+/* The files of one version of cgroups. */
 struct cgroup_files {
     const char *controller; /* of its line in /proc/self/cgroup; "" for version 2 */
     const char *mount;
     const char *limit, *usage;     /* memory */
-    const char *active, *inactive; /* page cache in memory.stat: can be dropped */
-    const char *quota, *period;    /* CPU; version 2 has both in one file */
+    const char *active, *inactive; /* page cache in memory.stat, which the kernel can drop */
+    const char *quota, *period;    /* of the CPU; version 2 has both in one file */
 };
 
 static const struct cgroup_files CGROUPS[] = {
@@ -60,7 +61,7 @@ static bool read_text(const char *root, const char *path, char *buffer, size_t c
     return got >= 0;
 }
 
-/* The number behind `name` at the start of a line; false when there is no such line. */
+/* The number after `name` at the start of a line; false when there is no such line. */
 static bool line_value(const char *text, const char *name, uint64_t *value) {
     size_t length = strlen(name);
     const char *line = text;
@@ -100,7 +101,7 @@ static bool cgroup_folder(const char *text, const char *controller, char *folder
     return false;
 }
 
-/* A file's one number; "max" and everything that is no number is no limit. */
+/* The only number of a file. "max", or any other text, means no limit. */
 static bool read_number(const char *root, const char *folder, const char *file, uint64_t *value) {
     char path[SYSTEM_PATH_BYTES];
     char text[64];
@@ -175,7 +176,8 @@ static void apply_cpu_quota(const char *root, const char *folder, const struct c
     }
 }
 
-/* Every level above us may limit us; in a container the path may not be visible, its root is. */
+/* Any cgroup above this process may set the limit. In a container the path may be invisible, but
+ * its root is visible. */
 static void apply_cgroups(const char *root, struct machine *machine) {
     char groups[PROC_TEXT_BYTES];
     if (!read_text(root, "/proc/self/cgroup", groups, sizeof groups)) {

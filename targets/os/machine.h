@@ -1,4 +1,5 @@
-/* machine: what the operating system says of the machine that runs us. */
+/* machine: the memory, processors and processes of this machine, as the operating system reports
+ * them. */
 #ifndef SKEP_TARGETS_OS_MACHINE_H
 #define SKEP_TARGETS_OS_MACHINE_H
 
@@ -11,25 +12,26 @@
 enum { MACHINE_NAME_BYTES = 64 };
 
 struct machine {
-    uint64_t memory_total_bytes;     /* of the machine, or of the tightest cgroup above us */
-    uint64_t memory_available_bytes; /* that could be taken now without swapping */
-    bool memory_limited;             /* a cgroup's limit is what binds */
-    int cpu_count;                   /* we may run on: affinity and cgroup quota, at least 1 */
-    double clock_hz;                 /* highest known, 0 when unknown */
+    uint64_t memory_total_bytes;     /* of the machine, or of the tightest cgroup limit */
+    uint64_t memory_available_bytes; /* that a process could take now without swapping */
+    bool memory_limited;             /* memory_total_bytes is a cgroup's limit */
+    int cpu_count;   /* that this process may use, by affinity and cgroup quota; at least 1 */
+    double clock_hz; /* the highest known; 0: unknown */
     char cpu_name[MACHINE_NAME_BYTES];
-    const char *isa; /* strongest level of the kernels: "scalar" ... "avx512_bf16" */
+    /* the best instruction set that kernels support: "scalar" ... "avx512_bf16" */
+    const char *isa;
 };
 
-/* machine_read: fill *machine from /proc and /sys below `root` ("" for the real ones); what cannot
- * be read counts as no limit. Never allocates. */
+/* machine_read: fill *machine from /proc and /sys under `root` ("" for the real ones). A limit that
+ * cannot be read counts as no limit. Never allocates. */
 void machine_read(const char *root, struct machine *machine);
 
 /* machine_largest_processes: add "firefox (pid 1234) 3.1 GiB, ..." for the `count` processes with
- * the most resident memory of their own (anonymous and shared), ours left out.
+ * the most resident anonymous and shared memory, except this one.
  * memory  opens a folder: before seal only */
 void machine_largest_processes(const char *root, int count, struct text *text);
 
-/* machine_process_name: what a process is called, "a process" when it cannot be seen from here.
+/* machine_process_name: the name of a process, or "a process" when it is not visible to this one.
  * memory  opens a file: before seal only */
 void machine_process_name(const char *root, int pid, char name[static MACHINE_NAME_BYTES]);
 

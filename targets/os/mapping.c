@@ -20,7 +20,7 @@ int mapping_make_file(const char *name, uint64_t bytes, int *fd) {
     return 0;
 }
 
-/* Room for more, the block over its aligned part, the ends given back. */
+/* Reserve more, map the block over the aligned part, and unmap both ends. */
 int mapping_map(int fd, uint64_t bytes, int protection, void **address) {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t whole = (bytes + page - 1) / page * page;

@@ -1,22 +1,20 @@
-/* mapping: blocks of memory from the system, a process's own or shared through a file without a
- * name. */
+/* mapping: blocks of memory from the system, private or shared through an unnamed file. */
 #ifndef SKEP_TARGETS_OS_MAPPING_H
 #define SKEP_TARGETS_OS_MAPPING_H
 
 #include <stdint.h>
 
-enum { MAPPING_HUGE_BYTES = 2 << 20 }; /* of a huge page */
+enum { MAPPING_HUGE_BYTES = 2 << 20 }; /* size of a huge page */
 
-/* mapping_make_file: zeroed memory of exactly `bytes` that processes can share: no name is left
- * behind, and nobody can make it shorter or longer. `name` is what /proc shows.
- * errors  gives errno, *fd untouched; 0: made */
+/* mapping_make_file: an unnamed file of exactly `bytes` of zeros, which processes can map and no
+ * process can resize. `name` is what /proc shows for it. errors  returns 0, or errno with *fd
+ * unchanged */
 int mapping_make_file(const char *name, uint64_t bytes, int *fd);
 
-/* mapping_map: `bytes` of the file `fd` from its beginning, or with -1 of this process's own. From
- * MAPPING_HUGE_BYTES on the address is a multiple of them: huge pages are mapped as such only where
- * address and offset agree. munmap(*address, bytes) gives it back.
- * protection  as mmap's
- * errors      gives errno, *address untouched; 0: mapped */
+/* mapping_map: map `bytes` of the file `fd` from its beginning, or private memory if fd is -1. A
+ * block of MAPPING_HUGE_BYTES or more is aligned to them, because the kernel uses huge pages only
+ * where address and offset agree. The caller releases it with munmap(*address, bytes). protection
+ * as for mmap errors  returns 0, or errno with *address unchanged */
 int mapping_map(int fd, uint64_t bytes, int protection, void **address);
 
 #endif

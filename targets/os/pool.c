@@ -6,14 +6,15 @@
 #include <string.h>
 
 /* Spinning covers the gap between two kernels of one step, tens of microseconds (a pause takes 15
- * to 50 ns). More would starve the very threads that are waited for where cores are shared: with
- * four threads on two busy cores an empty run takes 0.4 ms at 2000 spins, 4 ms at 20000. */
+ * to 50 ns). Where threads share cores, longer spinning takes time from the threads that it waits
+ * for: with four threads on two busy cores an empty run takes 0.4 ms at 2000 spins, 4 ms at
+ * 20000. */
 enum { SPINS_BEFORE_SLEEP = 2000, WORKER_STACK_BYTES = 512 * 1024 };
 
 struct worker_start {
     struct pool *pool;
     int thread;
-    _Atomic int taken;
+    _Atomic int is_read;
 };
 
 static void take_items(struct pool *pool, int thread) {
@@ -26,9 +27,9 @@ static void take_items(struct pool *pool, int thread) {
     }
 }
 
-/* Sleepers announce themselves before they look at the word a last time, and wakers look for
- * sleepers after they have changed it; all four are sequentially consistent, so that one of the two
- * sees the other, and a wake-up that nobody waits for costs no system call. */
+/* A sleeper counts itself before it reads the word a last time, and a waker reads that count after
+ * it has changed the word. All four accesses are sequentially consistent, so at least one of the
+ * two sees the other, and waking without sleepers costs no system call. */
 static void wait_for_generation(struct pool *pool, uint32_t seen) {
     for (int spin = 0; spin < SPINS_BEFORE_SLEEP; spin++) {
         if (atomic_load_explicit(&pool->generation, memory_order_acquire) != seen) {
@@ -63,7 +64,7 @@ static void *worker_main(void *argument) {
     struct worker_start *start = argument;
     struct pool *pool = start->pool;
     int thread = start->thread;
-    atomic_store(&start->taken, 1);
+    atomic_store(&start->is_read, 1);
     uint32_t seen = 0;
     for (;;) {
         wait_for_generation(pool, seen);
@@ -81,7 +82,7 @@ static void *worker_main(void *argument) {
 static int start_worker(struct pool *pool, int thread) {
     struct worker_start start = {.pool = pool, .thread = thread};
     int failure = thread_start(&pool->threads[thread], WORKER_STACK_BYTES, worker_main, &start);
-    while (failure == 0 && !atomic_load(&start.taken)) {
+    while (failure == 0 && !atomic_load(&start.is_read)) {
         futex_pause();
     }
     return failure;

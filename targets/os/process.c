@@ -7,7 +7,7 @@
 
 enum { STATUS_TEXT_BYTES = 4096 };
 
-/* "RssAnon:	  112 kB" -> bytes; false when the line is not there. */
+/* "RssAnon:         112 kB" -> bytes; false when the line is missing. */
 static bool line_bytes(const char *text, const char *name, uint64_t *bytes) {
     const char *at = strstr(text, name);
     if (at == NULL) {

@@ -1,4 +1,4 @@
-/* process: the memory this process holds now. */
+/* process: the resident memory of this process. */
 #ifndef SKEP_TARGETS_OS_PROCESS_H
 #define SKEP_TARGETS_OS_PROCESS_H
 
@@ -9,12 +9,12 @@
 
 struct process_memory {
     uint64_t anonymous_bytes; /* arenas, heap, stacks */
-    uint64_t shared_bytes;    /* shared memory mapped here */
+    uint64_t shared_bytes;    /* shared memory that is mapped */
     uint64_t file_bytes;      /* code and mapped files; the kernel may drop these */
 };
 
-/* process_memory_read: resident bytes by kind. Never allocates: may run after seal.
- * errors  false when /proc cannot be read; *memory is then untouched */
+/* process_memory_read: resident bytes by kind. Never allocates, so it may be called after the seal.
+ * errors  false when /proc cannot be read; *memory is then unchanged */
 MUST_CHECK bool process_memory_read(struct process_memory *memory);
 
 #endif

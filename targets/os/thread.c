@@ -9,7 +9,7 @@ int thread_start(pthread_t *thread, size_t stack_bytes, void *(*body)(void *), v
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, stack_bytes);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the new thread inherits the mask */
     int failure = pthread_create(thread, &attributes, body, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);

@@ -31,14 +31,14 @@ enum status cuda_device_choose(const struct cuda_launcher *launcher, int count, 
         if (variables[i].value == NULL || !text_parse_i64(variables[i].value, &rank)) {
             continue;
         }
-        if (count == 1) { /* the launcher shows each rank its own, or all share it */
+        if (count == 1) { /* the launcher shows each rank one device, or all ranks share it */
             break;
         }
         if (rank < 0 || rank >= count) {
-            return fault_set(fault, STATUS_INPUT, variables[i].name,
-                             "start at most one rank for each device, or look at "
-                             "CUDA_VISIBLE_DEVICES",
-                             "is %lld, but this process sees %d devices", (long long)rank, count);
+            return fault_set(
+                fault, STATUS_INPUT, variables[i].name,
+                "start at most one rank for each device, or check CUDA_VISIBLE_DEVICES",
+                "is %lld, but this process sees %d devices", (long long)rank, count);
         }
         *ordinal = (int)rank;
         return OK;
@@ -94,19 +94,20 @@ static enum status describe(struct cuda_device *device, struct fault *fault) {
         attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &result);
     device->multiprocessor_count =
         attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &result);
-    device->maps =
+    device->can_map =
         attribute(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, &result) != 0;
-    device->shares =
+    device->can_export =
         attribute(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
                   &result) != 0;
-    device->rdma = attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
-                             &result) != 0;
+    device->has_rdma =
+        attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, &result) !=
+        0;
     device->integrated = attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED, &result) != 0;
-    CUresult untold = CUDA_SUCCESS; /* estimates do without */
-    device->clock_khz = attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &untold);
-    device->memory_clock_khz = attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &untold);
+    CUresult ignored = CUDA_SUCCESS; /* optional: only estimates use the clocks */
+    device->clock_khz = attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &ignored);
+    device->memory_clock_khz = attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &ignored);
     device->memory_bus_bits =
-        attribute(device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &untold);
+        attribute(device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &ignored);
     return result == CUDA_SUCCESS
                ? OK
                : cuda_device_fault(device, result, STATUS_FAILED, "describe the device", fault);
@@ -182,7 +183,7 @@ enum status cuda_device_stream(const struct cuda_device *device, bool urgent, CU
                                struct fault *fault) {
     const struct cuda_driver *driver = &device->driver;
     int least = 0;
-    int greatest = 0; /* the lower number is the more urgent one */
+    int greatest = 0; /* a lower number is a higher priority */
     CUresult result = driver->cuCtxGetStreamPriorityRange(&least, &greatest);
     if (result == CUDA_SUCCESS) {
         result = driver->cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING,
@@ -208,7 +209,7 @@ enum status cuda_device_free(const struct cuda_device *device, uint64_t *bytes,
     size_t total_bytes = 0;
     CUresult result = device->driver.cuMemGetInfo(&free_bytes, &total_bytes);
     if (result != CUDA_SUCCESS) {
-        return cuda_device_fault(device, result, STATUS_FAILED, "ask for free memory", fault);
+        return cuda_device_fault(device, result, STATUS_FAILED, "query free memory", fault);
     }
     *bytes = free_bytes;
     return OK;

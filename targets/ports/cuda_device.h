@@ -1,9 +1,8 @@
-/* cuda_device: the one GPU that this process computes on, and its context.
- *
- * A process is one rank and a rank is one device: it is opened when a port is made for it and
- * closed with the last one. Which one: the driver counts the devices that CUDA_VISIBLE_DEVICES
- * leaves, in its order; of these a process takes the one that its launcher's local rank names
- * (LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, SLURM_LOCALID), or the only one there is. */
+/* cuda_device: the GPU that this process computes on, and its context. A process is one rank and a
+ * rank has one device, opened by its first port and closed with its last one. CUDA_VISIBLE_DEVICES
+ * determines which devices are visible, and in which order. A process takes the one whose index is
+ * its local rank (LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, SLURM_LOCALID), or the only visible
+ * one. */
 #ifndef SKEP_TARGETS_PORTS_CUDA_DEVICE_H
 #define SKEP_TARGETS_PORTS_CUDA_DEVICE_H
 
@@ -16,62 +15,62 @@ enum { CUDA_DEVICE_NAME_BYTES = 96, CUDA_BUS_BYTES = 24 };
 struct cuda_device {
     struct cuda_driver driver;
     int driver_version; /* 13000: CUDA 13.0 */
-    int visible_count;  /* devices that this process sees */
+    int visible_count;  /* devices visible to this process */
     int ordinal;        /* among them */
     CUdevice device;
     CUcontext context; /* the primary one */
     char name[CUDA_DEVICE_NAME_BYTES];
-    char bus[CUDA_BUS_BYTES]; /* "0000:17:00.0": what NVML knows it by */
+    char bus[CUDA_BUS_BYTES]; /* "0000:17:00.0": its key in NVML */
     int compute_major, compute_minor;
     int multiprocessor_count;
     uint64_t memory_bytes;
     int clock_khz; /* 0: not told */
     int memory_clock_khz, memory_bus_bits;
-    bool integrated; /* its memory is the host's */
-    bool maps;       /* virtual memory management */
-    bool shares;     /* what is mapped can be exported as a file descriptor */
-    bool rdma;       /* and be reached by network adapters */
+    bool integrated; /* shares its memory with the CPU */
+    bool can_map;    /* virtual memory management */
+    bool can_export; /* mapped memory can be exported as a file descriptor */
+    bool has_rdma;   /* network adapters can access mapped memory */
     int users;
 };
 
-/* cuda_device_acquire: the device of this process, opened by the first call, with the calling
- * thread in its context. Each call is paired with cuda_device_release.
+/* cuda_device_acquire: the device of this process. The first call opens it; every call makes its
+ * context the calling thread's. Each call is paired with cuda_device_release.
  * errors  STATUS_INPUT: no driver, no device of that local rank; STATUS_FIT: no memory for a
- *         context; STATUS_FAILED: what else the driver refuses */
+ *         context; STATUS_FAILED: any other error of the driver */
 MUST_CHECK enum status cuda_device_acquire(struct cuda_device **device, struct fault *fault);
 void cuda_device_release(struct cuda_device *device);
 
-/* cuda_device_query: what is known of that device without opening it; `context` stays NULL.
- * errors  as cuda_device_acquire, but for memory */
+/* cuda_device_query: the properties of that device without opening it; `context` stays NULL. errors
+ * as cuda_device_acquire, without STATUS_FIT */
 MUST_CHECK enum status cuda_device_query(struct cuda_device *device, struct fault *fault);
 
 /* cuda_device_enter: make the device's context this thread's. Every thread that calls the driver
  * does so once. */
 MUST_CHECK enum status cuda_device_enter(const struct cuda_device *device, struct fault *fault);
 
-/* cuda_device_fault: cuda_fault with the device as its place: "device 0, NVIDIA H200". */
+/* cuda_device_fault: cuda_fault with the device as its subject: "device 0, NVIDIA H200". */
 enum status cuda_device_fault(const struct cuda_device *device, CUresult result, enum status status,
                               const char *action, struct fault *fault);
 
-/* cuda_device_stream: a stream that does not run in turn with the legacy one; an urgent one goes
- * before others where they compete: communication, which others wait for. The caller destroys it.
+/* cuda_device_stream: a stream that does not synchronize with the legacy stream. An urgent stream
+ * gets a higher priority, for communication that other ranks wait for. The caller destroys it.
  * errors  STATUS_FAILED */
 MUST_CHECK enum status cuda_device_stream(const struct cuda_device *device, bool urgent,
                                           CUstream *stream, struct fault *fault);
 
-/* cuda_device_event: an event, which takes times only if `timed`. The caller destroys it.
+/* cuda_device_event: an event, which records times only if `timed`. The caller destroys it.
  * errors  STATUS_FAILED */
 MUST_CHECK enum status cuda_device_event(const struct cuda_device *device, bool timed,
                                          CUevent *event, struct fault *fault);
 
-/* cuda_device_free: bytes of device memory that nobody holds now.
+/* cuda_device_free: bytes of device memory that are free now.
  * errors  STATUS_FAILED */
 MUST_CHECK enum status cuda_device_free(const struct cuda_device *device, uint64_t *bytes,
                                         struct fault *fault);
 
-/* cuda_device_choose: which of `count` visible devices a process takes, by the values of its
- * launcher's variables (NULL: not set).
- * errors  STATUS_INPUT when the local rank names none of several */
+/* cuda_device_choose: the index of the device that a process takes among `count` visible ones, by
+ * the values of its launcher's variables (NULL: not set). errors  STATUS_INPUT when there are
+ * several and the local rank is not the index of one */
 struct cuda_launcher {
     const char *local_rank, *openmpi_local_rank, *slurm_local_id;
 };

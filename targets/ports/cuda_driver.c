@@ -14,8 +14,8 @@ static const struct {
 
 static enum status refuse(const char *reason, const char *detail, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, LIBRARY,
-                     "install NVIDIA's driver, 580 or newer, or take a cpu target", "%s%s%s",
-                     reason, detail[0] != 0 ? ": " : "", detail);
+                     "install NVIDIA's driver, 580 or newer, or use a cpu target", "%s%s%s", reason,
+                     detail[0] != 0 ? ": " : "", detail);
 }
 
 static enum status find_symbols(void *library, struct cuda_driver *driver, struct fault *fault) {
@@ -36,7 +36,8 @@ static enum status wake_driver(const struct cuda_driver *driver, struct fault *f
         result = driver->cuDeviceGetCount(&devices);
     }
     if (result != CUDA_SUCCESS) {
-        return cuda_fault(driver, result, STATUS_INPUT, LIBRARY, "wake NVIDIA's driver", fault);
+        return cuda_fault(driver, result, STATUS_INPUT, LIBRARY, "initialize NVIDIA's driver",
+                          fault);
     }
     return devices > 0 ? OK : refuse("the driver finds no device", "", fault);
 }
@@ -44,7 +45,7 @@ static enum status wake_driver(const struct cuda_driver *driver, struct fault *f
 enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault) {
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
-        return refuse("NVIDIA's driver is not here", dlerror(), fault);
+        return refuse("NVIDIA's driver is not installed", dlerror(), fault);
     }
     struct cuda_driver found;
     enum status status = find_symbols(library, &found, fault);
@@ -67,29 +68,32 @@ bool cuda_driver_is_present(void) {
     return library != NULL;
 }
 
-/* What a person can do about it; NULL: nothing that the code alone tells. */
+/* What the operator can do; NULL when the code alone does not determine it. */
 static const char *remedy_of(CUresult result) {
     switch ((int)result) {
     case CUDA_ERROR_OUT_OF_MEMORY:
-        return "free the device's memory, lower limits.device or take a smaller batch";
+        return "free device memory, lower limits.device or use a smaller batch";
     case CUDA_ERROR_NO_DEVICE:
-        return "look at nvidia-smi and CUDA_VISIBLE_DEVICES, or take a cpu target";
+        return "check nvidia-smi and CUDA_VISIBLE_DEVICES, or use a cpu target";
     case CUDA_ERROR_DEVICE_UNAVAILABLE:
-        return "another process has the device for itself (compute mode): end it, or take another";
+        return "another process uses the device exclusively (compute mode): end it, or use another "
+               "device";
     case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
-        return "library and kernel module of the driver differ: restart the machine";
+        return "the driver's library and kernel module have different versions: restart the "
+               "machine";
     case CUDA_ERROR_SYSTEM_NOT_READY:
         return "start nvidia-fabricmanager";
     case CUDA_ERROR_ECC_UNCORRECTABLE:
-        return "the device's memory failed: reset or replace it, then go on from the last snapshot";
+        return "the device's memory failed: reset or replace it, then resume from the last "
+               "snapshot";
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_ILLEGAL_INSTRUCTION:
     case CUDA_ERROR_MISALIGNED_ADDRESS:
     case CUDA_ERROR_LAUNCH_FAILED:
-        return "go on from the last snapshot; if it comes again it is a bug, or the device fails: "
-               "-v tries each instruction by itself before the first step";
+        return "resume from the last snapshot; if it recurs, it is a bug or the device is failing: "
+               "-v tests each instruction alone before the first step";
     case CUDA_ERROR_LAUNCH_TIMEOUT:
-        return "the desktop's watchdog ended a kernel: compute on a device that drives no screen";
+        return "the display watchdog ended a kernel: use a device without a display";
     default:
         return NULL;
     }

@@ -1,8 +1,7 @@
 /* cuda_driver: the functions of NVIDIA's driver that the CUDA port calls, found when the program
- * starts. The binary links no library of NVIDIA's: where the driver is missing it still runs, and
- * says so when a CUDA target is asked for. Tests fill the table with a device that is emulated.
- *
- * Everything runs in the device's primary context, the one that cuBLASLt and NCCL use too. */
+ * starts. The binary links no NVIDIA library: without the driver it still runs, and reports a fault
+ * only when a CUDA target is requested. Tests fill the table with an emulated device. All calls use
+ * the device's primary context, as cuBLASLt and NCCL do. */
 #ifndef SKEP_TARGETS_PORTS_CUDA_DRIVER_H
 #define SKEP_TARGETS_PORTS_CUDA_DRIVER_H
 
@@ -11,8 +10,8 @@
 #include <cuda.h>
 #include <stdbool.h>
 
-/* Macros of cuda.h turn some of these names into those of their newest version (cuMemAlloc_v2): the
- * members and the symbols that are looked up have these. */
+/* Macros of cuda.h replace some of these names by their newest version (cuMemAlloc_v2), so that
+ * members and looked-up symbols have that name. */
 #define CUDA_DRIVER_FUNCTIONS(X)                                                                   \
     X(cuInit)                                                                                      \
     X(cuDriverGetVersion)                                                                          \
@@ -77,17 +76,17 @@ struct cuda_driver {
 };
 #undef CUDA_DRIVER_MEMBER
 
-/* cuda_driver_open: the table of the driver of this machine; cuInit has been called. It stays
- * loaded until the process ends.
- * errors  STATUS_INPUT: no driver, one without a function that is needed (naming it and the
- *         driver's version), or one that finds no device; *driver is then untouched */
+/* cuda_driver_open: load the driver of this machine and call cuInit. It stays loaded until the
+ * process ends.
+ * errors  STATUS_INPUT: no driver, a driver that lacks a needed function (named with the driver's
+ *         version), or one that finds no device; *driver is then unchanged */
 MUST_CHECK enum status cuda_driver_open(struct cuda_driver *driver, struct fault *fault);
 
-/* cuda_driver_is_present: whether this machine has a driver at all, be it one that works or not. */
+/* cuda_driver_is_present: whether this machine has a driver installed, working or not. */
 bool cuda_driver_is_present(void);
 
-/* cuda_fault: what `result` means: "cannot ACTION: NAME, TEXT".
- * action  "reserve 12 GiB of device memory" */
+/* cuda_fault: set the fault "cannot ACTION: NAME, TEXT" for `result`. action  a verb and its
+ * object: "reserve 12 GiB of device memory" */
 enum status cuda_fault(const struct cuda_driver *driver, CUresult result, enum status status,
                        const char *place, const char *action, struct fault *fault);
 

@@ -63,7 +63,7 @@ static void read_slowed(const struct nvml *nvml, void *device, struct nvml_healt
                    {0x20 | 0x40, "heat"},
                    {0x8, "hardware slowdown"},
                    {0x80, "power brake"},
-                   {0x2, "clocks that were set"}};
+                   {0x2, "configured clock limits"}};
     unsigned long long reasons = 0;
     struct text text = text_over(health->slowed_by, sizeof health->slowed_by);
     if (nvml->throttle == NULL || nvml->throttle(device, &reasons) != 0) {
@@ -107,7 +107,7 @@ bool nvml_read(const struct nvml *nvml, const char *bus, struct nvml_health *hea
     return true;
 }
 
-/* ---- who holds it ---- */
+/* ---- memory by process ---- */
 
 typedef int list_processes(void *device, unsigned *count, struct nvml_process *processes);
 
@@ -120,7 +120,7 @@ static unsigned read_list(list_processes *list, void *device,
     return count < PROCESSES_MAX ? count : PROCESSES_MAX;
 }
 
-/* A process that computes and draws is in both lists. */
+/* A process that uses compute and graphics is in both lists. */
 static int add_processes(list_processes *list, void *device, struct nvml_process *found, int held) {
     struct nvml_process listed[PROCESSES_MAX];
     unsigned count = read_list(list, device, listed);

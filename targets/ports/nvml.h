@@ -1,8 +1,6 @@
-/* nvml: a GPU's health, by NVIDIA's management library where it is installed. Nothing needs it:
- * what it cannot tell is left out.
- *
- * It sees all processes on a device, and what each holds; in a container only those of the
- * container, and often none. */
+/* nvml: the health of a GPU and the memory of its processes, by NVIDIA's management library where
+ * it is installed. It is optional: reports omit what it does not provide. In a container it sees
+ * only the container's processes, and often none. */
 #ifndef SKEP_TARGETS_PORTS_NVML_H
 #define SKEP_TARGETS_PORTS_NVML_H
 
@@ -11,15 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What of the library is called, declared here: its header is part of the CUDA toolkit, which the
- * program does not need. 0 is success everywhere. */
+/* The library's functions are declared here because its header is part of the CUDA toolkit, which
+ * the program does not need. Every function returns 0 on success. */
 struct nvml_memory {
     unsigned long long total, free, used;
 };
 
 struct nvml_process {
     unsigned pid;
-    unsigned long long bytes; /* all ones: not known */
+    unsigned long long bytes; /* all ones: unknown */
     unsigned instance, compute_instance;
 };
 
@@ -36,30 +34,31 @@ struct nvml {
     int (*graphics_processes)(void *device, unsigned *count, struct nvml_process *processes);
 };
 
-/* nvml_open: the library of this machine, loaded until the process ends. False where there is none
- * that works; *nvml is then untouched. */
+/* nvml_open: load the library; it stays loaded until the process ends. False if there is none that
+ * works; *nvml is then unchanged. */
 bool nvml_open(struct nvml *nvml);
 
-/* What a device says of itself. A number that is not known is -1. */
+/* The health of a device. An unknown number is -1. */
 struct nvml_health {
     int64_t memory_total_bytes, memory_used_bytes;
     int temperature_c, power_w;
-    int64_t ecc_errors; /* uncorrected ones since the driver was loaded; -1: without ECC too */
-    bool slowed;        /* its clock is held back, not only for want of work */
+    int64_t ecc_errors; /* uncorrected errors since the driver was loaded; -1 also without ECC */
+    bool slowed;        /* its clock is reduced, for another reason than idleness */
     char slowed_by[96]; /* "power limit, heat" */
 };
 
-/* nvml_read: the device at `bus` ("0000:17:00.0"). False when the library does not know it. */
+/* nvml_read: read the health of the device at `bus` ("0000:17:00.0"). False when the library does
+ * not know the device. */
 bool nvml_read(const struct nvml *nvml, const char *bus, struct nvml_health *health);
 
-/* nvml_driver_version: "580.65.06"; "" when it is not known. */
+/* nvml_driver_version: "580.65.06"; "" when unknown. */
 void nvml_driver_version(const struct nvml *nvml, char version[static 32]);
 
-/* nvml_own_bytes: what this process holds of the device's memory; -1 when it is not seen. */
+/* nvml_own_bytes: device memory of this process; -1 when the library does not see the process. */
 int64_t nvml_own_bytes(const struct nvml *nvml, const char *bus);
 
-/* nvml_largest_processes: add "python3 (pid 1234) 3.1 GiB, ..." for the `count` processes that hold
- * most of the device's memory, ours left out. Nothing when none is seen.
+/* nvml_largest_processes: add "python3 (pid 1234) 3.1 GiB, ..." for the `count` processes with the
+ * most device memory, except this one. Adds nothing when the library sees none.
  * memory  opens files: before seal only */
 void nvml_largest_processes(const struct nvml *nvml, const char *bus, int count, struct text *text);
 

@@ -1,4 +1,4 @@
-/* port_cpu: the blocks of a plan in this process's own memory. */
+/* port_cpu: the blocks of a plan in CPU memory. */
 #include "targets/ports/port_kinds.h"
 
 #include "base/check.h"
@@ -14,7 +14,7 @@
 
 enum {
     HOLDERS_NAMED = 3,
-    POPULATE_STEP_BYTES = 256 << 20, /* memory is looked at anew before each step */
+    POPULATE_STEP_BYTES = 256 << 20, /* free memory is checked before each step */
 };
 
 #ifndef MADV_POPULATE_WRITE
@@ -24,11 +24,11 @@ enum {
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
-/* What must stay free besides the block: page tables of it, and the kernel's own margin. */
+/* Memory that must stay free besides the block: its page tables and the kernel's reserve. */
 static const uint64_t SPARE_BYTES = 32 << 20;
 
-enum status port_refuse_host(const struct port *port, enum space space, uint64_t bytes,
-                             const struct machine *machine, struct fault *fault) {
+enum status port_host_fault(const struct port *port, enum space space, uint64_t bytes,
+                            const struct machine *machine, struct fault *fault) {
     char place[sizeof fault->place];
     char holders[256];
     char need[24];
@@ -37,7 +37,7 @@ enum status port_refuse_host(const struct port *port, enum space space, uint64_t
     machine_largest_processes("", HOLDERS_NAMED, &list);
     snprintf(place, sizeof place, "target %.200s", port->target->name);
     return fault_set(fault, STATUS_FIT, place,
-                     "free memory, lower limits.device or take a smaller batch",
+                     "free memory, lower limits.device or use a smaller batch",
                      "%s arena needs %s, %s are free now%s%s%s", port_space_name(space),
                      text_bytes(bytes, need), text_bytes(machine->memory_available_bytes, have),
                      machine->memory_limited ? " within the cgroup's limit" : "",
@@ -55,15 +55,15 @@ static int populate(char *address, uint64_t bytes) {
     if (errno != EINVAL) {
         return errno;
     }
-    uint64_t page = page_bytes(); /* a kernel before 5.14: touch each one */
+    uint64_t page = page_bytes(); /* before Linux 5.14: touch each page */
     for (uint64_t offset = 0; offset < bytes; offset += page) {
         ((volatile char *)address)[offset] = 0;
     }
     return 0;
 }
 
-/* Shared memory gets huge pages only by being asked to collapse, which works on a range that has at
- * least one page; the rest is then made whole without a copy. Where it fails, pages do. */
+/* Shared memory gets huge pages only on request (MADV_COLLAPSE), and only in a range that has at
+ * least one page already. On failure the small pages remain. */
 static void collapse(char *address, uint64_t bytes) {
     uint64_t whole = bytes / MAPPING_HUGE_BYTES * MAPPING_HUGE_BYTES;
     for (uint64_t offset = 0; offset < whole; offset += MAPPING_HUGE_BYTES) {
@@ -79,13 +79,13 @@ bool port_host_has_free(uint64_t bytes, struct machine *machine) {
     return machine->memory_available_bytes >= bytes + SPARE_BYTES;
 }
 
-/* Whole pages of a hole. */
+/* The whole pages inside a hole. */
 static struct port_hole pages_of(const struct port_hole *hole) {
     uint64_t page = page_bytes();
     return (struct port_hole){(hole->begin + page - 1) / page * page, hole->end / page * page};
 }
 
-/* Bytes of the block from `from` on that are to be present. */
+/* A range of the block whose pages must be present. */
 static uint64_t present_bytes(const struct port_block *block, uint64_t from) {
     uint64_t bytes = block->mapped_bytes - from;
     for (int i = 0; i < block->hole_count; i++) {
@@ -96,7 +96,7 @@ static uint64_t present_bytes(const struct port_block *block, uint64_t from) {
     return bytes;
 }
 
-/* The first stretch at or behind `from` without a hole in it, at most a step long; empty at the
+/* The first range at or after `from` that contains no hole, at most one step long; empty at the
  * block's end. */
 static struct port_hole next_stretch(const struct port_block *block, uint64_t from) {
     struct port_hole stretch = {from, block->mapped_bytes};
@@ -118,7 +118,8 @@ static struct port_hole next_stretch(const struct port_block *block, uint64_t fr
     return stretch;
 }
 
-/* Step by step, so that when others take memory meanwhile we give up before the kernel kills. */
+/* In steps, so that it fails before the kernel kills a process when others take memory
+ * meanwhile. */
 static enum status populate_all(const struct port *port, enum space space,
                                 const struct port_block *block, struct fault *fault) {
     struct port_hole step = next_stretch(block, 0);
@@ -126,7 +127,7 @@ static enum status populate_all(const struct port *port, enum space space,
         struct machine machine;
         uint64_t left = present_bytes(block, step.begin);
         if (!port_host_has_free(left, &machine)) {
-            return port_refuse_host(port, space, left, &machine, fault);
+            return port_host_fault(port, space, left, &machine, fault);
         }
         char *address = (char *)block->address + step.begin;
         if (block->shared) {
@@ -146,7 +147,7 @@ static enum status make_shared(const struct port *port, uint64_t bytes, int *fd,
     int failure = mapping_make_file("skep arena", bytes, fd);
     return failure == 0 ? OK
                         : fault_set_errno(fault, STATUS_FAILED, port->target->name,
-                                          "cannot make memory that ranks share", failure);
+                                          "cannot create memory that ranks share", failure);
 }
 
 static enum status map_block(const struct port *port, struct port_block *block,
@@ -170,7 +171,7 @@ enum status port_cpu_reserve(struct port *port, enum space space, struct port_bl
     block->mapped_bytes = (block->bytes + page - 1) / page * page;
     uint64_t present = present_bytes(block, 0);
     if (!port_host_has_free(present, &machine)) {
-        return port_refuse_host(port, space, present, &machine, fault);
+        return port_host_fault(port, space, present, &machine, fault);
     }
     if (block->shared) {
         enum status made = make_shared(port, block->mapped_bytes, &block->fd, fault);

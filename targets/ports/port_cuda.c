@@ -1,4 +1,4 @@
-/* port_cuda: the blocks of a plan on a GPU and beside it. */
+/* port_cuda: the blocks of a plan in GPU memory and in pinned memory. */
 #include "base/text.h"
 #include "targets/ports/cuda_device.h"
 #include "targets/ports/nvml.h"
@@ -17,7 +17,7 @@ static const char *place_of(const struct port *port, char place[static PLACE_BYT
 
 /* ---- the device and the profile ---- */
 
-/* Plans and kernels hold for the profile's architecture and every later one. */
+/* Plans and kernels work on the profile's architecture and every later one. */
 static enum status check_promises(const struct port *port, struct fault *fault) {
     const struct target *target = port->target;
     const struct cuda_device *device = port->cuda;
@@ -27,7 +27,7 @@ static enum status check_promises(const struct port *port, struct fault *fault) 
         return OK;
     }
     return fault_set(fault, STATUS_INPUT, place_of(port, place),
-                     "name another profile, or make one of this device with skep probe --write",
+                     "use another profile, or create one for this device with skep probe --write",
                      "has compute capability %d.%d, the profile promises %d.%d",
                      device->compute_major, device->compute_minor, target->compute_major,
                      target->compute_minor);
@@ -63,7 +63,7 @@ static enum status refuse_device(const struct port *port, uint64_t need, uint64_
         nvml_largest_processes(&nvml, port->cuda->bus, HOLDERS_NAMED, &list);
     }
     return fault_set(fault, STATUS_FIT, place_of(port, place),
-                     "free its memory, lower limits.device or take a smaller batch",
+                     "free its memory, lower limits.device or use a smaller batch",
                      "device arena needs %s, %s are free now%s%s", text_bytes(need, needed),
                      text_bytes(have, left), list.length > 0 ? "; held by " : "", list.bytes);
 }
@@ -72,16 +72,16 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit) {
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* What libraries want of memory that they register for collectives: whole granules of one
- * allocation, that can be exported to other processes and reached by network adapters. */
+/* NCCL registers memory for collectives only if it consists of whole granules of one allocation
+ * that other processes can import and network adapters can access. */
 static CUmemAllocationProp wanted_memory(const struct cuda_device *device, bool exported) {
     CUmemAllocationProp wanted = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->device}};
-    if (exported && device->shares) {
+    if (exported && device->can_export) {
         wanted.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     }
-    wanted.allocFlags.gpuDirectRDMACapable = device->rdma;
+    wanted.allocFlags.gpuDirectRDMACapable = device->has_rdma;
     return wanted;
 }
 
@@ -119,12 +119,12 @@ static CUresult map(const struct cuda_device *device, struct port_block *block,
     return CUDA_SUCCESS;
 }
 
-/* Where the system forbids exported memory, memory that is not exported; where it forbids mapping,
- * a plain allocation. */
+/* If the system forbids exportable memory, map memory that cannot be exported; if it forbids
+ * mapping, allocate plainly. */
 static CUresult take_device(const struct cuda_device *device, struct port_block *block) {
     const struct cuda_driver *driver = &device->driver;
-    CUresult result = device->maps ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-    for (int exported = 1; device->maps && exported >= 0; exported--) {
+    CUresult result = device->can_map ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    for (int exported = 1; device->can_map && exported >= 0; exported--) {
         CUmemAllocationProp wanted = wanted_memory(device, exported);
         size_t unit = 0;
         result = driver->cuMemGetAllocationGranularity(&unit, &wanted,
@@ -196,12 +196,12 @@ static enum status reserve_pinned(struct port *port, struct port_block *block,
                                   struct fault *fault) {
     struct machine machine;
     if (!port_host_has_free(block->bytes, &machine)) {
-        return port_refuse_host(port, SPACE_PINNED, block->bytes, &machine, fault);
+        return port_host_fault(port, SPACE_PINNED, block->bytes, &machine, fault);
     }
     CUresult result =
         port->cuda->driver.cuMemHostAlloc(&block->address, block->bytes, CU_MEMHOSTALLOC_PORTABLE);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        return port_refuse_host(port, SPACE_PINNED, block->bytes, &machine, fault);
+        return port_host_fault(port, SPACE_PINNED, block->bytes, &machine, fault);
     }
     if (result != CUDA_SUCCESS) {
         return cuda_device_fault(port->cuda, result, STATUS_FAILED, "pin memory (ulimit -l?)",

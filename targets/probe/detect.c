@@ -43,11 +43,11 @@ static enum status refuse_name(const char *wanted, struct fault *fault) {
     }
     int nearest = text_nearest(wanted, names, EMBEDDED_PROFILE_COUNT);
     snprintf(place, sizeof place, "target %.200s", wanted);
-    snprintf(remedy, sizeof remedy, "%s%s%sname one of these, auto, or a profile's path",
+    snprintf(remedy, sizeof remedy, "%s%s%suse one of these, auto, or the path of a profile",
              nearest >= 0 ? "did you mean " : "", nearest >= 0 ? names[nearest] : "",
              nearest >= 0 ? "? " : "");
-    return fault_set(fault, STATUS_INPUT, place, remedy, "no such profile; there are %s",
-                     all.bytes);
+    return fault_set(fault, STATUS_INPUT, place, remedy,
+                     "no such profile; the built-in ones are %s", all.bytes);
 }
 
 static enum status open_name(const char *wanted, struct region *region, struct target *target,
@@ -89,8 +89,9 @@ const struct target *target_detect_cuda(struct region *region) {
 }
 #endif
 
-/* Floating-point operations a clock of one core: lanes of the level, two FMA units, 2 for the FMA;
- * the weakest common cores of each level, so that the estimate errs on the slow side. */
+/* Floating-point operations per clock of one core: lanes of the level, two FMA units, 2 operations
+ * per FMA. The figures are those of the slowest common cores of each level, so that estimates are
+ * pessimistic. */
 static double flops_per_clock(const char *isa) {
     static const struct {
         const char *isa;
@@ -116,13 +117,13 @@ static const struct target_declared *detected_lines(const struct machine *machin
     lines[1] = (struct target_declared){.name = "operating system and other programs",
                                         .bytes = system,
                                         .source = "estimate: a sixteenth, from 256 MiB to 2 GiB"};
-    *count = machine->memory_limited ? 1 : 2; /* a cgroup's limit counts our own memory only */
+    *count = machine->memory_limited ? 1 : 2; /* a cgroup's limit counts only this process */
     return lines;
 }
 
 const struct target *target_detect(struct region *region) {
     static const char ASSUMED[] = "assumed from clock and instruction set; skep probe measures it";
-    static const char SHARE[] = "estimate; skep plan's times depend on it, no layout does";
+    static const char SHARE[] = "estimate; the times of skep plan depend on it, layouts do not";
     struct machine machine;
     machine_read("", &machine);
     double clock_hz = machine.clock_hz > 0 ? machine.clock_hz : 2e9;

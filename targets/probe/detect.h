@@ -1,28 +1,28 @@
-/* detect: the target that a person names, or this machine as one. */
+/* detect: opens the target that a run names, or describes this machine as a target. */
 #ifndef SKEP_TARGETS_PROBE_DETECT_H
 #define SKEP_TARGETS_PROBE_DETECT_H
 
 #include "base/fault.h"
 #include "base/region.h"
-#include "targets/target.h"
+#include "targets/targets.h"
 
-/* target_open: the profile that `wanted` names: a built-in name, a path (it has a '/' or ends in
- * .yaml), or this machine ("auto", or NULL): its GPU where this build has CUDA and the driver finds
- * one, else its processor.
+/* target_open: the target for `wanted`: the name of a built-in profile, a path (contains '/' or
+ * ends in .yaml), or "auto" or NULL for this machine: its GPU if this build has CUDA and the driver
+ * finds one, else its CPU.
  * memory  *target and all it points to live in `region`
- * errors  STATUS_INPUT: an unknown name (naming the nearest, listing all), an unreadable file, or a
- *         missing, unknown or impossible key at file:line:column; *target is then untouched */
+ * errors  STATUS_INPUT for an unknown name (with the nearest name and a list of all), an unreadable
+ * file, or a missing, unknown or invalid key at file:line:column; *target is then unchanged */
 MUST_CHECK enum status target_open(const char *wanted, struct region *region,
                                    const struct target **target, struct fault *fault);
 
-/* target_detect: a cpu profile of this machine: memory and threads as the process may use them
- * (cgroup limits, CPU affinity), speeds assumed from its clock and instruction set. */
+/* target_detect: a CPU target for this machine: memory and threads that the process may use (cgroup
+ * limits, CPU affinity), and speeds estimated from its clock and instruction set. */
 const struct target *target_detect(struct region *region);
 
-/* target_detect_cuda: a cuda profile of the GPU that this process would take: memory and shape as
- * its driver tells, speeds assumed from them. NULL where there is none, which the log tells where
- * there is a driver, or where the build lacks CUDA.
- * memory  in `region`; nothing is taken of the device */
+/* target_detect_cuda: a CUDA target for the GPU that this process would take: memory and properties
+ * as its driver reports them, and speeds estimated from them. NULL if there is none or the build
+ * lacks CUDA; if there is a driver, the reason is logged. memory  in `region`; allocates nothing on
+ * the device */
 const struct target *target_detect_cuda(struct region *region);
 
 #endif

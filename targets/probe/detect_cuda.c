@@ -1,11 +1,11 @@
-/* detect_cuda: a profile of the GPU at hand, from what its driver tells. */
+/* detect_cuda: fills a target for this machine's GPU from what its driver reports. */
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "targets/os/machine.h"
 #include "targets/ports/cuda_device.h"
 #include "targets/probe/detect.h"
-#include "targets/target.h"
+#include "targets/targets.h"
 
 #include <stdio.h>
 
@@ -14,9 +14,9 @@ enum { MIB = 1 << 20, DECLARED_LINES = 4 };
 static const char ESTIMATE[] = "estimate until skep probe measures it";
 static const char ASSUMED[] = "assumed from clock and multiprocessors; skep probe measures it";
 
-/* Operations a clock of one multiprocessor, an FMA counted as two; the newest row that is not newer
- * than the device. Of the kinds of one architecture the slower one, so that estimates err on the
- * slow side.
+/* Operations per clock of one multiprocessor, an FMA counted as two. A device uses the newest row
+ * that is not newer than itself. Where one architecture has several variants, the slower one
+ * counts, so that estimates are pessimistic.
  * source  NVIDIA's architecture white papers and CUDA Programming Guide, arithmetic throughput */
 struct throughput {
     int capability;
@@ -34,7 +34,7 @@ static struct throughput throughput_of(const struct cuda_device *device) {
     return found;
 }
 
-/* Two transfers a clock, as the driver counts it. */
+/* Two transfers per clock as the driver reports it. */
 static double memory_bandwidth_of(const struct cuda_device *device) {
     double measured = 2e3 * device->memory_clock_khz * device->memory_bus_bits / 8;
     return measured >= 1e9 ? measured : 200e9;
@@ -49,11 +49,11 @@ static void set_device_space(const struct cuda_device *device, struct target_spa
     lines[2] =
         (struct target_declared){"NCCL channels and proxies", 256ull * MIB, ESTIMATE, PER_SITE};
     lines[3] = (struct target_declared){"NCCL, further groups", 128ull * MIB, ESTIMATE, PER_GROUP};
-    *space =
-        (struct target_space){device->memory_bytes, "what the driver tells", lines, DECLARED_LINES};
+    *space = (struct target_space){device->memory_bytes, "reported by the driver", lines,
+                                   DECLARED_LINES};
 }
 
-/* Half of the host's memory may be pinned: the driver refuses much more. */
+/* Half of the host memory may be pinned; the driver rejects much more. */
 static void set_host_spaces(struct target *target, struct region *region) {
     struct machine machine;
     machine_read("", &machine);
@@ -63,20 +63,19 @@ static void set_host_spaces(struct target *target, struct region *region) {
     lines[1] = (struct target_declared){"program, driver libraries and operating system",
                                         2048ull * MIB, ESTIMATE, PER_PROCESS};
     uint64_t half = machine.memory_total_bytes / 2;
-    target->spaces[SPACE_PINNED] =
-        (struct target_space){half, "half of the host's memory", &lines[0], 1};
+    target->spaces[SPACE_PINNED] = (struct target_space){half, "half of host memory", &lines[0], 1};
     target->spaces[SPACE_HOST] = (struct target_space){
-        machine.memory_total_bytes - half, "the other half of the host's memory", &lines[1], 1};
+        machine.memory_total_bytes - half, "the other half of host memory", &lines[1], 1};
     target->threads = machine.cpu_count < THREADS_MAX ? machine.cpu_count : THREADS_MAX;
 }
 
 const struct target *target_detect_cuda(struct region *region) {
-    static const char SHARE[] = "estimate; skep plan's times depend on it, no layout does";
+    static const char SHARE[] = "estimate; the times of skep plan depend on it, layouts do not";
     struct cuda_device device;
     struct fault fault;
     if (cuda_device_query(&device, &fault) != OK) {
         if (cuda_driver_is_present()) {
-            log_line(LOG_WARNING, "no GPU computes: %s: %s", fault.place, fault.reason);
+            log_line(LOG_WARNING, "no GPU is used: %s: %s", fault.place, fault.reason);
         }
         return NULL;
     }

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "targets/os/pool.h"
-#include "targets/ports/port.h"
+#include "targets/ports/ports.h"
 #include "targets/probe/detect.h"
 #include "targets/probe/probe_loops.h"
 
@@ -11,16 +11,17 @@
 #include <string.h>
 
 enum {
-    FLOPS_TRIES = 200,           /* short tries, of which the best counts: others use the machine */
-    MEMORY_TRIES = 12,           /* each of some 50 ms */
-    ARRAY_BYTES_MAX = 128 << 20, /* well beyond the last cache of most machines */
+    FLOPS_TRIES = 200, /* short tries; the best one counts, because other programs run too */
+    MEMORY_TRIES = 12, /* each takes about 50 ms */
+    ARRAY_BYTES_MAX = 128 << 20, /* larger than the last cache of most machines */
     ARRAY_BYTES_MIN = 4 << 20,
-    PIECES_PER_THREAD = 4, /* so that a late thread does not hold up the rest */
+    PIECES_PER_THREAD = 4, /* so that one slow thread does not delay the others */
     VECTOR_FLOATS = 4,
-    FIRST_TURNS = 4096, /* some 20 us: then as many as a try should take at the best rate so far */
+    /* about 20 us; later tries use the best rate so far to choose the number */
+    FIRST_ROUNDS = 4096,
 };
 
-/* Sixteen bytes at a time, which any machine's memory can keep up with. */
+/* Sixteen bytes at a time: enough for any machine to reach its memory bandwidth. */
 typedef float vector __attribute__((vector_size(VECTOR_FLOATS * sizeof(float))));
 
 static const int64_t FLOPS_TRY_NS = 1000000;
@@ -28,14 +29,14 @@ static const double SPEED_TOLERANCE = 0.9;
 
 struct flops_work {
     struct probe_loop loop;
-    int64_t turns;
+    int64_t rounds;
     float sums[THREADS_MAX];
 };
 
 static void run_flops(void *context, int64_t item, int thread) {
     (void)thread;
     struct flops_work *work = context;
-    work->sums[item] = work->loop.run(work->turns);
+    work->sums[item] = work->loop.run(work->rounds);
 }
 
 static double seconds_of(struct pool *pool, pool_task *task, void *context, int64_t items) {
@@ -44,15 +45,15 @@ static double seconds_of(struct pool *pool, pool_task *task, void *context, int6
     return (double)(clock_monotonic_ns() - begin) * 1e-9;
 }
 
-/* Operations per second of `items` copies of the loop on the pool's threads. */
+/* Operations per second when the pool's threads run `items` copies of the loop. */
 static double measure_flops(struct pool *pool, struct probe_loop loop, int items) {
-    struct flops_work work = {.loop = loop, .turns = FIRST_TURNS};
+    struct flops_work work = {.loop = loop, .rounds = FIRST_ROUNDS};
     double seconds_per_turn = 1;
     for (int i = 0; i < FLOPS_TRIES; i++) {
-        double seconds = seconds_of(pool, run_flops, &work, items) / (double)work.turns;
+        double seconds = seconds_of(pool, run_flops, &work, items) / (double)work.rounds;
         seconds_per_turn = seconds < seconds_per_turn ? seconds : seconds_per_turn;
         double wanted = (double)FLOPS_TRY_NS * 1e-9 / seconds_per_turn;
-        work.turns = (int64_t)wanted > FIRST_TURNS ? (int64_t)wanted : FIRST_TURNS;
+        work.rounds = (int64_t)wanted > FIRST_ROUNDS ? (int64_t)wanted : FIRST_ROUNDS;
     }
     return loop.operations_per_turn * items / seconds_per_turn;
 }
@@ -185,7 +186,7 @@ static int isa_rank(const char *isa) {
             return i;
         }
     }
-    return -1; /* neon: of another architecture, comparable with itself and scalar only */
+    return -1; /* NEON is another architecture's level: only comparable with itself and scalar */
 }
 
 bool probe_isa_lower(const struct target *target, const struct probe_result *result) {
@@ -198,7 +199,7 @@ bool probe_isa_lower(const struct target *target, const struct probe_result *res
 
 const struct target *probe_target(const struct probe_result *result, const char *name,
                                   struct region *region) {
-    static const char COPIES[] = "measured by skep probe: bytes copied within memory per second";
+    static const char COPIES[] = "measured by skep probe: bytes per second of copies within memory";
     char source[160];
     struct target *target = region_alloc(region, 1, sizeof *target);
     *target = *target_detect(region);

@@ -1,7 +1,7 @@
 #include "targets/probe/probe_cuda.h"
 
 #include "base/text.h"
-#include "targets/ports/port.h"
+#include "targets/ports/ports.h"
 #include "targets/probe/detect.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum {
     TRIES = 8,
-    ARRAY_BYTES_MAX = 256 << 20, /* well beyond the last cache */
+    ARRAY_BYTES_MAX = 256 << 20, /* larger than the last cache */
     ARRAY_BYTES_MIN = 1 << 20,
 };
 
@@ -53,7 +53,7 @@ enum status probe_gpu_begin(const struct cuda_device *device, struct probe_gpu *
 
 void probe_gpu_end(const struct cuda_device *device, struct probe_gpu *result) {
     struct nvml nvml;
-    result->healthy = nvml_open(&nvml) && nvml_read(&nvml, device->bus, &result->health);
+    result->has_health = nvml_open(&nvml) && nvml_read(&nvml, device->bus, &result->health);
 }
 
 /* ---- copies ---- */
@@ -102,14 +102,14 @@ static enum status copy_all(const struct cuda_device *device, const struct copy_
                             char *blocks[static 2], size_t bytes, struct probe_gpu *result,
                             struct fault *fault) {
     double copied = 0;
-    char *far = blocks[0];
-    char *near = blocks[1];
-    CUresult done = best_copy(bench, far, far + bytes, bytes, &copied);
+    char *device_block = blocks[0];
+    char *pinned_block = blocks[1];
+    CUresult done = best_copy(bench, device_block, device_block + bytes, bytes, &copied);
     if (done == CUDA_SUCCESS) {
-        done = best_copy(bench, far, near, bytes, &result->host_to_device);
+        done = best_copy(bench, device_block, pinned_block, bytes, &result->host_to_device);
     }
     if (done == CUDA_SUCCESS) {
-        done = best_copy(bench, near, far, bytes, &result->device_to_host);
+        done = best_copy(bench, pinned_block, device_block, bytes, &result->device_to_host);
     }
     result->memory_bandwidth = 2 * copied;
     return done == CUDA_SUCCESS
@@ -145,8 +145,8 @@ enum status probe_gpu_copies(const struct cuda_device *device, struct probe_gpu 
                              struct fault *fault) {
     const struct target here = {.name = "this machine", .kind = TARGET_CUDA};
     struct port port;
-    void *far;
-    void *near;
+    void *device_block;
+    void *pinned_block;
     size_t bytes = ARRAY_BYTES_MAX;
     while (bytes > ARRAY_BYTES_MIN && 8 * bytes > result->memory_free_bytes) {
         bytes /= 2;
@@ -155,12 +155,12 @@ enum status probe_gpu_copies(const struct cuda_device *device, struct probe_gpu 
     if (status != OK) {
         return status;
     }
-    status = port_reserve(&port, SPACE_DEVICE, 2 * bytes, &far, fault);
+    status = port_reserve(&port, SPACE_DEVICE, 2 * bytes, &device_block, fault);
     if (status == OK) {
-        status = port_reserve(&port, SPACE_PINNED, bytes, &near, fault);
+        status = port_reserve(&port, SPACE_PINNED, bytes, &pinned_block, fault);
     }
     if (status == OK) {
-        char *blocks[] = {far, near};
+        char *blocks[] = {device_block, pinned_block};
         status = time_copies(device, blocks, bytes, result, fault);
     }
     port_finish(&port);
@@ -183,7 +183,7 @@ static uint64_t declared_per(const struct target *target, enum target_per per) {
     return sum;
 }
 
-/* Of what others take, less is better. */
+/* For memory that others take, less is better. */
 static struct probe_line reserved_line(const struct target *target, const char *name,
                                        enum target_per per, uint64_t found) {
     uint64_t promised = declared_per(target, per);
@@ -195,16 +195,16 @@ static struct probe_line reserved_line(const struct target *target, const char *
     return line;
 }
 
-static int add_taken(const struct target *target, const struct probe_gpu *result,
-                     struct probe_line *lines) {
+static int add_reserved(const struct target *target, const struct probe_gpu *result,
+                        struct probe_line *lines) {
     lines[0] =
-        reserved_line(target, "taken beside the arena", PER_PROCESS,
+        reserved_line(target, "used outside the arena", PER_PROCESS,
                       result->context_bytes + result->kernels_bytes + result->products_bytes);
-    if (result->nccl_ranks == 0) {
+    if (result->nccl.ranks == 0) {
         return 1;
     }
-    lines[1] = reserved_line(target, "taken by NCCL", PER_SITE, result->nccl_bytes);
-    lines[2] = reserved_line(target, "by each further group", PER_GROUP, result->nccl_group_bytes);
+    lines[1] = reserved_line(target, "used by NCCL", PER_SITE, result->nccl.bytes);
+    lines[2] = reserved_line(target, "by each further group", PER_GROUP, result->nccl.group_bytes);
     return 3;
 }
 
@@ -240,7 +240,7 @@ int probe_gpu_compare(const struct target *target, const struct probe_gpu *resul
                 probe_line_of(target, rows[i].name, rows[i].unit, rows[i].promised, rows[i].found);
         }
     }
-    count += add_taken(target, result, &lines[count]);
+    count += add_reserved(target, result, &lines[count]);
     *lower = 0;
     for (int i = 0; i < count; i++) {
         *lower += lines[i].verdict == PROBE_LOWER;
@@ -248,16 +248,16 @@ int probe_gpu_compare(const struct target *target, const struct probe_gpu *resul
     return count;
 }
 
-/* Lines that were not measured stay, and say why. */
+/* Declared uses that were not measured keep their bytes and give the reason as their source. */
 static void set_nccl(const struct probe_gpu *result, const char *measured,
                      struct target_declared *line, struct region *region) {
     char source[2 * PROBE_LIBRARY_BYTES + 64];
-    bool done = result->nccl_ranks > 0;
+    bool done = result->nccl.ranks > 0;
     snprintf(source, sizeof source, done ? "%s: %s" : "estimate, not measured by skep probe: %s%s",
-             done ? measured : "", result->nccl);
+             done ? measured : "", result->nccl.library);
     line->source = region_text(region, source);
     if (done) {
-        line->bytes = line->per == PER_SITE ? result->nccl_bytes : result->nccl_group_bytes;
+        line->bytes = line->per == PER_SITE ? result->nccl.bytes : result->nccl.group_bytes;
     }
 }
 
@@ -267,7 +267,7 @@ static void set_declared(const struct probe_gpu *result, const char *measured,
     size_t count = (size_t)space->declared_count;
     struct target_declared *lines = region_alloc(region, count, sizeof *lines);
     char shared[224];
-    snprintf(shared, sizeof shared, "%s, with what other programs held", measured);
+    snprintf(shared, sizeof shared, "%s, including other programs' memory", measured);
     for (size_t i = 0; i < count; i++) {
         lines[i] = space->declared[i];
         bool context = strcmp(lines[i].name, "CUDA context") == 0;
@@ -287,11 +287,11 @@ static void set_declared(const struct probe_gpu *result, const char *measured,
     space->capacity_source = measured;
 }
 
-/* Less than a profile can say is no GPU's rate. */
+/* A profile cannot state a lower rate, and no GPU has one. */
 static const double RATE_LEAST = 1e6;
 
-/* A rate that was reached is a rate times an efficiency: the profile's two are set so that their
- * product is what was measured. */
+/* A profile states a rate and an efficiency. They are set so that their product is the measured
+ * rate. */
 static void set_figure(double measured, double share, const char *source,
                        struct target_figure *figure) {
     if (measured >= RATE_LEAST) {
@@ -304,7 +304,7 @@ const struct target *probe_gpu_target(const struct probe_gpu *result, const char
     char source[192];
     struct target *target = region_alloc(region, 1, sizeof *target);
     const struct target *detected = target_detect_cuda(region);
-    ASSERT(detected != NULL); /* it was measured */
+    ASSERT(detected != NULL); /* it was measured before */
     *target = *detected;
     snprintf(source, sizeof source, "measured by skep probe on %s, driver %s", result->name,
              result->driver);

@@ -1,5 +1,5 @@
 /* Kernels written for a GPU, loaded and launched as on one, on the emulated driver. */
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 #include "tests/emulated/device.h"
 #include "tests/emulated/planted_params.h"
 

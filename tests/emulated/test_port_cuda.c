@@ -2,7 +2,7 @@
  * given back, and refused in words before anything is taken. */
 #include "targets/ports/cuda_device.h"
 #include "targets/ports/nvml.h"
-#include "targets/ports/port.h"
+#include "targets/ports/ports.h"
 #include "tests/emulated/driver.h"
 
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* written_bytes: everything that a swarm writes for another process, for another machine or for
  * its disk, made from seeds: one line for each form, with its length and a digest of its bytes. */
 #include "kernels/codec.h"
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 #include "runtime/swarm/ledger/entry_bytes.h"
 #include "runtime/swarm/ledger/ledger_line.h"
 #include "runtime/swarm/ledger/manifest.h"

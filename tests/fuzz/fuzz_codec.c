@@ -1,7 +1,7 @@
 /* fuzz_codec: what is received as an encoded vector, on arbitrary bytes. */
 #include "base/check.h"
 #include "kernels/codec.h"
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>

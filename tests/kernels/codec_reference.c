@@ -1,7 +1,7 @@
 #include "tests/kernels/codec_reference.h"
 
 #include "base/dtype.h"
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -3,7 +3,7 @@
 #define SKEP_TESTS_KERNELS_DEVICE_SCALARS_H
 
 #include "base/check.h"
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 #include "tests/kernels/device.h"
 
 static inline void device_copy(const struct cuda_compute *compute, void *to, const void *from,

@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 #include "tests/kernels/checks.h"
 #include "tests/kernels/device.h"
 

@@ -8,7 +8,7 @@
 #define SKEP_TESTS_KERNELS_HARNESS_H
 
 #include "build_config.h"
-#include "kernels/compute.h"
+#include "kernels/kernels.h"
 #include "tests/kernels/tensor.h"
 
 #include <stdbool.h>

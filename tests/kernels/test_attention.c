@@ -1,7 +1,7 @@
 /* Attention against a plain fp64 softmax over every pair, whose gradients are themselves checked by
  * finite differences. */
 #include "base/check.h"
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 #include "tests/kernels/attention_problem.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* test_matmul: every level's matrix products against sums in fp64; with --bench, their rates. */
 #include "base/clock.h"
 #include "base/random.h"
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 #include "kernels/matmul.h"
 
 #include <setjmp.h>

@@ -56,7 +56,7 @@ class RuleTest(unittest.TestCase):
             ("runtime/schedule/lanes.c", "arena/plan.h"),
             ("runtime/program/bind.c", "runtime/train/loop.h"),
             ("runtime/swarm/ledger/entry.c", "runtime/swarm/protocol/message.h"),
-            ("targets/target.c", "targets/os/machine.h"),
+            ("targets/targets.c", "targets/os/machine.h"),
             ("runtime/cli/main.c", "tests/kernels/harness.h"),
         ):
             with self.subTest(path):

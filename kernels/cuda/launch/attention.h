@@ -21,7 +21,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/cuda/device/attention_params.h"
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 
 #define CUDA_ATTENTION_COUNT(...) +1
 enum {

@@ -4,7 +4,7 @@
 #define SKEP_KERNELS_CUDA_LAUNCH_CODEC_H
 
 #include "kernels/codec.h"
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 
 struct cuda_codec_kernels {
     CUfunction encode[CODEC_COUNT], decode[CODEC_COUNT];

@@ -3,7 +3,7 @@
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_EMBEDDING_H
 #define SKEP_KERNELS_CUDA_LAUNCH_EMBEDDING_H
 
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/launch/shapes.h"
 #include "kernels/embedding.h"
 

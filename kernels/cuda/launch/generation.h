@@ -3,7 +3,7 @@
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_GENERATION_H
 #define SKEP_KERNELS_CUDA_LAUNCH_GENERATION_H
 
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/launch/shapes.h"
 #include "kernels/generation.h"
 

@@ -3,7 +3,7 @@
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_HEAD_LOSS_H
 #define SKEP_KERNELS_CUDA_LAUNCH_HEAD_LOSS_H
 
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 #include "kernels/head_loss.h"
 
 struct cuda_head_loss_kernels {

@@ -3,7 +3,7 @@
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_MATMUL_H
 #define SKEP_KERNELS_CUDA_LAUNCH_MATMUL_H
 
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 #include "kernels/matmul.h"
 
 enum { CUDA_MATMUL_SIZES = 2 }; /* of a block's tile: small, large */

@@ -4,7 +4,7 @@
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_OPTIMIZER_H
 #define SKEP_KERNELS_CUDA_LAUNCH_OPTIMIZER_H
 
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 #include "kernels/optimizer.h"
 #include "kernels/tally.h"
 

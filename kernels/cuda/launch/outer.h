@@ -2,7 +2,7 @@
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_OUTER_H
 #define SKEP_KERNELS_CUDA_LAUNCH_OUTER_H
 
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 #include "kernels/outer.h"
 
 struct cuda_outer_kernels {

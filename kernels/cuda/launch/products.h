@@ -16,9 +16,9 @@
 #define SKEP_KERNELS_CUDA_LAUNCH_PRODUCTS_H
 
 #include "base/region.h"
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 #include "kernels/matmul.h"
-#include "targets/target.h"
+#include "targets/targets.h"
 
 #include <cublasLt.h>
 

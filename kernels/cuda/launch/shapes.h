@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/dtype.h"
 #include "kernels/cuda/device/partials_params.h"
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 #include "kernels/items.h"
 
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 #define SKEP_KERNELS_CUDA_LAUNCH_WIRE_SUM_H
 
 #include "base/dtype.h"
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 
 #include <stdint.h>
 

@@ -10,7 +10,7 @@
 #include "kernels/matmul.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
-#include "targets/target.h"
+#include "targets/targets.h"
 
 /* cuda_column_sum_workspace_bytes: one f32 row for each 128 rows. */
 uint64_t cuda_column_sum_workspace_bytes(const struct column_sum_args *args,

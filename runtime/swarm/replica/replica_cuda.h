@@ -4,7 +4,7 @@
 #ifndef SKEP_SWARM_REPLICA_REPLICA_CUDA_H
 #define SKEP_SWARM_REPLICA_REPLICA_CUDA_H
 
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 #include "runtime/swarm/replica/replica.h"
 #include "targets/ports/cuda_device.h"
 

@@ -5,7 +5,7 @@
 
 #include "runtime/swarm/member/member_loop.h"
 
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 #include "tests/unit/swarm/replica_fixture.h"
 #include "tests/unit/swarm/tiny_tracker.h"
 

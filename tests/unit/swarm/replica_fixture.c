@@ -1,6 +1,6 @@
 #include "tests/unit/swarm/replica_fixture.h"
 
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 #include "tests/kernels/codec_reference.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Tests of the cuda port on the GPU of this machine; without one they are skipped (exit 77). */
 #include "targets/ports/cuda_device.h"
-#include "targets/ports/port.h"
+#include "targets/ports/ports.h"
 #include "targets/probe/probe_cuda.h"
 
 #include <setjmp.h>

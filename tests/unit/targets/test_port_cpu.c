@@ -3,7 +3,7 @@
 #include "build_config.h"
 #include "targets/os/machine.h"
 #include "targets/os/process.h"
-#include "targets/ports/port.h"
+#include "targets/ports/ports.h"
 
 #include <errno.h>
 #include <fcntl.h>

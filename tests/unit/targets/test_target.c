@@ -4,7 +4,7 @@
 #include "targets/probe/detect.h"
 #include "targets/profile.h"
 #include "targets/profiles.h"
-#include "targets/target.h"
+#include "targets/targets.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,20 +1,24 @@
-/* compute: what every call of a CUDA kernel is given.
+/* launch: the kernels of kernels/, enqueued on a CUDA stream.
  *
- * A family has, as on the CPU, one header of operations (kernels/norm.h). Its CUDA half is
+ * cuda_NAME() takes the same arguments, with the same meanings and limits, as NAME() in kernels/,
+ * but with device addresses. It enqueues on compute->stream and returns at once. A family consists
+ * of these files, here for norm:
  *
- *   launch/norm.h     cuda_rmsnorm_forward(const struct cuda_compute *, args, addresses ...):
- *                           the same arguments, meanings and limits as kernels/norm.h, with device
- *                           addresses; enqueues on compute->stream and comes back at once
- *   launch/norm.c     grid and block by the shape, one launch or a few
- *   device/norm.cu    the device code, written in the words of device/device.h
- *   device/norm_params.h   what a launch hands over: one plain struct for each kernel
+ *   launch/norm.h          the functions and the CUfunctions that they launch
+ *   launch/norm.c          grid and block by the shape; one launch or a few
+ *   device/norm.cu         the device code, written with device/device.h
+ *   device/norm_params.h   the arguments of each kernel, one plain struct each
  *
- * and in kernels/cuda/launch/workspace.h its workspace's bytes, plain C that every build has.
- * Nothing is decided, allocated or looked up when a call is made: functions were loaded at bind.
- * Sums have a fixed order that depends on the shape alone (no floating-point atomics): the same
- * bits each time on one kind of device. */
-#ifndef SKEP_KERNELS_CUDA_LAUNCH_COMPUTE_H
-#define SKEP_KERNELS_CUDA_LAUNCH_COMPUTE_H
+ * launch/workspace.h computes the workspace bytes in plain C, so that every build can plan for a
+ * GPU. All functions are loaded at bind; a call decides, allocates and looks up nothing. Sums have
+ * a fixed order that depends on the shape alone (no floating-point atomics), so that one kind of
+ * device always gives the same bits. runtime/ops and runtime/swarm/replica call these functions,
+ * and runtime/program owns the tables.
+ *
+ * public   attention.h codec.h elementwise.h embedding.h generation.h head_loss.h matmul.h norm.h
+ *          optimizer.h outer.h products.h table.h workspace.h */
+#ifndef SKEP_KERNELS_CUDA_LAUNCH_LAUNCH_H
+#define SKEP_KERNELS_CUDA_LAUNCH_LAUNCH_H
 
 #include "targets/ports/cuda_driver.h"
 

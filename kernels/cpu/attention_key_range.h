@@ -1,7 +1,7 @@
 /* attention sight: which keys each query sees, and how far a strip of rows sees into a tile of
  * keys. Shared by the forward and the backward driver. */
-#ifndef SKEP_KERNELS_CPU_ATTENTION_SIGHT_H
-#define SKEP_KERNELS_CPU_ATTENTION_SIGHT_H
+#ifndef SKEP_KERNELS_CPU_ATTENTION_KEY_RANGE_H
+#define SKEP_KERNELS_CPU_ATTENTION_KEY_RANGE_H
 
 #include "base/check.h"
 #include "base/limits.h"

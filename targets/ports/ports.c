@@ -1,5 +1,5 @@
-/* port: which port serves a target, and what all of them keep. */
-#include "targets/ports/port.h"
+/* ports: chooses the port of a target and records its blocks. */
+#include "targets/ports/ports.h"
 
 #include "build_config.h"
 #include "targets/ports/port_kinds.h"
@@ -16,11 +16,11 @@ const char *port_space_name(enum space space) {
 enum status port_cuda_init(struct port *port, struct fault *fault) {
     char place[sizeof fault->place];
     snprintf(place, sizeof place, "target %.200s", port->target->name);
-    return fault_set(fault, STATUS_INPUT, place, "plan for it with skep plan, run on a cpu target",
-                     "is a CUDA device, which this build cannot run on");
+    return fault_set(fault, STATUS_INPUT, place, "skep plan works for it; to run, use a cpu target",
+                     "is a CUDA device, and this build has no CUDA support");
 }
 
-/* No port of a cuda target was ever made. */
+/* Unreachable: port_cuda_init always fails in this build. */
 enum status port_cuda_reserve(struct port *port, enum space space, struct port_block *block,
                               struct fault *fault) {
     (void)space, (void)block;

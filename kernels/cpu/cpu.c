@@ -1,4 +1,4 @@
-#include "kernels/cpu/table.h"
+#include "kernels/cpu/cpu.h"
 
 #include "base/check.h"
 

@@ -1,6 +1,6 @@
 /* run: what bind and the walk over the instructions share. */
-#ifndef SKEP_PROGRAM_RUN_H
-#define SKEP_PROGRAM_RUN_H
+#ifndef SKEP_PROGRAM_EXECUTE_H
+#define SKEP_PROGRAM_EXECUTE_H
 
 #include "runtime/program/program.h"
 

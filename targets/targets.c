@@ -1,4 +1,4 @@
-#include "targets/target.h"
+#include "targets/targets.h"
 
 #include "base/limits.h"
 #include "base/text.h"
@@ -90,11 +90,11 @@ enum status target_lower_capacity(const struct target *target, uint64_t bytes,
     if (bytes <= declared) {
         char place[sizeof fault->place];
         char wanted[24];
-        char taken[24];
+        char reserved[24];
         snprintf(place, sizeof place, "target %.200s", target->name);
         return fault_set(fault, STATUS_FIT, place, "raise limits.device",
-                         "limited to %s of device memory, of which drivers and libraries take %s",
-                         text_bytes(bytes, wanted), text_bytes(declared, taken));
+                         "is limited to %s of device memory, and drivers and libraries take %s",
+                         text_bytes(bytes, wanted), text_bytes(declared, reserved));
     }
     struct target *copy = region_alloc(region, 1, sizeof *copy);
     *copy = *target;

@@ -1,4 +1,4 @@
-#include "kernels/cuda/launch/compute.h"
+#include "kernels/cuda/launch/launch.h"
 
 #include "build_config.h"
 

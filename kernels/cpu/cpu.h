@@ -1,17 +1,13 @@
-/* table: one function pointer per innermost loop, chosen once for the machine at hand. */
-#ifndef SKEP_KERNELS_CPU_TABLE_H
-#define SKEP_KERNELS_CPU_TABLE_H
+/* cpu: the kernels of kernels/, implemented on the CPU.
+ *
+ * Each file divides an operation into blocks for the thread pool, by shape only, and calls the
+ * innermost loops through the table below. The bits of a result therefore do not depend on the
+ * number of threads. runtime/program fills the table once, at bind. */
+#ifndef SKEP_KERNELS_CPU_CPU_H
+#define SKEP_KERNELS_CPU_CPU_H
 
 #include "kernels/cpu_level.h"
-#include "kernels/loops/attention.h"
-#include "kernels/loops/codec.h"
-#include "kernels/loops/elementwise.h"
-#include "kernels/loops/embedding.h"
-#include "kernels/loops/head_loss.h"
-#include "kernels/loops/matmul.h"
-#include "kernels/loops/norm.h"
-#include "kernels/loops/optimizer.h"
-#include "kernels/loops/outer.h"
+#include "kernels/loops/loops.h"
 
 /* No slot is ever empty: each family's init fills plain C first, then lays the variants of stronger
  * instruction sets over it, weakest to strongest, up to the level. */

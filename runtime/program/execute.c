@@ -1,5 +1,5 @@
 /* run: a bound program's instructions, each lane's in the order in which they are listed. */
-#include "runtime/program/run.h"
+#include "runtime/program/execute.h"
 
 #include "base/clock.h"
 

@@ -1,0 +1,116 @@
+/* targets: what a plan needs to know of a machine: its memory, what other programs and libraries
+ * take of it, and its speeds.
+ *
+ * A target is read from a YAML profile (profile.h); targets/profiles/ holds the built-in ones, and
+ * targets/probe fills one from the machine it runs on. The planner and the schedule read targets.
+ *
+ * public   profile.h profiles.h */
+#ifndef SKEP_TARGETS_TARGETS_H
+#define SKEP_TARGETS_TARGETS_H
+
+#include "base/fault.h"
+#include "base/region.h"
+#include "base/space.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum target_kind { TARGET_CPU, TARGET_CUDA };
+
+/* A figure of the time estimate, and its source. */
+struct target_figure {
+    double value;
+    const char *source;
+};
+
+/* How many times a process takes the bytes of a declared use. */
+enum target_per {
+    PER_PROCESS, /* once */
+    PER_SITE,    /* once, for the first group of several ranks that a rank communicates in */
+    PER_GROUP,   /* for each further group */
+};
+
+/* A declared use: memory of a space that drivers, libraries or other programs take. */
+struct target_declared {
+    const char *name;
+    uint64_t bytes;
+    const char *source; /* how the figure was found, such as "measured by skep probe" */
+    enum target_per per;
+};
+
+/*  capacity_bytes
+ *  |<------------------------------------------------------------>|
+ *  [ declared[0] | declared[1] | ...  |      room for the arena    ] */
+struct target_space {
+    uint64_t capacity_bytes;     /* what the driver offers on an idle device; 0: no such space */
+    const char *capacity_source; /* "" without such a space */
+    const struct target_declared *declared;
+    int declared_count;
+};
+
+/* Immutable once opened; valid as long as the region it was opened in. */
+struct target {
+    const char *name;        /* "rtx3060-12g"; "this machine" when detected */
+    const char *description; /* one line of text, for reports */
+    const char *place;       /* the file it was read from, "built in" or "detected" */
+    enum target_kind kind;
+    bool unified; /* one memory for CPU and device: pinned and host bytes count as SPACE_DEVICE */
+    /* alignment of every buffer; a power of two, at least ARENA_ALIGN_BYTES */
+    uint32_t align_bytes;
+    int threads; /* of the thread pool on the CPU; workspaces, and so plans, depend on it */
+    struct target_space spaces[SPACE_COUNT];
+
+    struct target_figure f32_flops;        /* per second, all threads or SMs; FMA counts as 2 */
+    struct target_figure bf16_flops;       /* products of bf16 with sums in f32, dense */
+    struct target_figure memory_bandwidth; /* device memory, bytes per second */
+    struct target_figure
+        host_link_bandwidth; /* device <-> pinned, one direction, bytes per second */
+    struct target_figure peer_link_bandwidth; /* between two ranks of a site, one direction */
+    /* fraction of the flops that large matrix products reach, (0, 1] */
+    struct target_figure matmul_efficiency;
+    /* fraction of memory_bandwidth that elementwise kernels reach */
+    struct target_figure memory_efficiency;
+    /* fraction of a link's rate that collectives and copies reach */
+    struct target_figure link_efficiency;
+
+    const char *isa;   /* CPU: the level that its figures apply to (cpu_level_name); else "" */
+    int compute_major; /* CUDA: 8.6 is major 8, minor 6; else 0 */
+    int compute_minor;
+    int multiprocessor_count; /* cuda; else 0 */
+};
+
+/* target_with_declared: a copy of the target with one more declared use in a space (SPACE_DEVICE if
+ * memory is unified). memory  the copy in `region`; `line` is copied, but its texts must outlive
+ * the copy */
+const struct target *target_with_declared(const struct target *target, enum space space,
+                                          const struct target_declared *line,
+                                          struct region *region);
+
+/* target_with_groups: the target for a rank that communicates in `groups` groups of ranks, with one
+ * communicator for each; 0: for a rank without others. Declared uses per site and per group are
+ * replaced by as many per process as apply.
+ * memory  the copy in `region` */
+const struct target *target_with_groups(const struct target *target, int groups,
+                                        struct region *region);
+
+/* target_declared_bytes: sum of the declared uses of a space. */
+uint64_t target_declared_bytes(const struct target *target, enum space space);
+
+/* target_available_bytes: bytes of a space that the arena can use; 0 for pinned and host memory on
+ * a unified target. */
+uint64_t target_available_bytes(const struct target *target, enum space space);
+
+/* target_shortage: the bytes by which arenas of these peaks exceed what is available, and in *space
+ * the first space that is too small. 0 if all fit (*space is then unchanged). On a unified target
+ * the sum of all peaks must fit the device. */
+uint64_t target_shortage(const struct target *target, const uint64_t peak_bytes[static SPACE_COUNT],
+                         enum space *space);
+
+/* target_lower_capacity: reduce SPACE_DEVICE to `bytes` for the arena and the declared uses
+ * together (the run key limits.device). errors  STATUS_FIT when the declared uses alone take
+ * more */
+MUST_CHECK enum status target_lower_capacity(const struct target *target, uint64_t bytes,
+                                             struct region *region, const struct target **lowered,
+                                             struct fault *fault);
+
+#endif
