@@ -22,7 +22,7 @@
 #include "runtime/session/outputs.h"
 #include "runtime/session/progress.h"
 #include "runtime/session/session.h"
-#include "runtime/swarm/member/member_loop.h"
+#include "runtime/swarm/member/member.h"
 #include "runtime/swarm/member/member_store.h"
 
 enum {

@@ -183,13 +183,11 @@ static enum status root(struct member_run *joining, const struct member_job *wor
     bool is_known =
         replica->voted_round == work->entry->round && hash_equal(&name, &joining->rooted);
     joining->rooted = name;
-    struct event event = {.kind = EVENT_ROOT_COMPUTED,
-                          .job = work->job,
-                          .root = is_known ? replica->voted_root
-                                           : replica_root_after(replica, work->entry->round)};
+    struct hash root = is_known ? replica->voted_root
+                                : replica_root_after(replica, work->entry->round);
     enum status status = program_failure(&joining->session.bound, fault);
     if (status == OK) {
-        member_loop_answer(joining->loop, &event);
+        member_loop_vote(joining->loop, work, &root);
     }
     return status;
 }

@@ -3,7 +3,7 @@
 #define SKEP_SWARM_SETUP_SWARM_MEMORY_H
 
 #include "runtime/schedule/schedule.h"
-#include "runtime/swarm/member/member_loop.h"
+#include "runtime/swarm/member/member.h"
 #include "runtime/swarm_setup/swarm_run.h"
 #include "targets/targets.h"
 

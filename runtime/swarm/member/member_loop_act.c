@@ -1,11 +1,13 @@
-/* member_loop_act: what the machine says is to be done becomes messages, bytes kept, and work. */
+/* member_loop_act: carry out the actions of the state machine, as messages, stored bytes and jobs
+ * for the compute thread. */
 #include "runtime/swarm/member/member_loop_state.h"
 
 #include <string.h>
 
-static void put(struct member_loop *loop, struct outbox *outbox, const struct action *action) {
+/* A full queue drops the item; the peer requests it again. */
+static void push(struct member_loop *loop, const struct action *action) {
     const struct message *message = &action->message;
-    uint32_t peer = peers_find_id(loop, &action->to);
+    uint32_t peer = peers_find_id(&loop->peers, &action->to);
     struct outbox_item item = {.kind = message->kind,
                                .session = message->session,
                                .round = message->round,
@@ -13,132 +15,107 @@ static void put(struct member_loop *loop, struct outbox *outbox, const struct ac
                                .epoch = message->epoch,
                                .hash = message->hash};
     if (peer != PEER_NONE) {
-        (void)outbox_push(outbox, peer, &item); /* a full line: it is asked for again */
+        (void)uplink_push(&loop->uplink, peer, &item);
     }
 }
 
-/* Control that finds no room is lost; every message is made good by the next of its kind. */
-static void say_control(struct member_loop *loop, const struct action *action) {
+static void send_signed(struct member_loop *loop, const struct action *action) {
     struct message message = action->message;
     site_health_kind(&loop->shape, loop->options.keys, &message);
     if (action->to_tracker) {
-        (void)uplink_send_message(loop, loop->options.tracker.curve, CHANNEL_CONTROL, &message,
-                                  NULL, 0);
+        (void)uplink_send_message(&loop->uplink, loop->options.tracker.curve, &message);
         return;
     }
-    uint32_t peer = peers_find_id(loop, &action->to);
+    uint32_t peer = peers_find_id(&loop->peers, &action->to);
     if (peer != PEER_NONE) {
-        (void)uplink_send_message(loop, loop->peers[peer].as.keys.curve, CHANNEL_CONTROL, &message,
-                                  NULL, 0);
+        (void)uplink_send_message(&loop->uplink, peers_curve(&loop->peers, peer), &message);
     }
 }
 
 static void send(struct member_loop *loop, const struct action *action) {
     switch (action->message.kind) {
     case MESSAGE_CONTRIBUTION:
-        put(loop, &loop->contributions, action);
-        break;
     case MESSAGE_RESULT:
-        put(loop, &loop->results, action);
-        break;
-    case MESSAGE_FETCH_CONTRIBUTION:
+    case MESSAGE_FETCH_CONTRIBUTION: /* too many at once for a control queue */
     case MESSAGE_FETCH_RESULT:
-        put(loop, &loop->asks, action); /* more at once than a control queue may have room for */
+        push(loop, action);
         break;
     default:
-        say_control(loop, action);
+        send_signed(loop, action);
         break;
     }
 }
 
-void member_loop_keep_result(struct member_loop *loop, const struct message *message) {
-    const struct replica *replica = loop->options.replica;
-    struct stored_result *held = result_index_slot(&loop->rows, message->round, message->slice);
-    memcpy(replica_result(replica, message->round, message->slice), loop->landing, loop->landed);
-    held->epoch = message->epoch;
-    held->contributors = message->contributors;
-    held->hash = message->hash;
-    held->owner = message->owner;
-    held->signature = message->signature;
-    held->is_held = true;
-    uplink_on_progress(loop);
-}
-
-static void keep(struct member_loop *loop, const struct action *action) {
-    ASSERT(loop->heard != NULL);
-    if (loop->heard->kind == MESSAGE_RESULT) {
-        member_loop_keep_result(loop, loop->heard);
-        return;
+static void keep_bytes(struct member_loop *loop, const struct action *action) {
+    ASSERT(loop->message != NULL);
+    if (loop->message->kind == MESSAGE_RESULT) {
+        slice_store_keep_result(&loop->slices, loop->message);
+        uplink_measures_on_result(&loop->measures);
+    } else {
+        ASSERT(loop->message->kind == MESSAGE_CONTRIBUTION && action->seat >= 0);
+        slice_store_keep_contribution(&loop->slices, (uint32_t)action->seat, action->slot);
     }
-    memcpy(replica_slot(loop->options.replica, (uint32_t)action->seat, action->slot), loop->landing,
-           loop->landed);
 }
 
 static int own_seat(const struct member_loop *loop) {
     for (uint32_t seat = 0; seat < loop->open.seat_count; seat++) {
-        if (memcmp(&loop->open.seats[seat].id, &loop->id, sizeof(loop->id)) == 0) {
+        if (memcmp(&loop->open.seats[seat].id, &loop->slices.id, sizeof loop->slices.id) == 0) {
             return (int)seat;
         }
     }
     return -1;
 }
 
-static void train(struct member_loop *loop, const struct action *action) {
-    struct member_job work = {.kind = ACTION_TRAIN,
-                              .round = action->round,
-                              .seat = own_seat(loop),
-                              .commits = action->commits,
-                              .deadline_ms = action->deadline_ms,
-                              .range_count = action->range_count};
-    memcpy(work.ranges, action->ranges, action->range_count * sizeof(work.ranges[0]));
-    loop->own_round = 0; /* it will be written over */
-    mailbox_post_job(&loop->post, &work);
+static void post_training(struct member_loop *loop, const struct action *action) {
+    struct member_job job = {.kind = ACTION_TRAIN,
+                             .round = action->round,
+                             .seat = own_seat(loop),
+                             .commits = action->commits,
+                             .deadline_ms = action->deadline_ms,
+                             .range_count = action->range_count};
+    ASSERT(action->range_count <= SWARM_SEAT_RANGES_MAX);
+    memcpy(job.ranges, action->ranges, action->range_count * sizeof job.ranges[0]);
+    slice_store_set_contribution(&loop->slices, 0); /* it is overwritten from now on */
+    mailbox_post_job(&loop->mailbox, &job);
 }
 
-static void note_job(struct member_loop *loop, const struct action *action) {
-    const struct entry *entry = action->entry;
-    loop->job = (struct loop_job){.is_out = true,
-                                  .kind = action->kind,
-                                  .number = action->job,
-                                  .round = entry->round,
-                                  .root = entry->root,
-                                  .slice = action->slice,
-                                  .epoch = action->epoch,
-                                  .contributors = action->contributors};
-}
-
-static void sum(struct member_loop *loop, const struct action *action) {
+static void post_sum(struct member_loop *loop, const struct action *action) {
     const struct replica *replica = loop->options.replica;
-    struct member_job work = {.kind = ACTION_SUM,
-                              .job = action->job,
-                              .round = action->round,
-                              .slice = action->slice,
-                              .epoch = action->epoch,
-                              .seat = action->seat};
+    struct member_job job = {.kind = ACTION_SUM,
+                             .job = action->job,
+                             .round = action->round,
+                             .slice = action->slice,
+                             .epoch = action->epoch,
+                             .seat = action->seat,
+                             .contributors = action->contributors};
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         if ((action->contributors >> seat & 1) == 0) {
             continue;
         }
-        struct addend *addend = &work.addends[work.addend_count++];
+        struct addend *addend = &job.addends[job.addend_count++];
         bool is_own = (int)seat == action->seat;
         addend->weight = action->table->members[seat].weight;
         addend->bytes = is_own ? replica_own(replica, action->slice)
                                : replica_slot(replica, seat, action->slots[seat]);
-        work.own_weight = is_own ? addend->weight : work.own_weight;
+        job.own_weight = is_own ? addend->weight : job.own_weight;
     }
-    (void)result_index_slot(&loop->rows, action->round, action->slice);
-    note_job(loop, action);
-    mailbox_post_job(&loop->post, &work);
+    slice_store_begin_sum(&loop->slices, action->round, action->slice);
+    mailbox_post_job(&loop->mailbox, &job);
 }
 
-static void work_on_entry(struct member_loop *loop, const struct action *action) {
-    struct member_job work = {.kind = action->kind,
-                              .job = action->job,
-                              .round = action->entry->round,
-                              .seat = action->kind == ACTION_APPLY ? action->seat : -1,
-                              .entry = action->entry};
-    note_job(loop, action);
-    mailbox_post_job(&loop->post, &work);
+static void post_entry_job(struct member_loop *loop, const struct action *action) {
+    mailbox_post_job(&loop->mailbox,
+                     &(struct member_job){.kind = action->kind,
+                                          .job = action->job,
+                                          .round = action->entry->round,
+                                          .seat = action->kind == ACTION_APPLY ? action->seat : -1,
+                                          .entry = action->entry});
+}
+
+static void fetch_state(struct member_loop *loop, const struct action *action) {
+    state_fetcher_start(&loop->fetcher, action,
+                        ledger_follower_base_of(&loop->ledger, action->entry));
+    catch_up_on_fetch(&loop->catch_up, action->entry);
 }
 
 static void act(struct member_loop *loop, const struct action *action) {
@@ -147,72 +124,55 @@ static void act(struct member_loop *loop, const struct action *action) {
         send(loop, action);
         break;
     case ACTION_KEEP_BYTES:
-        keep(loop, action);
+        keep_bytes(loop, action);
         break;
     case ACTION_TRAIN:
-        train(loop, action);
+        post_training(loop, action);
         break;
     case ACTION_SUM:
-        sum(loop, action);
+        post_sum(loop, action);
         break;
     case ACTION_ROOT:
     case ACTION_STORE:
     case ACTION_APPLY:
-        work_on_entry(loop, action);
+        post_entry_job(loop, action);
         break;
     case ACTION_ADOPT:
-        note_job(loop, action);
-        state_fetcher_start(loop, action);
+        fetch_state(loop, action);
         break;
     case ACTION_LEFT:
-        mailbox_post_job(&loop->post, &(struct member_job){.kind = ACTION_LEFT, .seat = -1});
+        mailbox_post_job(&loop->mailbox, &(struct member_job){.kind = ACTION_LEFT, .seat = -1});
         break;
     case ACTION_WRITE:
-        ASSERT(!"a member writes no record");
+        ASSERT(!"a member writes no tracker record");
     }
 }
 
 void member_loop_step(struct member_loop *loop, const struct event *event) {
     loop->actions.count = 0;
-    member_step(loop->machine, event, &loop->actions);
+    member_step(loop->member, event, &loop->actions);
+    ASSERT(loop->actions.count <= loop->actions.capacity);
     for (uint32_t i = 0; i < loop->actions.count; i++) {
         act(loop, &loop->actions.rows[i]);
     }
 }
 
-/* The result's bytes lie in the replica by now, whatever the machine makes of them. */
-static void note_sum(struct member_loop *loop, const struct hash *hash) {
-    const struct loop_job *job = &loop->job;
-    struct message signed_result = {.kind = MESSAGE_RESULT,
-                                    .round = job->round,
-                                    .slice = job->slice,
-                                    .epoch = job->epoch,
-                                    .contributors = job->contributors,
-                                    .hash = *hash};
-    site_health_kind(&loop->shape, loop->options.keys, &signed_result);
-    struct stored_result *held = result_index_slot(&loop->rows, job->round, job->slice);
-    *held = (struct stored_result){.is_held = true,
-                                   .epoch = job->epoch,
-                                   .contributors = job->contributors,
-                                   .hash = *hash,
-                                   .owner = loop->id,
-                                   .signature = signed_result.signature};
-    uplink_on_progress(loop);
-}
-
-void member_loop_job_done(struct member_loop *loop, const struct event *event) {
+void member_loop_on_answer(struct member_loop *loop, const struct mailbox_updates *updates) {
+    const struct event *event = &updates->event;
     if (event->kind == EVENT_TRAINED) {
-        loop->own_round = event->round;
-    } else if (loop->job.is_out && loop->job.number == event->job) {
-        loop->job.is_out = false;
-        if (event->kind == EVENT_SUMMED) {
-            note_sum(loop, &event->hash);
-        } else if (loop->job.kind == ACTION_ADOPT) {
-            state_fetcher_finish_job(loop);
-        }
+        slice_store_set_contribution(&loop->slices, event->round);
+    } else {
+        state_fetcher_on_answer(&loop->fetcher, event->job);
+    }
+    if (event->kind == EVENT_SUMMED && updates->ended != NULL) {
+        slice_store_add_own(&loop->slices, updates->ended, &event->hash);
+        uplink_measures_on_result(&loop->measures);
     }
     member_loop_step(loop, event);
-    const struct message *next = event->kind == EVENT_APPLIED ? catch_up_on_applied(loop) : NULL;
+    const struct message *next =
+        event->kind == EVENT_APPLIED
+            ? catch_up_on_applied(&loop->catch_up, member_root(loop->member))
+            : NULL;
     if (next != NULL) {
         member_loop_deliver(loop, next);
     }

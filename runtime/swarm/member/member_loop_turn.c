@@ -1,29 +1,40 @@
-/* member_loop_turn: one turn of the talking thread: sleep, hear, tick, send. */
+/* member_loop_turn: the network thread: sleep until there is something to do, then receive, collect
+ * the compute thread's answer, request what is missing, tick and send. */
 #include "runtime/swarm/member/member_loop_state.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 
 #include <string.h>
 
-static const int64_t MS = 1000000;
-
 enum {
-    HEAR_MS = 5,            /* of one turn, so that neither a heartbeat nor who waits is late by
-                               more: bytes that came are hashed here, 1 ms a slice */
-    HEAR_GAP_BATCH = 65536, /* after a gap: everything that had come, but not without an end */
-    GAP_HEARTBEATS = 3,     /* longer than this between two turns: it was stopped or suspended */
-    ADOPT_LOOK_MS = 50,     /* between two looks at sources that are late */
+    RECEIVE_MS = 5,           /* in one turn, so that heartbeats and answers are not delayed by
+                                    more: received bytes are hashed here, 1 ms a slice */
+    PAUSE_EVENTS_MAX = 65536, /* received in one turn after a pause */
+    PAUSE_HEARTBEATS = 3,     /* more between two turns: the process was stopped or suspended */
+    FETCH_POLL_MS = 50,       /* until late answers to a state fetch are checked again */
+    KIB = 1024,
+    DEFAULT_UPLINK_KIB_S = 12800, /* until it is measured: 100 Mbit/s */
+};
+
+/* The thread's own state. */
+struct turns {
+    int64_t ended_ns;  /* the last turn */
+    int64_t ticked_ns; /* the last heartbeat */
+    int64_t resume_ns; /* when there is more to do without an event */
+    uint32_t step_ms;  /* of an inner step, as the compute thread measured */
 };
 
 static int64_t heartbeat_ns(const struct member_loop *loop) {
-    return loop->timing.heartbeat_ms * MS;
+    return loop->admission.timing.heartbeat_ms * NS_PER_MS;
 }
 
-/* Whether there may be more. */
-static bool hear_some(struct member_loop *loop, bool was_away) {
+/* After a pause everything that has arrived is received before the next tick, or live peers would
+ * look dead. Returns whether there may be more. */
+static bool receive(struct member_loop *loop, bool was_paused) {
     struct messenger_event event;
-    int64_t until_ns = clock_monotonic_ns() + HEAR_MS * MS;
-    for (int i = 0; i < HEAR_GAP_BATCH && (was_away || clock_monotonic_ns() < until_ns); i++) {
+    int64_t until_ns = clock_monotonic_ns() + RECEIVE_MS * NS_PER_MS;
+    for (int i = 0; i < PAUSE_EVENTS_MAX && (was_paused || clock_monotonic_ns() < until_ns); i++) {
         if (!messenger_next(loop->messenger, &event)) {
             return false;
         }
@@ -32,85 +43,128 @@ static bool hear_some(struct member_loop *loop, bool was_away) {
     return true;
 }
 
-static void hear_computing(struct member_loop *loop) {
-    struct mailbox_updates news;
-    mailbox_collect(&loop->post, &news);
-    loop->measured = news.measured;
-    if (news.wants_to_leave) {
+static void collect(struct member_loop *loop, struct turns *turns) {
+    struct mailbox_updates updates;
+    mailbox_collect(&loop->mailbox, &updates);
+    turns->step_ms = updates.measured.step_ms;
+    if (updates.wants_to_leave) {
         member_loop_step(loop, &(struct event){.kind = EVENT_LEAVE});
     }
-    if (news.has_event) {
-        member_loop_job_done(loop, &news.event);
-        mailbox_release(&loop->post);
+    if (updates.has_event) {
+        member_loop_on_answer(loop, &updates);
+        mailbox_release(&loop->mailbox);
     }
 }
 
-/* Everything that is said again at every heartbeat. */
-static void tick(struct member_loop *loop, int64_t now_ns) {
-    if (now_ns - loop->ticked_ns < heartbeat_ns(loop)) {
+static void request_entries(struct member_loop *loop, int64_t now_ns) {
+    struct frame frame;
+    if (ledger_follower_request(&loop->ledger, now_ns, &frame) &&
+        admission_may_request(&loop->admission) &&
+        messenger_send(loop->messenger, loop->options.tracker.curve, CHANNEL_CONTROL, &frame,
+                       NULL) == SEND_OK) {
+        ledger_follower_on_requested(&loop->ledger, now_ns);
+    }
+}
+
+static bool fetch_state(struct member_loop *loop, int64_t now_ns) {
+    const struct message *newer = catch_up_next(&loop->catch_up);
+    if (newer != NULL) {
+        member_loop_deliver(loop, newer);
+    }
+    return state_fetcher_step(&loop->fetcher, now_ns);
+}
+
+/* A member that is not reachable can own no slice, so it reports no rate. */
+static uint32_t upload_kib_s(const struct member_loop *loop) {
+    uint32_t best = uplink_measures_best_kib_s(&loop->measures);
+    uint64_t measured = best > 0 ? best : DEFAULT_UPLINK_KIB_S;
+    uint64_t limit = (loop->options.limit_up + KIB - 1) / KIB;
+    if (!loop->admission.is_reachable) {
+        return 0;
+    }
+    return (uint32_t)(limit > 0 ? min_u64(limit, measured) : measured);
+}
+
+/* Everything that is repeated at every heartbeat. */
+static void tick(struct member_loop *loop, struct turns *turns, int64_t now_ns) {
+    if (now_ns - turns->ticked_ns < heartbeat_ns(loop)) {
         return;
     }
-    loop->ticked_ns = now_ns;
-    peers_tick(loop, now_ns);
-    if (loop->is_admitted && ledger_follower_is_synced(loop)) {
-        struct timing_measured measured = uplink_measured(loop);
-        member_set_measured(loop->machine, &measured);
+    turns->ticked_ns = now_ns;
+    peers_tick(&loop->peers, now_ns);
+    if (loop->admission.is_admitted && ledger_follower_is_synced(&loop->ledger)) {
+        struct timing_measured measured = {
+            .step_ms = turns->step_ms,
+            .transfer_ms = uplink_measures_transfer_ms(&loop->measures),
+            .round_trip_ms = uplink_measures_round_trip_ms(&loop->measures),
+            .up_kib_s = upload_kib_s(loop)};
+        member_set_measured(loop->member, &measured);
         member_loop_step(loop, &(struct event){.kind = EVENT_TICK});
     }
-    if (loop->tracker_is_there) {
-        uplink_ping(loop, now_ns);
+    if (loop->admission.is_connected) {
+        uplink_measures_ping(&loop->measures, loop->messenger, loop->options.tracker.curve, now_ns);
     }
-    peers_dial(loop, now_ns);
+    peers_dial(&loop->peers, now_ns);
 }
 
-static void show(struct member_loop *loop) {
-    struct member_loop_view *view = &loop->view;
+static void publish_view(struct member_loop *loop) {
+    const struct admission *admission = &loop->admission;
     struct messenger_counts counts = messenger_counts(loop->messenger);
-    view->is_admitted = loop->is_admitted;
-    view->tracker_is_there = loop->tracker_is_there;
-    view->is_replaced = loop->is_replaced;
-    memcpy(view->reason, loop->reason, sizeof(view->reason));
-    view->members = loop->roster_count;
-    view->is_adopting = loop->adoption.goes_on;
-    view->behind = (uint32_t)leaf_fetch_outdated(&loop->adoption.fetch);
-    view->adopted_bytes = loop->adoption.fetch.received;
-    view->sent_bytes = counts.sent_bytes;
-    view->received_bytes = counts.received_bytes;
-    view->exchange_ms = loop->measures.exchange_ms;
-    view->timing = loop->timing;
-    view->counts = counts;
-    mailbox_publish_view(&loop->post, view);
+    struct member_loop_view view = {
+        .is_admitted = admission->is_admitted,
+        .tracker_is_there = admission->is_connected,
+        .is_replaced = admission->is_replaced,
+        .round = loop->open.round,
+        .members = admission->member_count,
+        .is_adopting = state_fetcher_is_active(&loop->fetcher),
+        .behind = (uint32_t)leaf_fetch_outdated(&loop->fetcher.fetch),
+        .adopted_bytes = loop->fetcher.fetch.received,
+        .contributors = loop->contributors,
+        .sent_bytes = counts.sent_bytes,
+        .received_bytes = counts.received_bytes,
+        .exchange_ms = loop->measures.exchange_ms,
+        .timing = admission->timing,
+        .counts = counts,
+    };
+    memcpy(view.reason, loop->reason.text, sizeof view.reason);
+    mailbox_publish_view(&loop->mailbox, &view);
 }
 
-static int wait_ms(const struct member_loop *loop, int64_t now_ns) {
-    int64_t until_ns = loop->ticked_ns + heartbeat_ns(loop);
-    until_ns = loop->back_ns < until_ns ? loop->back_ns : until_ns;
-    if (loop->adoption.is_wanted || loop->adoption.is_begun) {
-        int64_t look_ns = now_ns + ADOPT_LOOK_MS * MS;
-        until_ns = look_ns < until_ns ? look_ns : until_ns;
+static int timeout_ms(const struct member_loop *loop, const struct turns *turns, int64_t now_ns) {
+    int64_t until_ns = min_i64(turns->ticked_ns + heartbeat_ns(loop), turns->resume_ns);
+    if (state_fetcher_is_waiting(&loop->fetcher)) {
+        until_ns = min_i64(until_ns, now_ns + FETCH_POLL_MS * NS_PER_MS);
     }
-    int64_t left_ns = until_ns - now_ns;
-    return left_ns > 0 ? (int)((left_ns + MS - 1) / MS) : 0;
+    return until_ns > now_ns ? (int)div_ceil(until_ns - now_ns, NS_PER_MS) : 0;
 }
 
-void member_loop_turn(struct member_loop *loop) {
-    int timeout_ms = wait_ms(loop, clock_monotonic_ns());
-    (void)messenger_wait(loop->messenger, loop->post.wake_fd, timeout_ms);
-    int64_t woken_ns = clock_monotonic_ns();
-    bool was_away = woken_ns - loop->turned_ns > GAP_HEARTBEATS * heartbeat_ns(loop);
-    if (was_away) {
-        peers_note_pause(loop, woken_ns - loop->turned_ns);
+static void turn(struct member_loop *loop, struct turns *turns) {
+    int wait_ms = timeout_ms(loop, turns, clock_monotonic_ns());
+    (void)messenger_wait(loop->messenger, loop->mailbox.wake_fd, wait_ms);
+    int64_t pause_ns = clock_monotonic_ns() - turns->ended_ns;
+    bool was_paused = pause_ns > PAUSE_HEARTBEATS * heartbeat_ns(loop);
+    if (was_paused) {
+        peers_on_pause(&loop->peers, pause_ns);
     }
-    bool has_more = hear_some(loop, was_away);
-    hear_computing(loop);
+    bool has_more = receive(loop, was_paused);
+    collect(loop, turns);
 
     int64_t now_ns = clock_monotonic_ns();
-    peers_introduce(loop, now_ns);
-    ledger_follower_request(loop, now_ns);
-    has_more |= state_fetcher_step(loop, now_ns);
-    tick(loop, now_ns);
-    loop->back_ns = uplink_flush(loop, now_ns);
-    loop->back_ns = has_more ? now_ns : loop->back_ns;
-    show(loop);
-    loop->turned_ns = clock_monotonic_ns();
+    admission_introduce(&loop->admission, now_ns);
+    request_entries(loop, now_ns);
+    has_more |= fetch_state(loop, now_ns);
+    tick(loop, turns, now_ns);
+    int64_t flush_ns = uplink_flush(&loop->uplink, heartbeat_ns(loop), now_ns);
+    turns->resume_ns = has_more ? now_ns : flush_ns;
+    publish_view(loop);
+    turns->ended_ns = clock_monotonic_ns();
+}
+
+void *member_loop_run(void *argument) {
+    struct member_loop *loop = argument;
+    struct turns turns = {.ended_ns = clock_monotonic_ns(), .resume_ns = INT64_MAX};
+    while (!mailbox_is_over(&loop->mailbox)) {
+        turn(loop, &turns);
+    }
+    return NULL;
 }

@@ -1,10 +1,11 @@
 #include "runtime/swarm/member/outbox.h"
 
+#include "base/bytes.h"
+#include "base/clock.h"
+
 #include <string.h>
 
-static const int64_t SECOND_NS = 1000000000;
-
-enum { BURST_SHARE = 8 }; /* an eighth of a second's bytes may go at once */
+enum { BURSTS_PER_SECOND = 8 }; /* the bytes of so long may be sent at once */
 
 size_t outbox_bytes(uint32_t peer_count) {
     return peer_count * sizeof(struct outbox_queue);
@@ -12,7 +13,7 @@ size_t outbox_bytes(uint32_t peer_count) {
 
 void outbox_bind(struct outbox *outbox, void *memory, uint32_t peer_count, uint64_t rate) {
     memset(memory, 0, outbox_bytes(peer_count));
-    *outbox = (struct outbox){.lines = memory, .peer_count = peer_count, .rate = rate};
+    *outbox = (struct outbox){.queues = memory, .peer_count = peer_count, .rate = rate};
 }
 
 static bool is_same(const struct outbox_item *a, const struct outbox_item *b) {
@@ -23,30 +24,30 @@ static bool is_same(const struct outbox_item *a, const struct outbox_item *b) {
 
 bool outbox_push(struct outbox *outbox, uint32_t peer, const struct outbox_item *item) {
     ASSERT(peer < outbox->peer_count);
-    struct outbox_queue *line = &outbox->lines[peer];
-    for (uint32_t i = 0; i < line->count; i++) {
-        if (is_same(&line->items[(line->first + i) % OUTBOX_QUEUE_ITEMS], item)) {
+    struct outbox_queue *queue = &outbox->queues[peer];
+    for (uint32_t i = 0; i < queue->count; i++) {
+        if (is_same(&queue->items[(queue->first + i) % OUTBOX_QUEUE_ITEMS], item)) {
             return true;
         }
     }
-    if (line->count == OUTBOX_QUEUE_ITEMS) {
+    if (queue->count == OUTBOX_QUEUE_ITEMS) {
         return false;
     }
-    line->items[(line->first + line->count) % OUTBOX_QUEUE_ITEMS] = *item;
-    line->count++;
+    queue->items[(queue->first + queue->count) % OUTBOX_QUEUE_ITEMS] = *item;
+    queue->count++;
     outbox->waiting++;
     return true;
 }
 
 void outbox_clear(struct outbox *outbox, uint32_t peer) {
     ASSERT(peer < outbox->peer_count);
-    outbox->waiting -= outbox->lines[peer].count;
-    outbox->lines[peer].count = 0;
+    outbox->waiting -= outbox->queues[peer].count;
+    outbox->queues[peer].count = 0;
 }
 
 uint32_t outbox_waiting(const struct outbox *outbox, uint32_t peer) {
     ASSERT(peer < outbox->peer_count);
-    return outbox->lines[peer].count;
+    return outbox->queues[peer].count;
 }
 
 void outbox_spend(struct outbox *outbox, uint64_t bytes) {
@@ -55,19 +56,19 @@ void outbox_spend(struct outbox *outbox, uint64_t bytes) {
     }
 }
 
-static void fill(struct outbox *outbox, int64_t now_ns) {
+static void add_credit(struct outbox *outbox, int64_t now_ns) {
     int64_t passed_ns = now_ns - outbox->filled_ns;
-    int64_t burst = (int64_t)(outbox->rate / BURST_SHARE) + 1;
+    int64_t burst = (int64_t)(outbox->rate / BURSTS_PER_SECOND) + 1;
     if (outbox->rate == 0 || passed_ns <= 0) {
         return;
     }
-    passed_ns = passed_ns < SECOND_NS ? passed_ns : SECOND_NS;
-    int64_t earned = (int64_t)((double)outbox->rate * (double)passed_ns / (double)SECOND_NS);
+    passed_ns = min_i64(passed_ns, NS_PER_SECOND);
+    int64_t earned = (int64_t)((double)outbox->rate * (double)passed_ns / (double)NS_PER_SECOND);
     if (earned == 0) {
-        return; /* a slow limit: wait for a whole byte */
+        return; /* at a low rate, wait until a whole byte is earned */
     }
     outbox->filled_ns = now_ns;
-    outbox->credit = outbox->credit + earned < burst ? outbox->credit + earned : burst;
+    outbox->credit = min_i64(outbox->credit + earned, burst);
 }
 
 int64_t outbox_ready_ns(const struct outbox *outbox) {
@@ -75,37 +76,40 @@ int64_t outbox_ready_ns(const struct outbox *outbox) {
         return outbox->filled_ns;
     }
     double lacking = (double)(1 - outbox->credit) / (double)outbox->rate;
-    return outbox->filled_ns + (int64_t)(lacking * (double)SECOND_NS) + 1;
+    return outbox->filled_ns + (int64_t)(lacking * (double)NS_PER_SECOND) + 1;
 }
 
-static void take_off(struct outbox *outbox, struct outbox_queue *line) {
-    line->first = (line->first + 1) % OUTBOX_QUEUE_ITEMS;
-    line->count--;
+static void remove_first(struct outbox *outbox, struct outbox_queue *queue) {
+    ASSERT(queue->count > 0 && queue->count <= outbox->waiting);
+    queue->first = (queue->first + 1) % OUTBOX_QUEUE_ITEMS;
+    queue->count--;
     outbox->waiting--;
 }
 
-enum outbox_state outbox_flush(struct outbox *outbox, int64_t now_ns, struct outbox_callbacks way) {
-    fill(outbox, now_ns);
-    uint32_t passed_by = 0; /* peers in a row that had nothing to send or no room */
-    for (uint32_t sent = 0; outbox->waiting > 0 && passed_by < outbox->peer_count;) {
+enum outbox_state outbox_flush(struct outbox *outbox, int64_t now_ns,
+                               struct outbox_callbacks callbacks) {
+    add_credit(outbox, now_ns);
+    uint32_t skipped = 0; /* consecutive peers without an item or without room */
+    for (uint32_t sent = 0; outbox->waiting > 0 && skipped < outbox->peer_count;) {
         if (outbox->rate > 0 && outbox->credit <= 0) {
             return OUTBOX_RATE_LIMITED;
         }
         if (sent == OUTBOX_BATCH) {
             return OUTBOX_MORE;
         }
-        uint32_t peer = outbox->turn;
-        struct outbox_queue *line = &outbox->lines[peer];
-        outbox->turn = (peer + 1) % outbox->peer_count;
+        uint32_t peer = outbox->next_peer;
+        struct outbox_queue *queue = &outbox->queues[peer];
+        outbox->next_peer = (peer + 1) % outbox->peer_count;
         uint64_t bytes = 0;
-        if (line->count == 0 ||
-            way.send(way.context, peer, &line->items[line->first], &bytes) == SEND_WOULD_BLOCK) {
-            passed_by++;
+        if (queue->count == 0 ||
+            callbacks.send(callbacks.context, peer, &queue->items[queue->first], &bytes) ==
+                SEND_WOULD_BLOCK) {
+            skipped++;
             continue;
         }
-        take_off(outbox, line);
+        remove_first(outbox, queue);
         outbox_spend(outbox, bytes);
-        passed_by = 0;
+        skipped = 0;
         sent++;
     }
     return outbox->waiting > 0 ? OUTBOX_BLOCKED : OUTBOX_DONE;

@@ -85,9 +85,9 @@ static void compute(struct site *site, const struct member_job *work) {
                                  work->addend_count, work->own_weight);
         break;
     case ACTION_ROOT:
-        event.kind = EVENT_ROOT_COMPUTED;
         event.root = replica_root_after(replica, work->round);
-        break;
+        member_loop_vote(site->loop, work, &event.root);
+        return;
     case ACTION_STORE:
         event.kind = EVENT_STORED;
         break;

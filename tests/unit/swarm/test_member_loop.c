@@ -108,7 +108,7 @@ static void a_tracker_that_tells_another_history_is_not_followed(void **state) {
     while (view.reason[0] == '\0' && clock_monotonic_ns() < until_ns) {
         member_loop_read_view(scene->sites[2].loop, &view);
     }
-    assert_non_null(strstr(view.reason, "the tracker's ledger is refused: entry 0"));
+    assert_non_null(strstr(view.reason, "rejected the tracker's ledger: entry 0"));
     uint32_t before = site_applied(scene, 0);
     site_wait_applied(scene, 0, before + 1);
     assert_int_equal(scene->sites[2].adopted + scene->sites[2].applied, 0);

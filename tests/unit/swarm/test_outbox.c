@@ -62,7 +62,7 @@ static void outbox_sends_one_of_each_peer_in_turn(void **state) {
     assert_int_equal(wire.sent, 6);
     assert_memory_equal(wire.peers, peers, sizeof peers);
     assert_memory_equal(wire.slices, slices, sizeof slices);
-    free(outbox.lines);
+    free(outbox.queues);
 }
 
 static void outbox_names_a_thing_once_until_it_is_sent(void **state) {
@@ -76,7 +76,7 @@ static void outbox_names_a_thing_once_until_it_is_sent(void **state) {
     assert_true(put(&outbox, 1, 7));
     assert_int_equal(outbox_flush(&outbox, MS, way_of(&wire)), OUTBOX_DONE);
     assert_int_equal(wire.sent, 2);
-    free(outbox.lines);
+    free(outbox.queues);
 }
 
 static void outbox_passes_a_peer_by_whose_queue_is_full(void **state) {
@@ -100,7 +100,7 @@ static void outbox_passes_a_peer_by_whose_queue_is_full(void **state) {
         slice_of_peer_0 = wire.peers[i] == 0 ? wire.slices[i] : slice_of_peer_0;
     }
     assert_int_equal(slice_of_peer_0, 0); /* in order, though it waited */
-    free(outbox.lines);
+    free(outbox.queues);
 }
 
 static void outbox_refuses_what_its_line_has_no_row_for(void **state) {
@@ -114,7 +114,7 @@ static void outbox_refuses_what_its_line_has_no_row_for(void **state) {
     outbox_clear(&outbox, 0);
     assert_int_equal(outbox.waiting, 0);
     assert_true(put(&outbox, 0, OUTBOX_QUEUE_ITEMS));
-    free(outbox.lines);
+    free(outbox.queues);
 }
 
 /* Frames of a tenth of a second each, for ten seconds of a clock that jumps as the outbox asks. */
@@ -139,7 +139,7 @@ static void outbox_sends_no_faster_and_little_slower_than_its_rate(void **state)
     double seconds = (double)(now_ns - begin_ns) / 1e9;
     double got = (double)wire.sent * FRAME / seconds / (double)rate;
     assert_true(got > 0.98 && got < 1.04);
-    free(outbox.lines);
+    free(outbox.queues);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
 /* test_line_share: shares against values worked out by hand, and on a line that TCP divides. */
-#include "runtime/swarm/member/line_share.h"
+#include "runtime/swarm/member/uplink_share.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

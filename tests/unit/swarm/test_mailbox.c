@@ -1,5 +1,5 @@
-/* What two threads may count on where they meet. */
-#include "runtime/swarm/member/work_post.h"
+/* What two threads may rely on where they share the mailbox. */
+#include "runtime/swarm/member/mailbox.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 enum { SLICES = 3, ANSWERS = 200 };
 
 struct meeting {
-    struct mailbox post;
+    struct mailbox mailbox;
     void *memory;
 };
 
@@ -20,18 +20,18 @@ static struct meeting *meet(void) {
     struct meeting *meeting = calloc(1, sizeof(*meeting));
     struct fault fault;
     meeting->memory = calloc(1, mailbox_bytes(SLICES));
-    assert_int_equal(mailbox_open(&meeting->post, meeting->memory, SLICES, &fault), OK);
+    assert_int_equal(mailbox_open(&meeting->mailbox, meeting->memory, SLICES, &fault), OK);
     return meeting;
 }
 
 static void part(struct meeting *meeting) {
-    mailbox_close(&meeting->post);
+    mailbox_close(&meeting->mailbox);
     free(meeting->memory);
     free(meeting);
 }
 
 static void give(struct meeting *meeting, enum action_kind kind, uint32_t round) {
-    mailbox_post_job(&meeting->post,
+    mailbox_post_job(&meeting->mailbox,
                      &(struct member_job){.kind = kind, .round = round, .deadline_ms = 1000});
 }
 
@@ -39,17 +39,17 @@ static void next_gives_the_newest_training_and_nothing_twice(void **state) {
     (void)state;
     struct meeting *meeting = meet();
     struct member_job work = {.round = 77};
-    assert_false(mailbox_wait_job(&meeting->post, 0, &work));
+    assert_false(mailbox_wait_job(&meeting->mailbox, 0, &work));
     assert_int_equal(work.round, 77);
     give(meeting, ACTION_TRAIN, 1);
     give(meeting, ACTION_TRAIN, 2);
-    assert_true(mailbox_wait_job(&meeting->post, 0, &work));
+    assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
     assert_int_equal(work.round, 2);
     assert_in_range(work.deadline_ms, 900, 1000);
-    assert_false(mailbox_is_stale(&meeting->post, ACTION_TRAIN));
-    assert_true(mailbox_is_busy(&meeting->post));
-    assert_false(mailbox_wait_job(&meeting->post, 0, &work));
-    assert_false(mailbox_is_busy(&meeting->post));
+    assert_false(mailbox_is_stale(&meeting->mailbox, ACTION_TRAIN));
+    assert_true(mailbox_is_busy(&meeting->mailbox));
+    assert_false(mailbox_wait_job(&meeting->mailbox, 0, &work));
+    assert_false(mailbox_is_busy(&meeting->mailbox));
     part(meeting);
 }
 
@@ -58,23 +58,23 @@ static void a_job_comes_first_and_makes_older_training_stale(void **state) {
     struct meeting *meeting = meet();
     struct member_job work;
     give(meeting, ACTION_TRAIN, 1);
-    assert_true(mailbox_wait_job(&meeting->post, 0, &work));
+    assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
     give(meeting, ACTION_SUM, 1);
-    assert_true(mailbox_is_stale(&meeting->post, ACTION_TRAIN));
-    give(meeting, ACTION_TRAIN, 2); /* the round ended; its sum is still waited for */
-    assert_true(mailbox_wait_job(&meeting->post, 0, &work));
+    assert_true(mailbox_is_stale(&meeting->mailbox, ACTION_TRAIN));
+    give(meeting, ACTION_TRAIN, 2); /* the round ended; its sum is still pending */
+    assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
     assert_int_equal(work.kind, ACTION_SUM);
-    assert_false(mailbox_is_stale(&meeting->post, ACTION_SUM));
-    assert_true(mailbox_wait_job(&meeting->post, 0, &work));
+    assert_false(mailbox_is_stale(&meeting->mailbox, ACTION_SUM));
+    assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
     assert_int_equal(work.kind, ACTION_TRAIN);
     assert_int_equal(work.round, 2);
-    assert_false(mailbox_is_stale(&meeting->post, ACTION_TRAIN));
-    mailbox_cancel_job(&meeting->post);
-    assert_true(mailbox_is_stale(&meeting->post, ACTION_TRAIN));
+    assert_false(mailbox_is_stale(&meeting->mailbox, ACTION_TRAIN));
+    mailbox_cancel_job(&meeting->mailbox);
+    assert_true(mailbox_is_stale(&meeting->mailbox, ACTION_TRAIN));
     part(meeting);
 }
 
-/* The machine may write over its entry while the job is done. */
+/* The state machine may overwrite its entry while the job is executed. */
 static void a_job_keeps_a_copy_of_its_entry(void **state) {
     (void)state;
     struct meeting *meeting = meet();
@@ -84,16 +84,16 @@ static void a_job_keeps_a_copy_of_its_entry(void **state) {
     entry.slice_count = SLICES;
     entry.slices = slices;
     struct member_job work = {.kind = ACTION_ROOT, .entry = &entry};
-    mailbox_post_job(&meeting->post, &work);
-    assert_true(mailbox_wait_job(&meeting->post, 0, &work));
+    mailbox_post_job(&meeting->mailbox, &work);
+    assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
     entry.round = 6;
     slices[1].weight = 20;
     struct member_job other = {.kind = ACTION_STORE, .entry = &entry};
-    mailbox_post_job(&meeting->post, &other);
+    mailbox_post_job(&meeting->mailbox, &other);
     assert_int_equal(work.entry->round, 5);
     assert_int_equal(work.entry->slices[1].weight, 2);
-    assert_ptr_equal(mailbox_entry(&meeting->post), work.entry);
-    assert_true(mailbox_wait_job(&meeting->post, 0, &work));
+    assert_ptr_not_equal(mailbox_job_in_hand(&meeting->mailbox)->entry, work.entry);
+    assert_true(mailbox_wait_job(&meeting->mailbox, 0, &work));
     assert_int_equal(work.entry->round, 6);
     assert_int_equal(work.entry->slices[1].weight, 20);
     part(meeting);
@@ -105,9 +105,9 @@ static void *answer_all(void *argument) {
         struct hash hashes[SLICES];
         memset(hashes, (int)i, sizeof hashes);
         struct event event = {.kind = EVENT_TRAINED, .round = i, .hashes = hashes};
-        mailbox_answer(&meeting->post, &event);
+        mailbox_answer(&meeting->mailbox, &event);
     }
-    mailbox_request_leave(&meeting->post);
+    mailbox_request_leave(&meeting->mailbox);
     return NULL;
 }
 
@@ -119,17 +119,17 @@ static void answers_come_one_by_one_and_none_is_lost(void **state) {
     bool leaves = false;
     uint32_t seen = 0;
     while (!leaves || seen < ANSWERS) {
-        struct mailbox_updates news;
-        mailbox_collect(&meeting->post, &news);
-        leaves = leaves || news.wants_to_leave;
-        if (!news.has_event) {
+        struct mailbox_updates updates;
+        mailbox_collect(&meeting->mailbox, &updates);
+        leaves = leaves || updates.wants_to_leave;
+        if (!updates.has_event) {
             continue;
         }
-        assert_int_equal(news.event.round, seen);
+        assert_int_equal(updates.event.round, seen);
         struct hash want;
         memset(&want, (int)seen, sizeof want);
-        assert_memory_equal(&news.event.hashes[SLICES - 1], &want, sizeof want);
-        mailbox_release(&meeting->post);
+        assert_memory_equal(&updates.event.hashes[SLICES - 1], &want, sizeof want);
+        mailbox_release(&meeting->mailbox);
         seen++;
     }
     pthread_join(thread, NULL);
@@ -139,7 +139,7 @@ static void answers_come_one_by_one_and_none_is_lost(void **state) {
 static void *wait_for_ever(void *argument) {
     struct meeting *meeting = argument;
     struct member_job work;
-    return mailbox_wait_job(&meeting->post, -1, &work) ? meeting : NULL;
+    return mailbox_wait_job(&meeting->mailbox, -1, &work) ? meeting : NULL;
 }
 
 static void the_end_wakes_who_waits(void **state) {
@@ -148,7 +148,7 @@ static void the_end_wakes_who_waits(void **state) {
     pthread_t thread;
     void *got = meeting;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, meeting), 0);
-    mailbox_end(&meeting->post);
+    mailbox_end(&meeting->mailbox);
     pthread_join(thread, &got);
     assert_null(got);
     part(meeting);

@@ -1,0 +1,115 @@
+#include "runtime/swarm/member/admission.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <string.h>
+
+enum {
+    RETRY_MS = 1000,    /* between two introductions */
+    HEARTBEAT_MS = 200, /* until the address book states the tracker's */
+};
+
+void admission_init(struct admission *admission, const struct member_loop_options *options,
+                    struct idle_reason *reason, uint64_t start_id) {
+    *admission = (struct admission){.options = options,
+                                    .reason = reason,
+                                    .start_id = start_id,
+                                    .timing = {.heartbeat_ms = HEARTBEAT_MS}};
+}
+
+void admission_bind(struct admission *admission, struct messenger *messenger) {
+    admission->messenger = messenger;
+}
+
+void admission_on_connect(struct admission *admission) {
+    admission->is_connected = true;
+    admission->is_admitted = false;
+    admission->introduced_ns = 0;
+}
+
+void admission_on_disconnect(struct admission *admission) {
+    /* A replaced member closed the connection itself, and the tracker is not missing. */
+    admission->is_connected = admission->is_replaced;
+}
+
+/* An address without a host is completed by the tracker with the IP that it sees. */
+static void write_address(const struct admission *admission, char *address) {
+    const struct member_loop_options *options = admission->options;
+    struct text text = text_over(address, MESSAGE_ADDRESS_BYTES);
+    if (options->public_address != NULL) {
+        text_add(&text, "%s", options->public_address);
+    } else if (options->listen != NULL) {
+        text_add(&text, "tcp://:%u", messenger_port(admission->messenger));
+    }
+}
+
+static void send_introduction(struct admission *admission) {
+    const struct member_loop_options *options = admission->options;
+    struct wire_introduction introduction = {.keys = options->keys->public_keys,
+                                             .version = SWARM_PROTOCOL,
+                                             .start = admission->start_id,
+                                             .manifest = options->manifest};
+    struct text name = text_over(introduction.name, sizeof introduction.name);
+    text_add(&name, "%s", options->name != NULL ? options->name : "");
+    write_address(admission, introduction.address);
+    wire_sign_introduction(options->keys, &introduction);
+    uint8_t payload[WIRE_INTRODUCTION_MAX];
+    struct frame frame = {.kind = WIRE_INTRODUCE};
+    frame.length = (uint32_t)wire_write_introduction(&introduction, payload);
+    (void)messenger_send(admission->messenger, options->tracker.curve, CHANNEL_CONTROL, &frame,
+                         payload);
+}
+
+void admission_introduce(struct admission *admission, int64_t now_ns) {
+    bool is_early =
+        admission->introduced_ns > 0 && now_ns - admission->introduced_ns < RETRY_MS * NS_PER_MS;
+    if (admission->is_connected && !admission->is_admitted && !admission->is_replaced &&
+        !is_early) {
+        send_introduction(admission);
+        admission->introduced_ns = now_ns;
+    }
+}
+
+void admission_on_rejected(struct admission *admission, const uint8_t *text, size_t count) {
+    char printable[WIRE_REASON_BYTES] = "";
+    size_t length = 0;
+    for (size_t i = 0; i < count && length + 1 < sizeof printable; i++) {
+        printable[length++] = text[i] >= ' ' && text[i] <= '~' ? (char)text[i] : ' ';
+    }
+    admission->is_admitted = false;
+    if (idle_reason_set(admission->reason, printable)) {
+        log_line(LOG_WARNING, "swarm: the tracker rejected this member, which retries: %s",
+                 printable);
+    }
+}
+
+void admission_on_replaced(struct admission *admission) {
+    admission->is_replaced = true;
+    admission->is_admitted = false;
+    messenger_ban(admission->messenger, admission->options->tracker.curve);
+}
+
+bool admission_is_self(const struct admission *admission, const struct public_keys *keys) {
+    const struct public_keys *own = &admission->options->keys->public_keys;
+    return memcmp(own->curve, keys->curve, KEY_BYTES) == 0 &&
+           memcmp(own->sign, keys->sign, KEY_BYTES) == 0;
+}
+
+void admission_on_address_book(struct admission *admission, const struct wire_address_book *book) {
+    bool is_listed = false;
+    for (uint32_t i = 0; i < book->count; i++) {
+        if (admission_is_self(admission, &book->members[i].keys)) {
+            is_listed = true;
+            admission->is_reachable = book->members[i].address[0] != '\0';
+        }
+    }
+    if (is_listed && !admission->is_admitted) {
+        admission->is_admitted = true;
+        idle_reason_clear(admission->reason);
+        log_line(LOG_INFO, "swarm: admitted by the tracker, %u members known", book->count);
+    }
+    admission->timing = book->timing;
+    admission->member_count = book->count;
+}

@@ -1,0 +1,34 @@
+/* leaf_server: leaf hashes and leaves of this member's outer state for other members.
+ *
+ *     LEAF_HASHES_REQUEST  root 32       LEAF_HASHES  root 32, then hashes from the offset on
+ *     LEAF_REQUEST         root 32       LEAF         the bytes of the leaf at the offset
+ *
+ * An answer without hashes or bytes means that this member does not have the root's state. A LEAF
+ * repeats the round field of its request, so that a late one is not taken for a leaf of another
+ * root. */
+#ifndef SKEP_SWARM_MEMBER_LEAF_SERVER_H
+#define SKEP_SWARM_MEMBER_LEAF_SERVER_H
+
+#include "runtime/swarm/member/state_fetcher.h"
+
+struct leaf_server {
+    const struct replica *replica;
+    const struct state_fetcher *fetcher;
+    const struct mailbox *mailbox;
+    const struct peers *peers;
+    struct messenger *messenger;
+    struct uplink *uplink;
+    uint64_t leaf_count;
+    uint8_t *payload; /* [FRAME_PAYLOAD_MAX] */
+};
+
+/* leaf_server_on_request: queue the answer to a request, or reject it. */
+void leaf_server_on_request(const struct leaf_server *server, uint32_t peer,
+                            const struct frame *request, const uint8_t *payload);
+
+/* leaf_server_send: send a queued answer, for outbox_callbacks; `context` is the server. It waits
+ * while a commit that leads to the requested root is being applied. */
+enum send_result leaf_server_send(void *context, uint32_t peer, const struct outbox_item *item,
+                                  uint64_t *bytes);
+
+#endif

@@ -1,0 +1,284 @@
+#include "runtime/swarm/member/ledger_follower.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "runtime/swarm/ledger/entry_bytes.h"
+
+#include <string.h>
+
+enum { RETRY_MS = 1000 /* until a request for the same entries is repeated */ };
+
+size_t ledger_follower_bytes(uint32_t slice_count) {
+    return 2 * slice_count * sizeof(struct entry_slice);
+}
+
+void ledger_follower_init(struct ledger_follower *follower, const struct ledger_follower_args *args,
+                          void *memory) {
+    uint32_t slice_count = args->options->replica->shape.slices.count;
+    *follower = (struct ledger_follower){.options = args->options,
+                                         .member = args->member,
+                                         .catch_up = args->catch_up,
+                                         .reason = args->reason,
+                                         .slice_count = slice_count,
+                                         .chain = {.has_tracker = true},
+                                         .tracker_has_head = true,
+                                         .needs_entries = true};
+    memcpy(follower->chain.tracker_key, args->options->tracker.sign, KEY_BYTES);
+    follower->entry.slices = memory;
+    follower->deferred_entry.slices = follower->entry.slices + slice_count;
+}
+
+static void reject_entry(struct ledger_follower *follower, const char *error) {
+    char reason[WIRE_REASON_BYTES];
+    struct text text = text_over(reason, sizeof reason);
+    text_add(&text, "rejected the tracker's ledger: entry %llu %s",
+             (unsigned long long)follower->chain.entry_count, error);
+    (void)idle_reason_set(follower->reason, reason);
+    follower->is_rejected = true;
+}
+
+/* The tracker's ledger is older than this member's copy, or a different one. Following it would
+ * undo rounds that a quorum has signed. */
+static void reject_ledger(struct ledger_follower *follower) {
+    char reason[WIRE_REASON_BYTES];
+    struct text text = text_over(reason, sizeof reason);
+    text_add(&text, "%s: this tracker's ledger is not the one that this member followed: ",
+             follower->options->tracker_address);
+    if (follower->tracker_has_head) {
+        text_add(&text, "it ends before round %u, which this member has applied",
+                 follower->options->state_round);
+    } else {
+        text_add(&text, "it does not have entry %llu, of round %u",
+                 (unsigned long long)follower->chain.entry_count - 1, follower->round);
+    }
+    text_add(&text, "; restore the tracker's newest state, this member retries until then");
+    (void)idle_reason_set(follower->reason, reason);
+    follower->is_rejected = true;
+    follower->has_deferred = false;
+}
+
+static void accept(struct ledger_follower *follower) {
+    follower->tracker_has_head = true;
+    if (follower->is_rejected) {
+        idle_reason_clear(follower->reason);
+    }
+    follower->is_rejected = false;
+}
+
+/* Append to the chain. Returns the mistake in `entry`, else NULL. */
+static const char *append_verified(struct ledger_follower *follower, const struct entry *entry) {
+    const struct hash base = follower->chain.root;
+    const uint64_t entry_count = follower->chain.entry_count;
+    if (entry->kind == ENTRY_GENESIS &&
+        !hash_equal(&entry->manifest, &follower->options->manifest)) {
+        return "begins another swarm than the manifest's";
+    }
+    const char *error = ledger_append(&follower->chain, entry);
+    if (error != NULL) {
+        return error;
+    }
+    ASSERT(follower->chain.entry_count == entry_count + 1);
+    follower->round = entry->round > follower->round ? entry->round : follower->round;
+    if (entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT) {
+        follower->commit = entry->hash;
+        follower->base = base;
+        catch_up_add(follower->catch_up, entry, &base, member_root(follower->member));
+    }
+    return NULL;
+}
+
+enum status ledger_follower_restore(struct ledger_follower *follower, struct fault *fault) {
+    const struct member_loop_options *options = follower->options;
+    const struct entry *entry = NULL;
+    const char *location = NULL;
+    bool has_more = options->ledger_past != NULL;
+    while (has_more) {
+        TRY(options->ledger_past(options->ledger_context, &entry, &location, fault));
+        const char *error = entry != NULL ? append_verified(follower, entry) : NULL;
+        if (error != NULL) {
+            return fault_set(fault, STATUS_INPUT, location,
+                             "restore the file from a copy, or remove it to fetch the ledger from "
+                             "the tracker again",
+                             "the entry %s", error);
+        }
+        has_more = entry != NULL;
+    }
+    follower->tracker_has_head = follower->chain.entry_count == 0;
+    return OK;
+}
+
+void ledger_follower_on_connect(struct ledger_follower *follower) {
+    follower->tracker_has_head = follower->chain.entry_count == 0;
+    follower->has_gap = false; /* another tracker may have sent that entry */
+    follower->has_deferred = false;
+    follower->needs_entries = true;
+    follower->requested_ns = 0;
+}
+
+bool ledger_follower_is_synced(const struct ledger_follower *follower) {
+    return follower->tracker_has_head && follower->round >= follower->options->state_round;
+}
+
+/* The member's copy on disk does not have the last entry yet: the disk is full. */
+static bool is_copy_outdated(const struct ledger_follower *follower) {
+    const struct member_loop_options *options = follower->options;
+    return options->ledger_entry != NULL && !options->ledger_entry(options->ledger_context, NULL);
+}
+
+static bool append(struct ledger_follower *follower, const struct entry *entry) {
+    const struct member_loop_options *options = follower->options;
+    if (is_copy_outdated(follower)) {
+        follower->needs_entries = true;
+        return false;
+    }
+    const char *error = append_verified(follower, entry);
+    if (error != NULL) {
+        reject_entry(follower, error);
+        return false;
+    }
+    accept(follower);
+    follower->has_gap = follower->has_gap && !hash_equal(&follower->gap_entry, &entry->hash);
+    follower->is_deferred_in_chain |=
+        follower->has_deferred && hash_equal(&follower->deferred_entry.hash, &entry->hash);
+    if (options->ledger_entry != NULL) {
+        (void)options->ledger_entry(options->ledger_context, entry);
+    }
+    return true;
+}
+
+/* The tracker repeats a message only after a silence, and may send a newer one by then. So an early
+ * message is stored until the entries before it are in. */
+static void defer(struct ledger_follower *follower, const struct message *message) {
+    follower->has_deferred = true;
+    follower->is_deferred_in_chain = false;
+    if (message != &follower->deferred) {
+        follower->deferred = *message;
+        entry_copy(&follower->deferred_entry, message->entry);
+        follower->deferred.entry = &follower->deferred_entry;
+    }
+}
+
+bool ledger_follower_may_deliver(struct ledger_follower *follower, struct message *message) {
+    const struct entry *entry = message->entry;
+    ASSERT(message->kind == MESSAGE_ENTRY && entry != &follower->entry);
+    bool is_next = follower->tracker_has_head && follower->chain.entry_count > 0 &&
+                   hash_equal(&entry->prev, &follower->chain.head);
+    if (is_next && !append(follower, entry)) {
+        return false;
+    }
+    if (!ledger_follower_is_synced(follower)) {
+        follower->needs_entries = true;
+        defer(follower, message);
+        return false;
+    }
+    const struct hash *base = ledger_follower_base_of(follower, entry);
+    if (base != NULL) {
+        message->root = *base;
+        return true;
+    }
+    if (hash_equal(&entry->hash, &follower->chain.head)) {
+        return true;
+    }
+    if (message == &follower->deferred && follower->is_deferred_in_chain) {
+        return false; /* newer entries follow it in the chain, so it is outdated */
+    }
+    follower->needs_entries = true;
+    follower->has_gap = true;
+    follower->gap_entry = entry->hash;
+    defer(follower, message);
+    return false;
+}
+
+static bool check_head(struct ledger_follower *follower, const struct entry *entry) {
+    struct hash hash = entry_hash(entry);
+    bool is_head = hash_equal(&hash, &follower->chain.head);
+    if (is_head) {
+        accept(follower);
+    } else {
+        reject_ledger(follower);
+    }
+    return is_head;
+}
+
+/* The first entry to request: the one after the head, or the head until the tracker has shown that
+ * it has it. */
+static uint64_t next_index(const struct ledger_follower *follower) {
+    ASSERT(follower->tracker_has_head || follower->chain.entry_count > 0);
+    return follower->chain.entry_count - (follower->tracker_has_head ? 0U : 1U);
+}
+
+/* The tracker has no further entry. Returns whether the chain cannot end there. */
+static bool reject_early_end(struct ledger_follower *follower) {
+    if (!ledger_follower_is_synced(follower)) {
+        reject_ledger(follower);
+        return true;
+    }
+    bool has_gap = follower->has_gap;
+    if (has_gap) {
+        follower->has_gap = false;
+        reject_entry(follower, "is missing from it, although the tracker sent an entry after it");
+    }
+    return has_gap;
+}
+
+/* One record of several that follow each other; *used is its length. */
+static bool read_record(struct ledger_follower *follower, const uint8_t *bytes, size_t count,
+                        size_t *used) {
+    struct entry *entry = &follower->entry;
+    struct entry_slice *slices = entry->slices;
+    struct packer packer = packer_reading(bytes, count);
+    memset(entry, 0, sizeof *entry);
+    entry->slices = slices;
+    entry_pack(&packer, entry, follower->slice_count);
+    entry_pack_proof(&packer, entry);
+    *used = packer.at;
+    if (packer.wrong != NULL) {
+        reject_entry(follower, packer.wrong);
+        return false;
+    }
+    return follower->tracker_has_head ? append(follower, entry) : check_head(follower, entry);
+}
+
+struct message *ledger_follower_on_records(struct ledger_follower *follower,
+                                           const struct frame *frame, const uint8_t *payload) {
+    if (frame->offset != next_index(follower)) {
+        return NULL; /* a late answer to an earlier request */
+    }
+    size_t at = 0;
+    bool is_valid = true;
+    while (is_valid && at < frame->length) {
+        size_t used = 0;
+        is_valid = read_record(follower, payload + at, frame->length - at, &used);
+        at += used;
+    }
+    bool is_early_end = frame->length == 0 && reject_early_end(follower);
+    follower->needs_entries = (frame->length > 0 && is_valid) ||
+                              !ledger_follower_is_synced(follower) || is_copy_outdated(follower);
+    if (is_valid && !is_early_end) {
+        follower->requested_ns = 0; /* after a mistake, the next request waits for RETRY_MS */
+    }
+    bool had_deferred = follower->has_deferred;
+    follower->has_deferred = false;
+    bool is_due = had_deferred && ledger_follower_may_deliver(follower, &follower->deferred);
+    return is_due ? &follower->deferred : NULL;
+}
+
+bool ledger_follower_request(const struct ledger_follower *follower, int64_t now_ns,
+                             struct frame *frame) {
+    bool is_unanswered =
+        follower->requested_ns > 0 && now_ns - follower->requested_ns < RETRY_MS * NS_PER_MS;
+    if (is_copy_outdated(follower) || !follower->needs_entries || is_unanswered) {
+        return false;
+    }
+    *frame = (struct frame){.kind = WIRE_LEDGER_REQUEST, .offset = next_index(follower)};
+    return true;
+}
+
+void ledger_follower_on_requested(struct ledger_follower *follower, int64_t now_ns) {
+    follower->requested_ns = now_ns;
+}
+
+const struct hash *ledger_follower_base_of(const struct ledger_follower *follower,
+                                           const struct entry *entry) {
+    return hash_equal(&entry->hash, &follower->commit) ? &follower->base : NULL;
+}

@@ -1,0 +1,285 @@
+/* member_loop_receive: events of the messenger become verified messages for the state machine, or
+ * go to the object that they concern. Whatever is invalid is dropped; its sender repeats it. */
+#include "runtime/swarm/member/member_loop_state.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <string.h>
+
+/* ---- messages of the state machine ---- */
+
+/* Whether the compute thread may still read what this result would overwrite, for a job that no
+ * longer matters. */
+static bool is_in_use(const struct member_loop *loop, const struct message *result) {
+    const struct member_job *job = mailbox_job_in_hand(&loop->mailbox);
+    if (job == NULL || job->round != result->round) {
+        return false;
+    }
+    return job->kind == ACTION_SUM ? job->slice == result->slice : job->kind != ACTION_ADOPT;
+}
+
+/* A result that brings fetched leaves to a newer root is for the fetcher, not the state machine. */
+static bool keep_for_fetcher(struct member_loop *loop, const struct message *result) {
+    bool is_needed = state_fetcher_on_result(&loop->fetcher, result);
+    if (is_needed) {
+        slice_store_keep_result(&loop->slices, result);
+        uplink_measures_on_result(&loop->measures);
+    }
+    return is_needed;
+}
+
+static void on_entry(struct member_loop *loop, const struct entry *entry) {
+    if (entry->kind == ENTRY_OPEN) {
+        loop->open = *entry;
+        loop->open.slices = NULL;
+        uplink_measures_on_open(&loop->measures, entry->round);
+    } else if (entry->kind == ENTRY_COMMIT) {
+        uint64_t contributors = 0;
+        for (uint32_t s = 0; s < entry->slice_count; s++) {
+            contributors |= entry->slices[s].contributors;
+        }
+        loop->contributors = (uint32_t)__builtin_popcountll(contributors);
+        uplink_measures_on_commit(&loop->measures, entry->round, uplink_is_paced(&loop->uplink));
+    }
+}
+
+/* Whether the state machine gets a message whose signatures are valid. */
+static bool may_deliver(struct member_loop *loop, struct message *message) {
+    switch (message->kind) {
+    case MESSAGE_ENTRY:
+        return ledger_follower_may_deliver(&loop->ledger, message);
+    case MESSAGE_TABLE:
+        uplink_on_table(&loop->uplink, message->round);
+        return true;
+    case MESSAGE_CONTRIBUTION:
+        message->is_refused = !slice_store_is_valid(&loop->slices, message->slice);
+        return true;
+    case MESSAGE_RESULT:
+        return !is_in_use(loop, message) && slice_store_is_valid(&loop->slices, message->slice) &&
+               !keep_for_fetcher(loop, message);
+    default:
+        return true;
+    }
+}
+
+void member_loop_deliver(struct member_loop *loop, const struct message *message) {
+    ASSERT(loop->message == NULL);
+    loop->message = message;
+    member_loop_step(loop, &(struct event){.kind = EVENT_MESSAGE, .message = message});
+    loop->message = NULL;
+}
+
+static void deliver_verified(struct member_loop *loop, const struct message *message) {
+    if (message->kind == MESSAGE_ENTRY) {
+        on_entry(loop, message->entry);
+    }
+    member_loop_deliver(loop, catch_up_substitute(&loop->catch_up, message));
+}
+
+/* A frame of the state machine as it arrived; the bytes of a slice follow the message. */
+struct arrival {
+    const struct frame *frame;
+    const uint8_t *payload;
+    size_t count;
+    const uint8_t *bulk;
+    size_t bulk_bytes;
+};
+
+static bool is_verified(struct member_loop *loop, struct message *message,
+                        const struct arrival *arrival) {
+    const struct entry *open = loop->open.round > 0 ? &loop->open : NULL;
+    return wire_verified(&loop->shape, loop->options.tracker.sign, open, message, arrival->bulk,
+                         arrival->bulk_bytes) ||
+           catch_up_verifies(&loop->catch_up, message, arrival->bulk, arrival->bulk_bytes);
+}
+
+static void receive_message(struct member_loop *loop, struct arrival arrival,
+                            const uint8_t sender[static KEY_BYTES]) {
+    struct message message;
+    const char *error = wire_read(&loop->shape, arrival.frame, arrival.payload, arrival.count,
+                                  &loop->arrays, &message, &arrival.bulk, &arrival.bulk_bytes);
+    if (error != NULL) {
+        log_line(LOG_DEBUG, "swarm: ignoring a message of kind %u: it %s", arrival.frame->kind,
+                 error);
+        return;
+    }
+    memcpy(message.from.bytes, sender, KEY_BYTES);
+    bool is_from_tracker = memcmp(sender, loop->options.tracker.sign, KEY_BYTES) == 0;
+    bool has_slice = message.kind == MESSAGE_CONTRIBUTION || message.kind == MESSAGE_RESULT;
+    if (has_slice &&
+        !slice_store_receive(&loop->slices, message.slice, arrival.bulk, arrival.bulk_bytes)) {
+        return;
+    }
+    if (!is_verified(loop, &message, &arrival)) {
+        return;
+    }
+    bool is_untrusted = is_from_tracker && message.kind != MESSAGE_ENTRY &&
+                        !ledger_follower_is_synced(&loop->ledger);
+    if (!is_untrusted && may_deliver(loop, &message)) {
+        deliver_verified(loop, &message);
+    }
+}
+
+/* ---- frames ---- */
+
+static void answer_ping(struct member_loop *loop, const struct messenger_event *event) {
+    if (event->frame.length == sizeof(uint64_t)) {
+        uint8_t copy[sizeof(uint64_t)]; /* the payload is valid until the next call only */
+        memcpy(copy, event->payload, sizeof copy);
+        struct frame pong = {.kind = WIRE_PONG, .length = sizeof copy};
+        (void)messenger_send(loop->messenger, event->curve, CHANNEL_CONTROL, &pong, copy);
+    }
+}
+
+static void on_address_book(struct member_loop *loop, const uint8_t *payload, size_t count) {
+    struct wire_address_book book;
+    const char *error = wire_read_address_book(payload, count, &book);
+    if (error != NULL) {
+        log_line(LOG_WARNING, "swarm: ignoring the tracker's address book: it %s", error);
+        return;
+    }
+    admission_on_address_book(&loop->admission, &book);
+    peers_update(&loop->peers, &book);
+}
+
+static void on_records(struct member_loop *loop, const struct messenger_event *event) {
+    const struct message *deferred =
+        ledger_follower_on_records(&loop->ledger, &event->frame, event->payload);
+    if (deferred != NULL) {
+        deliver_verified(loop, deferred);
+    }
+}
+
+/* Frames of the tracker that are not messages of its state machine. */
+static void on_tracker_service(struct member_loop *loop, const struct messenger_event *event) {
+    const struct frame *frame = &event->frame;
+    switch (frame->kind) {
+    case WIRE_REFUSED:
+        admission_on_rejected(&loop->admission, event->payload, frame->length);
+        break;
+    case WIRE_REPLACED:
+        mailbox_cancel_job(&loop->mailbox);
+        admission_on_replaced(&loop->admission);
+        break;
+    case WIRE_ADDRESS_BOOK:
+        on_address_book(loop, event->payload, frame->length);
+        break;
+    case WIRE_LEDGER:
+        on_records(loop, event);
+        break;
+    case WIRE_PING:
+        answer_ping(loop, event);
+        break;
+    case WIRE_PONG:
+        uplink_measures_on_pong(&loop->measures, event->payload, frame->length);
+        break;
+    default:
+        break; /* answers to queries, which a member does not send */
+    }
+}
+
+static void on_tracker_frame(struct member_loop *loop, const struct messenger_event *event) {
+    const struct frame *frame = &event->frame;
+    const uint8_t *tracker = loop->options.tracker.sign;
+    const uint8_t *payload = event->payload;
+    if (!wire_may_send(WIRE_TRACKER, WIRE_MEMBER, frame->kind)) {
+        return;
+    }
+    if (frame->kind >= WIRE_MACHINE_KINDS) {
+        on_tracker_service(loop, event);
+    } else if (!wire_is_chunked(frame->kind)) {
+        receive_message(loop, (struct arrival){frame, payload, frame->length, NULL, 0}, tracker);
+    } else if (wire_chunks_add(&loop->chunks, frame, event->payload, &payload) == WIRE_COMPLETE) {
+        const struct wire_chunks *whole = &loop->chunks;
+        receive_message(loop, (struct arrival){&whole->frame, payload, whole->count, NULL, 0},
+                        tracker);
+    }
+}
+
+static void on_peer_frame(struct member_loop *loop, uint32_t peer,
+                          const struct messenger_event *event) {
+    const struct frame *frame = &event->frame;
+    const uint8_t *payload = event->payload;
+    const struct wire_member *sender = &loop->peers.links[peer].entry;
+    if (!wire_may_send(WIRE_MEMBER, WIRE_MEMBER, frame->kind)) {
+        return;
+    }
+    int64_t now_ns = clock_monotonic_ns();
+    peers_on_frame(&loop->peers, peer, frame->kind, now_ns);
+    switch (frame->kind) {
+    case WIRE_LEAF_HASHES_REQUEST:
+    case WIRE_LEAF_REQUEST:
+        leaf_server_on_request(&loop->leaf_server, peer, frame, payload);
+        break;
+    case WIRE_LEAF_HASHES:
+    case WIRE_LEAF:
+        state_fetcher_on_frame(&loop->fetcher, peer, frame, payload, now_ns);
+        break;
+    case WIRE_PING:
+        answer_ping(loop, event);
+        break;
+    case WIRE_PONG:
+        break; /* peers_on_frame has noted the answer */
+    default:
+        receive_message(loop, (struct arrival){frame, payload, frame->length, NULL, 0},
+                        sender->keys.sign);
+        break;
+    }
+}
+
+/* ---- connections ---- */
+
+static void on_tracker_event(struct member_loop *loop, const struct messenger_event *event) {
+    const char *address = loop->options.tracker_address;
+    switch (event->kind) {
+    case MESSENGER_FRAME:
+        on_tracker_frame(loop, event);
+        break;
+    case MESSENGER_OPENED:
+        loop->chunks.at = 0; /* what the last connection left incomplete */
+        admission_on_connect(&loop->admission);
+        ledger_follower_on_connect(&loop->ledger);
+        break;
+    case MESSENGER_CLOSED:
+        admission_on_disconnect(&loop->admission);
+        break;
+    case MESSENGER_REJECTED:
+        log_line(LOG_WARNING,
+                 "swarm: a different tracker answers at %s: its key does not match the join string",
+                 address);
+        break;
+    case MESSENGER_FULL:
+        log_line(LOG_WARNING, "swarm: the tracker at %s has no free slot; retrying", address);
+        break;
+    }
+}
+
+static void on_peer_event(struct member_loop *loop, uint32_t peer,
+                          const struct messenger_event *event) {
+    switch (event->kind) {
+    case MESSENGER_FRAME:
+        on_peer_frame(loop, peer, event);
+        break;
+    case MESSENGER_OPENED:
+        peers_on_open(&loop->peers, peer);
+        break;
+    case MESSENGER_CLOSED:
+        peers_on_close(&loop->peers, peer);
+        break;
+    case MESSENGER_REJECTED:
+    case MESSENGER_FULL:
+        break; /* it has not received the address book yet; the messenger redials */
+    }
+}
+
+void member_loop_receive(struct member_loop *loop, const struct messenger_event *event) {
+    if (memcmp(event->curve, loop->options.tracker.curve, KEY_BYTES) == 0) {
+        on_tracker_event(loop, event);
+        return;
+    }
+    uint32_t peer = peers_find_curve(&loop->peers, event->curve);
+    if (peer != PEER_NONE) {
+        on_peer_event(loop, peer, event);
+    }
+}

@@ -1,0 +1,86 @@
+/* peers: the other members of the tracker's address book, and the links to them.
+ *
+ * A dead connection gives no sign of its own, so each member is pinged while it is quiet. One that
+ * does not answer for long is unreachable: the state machine reports it to the tracker, which may
+ * still receive from both. A ping that arrives is not an answer, as it proves one direction
+ * only. */
+#ifndef SKEP_SWARM_MEMBER_PEERS_H
+#define SKEP_SWARM_MEMBER_PEERS_H
+
+#include "runtime/swarm/member/admission.h"
+
+enum { PEER_NONE = SWARM_MEMBERS_MAX };
+
+/* A member of the address book. Its index in the table is its number within this process. */
+struct member_peer_link {
+    bool is_known;       /* the row is in use */
+    bool is_open;        /* its control connection is */
+    bool is_dialled;     /* its address was given to the messenger, which redials by itself */
+    bool is_unreachable; /* it does not answer */
+    int64_t closed_ns;   /* when the connection was lost, or the member was listed */
+    int64_t answered_ns, pinged_ns;
+    struct wire_member entry;
+};
+
+struct peers_callbacks {
+    void *context;
+    /* Bytes can be sent to the peer, or no longer can: drop what is queued for it. */
+    void (*on_usable)(void *context, uint32_t peer, bool is_usable);
+    void (*on_disconnect)(void *context, const struct identity *id);
+};
+
+struct peers {
+    const struct admission *admission;
+    struct member *member;
+    struct messenger *messenger;
+    struct peers_callbacks callbacks;
+    struct member_peer_link links[SWARM_MEMBERS_MAX];
+};
+
+/* peers_init: no peer is known.
+ * memory  admission, member and messenger are kept */
+void peers_init(struct peers *peers, const struct admission *admission, struct member *member,
+                struct messenger *messenger, struct peers_callbacks callbacks);
+
+/* Index of the known peer with this CURVE key, or this identity; else PEER_NONE. */
+uint32_t peers_find_curve(const struct peers *peers, const uint8_t *curve);
+uint32_t peers_find_id(const struct peers *peers, const struct identity *id);
+
+/* peers_of_seats: bit i is set when peer i has a seat in the entry's round. */
+uint64_t peers_of_seats(const struct peers *peers, const struct entry *entry);
+
+/* peers_update: after admission_on_address_book. Members that are no longer listed are disconnected
+ * first, which makes room for new ones. */
+void peers_update(struct peers *peers, const struct wire_address_book *book);
+
+/* What the messenger reports of a peer: its connection, and a frame of this kind. */
+void peers_on_open(struct peers *peers, uint32_t peer);
+void peers_on_close(struct peers *peers, uint32_t peer);
+void peers_on_frame(struct peers *peers, uint32_t peer, uint8_t kind, int64_t now_ns);
+
+/* peers_on_pause: this process did not run for `pause_ns`, in which it could not receive. */
+void peers_on_pause(struct peers *peers, int64_t pause_ns);
+
+/* peers_tick: ping quiet peers, and notify the state machine which ones are unreachable.
+ * peers_dial: connect to the peers whose turn it is.
+ * limits  at every heartbeat */
+void peers_tick(struct peers *peers, int64_t now_ns);
+void peers_dial(struct peers *peers, int64_t now_ns);
+
+/* peers_timeout_ns: a peer that has not answered for this long is unreachable. */
+int64_t peers_timeout_ns(const struct peers *peers);
+
+static inline const uint8_t *peers_curve(const struct peers *peers, uint32_t peer) {
+    return peers->links[peer].entry.keys.curve;
+}
+
+static inline bool peers_is_open(const struct peers *peers, uint32_t peer) {
+    return peers->links[peer].is_open;
+}
+
+/* peers_is_up: connected, and not unreachable. */
+static inline bool peers_is_up(const struct peers *peers, uint32_t peer) {
+    return peers->links[peer].is_open && !peers->links[peer].is_unreachable;
+}
+
+#endif

@@ -1,0 +1,137 @@
+#include "runtime/swarm/member/slice_store.h"
+
+#include "base/bytes.h"
+
+#include <string.h>
+
+static const struct slices *slices_of(const struct slice_store *store) {
+    return &store->options->replica->shape.slices;
+}
+
+static size_t index_bytes(const struct slices *slices) {
+    return carve_bytes(result_index_bytes(slices->count));
+}
+
+size_t slice_store_bytes(const struct member_loop_options *options) {
+    const struct slices *slices = &options->replica->shape.slices;
+    return index_bytes(slices) + slices->bytes_max;
+}
+
+/* The index entry of a result that this member made, with its signature. */
+static void add_signed(struct slice_store *store, struct message *result) {
+    site_health_kind(store->shape, store->options->keys, result);
+    *result_index_slot(&store->index, result->round, result->slice) =
+        (struct stored_result){.is_held = true,
+                               .epoch = result->epoch,
+                               .contributors = result->contributors,
+                               .hash = result->hash,
+                               .owner = store->id,
+                               .signature = result->signature};
+}
+
+static void add_from_disk(struct slice_store *store) {
+    const struct member_start *start = &store->options->start;
+    for (uint32_t s = 0; start->stored_round > 0 && s < store->shape->slice_count; s++) {
+        const struct slice_report *stored = &start->stored[s];
+        if (stored->held != 0) {
+            add_signed(store, &(struct message){.kind = MESSAGE_RESULT,
+                                                .round = start->stored_round,
+                                                .slice = s,
+                                                .epoch = stored->epoch,
+                                                .contributors = stored->contributors,
+                                                .hash = stored->hash});
+        }
+    }
+}
+
+void slice_store_init(struct slice_store *store, const struct member_loop_options *options,
+                      const struct wire_shape *shape, void *memory) {
+    const struct slices *slices = &options->replica->shape.slices;
+    *store = (struct slice_store){.options = options, .shape = shape};
+    memcpy(store->id.bytes, options->keys->public_keys.sign, KEY_BYTES);
+    result_index_bind(&store->index, memory, slices->count);
+    store->incoming = (uint8_t *)memory + index_bytes(slices);
+    add_from_disk(store);
+}
+
+bool slice_store_receive(struct slice_store *store, uint32_t slice, const uint8_t *bytes,
+                         size_t byte_count) {
+    const struct slices *slices = slices_of(store);
+    if (slice >= slices->count || byte_count != slices_range(slices, slice).bytes) {
+        return false;
+    }
+    ASSERT(byte_count <= slices->bytes_max);
+    memcpy(store->incoming, bytes, byte_count);
+    store->incoming_bytes = byte_count;
+    return true;
+}
+
+bool slice_store_is_valid(const struct slice_store *store, uint32_t slice) {
+    return replica_sound(store->options->replica, slice, store->incoming, store->incoming_bytes);
+}
+
+void slice_store_keep_result(struct slice_store *store, const struct message *message) {
+    ASSERT(store->incoming_bytes == slices_range(slices_of(store), message->slice).bytes);
+    memcpy(replica_result(store->options->replica, message->round, message->slice), store->incoming,
+           store->incoming_bytes);
+    *result_index_slot(&store->index, message->round, message->slice) =
+        (struct stored_result){.is_held = true,
+                               .epoch = message->epoch,
+                               .contributors = message->contributors,
+                               .hash = message->hash,
+                               .owner = message->owner,
+                               .signature = message->signature};
+}
+
+void slice_store_keep_contribution(struct slice_store *store, uint32_t seat, uint32_t slot) {
+    ASSERT(store->incoming_bytes > 0);
+    memcpy(replica_slot(store->options->replica, seat, slot), store->incoming,
+           store->incoming_bytes);
+}
+
+void slice_store_begin_sum(struct slice_store *store, uint32_t round, uint32_t slice) {
+    (void)result_index_slot(&store->index, round, slice);
+}
+
+void slice_store_add_own(struct slice_store *store, const struct member_job *sum,
+                         const struct hash *hash) {
+    ASSERT(sum->kind == ACTION_SUM);
+    add_signed(store, &(struct message){.kind = MESSAGE_RESULT,
+                                        .round = sum->round,
+                                        .slice = sum->slice,
+                                        .epoch = sum->epoch,
+                                        .contributors = sum->contributors,
+                                        .hash = *hash});
+}
+
+void slice_store_set_contribution(struct slice_store *store, uint32_t round) {
+    store->contribution_round = round;
+}
+
+/* Sending and receiving never overlap, so `incoming` is free. */
+static const uint8_t *find_on_disk(struct slice_store *store, const struct outbox_item *item) {
+    const struct member_loop_options *options = store->options;
+    bool is_found = item->kind == MESSAGE_RESULT && options->kept_result != NULL &&
+                    options->kept_result(options->kept_context, item->round, item->slice,
+                                         &item->hash, store->incoming);
+    return is_found ? store->incoming : NULL;
+}
+
+const uint8_t *slice_store_find(struct slice_store *store, const struct outbox_item *item,
+                                struct message *message) {
+    const struct replica *replica = store->options->replica;
+    if (item->kind == MESSAGE_CONTRIBUTION) {
+        bool is_current = store->contribution_round == item->round;
+        return is_current ? replica_own(replica, item->slice) : NULL;
+    }
+    const struct stored_result *stored =
+        result_index_find(&store->index, item->round, item->slice, &item->hash);
+    if (stored == NULL) {
+        return find_on_disk(store, item);
+    }
+    message->epoch = stored->epoch;
+    message->contributors = stored->contributors;
+    message->owner = stored->owner;
+    message->signature = stored->signature;
+    return replica_result(replica, item->round, item->slice);
+}

@@ -1,0 +1,156 @@
+#include "runtime/swarm/member/state_fetcher.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+static const uint8_t *curve_of(const struct state_fetcher *fetcher, uint32_t peer) {
+    return peers_curve(fetcher->args.peers, peer);
+}
+
+/* ---- requests ---- */
+
+static bool request_hashes(void *context, uint32_t source, const struct hash *root,
+                           uint64_t index) {
+    struct state_fetcher *fetcher = context;
+    struct frame frame = {
+        .kind = WIRE_LEAF_HASHES_REQUEST, .offset = index, .length = (uint32_t)sizeof *root};
+    return messenger_send(fetcher->args.messenger, curve_of(fetcher, source), CHANNEL_CONTROL,
+                          &frame, root) == SEND_OK;
+}
+
+static bool request_leaf(void *context, uint32_t source, const struct hash *root, uint64_t index) {
+    struct state_fetcher *fetcher = context;
+    struct outbox_item item = {
+        .kind = WIRE_LEAF_REQUEST, .round = fetcher->job, .index = index, .hash = *root};
+    return uplink_push(fetcher->args.uplink, source, &item);
+}
+
+static bool request_result(void *context, uint32_t source, const struct replay_request *request) {
+    struct state_fetcher *fetcher = context;
+    struct outbox_item item = {.kind = MESSAGE_FETCH_RESULT,
+                               .round = request->round,
+                               .slice = request->slice,
+                               .epoch = request->epoch,
+                               .hash = request->hash};
+    return uplink_push(fetcher->args.uplink, source, &item);
+}
+
+enum send_result state_fetcher_send_request(void *context, uint32_t peer,
+                                            const struct outbox_item *item, uint64_t *bytes) {
+    struct state_fetcher *fetcher = context;
+    if (item->round != fetcher->job) {
+        return SEND_NO_PEER; /* another root is fetched by now */
+    }
+    struct frame frame = {.kind = WIRE_LEAF_REQUEST,
+                          .round = item->round,
+                          .offset = item->index,
+                          .length = (uint32_t)sizeof item->hash};
+    enum send_result sent = messenger_send(fetcher->args.messenger, curve_of(fetcher, peer),
+                                           CHANNEL_CONTROL, &frame, &item->hash);
+    *bytes = sent == SEND_OK ? LEAF_BYTES : 0;
+    return sent;
+}
+
+/* ---- the fetch ---- */
+
+size_t state_fetcher_bytes(const struct replica_shape *shape) {
+    return shape->slices.count * sizeof(struct entry_slice) + leaf_fetch_bytes(shape);
+}
+
+void state_fetcher_init(struct state_fetcher *fetcher, const struct state_fetcher_args *args,
+                        void *memory) {
+    struct replica *replica = args->replica;
+    *fetcher = (struct state_fetcher){.args = *args, .entry = {.slices = memory}};
+    leaf_fetch_init(
+        &fetcher->fetch, fetcher->entry.slices + replica->shape.slices.count, replica,
+        (struct leaf_fetch_callbacks){fetcher, request_hashes, request_leaf, request_result});
+}
+
+bool state_fetcher_is_active(const struct state_fetcher *fetcher) {
+    return fetcher->state != FETCH_NONE;
+}
+
+bool state_fetcher_is_waiting(const struct state_fetcher *fetcher) {
+    return fetcher->state == FETCH_WAITING || fetcher->state == FETCH_RUNNING;
+}
+
+void state_fetcher_start(struct state_fetcher *fetcher, const struct action *action,
+                         const struct hash *base) {
+    const struct entry *entry = action->entry;
+    ASSERT(action->kind == ACTION_ADOPT && action->job > fetcher->job);
+    bool is_continued = state_fetcher_is_active(fetcher) && entry->kind == ENTRY_COMMIT &&
+                        base != NULL && hash_equal(base, &fetcher->entry.root);
+    if (is_continued) {
+        /* The members of its round have its results. */
+        leaf_fetch_follow(&fetcher->fetch, entry, peers_of_seats(fetcher->args.peers, entry));
+    } else {
+        leaf_fetch_begin(&fetcher->fetch, &entry->root);
+    }
+    entry_copy(&fetcher->entry, entry);
+    fetcher->job = action->job;
+    fetcher->state = FETCH_WAITING;
+    mailbox_cancel_job(fetcher->args.mailbox);
+}
+
+void state_fetcher_on_answer(struct state_fetcher *fetcher, uint32_t job) {
+    if (job == fetcher->job && state_fetcher_is_active(fetcher)) {
+        ASSERT(fetcher->state == FETCH_POSTED);
+        fetcher->state = FETCH_NONE;
+    }
+}
+
+bool state_fetcher_on_result(struct state_fetcher *fetcher, const struct message *message) {
+    uint32_t peer = peers_find_id(fetcher->args.peers, &message->from);
+    struct replay_request result = {message->round, message->slice, message->epoch, message->hash};
+    return fetcher->state == FETCH_RUNNING && peer != PEER_NONE &&
+           leaf_fetch_result(&fetcher->fetch, peer, &result, clock_monotonic_ns());
+}
+
+static void on_hashes(struct state_fetcher *fetcher, uint32_t peer, const struct frame *frame,
+                      const uint8_t *payload, int64_t now_ns) {
+    struct hash root;
+    if (frame->length >= sizeof root) {
+        memcpy(&root, payload, sizeof root);
+        leaf_fetch_on_hashes(&fetcher->fetch, peer, &root, frame->offset, payload + sizeof root,
+                             frame->length - sizeof root, now_ns);
+    }
+}
+
+void state_fetcher_on_frame(struct state_fetcher *fetcher, uint32_t peer, const struct frame *frame,
+                            const uint8_t *payload, int64_t now_ns) {
+    ASSERT(frame->kind == WIRE_LEAF_HASHES || frame->kind == WIRE_LEAF);
+    if (fetcher->state != FETCH_RUNNING) {
+        return;
+    }
+    if (frame->kind == WIRE_LEAF_HASHES) {
+        on_hashes(fetcher, peer, frame, payload, now_ns);
+    } else if (frame->round == fetcher->job) { /* a late leaf may be of another root */
+        leaf_fetch_on_leaf(&fetcher->fetch, peer, frame->offset, payload, frame->length, now_ns);
+    }
+}
+
+void state_fetcher_set_source(struct state_fetcher *fetcher, uint32_t peer, bool is_usable) {
+    leaf_fetch_set_source(&fetcher->fetch, peer, is_usable);
+}
+
+static void post(struct state_fetcher *fetcher) {
+    leaf_fetch_end(&fetcher->fetch);
+    fetcher->state = FETCH_POSTED;
+    mailbox_post_job(fetcher->args.mailbox, &(struct member_job){.kind = ACTION_ADOPT,
+                                                                 .job = fetcher->job,
+                                                                 .round = fetcher->entry.round,
+                                                                 .seat = -1,
+                                                                 .entry = &fetcher->entry});
+}
+
+bool state_fetcher_step(struct state_fetcher *fetcher, int64_t now_ns) {
+    if (fetcher->state == FETCH_WAITING && !mailbox_is_busy(fetcher->args.mailbox)) {
+        fetcher->state = FETCH_RUNNING;
+    }
+    leaf_fetch_set_timeout(&fetcher->fetch, peers_timeout_ns(fetcher->args.peers));
+    if (fetcher->state == FETCH_RUNNING && leaf_fetch_step(&fetcher->fetch, now_ns) == LEAF_DONE) {
+        post(fetcher);
+    }
+    return fetcher->state == FETCH_RUNNING && leaf_fetch_is_busy(&fetcher->fetch);
+}

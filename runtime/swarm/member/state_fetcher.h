@@ -1,0 +1,71 @@
+/* state_fetcher: ACTION_ADOPT. The state of an entry is fetched leaf by leaf from other members,
+ * follows the rounds that are committed meanwhile, and becomes a job for the compute thread when it
+ * is complete. The replica is overwritten as leaves arrive, so between the first ADOPT and its
+ * answer this member has no outer state. */
+#ifndef SKEP_SWARM_MEMBER_STATE_FETCHER_H
+#define SKEP_SWARM_MEMBER_STATE_FETCHER_H
+
+#include "runtime/swarm/member/mailbox.h"
+#include "runtime/swarm/member/uplink.h"
+#include "runtime/swarm/replica/leaf_fetch.h"
+
+struct state_fetcher_args {
+    struct replica *replica;
+    struct messenger *messenger;
+    const struct peers *peers;
+    struct uplink *uplink;
+    struct mailbox *mailbox;
+};
+
+enum fetch_state {
+    FETCH_NONE,
+    FETCH_WAITING, /* the compute thread still uses the replica */
+    FETCH_RUNNING, /* leaves are requested and received */
+    FETCH_POSTED,  /* the compute thread has the state */
+};
+
+struct state_fetcher {
+    struct state_fetcher_args args;
+    enum fetch_state state;
+    uint32_t job;       /* of the newest ADOPT */
+    struct entry entry; /* its state is wanted */
+    struct leaf_fetch fetch;
+};
+
+/* state_fetcher_bytes: memory of its tables. state_fetcher_init: nothing is fetched.
+ * memory  all that `args` points to is kept */
+size_t state_fetcher_bytes(const struct replica_shape *shape);
+void state_fetcher_init(struct state_fetcher *fetcher, const struct state_fetcher_args *args,
+                        void *memory);
+
+/* state_fetcher_start: fetch the state of action->entry. If this commit starts from the state that
+ * is being fetched, the fetch is continued with the results of its round.
+ * base  the root that the commit starts from; NULL: not known */
+void state_fetcher_start(struct state_fetcher *fetcher, const struct action *action,
+                         const struct hash *base);
+
+/* state_fetcher_on_answer: the compute thread answered the job with this number. */
+void state_fetcher_on_answer(struct state_fetcher *fetcher, uint32_t job);
+
+/* What peers send: whether a result is needed to bring leaves to a newer root, and is to be kept;
+ * leaf hashes or a leaf. */
+bool state_fetcher_on_result(struct state_fetcher *fetcher, const struct message *message);
+void state_fetcher_on_frame(struct state_fetcher *fetcher, uint32_t peer, const struct frame *frame,
+                            const uint8_t *payload, int64_t now_ns);
+void state_fetcher_set_source(struct state_fetcher *fetcher, uint32_t peer, bool is_usable);
+
+/* state_fetcher_step: request more, and post the job when the state is complete. Returns whether
+ * there is more to do at once. */
+bool state_fetcher_step(struct state_fetcher *fetcher, int64_t now_ns);
+
+/* state_fetcher_is_active: the replica has no complete outer state.
+ * state_fetcher_is_waiting: the next step depends on other members or the compute thread. */
+bool state_fetcher_is_active(const struct state_fetcher *fetcher);
+bool state_fetcher_is_waiting(const struct state_fetcher *fetcher);
+
+/* state_fetcher_send_request: send a queued LEAF_REQUEST, for outbox_callbacks; `context` is the
+ * fetcher. */
+enum send_result state_fetcher_send_request(void *context, uint32_t peer,
+                                            const struct outbox_item *item, uint64_t *bytes);
+
+#endif

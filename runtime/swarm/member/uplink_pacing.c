@@ -1,0 +1,81 @@
+#include "runtime/swarm/member/uplink_pacing.h"
+
+#include "base/clock.h"
+
+enum {
+    UPDATE_MS = 20,
+    BUSY_MS = 300,     /* of the uplink's rate: with fewer bytes left it need not be full */
+    UNPACED_EVERY = 8, /* rounds, of which one is not paced: the uplink may have become faster */
+};
+
+void uplink_pacing_begin(struct uplink_pacing *pacing) {
+    uplink_share_begin(&pacing->share);
+    pacing->used_ns = 0;
+}
+
+/* Bytes that the peer would take now. They are the slices that it requested, so a peer that lags
+ * has more. */
+static uint64_t backlog_of(const struct uplink_traffic *traffic, uint32_t peer) {
+    if (!peers_is_up(traffic->peers, peer)) {
+        return 0;
+    }
+    uint64_t waiting = outbox_waiting(traffic->contributions, peer);
+    waiting += traffic->results != NULL ? outbox_waiting(traffic->results, peer) : 0;
+    return waiting * traffic->slice_bytes +
+           messenger_backlog_bytes(traffic->messenger, peers_curve(traffic->peers, peer));
+}
+
+/* Adjust the share to the use of the uplink, once for each new measurement. */
+static void update_share(struct uplink_pacing *pacing, const struct uplink_measures *measures,
+                         const struct uplink_rate *uplink, uint64_t backlog_bytes) {
+    if (pacing->used_ns != measures->moment.begin_ns && uplink->moment < INT64_MAX) {
+        pacing->used_ns = measures->moment.begin_ns;
+        if (backlog_bytes > uplink->rate * BUSY_MS / 1000) {
+            uplink_share_update(&pacing->share, uplink->rate, uplink->moment);
+        }
+    }
+}
+
+static void set_rates(struct uplink_pacing *pacing, const struct uplink_traffic *traffic,
+                      const struct uplink_measures *measures, const struct uplink_rate *uplink) {
+    uint64_t backlogs[SWARM_MEMBERS_MAX];
+    struct uplink_backlog backlog = {.all = 0};
+    for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
+        backlogs[peer] = backlog_of(traffic, peer);
+        backlog.all += backlogs[peer];
+        backlog.peers += backlogs[peer] > 0;
+    }
+    update_share(pacing, measures, uplink, backlog.all);
+    for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
+        backlog.own = backlogs[peer];
+        if (backlog.own > 0) {
+            messenger_set_rate(traffic->messenger, peers_curve(traffic->peers, peer),
+                               uplink_share_of(&pacing->share, uplink->rate, backlog));
+        }
+    }
+}
+
+/* Leaves, which are sent between exchanges, are not paced. */
+static void remove_limits(const struct uplink_traffic *traffic) {
+    for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
+        if (peers_is_open(traffic->peers, peer)) {
+            messenger_set_rate(traffic->messenger, peers_curve(traffic->peers, peer),
+                               MESSENGER_UNPACED);
+        }
+    }
+}
+
+/* The round number decides, so that all members leave the same rounds unpaced. */
+void uplink_pacing_update(struct uplink_pacing *pacing, const struct uplink_traffic *traffic,
+                          const struct uplink_measures *measures, int64_t now_ns) {
+    struct uplink_rate uplink = uplink_measures_rate(measures);
+    bool is_exchange = measures->round != 0;
+    bool is_paced = is_exchange && measures->round % UNPACED_EVERY != 0 && uplink.is_known;
+    if (is_paced && now_ns - pacing->updated_ns >= UPDATE_MS * NS_PER_MS) {
+        pacing->updated_ns = now_ns;
+        set_rates(pacing, traffic, measures, &uplink);
+    } else if (!is_paced && pacing->is_paced) {
+        remove_limits(traffic);
+    }
+    pacing->is_paced = is_paced;
+}

@@ -1,0 +1,241 @@
+/* test_ledger_follower: how a member verifies the tracker's ledger, also where entries arrive
+ * before those that they follow. */
+#include "runtime/swarm/member/ledger_follower.h"
+
+#include "runtime/swarm/ledger/entry_bytes.h"
+#include "tests/unit/swarm/entry_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MEMBERS = 2, SLICES = 3, ENTRIES = 6, EARLY = 3, RECORDS_BYTES = 1 << 16 };
+
+static struct scene {
+    struct entry_fixture fixture;
+    struct member_loop_options options;
+    struct replica replica;
+    struct catch_up catch_up;
+    struct idle_reason reason;
+    struct ledger_follower follower;
+    struct entry_slice slices[SLICES], follower_slices[2 * SLICES];
+    struct entry_slice catch_up_slices[REPLAY_ROUNDS_MAX * SLICES];
+    struct entry entry, early; /* the second round's OPEN */
+    struct hash genesis;       /* root */
+    uint8_t records[RECORDS_BYTES];
+    size_t count;
+    struct entry_slice past_slices[SLICES];
+    struct entry_fixture past;
+    struct entry past_entry;
+    uint32_t past_count, given; /* entries in the member's own copy */
+    uint32_t changed;           /* whose root is another one; 0: none */
+    char place[16];
+} scene;
+
+static void *member;
+
+/* A member with an empty ledger, and the tracker's ledger. */
+static void begin(void) {
+    memset(&scene, 0, sizeof scene);
+    entry_fixture_init(&scene.fixture, MEMBERS, scene.slices, SLICES);
+    for (uint32_t i = 0; i < ENTRIES; i++) {
+        entry_fixture_next(&scene.fixture, i, &scene.entry);
+        scene.genesis = i == 0 ? scene.entry.root : scene.genesis;
+        scene.early = i == EARLY ? scene.entry : scene.early;
+        scene.count += entry_write(&scene.entry, scene.records + scene.count,
+                                   sizeof scene.records - scene.count);
+    }
+    scene.replica.shape.slices.count = SLICES;
+    scene.options.replica = &scene.replica;
+    scene.options.manifest = hash_of("manifest", 8);
+    memcpy(scene.options.tracker.sign, scene.fixture.tracker.public_keys.sign, KEY_BYTES);
+    struct member_start start = {.number = 1, .slice_count = SLICES, .root = scene.genesis};
+    free(member);
+    member = aligned_alloc(64, (member_bytes(SLICES) + 63) / 64 * 64);
+    catch_up_init(&scene.catch_up, &scene.replica.shape.slices, scene.catch_up_slices);
+    ledger_follower_init(&scene.follower,
+                         &(struct ledger_follower_args){.options = &scene.options,
+                                                        .member = member_init(member, &start),
+                                                        .catch_up = &scene.catch_up,
+                                                        .reason = &scene.reason},
+                         scene.follower_slices);
+}
+
+/* An earlier start has stored the first entries of the ledger. */
+static enum status give_past(void *context, const struct entry **entry, const char **place,
+                             struct fault *fault) {
+    (void)context;
+    (void)fault;
+    *entry = NULL;
+    if (scene.given < scene.past_count) {
+        entry_fixture_next(&scene.past, scene.given, &scene.past_entry);
+        scene.past_entry.root.bytes[0] ^= scene.changed > 0 && scene.given == scene.changed;
+        snprintf(scene.place, sizeof scene.place, "line %u", ++scene.given);
+        *entry = &scene.past_entry;
+        *place = scene.place;
+    }
+    return OK;
+}
+
+static enum status restore(uint32_t past_count, struct fault *fault) {
+    entry_fixture_init(&scene.past, MEMBERS, scene.past_slices, SLICES);
+    scene.past_count = past_count;
+    scene.options.ledger_past = give_past;
+    scene.options.tracker_address = "tcp://here:1";
+    enum status status = ledger_follower_restore(&scene.follower, fault);
+    ledger_follower_on_connect(&scene.follower);
+    return status;
+}
+
+/* Where record `number` of the tracker's ledger begins. */
+static size_t record_at(uint32_t number) {
+    static struct entry_slice slices[SLICES];
+    static struct entry_fixture fixture;
+    static struct entry entry;
+    size_t at = 0;
+    entry_fixture_init(&fixture, MEMBERS, slices, SLICES);
+    for (uint32_t i = 0; i < number; i++) {
+        entry_fixture_next(&fixture, i, &entry);
+        at += entry_record_bytes(&entry);
+    }
+    return at;
+}
+
+static void answer(uint32_t from, uint32_t until) {
+    size_t at = record_at(from);
+    struct frame frame = {
+        .kind = WIRE_LEDGER, .offset = from, .length = (uint32_t)(record_at(until) - at)};
+    scene.follower.requested_ns = 99;
+    (void)ledger_follower_on_records(&scene.follower, &frame, scene.records + at);
+}
+
+/* The tracker sends this OPEN, then its whole ledger, then the answer that it has no more. */
+static void receive(struct entry *early) {
+    struct message message = {.kind = MESSAGE_ENTRY, .entry = early};
+    assert_false(ledger_follower_may_deliver(&scene.follower, &message));
+    assert_true(scene.follower.needs_entries);
+    scene.follower.requested_ns = 77;
+    struct frame frame = {.kind = WIRE_LEDGER, .length = (uint32_t)scene.count};
+    (void)ledger_follower_on_records(&scene.follower, &frame, scene.records);
+    assert_int_equal(scene.follower.chain.entry_count, ENTRIES);
+    assert_int_equal(scene.follower.requested_ns, 0); /* the next request is sent at once */
+    scene.follower.requested_ns = 88;
+    frame = (struct frame){.kind = WIRE_LEDGER, .offset = ENTRIES};
+    (void)ledger_follower_on_records(&scene.follower, &frame, scene.records);
+}
+
+static void an_outdated_entry_is_not_another_history(void **state) {
+    (void)state;
+    begin();
+    receive(&scene.early);
+    assert_false(scene.follower.is_rejected);
+    assert_string_equal(scene.reason.text, "");
+    assert_false(scene.follower.needs_entries); /* or it would be requested for ever */
+    assert_false(scene.follower.has_deferred);
+}
+
+static void an_entry_that_is_missing_from_the_ledger_is_rejected(void **state) {
+    (void)state;
+    begin();
+    scene.early.deadline_ms += 1;
+    entry_fixture_sign(&scene.fixture, &scene.early);
+    receive(&scene.early);
+    assert_true(scene.follower.is_rejected);
+    assert_non_null(strstr(scene.reason.text, "is missing from it"));
+    assert_int_equal(scene.follower.requested_ns, 88); /* the next request waits */
+}
+
+static void a_member_resumes_from_its_own_copy(void **state) {
+    (void)state;
+    struct fault fault;
+    begin();
+    assert_int_equal(restore(EARLY, &fault), OK);
+    assert_int_equal(scene.follower.chain.entry_count, EARLY);
+    assert_int_equal(scene.catch_up.count, 1); /* the commit that was not applied */
+    assert_false(ledger_follower_is_synced(&scene.follower));
+    answer(EARLY - 1, ENTRIES); /* from its head on */
+    assert_true(ledger_follower_is_synced(&scene.follower));
+    assert_int_equal(scene.follower.chain.entry_count, ENTRIES);
+    answer(ENTRIES, ENTRIES);
+    assert_false(scene.follower.needs_entries);
+    assert_string_equal(scene.reason.text, "");
+}
+
+static void a_ledger_without_the_known_head_is_rejected(void **state) {
+    (void)state;
+    struct fault fault;
+    begin();
+    struct message message = {.kind = MESSAGE_ENTRY, .entry = &scene.early};
+    assert_int_equal(restore(ENTRIES, &fault), OK);
+    assert_false(ledger_follower_may_deliver(&scene.follower, &message));
+    answer(ENTRIES - 1, ENTRIES - 1); /* it is shorter */
+    assert_non_null(strstr(scene.reason.text, "tcp://here:1: "));
+    assert_non_null(strstr(scene.reason.text, "does not have entry 5, of round 3; restore"));
+    assert_int_equal(scene.follower.requested_ns, 99); /* the next request waits */
+    assert_true(scene.follower.needs_entries);
+    idle_reason_clear(&scene.reason);
+    struct frame frame = {.kind = WIRE_LEDGER,
+                          .offset = ENTRIES - 1,
+                          .length = (uint32_t)(record_at(EARLY) - record_at(EARLY - 1))};
+    (void)ledger_follower_on_records(&scene.follower, &frame, scene.records + record_at(EARLY - 1));
+    assert_non_null(strstr(scene.reason.text, "does not have entry 5, of round 3; restore"));
+    assert_false(ledger_follower_may_deliver(&scene.follower, &message));
+    assert_false(ledger_follower_is_synced(&scene.follower));
+    assert_int_equal(scene.follower.chain.entry_count, ENTRIES);
+    ledger_follower_on_connect(&scene.follower); /* another tracker */
+    answer(ENTRIES - 1, ENTRIES);
+    assert_true(ledger_follower_is_synced(&scene.follower));
+    assert_string_equal(scene.reason.text, "");
+}
+
+static void a_ledger_that_ends_before_the_state_is_rejected(void **state) {
+    (void)state;
+    begin();
+    struct message message = {.kind = MESSAGE_ENTRY, .entry = &scene.early};
+    scene.options.tracker_address = "tcp://here:1";
+    scene.options.state_round = 3;
+    ledger_follower_on_connect(&scene.follower);
+    answer(0, EARLY);
+    assert_false(ledger_follower_may_deliver(&scene.follower, &message));
+    answer(EARLY + 1, EARLY + 1); /* the message was the next one */
+    assert_non_null(
+        strstr(scene.reason.text, "ends before round 3, which this member has applied; restore"));
+    answer(EARLY + 1, ENTRIES);
+    assert_true(ledger_follower_is_synced(&scene.follower));
+    assert_string_equal(scene.reason.text, "");
+}
+
+static void a_changed_entry_of_the_copy_is_reported(void **state) {
+    (void)state;
+    struct fault fault;
+    begin();
+    scene.changed = 2;
+    assert_int_equal(restore(ENTRIES, &fault), STATUS_INPUT);
+    assert_string_equal(fault.place, "line 3");
+    assert_non_null(strstr(fault.reason, "does not have the hash that it names"));
+    assert_true(fault.remedy[0] != '\0');
+    begin();
+    scene.options.manifest.bytes[0] ^= 1;
+    assert_int_equal(restore(ENTRIES, &fault), STATUS_INPUT);
+    assert_string_equal(fault.place, "line 1");
+    assert_non_null(strstr(fault.reason, "another swarm"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_outdated_entry_is_not_another_history),
+        cmocka_unit_test(a_member_resumes_from_its_own_copy),
+        cmocka_unit_test(a_ledger_without_the_known_head_is_rejected),
+        cmocka_unit_test(a_ledger_that_ends_before_the_state_is_rejected),
+        cmocka_unit_test(a_changed_entry_of_the_copy_is_reported),
+        cmocka_unit_test(an_entry_that_is_missing_from_the_ledger_is_rejected),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(member);
+    return failed;
+}
