@@ -13,29 +13,29 @@
 #include <unistd.h>
 
 static const char RESULTS[] = "results-";
-enum { RESULTS_LENGTH = sizeof RESULTS - 1, FILE_MODE = 0644, HOLDER_BYTES = 32 };
+enum { RESULTS_LENGTH = sizeof RESULTS - 1, FILE_MODE = 0644, PROCESS_BYTES = 32 };
 
-/* ---- the folder's holder ---- */
+/* ---- the lock ---- */
 
-static enum status take_lock(struct member_store *store, struct fault *fault) {
+static enum status acquire_lock(struct member_store *store, struct fault *fault) {
     file_join(store->folder, "lock", store->path, PATH_BYTES);
     int fd = open(store->path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
     if (fd < 0) {
         return fault_set_errno(fault, STATUS_FAILED, store->path, "cannot open", errno);
     }
-    char holder[HOLDER_BYTES] = "";
+    char process[PROCESS_BYTES] = "";
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        ssize_t got = pread(fd, holder, sizeof holder - 1, 0);
+        ssize_t got = pread(fd, process, sizeof process - 1, 0);
         (void)got;
         close(fd);
-        return fault_set(fault, STATUS_INPUT, store->folder, "wait for it or stop it",
-                         "another member is using this folder, process %s", holder);
+        return fault_set(fault, STATUS_INPUT, store->folder, "wait until it ends, or stop it",
+                         "another member uses this folder, process %s", process);
     }
-    struct text text = text_over(holder, sizeof holder);
+    struct text text = text_over(process, sizeof process);
     text_add(&text, "%d", (int)getpid());
     enum status status =
         ftruncate(fd, 0) == 0
-            ? file_write_at(fd, store->path, holder, text.length, 0, fault)
+            ? file_write_at(fd, store->path, process, text.length, 0, fault)
             : fault_set_errno(fault, STATUS_FAILED, store->path, "cannot write", errno);
     if (status != OK) {
         close(fd);
@@ -45,27 +45,24 @@ static enum status take_lock(struct member_store *store, struct fault *fault) {
     return OK;
 }
 
-/* ---- whose it is ---- */
+/* ---- the swarm that the folder belongs to ---- */
 
-static const char ANOTHER[] = "set XDG_STATE_HOME to another folder, or move this one away";
+static const char OTHER_FOLDER[] = "set XDG_STATE_HOME to another folder, or move this one away";
 
 static enum status write_owner(struct member_store *store, const char *owner, struct fault *fault) {
     int fd;
-    file_join(store->folder, "swarm.new", store->beside, PATH_BYTES);
-    enum status status = file_open_write(store->beside, &fd, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = file_write_at(fd, store->beside, owner, strlen(owner), 0, fault);
+    file_join(store->folder, "swarm.new", store->temporary, PATH_BYTES);
+    TRY(file_open_write(store->temporary, &fd, fault));
+    enum status status = file_write_at(fd, store->temporary, owner, strlen(owner), 0, fault);
     if (status != OK) {
         close(fd);
         return status;
     }
-    status = file_close_synced(fd, store->beside, fault);
-    return status == OK ? file_publish(store->beside, store->path, fault) : status;
+    TRY(file_close_synced(fd, store->temporary, fault));
+    return file_publish(store->temporary, store->path, fault);
 }
 
-/* Into `owner`, unless nothing says and nothing is kept. */
+/* The hash that the folder is recorded with, into `owner`. It is unchanged for a new folder. */
 static enum status find_owner(const struct member_store *store, const struct entry *first,
                               char owner[static HASH_HEX_BYTES], struct fault *fault) {
     size_t length = 0;
@@ -75,52 +72,50 @@ static enum status find_owner(const struct member_store *store, const struct ent
     if (first != NULL) {
         hash_hex(&first->manifest, owner);
     } else if (store->newest > 0 || !entry_journal_is_empty(&store->journal)) {
-        return fault_set(fault, STATUS_INPUT, store->folder, ANOTHER,
-                         "holds rounds, and nothing that says of which swarm");
+        return fault_set(fault, STATUS_INPUT, store->folder, OTHER_FOLDER,
+                         "has rounds of a swarm that is not recorded");
     }
     return OK;
 }
 
 enum status member_store_claim_folder(struct member_store *store, const struct hash *manifest,
                                       const struct entry *first, struct fault *fault) {
-    char owner[HASH_HEX_BYTES], wanted[HASH_HEX_BYTES];
+    char owner[HASH_HEX_BYTES], expected[HASH_HEX_BYTES];
     file_join(store->folder, "swarm", store->path, PATH_BYTES);
-    hash_hex(manifest, wanted);
+    hash_hex(manifest, expected);
     hash_hex(manifest, owner);
-    enum status status = find_owner(store, first, owner, fault);
-    if (status != OK) {
-        return status;
+    TRY(find_owner(store, first, owner, fault));
+    if (strcmp(owner, expected) != 0) {
+        return fault_set(fault, STATUS_INPUT, store->folder, OTHER_FOLDER,
+                         "belongs to another swarm, with manifest %.16s; this swarm has %.16s",
+                         owner, expected);
     }
-    if (strcmp(owner, wanted) != 0) {
-        return fault_set(fault, STATUS_INPUT, store->folder, ANOTHER,
-                         "is another swarm's, whose manifest is %.16s; this one's is %.16s", owner,
-                         wanted);
-    }
-    return file_exists(store->path) ? OK : write_owner(store, wanted, fault);
+    return file_exists(store->path) ? OK : write_owner(store, expected, fault);
 }
 
 /* ---- results ---- */
 
-static void name_at(const struct member_store *store, uint32_t round, char *path) {
+static void write_path(const struct member_store *store, uint32_t round, char *path) {
     char name[RESULTS_LENGTH + 16];
     struct text text = text_over(name, sizeof name);
     text_add(&text, "%s%u", RESULTS, round);
     file_join(store->folder, name, path, PATH_BYTES);
 }
 
-static void name_results(const struct member_store *store, uint32_t round) {
-    name_at(store, round, store->path);
+static void set_path(const struct member_store *store, uint32_t round) {
+    write_path(store, round, store->path);
 }
 
-static void name_beside(const struct member_store *store) {
-    file_join(store->folder, "results.new", store->beside, PATH_BYTES);
+static void set_temporary_path(const struct member_store *store) {
+    file_join(store->folder, "results.new", store->temporary, PATH_BYTES);
 }
 
-static void note_results(struct member_store *store, uint32_t round) {
+static void note_round(struct member_store *store, uint32_t round) {
     if (store->newest == 0 || round < store->oldest) {
         store->oldest = round;
     }
     store->newest = round > store->newest ? round : store->newest;
+    ASSERT(store->oldest > 0 && store->oldest <= store->newest);
 }
 
 static enum status find_results(struct member_store *store, struct fault *fault) {
@@ -134,45 +129,42 @@ static enum status find_results(struct member_store *store, struct fault *fault)
         if (strncmp(file->d_name, RESULTS, RESULTS_LENGTH) == 0 &&
             text_parse_i64(file->d_name + RESULTS_LENGTH, &round) && round > 0 &&
             round <= UINT32_MAX) {
-            note_results(store, (uint32_t)round);
+            note_round(store, (uint32_t)round);
         }
     }
     closedir(listing);
-    name_beside(store);
-    (void)unlink(store->beside);
+    set_temporary_path(store);
+    (void)unlink(store->temporary);
     return OK;
 }
 
 enum status member_store_add_results(struct member_store *store, const struct entry *entry,
                                      const struct replica *replica, struct fault *fault) {
-    name_results(store, entry->round);
-    name_beside(store);
-    enum status status =
-        result_file_write(&store->files, entry, replica_result(replica, entry->round, 0),
-                          store->path, store->beside, fault);
-    if (status == OK) {
-        note_results(store, entry->round);
-    }
-    return status;
+    set_path(store, entry->round);
+    set_temporary_path(store);
+    TRY(result_file_write(&store->files, entry, replica_result(replica, entry->round, 0),
+                          store->path, store->temporary, fault));
+    note_round(store, entry->round);
+    return OK;
 }
 
 enum status member_store_fetch(struct member_store *store, uint32_t round,
                                const struct replica *replica, struct slice_report *reports,
                                struct fault *fault) {
-    name_results(store, round);
+    set_path(store, round);
     return result_file_read(&store->files, store->path, round, replica_result(replica, round, 0),
                             reports, fault);
 }
 
-/* More are not worth replaying. */
-static uint32_t rounds_kept(const struct slices *slices) {
+/* Replaying more rounds would transfer more bytes than the state has. */
+static uint32_t rounds_to_keep(const struct slices *slices) {
     uint64_t count = replica_state_bytes(slices->parameter_count) / slices->bytes;
     return count < REPLAY_ROUNDS_MAX ? (uint32_t)count : REPLAY_ROUNDS_MAX;
 }
 
 static void remove_results(struct member_store *store, uint32_t round) {
     for (; store->newest > 0 && store->oldest <= round; store->oldest++) {
-        name_results(store, store->oldest);
+        set_path(store, store->oldest);
         if (unlink(store->path) != 0 && errno != ENOENT) {
             log_line(LOG_WARNING, "%s: cannot remove: %s", store->path, strerror(errno));
         }
@@ -182,23 +174,18 @@ static void remove_results(struct member_store *store, uint32_t round) {
     }
 }
 
-/* ---- the whole ---- */
+/* ---- the store ---- */
 
 enum status member_store_open(const char *folder, const struct slices *slices,
                               struct region *region, struct member_store *store,
                               struct fault *fault) {
     struct member_store opened = {.folder = folder,
                                   .path = region_alloc(region, PATH_BYTES, 1),
-                                  .beside = region_alloc(region, PATH_BYTES, 1)};
+                                  .temporary = region_alloc(region, PATH_BYTES, 1)};
     result_files_init(slices, region, &opened.files);
-    enum status status = file_make_folders(folder, fault);
-    if (status == OK) {
-        status = take_lock(&opened, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
-    status = find_results(&opened, fault);
+    TRY(file_make_folders(folder, fault));
+    TRY(acquire_lock(&opened, fault));
+    enum status status = find_results(&opened, fault);
     if (status == OK) {
         file_join(folder, "journal", opened.path, PATH_BYTES);
         status = entry_journal_open(region_text(region, opened.path), slices->count, region,
@@ -224,17 +211,17 @@ enum status member_store_applied(struct member_store *store, const struct entry 
 
 enum status member_store_discard_before(struct member_store *store, uint32_t round,
                                         struct fault *fault) {
-    enum status status = entry_journal_clear(&store->journal, fault);
-    uint32_t kept = rounds_kept(&store->files.slices);
-    if (status == OK && round > kept) {
+    uint32_t kept = rounds_to_keep(&store->files.slices);
+    TRY(entry_journal_clear(&store->journal, fault));
+    if (round > kept) {
         remove_results(store, round - kept);
     }
-    return status;
+    return OK;
 }
 
 bool member_store_result(const struct member_store *store, uint32_t round, uint32_t slice,
                          const struct hash *hash, uint8_t *bytes) {
     char path[PATH_BYTES];
-    name_at(store, round, path);
+    write_path(store, round, path);
     return result_file_read_slice(&store->files.slices, path, round, slice, hash, bytes);
 }

@@ -15,7 +15,7 @@ struct uplink_pacing {
     int64_t used_ns; /* begin of the measured window after the last one that `share` used */
 };
 
-/* What is sent, and to whom. */
+/* Queued bytes, and the peers that they are for. */
 struct uplink_traffic {
     struct messenger *messenger;
     const struct peers *peers;

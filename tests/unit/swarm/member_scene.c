@@ -13,10 +13,10 @@
 #include <cmocka.h>
 
 enum {
-    SAMPLES = 8, /* of a seat, in a round */
+    SAMPLES = 8, /* of a seat in a round */
     SAMPLE_TOKENS = 16,
     NEXT_MS = 20,
-    TRAIN_MS = 60, /* what a round's steps take: longer than it takes to fetch the state */
+    TRAIN_MS = 60, /* for the steps of a round; longer than a state fetch takes */
 };
 
 static const struct fixture_shape SHAPE = {.count = 3 * LEAF_ELEMENTS + 777,
@@ -26,13 +26,13 @@ static const struct fixture_shape SHAPE = {.count = 3 * LEAF_ELEMENTS + 777,
                                            .momentum = 0.9F};
 static const struct hash MANIFEST = {{7, 7, 7}};
 
-/* ---- a site's computing thread ---- */
+/* ---- the compute thread of a site ---- */
 
 static float trained(uint32_t number, uint32_t round, float from, int64_t i) {
     return from + 0.01F * fixture_noise(1000 * (number + 1) + round, i);
 }
 
-/* False: newer work makes these steps pointless. */
+/* False: a newer job makes these steps pointless. */
 static bool take_time(const struct site *site, const struct member_job *work) {
     int64_t until_ns = clock_monotonic_ns() + TRAIN_MS * INT64_C(1000000);
     while (!member_loop_is_stale(site->loop, work) && clock_monotonic_ns() < until_ns) {
@@ -98,7 +98,8 @@ static void compute(struct site *site, const struct member_job *work) {
         break;
     default:
         ASSERT(work->kind == ACTION_ADOPT);
-        replica_refresh(replica); /* names again from the bytes: what came is what was wanted */
+        replica_refresh(
+            replica); /* hash the bytes again: the state that was fetched is the one requested */
         ASSERT(hash_equal(&replica->root, &work->entry->root));
         replica_clear_feedback(replica);
         replica_reset_inner(replica);
@@ -227,7 +228,7 @@ void site_start(struct site *site) {
     site->runs = true;
 }
 
-/* The talking thread ends first, as if the process had been killed. */
+/* The network thread ends first, as if the process had been killed. */
 void site_stop(struct site *site) {
     pthread_mutex_lock(&site->scene->lock);
     site->is_over = true;
@@ -290,7 +291,7 @@ int scene_end(void **state) {
 
 /* ---- waiting ---- */
 
-/* What a test waits for; the lock is held. */
+/* The conditions that tests wait for. The lock is held. */
 struct wish {
     bool (*is_true)(struct scene *scene, const struct wish *wish);
     uint32_t site, count;
@@ -351,7 +352,7 @@ uint32_t site_applied(struct scene *scene, uint32_t site) {
     return applied;
 }
 
-/* ---- the truth ---- */
+/* ---- the ledger computed again ---- */
 
 static void commit_again(const struct scene *scene, struct reference *reference,
                          const struct entry *entry) {

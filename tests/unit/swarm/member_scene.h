@@ -1,5 +1,5 @@
-/* member_scene: a tracker and three members, each with a replica, a loop and a computing thread;
- * and the ledger gone over again, apart from the code of members. */
+/* member_scene: a tracker and three members, each with a replica, a network thread and a compute
+ * thread; and a check of the ledger that is independent of the code of members. */
 #ifndef SKEP_TESTS_UNIT_SWARM_MEMBER_SCENE_H
 #define SKEP_TESTS_UNIT_SWARM_MEMBER_SCENE_H
 
@@ -28,9 +28,9 @@ struct site {
     bool runs;
     /* Under the scene's lock: */
     bool is_over, has_left;
-    struct hash root; /* that stands */
+    struct hash root; /* of its state */
     uint32_t adopted, applied;
-    uint32_t seen_count; /* of the ledger */
+    uint32_t seen_count; /* entries of the ledger */
     struct hash seen[SCENE_SEEN_MAX];
 };
 
@@ -46,29 +46,29 @@ struct scene {
 int scene_begin(void **state);
 int scene_end(void **state);
 
-/* site_start: join with the state that it stands on. site_stop: at once, as if
- * the process had been killed. scene_stop: all of them, and what they saw of the ledger is
- * checked. */
+/* site_start: join with the state that the site has. site_stop: end at once, as if the process had
+ * been killed. scene_stop: stop all sites, and check the ledger entries that they received. */
 void site_start(struct site *site);
 void site_stop(struct site *site);
 void scene_stop(struct scene *scene);
 
-/* Waits, at most SCENE_WAIT_S: until the site has applied or adopted so many states, is in so many
- * commits more, or left. */
+/* Wait at most SCENE_WAIT_S until the site has applied or adopted this many states, contributed to
+ * this many further commits, or left. */
 void site_wait_applied(struct scene *scene, uint32_t site, uint32_t count);
 void site_wait_adopted(struct scene *scene, uint32_t site, uint32_t count);
 void site_wait_contributes(struct scene *scene, uint32_t site, uint32_t more);
 void site_wait_left(struct scene *scene, uint32_t site);
 uint32_t site_applied(struct scene *scene, uint32_t site);
 
-/* What the ledger says; bit i: site i. */
+/* What the ledger shows; bit i: site i. */
 struct scene_found {
     uint32_t commits;
     uint64_t contributed, contributed_last; /* in any round; in the last one */
-    uint64_t stands;                        /* on a root of the ledger */
+    uint64_t stands;                        /* with a state whose root is in the ledger */
 };
 
-/* scene_check: every committed root, computed again from who contributed what; no site runs. */
+/* scene_check: compute every committed root again from the contributions.
+ * limits  no site runs */
 struct scene_found scene_check(struct scene *scene);
 
 #endif

@@ -150,7 +150,7 @@ static void hear_entry(struct scripted_member *member, const struct message *mes
     }
 }
 
-/* Everybody at once holds every result. */
+/* All members have every result at once. */
 static void hear_table(struct scripted_member *member, const struct round_table *table) {
     if (table->round != member->open.round) {
         return;

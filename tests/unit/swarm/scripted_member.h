@@ -1,5 +1,5 @@
-/* scripted_member: a member that trains and sums nothing: it says what a tracker wants to hear,
- * over a real messenger, so that a tracker can be led through rounds. */
+/* scripted_member: a member that neither trains nor sums. It sends the messages that a tracker
+ * expects over a real messenger, so that a test can lead a tracker through rounds. */
 #ifndef SKEP_TESTS_UNIT_SWARM_SCRIPTED_MEMBER_H
 #define SKEP_TESTS_UNIT_SWARM_SCRIPTED_MEMBER_H
 
@@ -25,29 +25,29 @@ struct scripted_member {
 
     bool is_connected, is_admitted, has_left, is_replaced;
     uint32_t opened;                /* connections with the tracker so far */
-    char reason[WIRE_REASON_BYTES]; /* of a refusal; "" for none */
+    char reason[WIRE_REASON_BYTES]; /* of a rejection; "": none */
     uint32_t roster_version, roster_count;
     struct swarm_timing timing;
     uint64_t start_number, report_number;
     uint32_t incarnation, session;
     int64_t due_ms; /* the next heartbeat */
 
-    struct hash root; /* of the state it stands on */
+    struct hash root; /* of its state */
     uint32_t commits, aborts;
     struct entry open; /* the newest OPEN */
     bool has_table;
     uint32_t version, ask;
     struct slice_report reports[SCRIPTED_SLICES];
     struct hash hashes[SCRIPTED_SLICES];
-    const char *wrong; /* what no tracker may send, or NULL */
+    const char *wrong; /* a message that no tracker may send; NULL: none */
 };
 
-/* scripted_open: a member with keys that follow from `number`, which dials the tracker. */
+/* scripted_open: a member whose keys are derived from `number`; it dials the tracker. */
 void scripted_open(struct scripted_member *member, uint8_t number,
                    const struct public_keys *tracker, const char *address,
                    const struct hash *manifest, const struct hash *root);
 
-/* scripted_run: hear and say what is due, for at most `timeout_ms`. */
+/* scripted_run: receive, and send what is due, for at most `timeout_ms`. */
 void scripted_run(struct scripted_member *member, int timeout_ms);
 
 void scripted_close(struct scripted_member *member);

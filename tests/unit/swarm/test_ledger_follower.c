@@ -26,14 +26,14 @@ static struct scene {
     struct entry_slice slices[SLICES], follower_slices[2 * SLICES];
     struct entry_slice catch_up_slices[REPLAY_ROUNDS_MAX * SLICES];
     struct entry entry, early; /* the second round's OPEN */
-    struct hash genesis;       /* root */
+    struct hash genesis;       /* root of the first state */
     uint8_t records[RECORDS_BYTES];
     size_t count;
     struct entry_slice past_slices[SLICES];
     struct entry_fixture past;
     struct entry past_entry;
     uint32_t past_count, given; /* entries in the member's own copy */
-    uint32_t changed;           /* whose root is another one; 0: none */
+    uint32_t changed;           /* the entry of the copy with a changed root; 0: none */
     char place[16];
 } scene;
 
@@ -173,7 +173,7 @@ static void a_ledger_without_the_known_head_is_rejected(void **state) {
     struct message message = {.kind = MESSAGE_ENTRY, .entry = &scene.early};
     assert_int_equal(restore(ENTRIES, &fault), OK);
     assert_false(ledger_follower_may_deliver(&scene.follower, &message));
-    answer(ENTRIES - 1, ENTRIES - 1); /* it is shorter */
+    answer(ENTRIES - 1, ENTRIES - 1); /* the tracker has no further entry */
     assert_non_null(strstr(scene.reason.text, "tcp://here:1: "));
     assert_non_null(strstr(scene.reason.text, "does not have entry 5, of round 3; restore"));
     assert_int_equal(scene.follower.requested_ns, 99); /* the next request waits */
@@ -202,7 +202,7 @@ static void a_ledger_that_ends_before_the_state_is_rejected(void **state) {
     ledger_follower_on_connect(&scene.follower);
     answer(0, EARLY);
     assert_false(ledger_follower_may_deliver(&scene.follower, &message));
-    answer(EARLY + 1, EARLY + 1); /* the message was the next one */
+    answer(EARLY + 1, EARLY + 1); /* the message was the next entry, which is appended */
     assert_non_null(
         strstr(scene.reason.text, "ends before round 3, which this member has applied; restore"));
     answer(EARLY + 1, ENTRIES);

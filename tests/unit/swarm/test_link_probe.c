@@ -1,4 +1,4 @@
-/* test_link_probe: round-trips to an end that answers late, and to one that does not. */
+/* test_link_probe: round trips to a peer that answers late, and to one that does not answer. */
 #include "base/clock.h"
 #include "runtime/swarm/client/link_probe.h"
 #include "runtime/swarm/wire/wire.h"
@@ -16,7 +16,7 @@
 
 enum { LATE_MS = 20, WAIT_MS = 20 };
 
-/* A tracker that knows one word. */
+/* A tracker that only answers pings. */
 struct answerer {
     struct region region;
     struct key_pairs keys;
@@ -86,7 +86,7 @@ static void a_late_answer_is_a_long_round_trip(void **state) {
     assert_true(round_trip_s >= LATE_MS / 1e3 && round_trip_s < LINK_PROBE_MS / 1e3);
 }
 
-static void who_says_nothing_is_not_waited_for_long(void **state) {
+static void a_peer_that_does_not_answer_is_not_awaited_for_long(void **state) {
     (void)state;
     static struct answerer answerer;
     double round_trip_s = 77;
@@ -101,7 +101,7 @@ static void who_says_nothing_is_not_waited_for_long(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_late_answer_is_a_long_round_trip),
-        cmocka_unit_test(who_says_nothing_is_not_waited_for_long),
+        cmocka_unit_test(a_peer_that_does_not_answer_is_not_awaited_for_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static void give(struct meeting *meeting, enum action_kind kind, uint32_t round)
                      &(struct member_job){.kind = kind, .round = round, .deadline_ms = 1000});
 }
 
-static void next_gives_the_newest_training_and_nothing_twice(void **state) {
+static void the_newest_training_is_given_once(void **state) {
     (void)state;
     struct meeting *meeting = meet();
     struct member_job work = {.round = 77};
@@ -111,7 +111,7 @@ static void *answer_all(void *argument) {
     return NULL;
 }
 
-static void answers_come_one_by_one_and_none_is_lost(void **state) {
+static void answers_are_collected_one_by_one_and_none_is_lost(void **state) {
     (void)state;
     struct meeting *meeting = meet();
     pthread_t thread;
@@ -142,7 +142,7 @@ static void *wait_for_ever(void *argument) {
     return mailbox_wait_job(&meeting->mailbox, -1, &work) ? meeting : NULL;
 }
 
-static void the_end_wakes_who_waits(void **state) {
+static void the_end_wakes_a_waiting_thread(void **state) {
     (void)state;
     struct meeting *meeting = meet();
     pthread_t thread;
@@ -156,11 +156,11 @@ static void the_end_wakes_who_waits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(next_gives_the_newest_training_and_nothing_twice),
+        cmocka_unit_test(the_newest_training_is_given_once),
         cmocka_unit_test(a_job_comes_first_and_makes_older_training_stale),
         cmocka_unit_test(a_job_keeps_a_copy_of_its_entry),
-        cmocka_unit_test(answers_come_one_by_one_and_none_is_lost),
-        cmocka_unit_test(the_end_wakes_who_waits),
+        cmocka_unit_test(answers_are_collected_one_by_one_and_none_is_lost),
+        cmocka_unit_test(the_end_wakes_a_waiting_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

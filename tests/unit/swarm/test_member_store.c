@@ -1,5 +1,5 @@
-/* test_member_store: what was kept is there after a kill at any moment, and nothing that is torn
- * or damaged passes for it. */
+/* test_member_store: stored data survives a kill at any moment, and truncated or damaged files are
+ * not taken for it. */
 #include "runtime/swarm/member/member_store.h"
 
 #include "base/file.h"
@@ -34,8 +34,8 @@ static struct region region;
 static int prepare(void **state) {
     (void)state;
     struct fixture_shape shape = {PARAMETERS, CODEC_INT8, MEMBERS, 1, 0};
-    /* What a killed process has written is the kernel's: memory keeps it as well as a disk, and
-     * thousands of writes do not wait for one. */
+    /* Data written by a killed process is in the kernel, so a folder in memory keeps it as well as
+     * a disk does, and thousands of writes take no time. */
     strcpy(folder, access("/dev/shm", W_OK) == 0 ? "/dev/shm/skep-member-XXXXXX"
                                                  : "/tmp/skep-member-XXXXXX");
     assert_non_null(mkdtemp(folder));
@@ -67,7 +67,7 @@ static struct member_store open_store(void) {
     return store;
 }
 
-/* Commit number `round` of the fixture's chain, from 1, the same in every process. */
+/* The commit of a round in the fixture's chain, from 1; the same in every process. */
 static void make_commit(uint32_t round) {
     entry_fixture_init(&fixture, MEMBERS, lines, SLICES);
     for (uint32_t index = 0; index <= 2 * round; index++) {
@@ -77,7 +77,7 @@ static void make_commit(uint32_t round) {
     assert_int_equal(entry.round, round);
 }
 
-/* The results of a round, which follow from its number, and the proposal that names them. */
+/* The results of a round, derived from its number, and the proposal with their hashes. */
 static void make_results(uint32_t round) {
     const struct slices *slices = &member.replica.shape.slices;
     make_commit(round);
@@ -122,7 +122,7 @@ static void check_kept(struct member_store *store, uint32_t round) {
     }
 }
 
-/* Every entry of the journal, which are commits first, first + 1, ...; gives their number. */
+/* Check that the journal has the commits first, first + 1, ...; return their number. */
 static uint32_t check_journal(struct member_store *store, uint32_t first) {
     static struct entry read;
     static struct entry_slice read_lines[SLICES];
@@ -141,7 +141,7 @@ static uint32_t check_journal(struct member_store *store, uint32_t first) {
     return count;
 }
 
-static void what_was_kept_is_there_when_opened_again(void **state) {
+static void stored_data_is_read_when_the_store_is_opened_again(void **state) {
     (void)state;
     struct fault fault;
     struct slice_report reports[SLICES];
@@ -162,7 +162,7 @@ static void what_was_kept_is_there_when_opened_again(void **state) {
     assert_int_equal(fetch(&store, 4, reports), STATUS_INPUT);
     assert_int_equal(member_store_discard_before(&store, 3, &fault), OK);
     assert_int_equal(check_journal(&store, 1), 0);
-    check_kept(&store, 1); /* for who missed it */
+    check_kept(&store, 1); /* for members that missed it */
     check_kept(&store, 3);
     assert_int_equal(member_store_discard_before(&store, 3 + REPLAY_ROUNDS_MAX, &fault), OK);
     assert_int_equal(fetch(&store, 3, reports), STATUS_INPUT);
@@ -184,7 +184,7 @@ static void what_was_kept_is_there_when_opened_again(void **state) {
     member_store_close(&store);
 }
 
-static void results_kept_again_take_the_place_of_the_first(void **state) {
+static void results_stored_again_replace_the_first(void **state) {
     (void)state;
     struct fault fault;
     struct member_store store = open_store();
@@ -198,7 +198,7 @@ static void results_kept_again_take_the_place_of_the_first(void **state) {
     member_store_close(&store);
 }
 
-static void a_folder_has_one_holder(void **state) {
+static void a_folder_is_used_by_one_process(void **state) {
     (void)state;
     struct member_store store = open_store();
     struct member_store second = {.newest = 77};
@@ -214,7 +214,7 @@ static void a_folder_has_one_holder(void **state) {
     member_store_close(&store);
 }
 
-/* ---- torn and damaged files ---- */
+/* ---- truncated and damaged files ---- */
 
 static size_t read_all(const char *name, uint8_t *bytes) {
     int fd;
@@ -245,21 +245,21 @@ static enum status claim(const char *name, const struct entry *first, struct fau
     return status;
 }
 
-static void a_folder_is_one_swarms(void **state) {
+static void a_folder_belongs_to_one_swarm(void **state) {
     (void)state;
     struct fault fault;
     assert_int_equal(claim("this", NULL, &fault), OK);
     assert_int_equal(claim("this", NULL, &fault), OK);
     assert_int_equal(claim("other", NULL, &fault), STATUS_INPUT);
     assert_string_equal(fault.place, folder);
-    assert_non_null(strstr(fault.reason, "another swarm's"));
+    assert_non_null(strstr(fault.reason, "another swarm, with"));
     assert_non_null(strstr(fault.remedy, "XDG_STATE_HOME"));
     write_all("swarm", NULL, 0);
     assert_int_equal(claim("this", NULL, &fault), STATUS_INPUT);
 }
 
-/* A folder of a time when nobody wrote down whose it was. */
-static void rounds_that_were_kept_need_an_owner(void **state) {
+/* A folder of an earlier version, which did not record the swarm. */
+static void stored_rounds_need_a_recorded_swarm(void **state) {
     (void)state;
     struct member_store store;
     struct fault fault;
@@ -278,7 +278,7 @@ static void rounds_that_were_kept_need_an_owner(void **state) {
     assert_int_equal(claim("this", NULL, &fault), OK);
 }
 
-static void a_torn_journal_keeps_its_whole_entries(void **state) {
+static void a_truncated_journal_keeps_its_complete_entries(void **state) {
     (void)state;
     static uint8_t whole[FILE_MAX], now[FILE_MAX];
     struct fault fault;
@@ -334,7 +334,7 @@ static void a_changed_entry_is_not_read(void **state) {
     }
 }
 
-static void what_is_no_journal_is_left_alone(void **state) {
+static void a_file_that_is_not_a_journal_is_not_changed(void **state) {
     (void)state;
     static uint8_t found[FILE_MAX];
     struct member_store store;
@@ -347,7 +347,7 @@ static void what_is_no_journal_is_left_alone(void **state) {
     assert_memory_equal(found, "the diary of a bee", 18);
 }
 
-static void torn_or_changed_results_are_refused(void **state) {
+static void truncated_or_changed_results_are_rejected(void **state) {
     (void)state;
     static uint8_t whole[FILE_MAX];
     struct slice_report reports[SLICES];
@@ -405,7 +405,7 @@ static void a_full_disk_loses_nothing(void **state) {
     member_store_close(&store);
 }
 
-/* Keeps and applies without end; a round goes into the pipe once it is durable. */
+/* Store and apply rounds for ever; write each round to the pipe once it is durable. */
 static void live_in_child(uint32_t round, int out) {
     struct member_store store;
     struct fault fault;
@@ -420,8 +420,8 @@ static void live_in_child(uint32_t round, int out) {
     }
 }
 
-/* Waits for some rounds, then a moment that differs from turn to turn, then kills. Gives the last
- * round that the pipe told of, `told` before this turn. */
+/* Wait for some rounds, then for a time that differs from call to call, then kill the process.
+ * Returns the last round that was read from the pipe; `told` is the one before this call. */
 static uint32_t run_and_kill(uint64_t turn, uint32_t first) {
     int pipes[2];
     uint32_t words[4];
@@ -449,7 +449,7 @@ static uint32_t run_and_kill(uint64_t turn, uint32_t first) {
     return told;
 }
 
-static void nothing_kept_is_lost_by_a_kill(void **state) {
+static void a_kill_loses_no_stored_round(void **state) {
     (void)state;
     uint32_t first = 1; /* of the journal */
     uint32_t count = 0;
@@ -478,18 +478,18 @@ static void nothing_kept_is_lost_by_a_kill(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        STORE_TEST(what_was_kept_is_there_when_opened_again),
-        STORE_TEST(results_kept_again_take_the_place_of_the_first),
-        STORE_TEST(a_folder_has_one_holder),
-        STORE_TEST(a_folder_is_one_swarms),
-        STORE_TEST(rounds_that_were_kept_need_an_owner),
-        STORE_TEST(a_torn_journal_keeps_its_whole_entries),
+        STORE_TEST(stored_data_is_read_when_the_store_is_opened_again),
+        STORE_TEST(results_stored_again_replace_the_first),
+        STORE_TEST(a_folder_is_used_by_one_process),
+        STORE_TEST(a_folder_belongs_to_one_swarm),
+        STORE_TEST(stored_rounds_need_a_recorded_swarm),
+        STORE_TEST(a_truncated_journal_keeps_its_complete_entries),
         STORE_TEST(a_changed_entry_is_not_read),
-        STORE_TEST(what_is_no_journal_is_left_alone),
-        STORE_TEST(torn_or_changed_results_are_refused),
+        STORE_TEST(a_file_that_is_not_a_journal_is_not_changed),
+        STORE_TEST(truncated_or_changed_results_are_rejected),
         STORE_TEST(a_full_disk_loses_nothing),
-        STORE_TEST(nothing_kept_is_lost_by_a_kill),
+        STORE_TEST(a_kill_loses_no_stored_round),
     };
-    log_init(-1); /* cut tails are what is tested here */
+    log_init(-1); /* warnings about truncated files are expected here */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* What is asked of an outbox: order, one place for each thing, and the rate. */
+/* test_outbox: the order of items, no duplicates, and the rate limit. */
 #include "runtime/swarm/member/outbox.h"
 
 #include <setjmp.h>
@@ -12,7 +12,7 @@ enum { PEERS = 3, SENT_MAX = 512, FRAME = 100000 };
 
 static const int64_t MS = 1000000;
 
-/* A wire that writes down what goes out, with room for so many frames to each peer. */
+/* A wire that records the items sent, with room for a number of frames to each peer. */
 struct wire {
     int room[PEERS];
     uint64_t frame_bytes;
@@ -48,7 +48,7 @@ static bool put(struct outbox *outbox, uint32_t peer, uint32_t slice) {
     return outbox_push(outbox, peer, &(struct outbox_item){.kind = 1, .slice = slice});
 }
 
-static void outbox_sends_one_of_each_peer_in_turn(void **state) {
+static void outbox_sends_one_item_for_each_peer_in_rotation(void **state) {
     (void)state;
     struct outbox outbox = make(0);
     struct wire wire = {.room = {9, 9, 9}, .frame_bytes = FRAME};
@@ -65,7 +65,7 @@ static void outbox_sends_one_of_each_peer_in_turn(void **state) {
     free(outbox.queues);
 }
 
-static void outbox_names_a_thing_once_until_it_is_sent(void **state) {
+static void outbox_queues_an_item_once_until_it_is_sent(void **state) {
     (void)state;
     struct outbox outbox = make(0);
     struct wire wire = {.room = {9, 9, 9}};
@@ -79,7 +79,7 @@ static void outbox_names_a_thing_once_until_it_is_sent(void **state) {
     free(outbox.queues);
 }
 
-static void outbox_passes_a_peer_by_whose_queue_is_full(void **state) {
+static void outbox_skips_a_peer_without_room(void **state) {
     (void)state;
     struct outbox outbox = make(0);
     struct wire wire = {.room = {0, 9, 1}};
@@ -99,26 +99,27 @@ static void outbox_passes_a_peer_by_whose_queue_is_full(void **state) {
     for (int i = wire.sent - 1; i >= 0; i--) {
         slice_of_peer_0 = wire.peers[i] == 0 ? wire.slices[i] : slice_of_peer_0;
     }
-    assert_int_equal(slice_of_peer_0, 0); /* in order, though it waited */
+    assert_int_equal(slice_of_peer_0, 0); /* in order, although it waited */
     free(outbox.queues);
 }
 
-static void outbox_refuses_what_its_line_has_no_row_for(void **state) {
+static void outbox_rejects_an_item_when_its_queue_is_full(void **state) {
     (void)state;
     struct outbox outbox = make(0);
     for (uint32_t slice = 0; slice < OUTBOX_QUEUE_ITEMS; slice++) {
         assert_true(put(&outbox, 0, slice));
     }
     assert_false(put(&outbox, 0, OUTBOX_QUEUE_ITEMS));
-    assert_true(put(&outbox, 0, 5)); /* it is there already */
+    assert_true(put(&outbox, 0, 5)); /* it is queued already */
     outbox_clear(&outbox, 0);
     assert_int_equal(outbox.waiting, 0);
     assert_true(put(&outbox, 0, OUTBOX_QUEUE_ITEMS));
     free(outbox.queues);
 }
 
-/* Frames of a tenth of a second each, for ten seconds of a clock that jumps as the outbox asks. */
-static void outbox_sends_no_faster_and_little_slower_than_its_rate(void **state) {
+/* Frames that take a tenth of a second each, for ten seconds of a clock that jumps to the time that
+ * the outbox waits for. */
+static void outbox_sends_at_most_at_its_rate_and_little_slower(void **state) {
     (void)state;
     const uint64_t rate = 10 * FRAME;
     struct outbox outbox = make(rate);
@@ -144,11 +145,11 @@ static void outbox_sends_no_faster_and_little_slower_than_its_rate(void **state)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(outbox_sends_one_of_each_peer_in_turn),
-        cmocka_unit_test(outbox_names_a_thing_once_until_it_is_sent),
-        cmocka_unit_test(outbox_passes_a_peer_by_whose_queue_is_full),
-        cmocka_unit_test(outbox_refuses_what_its_line_has_no_row_for),
-        cmocka_unit_test(outbox_sends_no_faster_and_little_slower_than_its_rate),
+        cmocka_unit_test(outbox_sends_one_item_for_each_peer_in_rotation),
+        cmocka_unit_test(outbox_queues_an_item_once_until_it_is_sent),
+        cmocka_unit_test(outbox_skips_a_peer_without_room),
+        cmocka_unit_test(outbox_rejects_an_item_when_its_queue_is_full),
+        cmocka_unit_test(outbox_sends_at_most_at_its_rate_and_little_slower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

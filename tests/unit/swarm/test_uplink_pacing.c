@@ -25,8 +25,8 @@ static struct {
     struct uplink_measures measures;
     struct uplink_pacing pacing;
     struct messenger_counts counts;
-    double uplink;       /* bytes a second */
-    double takes[PEERS]; /* bytes a second that each peer accepts at most */
+    double uplink;         /* bytes a second */
+    double accepts[PEERS]; /* bytes a second that each peer accepts at most */
     double left[PEERS];
     double paced[PEERS];
     int64_t now_ns;
@@ -70,7 +70,7 @@ static int start(void **state) {
     for (uint32_t peer = 0; peer < PEERS; peer++) {
         scene.peers.links[peer].is_open = true;
         scene.peers.links[peer].entry.keys.curve[0] = (uint8_t)peer;
-        scene.takes[peer] = UPLINK;
+        scene.accepts[peer] = UPLINK;
         scene.paced[peer] = (double)MESSENGER_UNPACED;
     }
     return 0;
@@ -82,7 +82,7 @@ static double min_f64(double a, double b) {
 
 /* Bytes that would be sent to a peer now if the uplink had room for all. */
 static double offered_to(int peer, double step_s) {
-    return min_f64(scene.left[peer], min_f64(scene.takes[peer], scene.paced[peer]) * step_s);
+    return min_f64(scene.left[peer], min_f64(scene.accepts[peer], scene.paced[peer]) * step_s);
 }
 
 /* All peers get the same part of those. */
@@ -174,7 +174,7 @@ static void an_uplink_that_waits_for_others_stays_fast(void **state) {
 
 static void a_slow_peer_does_not_slow_the_others(void **state) {
     (void)state;
-    scene.takes[0] = UPLINK / 64.0;
+    scene.accepts[0] = UPLINK / 64.0;
     for (int round = 0; round < 4; round++) {
         double took_s = exchange(UPLINK, 0.1);
         assert_true(took_s < 80);

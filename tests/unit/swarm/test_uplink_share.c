@@ -1,4 +1,5 @@
-/* test_line_share: shares against values worked out by hand, and on a line that TCP divides. */
+/* test_uplink_share: shares against values calculated by hand, and on an uplink that TCP
+ * divides. */
 #include "runtime/swarm/member/uplink_share.h"
 
 #include <setjmp.h>
@@ -13,7 +14,7 @@ static uint64_t of(const struct uplink_share *share, uint64_t own, uint64_t all)
     return uplink_share_of(share, RATE, (struct uplink_backlog){own, all, PEERS});
 }
 
-static void shares_are_as_what_is_left(void **state) {
+static void shares_are_in_proportion_to_the_backlogs(void **state) {
     (void)state;
     struct uplink_share share = {0};
     uplink_share_begin(&share);
@@ -22,7 +23,7 @@ static void shares_are_as_what_is_left(void **state) {
     assert_in_range(of(&share, 100, 100), 1020000, 1020001);
 }
 
-static void nobody_has_less_than_a_part_of_an_equal_share(void **state) {
+static void every_peer_has_at_least_a_part_of_an_equal_share(void **state) {
     (void)state;
     struct uplink_share share = {0};
     uplink_share_begin(&share);
@@ -30,7 +31,7 @@ static void nobody_has_less_than_a_part_of_an_equal_share(void **state) {
     assert_in_range(of(&share, 1, UINT64_MAX), least, least + 1);
 }
 
-static void shares_grow_while_much_of_the_line_is_idle_and_shrink_when_it_is_used(void **state) {
+static void shares_grow_while_the_uplink_is_idle_and_shrink_when_it_is_used(void **state) {
     (void)state;
     static const uint32_t PERCENTS[] = {102, 102, 127, 158, 197, 158};
     static const uint64_t RECENTS[] = {RATE / 4, RATE / 4, RATE / 4, 0, RATE, 2 * RATE};
@@ -47,8 +48,8 @@ static void shares_grow_while_much_of_the_line_is_idle_and_shrink_when_it_is_use
     assert_in_range(of(&share, 50, 100), 8 * RATE, 8 * RATE + 1);
 }
 
-/* A line that divides what it carries as TCP may: of peers that want more, each gets twice as much
- * as the one before, but nobody more than its share. */
+/* An uplink that divides its rate as TCP may: of the peers with a backlog, each gets twice as much
+ * as the one before it, but at most its share. */
 struct line {
     double left[PEERS]; /* bytes */
     double done_s[PEERS];
@@ -66,7 +67,7 @@ static void let_pass(struct line *line, double now_s, double step_s) {
             weights += WEIGHTS[peer];
         }
     }
-    for (int peer = PEERS - 1; peer >= 0; peer--) { /* who is given most first */
+    for (int peer = PEERS - 1; peer >= 0; peer--) { /* the peer that gets most comes first */
         if (line->left[peer] < 1) {
             continue;
         }
@@ -81,7 +82,7 @@ static void let_pass(struct line *line, double now_s, double step_s) {
     }
 }
 
-static void all_are_done_at_about_the_same_time(void **state) {
+static void all_peers_are_done_at_about_the_same_time(void **state) {
     (void)state;
     const double step_s = 0.02;
     struct line line = {.left = {2.5 * RATE, 2.5 * RATE, 2.5 * RATE, 2.5 * RATE}};
@@ -96,10 +97,10 @@ static void all_are_done_at_about_the_same_time(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_are_as_what_is_left),
-        cmocka_unit_test(nobody_has_less_than_a_part_of_an_equal_share),
-        cmocka_unit_test(shares_grow_while_much_of_the_line_is_idle_and_shrink_when_it_is_used),
-        cmocka_unit_test(all_are_done_at_about_the_same_time),
+        cmocka_unit_test(shares_are_in_proportion_to_the_backlogs),
+        cmocka_unit_test(every_peer_has_at_least_a_part_of_an_equal_share),
+        cmocka_unit_test(shares_grow_while_the_uplink_is_idle_and_shrink_when_it_is_used),
+        cmocka_unit_test(all_peers_are_done_at_about_the_same_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static void seal_entry(const struct tiny_tracker *tracker, struct entry *entry) 
     }
 }
 
-/* ---- what goes out ---- */
+/* ---- sending ---- */
 
 static void send(struct tiny_tracker *tracker, const uint8_t *curve, const struct frame *frame,
                  const void *payload) {
@@ -103,7 +103,7 @@ static void say_ledger(struct tiny_tracker *tracker, const uint8_t *curve, uint6
     send(tracker, curve, &frame, tracker->payload);
 }
 
-/* ---- the machine ---- */
+/* ---- the state machine ---- */
 
 static void step(struct tiny_tracker *tracker, const struct event *event);
 
@@ -143,7 +143,7 @@ static void step(struct tiny_tracker *tracker, const struct event *event) {
     }
 }
 
-/* ---- what comes in ---- */
+/* ---- receiving ---- */
 
 static void introduce(struct tiny_tracker *tracker, const struct messenger_event *event) {
     struct wire_introduction introduction;
@@ -246,7 +246,7 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and stop ---- */
 
 static void make_record(struct tiny_tracker *tracker, const struct hash *root) {
     struct tracker_record *record = &tracker->record;

@@ -1,5 +1,5 @@
-/* tiny_tracker: the real tracker machine between real sockets, with its ledger in memory: what a
- * member's loop is tested against. */
+/* tiny_tracker: the tracker's state machine with real sockets and its ledger in memory, for tests
+ * of a member's network thread. */
 #ifndef SKEP_TESTS_UNIT_SWARM_TINY_TRACKER_H
 #define SKEP_TESTS_UNIT_SWARM_TINY_TRACKER_H
 
@@ -36,8 +36,8 @@ struct tiny_tracker {
 
     pthread_t thread;
     atomic_bool is_over;
-    atomic_bool lets_in;   /* false: everybody is refused */
-    atomic_int lie;        /* what it does wrong: enum tiny_lie */
+    atomic_bool lets_in;   /* false: every member is rejected */
+    atomic_int lie;        /* its misbehaviour: enum tiny_lie */
     pthread_mutex_t lock;  /* of the ledger */
     struct entry *entries; /* [TINY_ENTRIES_MAX] */
     uint32_t entry_count;
@@ -45,12 +45,13 @@ struct tiny_tracker {
 
 enum tiny_lie { TINY_HONEST, TINY_OTHER_HISTORY };
 
-/* tiny_tracker_start: a new swarm of this genesis root; tracker->settings and shape are set. */
+/* tiny_tracker_start: a new swarm with this genesis root.
+ * limits  tracker->settings and tracker->shape are set */
 void tiny_tracker_start(struct tiny_tracker *tracker, const struct hash *root);
 void tiny_tracker_stop(struct tiny_tracker *tracker);
 void tiny_tracker_free(struct tiny_tracker *tracker);
 
-/* tiny_tracker_entry: entry `number`, valid to the end; NULL: there are fewer. */
+/* tiny_tracker_entry: the entry at this index, valid until the end; NULL: there are fewer. */
 const struct entry *tiny_tracker_entry(struct tiny_tracker *tracker, uint32_t number);
 
 #endif
