@@ -1,6 +1,6 @@
 /* Ranks as threads. */
 #include "tests/contract/world.h"
-#include "transport/collectives/inproc.h"
+#include "tests/support/inproc.h"
 
 #include <stdlib.h>
 

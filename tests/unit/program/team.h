@@ -4,7 +4,7 @@
 #define SKEP_TESTS_UNIT_PROGRAM_TEAM_H
 
 #include "runtime/program/program.h"
-#include "transport/collectives/inproc.h"
+#include "tests/support/inproc.h"
 
 enum { TEAM_RANKS_MAX = 8, TEAM_STEPS = 5, TEAM_ROWS = 12, TEAM_TIME = 11, TEAM_UNITS_MAX = 8 };
 

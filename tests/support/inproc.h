@@ -1,8 +1,8 @@
 /* inproc: contract A among the threads of one process, written for plainness: every step is a
  * meeting of all members under one lock, every sum one element at a time. The measure by which
  * faster implementations are tested. */
-#ifndef SKEP_TRANSPORT_COLLECTIVES_INPROC_H
-#define SKEP_TRANSPORT_COLLECTIVES_INPROC_H
+#ifndef SKEP_TESTS_SUPPORT_INPROC_H
+#define SKEP_TESTS_SUPPORT_INPROC_H
 
 #include "base/limits.h"
 #include "base/region.h"

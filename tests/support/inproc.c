@@ -1,4 +1,4 @@
-#include "transport/collectives/inproc.h"
+#include "tests/support/inproc.h"
 
 #include <stdbool.h>
 #include <string.h>
