@@ -9,7 +9,7 @@
 #include "runtime/inner_training/fit_report.h"
 #include "runtime/swarm/client/link_probe.h"
 #include "runtime/swarm/tracker/allow_list.h"
-#include "transport/identity/host_number.h"
+#include "transport/identity/address.h"
 #include "transport/identity/join_string.h"
 
 #include <stdio.h>

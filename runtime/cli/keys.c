@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "transport/identity/identity_file.h"
+#include "transport/identity/identity.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 #include "base/log.h"
 #include "runtime/inner_training/join_order.h"
 #include "runtime/swarm/client/document_fetch.h"
-#include "transport/identity/identity_file.h"
+#include "transport/identity/identity.h"
 #include "transport/site/stop.h"
 
 #include <string.h>

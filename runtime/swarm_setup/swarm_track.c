@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include "runtime/swarm/tracker/allow_list.h"
 #include "runtime/swarm/tracker/tracker_import.h"
-#include "transport/identity/identity_file.h"
-#include "transport/identity/own_address.h"
+#include "transport/identity/address.h"
+#include "transport/identity/identity.h"
 #include "transport/messages/messages.h"
 #include "transport/site/stop.h"
 
@@ -103,7 +103,7 @@ static enum status choose_address(struct tracker_setup *track,
     } else if (!is_everywhere) {
         memcpy(address, track->listen, sizeof track->listen);
     } else {
-        char own[OWN_ADDRESS_BYTES];
+        char own[LOCAL_ADDRESS_BYTES];
         struct text text = text_over(address, MESSAGE_ADDRESS_BYTES);
         text_add(&text, "%s%s:%s", SCHEME, local_address(own), port);
     }

@@ -1,9 +1,37 @@
-/* address: how long an address may be, as text. */
+/* address: network addresses as text, "tcp://HOST:PORT", where HOST is a host name, an IPv4 address
+ * or an IPv6 address in brackets. Connections are only opened to numeric addresses: ZeroMQ would
+ * resolve a host name on its one I/O thread, and a name server that does not respond would stop all
+ * traffic. Host names are therefore resolved before the seal. */
 #ifndef SKEP_TRANSPORT_IDENTITY_ADDRESS_H
 #define SKEP_TRANSPORT_IDENTITY_ADDRESS_H
 
+#include "base/fault.h"
+
+#include <stdint.h>
+
 enum {
-    MESSAGE_ADDRESS_BYTES = 128, /* "tcp://HOST:PORT", IPv6 in brackets, with its NUL */
+    MESSAGE_ADDRESS_BYTES = 128, /* an address with its NUL */
+    LOCAL_ADDRESS_BYTES = 48,    /* an IP address with its NUL */
 };
+
+/* address_error: NULL if `text` is a valid address with a port of 1 to 65535; else what is wrong
+ * with it, as the rest of a sentence ("does not begin with tcp://"). Uses no network. */
+MUST_CHECK const char *address_error(const char *text);
+
+/* resolve_host: copy the address to `found` with its host name replaced by an IP address from this
+ * machine's name servers. IPv4 is preferred, because more machines can reach it.
+ * limits  address_error(address) == NULL; before the seal; blocks while name servers respond
+ * errors  STATUS_INPUT: the name is unknown; STATUS_FAILED: no name server responds. `found` is
+ *         then unchanged */
+MUST_CHECK enum status resolve_host(const char *address, char found[static MESSAGE_ADDRESS_BYTES],
+                                    struct fault *fault);
+
+/* local_address: write the IPv4 address from which this machine would send packets to the internet,
+ * or 127.0.0.1 if it has no route. Sends nothing. Behind NAT, other machines see a different
+ * address. Returns `text`. */
+const char *local_address(char text[static LOCAL_ADDRESS_BYTES]);
+
+/* local_free_port: a TCP port number that is not in use now; 0 if there is none. */
+uint16_t local_free_port(void);
 
 #endif

@@ -1,3 +1,4 @@
+/* base32: see base32.h. */
 #include "transport/identity/base32.h"
 
 enum { GROUP_BYTES = 5, GROUP_LETTERS = 8, LETTER_BITS = 5, LETTER_MASK = 31, DIGITS_FROM = 26 };

@@ -1,3 +1,4 @@
+/* keys: see keys.h. */
 #include "transport/identity/keys.h"
 
 #include "base/hash.h"
@@ -6,7 +7,7 @@
 #include <sodium.h>
 #include <string.h>
 
-/* The five upper bits of the kind are the string's first letter: p for public, s for secret. */
+/* The upper five bits of the kind become the first letter of the text: p or s. */
 enum {
     KIND_PUBLIC = 15 << 3 | 1, /* the lower three bits are the version */
     KIND_SECRET = 18 << 3 | 1,
@@ -14,14 +15,14 @@ enum {
     PACKED_BYTES = 1 + 2 * KEY_BYTES + CHECK_BYTES
 };
 
-_Static_assert(BASE32_LETTERS(PACKED_BYTES) == KEYS_TEXT_LETTERS, "the string's length");
+_Static_assert(BASE32_LETTERS(PACKED_BYTES) == KEYS_TEXT_LETTERS, "length of the text");
 _Static_assert(KEY_BYTES == crypto_box_PUBLICKEYBYTES && KEY_BYTES == crypto_box_SECRETKEYBYTES &&
                    KEY_BYTES == crypto_sign_PUBLICKEYBYTES && KEY_BYTES == crypto_sign_SEEDBYTES &&
                    SIGNATURE_BYTES == crypto_sign_BYTES,
                "libsodium's sizes");
-_Static_assert(sizeof(struct public_keys) == 2 * KEY_BYTES, "packed as they stand");
+_Static_assert(sizeof(struct public_keys) == 2 * KEY_BYTES, "no padding");
 
-static void check_of(const uint8_t *packed, uint8_t check[static CHECK_BYTES]) {
+static void checksum_of(const uint8_t *packed, uint8_t check[static CHECK_BYTES]) {
     static const char PURPOSE[] = "skep key string"; /* with its NUL */
     struct hash_state state;
     hash_begin(&state);
@@ -37,42 +38,42 @@ static const char *write_text(uint8_t kind, const void *first, const void *secon
     packed[0] = kind;
     memcpy(packed + 1, first, KEY_BYTES);
     memcpy(packed + 1 + KEY_BYTES, second, KEY_BYTES);
-    check_of(packed, packed + PACKED_BYTES - CHECK_BYTES);
+    checksum_of(packed, packed + PACKED_BYTES - CHECK_BYTES);
     base32_write(packed, PACKED_BYTES, text);
     sodium_memzero(packed, sizeof packed);
     return text;
 }
 
-static const char *kind_fault(uint8_t given, uint8_t wanted) {
+static const char *kind_error(uint8_t given, uint8_t expected) {
     if (given == KIND_SECRET) {
-        return "is a secret, where a public string belongs";
+        return "is a secret key, but a public key is needed";
     }
     if (given == KIND_PUBLIC) {
-        return "is a public string, where a secret belongs";
+        return "is a public key, but a secret key is needed";
     }
-    return given >> 3 == wanted >> 3 ? "is of another version of Skep" : "is no key of Skep";
+    return given >> 3 == expected >> 3 ? "is from another version of Skep" : "is not a Skep key";
 }
 
 static const char *read_text(const char *text, uint8_t kind, uint8_t keys[static 2 * KEY_BYTES]) {
     uint8_t packed[PACKED_BYTES];
     uint8_t check[CHECK_BYTES];
-    const char *wrong = NULL;
+    const char *error = NULL;
     if (strnlen(text, KEYS_TEXT_LETTERS + 1) != KEYS_TEXT_LETTERS) {
         return "is not 112 characters long";
     }
     if (!base32_read(text, packed, PACKED_BYTES)) {
-        return "has a character that is none of a-z and 2-7";
+        return "has a character that is not in a-z or 2-7";
     }
-    check_of(packed, check);
+    checksum_of(packed, check);
     if (packed[0] != kind) {
-        wrong = kind_fault(packed[0], kind);
+        error = kind_error(packed[0], kind);
     } else if (memcmp(check, packed + PACKED_BYTES - CHECK_BYTES, CHECK_BYTES) != 0) {
-        wrong = "has a wrong character in it";
+        error = "has a mistyped character";
     } else {
         memcpy(keys, packed + 1, (size_t)(2 * KEY_BYTES));
     }
     sodium_memzero(packed, sizeof packed);
-    return wrong;
+    return error;
 }
 
 void keys_from_secrets(const uint8_t secrets[static 2 * KEY_BYTES], struct key_pairs *keys) {
@@ -87,7 +88,7 @@ void keys_from_secrets(const uint8_t secrets[static 2 * KEY_BYTES], struct key_p
 
 void keys_generate(struct key_pairs *keys) {
     uint8_t secrets[2 * KEY_BYTES];
-    /* Without it the source of randomness may not be ready; a second call does nothing. */
+    /* sodium_init makes sure that random numbers are available. A second call does nothing. */
     int failed = sodium_init();
     ASSERT(failed >= 0);
     randombytes_buf(secrets, sizeof secrets);
@@ -106,12 +107,12 @@ const char *public_keys_write(const struct public_keys *keys, char text[static K
 
 const char *public_keys_read(const char *text, struct public_keys *keys) {
     uint8_t read[2 * KEY_BYTES];
-    const char *wrong = read_text(text, KIND_PUBLIC, read);
-    if (wrong == NULL) {
+    const char *error = read_text(text, KIND_PUBLIC, read);
+    if (error == NULL) {
         memcpy(keys->curve, read, KEY_BYTES);
         memcpy(keys->sign, read + KEY_BYTES, KEY_BYTES);
     }
-    return wrong;
+    return error;
 }
 
 const char *secret_keys_write(const struct key_pairs *keys, char text[static KEYS_TEXT_BYTES]) {
@@ -120,12 +121,12 @@ const char *secret_keys_write(const struct key_pairs *keys, char text[static KEY
 
 const char *secret_keys_read(const char *text, struct key_pairs *keys) {
     uint8_t read[2 * KEY_BYTES];
-    const char *wrong = read_text(text, KIND_SECRET, read);
-    if (wrong == NULL) {
+    const char *error = read_text(text, KIND_SECRET, read);
+    if (error == NULL) {
         keys_from_secrets(read, keys);
         sodium_memzero(read, sizeof read);
     }
-    return wrong;
+    return error;
 }
 
 static struct hash digest_of(const char *context, const void *bytes, size_t count) {

@@ -1,5 +1,5 @@
-/* keys: what a process proves itself with: a CURVE key pair for its channels, an Ed25519 key pair
- * for what it signs, and one string for the two public keys. */
+/* keys: the two key pairs of an identity, CURVE for connections and Ed25519 for signatures, and one
+ * text for both public keys. */
 #ifndef SKEP_TRANSPORT_IDENTITY_KEYS_H
 #define SKEP_TRANSPORT_IDENTITY_KEYS_H
 
@@ -17,54 +17,53 @@ enum {
     SIGN_CONTEXT_MAX = 32,                   /* "skep ledger entry" and the like */
 };
 
-/* The part that everybody may know. */
+/* The public part of an identity. */
 struct public_keys {
-    uint8_t curve[KEY_BYTES]; /* X25519, as ZeroMQ's CURVE takes it */
+    uint8_t curve[KEY_BYTES]; /* X25519, for ZeroMQ's CURVE */
     uint8_t sign[KEY_BYTES];  /* Ed25519 */
 };
 
-/* An identity. The two secrets are all that is stored; the rest follows from them. */
+/* An identity. Only the two secrets are stored on disk; the public keys are derived from them. */
 struct key_pairs {
     struct public_keys public_keys;
     uint8_t curve_secret[KEY_BYTES];
     uint8_t sign_seed[KEY_BYTES];
 };
 
-/* keys_generate: a new one from the system's source of randomness. */
+/* keys_generate: create a new identity with the operating system's random numbers. */
 void keys_generate(struct key_pairs *keys);
 
-/* keys_from_secrets: the one that these 64 bytes (curve_secret, sign_seed) make. */
+/* keys_from_secrets: derive an identity from 64 bytes: curve_secret, then sign_seed. */
 void keys_from_secrets(const uint8_t secrets[static 2 * KEY_BYTES], struct key_pairs *keys);
 
-/* keys_wipe: overwrite the secrets, in a way that no compiler leaves out. */
+/* keys_wipe: overwrite the secrets, in a way that the compiler cannot remove. */
 void keys_wipe(struct key_pairs *keys);
 
-/* public_keys_write: both keys as one string of KEYS_TEXT_LETTERS lower-case base32 letters, which
- * always begins with 'p'. Gives `text` back.
- * public_keys_read: the same backwards.
- * limits  exactly KEYS_TEXT_LETTERS characters; at most one more is looked at
- * errors  NULL when it is one of ours, else what is wrong with it: its length, a character, a
- *         secret where a public string belongs, another version, a mistyped letter (40 bits of
- *         BLAKE2b stand in it). *keys is then untouched */
+/* public_keys_write: write both keys as one text of KEYS_TEXT_LETTERS lower-case base32 letters. It
+ * always begins with 'p'. Returns `text`.
+ * public_keys_read: parse such a text. A checksum of 40 bits (BLAKE2b) detects mistyped letters.
+ * limits  reads at most KEYS_TEXT_LETTERS + 1 characters
+ * errors  NULL: valid. Else what is wrong with it, as the rest of a sentence ("is not 112
+ *         characters long"); *keys is then unchanged */
 const char *public_keys_write(const struct public_keys *keys, char text[static KEYS_TEXT_BYTES]);
 MUST_CHECK const char *public_keys_read(const char *text, struct public_keys *keys);
 
-/* secret_keys_write, secret_keys_read: the same for the secrets; the string begins with 's'. Only
- * the identity's file holds it. */
+/* secret_keys_write, secret_keys_read: the same for the secrets. The text begins with 's' and is
+ * stored only in the identity file. */
 const char *secret_keys_write(const struct key_pairs *keys, char text[static KEYS_TEXT_BYTES]);
 MUST_CHECK const char *secret_keys_read(const char *text, struct key_pairs *keys);
 
-/* keys_sign: an Ed25519 signature of `context` and `bytes` together, so that what was signed for
- * one purpose proves nothing for another. Signed is the digest BLAKE2b-256("skep signature" NUL,
- * the length of `context` in one byte, `context`, `bytes`).
- * limits  context of 1 .. SIGN_CONTEXT_MAX characters, a constant of ours
- * errors  none; the same input gives the same signature
+/* keys_sign: sign `context` and `bytes` with Ed25519. The context names the purpose, so that a
+ * signature is not valid for any other purpose. The signed digest is BLAKE2b-256("skep signature"
+ * NUL, the length of `context` in one byte, `context`, `bytes`). The same input always gives the
+ * same signature.
+ * limits  context of 1 .. SIGN_CONTEXT_MAX characters
  * source  Bernstein et al. 2011, "High-speed high-security signatures"; RFC 8032 */
 void keys_sign(const struct key_pairs *keys, const char *context, const void *bytes, size_t count,
                uint8_t signature[static SIGNATURE_BYTES]);
 
-/* keys_verify: whether `sign_key` made the signature of these bytes for this purpose. Weak keys and
- * second spellings of a signature are refused. */
+/* keys_verify: whether the signature of these bytes and this context was made with `sign_key`. Weak
+ * keys and malleable signatures are rejected. */
 MUST_CHECK bool keys_verify(const uint8_t sign_key[static KEY_BYTES], const char *context,
                             const void *bytes, size_t count,
                             const uint8_t signature[static SIGNATURE_BYTES]);

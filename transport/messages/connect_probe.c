@@ -1,7 +1,7 @@
 /* connect_probe: see connect_probe.h. */
 #include "transport/messages/connect_probe.h"
 
-#include "transport/identity/host_number.h"
+#include "transport/identity/numeric_address.h"
 
 #include <errno.h>
 #include <sys/socket.h>

@@ -50,7 +50,7 @@ enum {
     MESSENGER_BAN_MS = 60000,       /* duration of a ban for invalid frames */
     MESSENGER_TICK_MS = 100,        /* between two checks of state that no socket reports */
     MESSENGER_LATE_MS = 1000,       /* a tick later than this: the process was stopped */
-    MESSENGER_ROOM_MS = 5,          /* until a full queue of the listener is tried again */
+    MESSENGER_ROOM_MS = 5,          /* until a full queue of the listener is retried */
 };
 
 enum link_state {

@@ -1,7 +1,7 @@
 #include "runtime/swarm/client/swarm_place.h"
 
 #include "runtime/swarm/ledger/manifest.h"
-#include "transport/identity/identity_file.h"
+#include "transport/identity/identity.h"
 
 #include <string.h>
 

@@ -4,7 +4,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
-#include "transport/identity/host_number.h"
+#include "transport/identity/address.h"
+#include "transport/identity/numeric_address.h"
 
 #include <string.h>
 

@@ -1,8 +1,9 @@
 /* wire_host: the forms of what the hosts of the machines say of themselves. */
 #include "runtime/swarm/ledger/packer.h"
 #include "runtime/swarm/wire/wire.h"
-#include "transport/identity/host_number.h"
+#include "transport/identity/address.h"
 #include "transport/identity/join_string.h"
+#include "transport/identity/numeric_address.h"
 
 #include <string.h>
 

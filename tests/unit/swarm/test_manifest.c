@@ -223,7 +223,7 @@ static void what_is_wrong_is_named_when_the_signature_is_right(void **state) {
         {"heather\"\np", "../x\"\np", "it:2:1",
          "name has a character that is no letter, digit, '-', '_' or '.'"},
         {"tcp://203", "udp://203", "it:6:3", "tracker.address does not begin with tcp://"},
-        {"  key: p", "  key: q", "it:7:3", "tracker.key is no key of Skep"},
+        {"  key: p", "  key: q", "it:7:3", "tracker.key is not a Skep key"},
         {"00007\n", "0007\n", "it:8:1", "genesis is not a hash of 64 digits of 0-9 and a-f"},
         {"bytes: 12", "bytes: 0", "it:17:5",
          "files[1].bytes is \"0\", not a whole number from 1 to 9007199254740992"},

@@ -10,7 +10,7 @@
 #include "runtime/swarm/ledger/ledger_store.h"
 #include "runtime/swarm/tracker/allow_list.h"
 #include "scripted_member.h"
-#include "transport/identity/own_address.h"
+#include "transport/identity/address.h"
 
 #include <setjmp.h>
 #include <signal.h>

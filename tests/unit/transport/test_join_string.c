@@ -1,4 +1,4 @@
-/* test_join_string: join strings there and back, and what is said of those that are wrong. */
+/* test_join_string: join strings are read and written, and invalid ones are reported exactly. */
 #include "transport/identity/join_string.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@
     "seaacaqdaqcqmbyibefawdanbyhraeiscmkbkfqxdamrugy4dupb6ibbeirsijjge4ucskrlfqws4lzqgezdgnbvgy3t" \
     "qoj2hm6d2pr7beo3gbbz"
 
-static void addresses_of_all_kinds_come_back_as_they_were(void **state) {
+static void addresses_of_all_kinds_survive_a_round_trip(void **state) {
     (void)state;
     static const char *const ADDRESSES[] = {"tcp://a:1", "tcp://203.0.113.7:7700",
                                             "tcp://[2001:db8::7]:65535",
@@ -35,7 +35,7 @@ static void addresses_of_all_kinds_come_back_as_they_were(void **state) {
     }
 }
 
-static void what_is_wrong_is_said_exactly(void **state) {
+static void each_error_has_its_message(void **state) {
     (void)state;
     static const struct {
         const char *text, *reason;
@@ -44,23 +44,23 @@ static void what_is_wrong_is_said_exactly(void **state) {
         {"", "it has no #KEY at its end"},
         {"#" KEY, "its address does not begin with tcp://"},
         {"udp://a:1#" KEY, "its address does not begin with tcp://"},
-        {"tcp://a#" KEY, "its address has no :PORT behind its host"},
+        {"tcp://a#" KEY, "its address has no :PORT after its host"},
         {"tcp://a:#" KEY, "its address has no port number at its end"},
         {"tcp://a:1x#" KEY, "its address has no port number at its end"},
-        {"tcp://a:0#" KEY, "its address has a port that is none of 1 to 65535"},
-        {"tcp://a:65536#" KEY, "its address has a port that is none of 1 to 65535"},
-        {"tcp://a:4294967297#" KEY, "its address has a port that is none of 1 to 65535"},
+        {"tcp://a:0#" KEY, "its address has a port outside 1 to 65535"},
+        {"tcp://a:65536#" KEY, "its address has a port outside 1 to 65535"},
+        {"tcp://a:4294967297#" KEY, "its address has a port outside 1 to 65535"},
         {"tcp://:1#" KEY,
-         "its address has a host that is no name, IPv4 address or IPv6 address in brackets"},
+         "its address needs a host name, an IPv4 address or an IPv6 address in brackets"},
         {"tcp://*:1#" KEY,
-         "its address has a host that is no name, IPv4 address or IPv6 address in brackets"},
+         "its address needs a host name, an IPv4 address or an IPv6 address in brackets"},
         {"tcp://2001:db8::7:1#" KEY, "its address has no port number at its end"},
         {"tcp://[2001:db8::7#" KEY,
-         "its address has a host that is no name, IPv4 address or IPv6 address in brackets"},
-        {"tcp://[::7]1#" KEY, "its address has no :PORT behind its host"},
+         "its address needs a host name, an IPv4 address or an IPv6 address in brackets"},
+        {"tcp://[::7]1#" KEY, "its address has no :PORT after its host"},
         {"tcp://a:1#", "its key is not 112 characters long"},
         {"tcp://a:1#" KEY "x", "its key is not 112 characters long"},
-        {"tcp://a:1#" SECRET, "its key is a secret, where a public string belongs"},
+        {"tcp://a:1#" SECRET, "its key is a secret key, but a public key is needed"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         struct join_string join = {.address = "untouched"};
@@ -86,7 +86,7 @@ static void an_address_has_at_most_127_characters(void **state) {
     assert_string_equal(fault.reason, "its address is longer than 127 characters");
 }
 
-static void a_file_name_is_no_join_string(void **state) {
+static void a_file_name_is_not_a_join_string(void **state) {
     (void)state;
     assert_false(is_join_string("heather.skep"));
     assert_false(is_join_string("./a:b/heather.skep"));
@@ -96,10 +96,10 @@ static void a_file_name_is_no_join_string(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_of_all_kinds_come_back_as_they_were),
-        cmocka_unit_test(what_is_wrong_is_said_exactly),
+        cmocka_unit_test(addresses_of_all_kinds_survive_a_round_trip),
+        cmocka_unit_test(each_error_has_its_message),
         cmocka_unit_test(an_address_has_at_most_127_characters),
-        cmocka_unit_test(a_file_name_is_no_join_string),
+        cmocka_unit_test(a_file_name_is_not_a_join_string),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

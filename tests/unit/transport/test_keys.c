@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "transport/identity/base32.h"
-#include "transport/identity/identity_file.h"
+#include "transport/identity/identity.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-#include "transport/identity/identity_file.h"
+/* identity: see identity.h. */
+#include "transport/identity/identity.h"
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -11,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* HEAD, the secrets' string, a line feed; nothing else is a file of ours. */
+/* The file consists of HEAD, the text of the secrets and a line feed. */
 static const char HEAD[] = "skep-identity-1 ";
 
 enum {
@@ -19,7 +20,7 @@ enum {
     LINE_BYTES = HEAD_BYTES + KEYS_TEXT_LETTERS + 1,
     SECRET_MODE = 0600,
     OTHERS = S_IRWXG | S_IRWXO,
-    NONCE_BYTES = 8
+    DRAFT_DIGITS = 8
 };
 
 enum status identity_path(const char *given, char path[static PATH_BYTES], struct fault *fault) {
@@ -35,33 +36,34 @@ enum status identity_path(const char *given, char path[static PATH_BYTES], struc
         text_add(&text, "%s/.config/skep/identity", home);
     } else {
         return fault_set(fault, STATUS_INPUT, "environment",
-                         "set one of them, or name the file with --identity",
-                         "neither HOME nor XDG_CONFIG_HOME names a folder for the identity");
+                         "set one of them, or pass a file with --identity",
+                         "neither HOME nor XDG_CONFIG_HOME is set to a folder for the identity");
     }
     if (text.cut || text.length == 0) {
         return fault_set(fault, STATUS_INPUT, given != NULL ? "--identity" : "environment", NULL,
-                         "the identity's path is %s", text.cut ? "too long" : "empty");
+                         "the path of the identity file is %s", text.cut ? "too long" : "empty");
     }
     memcpy(path, buffer, text.length + 1);
     return OK;
 }
 
 static enum status damaged(const char *path, const char *reason, struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, path,
-                     "put a copy of the file back, or move it away: the next `skep keys` makes a "
-                     "new identity, which rosters must be told of",
-                     "the identity is damaged: %s", reason);
+    return fault_set(
+        fault, STATUS_INPUT, path,
+        "restore the file from a copy, or move it away: `skep keys` then creates a new "
+        "identity, whose key trackers have to add to their allow-lists",
+        "the identity file is damaged: %s", reason);
 }
 
 static enum status check_mode(int fd, const char *path, struct fault *fault) {
     struct stat info;
     if (fstat(fd, &info) != 0) {
-        return fault_set_errno(fault, STATUS_FAILED, path, "cannot look at", errno);
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot inspect", errno);
     }
     if ((info.st_mode & OTHERS) != 0) {
         return fault_set(fault, STATUS_INPUT, path,
-                         "`chmod 600` it; if others may have read it, make a new identity",
-                         "others may read or write the identity (mode %04o)",
+                         "run `chmod 600` on it; if others may have read it, create a new identity",
+                         "others may read or write the identity file (mode %04o)",
                          (unsigned)(info.st_mode & 07777));
     }
     return OK;
@@ -71,18 +73,18 @@ static enum status parse(const char *path, const char line[static LINE_BYTES],
                          struct key_pairs *keys, struct fault *fault) {
     char text[KEYS_TEXT_BYTES];
     if (memcmp(line, HEAD, HEAD_BYTES) != 0 || line[LINE_BYTES - 1] != '\n') {
-        return damaged(path, "not one line that begins with \"skep-identity-1 \"", fault);
+        return damaged(path, "it must be one line that begins with \"skep-identity-1 \"", fault);
     }
     memcpy(text, line + HEAD_BYTES, KEYS_TEXT_LETTERS);
     text[KEYS_TEXT_LETTERS] = '\0';
-    const char *wrong = secret_keys_read(text, keys);
+    const char *error = secret_keys_read(text, keys);
     explicit_bzero(text, sizeof text);
-    if (wrong == NULL) {
+    if (error == NULL) {
         return OK;
     }
     char reason[128];
-    struct text words = text_over(reason, sizeof reason);
-    text_add(&words, "its string %s", wrong);
+    struct text text_of_reason = text_over(reason, sizeof reason);
+    text_add(&text_of_reason, "its key %s", error);
     return damaged(path, reason, fault);
 }
 
@@ -90,13 +92,10 @@ enum status identity_load(const char *path, struct key_pairs *keys, struct fault
     char line[LINE_BYTES];
     int fd;
     int64_t bytes;
-    enum status status = file_open_read(path, &fd, &bytes, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = check_mode(fd, path, fault);
+    TRY(file_open_read(path, &fd, &bytes, fault));
+    enum status status = check_mode(fd, path, fault);
     if (status == OK && bytes != LINE_BYTES) {
-        status = damaged(path, "its length is not that of an identity", fault);
+        status = damaged(path, "it has the wrong length", fault);
     }
     if (status == OK) {
         status = file_read_at(fd, path, line, LINE_BYTES, 0, fault);
@@ -109,14 +108,14 @@ enum status identity_load(const char *path, struct key_pairs *keys, struct fault
     return status;
 }
 
-/* A name beside `path` that no other process takes: drawn from the identity that only this one
- * knows. */
+/* The name of a temporary file in the folder of `path`. It is derived from the new identity, so no
+ * other process uses it. */
 static enum status draft_name(const char *path, const struct key_pairs *keys,
                               char draft[static PATH_BYTES], struct fault *fault) {
     const struct hash hash = hash_of(keys->public_keys.sign, KEY_BYTES);
     char hex[HASH_HEX_BYTES];
     struct text text = text_over(draft, PATH_BYTES);
-    text_add(&text, "%s.%.*s", path, NONCE_BYTES, hash_hex(&hash, hex));
+    text_add(&text, "%s.%.*s", path, DRAFT_DIGITS, hash_hex(&hash, hex));
     return text.cut ? fault_set(fault, STATUS_INPUT, path, NULL, "the path is too long") : OK;
 }
 
@@ -124,7 +123,7 @@ static enum status write_draft(const char *draft, const struct key_pairs *keys,
                                struct fault *fault) {
     char line[HEAD_BYTES + KEYS_TEXT_BYTES];
     int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, SECRET_MODE);
-    /* The mask of the process may take the owner's own rights away. */
+    /* The umask of the process may have removed the owner's own permissions. */
     if (fd < 0 || fchmod(fd, SECRET_MODE) != 0) {
         int failure = errno;
         if (fd >= 0) {
@@ -144,25 +143,27 @@ static enum status write_draft(const char *draft, const struct key_pairs *keys,
     return file_close_synced(fd, draft, fault);
 }
 
-/* A link, unlike a rename, fails when the name is taken: whoever comes second takes over what the
- * first has made. */
-static enum status publish(const char *draft, const char *path, bool *made, struct fault *fault) {
+/* Unlike rename(), link() fails if `path` exists. The second of two processes then uses the file of
+ * the first. */
+static enum status publish(const char *draft, const char *path, bool *created,
+                           struct fault *fault) {
     char folder[PATH_BYTES];
-    bool linked = link(draft, path) == 0;
-    if (!linked && errno != EEXIST) {
-        return fault_set_errno(fault, STATUS_FAILED, path, "cannot put in place", errno);
+    bool is_linked = link(draft, path) == 0;
+    if (!is_linked && errno != EEXIST) {
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot create", errno);
     }
     file_folder_of(path, folder, sizeof folder);
     enum status status = file_sync_folder(folder, fault);
     if (status == OK) {
-        *made = linked;
-    } else if (linked) {
+        *created = is_linked;
+    } else if (is_linked) {
         unlink(path);
     }
     return status;
 }
 
-static enum status make(const char *path, struct key_pairs *keys, bool *made, struct fault *fault) {
+static enum status create(const char *path, struct key_pairs *keys, bool *created,
+                          struct fault *fault) {
     char folder[PATH_BYTES];
     char draft[PATH_BYTES];
     struct key_pairs fresh;
@@ -175,7 +176,7 @@ static enum status make(const char *path, struct key_pairs *keys, bool *made, st
     if (status == OK) {
         status = write_draft(draft, &fresh, fault);
         if (status == OK) {
-            status = publish(draft, path, made, fault);
+            status = publish(draft, path, created, fault);
         }
         unlink(draft);
     }
@@ -183,17 +184,17 @@ static enum status make(const char *path, struct key_pairs *keys, bool *made, st
     return status == OK ? identity_load(path, keys, fault) : status;
 }
 
-enum status identity_load_or_create(const char *path, struct key_pairs *keys, bool *made,
+enum status identity_load_or_create(const char *path, struct key_pairs *keys, bool *created,
                                     struct fault *fault) {
     bool is_new = false;
     struct stat info;
     ASSERT(strlen(path) < PATH_BYTES);
-    /* A link to nothing counts as a file: it is refused, not written through. */
+    /* A dangling symbolic link counts as a file: it is rejected and not followed. */
     enum status status = lstat(path, &info) == 0 || errno != ENOENT
                              ? identity_load(path, keys, fault)
-                             : make(path, keys, &is_new, fault);
+                             : create(path, keys, &is_new, fault);
     if (status == OK) {
-        *made = is_new;
+        *created = is_new;
     }
     return status;
 }
