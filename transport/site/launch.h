@@ -1,4 +1,5 @@
-/* launch: which rank this process is, by what its launcher says; and a launcher of our own. */
+/* launch: detects which rank this process is from the environment of its launcher, and starts the
+ * ranks of one machine. */
 #ifndef SKEP_TRANSPORT_SITE_LAUNCH_H
 #define SKEP_TRANSPORT_SITE_LAUNCH_H
 
@@ -8,44 +9,43 @@
 #include <stdbool.h>
 
 enum {
-    LAUNCH_PARENT = -1,        /* place.rank of the process that is to start the ranks */
-    LAUNCH_GRACE_MS = 4000,    /* for the others to end by themselves: a silent rank shows in 3 s */
-    LAUNCH_PORT_FIRST = 20000, /* ports derived from a job's number lie below the kernel's own */
+    LAUNCH_PARENT = -1,        /* rank of the process that has to start the ranks */
+    LAUNCH_GRACE_MS = 4000,    /* for ranks to end after a failure; a loss is detected in 3 s */
+    LAUNCH_PORT_FIRST = 20000, /* derived ports are below the range that the kernel assigns */
     LAUNCH_PORT_COUNT = 12000,
 };
 
-/* A variable of the environment, NULL when it is not set. What it gives stays valid. */
+/* Returns a variable of the environment, or NULL if it is not set. The text stays valid. */
 typedef const char *launch_variable(void *context, const char *name);
 
-/* launch_detect: who this process is among its ranks.
- * `ranks` is the flag's value, 0 without the flag. It beats the environment: with two or more this
- * process is the parent (place->rank == LAUNCH_PARENT), unless it was started by one. Otherwise
- * the innermost launcher counts: RANK and its companions, OpenMPI's variables, Slurm's inside an
- * srun step; without any of them a world of one.
+/* launch_detect: find out which rank this process is. `ranks` is the value of --ranks, 0 without
+ * it. The flag takes precedence over the environment: with two or more ranks this process is the
+ * parent (launch->rank == LAUNCH_PARENT), unless a parent started it. Otherwise the innermost
+ * launcher counts: RANK and related variables, OpenMPI's variables, or Slurm's in an srun step.
+ * Without any of them the world has one rank.
  * limits  0 <= ranks <= RANKS_MAX
- * errors  STATUS_INPUT naming the variable, its value and what was wanted */
-MUST_CHECK enum status launch_detect(int ranks, struct launch_info *place, struct fault *fault);
+ * errors  STATUS_INPUT: a variable is missing or invalid; the fault names it */
+MUST_CHECK enum status launch_detect(int ranks, struct launch_info *launch, struct fault *fault);
 
-/* launch_detect_from: the same by any environment. */
+/* launch_detect_from: the same with a given environment. */
 MUST_CHECK enum status launch_detect_from(int ranks, launch_variable *variable, void *context,
-                                          struct launch_info *place, struct fault *fault);
+                                          struct launch_info *launch, struct fault *fault);
 
 /* launch_children: start `ranks` copies of this program with the same arguments and wait for them.
- * Signals SIGINT, SIGTERM, SIGHUP that a process sent are passed on, each once (see
- * launch_is_forwarded); those of a terminal reach the children by themselves. When one ends badly
- * the others have LAUNCH_GRACE_MS to end, then they are killed. One that is stopped for
- * SITE_SILENCE_MS is lost. A killed parent takes its children along (SIGTERM). The caller has no
- * threads and has written out what it buffers.
- * limits     2 <= ranks <= RANKS_MAX
- * exit_code  0 when all ended well; else of the rank that failed by itself first; 4 when one was
- *            lost; 128 + n when ranks ended by signal n after it was passed on
- * errors     STATUS_FAILED when a rank cannot be started; those that were are ended */
+ * SIGINT, SIGTERM and SIGHUP from another process are forwarded, each once (see
+ * launch_is_forwarded); a terminal sends its signals to the children directly. After one rank
+ * fails, the others have LAUNCH_GRACE_MS to end before they are killed. A rank that is stopped for
+ * SITE_SILENCE_MS is lost. If the parent is killed, its children get SIGTERM.
+ * limits     2 <= ranks <= RANKS_MAX; the caller has no threads and no buffered output
+ * exit_code  0 if all ranks succeeded; else that of the first rank that failed by itself; 4 if a
+ *            rank was lost; 128 + n if ranks ended by signal n after it was forwarded
+ * errors     STATUS_FAILED: a rank cannot be started; the started ones have been killed */
 MUST_CHECK enum status launch_children(int ranks, char **arguments, int *exit_code,
                                        struct fault *fault);
 
-/* launch_is_forwarded: did the parent pass this signal on? A signal to a whole group or control
- * group reaches a rank twice, directly and forwarded: the number of times that someone asked is the
- * greater of the two counts. Safe in a signal handler. */
+/* launch_is_forwarded: whether the parent forwarded this signal. A signal to a process group or
+ * control group reaches a rank twice, directly and forwarded. The number of stop requests is
+ * therefore the greater of the two counts. Safe in a signal handler. */
 bool launch_is_forwarded(const siginfo_t *signal);
 
 #endif

@@ -1,9 +1,13 @@
-/* site: the ranks of one replica as processes: they find each other, compare what they are about to
- * do, agree on what happens, and notice within five seconds when one of them is gone.
+/* site: the ranks of one replica as processes. The room detects which rank a process is, starts the
+ * ranks of a machine, connects them, exchanges small messages between them, and detects within five
+ * seconds when one of them is lost. It also handles the signals that stop a run. Every command that
+ * runs on several ranks opens one site; the collectives use it to open their communicators.
  *
- * Rank 0 listens at the launcher's address; every other rank has two connections to it: one for
- * small exchanges that all ranks make in the same order, one for signs of life. What is exchanged
- * is host memory and small; tensors move by collective.h. */
+ * public   launch.h stop.h
+ *
+ * Rank 0 listens at the address that the launcher gives. Every other rank opens two connections to
+ * it: one for exchanges, which all ranks make in the same order, and one for heartbeats. Exchanged
+ * data is small and in host memory; tensors are moved by transport/collectives. */
 #ifndef SKEP_TRANSPORT_SITE_SITE_H
 #define SKEP_TRANSPORT_SITE_SITE_H
 
@@ -16,78 +20,81 @@
 #include <stdint.h>
 
 enum {
-    SITE_BLOB_BYTES_MAX = 1 << 16, /* one rank's part of an exchange */
-    SITE_HEARTBEAT_MS = 500,       /* between signs of life */
-    SITE_SILENCE_MS = 3000,        /* without one: stopped or cut off */
-    SITE_JOIN_S = 60,              /* for all ranks to arrive */
-    SITE_LAST_MESSAGE_MS = 500,    /* for the last words of a rank to be read */
-    SITE_END_MS = 5000,            /* from a rank's last sign of life to the end of the others */
+    SITE_BLOB_BYTES_MAX = 1 << 16, /* per rank in an exchange */
+    SITE_HEARTBEAT_MS = 500,       /* between heartbeats */
+    SITE_SILENCE_MS = 3000,        /* without a heartbeat: the rank counts as lost */
+    SITE_JOIN_S = 60,              /* for all ranks to connect */
+    SITE_LAST_MESSAGE_MS = 500,    /* for the last message of a rank to be read */
+    SITE_END_MS = 5000,            /* from the last heartbeat of a rank to the end of the others */
 };
 
-/* Who this process is among its site's ranks. */
+/* Which rank of its site a process is, and how it finds rank 0. */
 struct launch_info {
     int rank, world;
-    int local_rank, local_world; /* among those on this machine */
+    int local_rank, local_world; /* among the ranks on this machine */
     char address[256];           /* where rank 0 listens: a host name or an IP address */
     int port;
-    const char *source; /* what said so: "--ranks", "torchrun", "Slurm", "OpenMPI", "alone" */
-    uint64_t job;       /* equal on all ranks of one run, so that a stranger is known */
-    int listener;       /* rank 0: a socket that listens already; 0: none */
-    int meet_ms;        /* for all ranks to arrive; 0: SITE_JOIN_S */
+    const char
+        *source;  /* where this comes from: "--ranks", "torchrun", "Slurm", "OpenMPI" or "alone" */
+    uint64_t job; /* equal on all ranks of one run; others are rejected */
+    int listener; /* rank 0: an inherited listening socket; 0: none */
+    int join_timeout_ms; /* for all ranks to connect; 0: SITE_JOIN_S */
 };
 
-struct site; /* opaque: lives in the caller's region */
+struct site; /* allocated in the caller's region */
 
-/* site_open: find the other ranks, which may start in any order. A world of one needs no network.
- * A connection that is no rank of this run is dropped and logged, and the meeting goes on.
- * memory  in `region`, which must outlive the site; nothing later is allocated
- * errors  STATUS_INPUT when the address cannot be found or is not rank 0's, when another process
- *         claims this number or this one another world size, version or run, naming both;
- *         STATUS_FAILED when not all ranks came in time, naming those that are missing */
-MUST_CHECK enum status site_open(const struct launch_info *place, struct region *region,
+/* site_open: connect all ranks, which may start in any order. A world of one rank uses no network.
+ * A connection from a process that is not a rank of this run is closed and logged.
+ * memory  in `region`, which must outlive the site; nothing is allocated later
+ * errors  STATUS_INPUT: the address cannot be resolved or is not local to rank 0, two processes
+ *         claim the same rank, or this process has another world size, version or run than rank 0;
+ *         the fault names both processes. STATUS_FAILED: not all ranks connected in time; the fault
+ *         lists the missing ones */
+MUST_CHECK enum status site_open(const struct launch_info *launch, struct region *region,
                                  struct site **site, struct fault *fault);
 
-/* Called at most once in a process, from the watching thread, when a rank is lost or has failed:
- * the fault names it and its status is STATUS_LOST. It may end the process; it may not call site_*.
- * All other ranks have been told before. */
+/* Called at most once per process, by the heartbeat thread, when a rank is lost or has failed. The
+ * fault names the rank and has status STATUS_LOST. All other ranks have been notified before. The
+ * callback may end the process, but must not call site_* functions. */
 typedef void site_lost(void *context, const struct fault *fault);
 
-/* site_watch: begin to send and expect signs of life; best called right after site_open. From here
- * on a rank that ends without site_leave, or is silent for SITE_SILENCE_MS, is reported to every
- * other rank, and each reports it through `lost`. A rank that was stopped, and taken for lost,
- * learns it when it wakes. Time in which this process itself did not run is nobody's silence.
- * Before seal: starts a thread, which takes no signals.
- * errors  STATUS_FAILED when a thread cannot be started */
+/* site_watch: start to send and expect heartbeats; call it soon after site_open. From then on, a
+ * rank that ends without site_leave, or sends no heartbeat for SITE_SILENCE_MS, is lost: every
+ * other rank is notified and calls `lost`. A rank that was stopped and declared lost is notified
+ * when it resumes. Time during which this process itself did not run does not count as silence of
+ * others. Call it before the seal: it starts a thread, which blocks all signals.
+ * errors  STATUS_FAILED: the thread cannot be started */
 MUST_CHECK enum status site_watch(struct site *site, site_lost *lost, void *context,
                                   struct fault *fault);
 
-/* site_exchange: every rank gives `bytes` bytes and receives all ranks', in rank order: `all` has
- * room for world * bytes. Every rank makes the same exchanges in the same order, from one thread.
+/* site_exchange: send `bytes` bytes to all ranks and receive theirs, in rank order; `all` has room
+ * for world * bytes. All ranks make the same exchanges in the same order, from one thread.
  * limits  bytes <= SITE_BLOB_BYTES_MAX, equal on all ranks
- * errors  STATUS_LOST when a rank was lost: what `lost` was given, after it has returned;
- *         STATUS_FAILED when a rank has left, or makes another exchange. `all` is then undefined,
- *         and so says every later exchange */
+ * errors  STATUS_LOST: a rank was lost; the fault is the one that `lost` received, and `lost` has
+ *         returned. STATUS_FAILED: a rank has left or makes a different exchange. `all` is then
+ *         undefined, and every later exchange fails in the same way */
 MUST_CHECK enum status site_exchange(struct site *site, const void *mine, size_t bytes, void *all,
                                      struct fault *fault);
 
-/* site_agree: the same outcome on every rank: OK when all are OK, else the status of the lowest
- * rank that is not, whose fault every rank receives ("rank 2: place: reason"). A rank that found
- * the same by itself keeps its own words, without the rank.
- * mine    this rank's own outcome; *fault is its fault on entry when it is not OK
+/* site_agree: exchange outcomes. OK if all ranks are OK; else every rank gets the status and fault
+ * of the lowest rank that is not ("rank 2: subject: reason"). A rank whose own fault has the same
+ * reason keeps it, without the rank.
+ * mine    this rank's outcome; if it is not OK, *fault is its fault on entry
  * errors  as site_exchange */
 MUST_CHECK enum status site_agree(struct site *site, enum status mine, struct fault *fault);
 
-/* Whether *fault is the newest that site_agree gave every rank: then nobody need be told of it. */
+/* Whether *fault is the newest that site_agree returned on every rank, so that the other ranks need
+ * not be notified of it. */
 bool site_has_agreed(const struct site *site, const struct fault *fault);
 
-/* site_fail: tell the others why this rank ends; they report it through `lost` as "rank 1: failed:
- * place: reason". Returns when they know, at most SITE_LAST_MESSAGE_MS later; site_leave may
- * follow. Nothing is reported to this rank from then on. */
+/* site_fail: notify the other ranks that this rank ends because of *fault. Their `lost` is called
+ * with "rank 1: failed: subject: reason". Returns when they have received it, or after
+ * SITE_LAST_MESSAGE_MS. Afterwards this rank is notified of nothing; site_leave may follow. */
 void site_fail(struct site *site, const struct fault *fault);
 
-/* site_leave: end politely: the others do not take the silence for a loss. A rank may leave while
- * others work on: only exchanges fail, as they need all; but with rank 0 the watching ends.
- * NULL is allowed, and so is a second call. */
+/* site_leave: leave in order, so that the other ranks do not count this one as lost. The others may
+ * continue, but later exchanges fail, because they need all ranks. When rank 0 leaves, loss
+ * detection ends. NULL and a second call are allowed. */
 void site_leave(struct site *site);
 
 const struct launch_info *site_launch_info(const struct site *site);

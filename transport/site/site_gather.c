@@ -1,4 +1,5 @@
-/* site_gather: rank 0's side of the meeting. */
+/* site_gather: rank 0 accepts the connections of all other ranks. A new connection is pending until
+ * it has sent its hello. */
 #include "transport/site/site_state.h"
 
 #include "base/clock.h"
@@ -13,41 +14,41 @@
 #include <sys/socket.h>
 
 enum {
-    VISITORS_MAX = 64,    /* connections that have not said who they are; the oldest makes room */
-    VISITOR_MS = 5000,    /* for them to say it */
-    DROPPED_A_LINE = 100, /* dropped connections that are logged together, behind the first */
-    ABSENT_NAMED_MAX = 16,
+    PENDING_MAX = 64,     /* connections without a hello; a new one replaces the oldest */
+    PENDING_MS = 5000,    /* for the hello to arrive */
+    DROPS_PER_LINE = 100, /* dropped connections per log line, after the first */
+    ABSENT_LISTED_MAX = 16,
 };
 
-/* A connection that is still to say who it is. */
-struct visitor {
+/* A connection whose hello is incomplete. */
+struct pending {
     int fd;
     int64_t since_ns;
     size_t bytes;
     struct site_hello hello;
 };
 
-struct meeting {
+struct gathering {
     struct site *site;
     int listener;
-    uint64_t *nonces; /* [peers], of the process that holds the place */
-    struct visitor visitors[VISITORS_MAX];
-    int visitor_count;
-    struct pollfd *polls; /* the listener, visitors, then two for each peer */
-    int64_t dropped;
-    int failure;       /* errno when no further connection can be taken */
-    char refused[256]; /* the newest refusal, for the one who wonders where a rank is */
+    uint64_t *nonces; /* [peers], of the process that is connected as this rank */
+    struct pending pending[PENDING_MAX];
+    int pending_count;
+    struct pollfd *polls; /* the listener, pending connections, then two for each peer */
+    int64_t drop_count;
+    int failure;        /* errno: no further connection can be accepted */
+    char rejected[256]; /* reason of the newest rejection; it may explain why a rank is missing */
 };
 
 static struct site_join_answer answer_of(const struct site *site, enum site_join_outcome outcome) {
-    struct site_join_answer answer = {.magic = WIRE_MAGIC,
-                                      .version = WIRE_VERSION,
+    struct site_join_answer answer = {.magic = SITE_MAGIC,
+                                      .version = SITE_VERSION,
                                       .outcome = (int32_t)outcome,
                                       .name = site->name};
     return answer;
 }
 
-static void name_stranger(int fd, char name[static 80]) {
+static void address_of_peer(int fd, char name[static 80]) {
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
     socklen_t bytes = sizeof peer;
     struct text text = text_over(name, 80);
@@ -61,200 +62,207 @@ static void name_stranger(int fd, char name[static 80]) {
     }
 }
 
-/* Whoever knocks without end does not fill the log: the first is named, then every hundredth. */
-static void note_dropped(struct meeting *meeting, int fd, const char *why) {
-    char stranger[80];
-    meeting->dropped++;
-    if (meeting->dropped != 1 && meeting->dropped % DROPPED_A_LINE != 0) {
+/* Only the first dropped connection and then every hundredth is logged, so that a port scanner does
+ * not fill the log. */
+static void log_dropped(struct gathering *gathering, int fd, const char *why) {
+    char address[80];
+    gathering->drop_count++;
+    if (gathering->drop_count != 1 && gathering->drop_count % DROPS_PER_LINE != 0) {
         return;
     }
-    name_stranger(fd, stranger);
-    if (meeting->dropped == 1) {
-        log_line(LOG_WARNING, "rank 0: dropped a connection from %s: %s", stranger, why);
+    address_of_peer(fd, address);
+    if (gathering->drop_count == 1) {
+        log_line(LOG_WARNING, "rank 0: dropped a connection from %s: %s", address, why);
     } else {
-        log_line(LOG_WARNING, "rank 0: dropped %lld connections so far, now one from %s: %s",
-                 (long long)meeting->dropped, stranger, why);
+        log_line(LOG_WARNING, "rank 0: dropped %lld connections so far, the last from %s: %s",
+                 (long long)gathering->drop_count, address, why);
     }
 }
 
-static void drop_visitor(struct meeting *meeting, int index, const char *why) {
-    struct visitor *visitor = &meeting->visitors[index];
+static void drop_pending(struct gathering *gathering, int index, const char *why) {
+    struct pending *pending = &gathering->pending[index];
     if (why != NULL) {
-        note_dropped(meeting, visitor->fd, why);
-        site_close(&visitor->fd);
+        log_dropped(gathering, pending->fd, why);
+        site_close(&pending->fd);
     }
-    meeting->visitor_count--;
-    memmove(visitor, visitor + 1,
-            (size_t)(meeting->visitor_count - index) * sizeof meeting->visitors[0]);
+    gathering->pending_count--;
+    memmove(pending, pending + 1,
+            (size_t)(gathering->pending_count - index) * sizeof gathering->pending[0]);
 }
 
-static void let_in(struct meeting *meeting) {
-    int fd = accept4(meeting->listener, NULL, NULL, SOCK_CLOEXEC);
+static void accept_connection(struct gathering *gathering) {
+    int fd = accept4(gathering->listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0) {
-        /* else it is gone again */
-        bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
-        meeting->failure = exhausted ? errno : 0;
+        /* Other errors mean that the connection was closed before it was accepted. */
+        bool is_exhausted =
+            errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+        gathering->failure = is_exhausted ? errno : 0;
         return;
     }
     socket_disable_delay(fd);
-    if (meeting->visitor_count == VISITORS_MAX) {
-        drop_visitor(meeting, 0, "others came meanwhile");
+    if (gathering->pending_count == PENDING_MAX) {
+        drop_pending(gathering, 0, "too many connections without a hello");
     }
-    struct visitor *visitor = &meeting->visitors[meeting->visitor_count++];
-    *visitor = (struct visitor){.fd = fd, .since_ns = clock_monotonic_ns()};
+    struct pending *pending = &gathering->pending[gathering->pending_count++];
+    *pending = (struct pending){.fd = fd, .since_ns = clock_monotonic_ns()};
 }
 
-static void refuse(struct meeting *meeting, int index, const char *reason) {
-    struct visitor *visitor = &meeting->visitors[index];
-    struct site_join_answer answer = answer_of(meeting->site, WIRE_REFUSED);
+static void reject(struct gathering *gathering, int index, const char *reason) {
+    struct pending *pending = &gathering->pending[index];
+    struct site_join_answer answer = answer_of(gathering->site, SITE_JOIN_REJECTED);
     struct text text = text_over(answer.text, sizeof answer.text);
     text_add(&text, "%s", reason);
-    text = text_over(meeting->refused, sizeof meeting->refused);
+    text = text_over(gathering->rejected, sizeof gathering->rejected);
     text_add(&text, "%s", reason);
-    (void)site_send(visitor->fd, &answer, sizeof answer, MSG_DONTWAIT);
-    (void)shutdown(visitor->fd, SHUT_WR);
-    drop_visitor(meeting, index, reason);
+    (void)site_send(pending->fd, &answer, sizeof answer, MSG_DONTWAIT);
+    (void)shutdown(pending->fd, SHUT_WR);
+    drop_pending(gathering, index, reason);
 }
 
-/* Why this hello is none of ours; false: it is. */
-static bool is_unlike(const struct site *site, const struct site_hello *hello,
-                      struct text *reason) {
-    const struct launch_info *place = &site->place;
-    const struct site_run_name *who = &hello->name;
-    if (hello->version != WIRE_VERSION) {
+/* Whether the hello is not from a rank of this run, and why. */
+static bool is_mismatched(const struct site *site, const struct site_hello *hello,
+                          struct text *reason) {
+    const struct launch_info *launch = &site->launch;
+    const struct site_process *process = &hello->name;
+    if (hello->version != SITE_VERSION) {
         text_add(reason,
-                 "it speaks version %u of the ranks' protocol, rank 0 (process %lld on %s)"
-                 " version %d",
-                 hello->version, (long long)site->name.pid, site->name.host, WIRE_VERSION);
-    } else if (hello->job != place->job) {
+                 "it uses version %u of the protocol between ranks, rank 0 (process %lld on %s)"
+                 " uses version %d",
+                 hello->version, (long long)site->name.pid, site->name.host, SITE_VERSION);
+    } else if (hello->job != launch->job) {
         text_add(reason,
                  "process %lld on %s belongs to another run than rank 0 (process %lld on"
                  " %s)",
-                 (long long)who->pid, who->host, (long long)site->name.pid, site->name.host);
-    } else if (hello->world != place->world) {
+                 (long long)process->pid, process->host, (long long)site->name.pid,
+                 site->name.host);
+    } else if (hello->world != launch->world) {
         text_add(reason,
-                 "rank %d (process %lld on %s) is one of %d ranks, rank 0 (process %lld on"
-                 " %s) one of %d",
-                 hello->rank, (long long)who->pid, who->host, hello->world,
-                 (long long)site->name.pid, site->name.host, place->world);
-    } else if (hello->rank < 0 || hello->rank >= place->world || hello->link < 0 ||
-               hello->link >= WIRE_LINK_COUNT) {
-        text_add(reason, "process %lld on %s says that it is rank %d of %d", (long long)who->pid,
-                 who->host, hello->rank, place->world);
+                 "rank %d (process %lld on %s) expects %d ranks, rank 0 (process %lld on"
+                 " %s) expects %d",
+                 hello->rank, (long long)process->pid, process->host, hello->world,
+                 (long long)site->name.pid, site->name.host, launch->world);
+    } else if (hello->rank < 0 || hello->rank >= launch->world || hello->link < 0 ||
+               hello->link >= SITE_LINK_COUNT) {
+        text_add(reason, "process %lld on %s claims to be rank %d of %d", (long long)process->pid,
+                 process->host, hello->rank, launch->world);
     }
     return reason->length > 0;
 }
 
-/* Another process holds the place, or this one's first connection is missing. */
-static bool is_taken(const struct meeting *meeting, const struct site_hello *hello,
-                     struct text *reason) {
-    const struct site *site = meeting->site;
-    const struct site_run_name *holder = &site->name;
+/* Whether another process is connected as this rank, or the first connection of this one is
+ * missing. */
+static bool is_rank_taken(const struct gathering *gathering, const struct site_hello *hello,
+                          struct text *reason) {
+    const struct site *site = gathering->site;
+    const struct site_process *holder = &site->name;
     if (hello->rank > 0) {
         const struct site_peer *peer = &site->peers[hello->rank - 1];
-        bool same = peer->exchange_fd >= 0 && meeting->nonces[hello->rank - 1] == hello->nonce;
-        if (same || (peer->exchange_fd < 0 && hello->link == WIRE_EXCHANGE)) {
+        bool same = peer->exchange_fd >= 0 && gathering->nonces[hello->rank - 1] == hello->nonce;
+        if (same || (peer->exchange_fd < 0 && hello->link == SITE_LINK_EXCHANGE)) {
             return false;
         }
         if (peer->exchange_fd < 0) {
-            text_add(reason, "rank %d came with its second connection first", hello->rank);
+            text_add(reason, "rank %d opened its second connection first", hello->rank);
             return true;
         }
         holder = &peer->name;
     }
-    text_add(reason, "rank %d is process %lld on %s and also process %lld on %s", hello->rank,
-             (long long)holder->pid, holder->host, (long long)hello->name.pid, hello->name.host);
+    text_add(reason, "rank %d is claimed by process %lld on %s and by process %lld on %s",
+             hello->rank, (long long)holder->pid, holder->host, (long long)hello->name.pid,
+             hello->name.host);
     return true;
 }
 
-static void seat(struct meeting *meeting, int index) {
-    const struct visitor *visitor = &meeting->visitors[index];
-    int place = visitor->hello.rank - 1;
-    struct site_peer *peer = &meeting->site->peers[place];
-    if (visitor->hello.link == WIRE_EXCHANGE) {
-        struct site_join_answer answer = answer_of(meeting->site, SITE_JOIN_ACCEPTED);
+static void admit(struct gathering *gathering, int index) {
+    const struct pending *pending = &gathering->pending[index];
+    int slot = pending->hello.rank - 1;
+    struct site_peer *peer = &gathering->site->peers[slot];
+    if (pending->hello.link == SITE_LINK_EXCHANGE) {
+        struct site_join_answer answer = answer_of(gathering->site, SITE_JOIN_ACCEPTED);
         site_close(&peer->exchange_fd);
         site_close(&peer->health_fd);
-        peer->exchange_fd = visitor->fd;
-        peer->name = visitor->hello.name;
-        meeting->nonces[place] = visitor->hello.nonce;
-        (void)site_send(visitor->fd, &answer, sizeof answer, MSG_DONTWAIT);
+        peer->exchange_fd = pending->fd;
+        peer->name = pending->hello.name;
+        gathering->nonces[slot] = pending->hello.nonce;
+        (void)site_send(pending->fd, &answer, sizeof answer, MSG_DONTWAIT);
     } else {
         site_close(&peer->health_fd);
-        peer->health_fd = visitor->fd;
+        peer->health_fd = pending->fd;
     }
-    drop_visitor(meeting, index, NULL);
+    drop_pending(gathering, index, NULL);
 }
 
-static void hear(struct meeting *meeting, int index) {
-    struct visitor *visitor = &meeting->visitors[index];
-    struct site_hello *hello = &visitor->hello;
+static void receive_hello(struct gathering *gathering, int index) {
+    struct pending *pending = &gathering->pending[index];
+    struct site_hello *hello = &pending->hello;
     char reason[400];
     struct text text = text_over(reason, sizeof reason);
-    ssize_t got = recv(visitor->fd, (uint8_t *)hello + visitor->bytes,
-                       sizeof *hello - visitor->bytes, MSG_DONTWAIT);
+    ssize_t got = recv(pending->fd, (uint8_t *)hello + pending->bytes,
+                       sizeof *hello - pending->bytes, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
-    visitor->bytes += got > 0 ? (size_t)got : 0;
-    if (visitor->bytes >= sizeof hello->magic && hello->magic != WIRE_MAGIC) {
-        drop_visitor(meeting, index, "it is no rank");
+    pending->bytes += got > 0 ? (size_t)got : 0;
+    if (pending->bytes >= sizeof hello->magic && hello->magic != SITE_MAGIC) {
+        drop_pending(gathering, index, "it is not a rank");
     } else if (got <= 0) {
-        drop_visitor(meeting, index, "it closed before it said who it is");
-    } else if (visitor->bytes == sizeof *hello) {
+        drop_pending(gathering, index, "it closed before its hello was complete");
+    } else if (pending->bytes == sizeof *hello) {
         site_clean_text(hello->name.host, sizeof hello->name.host);
-        if (is_unlike(meeting->site, hello, &text) || is_taken(meeting, hello, &text)) {
-            refuse(meeting, index, reason);
+        if (is_mismatched(gathering->site, hello, &text) ||
+            is_rank_taken(gathering, hello, &text)) {
+            reject(gathering, index, reason);
         } else {
-            seat(meeting, index);
+            admit(gathering, index);
         }
     }
 }
 
-/* A rank says nothing more before the welcome: what can be read is its end. */
-static void notice_departure(struct site_peer *peer, const struct pollfd polls[2]) {
+/* A rank sends nothing until it gets the welcome, so any event means that it disconnected. */
+static void check_departed(struct site_peer *peer, const struct pollfd polls[2]) {
     if ((polls[0].revents | polls[1].revents) != 0) {
-        log_line(LOG_WARNING, "rank 0: rank %d (process %lld on %s) went away before all were here",
+        log_line(LOG_WARNING,
+                 "rank 0: rank %d (process %lld on %s) disconnected before all ranks had connected",
                  peer->rank, (long long)peer->name.pid, peer->name.host);
         site_close(&peer->exchange_fd);
         site_close(&peer->health_fd);
     }
 }
 
-static void poll_all(struct meeting *meeting, int64_t deadline_ns) {
-    const struct site *site = meeting->site;
-    struct pollfd *at = meeting->polls;
-    *at++ = (struct pollfd){.fd = meeting->listener, .events = POLLIN};
-    for (int i = 0; i < meeting->visitor_count; i++) {
-        *at++ = (struct pollfd){.fd = meeting->visitors[i].fd, .events = POLLIN};
+static void poll_all(struct gathering *gathering, int64_t deadline_ns) {
+    const struct site *site = gathering->site;
+    struct pollfd *at = gathering->polls;
+    *at++ = (struct pollfd){.fd = gathering->listener, .events = POLLIN};
+    for (int i = 0; i < gathering->pending_count; i++) {
+        *at++ = (struct pollfd){.fd = gathering->pending[i].fd, .events = POLLIN};
     }
     for (int i = 0; i < site->peer_count; i++) {
         *at++ = (struct pollfd){.fd = site->peers[i].exchange_fd, .events = POLLIN};
         *at++ = (struct pollfd){.fd = site->peers[i].health_fd, .events = POLLIN};
     }
     int64_t left_ms = (deadline_ns - clock_monotonic_ns()) / 1000000 + 1;
-    int wait_ms = left_ms < 0 ? 0 : left_ms > VISITOR_MS ? VISITOR_MS : (int)left_ms;
-    if (poll(meeting->polls, (nfds_t)(at - meeting->polls), wait_ms) < 0 && errno == EINVAL) {
-        meeting->failure = EMFILE; /* more places than this process may have open files */
+    int wait_ms = left_ms < 0 ? 0 : left_ms > PENDING_MS ? PENDING_MS : (int)left_ms;
+    if (poll(gathering->polls, (nfds_t)(at - gathering->polls), wait_ms) < 0 && errno == EINVAL) {
+        gathering->failure = EMFILE; /* more entries than open files are allowed */
     }
 }
 
-/* Those who left go first: a rank that comes again finds its place free. */
-static void attend(struct meeting *meeting) {
-    int visitors = meeting->visitor_count;
-    for (int i = 0; i < meeting->site->peer_count; i++) {
-        notice_departure(&meeting->site->peers[i], &meeting->polls[1 + visitors + 2 * i]);
+/* Disconnected ranks are handled first, so that a rank that reconnects is not rejected. */
+static void handle_connections(struct gathering *gathering) {
+    int pending = gathering->pending_count;
+    for (int i = 0; i < gathering->site->peer_count; i++) {
+        check_departed(&gathering->site->peers[i], &gathering->polls[1 + pending + 2 * i]);
     }
-    for (int i = visitors - 1; i >= 0; i--) {
-        int64_t age_ns = clock_monotonic_ns() - meeting->visitors[i].since_ns;
-        if (meeting->polls[1 + i].revents != 0) {
-            hear(meeting, i);
-        } else if (age_ns > (int64_t)VISITOR_MS * 1000000) {
-            drop_visitor(meeting, i, "it did not say who it is");
+    for (int i = pending - 1; i >= 0; i--) {
+        int64_t age_ns = clock_monotonic_ns() - gathering->pending[i].since_ns;
+        if (gathering->polls[1 + i].revents != 0) {
+            receive_hello(gathering, i);
+        } else if (age_ns > (int64_t)PENDING_MS * 1000000) {
+            drop_pending(gathering, i, "it sent no complete hello in time");
         }
     }
-    if (meeting->polls[0].revents != 0) {
-        let_in(meeting);
+    if (gathering->polls[0].revents != 0) {
+        accept_connection(gathering);
     }
 }
 
@@ -263,19 +271,19 @@ static int absent_ranks(const struct site *site, struct text *names) {
     for (int i = 0; i < site->peer_count; i++) {
         if (site->peers[i].health_fd < 0) {
             absent++;
-            if (absent <= ABSENT_NAMED_MAX) {
+            if (absent <= ABSENT_LISTED_MAX) {
                 text_add(names, "%s%d", absent > 1 ? ", " : "", site->peers[i].rank);
             }
         }
     }
-    if (absent > ABSENT_NAMED_MAX) {
-        text_add(names, " and %d more", absent - ABSENT_NAMED_MAX);
+    if (absent > ABSENT_LISTED_MAX) {
+        text_add(names, " and %d more", absent - ABSENT_LISTED_MAX);
     }
     return absent;
 }
 
-/* All who wait are told the same. */
-static void abandon(struct site *site, const char *reason) {
+/* Send the reason to all ranks that are waiting. */
+static void notify_abandoned(struct site *site, const char *reason) {
     struct site_join_answer answer = answer_of(site, SITE_JOIN_ABANDONED);
     struct text text = text_over(answer.text, sizeof answer.text);
     text_add(&text, "%s", reason);
@@ -289,63 +297,65 @@ static void abandon(struct site *site, const char *reason) {
     }
 }
 
-/* Not all are here: nobody comes any more, or no more can be let in. */
-static enum status give_up(const struct meeting *meeting, int meet_ms, struct fault *fault) {
-    struct site *site = meeting->site;
+/* Not all ranks connected in time, or no more connections can be accepted. */
+static enum status fail_gathering(const struct gathering *gathering, int join_timeout_ms,
+                                  struct fault *fault) {
+    struct site *site = gathering->site;
     char names[200];
     struct text text = text_over(names, sizeof names);
     int absent = absent_ranks(site, &text);
-    if (meeting->failure != 0) {
+    if (gathering->failure != 0) {
         (void)fault_set(fault, STATUS_FAILED, "rank 0", "raise the limit of open files (ulimit -n)",
-                        "cannot take the connections of %d ranks: %s", site->place.world,
-                        strerror(meeting->failure));
+                        "cannot accept the connections of %d ranks: %s", site->launch.world,
+                        strerror(gathering->failure));
     } else {
-        (void)fault_set(fault, STATUS_FAILED, "site",
-                        "start all ranks, within a minute of each other",
-                        "%s %s of %d did not come within %.3g s%s%s",
-                        absent == 1 ? "rank" : "ranks", names, site->place.world, meet_ms / 1000.0,
-                        meeting->refused[0] != '\0' ? "; refused: " : "", meeting->refused);
+        (void)fault_set(
+            fault, STATUS_FAILED, "site", "start all ranks, within a minute of each other",
+            "%s %s of %d did not connect within %.3g s%s%s", absent == 1 ? "rank" : "ranks", names,
+            site->launch.world, join_timeout_ms / 1000.0,
+            gathering->rejected[0] != '\0' ? "; rejected: " : "", gathering->rejected);
     }
-    abandon(site, fault->reason);
+    notify_abandoned(site, fault->reason);
     return STATUS_FAILED;
 }
 
 static void welcome(struct site *site) {
-    struct site_join_answer answer = answer_of(site, WIRE_WELCOME);
+    struct site_join_answer answer = answer_of(site, SITE_JOIN_WELCOME);
     for (int i = 0; i < site->peer_count; i++) {
-        /* one that died just now is noticed by the watching, or by the first exchange */
+        /* A rank that ends now is detected later, by its heartbeats or by the first exchange. */
         (void)site_send(site->peers[i].health_fd, &answer, sizeof answer, MSG_DONTWAIT);
     }
 }
 
 enum status site_gather(struct site *site, struct region *region, struct fault *fault) {
-    struct meeting *meeting = region_alloc(region, 1, sizeof *meeting);
-    int meet_ms = site->place.meet_ms > 0 ? site->place.meet_ms : SITE_JOIN_S * 1000;
-    int64_t deadline_ns = clock_monotonic_ns() + (int64_t)meet_ms * 1000000;
+    struct gathering *gathering = region_alloc(region, 1, sizeof *gathering);
+    int join_timeout_ms =
+        site->launch.join_timeout_ms > 0 ? site->launch.join_timeout_ms : SITE_JOIN_S * 1000;
+    int64_t deadline_ns = clock_monotonic_ns() + (int64_t)join_timeout_ms * 1000000;
     char names[200];
-    meeting->site = site;
-    meeting->nonces = region_alloc(region, (size_t)site->peer_count, sizeof *meeting->nonces);
-    meeting->polls = region_alloc(region, (size_t)(1 + VISITORS_MAX + 2 * site->peer_count),
-                                  sizeof *meeting->polls);
-    enum status status = socket_listen(&site->place, &meeting->listener, fault);
+    gathering->site = site;
+    gathering->nonces = region_alloc(region, (size_t)site->peer_count, sizeof *gathering->nonces);
+    gathering->polls = region_alloc(region, (size_t)(1 + PENDING_MAX + 2 * site->peer_count),
+                                    sizeof *gathering->polls);
+    enum status status = socket_listen(&site->launch, &gathering->listener, fault);
     if (status != OK) {
         return status;
     }
     bool complete = false;
-    while (!complete && meeting->failure == 0 && clock_monotonic_ns() < deadline_ns) {
-        poll_all(meeting, deadline_ns); /* nothing happened: attend sees nothing */
-        attend(meeting);
+    while (!complete && gathering->failure == 0 && clock_monotonic_ns() < deadline_ns) {
+        poll_all(gathering, deadline_ns);
+        handle_connections(gathering);
         struct text text = text_over(names, sizeof names);
         complete = absent_ranks(site, &text) == 0;
     }
     if (complete) {
         welcome(site);
     } else {
-        status = give_up(meeting, meet_ms, fault);
+        status = fail_gathering(gathering, join_timeout_ms, fault);
     }
-    for (int i = meeting->visitor_count - 1; i >= 0; i--) {
-        site_close(&meeting->visitors[i].fd);
+    for (int i = gathering->pending_count - 1; i >= 0; i--) {
+        site_close(&gathering->pending[i].fd);
     }
-    site_close(&meeting->listener);
+    site_close(&gathering->listener);
     return status;
 }

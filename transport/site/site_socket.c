@@ -1,3 +1,4 @@
+/* site_socket: see site_socket.h. */
 #include "transport/site/site_socket.h"
 
 #include "base/text.h"
@@ -12,21 +13,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const char WRONG_ADDRESS[] = "MASTER_ADDR must name the machine of rank 0";
-static const char OTHER_PORT[] = "set MASTER_PORT to one that is free on rank 0's machine";
+static const char FIX_ADDRESS[] = "MASTER_ADDR must name the machine of rank 0";
+static const char FIX_PORT[] = "set MASTER_PORT to an unused port of rank 0's machine";
 
-static enum status find_addresses(const struct launch_info *place, struct addrinfo **found,
-                                  struct fault *fault) {
-    const struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+static enum status resolve_address(const struct launch_info *launch, struct addrinfo **found,
+                                   struct fault *fault) {
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     char port[16];
     struct text text = text_over(port, sizeof port);
-    text_add(&text, "%d", place->port);
-    int failure = getaddrinfo(place->address, port, &wanted, found);
+    text_add(&text, "%d", launch->port);
+    int failure = getaddrinfo(launch->address, port, &hints, found);
     if (failure != 0) {
-        /* a name server that does not answer now may answer later */
+        /* A name server that does not respond now may respond later. */
         enum status status = failure == EAI_AGAIN ? STATUS_FAILED : STATUS_INPUT;
-        return fault_set(fault, status, place->address, WRONG_ADDRESS,
-                         "this address of rank 0 cannot be found: %s", gai_strerror(failure));
+        return fault_set(fault, status, launch->address, FIX_ADDRESS,
+                         "cannot resolve this address of rank 0: %s", gai_strerror(failure));
     }
     return OK;
 }
@@ -46,9 +47,10 @@ static bool is_loopback(const struct sockaddr *address) {
     return ntohl(four.sin_addr.s_addr) >> 24 == 127;
 }
 
-/* Distributions let a machine's own name mean a loopback address, which others cannot reach. */
-static void open_to_others(const struct launch_info *place, struct sockaddr *address) {
-    if (place->local_world == place->world || !is_loopback(address)) {
+/* Some distributions resolve a machine's own name to a loopback address. Other machines cannot
+ * reach it, so rank 0 then listens on all addresses. */
+static void listen_on_all(const struct launch_info *launch, struct sockaddr *address) {
+    if (launch->local_world == launch->world || !is_loopback(address)) {
         return;
     }
     if (address->sa_family == AF_INET6) {
@@ -64,7 +66,7 @@ static void open_to_others(const struct launch_info *place, struct sockaddr *add
     }
 }
 
-/* -1 with errno when it cannot be had. */
+/* -1 with errno on failure. */
 static int listen_at(const struct sockaddr *address, socklen_t bytes) {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
@@ -80,57 +82,59 @@ static int listen_at(const struct sockaddr *address, socklen_t bytes) {
     return -1;
 }
 
-static enum status take_listener(int fd, int *listener, struct fault *fault) {
+static enum status adopt_listener(int fd, int *listener, struct fault *fault) {
     int listens = 0;
     socklen_t bytes = sizeof listens;
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) != 0 || !listens ||
         fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
         return fault_set(fault, STATUS_INPUT, "SKEP_LISTENER", "start the ranks with --ranks",
-                         "file descriptor %d is no socket that listens", fd);
+                         "file descriptor %d is not a listening socket", fd);
     }
     *listener = fd;
     return OK;
 }
 
-static enum status fault_listen(const struct launch_info *place, int failure, struct fault *fault) {
+static enum status fault_listen(const struct launch_info *launch, int failure,
+                                struct fault *fault) {
     if (failure == EADDRINUSE) {
-        return fault_set(fault, STATUS_INPUT, "rank 0", OTHER_PORT,
-                         "port %d of %s is taken by another process", place->port, place->address);
+        return fault_set(fault, STATUS_INPUT, "rank 0", FIX_PORT,
+                         "port %d of %s is in use by another process", launch->port,
+                         launch->address);
     }
     if (failure == EADDRNOTAVAIL) {
-        return fault_set(fault, STATUS_INPUT, "rank 0", WRONG_ADDRESS,
-                         "%s is no address of this machine", place->address);
+        return fault_set(fault, STATUS_INPUT, "rank 0", FIX_ADDRESS, "%s is not a local address",
+                         launch->address);
     }
-    return fault_set(fault, STATUS_FAILED, "rank 0", OTHER_PORT, "cannot listen at %s, port %d: %s",
-                     place->address, place->port, strerror(failure));
+    return fault_set(fault, STATUS_FAILED, "rank 0", FIX_PORT, "cannot listen at %s, port %d: %s",
+                     launch->address, launch->port, strerror(failure));
 }
 
-enum status socket_listen(const struct launch_info *place, int *listener, struct fault *fault) {
-    if (place->listener > 0) {
-        return take_listener(place->listener, listener, fault);
+enum status socket_listen(const struct launch_info *launch, int *listener, struct fault *fault) {
+    if (launch->listener > 0) {
+        return adopt_listener(launch->listener, listener, fault);
     }
     struct addrinfo *found = NULL;
-    enum status status = find_addresses(place, &found, fault);
+    enum status status = resolve_address(launch, &found, fault);
     if (status != OK) {
         return status;
     }
     int fd = -1;
     int failure = 0;
     for (struct addrinfo *at = found; at != NULL && fd < 0; at = at->ai_next) {
-        open_to_others(place, at->ai_addr);
+        listen_on_all(launch, at->ai_addr);
         fd = listen_at(at->ai_addr, at->ai_addrlen);
         failure = fd < 0 ? errno : 0;
     }
     freeaddrinfo(found);
     if (fd < 0) {
-        return fault_listen(place, failure, fault);
+        return fault_listen(launch, failure, fault);
     }
     *listener = fd;
     return OK;
 }
 
-/* 0, or why not. */
-static int finish_connecting(int fd, int timeout_ms) {
+/* 0 or an errno. */
+static int await_connected(int fd, int timeout_ms) {
     struct pollfd connected = {.fd = fd, .events = POLLOUT};
     int failure = 0;
     socklen_t bytes = sizeof failure;
@@ -144,9 +148,9 @@ static int finish_connecting(int fd, int timeout_ms) {
     return failure;
 }
 
-/* Trying a port of the kernel's own range while nobody listens there can connect a socket to
- * itself, when the kernel happens to give it that very port. */
-static bool is_own_echo(int fd) {
+/* A connection to an unused port of the kernel's own range can connect a socket to itself, if the
+ * kernel assigns that port to it. */
+static bool is_connected_to_itself(int fd) {
     struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
     socklen_t bytes[2] = {sizeof own, sizeof peer};
@@ -163,9 +167,9 @@ static int connect_to(const struct addrinfo *to, int timeout_ms, int *failure) {
     }
     *failure = connect(fd, to->ai_addr, to->ai_addrlen) == 0 ? 0 : errno;
     if (*failure == EINPROGRESS || *failure == EINTR) {
-        *failure = finish_connecting(fd, timeout_ms);
+        *failure = await_connected(fd, timeout_ms);
     }
-    if (*failure == 0 && is_own_echo(fd)) {
+    if (*failure == 0 && is_connected_to_itself(fd)) {
         *failure = ECONNREFUSED;
     }
     if (*failure == 0 && fcntl(fd, F_SETFL, 0) == 0) {
@@ -176,10 +180,10 @@ static int connect_to(const struct addrinfo *to, int timeout_ms, int *failure) {
     return -1;
 }
 
-enum status socket_connect(const struct launch_info *place, int timeout_ms, int *fd,
+enum status socket_connect(const struct launch_info *launch, int timeout_ms, int *fd,
                            struct fault *fault) {
     struct addrinfo *found = NULL;
-    enum status status = find_addresses(place, &found, fault);
+    enum status status = resolve_address(launch, &found, fault);
     if (status != OK) {
         return status;
     }
@@ -190,9 +194,10 @@ enum status socket_connect(const struct launch_info *place, int timeout_ms, int 
     }
     freeaddrinfo(found);
     if (connected < 0) {
-        return fault_set(
-            fault, STATUS_FAILED, "rank 0", "start it, or correct MASTER_ADDR and MASTER_PORT",
-            "cannot be reached at %s, port %d: %s", place->address, place->port, strerror(failure));
+        return fault_set(fault, STATUS_FAILED, "rank 0",
+                         "start it, or correct MASTER_ADDR and MASTER_PORT",
+                         "cannot be reached at %s, port %d: %s", launch->address, launch->port,
+                         strerror(failure));
     }
     *fd = connected;
     return OK;

@@ -1,7 +1,7 @@
-/* site_watch: signs of life, and what follows from their end.
+/* site_watch: heartbeats, and the detection of lost ranks.
  *
- *   rank 1 ──beat──►          ──beat──► rank 2      every SITE_HEARTBEAT_MS
- *          ◄──beat── rank 0   ◄──beat──
+ *   rank 1 ─heartbeat─►        ─heartbeat─► rank 2      every SITE_HEARTBEAT_MS
+ *          ◄─heartbeat─ rank 0   ◄─heartbeat─
  *                    rank 0 ◄──end of file, silence, or a verdict── rank 2
  *   rank 1 ◄─verdict─ rank 0                        before rank 0 itself reports it
  */
@@ -20,178 +20,179 @@
 static const int64_t MS = 1000000;
 
 enum {
-    WATCH_STACK_BYTES = 256 * 1024, /* the callback prints; nothing is deep */
-    /* more between two looks at the clock: this process was stopped, or its machine slept */
+    WATCH_STACK_BYTES = 256 * 1024, /* the callback prints a message */
+    /* A longer time between two updates means that this process was stopped or its machine
+     * slept. */
     OWN_GAP_MS = 2 * SITE_HEARTBEAT_MS,
-    /* for a broken connection to be explained: silence, and all the ways there */
+    /* Longest time until the cause of a broken connection is known. */
     VERDICT_MS = SITE_SILENCE_MS + 2 * SITE_HEARTBEAT_MS + SITE_LAST_MESSAGE_MS,
 };
 
-/* How far the search for a lost rank has come in one round. */
-struct finding {
+/* The first loss that was found. */
+struct loss {
     bool found;
     int rank;
     struct fault fault;
 };
 
-static void find(struct finding *finding, int rank, const struct fault *fault) {
-    if (!finding->found) {
-        finding->found = true;
-        finding->rank = rank;
-        finding->fault = *fault;
+static void note_loss(struct loss *loss, int rank, const struct fault *fault) {
+    if (!loss->found) {
+        loss->found = true;
+        loss->rank = rank;
+        loss->fault = *fault;
     }
 }
 
-static void look_at_clock(struct site_watch *watch) {
+static void update_clock(struct site_watch *watch) {
     int64_t now_ns = clock_monotonic_ns();
-    int64_t passed_ns = now_ns - watch->seen_ns;
+    int64_t passed_ns = now_ns - watch->last_tick_ns;
     watch->awake_ns += passed_ns < OWN_GAP_MS * MS ? passed_ns : OWN_GAP_MS * MS;
-    watch->seen_ns = now_ns;
+    watch->last_tick_ns = now_ns;
 }
 
-static void send_sign(struct site_peer *peer, enum site_health_kind sign,
-                      const struct site_verdict *verdict) {
+static void send_health(struct site_peer *peer, enum site_health_kind kind,
+                        const struct site_verdict *verdict) {
     uint8_t message[sizeof(struct site_health) + sizeof(struct site_verdict)];
-    struct site_health health = {.sign = sign, .bytes = verdict != NULL ? sizeof *verdict : 0};
+    struct site_health health = {.kind = kind, .bytes = verdict != NULL ? sizeof *verdict : 0};
     memcpy(message, &health, sizeof health);
     if (verdict != NULL) {
         memcpy(message + sizeof health, verdict, sizeof *verdict);
     }
     if (peer->health_fd >= 0) {
-        /* a full or broken connection shows when it is read, or by silence */
+        /* A full or broken connection is detected when it is read, or by silence. */
         (void)site_send(peer->health_fd, message, sizeof health + health.bytes, MSG_DONTWAIT);
     }
 }
 
-static void beat(struct site *site) {
+static void send_heartbeats(struct site *site) {
     for (int i = 0; i < site->peer_count; i++) {
-        send_sign(&site->peers[i], SITE_HEARTBEAT, NULL);
+        send_health(&site->peers[i], SITE_HEARTBEAT, NULL);
     }
-    site->watch.beat_ns = clock_monotonic_ns() + SITE_HEARTBEAT_MS * MS;
+    site->watch.next_heartbeat_ns = clock_monotonic_ns() + SITE_HEARTBEAT_MS * MS;
 }
 
-/* A rank may speak of itself or take rank 0 for lost; rank 0 may speak of all. */
-static bool is_entitled(const struct site *site, const struct site_peer *peer, int rank) {
-    if (site->place.rank == 0) {
+/* A rank may report itself or rank 0. Rank 0 may report any rank. */
+static bool may_report(const struct site *site, const struct site_peer *peer, int rank) {
+    if (site->launch.rank == 0) {
         return rank == peer->rank || rank == 0;
     }
-    return rank >= 0 && rank < site->place.world;
+    return rank >= 0 && rank < site->launch.world;
 }
 
-static void hear_verdict(const struct site *site, const struct site_peer *peer,
-                         struct finding *finding) {
+static void handle_verdict(const struct site *site, const struct site_peer *peer,
+                           struct loss *loss) {
     struct site_verdict verdict;
     struct fault fault;
     memcpy(&verdict, peer->inbox + sizeof(struct site_health), sizeof verdict);
-    if (!is_entitled(site, peer, verdict.rank)) {
+    if (!may_report(site, peer, verdict.rank)) {
         (void)site_fault_lost(peer, &fault);
-        find(finding, peer->rank, &fault);
+        note_loss(loss, peer->rank, &fault);
         return;
     }
     site_fault_of(&verdict, &fault);
-    if (verdict.rank == site->place.rank) {
+    if (verdict.rank == site->launch.rank) {
         char reason[sizeof fault.reason];
         struct text text = text_over(reason, sizeof reason);
-        text_add(&text, "was taken for lost by rank %d: %s", peer->rank, fault.reason);
+        text_add(&text, "was declared lost by rank %d: %s", peer->rank, fault.reason);
         memcpy(fault.reason, reason, sizeof reason);
     }
     fault.status = STATUS_LOST;
-    find(finding, verdict.rank, &fault);
+    note_loss(loss, verdict.rank, &fault);
 }
 
-/* The message that is complete in the inbox. False: it is none. */
-static bool hear_message(const struct site *site, struct site_peer *peer,
-                         const struct site_health *health, struct finding *finding) {
-    peer->heard_ns = site->watch.awake_ns;
-    if (health->sign == SITE_ENDED) {
+/* Handle the complete message in the inbox. False: it is invalid. */
+static bool handle_message(const struct site *site, struct site_peer *peer,
+                           const struct site_health *health, struct loss *loss) {
+    peer->last_received_ns = site->watch.awake_ns;
+    if (health->kind == SITE_ENDED) {
         atomic_store(&peer->left, true);
-    } else if (health->sign == SITE_VERDICT) {
-        hear_verdict(site, peer, finding);
+    } else if (health->kind == SITE_VERDICT) {
+        handle_verdict(site, peer, loss);
     }
     peer->inbox_bytes = 0;
-    return health->sign >= SITE_HEARTBEAT && health->sign <= SITE_VERDICT;
+    return health->kind >= SITE_HEARTBEAT && health->kind <= SITE_VERDICT;
 }
 
-/* Bytes that the message in the inbox still needs; 0: it is complete; -1: it is none. */
-static int bytes_wanted(const struct site_peer *peer, struct site_health *health) {
+/* Bytes that the message in the inbox lacks; 0: it is complete; -1: it is invalid. */
+static int bytes_missing(const struct site_peer *peer, struct site_health *health) {
     if (peer->inbox_bytes < sizeof *health) {
         return (int)(sizeof *health - peer->inbox_bytes);
     }
     memcpy(health, peer->inbox, sizeof *health);
-    if (health->bytes != (health->sign == SITE_VERDICT ? sizeof(struct site_verdict) : 0)) {
+    if (health->bytes != (health->kind == SITE_VERDICT ? sizeof(struct site_verdict) : 0)) {
         return -1;
     }
     return (int)(sizeof *health + health->bytes - peer->inbox_bytes);
 }
 
-/* All that has come from one rank. A connection that ended without a parting is a loss. */
-static void hear_peer(const struct site *site, struct site_peer *peer, struct finding *finding) {
+/* Receive everything from one rank. A connection that ends without a last message is a loss. */
+static void receive_from(const struct site *site, struct site_peer *peer, struct loss *loss) {
     bool open = true;
     ssize_t got = 1;
-    while (open && got > 0 && !atomic_load(&peer->left) && !finding->found) {
-        struct site_health health = {.sign = 0};
-        int wanted = bytes_wanted(peer, &health);
-        if (wanted == 0) {
-            open = hear_message(site, peer, &health, finding);
+    while (open && got > 0 && !atomic_load(&peer->left) && !loss->found) {
+        struct site_health health = {.kind = 0};
+        int missing = bytes_missing(peer, &health);
+        if (missing == 0) {
+            open = handle_message(site, peer, &health, loss);
             continue;
         }
-        if (wanted < 0) {
+        if (missing < 0) {
             open = false;
             continue;
         }
-        got = recv(peer->health_fd, peer->inbox + peer->inbox_bytes, (size_t)wanted, MSG_DONTWAIT);
+        got = recv(peer->health_fd, peer->inbox + peer->inbox_bytes, (size_t)missing, MSG_DONTWAIT);
         peer->inbox_bytes += got > 0 ? (size_t)got : 0;
         open = got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
     }
     if (atomic_load(&peer->left)) {
-        site_close(&peer->health_fd); /* it waits for that */
-    } else if (!open && !finding->found) {
+        site_close(&peer->health_fd); /* the peer waits for this */
+    } else if (!open && !loss->found) {
         struct fault fault;
         (void)site_fault_lost(peer, &fault);
-        find(finding, peer->rank, &fault);
+        note_loss(loss, peer->rank, &fault);
         site_close(&peer->health_fd);
     }
 }
 
-static void judge_silence(const struct site *site, const struct site_peer *peer,
-                          struct finding *finding) {
-    int64_t silent_ns = site->watch.awake_ns - peer->heard_ns;
+static void check_silence(const struct site *site, const struct site_peer *peer,
+                          struct loss *loss) {
+    int64_t silent_ns = site->watch.awake_ns - peer->last_received_ns;
     if (peer->health_fd < 0 || silent_ns < SITE_SILENCE_MS * MS) {
         return;
     }
-    char place[32];
+    char subject[32];
     struct fault fault;
-    struct text text = text_over(place, sizeof place);
+    struct text text = text_over(subject, sizeof subject);
     text_add(&text, "rank %d", peer->rank);
-    (void)fault_set(&fault, STATUS_LOST, place, SITE_RESTART,
-                    "gives no sign of life for %.1f s (process %lld on %s; stopped, or its machine "
-                    "is cut off)",
+    (void)fault_set(&fault, STATUS_LOST, subject, SITE_RESTART,
+                    "sent no heartbeat for %.1f s (process %lld on %s; it is stopped, or its "
+                    "machine is disconnected)",
                     (double)silent_ns / 1e9, (long long)peer->name.pid, peer->name.host);
-    find(finding, peer->rank, &fault);
+    note_loss(loss, peer->rank, &fault);
 }
 
-static bool any_open(const struct site *site, int but_rank) {
+static bool any_open(const struct site *site, int except_rank) {
     for (int i = 0; i < site->peer_count; i++) {
-        if (site->peers[i].health_fd >= 0 && site->peers[i].rank != but_rank) {
+        if (site->peers[i].health_fd >= 0 && site->peers[i].rank != except_rank) {
             return true;
         }
     }
     return false;
 }
 
-/* Also for the owner's wish to part, when wake_fd is not -1. */
+/* Wait for messages of the peers, and for wake_fd unless it is -1. */
 static void poll_peers(struct site *site, int wake_fd, int wait_ms) {
     struct pollfd *polls = site->watch.polls;
     for (int i = 0; i < site->peer_count; i++) {
         polls[i] = (struct pollfd){.fd = site->peers[i].health_fd, .events = POLLIN};
     }
     polls[site->peer_count] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
-    (void)poll(polls, (nfds_t)site->peer_count + 1, wait_ms); /* interrupted: a look too many */
+    (void)poll(polls, (nfds_t)site->peer_count + 1, wait_ms); /* an interruption is harmless */
 }
 
-/* Until the others have read the last words and closed, which also keeps a reset of the connection
- * from overtaking them. Whoever is lost is not waited for. */
-static void await_closing(struct site *site, int lost_rank) {
+/* Wait until the other ranks have read the last message and closed. Closing earlier could reset the
+ * connection before the message is read. The lost rank is not waited for. */
+static void await_close(struct site *site, int lost_rank) {
     int64_t deadline_ns = clock_monotonic_ns() + SITE_LAST_MESSAGE_MS * MS;
     for (int i = 0; i < site->peer_count; i++) {
         if (site->peers[i].health_fd >= 0) {
@@ -219,84 +220,84 @@ static void close_all(struct site *site) {
     }
 }
 
-/* The last message of a rank that ends by itself. */
-static void say_last_words(struct site *site, enum site_ending parting) {
+/* Send the last message of a rank that leaves or fails. */
+static void send_last_message(struct site *site, enum site_ending parting) {
     struct fault fault;
-    char place[32];
-    struct text text = text_over(place, sizeof place);
-    text_add(&text, "rank %d", site->place.rank);
-    const struct fault *words = &site->watch.last_words;
-    (void)fault_set(&fault, STATUS_LOST, place, words->remedy, "failed: %s: %s", words->place,
+    char subject[32];
+    struct text text = text_over(subject, sizeof subject);
+    text_add(&text, "rank %d", site->launch.rank);
+    const struct fault *words = &site->watch.failure_sent;
+    (void)fault_set(&fault, STATUS_LOST, subject, words->remedy, "failed: %s: %s", words->place,
                     words->reason);
-    struct site_verdict verdict = site_verdict_of(site->place.rank, &fault);
+    struct site_verdict verdict = site_verdict_of(site->launch.rank, &fault);
     for (int i = 0; i < site->peer_count; i++) {
         if (parting == SITE_FAILS) {
-            send_sign(&site->peers[i], SITE_VERDICT, &verdict);
+            send_health(&site->peers[i], SITE_VERDICT, &verdict);
         } else {
-            send_sign(&site->peers[i], SITE_ENDED, NULL);
+            send_health(&site->peers[i], SITE_ENDED, NULL);
         }
     }
 }
 
-/* A rank is lost: rank 0 tells all, the lost one too, for when it wakes; the others tell rank 0
- * only when it is the one. */
-static void report(struct site *site, const struct finding *finding) {
+/* A rank is lost. Rank 0 notifies all ranks, the lost one too, which may resume later. Another rank
+ * reports only the loss of rank 0. */
+static void report_loss(struct site *site, const struct loss *loss) {
     struct site_watch *watch = &site->watch;
-    if (site->place.rank == 0 || finding->rank == 0) {
-        struct site_verdict verdict = site_verdict_of(finding->rank, &finding->fault);
+    if (site->launch.rank == 0 || loss->rank == 0) {
+        struct site_verdict verdict = site_verdict_of(loss->rank, &loss->fault);
         for (int i = 0; i < site->peer_count; i++) {
-            send_sign(&site->peers[i], SITE_VERDICT, &verdict);
+            send_health(&site->peers[i], SITE_VERDICT, &verdict);
         }
     }
-    if (site->place.rank == 0) {
-        await_closing(site, finding->rank);
+    if (site->launch.rank == 0) {
+        await_close(site, loss->rank);
     }
     close_all(site);
-    if (atomic_load(&watch->parting) != SITE_FAILS) { /* it has its own reason to end by now */
-        watch->lost(watch->context, &finding->fault);
+    if (atomic_load(&watch->parting) != SITE_FAILS) { /* else this rank has a failure of its own */
+        watch->lost(watch->context, &loss->fault);
     }
     pthread_mutex_lock(&watch->mutex);
     watch->decided = true;
-    watch->verdict = finding->fault;
+    watch->verdict = loss->fault;
     pthread_cond_broadcast(&watch->reported);
     pthread_mutex_unlock(&watch->mutex);
     for (int i = 0; i < site->peer_count; i++) {
-        (void)shutdown(site->peers[i].exchange_fd, SHUT_RDWR); /* ends an exchange that waits */
+        (void)shutdown(site->peers[i].exchange_fd, SHUT_RDWR); /* ends a blocked exchange */
     }
 }
 
-/* One look at everything. */
-static void look_around(struct site *site, struct finding *finding) {
-    int64_t wait_ms = (site->watch.beat_ns - clock_monotonic_ns()) / MS + 1;
+/* Wait for the next event and handle everything that is due. */
+static void watch_once(struct site *site, struct loss *loss) {
+    int64_t wait_ms = (site->watch.next_heartbeat_ns - clock_monotonic_ns()) / MS + 1;
     poll_peers(site, site->watch.wake_fd, wait_ms > 0 ? (int)wait_ms : 0);
-    look_at_clock(&site->watch);
+    update_clock(&site->watch);
     for (int i = 0; i < site->peer_count; i++) {
         if (site->watch.polls[i].revents != 0) {
-            hear_peer(site, &site->peers[i], finding);
+            receive_from(site, &site->peers[i], loss);
         }
     }
-    if (clock_monotonic_ns() >= site->watch.beat_ns) {
-        beat(site);
+    if (clock_monotonic_ns() >= site->watch.next_heartbeat_ns) {
+        send_heartbeats(site);
     }
     for (int i = 0; i < site->peer_count; i++) {
-        judge_silence(site, &site->peers[i], finding);
+        check_silence(site, &site->peers[i], loss);
     }
 }
 
 static void *watch_main(void *argument) {
     struct site *site = argument;
-    struct finding finding = {.found = false};
+    struct loss loss = {.found = false};
     enum site_ending parting = SITE_STAYS;
-    beat(site);
-    while (!finding.found && parting == SITE_STAYS) {
-        look_around(site, &finding);
+    send_heartbeats(site);
+    while (!loss.found && parting == SITE_STAYS) {
+        watch_once(site, &loss);
         parting = (enum site_ending)atomic_load(&site->watch.parting);
     }
-    if (finding.found) {
-        report(site, &finding);
+    if (loss.found) {
+        report_loss(site, &loss);
     } else {
-        say_last_words(site, parting);
-        await_closing(site, site->place.rank);
+        send_last_message(site, parting);
+        await_close(site, site->launch.rank);
     }
     return NULL;
 }
@@ -304,7 +305,7 @@ static void *watch_main(void *argument) {
 enum status site_watch(struct site *site, site_lost *lost, void *context, struct fault *fault) {
     struct site_watch *watch = &site->watch;
     ASSERT(!watch->running && watch->parting == SITE_STAYS);
-    if (site->place.world == 1) {
+    if (site->launch.world == 1) {
         return OK;
     }
     pthread_condattr_t attributes;
@@ -315,7 +316,7 @@ enum status site_watch(struct site *site, site_lost *lost, void *context, struct
     pthread_condattr_destroy(&attributes);
     watch->lost = lost;
     watch->context = context;
-    watch->seen_ns = clock_monotonic_ns();
+    watch->last_tick_ns = clock_monotonic_ns();
     watch->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int failure = errno;
     if (watch->wake_fd >= 0) {
@@ -323,7 +324,7 @@ enum status site_watch(struct site *site, site_lost *lost, void *context, struct
     }
     if (failure != 0) {
         site_close(&watch->wake_fd);
-        return fault_set_errno(fault, STATUS_FAILED, "site", "cannot start the watching thread",
+        return fault_set_errno(fault, STATUS_FAILED, "site", "cannot start the heartbeat thread",
                                failure);
     }
     watch->running = true;
@@ -341,9 +342,9 @@ void site_end(struct site *site, enum site_ending parting) {
         pthread_join(watch->thread, NULL);
         watch->running = false;
     } else {
-        say_last_words(site, parting);
+        send_last_message(site, parting);
         if (parting == SITE_FAILS) {
-            await_closing(site, site->place.rank);
+            await_close(site, site->launch.rank);
         }
     }
     site_close(&watch->wake_fd);
@@ -357,7 +358,7 @@ enum status site_await_verdict(struct site *site, const struct site_peer *peer,
     int64_t deadline_ns = now_ns + VERDICT_MS * MS;
     bool decided = false;
     while (!decided && !atomic_load(&peer->left) && now_ns < deadline_ns) {
-        /* a parting wakes nobody here: look for it now and then */
+        /* A peer that leaves does not signal the condition, so wake up regularly. */
         int64_t until_ns = now_ns + 20 * MS;
         struct timespec until = {.tv_sec = until_ns / (1000 * MS),
                                  .tv_nsec = until_ns % (1000 * MS)};
@@ -378,9 +379,9 @@ enum status site_await_verdict(struct site *site, const struct site_peer *peer,
     if (!atomic_load(&peer->left)) {
         return site_fault_lost(peer, fault);
     }
-    char place[32];
-    struct text text = text_over(place, sizeof place);
+    char subject[32];
+    struct text text = text_over(subject, sizeof subject);
     text_add(&text, "rank %d", peer->rank);
-    return fault_set(fault, STATUS_FAILED, place, SITE_RESTART,
-                     "has left, this exchange needs all ranks");
+    return fault_set(fault, STATUS_FAILED, subject, SITE_RESTART,
+                     "has left, but this exchange needs all ranks");
 }

@@ -1,3 +1,4 @@
+/* site_wire: see site_wire.h. */
 #include "transport/site/site_wire.h"
 
 #include "base/clock.h"
@@ -58,7 +59,7 @@ bool site_receive_within(int fd, void *bytes, size_t count, int timeout_ms) {
 void site_clean_text(char *text, size_t capacity) {
     text[capacity - 1] = '\0';
     for (char *at = text; *at != '\0'; at++) {
-        /* UTF-8 passes; what moves a terminal's cursor does not */
+        /* UTF-8 is kept. Control characters could change the terminal. */
         if ((unsigned char)*at < ' ' || *at == 127) {
             *at = '?';
         }
@@ -77,8 +78,8 @@ void site_fault_of(struct site_verdict *verdict, struct fault *fault) {
     site_clean_text(verdict->place, sizeof verdict->place);
     site_clean_text(verdict->reason, sizeof verdict->reason);
     site_clean_text(verdict->remedy, sizeof verdict->remedy);
-    bool known = verdict->status > OK && verdict->status <= STATUS_STOPPED;
-    fault->status = known ? (enum status)verdict->status : STATUS_FAILED;
+    bool is_known = verdict->status > OK && verdict->status <= STATUS_STOPPED;
+    fault->status = is_known ? (enum status)verdict->status : STATUS_FAILED;
     memcpy(fault->place, verdict->place, sizeof fault->place);
     memcpy(fault->reason, verdict->reason, sizeof fault->reason);
     memcpy(fault->remedy, verdict->remedy, sizeof fault->remedy);

@@ -1,31 +1,33 @@
-/* stop: the wish to end, as SIGINT, SIGTERM or SIGHUP bring it. */
+/* stop: requests to stop the process, by SIGINT, SIGTERM or SIGHUP. */
 #ifndef SKEP_TRANSPORT_SITE_STOP_H
 #define SKEP_TRANSPORT_SITE_STOP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* stop_exit_immediately: until stop_watch each of the three signals ends the process with exit code
- * 0. The first thing of a command that saves, which has nothing to save yet and has changed
- * nothing. */
+/* stop_exit_immediately: until stop_watch, each of the three signals ends the process with exit
+ * code 0. A command that saves its state on a stop calls this first, while there is nothing to
+ * save. */
 void stop_exit_immediately(void);
 
-/* stop_block_signals: until stop_watch the three signals wait, in this process and in those it
- * starts. */
+/* stop_block_signals: block the three signals until stop_watch, in this process and in those that
+ * it starts. */
 void stop_block_signals(void);
 
-/* stop_watch: from now on the first of the three signals is noted; a second one ends the process at
- * once with 128 + its number. The same wish are those within a quarter of a second, and one that
- * our launcher passes on besides one that came directly (launch_is_forwarded). */
+/* stop_watch: from now on, the first of the three signals is a stop request, and a second one ends
+ * the process at once with exit code 128 + its number. Signals within a quarter of a second count
+ * as one request, and so do a direct signal and the same one forwarded by the parent
+ * (launch_is_forwarded). */
 void stop_watch(void);
 
-/* stop_request: as if one had come, unless one has: another rank of the site was asked. */
+/* stop_request: make a stop request without a signal, as when another rank received one. */
 void stop_request(void);
 
-/* stop_requested: has one come? */
+/* stop_requested: whether there was a stop request. */
 bool stop_requested(void);
 
-/* stop_requested_ns: when, by clock_monotonic_ns; meaningless before stop_requested. */
+/* stop_requested_ns: the time of the request on the monotonic clock.
+ * limits  after stop_requested() is true */
 int64_t stop_requested_ns(void);
 
 #endif

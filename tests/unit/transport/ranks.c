@@ -21,11 +21,11 @@ struct shared {
 
 static struct shared *shared_now; /* for the bodies */
 
-void ranks_init(struct ranks *ranks, int world, int meet_ms) {
+void ranks_init(struct ranks *ranks, int world, int join_timeout_ms) {
     struct fault fault;
     memset(ranks, 0, sizeof *ranks);
     ranks->world = world;
-    ranks->meet_ms = meet_ms;
+    ranks->join_timeout_ms = join_timeout_ms;
     ASSERT(socket_loopback(&ranks->listener, &ranks->port, &fault) == OK);
     struct shared *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -52,7 +52,7 @@ struct launch_info ranks_place(const struct ranks *ranks, int rank) {
                                 .source = "test",
                                 .job = 7,
                                 .listener = rank == 0 ? ranks->listener : 0,
-                                .meet_ms = ranks->meet_ms};
+                                .join_timeout_ms = ranks->join_timeout_ms};
     return place;
 }
 

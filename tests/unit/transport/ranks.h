@@ -26,7 +26,7 @@ typedef void rank_body(const struct launch_info *place, struct record *record);
 struct ranks {
     int world;
     int listener, port; /* rank 0 inherits the first */
-    int meet_ms;
+    int join_timeout_ms;
     int count; /* processes started */
     pid_t pids[TEST_RANKS_MAX];
     int exit_codes[TEST_RANKS_MAX]; /* 128 + signal when killed; -1 while it runs */
@@ -35,7 +35,7 @@ struct ranks {
 };
 
 /* ranks_init: nobody started; a port is taken. The test fails where the system refuses. */
-void ranks_init(struct ranks *ranks, int world, int meet_ms);
+void ranks_init(struct ranks *ranks, int world, int join_timeout_ms);
 
 /* ranks_start: one more process; gives its index. */
 int ranks_start(struct ranks *ranks, int rank, rank_body *body);

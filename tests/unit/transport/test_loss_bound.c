@@ -25,9 +25,9 @@ static const int64_t NEVER_NS = INT64_MAX;
 /* The other end of a connection: signs of life until an end of some kind. */
 struct far_end {
     int fd;
-    int64_t beat_ns; /* the next one */
-    int64_t last_ns; /* none after that */
-    bool dies;       /* the connection breaks then; else it is silent */
+    int64_t next_heartbeat_ns; /* the next one */
+    int64_t last_ns;           /* none after that */
+    bool dies;                 /* the connection breaks then; else it is silent */
 };
 
 /* What the watching thread and the test share: one runs while the other waits for its end. */
@@ -48,19 +48,19 @@ int64_t __wrap_clock_monotonic_ns(void) {
 }
 
 static int64_t next_of(const struct far_end *end) {
-    return end->fd < 0                    ? NEVER_NS
-           : end->beat_ns <= end->last_ns ? end->beat_ns
-           : end->dies                    ? end->last_ns
-                                          : NEVER_NS;
+    return end->fd < 0                              ? NEVER_NS
+           : end->next_heartbeat_ns <= end->last_ns ? end->next_heartbeat_ns
+           : end->dies                              ? end->last_ns
+                                                    : NEVER_NS;
 }
 
 /* What the far end does next; nobody there closes, whatever was said. */
 static void act(struct far_end *end) {
-    if (end->beat_ns <= end->last_ns) {
-        const struct site_health health = {.sign = SITE_HEARTBEAT};
+    if (end->next_heartbeat_ns <= end->last_ns) {
+        const struct site_health health = {.kind = SITE_HEARTBEAT};
         ssize_t sent = send(end->fd, &health, sizeof health, MSG_NOSIGNAL);
         (void)sent; /* the watching thread may have closed */
-        end->beat_ns += SITE_HEARTBEAT_MS * MS;
+        end->next_heartbeat_ns += SITE_HEARTBEAT_MS * MS;
     } else {
         close(end->fd);
         end->fd = -1;
@@ -97,7 +97,7 @@ static void note_lost(void *context, const struct fault *fault) {
 
 /* Rank `rank` watches until it has reported a loss. */
 static void watch_until_lost(int rank) {
-    struct site site = {.place = {.rank = rank, .world = 3}, .peer_count = scene.end_count};
+    struct site site = {.launch = {.rank = rank, .world = 3}, .peer_count = scene.end_count};
     struct site_peer peers[PEERS_MAX + 1] = {{0}};
     struct pollfd polls[PEERS_MAX + 1];
     struct fault fault;
@@ -125,10 +125,11 @@ static int64_t late_ms(int rank, bool dies, int64_t last_ms) {
     memset(&scene, 0, sizeof scene);
     scene.now_ns = begin_ns;
     scene.end_count = rank == 0 ? 2 : 1;
-    scene.ends[0] = (struct far_end){.beat_ns = begin_ns + last_ms % SITE_HEARTBEAT_MS * MS,
-                                     .last_ns = begin_ns + last_ms * MS,
-                                     .dies = dies};
-    scene.ends[1] = (struct far_end){.beat_ns = begin_ns + 77 * MS, .last_ns = NEVER_NS};
+    scene.ends[0] =
+        (struct far_end){.next_heartbeat_ns = begin_ns + last_ms % SITE_HEARTBEAT_MS * MS,
+                         .last_ns = begin_ns + last_ms * MS,
+                         .dies = dies};
+    scene.ends[1] = (struct far_end){.next_heartbeat_ns = begin_ns + 77 * MS, .last_ns = NEVER_NS};
     watch_until_lost(rank);
     assert_string_equal(scene.lost.place, rank == 0 ? "rank 1" : "rank 0");
     assert_int_equal(scene.lost.status, STATUS_LOST);

@@ -170,7 +170,7 @@ static void exchange_unlike(const struct launch_info *place, struct record *reco
     enum status status = site_exchange(site, mine, bytes, all, &record->fault);
     if (last > 0) {
         EXPECT(status == STATUS_FAILED && strcmp(record->fault.place, name) == 0);
-        EXPECT(strstr(record->fault.reason, "another exchange") != NULL);
+        EXPECT(strstr(record->fault.reason, "a different exchange") != NULL);
         struct fault again = {.status = OK};
         EXPECT(site_exchange(site, mine, bytes, all, &again) == STATUS_FAILED);
         EXPECT(strcmp(again.reason, record->fault.reason) == 0);

@@ -60,7 +60,7 @@ static void a_killed_rank_is_reported_at_once_by_all_others(void **state) {
         char process[64];
         start_working(&ranks, WORLD);
         wait_ms(round * 7 % 13); /* somewhere in an exchange */
-        snprintf(process, sizeof process, "is gone (process %d on ", (int)ranks.pids[victim]);
+        snprintf(process, sizeof process, "was lost (process %d on ", (int)ranks.pids[victim]);
         int64_t now_ns = clock_monotonic_ns();
         kill(ranks.pids[victim], SIGKILL);
         assert_reported(&ranks, victim, now_ns, NOTICED_AT_ONCE_MS, process);
@@ -88,8 +88,7 @@ static void stopped_ranks_are_reported_and_learn_it_but_a_sleeping_machine_is_no
         kill(stopped[i].pids[VICTIMS[i]], SIGSTOP);
     }
     for (int i = 0; i < 2; i++) {
-        assert_reported(&stopped[i], VICTIMS[i], since_ns, NOTICED_MS,
-                        "gives no sign of life for 3.");
+        assert_reported(&stopped[i], VICTIMS[i], since_ns, NOTICED_MS, "sent no heartbeat for 3.");
         /* not before it was silent for so long */
         int64_t noticed_ns = stopped[i].records[1].lost_ns - since_ns;
         assert_true(noticed_ns > (int64_t)(SITE_SILENCE_MS - 2 * SITE_HEARTBEAT_MS) * 1000000);
@@ -100,7 +99,7 @@ static void stopped_ranks_are_reported_and_learn_it_but_a_sleeping_machine_is_no
         assert_true(ranks_await(&stopped[i], ranks_have_ended, -1, 3000));
         assert_int_equal(record->lost_calls, 1);
         assert_string_equal(record->lost.place, VICTIMS[i] == 0 ? "rank 0" : "rank 2");
-        assert_non_null(strstr(record->lost.reason, "was taken for lost by rank "));
+        assert_non_null(strstr(record->lost.reason, "was declared lost by rank "));
         ranks_finish(&stopped[i]);
     }
     for (int rank = 0; rank < WORLD; rank++) {

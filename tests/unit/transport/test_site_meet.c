@@ -74,7 +74,7 @@ static void missing_ranks_are_named_to_all(void **state) {
     for (int i = 0; i < ranks.count; i++) {
         assert_string_equal(ranks.records[i].fault.place, "site");
         assert_string_equal(ranks.records[i].fault.reason,
-                            "ranks 1, 3 of 5 did not come within 0.3 s");
+                            "ranks 1, 3 of 5 did not connect within 0.3 s");
     }
     ranks_finish(&ranks);
 }
@@ -121,7 +121,7 @@ static void processes_of_another_run_are_refused_and_the_others_meet(void **stat
     ranks_init(&ranks, 2, 5000);
     (void)ranks_start(&ranks, 0, ranks_meet);
     struct launch_info places[2] = {ranks_place(&ranks, 1), ranks_place(&ranks, 1)};
-    static const char *const REASONS[] = {"one of 4 ranks", "belongs to another run"};
+    static const char *const REASONS[] = {"expects 4 ranks", "belongs to another run"};
     places[0].world = 4;
     places[1].job = 8;
     for (int i = 0; i < 2; i++) {
@@ -143,12 +143,12 @@ static void another_version_is_told_both_versions(void **state) {
     struct ranks ranks;
     ranks_init(&ranks, 2, 5000);
     (void)ranks_start(&ranks, 0, ranks_meet);
-    struct site_hello hello = {.magic = WIRE_MAGIC, .version = 9, .job = 7, .rank = 1, .world = 2};
+    struct site_hello hello = {.magic = SITE_MAGIC, .version = 9, .job = 7, .rank = 1, .world = 2};
     struct site_join_answer answer;
     int fd = call_rank_0(&ranks);
     assert_true(site_send(fd, &hello, sizeof hello, 0));
     assert_true(site_receive_within(fd, &answer, sizeof answer, 3000));
-    assert_int_equal(answer.outcome, WIRE_REFUSED);
+    assert_int_equal(answer.outcome, SITE_JOIN_REJECTED);
     assert_non_null(strstr(answer.text, "version 9"));
     assert_non_null(strstr(answer.text, "version 1"));
     close(fd);
@@ -160,7 +160,7 @@ static void another_version_is_told_both_versions(void **state) {
 static void garbage_and_silent_strangers_do_not_disturb_the_meeting(void **state) {
     (void)state;
     struct ranks ranks;
-    struct site_hello hello = {.magic = WIRE_MAGIC, .version = WIRE_VERSION, .job = 7, .world = 2};
+    struct site_hello hello = {.magic = SITE_MAGIC, .version = SITE_VERSION, .job = 7, .world = 2};
     int strangers[80];
     char rest[64];
     ranks_init(&ranks, 2, 8000);
@@ -215,9 +215,9 @@ static void addresses_that_cannot_be_are_faults_at_once(void **state) {
         const char *address;
         const char *place, *reason;
     } ROWS[] = {
-        {0, "192.0.2.77", "rank 0", "no address of this machine"}, /* for documents: nobody's */
-        {0, "no-such-host.invalid", "no-such-host.invalid", "cannot be found"},
-        {1, "no-such-host.invalid", "no-such-host.invalid", "cannot be found"},
+        {0, "192.0.2.77", "rank 0", "not a local address"}, /* for documents: nobody's */
+        {0, "no-such-host.invalid", "no-such-host.invalid", "cannot resolve"},
+        {1, "no-such-host.invalid", "no-such-host.invalid", "cannot resolve"},
     };
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
         struct ranks ranks;
@@ -242,7 +242,7 @@ static void a_taken_port_is_named(void **state) {
     int holder = dup(ranks.listener);
     (void)ranks_start_place(&ranks, &place, ranks_meet);
     all_end_with(&ranks, STATUS_INPUT);
-    assert_true(says(&ranks.records[0].fault, "is taken by another process"));
+    assert_true(says(&ranks.records[0].fault, "is in use by another process"));
     close(holder);
     ranks_finish(&ranks);
 }

@@ -138,7 +138,7 @@ static void launchers_are_understood(void **state) {
         if (place.rank != row->wanted.rank || place.world != row->wanted.world ||
             place.local_rank != row->wanted.local_rank ||
             place.local_world != row->wanted.local_world || !port || !job ||
-            place.listener != row->wanted.listener || place.meet_ms != 0 ||
+            place.listener != row->wanted.listener || place.join_timeout_ms != 0 ||
             strcmp(place.address, row->wanted.address) != 0 ||
             strcmp(place.source, row->wanted.source) != 0) {
             fail_msg("case %zu (%s): rank %d of %d, local %d of %d, at %s:%d by %s", i,

@@ -1,3 +1,4 @@
+/* launch_detect: which rank this process is, from the variables of its launcher. */
 #include "transport/site/launch.h"
 
 #include "base/hash.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A launcher's names for the same four numbers. */
+/* A launcher's variables for the same four numbers. */
 struct launcher {
     const char *source;
     const char *rank, *world, *local_rank, *local_world;
@@ -21,7 +22,8 @@ struct environment {
 
 enum { PORT_MAX = 65535 };
 
-/* Slurm numbers batch scripts, external and interactive steps from here on: no srun began them. */
+/* Batch scripts, external and interactive steps have step ids from here on. srun did not start
+ * them. */
 static const int64_t SLURM_STEP_SPECIAL = 0xfffffff0;
 static const char LOOPBACK[] = "127.0.0.1";
 
@@ -40,18 +42,19 @@ static const struct launcher SLURM = {
     "Slurm",         "SLURM_PROCID", "SLURM_NTASKS",
     "SLURM_LOCALID", NULL,           "srun sets them all; start with it, or with --ranks"};
 
-/* An empty variable says as little as one that is not set. */
+/* An empty variable counts as not set. */
 static const char *value_of(const struct environment *environment, const char *name) {
     const char *value = environment->variable(environment->context, name);
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-static enum status missing(const struct launcher *launcher, const char *name, struct fault *fault) {
+static enum status fault_missing(const struct launcher *launcher, const char *name,
+                                 struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, name, launcher->remedy,
                      "is not set, but other variables of %s are", launcher->source);
 }
 
-/* Digits only: no sign, no blanks, as launchers write them. */
+/* Launchers write digits only, without sign or blanks. */
 static enum status read_number(const struct environment *environment, const char *name,
                                const int64_t range[2], int64_t *number, struct fault *fault) {
     const char *value = value_of(environment, name);
@@ -65,11 +68,11 @@ static enum status read_number(const struct environment *environment, const char
     return OK;
 }
 
-static enum status read_needed(const struct environment *environment,
-                               const struct launcher *launcher, const char *name,
-                               const int64_t range[2], int *number, struct fault *fault) {
+static enum status read_required(const struct environment *environment,
+                                 const struct launcher *launcher, const char *name,
+                                 const int64_t range[2], int *number, struct fault *fault) {
     if (value_of(environment, name) == NULL) {
-        return missing(launcher, name, fault);
+        return fault_missing(launcher, name, fault);
     }
     int64_t wide = 0;
     enum status status = read_number(environment, name, range, &wide, fault);
@@ -80,13 +83,14 @@ static enum status read_needed(const struct environment *environment,
 }
 
 static enum status read_rank(const struct environment *environment, const struct launcher *launcher,
-                             struct launch_info *place, struct fault *fault) {
-    place->source = launcher->source;
-    enum status status = read_needed(environment, launcher, launcher->world,
-                                     (const int64_t[]){1, RANKS_MAX}, &place->world, fault);
-    return status != OK ? status
-                        : read_needed(environment, launcher, launcher->rank,
-                                      (const int64_t[]){0, place->world - 1}, &place->rank, fault);
+                             struct launch_info *launch, struct fault *fault) {
+    launch->source = launcher->source;
+    enum status status = read_required(environment, launcher, launcher->world,
+                                       (const int64_t[]){1, RANKS_MAX}, &launch->world, fault);
+    return status != OK
+               ? status
+               : read_required(environment, launcher, launcher->rank,
+                               (const int64_t[]){0, launch->world - 1}, &launch->rank, fault);
 }
 
 static bool is_loopback(const char *address) {
@@ -94,133 +98,134 @@ static bool is_loopback(const char *address) {
            strcmp(address, "::1") == 0;
 }
 
-/* Without local numbers a loopback address says that all ranks are here; any other, as container
- * platforms set it, that each has a machine of its own. */
+/* Without local ranks, a loopback address means that all ranks are on this machine. Any other
+ * address, as container platforms set it, means that each rank has its own machine. */
 static enum status read_local(const struct environment *environment,
-                              const struct launcher *launcher, struct launch_info *place,
+                              const struct launcher *launcher, struct launch_info *launch,
                               struct fault *fault) {
     bool has_rank = value_of(environment, launcher->local_rank) != NULL;
     bool has_world = value_of(environment, launcher->local_world) != NULL;
-    bool together = place->world == 1 || is_loopback(place->address);
-    if (!has_world && (together || !has_rank)) {
-        place->local_world = together ? place->world : 1;
-        place->local_rank = together ? place->rank : 0;
+    bool is_one_machine = launch->world == 1 || is_loopback(launch->address);
+    if (!has_world && (is_one_machine || !has_rank)) {
+        launch->local_world = is_one_machine ? launch->world : 1;
+        launch->local_rank = is_one_machine ? launch->rank : 0;
         return OK;
     }
     enum status status =
-        read_needed(environment, launcher, launcher->local_world,
-                    (const int64_t[]){1, place->world}, &place->local_world, fault);
+        read_required(environment, launcher, launcher->local_world,
+                      (const int64_t[]){1, launch->world}, &launch->local_world, fault);
     return status != OK ? status
-                        : read_needed(environment, launcher, launcher->local_rank,
-                                      (const int64_t[]){0, place->local_world - 1},
-                                      &place->local_rank, fault);
+                        : read_required(environment, launcher, launcher->local_rank,
+                                        (const int64_t[]){0, launch->local_world - 1},
+                                        &launch->local_rank, fault);
 }
 
 static enum status read_address(const struct environment *environment,
-                                const struct launcher *launcher, struct launch_info *place,
+                                const struct launcher *launcher, struct launch_info *launch,
                                 struct fault *fault) {
     const char *address = value_of(environment, "MASTER_ADDR");
     if (address == NULL) {
-        return missing(launcher, "MASTER_ADDR", fault);
+        return fault_missing(launcher, "MASTER_ADDR", fault);
     }
-    if (strlen(address) >= sizeof place->address) {
+    if (strlen(address) >= sizeof launch->address) {
         return fault_set(fault, STATUS_INPUT, "MASTER_ADDR", NULL,
                          "\"%.40s...\" has more than %zu characters", address,
-                         sizeof place->address - 1);
+                         sizeof launch->address - 1);
     }
-    memcpy(place->address, address, strlen(address) + 1);
+    memcpy(launch->address, address, strlen(address) + 1);
     return OK;
 }
 
 static enum status read_port(const struct environment *environment, const struct launcher *launcher,
-                             struct launch_info *place, struct fault *fault) {
-    return read_needed(environment, launcher, "MASTER_PORT", (const int64_t[]){1, PORT_MAX},
-                       &place->port, fault);
+                             struct launch_info *launch, struct fault *fault) {
+    return read_required(environment, launcher, "MASTER_PORT", (const int64_t[]){1, PORT_MAX},
+                         &launch->port, fault);
 }
 
-static void take_job(struct launch_info *place, const char *text) {
+static void set_job(struct launch_info *launch, const char *text) {
     struct hash hash = hash_of(text, strlen(text));
-    memcpy(&place->job, hash.bytes, sizeof place->job);
+    memcpy(&launch->job, hash.bytes, sizeof launch->job);
 }
 
-/* Every rank derives the same port from what names the job. */
-static void derive_port(struct launch_info *place) {
-    place->port = LAUNCH_PORT_FIRST + (int)(place->job % LAUNCH_PORT_COUNT);
+/* Every rank derives the same port from the id of the job. */
+static void derive_port(struct launch_info *launch) {
+    launch->port = LAUNCH_PORT_FIRST + (int)(launch->job % LAUNCH_PORT_COUNT);
 }
 
-/* torchrun's agent itself listens at MASTER_PORT when it says so. */
-static void step_aside(const struct environment *environment, struct launch_info *place) {
+/* With this variable, torchrun's agent itself listens at MASTER_PORT. */
+static void avoid_agent_port(const struct environment *environment, struct launch_info *launch) {
     const char *agent = value_of(environment, "TORCHELASTIC_USE_AGENT_STORE");
     if (agent != NULL && strcmp(agent, "True") == 0) {
-        place->port += place->port < PORT_MAX ? 1 : -1;
+        launch->port += launch->port < PORT_MAX ? 1 : -1;
     }
 }
 
-static enum status place_by_torchrun(const struct environment *environment,
-                                     struct launch_info *place, struct fault *fault) {
-    enum status status = read_rank(environment, &TORCHRUN, place, fault);
-    if (status == OK && place->world > 1) {
-        status = read_address(environment, &TORCHRUN, place, fault);
+static enum status detect_torchrun(const struct environment *environment,
+                                   struct launch_info *launch, struct fault *fault) {
+    enum status status = read_rank(environment, &TORCHRUN, launch, fault);
+    if (status == OK && launch->world > 1) {
+        status = read_address(environment, &TORCHRUN, launch, fault);
     }
-    if (status == OK && place->world > 1) {
-        status = read_port(environment, &TORCHRUN, place, fault);
+    if (status == OK && launch->world > 1) {
+        status = read_port(environment, &TORCHRUN, launch, fault);
     }
     if (status == OK) {
-        status = read_local(environment, &TORCHRUN, place, fault);
+        status = read_local(environment, &TORCHRUN, launch, fault);
     }
-    if (status == OK && place->world > 1) {
+    if (status == OK && launch->world > 1) {
         const char *run = value_of(environment, "TORCHELASTIC_RUN_ID");
-        take_job(place, run != NULL ? run : "");
-        step_aside(environment, place);
+        set_job(launch, run != NULL ? run : "");
+        avoid_agent_port(environment, launch);
     }
     return status;
 }
 
-/* A child of launch_children: as torchrun's, with a key and, for rank 0, a socket. */
-static enum status place_by_parent(const struct environment *environment, struct launch_info *place,
-                                   struct fault *fault) {
+/* A child of launch_children: torchrun's variables, a job id and, for rank 0, a socket. */
+static enum status detect_parent(const struct environment *environment, struct launch_info *launch,
+                                 struct fault *fault) {
     static const int64_t JOBS[] = {0, INT64_MAX};
     static const int64_t SOCKETS[] = {3, 1 << 20};
-    enum status status = place_by_torchrun(environment, place, fault);
+    enum status status = detect_torchrun(environment, launch, fault);
     int64_t number = 0;
     if (status == OK && value_of(environment, "SKEP_JOB") != NULL) {
         status = read_number(environment, "SKEP_JOB", JOBS, &number, fault);
-        place->job = (uint64_t)number;
+        launch->job = (uint64_t)number;
     }
-    if (status == OK && place->rank == 0 && value_of(environment, "SKEP_LISTENER") != NULL) {
+    if (status == OK && launch->rank == 0 && value_of(environment, "SKEP_LISTENER") != NULL) {
         status = read_number(environment, "SKEP_LISTENER", SOCKETS, &number, fault);
-        place->listener = (int)number;
+        launch->listener = (int)number;
     }
-    place->source = "--ranks";
+    launch->source = "--ranks";
     return status;
 }
 
-static enum status place_by_openmpi(const struct environment *environment,
-                                    struct launch_info *place, struct fault *fault) {
-    enum status status = read_rank(environment, &OPENMPI, place, fault);
+static enum status detect_openmpi(const struct environment *environment, struct launch_info *launch,
+                                  struct fault *fault) {
+    enum status status = read_rank(environment, &OPENMPI, launch, fault);
     if (status == OK) {
-        status = read_local(environment, &OPENMPI, place, fault);
+        status = read_local(environment, &OPENMPI, launch, fault);
     }
-    if (status != OK || place->world == 1) {
+    if (status != OK || launch->world == 1) {
         return status;
     }
     const char *job = value_of(environment, "OMPI_MCA_ess_base_jobid");
     job = job != NULL ? job : value_of(environment, "PMIX_NAMESPACE");
-    bool here = place->local_world == place->world;
+    bool is_one_machine = launch->local_world == launch->world;
     static const struct launcher FORWARDED = {
         .source = "OpenMPI",
         .remedy = "on several machines give both to all: mpirun -x MASTER_ADDR -x MASTER_PORT"};
-    take_job(place, job != NULL ? job : "");
-    if (here && value_of(environment, "MASTER_ADDR") == NULL) {
-        memcpy(place->address, LOOPBACK, sizeof LOOPBACK);
+    set_job(launch, job != NULL ? job : "");
+    if (is_one_machine && value_of(environment, "MASTER_ADDR") == NULL) {
+        memcpy(launch->address, LOOPBACK, sizeof LOOPBACK);
     } else {
-        status = read_address(environment, &FORWARDED, place, fault);
+        status = read_address(environment, &FORWARDED, launch, fault);
     }
-    if (status == OK && here && job != NULL && value_of(environment, "MASTER_PORT") == NULL) {
-        derive_port(place);
+    if (status == OK && is_one_machine && job != NULL &&
+        value_of(environment, "MASTER_PORT") == NULL) {
+        derive_port(launch);
         return OK;
     }
-    return status != OK ? status : read_port(environment, &FORWARDED, place, fault);
+    return status != OK ? status : read_port(environment, &FORWARDED, launch, fault);
 }
 
 static bool is_host_character(char character) {
@@ -274,7 +279,7 @@ static bool tasks_on_node(const char *list, int64_t node, int64_t *tasks) {
 }
 
 static enum status read_slurm_tasks(const struct environment *environment,
-                                    struct launch_info *place, struct fault *fault) {
+                                    struct launch_info *launch, struct fault *fault) {
     static const char *const NODES[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"};
     static const char *const TASKS[] = {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
     int which_nodes = value_of(environment, NODES[0]) != NULL ? 0 : 1;
@@ -284,38 +289,38 @@ static enum status read_slurm_tasks(const struct environment *environment,
     int node = 0;
     enum status status = OK;
     if (value_of(environment, NODES[which_nodes]) != NULL) {
-        status = read_needed(environment, &SLURM, NODES[which_nodes],
-                             (const int64_t[]){1, RANKS_MAX}, &nodes, fault);
+        status = read_required(environment, &SLURM, NODES[which_nodes],
+                               (const int64_t[]){1, RANKS_MAX}, &nodes, fault);
     }
-    int64_t tasks = place->world;
+    int64_t tasks = launch->world;
     if (status == OK && nodes > 1 && list == NULL) {
-        status = missing(&SLURM, TASKS[which_tasks], fault);
+        status = fault_missing(&SLURM, TASKS[which_tasks], fault);
     }
     if (status == OK && nodes > 1) {
-        status = read_needed(environment, &SLURM, "SLURM_NODEID", (const int64_t[]){0, nodes - 1},
-                             &node, fault);
+        status = read_required(environment, &SLURM, "SLURM_NODEID", (const int64_t[]){0, nodes - 1},
+                               &node, fault);
     }
     if (status == OK && nodes > 1 &&
-        (!tasks_on_node(list, node, &tasks) || tasks < 1 || tasks > place->world)) {
+        (!tasks_on_node(list, node, &tasks) || tasks < 1 || tasks > launch->world)) {
         status = fault_set(fault, STATUS_INPUT, TASKS[which_tasks], SLURM.remedy,
                            "\"%.80s\" does not say how many of %d tasks node %d has", list,
-                           place->world, node);
+                           launch->world, node);
     }
     if (status == OK) {
-        place->local_world = (int)tasks;
-        status = read_needed(environment, &SLURM, SLURM.local_rank, (const int64_t[]){0, tasks - 1},
-                             &place->local_rank, fault);
+        launch->local_world = (int)tasks;
+        status = read_required(environment, &SLURM, SLURM.local_rank,
+                               (const int64_t[]){0, tasks - 1}, &launch->local_rank, fault);
     }
     return status;
 }
 
 static enum status read_slurm_address(const struct environment *environment,
-                                      struct launch_info *place, struct fault *fault) {
+                                      struct launch_info *launch, struct fault *fault) {
     if (value_of(environment, "MASTER_ADDR") != NULL) {
-        return read_address(environment, &SLURM, place, fault);
+        return read_address(environment, &SLURM, launch, fault);
     }
-    if (place->local_world == place->world) {
-        memcpy(place->address, LOOPBACK, sizeof LOOPBACK);
+    if (launch->local_world == launch->world) {
+        memcpy(launch->address, LOOPBACK, sizeof LOOPBACK);
         return OK;
     }
     const char *name = "SLURM_STEP_NODELIST";
@@ -324,65 +329,67 @@ static enum status read_slurm_address(const struct environment *environment,
     }
     const char *list = value_of(environment, name);
     if (list == NULL) {
-        return missing(&SLURM, name, fault);
+        return fault_missing(&SLURM, name, fault);
     }
-    char host[sizeof place->address];
+    char host[sizeof launch->address];
     if (!first_host(list, host, sizeof host)) {
         return fault_set(fault, STATUS_INPUT, name, "set MASTER_ADDR to rank 0's machine",
-                         "\"%.80s\" does not begin with a host", list);
+                         "\"%.80s\" does not begin with a host name", list);
     }
-    memcpy(place->address, host, sizeof host);
+    memcpy(launch->address, host, sizeof host);
     return OK;
 }
 
-static enum status read_slurm_port(const struct environment *environment, struct launch_info *place,
-                                   struct fault *fault) {
+static enum status read_slurm_port(const struct environment *environment,
+                                   struct launch_info *launch, struct fault *fault) {
     const char *job = value_of(environment, "SLURM_JOB_ID");
     char name[128];
     struct text text = text_over(name, sizeof name);
     text_add(&text, "%s.%s", job != NULL ? job : "", value_of(environment, "SLURM_STEP_ID"));
-    take_job(place, name);
+    set_job(launch, name);
     if (value_of(environment, "MASTER_PORT") != NULL) {
-        return read_port(environment, &SLURM, place, fault);
+        return read_port(environment, &SLURM, launch, fault);
     }
     if (job == NULL) {
-        return missing(&SLURM, "SLURM_JOB_ID", fault);
+        return fault_missing(&SLURM, "SLURM_JOB_ID", fault);
     }
-    derive_port(place);
+    derive_port(launch);
     return OK;
 }
 
-static enum status place_by_slurm(const struct environment *environment, struct launch_info *place,
-                                  struct fault *fault) {
-    /* What the allocation has is not always what the step has. */
+static enum status detect_slurm(const struct environment *environment, struct launch_info *launch,
+                                struct fault *fault) {
+    /* The allocation can have more tasks than the step. */
     struct launcher step = SLURM;
     if (value_of(environment, "SLURM_STEP_NUM_TASKS") != NULL) {
         step.world = "SLURM_STEP_NUM_TASKS";
     }
-    enum status status = read_rank(environment, &step, place, fault);
-    if (status == OK && place->world == 1) {
-        place->local_world = 1;
+    enum status status = read_rank(environment, &step, launch, fault);
+    if (status == OK && launch->world == 1) {
+        launch->local_world = 1;
         return OK;
     }
     if (status == OK) {
-        status = read_slurm_tasks(environment, place, fault);
+        status = read_slurm_tasks(environment, launch, fault);
     }
     if (status == OK) {
-        status = read_slurm_address(environment, place, fault);
+        status = read_slurm_address(environment, launch, fault);
     }
-    return status != OK ? status : read_slurm_port(environment, place, fault);
+    return status != OK ? status : read_slurm_port(environment, launch, fault);
 }
 
-/* A batch script that was submitted from inside a step inherits that step's variables; but those
- * that Slurm sets anew show a single task, where the step had several. */
+/* A batch script that was submitted from inside a step inherits that step's variables. It is
+ * detected by the variables that Slurm replaces: they show one task where the step had several. */
 static bool is_step_inherited(const struct environment *environment) {
-    const char *here = value_of(environment, "SLURM_GTIDS"); /* "3,4": this node's tasks */
+    const char *is_one_machine =
+        value_of(environment, "SLURM_GTIDS"); /* "3,4": this node's tasks */
     const char *list = value_of(environment, "SLURM_STEP_TASKS_PER_NODE");
     const char *node = value_of(environment, "SLURM_NODEID");
     int64_t index = 0;
     int64_t tasks = 1;
-    return here != NULL && strchr(here, ',') == NULL && list != NULL && node != NULL &&
-           text_parse_i64(node, &index) && tasks_on_node(list, index, &tasks) && tasks > 1;
+    return is_one_machine != NULL && strchr(is_one_machine, ',') == NULL && list != NULL &&
+           node != NULL && text_parse_i64(node, &index) && tasks_on_node(list, index, &tasks) &&
+           tasks > 1;
 }
 
 static bool is_srun_step(const struct environment *environment) {
@@ -402,13 +409,13 @@ static bool is_child(const struct environment *environment, int ranks) {
 }
 
 enum status launch_detect_from(int ranks, launch_variable *variable, void *context,
-                               struct launch_info *place, struct fault *fault) {
+                               struct launch_info *launch, struct fault *fault) {
     ASSERT(ranks >= 0 && ranks <= RANKS_MAX);
     const struct environment environment = {variable, context};
     struct launch_info found = {.world = 1, .local_world = 1, .source = "alone"};
     enum status status = OK;
     if (is_child(&environment, ranks)) {
-        status = place_by_parent(&environment, &found, fault);
+        status = detect_parent(&environment, &found, fault);
     } else if (ranks > 0) {
         found.rank = ranks > 1 ? LAUNCH_PARENT : 0;
         found.world = ranks;
@@ -416,24 +423,24 @@ enum status launch_detect_from(int ranks, launch_variable *variable, void *conte
         found.source = "--ranks";
     } else if (value_of(&environment, TORCHRUN.rank) != NULL ||
                value_of(&environment, TORCHRUN.world) != NULL) {
-        status = place_by_torchrun(&environment, &found, fault);
+        status = detect_torchrun(&environment, &found, fault);
     } else if (value_of(&environment, OPENMPI.rank) != NULL ||
                value_of(&environment, OPENMPI.world) != NULL) {
-        status = place_by_openmpi(&environment, &found, fault);
+        status = detect_openmpi(&environment, &found, fault);
     } else if (is_srun_step(&environment)) {
-        status = place_by_slurm(&environment, &found, fault);
+        status = detect_slurm(&environment, &found, fault);
     }
     if (status == OK) {
-        *place = found;
+        *launch = found;
     }
     return status;
 }
 
-static const char *own_variable(void *context, const char *name) {
+static const char *process_variable(void *context, const char *name) {
     (void)context;
     return getenv(name);
 }
 
-enum status launch_detect(int ranks, struct launch_info *place, struct fault *fault) {
-    return launch_detect_from(ranks, own_variable, NULL, place, fault);
+enum status launch_detect(int ranks, struct launch_info *launch, struct fault *fault) {
+    return launch_detect_from(ranks, process_variable, NULL, launch, fault);
 }
