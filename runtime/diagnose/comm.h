@@ -4,7 +4,7 @@
 
 #include "runtime/session/session.h"
 #include "targets/ports/ports.h"
-#include "transport/collectives/collective.h"
+#include "transport/collectives/collectives.h"
 
 enum comm_group {
     COMM_ALL,        /* every rank, in order */

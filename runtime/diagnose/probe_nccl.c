@@ -201,7 +201,7 @@ static enum status join_group(struct nccl_bench *bench, int index, struct fault 
                                    .exchange = groups_by_site,
                                    .context = bench->site,
                                    .device = bench->device,
-                                   .forget = forget_graphs,
+                                   .release_graphs = forget_graphs,
                                    .program = bench,
                                    .ring = true,
                                    .staging = bench->arena,

@@ -39,7 +39,7 @@ struct operand {
     uint64_t offset, bytes, stride;
 };
 
-/* A call of contract A (transport/collectives/collective.h) between the ranks of `axis`. Each
+/* A call of contract A (transport/collectives/collectives.h) between the ranks of `axis`. Each
  * operand covers the slots of the whole group: where it begins on this rank is where the call's
  * slot 0 begins. Reduce-scatter: with f32 on the wire both operands are the same bytes. Slots of
  * the result that belong to other ranks are undefined afterwards. */

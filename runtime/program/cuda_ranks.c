@@ -49,7 +49,7 @@ static CUresult add(void *context, const struct nccl_sum *sum) {
     cuda_wire_sum_run(&compute, &(struct cuda_wire_sum_args){.wire = sum->wire,
                                                              .size = sum->size,
                                                              .index = sum->index,
-                                                             .apart = (int64_t)sum->apart /
+                                                             .apart = (int64_t)sum->stride_bytes /
                                                                       dtype_bytes(sum->wire),
                                                              .count = (int64_t)sum->elements,
                                                              .own = sum->own,
@@ -85,7 +85,7 @@ enum status cuda_ranks_open(struct bound_program *bound, struct site *site,
                              .context = site,
                              .device = bound->port.cuda,
                              .add = add,
-                             .forget = forget,
+                             .release_graphs = forget,
                              .program = bound->device,
                              .ring = schedule->options.sharding.wire_sum == WIRE_SUM_RING};
     find_staging(bound, &args);

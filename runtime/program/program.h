@@ -13,7 +13,7 @@
 #include "runtime/schedule/schedule.h"
 #include "targets/ports/ports.h"
 #include "targets/targets.h"
-#include "transport/collectives/collective.h"
+#include "transport/collectives/collectives.h"
 
 struct program {
     struct schedule

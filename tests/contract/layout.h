@@ -2,7 +2,7 @@
 #ifndef SKEP_TESTS_CONTRACT_LAYOUT_H
 #define SKEP_TESTS_CONTRACT_LAYOUT_H
 
-#include "transport/collectives/collective.h"
+#include "transport/collectives/collectives.h"
 
 enum { WORLD_MAX = 8 };
 

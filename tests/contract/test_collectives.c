@@ -20,6 +20,14 @@ enum {
 };
 
 /* Elements of a slot: none, odd, around vectors, cache lines and the sums' blocks of 4096. */
+static const char *collective_name(enum collective_kind kind) {
+    static const char *const NAMES[COLLECTIVE_KIND_COUNT] = {
+        [COLLECTIVE_ALL_GATHER] = "all-gather", [COLLECTIVE_REDUCE_SCATTER] = "reduce-scatter",
+        [COLLECTIVE_ALL_REDUCE] = "all-reduce", [COLLECTIVE_ALL_TO_ALL] = "all-to-all",
+        [COLLECTIVE_BROADCAST] = "broadcast",   [COLLECTIVE_BARRIER] = "barrier"};
+    return NAMES[kind];
+}
+
 static const uint64_t SLOTS[] = {0, 1, 2, 3, 7, 16, 17, 63, 64, 65, 1000, 4096, 4097};
 
 /* A call of one kind with a size and a place. */

@@ -41,7 +41,7 @@ static void a_file_with_a_name_is_refused(void **state) {
     struct shm_ticket ticket = {0};
     int fd = open("/proc/self/exe", O_RDONLY);
     assert_int_equal(shm_ticket_make(fd, 16, &ticket, &fault), STATUS_FAILED);
-    assert_non_null(strstr(fault.reason, "without a name"));
+    assert_non_null(strstr(fault.reason, "unnamed memory file"));
     assert_int_equal(ticket.process, 0);
     struct stat stat;
     assert_int_equal(fstat(fd, &stat), 0);
@@ -50,7 +50,7 @@ static void a_file_with_a_name_is_refused(void **state) {
     void *seen = NULL;
     assert_int_equal(shm_ticket_map(&ticket, 1, 0, &seen, &fault), STATUS_FAILED);
     assert_non_null(strstr(fault.place, "rank 1"));
-    assert_non_null(strstr(fault.reason, "without a name"));
+    assert_non_null(strstr(fault.reason, "unnamed memory file"));
     assert_null(seen);
     close(fd);
 }
@@ -82,7 +82,7 @@ static void a_ticket_that_does_not_fit_its_memory_is_refused(void **state) {
     assert_int_equal(shm_ticket_make(fd, BYTES, &ticket, &fault), OK);
     struct shm_ticket changed = ticket;
     changed.bytes++;
-    assert_refused(changed, "were said");
+    assert_refused(changed, "instead of");
     changed = ticket;
     changed.inode++;
     assert_refused(changed, "is not the memory");
@@ -164,7 +164,7 @@ static void assert_all_refuse(struct scene scene, const char *statuses, const ch
 static void ranks_that_disagree_on_groups_are_refused_everywhere(void **state) {
     (void)state;
     assert_all_refuse((struct scene){.odd_rank = 2, .other_groups = true}, "2 0",
-                      "disagree on who is in group 0");
+                      "have different ranks in group 0");
 }
 
 static void ranks_with_unequal_memory_are_refused_everywhere(void **state) {

@@ -6,7 +6,7 @@
 
 #include "base/limits.h"
 #include "base/region.h"
-#include "transport/collectives/collective.h"
+#include "transport/collectives/collectives.h"
 
 #include <pthread.h>
 

@@ -1,3 +1,4 @@
+/* groups: see groups.h. */
 #include "transport/collectives/groups.h"
 
 #include "transport/site/site.h"
@@ -29,20 +30,20 @@ void groups_hash(const struct communicator *communicator, struct group_hashes *h
 }
 
 enum status groups_compare(const struct communicator *communicator,
-                           const struct group_hashes *hashes, size_t apart, const char *place,
-                           struct fault *fault) {
+                           const struct group_hashes *hashes, size_t stride_bytes,
+                           const char *subject, struct fault *fault) {
     int rank = communicator->rank;
     for (int g = 0; g < communicator->group_count; g++) {
         const struct collective_group *group = &communicator->groups[g];
         for (int i = 0; group->index >= 0 && i < group->size; i++) {
             int peer = group->ranks[i];
             const struct group_hashes *own =
-                (const void *)((const char *)hashes + (size_t)rank * apart);
+                (const void *)((const char *)hashes + (size_t)rank * stride_bytes);
             const struct group_hashes *other =
-                (const void *)((const char *)hashes + (size_t)peer * apart);
+                (const void *)((const char *)hashes + (size_t)peer * stride_bytes);
             if (!hash_equal(&own->of[g], &other->of[g])) {
-                return fault_set(fault, STATUS_INPUT, place, "give all ranks the same strategy",
-                                 "rank %d and rank %d disagree on who is in group %d", rank, peer,
+                return fault_set(fault, STATUS_INPUT, subject, "give all ranks the same strategy",
+                                 "rank %d and rank %d have different ranks in group %d", rank, peer,
                                  g);
             }
         }
@@ -55,17 +56,17 @@ enum status groups_by_site(void *site, const void *mine, size_t bytes, void *all
     return site_exchange(site, mine, bytes, all, fault);
 }
 
-enum status groups_fault_for(const struct group_setup *meeting, int rank, struct fault *fault) {
-    return fault_set(fault, STATUS_FAILED, meeting->place, NULL,
-                     "rank %d could not join; its own message says why", rank);
+enum status groups_fault_for(const struct group_setup *setup, int rank, struct fault *fault) {
+    return fault_set(fault, STATUS_FAILED, setup->subject, NULL,
+                     "rank %d could not join; see its own message", rank);
 }
 
-enum status groups_agree(const struct group_setup *meeting, enum status mine, struct fault *fault) {
+enum status groups_agree(const struct group_setup *setup, enum status mine, struct fault *fault) {
     int32_t outcome = mine;
-    int32_t *outcomes = region_alloc(meeting->region, (size_t)meeting->world, sizeof *outcomes);
+    int32_t *outcomes = region_alloc(setup->region, (size_t)setup->world, sizeof *outcomes);
     struct fault broken;
     enum status status =
-        meeting->exchange(meeting->context, &outcome, sizeof outcome, outcomes, &broken);
+        setup->exchange(setup->context, &outcome, sizeof outcome, outcomes, &broken);
     if (mine != OK) {
         return mine;
     }
@@ -73,9 +74,9 @@ enum status groups_agree(const struct group_setup *meeting, enum status mine, st
         *fault = broken;
         return status;
     }
-    for (int rank = 0; rank < meeting->world; rank++) {
+    for (int rank = 0; rank < setup->world; rank++) {
         if (outcomes[rank] != OK) {
-            return groups_fault_for(meeting, rank, fault);
+            return groups_fault_for(setup, rank, fault);
         }
     }
     return OK;

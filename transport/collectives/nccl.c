@@ -1,18 +1,18 @@
+/* nccl: opens communicators and registers memory. */
 #include "transport/collectives/nccl_state.h"
 
 #include "base/limits.h"
 #include "base/log.h"
 
-/* What each rank says when it joins: the ids of the groups that it is the first of. */
+/* Sent by each rank when it opens the communicator, with ids for the groups whose first rank it
+ * is. */
 struct nccl_hello {
     int32_t outcome;
     struct group_hashes groups;
     struct nccl_id ids[COLLECTIVE_GROUPS_MAX];
 };
 
-/* ---- joining ---- */
-
-static bool same_ranks(const struct collective_group *a, const struct collective_group *b) {
+static bool has_same_ranks(const struct collective_group *a, const struct collective_group *b) {
     bool same = a->size == b->size;
     for (int i = 0; i < a->size && same; i++) {
         same = a->ranks[i] == b->ranks[i];
@@ -20,8 +20,8 @@ static bool same_ranks(const struct collective_group *a, const struct collective
     return same;
 }
 
-/* Groups of the same ranks in the same order talk by one of NCCL's communicators: each takes
- * device memory. All members see the same, as they have compared their groups. */
+/* Groups of the same ranks in the same order share an NCCL communicator, because each uses device
+ * memory. All ranks get the same result, because they have compared their groups. */
 static void share_rings(struct nccl *nccl) {
     const struct communicator *communicator = nccl->communicator;
     for (int g = 0; g < communicator->group_count; g++) {
@@ -31,7 +31,8 @@ static void share_rings(struct nccl *nccl) {
             continue;
         }
         for (int before = 0; before < g && nccl->ring_of[g] < 0; before++) {
-            if (nccl->ring_of[before] >= 0 && same_ranks(group, &communicator->groups[before])) {
+            if (nccl->ring_of[before] >= 0 &&
+                has_same_ranks(group, &communicator->groups[before])) {
                 nccl->ring_of[g] = nccl->ring_of[before];
             }
         }
@@ -41,7 +42,7 @@ static void share_rings(struct nccl *nccl) {
     }
 }
 
-/* The first group of that ring. */
+/* The first group that uses the ring. */
 static int group_of_ring(const struct nccl *nccl, int ring) {
     int group = 0;
     while (nccl->ring_of[group] != ring) {
@@ -54,8 +55,8 @@ static enum status failure(const struct nccl *nccl, struct fault *fault) {
     return nccl_failure(nccl->communicator, fault);
 }
 
-/* Library, stream, and an id for every group that this rank is the first of. */
-static enum status prepare(struct nccl *nccl, struct nccl_hello *hello, struct fault *fault) {
+/* Load the library, and create the stream and an id for every group whose first rank this is. */
+static enum status prepare_hello(struct nccl *nccl, struct nccl_hello *hello, struct fault *fault) {
     enum status status = nccl_library_find(&nccl->library, fault);
     if (status == OK) {
         status = cuda_device_stream(nccl->device, true, &nccl->stream, fault);
@@ -64,7 +65,7 @@ static enum status prepare(struct nccl *nccl, struct nccl_hello *hello, struct f
         int group = group_of_ring(nccl, ring);
         if (nccl->communicator->groups[group].index == 0 &&
             nccl_check(nccl, NULL, nccl->library.ncclGetUniqueId(&hello->ids[group]),
-                       "name a group of ranks") != OK) {
+                       "create the id of a group") != OK) {
             status = failure(nccl, fault);
         }
     }
@@ -97,11 +98,11 @@ static enum status join_ring(struct nccl *nccl, int ring, const struct nccl_hell
 static enum status join(struct nccl *nccl, const struct nccl_hello *mine, struct fault *fault) {
     const struct communicator *communicator = nccl->communicator;
     struct nccl_hello *hellos =
-        region_alloc(nccl->meeting.region, (size_t)communicator->world, sizeof *hellos);
+        region_alloc(nccl->setup.region, (size_t)communicator->world, sizeof *hellos);
     enum status status =
-        nccl->meeting.exchange(nccl->meeting.context, mine, sizeof *mine, hellos, fault);
+        nccl->setup.exchange(nccl->setup.context, mine, sizeof *mine, hellos, fault);
     for (int rank = 0; rank < communicator->world && status == OK; rank++) {
-        status = hellos[rank].outcome == OK ? OK : groups_fault_for(&nccl->meeting, rank, fault);
+        status = hellos[rank].outcome == OK ? OK : groups_fault_for(&nccl->setup, rank, fault);
     }
     if (status == OK) {
         status = groups_compare(communicator, &hellos[0].groups, sizeof *hellos, "NCCL", fault);
@@ -112,17 +113,15 @@ static enum status join(struct nccl *nccl, const struct nccl_hello *mine, struct
     return status;
 }
 
-/* ---- life ---- */
-
-/* An orderly end needs the other ranks, so it is not for a communicator that failed; and one of
- * them may be gone that nobody watches any more. */
+/* Closing in order needs all ranks, so a communicator that failed is aborted instead. A rank may
+ * also be lost now without detection, hence the timeout. */
 static void leave_ring(struct nccl *nccl, struct nccl_ring *ring) {
     const struct nccl_library *library = &nccl->library;
     struct ncclComm *comm = ring->comm;
     if (ring->registered != NULL) {
         (void)library->ncclCommDeregister(comm, ring->registered);
     }
-    if (nccl_check(nccl, comm, library->ncclCommFinalize(comm), "take leave") == OK) {
+    if (nccl_check(nccl, comm, library->ncclCommFinalize(comm), "close a communicator") == OK) {
         (void)library->ncclCommDestroy(comm);
         ring->comm = NULL;
     }
@@ -151,13 +150,13 @@ static struct nccl *new_state(const struct nccl_args *args, struct region *regio
     struct nccl *nccl = region_alloc(region, 1, sizeof *nccl);
     nccl->communicator = communicator;
     nccl->device = args->device;
-    nccl->meeting = (struct group_setup){.exchange = args->exchange,
-                                         .context = args->context,
-                                         .world = args->world,
-                                         .region = region,
-                                         .place = "NCCL"};
+    nccl->setup = (struct group_setup){.exchange = args->exchange,
+                                       .context = args->context,
+                                       .world = args->world,
+                                       .region = region,
+                                       .subject = "NCCL"};
     nccl->add = args->add;
-    nccl->forget = args->forget;
+    nccl->release_graphs = args->release_graphs;
     nccl->program = args->program;
     nccl->in_rings = args->ring;
     nccl->staging = args->staging;
@@ -177,10 +176,10 @@ enum status nccl_open(const struct nccl_args *args, struct region *region,
     struct nccl_hello *hello = region_alloc(region, 1, sizeof *hello);
     groups_hash(&opened, &hello->groups);
     opened.self = nccl;
-    enum status prepared = prepare(nccl, hello, fault);
+    enum status prepared = prepare_hello(nccl, hello, fault);
     struct fault other;
     enum status joined = join(nccl, hello, prepared == OK ? fault : &other);
-    enum status status = groups_agree(&nccl->meeting, prepared == OK ? joined : prepared, fault);
+    enum status status = groups_agree(&nccl->setup, prepared == OK ? joined : prepared, fault);
     if (status != OK) {
         nccl->failed = true;
         nccl_close(nccl);
@@ -191,7 +190,7 @@ enum status nccl_open(const struct nccl_args *args, struct region *region,
     return OK;
 }
 
-/* A refusal is no failure: what is not registered is copied through NCCL's own buffers. */
+/* A rejection is not a failure: NCCL then copies through its own buffers. */
 static enum status register_with(struct nccl *nccl, struct nccl_ring *ring, void *address,
                                  uint64_t bytes, struct fault *fault) {
     unsigned result = nccl->library.ncclCommRegister(ring->comm, address, bytes, &ring->registered);
@@ -202,8 +201,9 @@ static enum status register_with(struct nccl *nccl, struct nccl_ring *ring, void
     if (result != NCCL_SUCCESS) {
         ring->registered = NULL;
     }
-    if (result != NCCL_SUCCESS && ring == &nccl->rings[0]) { /* the others refuse the same */
-        log_line(LOG_INFO, "NCCL does not register the arena (%s): collectives copy more",
+    if (result != NCCL_SUCCESS &&
+        ring == &nccl->rings[0]) { /* the other rings have the same result */
+        log_line(LOG_INFO, "NCCL cannot register the arena (%s): collectives are slower",
                  nccl->library.ncclGetErrorString(result));
     }
     return OK;

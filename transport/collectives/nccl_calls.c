@@ -1,10 +1,10 @@
-/* The calls of the nccl communicator, each as work of a stream. */
+/* nccl_calls: the calls of an nccl communicator, enqueued on a stream. */
 #include "transport/collectives/nccl_state.h"
 
-enum { PIECE_ELEMENTS = 64 }; /* pieces of a slot are multiples of it, but for the last one */
+enum { PIECE_ELEMENTS = 64 }; /* pieces of a slot are multiples of this, except the last */
 
-/* One call on its way. */
-struct passage {
+/* A call that is being enqueued. */
+struct transfer {
     struct nccl *nccl;
     const struct collective_call *call;
     const struct collective_group *group;
@@ -12,84 +12,86 @@ struct passage {
     CUstream stream;
 };
 
-static char *at(const struct passage *passage, uint64_t offset) {
-    return passage->nccl->spaces[passage->call->space] + offset;
+static char *at(const struct transfer *transfer, uint64_t offset) {
+    return transfer->nccl->spaces[transfer->call->space] + offset;
 }
 
-static uint64_t element_bytes(const struct passage *passage) {
-    return (uint64_t)dtype_bytes(passage->call->wire);
+static uint64_t element_bytes(const struct transfer *transfer) {
+    return (uint64_t)dtype_bytes(transfer->call->wire);
 }
 
-static char *own_slot(const struct passage *passage, uint64_t slots) {
-    return at(passage, slots + (uint64_t)passage->group->index * passage->call->slot_bytes);
+static char *own_slot(const struct transfer *transfer, uint64_t slots) {
+    return at(transfer, slots + (uint64_t)transfer->group->index * transfer->call->slot_bytes);
 }
 
-static bool take(const struct passage *passage, unsigned result, const char *action) {
-    return nccl_check(passage->nccl, passage->comm, result, action) == OK;
+static bool check(const struct transfer *transfer, unsigned result, const char *action) {
+    return nccl_check(transfer->nccl, transfer->comm, result, action) == OK;
 }
 
-/* Where slot 0 of the sums is, the own one is this. */
-static float *own_sum(const struct passage *passage) {
-    const struct collective_call *call = passage->call;
-    uint64_t elements = call->slot_bytes / element_bytes(passage);
-    return (float *)(void *)at(passage, call->to + (uint64_t)passage->group->index * elements * 4);
+/* The slot of this rank in the sums, which are f32. */
+static float *own_sum(const struct transfer *transfer) {
+    const struct collective_call *call = transfer->call;
+    uint64_t elements = call->slot_bytes / element_bytes(transfer);
+    return (float *)(void *)at(transfer,
+                               call->to + (uint64_t)transfer->group->index * elements * 4);
 }
 
-/* A slot for every peer: bytes from `from + peer * from_apart` go there, what comes from it goes to
- * to_of(peer). Peers begin with the next one, so that not all ranks send to one. */
+/* One slot to and from every peer. The peer's slot at from + peer * from_stride is sent to it; what
+ * it sends is received at to + slot * to_stride. */
 struct exchange {
     const char *from;
-    uint64_t from_apart;
+    uint64_t from_stride;
     char *to;
-    uint64_t to_apart, bytes;
-    bool packed; /* `to` has no place for the own slot */
+    uint64_t to_stride, bytes;
+    bool skips_own; /* `to` has no slot for this rank */
 };
 
-static bool send_and_receive(const struct passage *passage, const struct exchange *exchange) {
-    const struct nccl_library *library = &passage->nccl->library;
-    const struct collective_group *group = passage->group;
+static bool send_and_receive(const struct transfer *transfer, const struct exchange *exchange) {
+    const struct nccl_library *library = &transfer->nccl->library;
+    const struct collective_group *group = transfer->group;
     unsigned result = library->ncclGroupStart();
     for (int step = 1; step < group->size && result == NCCL_SUCCESS; step++) {
         int to = (group->index + step) % group->size;
         int from = (group->index + group->size - step) % group->size;
-        int place = exchange->packed && from > group->index ? from - 1 : from;
-        result = library->ncclSend(exchange->from + (uint64_t)to * exchange->from_apart,
-                                   exchange->bytes, NCCL_INT8, to, passage->comm, passage->stream);
+        int slot = exchange->skips_own && from > group->index ? from - 1 : from;
+        result =
+            library->ncclSend(exchange->from + (uint64_t)to * exchange->from_stride,
+                              exchange->bytes, NCCL_INT8, to, transfer->comm, transfer->stream);
         if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) {
-            result =
-                library->ncclRecv(exchange->to + (uint64_t)place * exchange->to_apart,
-                                  exchange->bytes, NCCL_INT8, from, passage->comm, passage->stream);
+            result = library->ncclRecv(exchange->to + (uint64_t)slot * exchange->to_stride,
+                                       exchange->bytes, NCCL_INT8, from, transfer->comm,
+                                       transfer->stream);
         }
         result = result == NCCL_IN_PROGRESS ? NCCL_SUCCESS : result;
     }
     unsigned ended = library->ncclGroupEnd();
-    return take(passage, result == NCCL_SUCCESS ? ended : result, "send and receive slots");
+    return check(transfer, result == NCCL_SUCCESS ? ended : result, "send and receive slots");
 }
 
-static CUresult add(const struct passage *passage, const void *others, uint64_t apart,
+static CUresult add(const struct transfer *transfer, const void *others, uint64_t stride_bytes,
                     uint64_t first, uint64_t elements) {
-    const struct collective_call *call = passage->call;
+    const struct collective_call *call = transfer->call;
     const struct nccl_sum sum = {.wire = call->wire,
-                                 .size = passage->group->size,
-                                 .index = passage->group->index,
-                                 .own =
-                                     own_slot(passage, call->from) + first * element_bytes(passage),
+                                 .size = transfer->group->size,
+                                 .index = transfer->group->index,
+                                 .own = own_slot(transfer, call->from) +
+                                        first * element_bytes(transfer),
                                  .others = others,
-                                 .apart = apart,
-                                 .to = own_sum(passage) + first,
+                                 .stride_bytes = stride_bytes,
+                                 .to = own_sum(transfer) + first,
                                  .elements = elements,
-                                 .stream = passage->stream};
-    return passage->nccl->add(passage->nccl->program, &sum);
+                                 .stream = transfer->stream};
+    return transfer->nccl->add(transfer->nccl->program, &sum);
 }
 
-static bool take_cuda(const struct passage *passage, CUresult result) {
+static bool check_cuda(const struct transfer *transfer, CUresult result) {
     if (result == CUDA_SUCCESS) {
         return true;
     }
-    if (!passage->nccl->failed) {
-        passage->nccl->failed = true;
-        (void)cuda_device_fault(passage->nccl->device, result, STATUS_FAILED,
-                                "enqueue a part of a collective", &passage->nccl->trouble);
+    if (!transfer->nccl->failed) {
+        transfer->nccl->failed = true;
+        (void)cuda_device_fault(transfer->nccl->device, result, STATUS_FAILED,
+                                "enqueue a part of a collective", &transfer->nccl->cause);
     }
     return false;
 }
@@ -98,123 +100,126 @@ uint64_t nccl_staging_min(int size) {
     return (uint64_t)size * PIECE_ELEMENTS * sizeof(float);
 }
 
-/* In pieces that fit the staging: each waits, in the stream, until the last one was added. */
-static bool sum_in_order(const struct passage *passage) {
-    const struct nccl *nccl = passage->nccl;
-    const struct collective_call *call = passage->call;
-    uint64_t width = element_bytes(passage);
+/* Sum in pieces that fit the staging buffer. The stream orders the pieces, so one buffer is
+ * enough. */
+static bool sum_in_order(const struct transfer *transfer) {
+    const struct nccl *nccl = transfer->nccl;
+    const struct collective_call *call = transfer->call;
+    uint64_t width = element_bytes(transfer);
     uint64_t elements = call->slot_bytes / width;
-    uint64_t others = (uint64_t)passage->group->size - 1;
-    ASSERT(others == 0 || nccl->staging_bytes >= nccl_staging_min(passage->group->size));
-    uint64_t most = others == 0 ? elements : nccl->staging_bytes / others / width;
-    most = others == 0 ? most : most / PIECE_ELEMENTS * PIECE_ELEMENTS;
-    bool good = true;
-    for (uint64_t first = 0; first < elements && good; first += most) {
-        uint64_t some = elements - first < most ? elements - first : most;
-        const struct exchange exchange = {.from = at(passage, call->from) + first * width,
-                                          .from_apart = call->slot_bytes,
+    uint64_t others = (uint64_t)transfer->group->size - 1;
+    ASSERT(others == 0 || nccl->staging_bytes >= nccl_staging_min(transfer->group->size));
+    uint64_t piece_elements = others == 0 ? elements : nccl->staging_bytes / others / width;
+    piece_elements =
+        others == 0 ? piece_elements : piece_elements / PIECE_ELEMENTS * PIECE_ELEMENTS;
+    bool is_ok = true;
+    for (uint64_t first = 0; first < elements && is_ok; first += piece_elements) {
+        uint64_t count = elements - first < piece_elements ? elements - first : piece_elements;
+        const struct exchange exchange = {.from = at(transfer, call->from) + first * width,
+                                          .from_stride = call->slot_bytes,
                                           .to = nccl->staging,
-                                          .to_apart = most * width,
-                                          .bytes = some * width,
-                                          .packed = true};
-        good = (others == 0 || send_and_receive(passage, &exchange)) &&
-               take_cuda(passage, add(passage, nccl->staging, most * width, first, some));
+                                          .to_stride = piece_elements * width,
+                                          .bytes = count * width,
+                                          .skips_own = true};
+        is_ok = (others == 0 || send_and_receive(transfer, &exchange)) &&
+                check_cuda(transfer,
+                           add(transfer, nccl->staging, piece_elements * width, first, count));
     }
-    return good;
+    return is_ok;
 }
 
-static bool sums_in_rings(const struct passage *passage) {
-    return passage->nccl->in_rings && passage->call->wire == DTYPE_F32 && passage->comm != NULL;
+static bool sums_in_rings(const struct transfer *transfer) {
+    return transfer->nccl->in_rings && transfer->call->wire == DTYPE_F32 && transfer->comm != NULL;
 }
 
-static bool reduce_scatter(const struct passage *passage) {
-    const struct collective_call *call = passage->call;
-    if (!sums_in_rings(passage)) {
-        return sum_in_order(passage);
+static bool reduce_scatter(const struct transfer *transfer) {
+    const struct collective_call *call = transfer->call;
+    if (!sums_in_rings(transfer)) {
+        return sum_in_order(transfer);
     }
-    return take(passage,
-                passage->nccl->library.ncclReduceScatter(
-                    at(passage, call->from), own_sum(passage), call->slot_bytes / sizeof(float),
-                    NCCL_FLOAT32, NCCL_SUM, passage->comm, passage->stream),
-                "sum and scatter");
+    return check(transfer,
+                 transfer->nccl->library.ncclReduceScatter(
+                     at(transfer, call->from), own_sum(transfer), call->slot_bytes / sizeof(float),
+                     NCCL_FLOAT32, NCCL_SUM, transfer->comm, transfer->stream),
+                 "sum and scatter");
 }
 
-static bool all_gather(const struct passage *passage) {
-    const struct collective_call *call = passage->call;
-    return passage->comm == NULL ||
-           take(passage,
-                passage->nccl->library.ncclAllGather(own_slot(passage, call->to),
-                                                     at(passage, call->to), call->slot_bytes,
-                                                     NCCL_INT8, passage->comm, passage->stream),
-                "gather");
+static bool all_gather(const struct transfer *transfer) {
+    const struct collective_call *call = transfer->call;
+    return transfer->comm == NULL ||
+           check(transfer,
+                 transfer->nccl->library.ncclAllGather(own_slot(transfer, call->to),
+                                                       at(transfer, call->to), call->slot_bytes,
+                                                       NCCL_INT8, transfer->comm, transfer->stream),
+                 "gather");
 }
 
-static bool all_reduce(const struct passage *passage) {
-    const struct collective_call *call = passage->call;
-    if (!sums_in_rings(passage)) {
-        return sum_in_order(passage) && all_gather(passage);
+static bool all_reduce(const struct transfer *transfer) {
+    const struct collective_call *call = transfer->call;
+    if (!sums_in_rings(transfer)) {
+        return sum_in_order(transfer) && all_gather(transfer);
     }
-    uint64_t count = call->slot_bytes / sizeof(float) * (uint64_t)passage->group->size;
-    return take(passage,
-                passage->nccl->library.ncclAllReduce(at(passage, call->from), at(passage, call->to),
-                                                     count, NCCL_FLOAT32, NCCL_SUM, passage->comm,
-                                                     passage->stream),
-                "sum");
+    uint64_t count = call->slot_bytes / sizeof(float) * (uint64_t)transfer->group->size;
+    return check(transfer,
+                 transfer->nccl->library.ncclAllReduce(at(transfer, call->from),
+                                                       at(transfer, call->to), count, NCCL_FLOAT32,
+                                                       NCCL_SUM, transfer->comm, transfer->stream),
+                 "sum");
 }
 
-static bool all_to_all(const struct passage *passage) {
-    const struct collective_call *call = passage->call;
-    const struct cuda_driver *driver = &passage->nccl->device->driver;
-    const struct exchange exchange = {.from = at(passage, call->from),
-                                      .from_apart = call->slot_bytes,
-                                      .to = at(passage, call->to),
-                                      .to_apart = call->slot_bytes,
+static bool all_to_all(const struct transfer *transfer) {
+    const struct collective_call *call = transfer->call;
+    const struct cuda_driver *driver = &transfer->nccl->device->driver;
+    const struct exchange exchange = {.from = at(transfer, call->from),
+                                      .from_stride = call->slot_bytes,
+                                      .to = at(transfer, call->to),
+                                      .to_stride = call->slot_bytes,
                                       .bytes = call->slot_bytes};
-    CUresult result = driver->cuMemcpyAsync((CUdeviceptr)(uintptr_t)own_slot(passage, call->to),
-                                            (CUdeviceptr)(uintptr_t)own_slot(passage, call->from),
-                                            call->slot_bytes, passage->stream);
-    return take_cuda(passage, result) &&
-           (passage->comm == NULL || send_and_receive(passage, &exchange));
+    CUresult result = driver->cuMemcpyAsync((CUdeviceptr)(uintptr_t)own_slot(transfer, call->to),
+                                            (CUdeviceptr)(uintptr_t)own_slot(transfer, call->from),
+                                            call->slot_bytes, transfer->stream);
+    return check_cuda(transfer, result) &&
+           (transfer->comm == NULL || send_and_receive(transfer, &exchange));
 }
 
-static bool broadcast(const struct passage *passage) {
-    const struct collective_call *call = passage->call;
-    return passage->comm == NULL ||
-           take(passage,
-                passage->nccl->library.ncclBroadcast(at(passage, call->to), at(passage, call->to),
-                                                     call->slot_bytes, NCCL_INT8, call->root,
-                                                     passage->comm, passage->stream),
-                "broadcast");
+static bool broadcast(const struct transfer *transfer) {
+    const struct collective_call *call = transfer->call;
+    return transfer->comm == NULL ||
+           check(transfer,
+                 transfer->nccl->library.ncclBroadcast(
+                     at(transfer, call->to), at(transfer, call->to), call->slot_bytes, NCCL_INT8,
+                     call->root, transfer->comm, transfer->stream),
+                 "broadcast");
 }
 
-/* A sum of one number that nobody reads. */
-static bool barrier(const struct passage *passage) {
-    const struct nccl *nccl = passage->nccl;
+/* A barrier is a sum of one unused number. */
+static bool barrier(const struct transfer *transfer) {
+    const struct nccl *nccl = transfer->nccl;
     ASSERT(nccl->staging_bytes >= sizeof(float));
-    return passage->comm == NULL ||
-           take(passage,
-                nccl->library.ncclAllReduce(nccl->staging, nccl->staging, 1, NCCL_FLOAT32, NCCL_SUM,
-                                            passage->comm, passage->stream),
-                "meet");
+    return transfer->comm == NULL ||
+           check(transfer,
+                 nccl->library.ncclAllReduce(nccl->staging, nccl->staging, 1, NCCL_FLOAT32,
+                                             NCCL_SUM, transfer->comm, transfer->stream),
+                 "pass a barrier");
 }
 
-static bool enqueue(const struct passage *passage) {
-    if (passage->call->slot_bytes == 0 && passage->call->kind != COLLECTIVE_BARRIER) {
+static bool enqueue(const struct transfer *transfer) {
+    if (transfer->call->slot_bytes == 0 && transfer->call->kind != COLLECTIVE_BARRIER) {
         return true;
     }
-    switch (passage->call->kind) {
+    switch (transfer->call->kind) {
     case COLLECTIVE_ALL_GATHER:
-        return all_gather(passage);
+        return all_gather(transfer);
     case COLLECTIVE_REDUCE_SCATTER:
-        return reduce_scatter(passage);
+        return reduce_scatter(transfer);
     case COLLECTIVE_ALL_REDUCE:
-        return all_reduce(passage);
+        return all_reduce(transfer);
     case COLLECTIVE_ALL_TO_ALL:
-        return all_to_all(passage);
+        return all_to_all(transfer);
     case COLLECTIVE_BROADCAST:
-        return broadcast(passage);
+        return broadcast(transfer);
     case COLLECTIVE_BARRIER:
-        return barrier(passage);
+        return barrier(transfer);
     case COLLECTIVE_KIND_COUNT:
         break;
     }
@@ -228,19 +233,19 @@ void nccl_enqueue(struct communicator *communicator, const struct collective_cal
         return;
     }
     int ring = nccl->ring_of[call->group];
-    const struct passage passage = {.nccl = nccl,
-                                    .call = call,
-                                    .group = &communicator->groups[call->group],
-                                    .comm = ring < 0 ? NULL : nccl->rings[ring].comm,
-                                    .stream = stream};
-    (void)enqueue(&passage); /* what went wrong is kept */
+    const struct transfer transfer = {.nccl = nccl,
+                                      .call = call,
+                                      .group = &communicator->groups[call->group],
+                                      .comm = ring < 0 ? NULL : nccl->rings[ring].comm,
+                                      .stream = stream};
+    (void)enqueue(&transfer); /* an error is stored; see nccl_failure */
 }
 
 void nccl_run(void *self, const struct collective_call *call) {
     struct nccl *nccl = self;
     struct communicator *communicator = nccl->communicator;
     CUresult result = CUDA_SUCCESS;
-    struct fault ignored; /* kept */
+    struct fault ignored; /* stored in the communicator */
     if (nccl->failed || atomic_load(&nccl->ended)) {
         return;
     }

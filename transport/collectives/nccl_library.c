@@ -1,3 +1,4 @@
+/* nccl_library: see nccl_library.h. */
 #include "transport/collectives/nccl_library.h"
 
 #include "base/text.h"
@@ -14,19 +15,18 @@ static const struct {
 } SYMBOLS[] = {NCCL_FUNCTIONS(NCCL_SYMBOL) NCCL_SYMBOL(, ncclGetUniqueId, )
                    NCCL_SYMBOL(, ncclCommInitRankConfig, )};
 
-static enum status refuse(const char *reason, const char *detail, struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, LIBRARY,
-                     "install NCCL 2.19 or newer, or name its folder in LD_LIBRARY_PATH; one rank "
-                     "needs none",
-                     "several ranks on GPUs talk by NCCL, %s%s%s", reason,
-                     detail[0] != '\0' ? ": " : "", detail);
+static enum status fault_library(const char *reason, const char *detail, struct fault *fault) {
+    return fault_set(
+        fault, STATUS_INPUT, LIBRARY,
+        "install NCCL 2.19 or newer, add its folder to LD_LIBRARY_PATH, or use one rank",
+        "several ranks on GPUs need NCCL, %s%s%s", reason, detail[0] != '\0' ? ": " : "", detail);
 }
 
 static enum status find_symbols(void *opened, struct nccl_library *library, struct fault *fault) {
     for (size_t i = 0; i < sizeof SYMBOLS / sizeof SYMBOLS[0]; i++) {
         void *symbol = dlsym(opened, SYMBOLS[i].name);
         if (symbol == NULL) {
-            return refuse("and this one lacks a function", SYMBOLS[i].name, fault);
+            return fault_library("but the installed one lacks a function", SYMBOLS[i].name, fault);
         }
         *(void **)((char *)library + SYMBOLS[i].at) = symbol;
     }
@@ -38,8 +38,8 @@ static enum status check_version(const struct nccl_library *library, struct faul
     int version = 0;
     unsigned result = library->ncclGetVersion(&version);
     if (result != NCCL_SUCCESS) {
-        return refuse("and this one does not tell its version", library->ncclGetErrorString(result),
-                      fault);
+        return fault_library("but the installed one does not report its version",
+                             library->ncclGetErrorString(result), fault);
     }
     if (version >= NCCL_VERSION_LEAST) {
         return OK;
@@ -47,13 +47,13 @@ static enum status check_version(const struct nccl_library *library, struct faul
     char found[64];
     struct text text = text_over(found, sizeof found);
     text_add(&text, "version %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
-    return refuse("and this one is too old", found, fault);
+    return fault_library("but the installed one is too old", found, fault);
 }
 
 enum status nccl_library_find(struct nccl_library *library, struct fault *fault) {
     void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (opened == NULL) {
-        return refuse("which is not here", dlerror(), fault);
+        return fault_library("which cannot be loaded", dlerror(), fault);
     }
     struct nccl_library found;
     enum status status = find_symbols(opened, &found, fault);

@@ -1,7 +1,6 @@
-/* nccl_library: the functions of NCCL that collectives between GPUs call, found when a site of
- * several ranks computes on them. Its header is not needed to build: what is used of it is declared
- * here, and a test holds that against the header where there is one. Tests fill the table with
- * functions that move bytes between processes without a GPU. */
+/* nccl_library: the functions of NCCL, loaded when a site of several ranks runs on GPUs. NCCL's
+ * header is not needed to build: the declarations are here, and a test compares them with the
+ * header if it is installed. Tests fill the table with functions that need no GPU. */
 #ifndef SKEP_TRANSPORT_COLLECTIVES_NCCL_LIBRARY_H
 #define SKEP_TRANSPORT_COLLECTIVES_NCCL_LIBRARY_H
 
@@ -20,23 +19,23 @@ enum nccl_reduction { NCCL_SUM = 0 };
 
 struct ncclComm; /* NCCL's own */
 
-/* What the first rank of a group makes and all of them join with. */
+/* Created by the first rank of a group, used by all of its ranks to join. */
 struct nccl_id {
     char bytes[NCCL_ID_BYTES];
 };
 
-/* As version 2.18 has it; later ones read no further, which `version` tells them. */
+/* The layout of version 2.18. `version` makes later versions read no further. */
 struct nccl_config {
     size_t size;
     unsigned magic, version;
     int blocking, cga_cluster_size, ctas_least, ctas_most;
     const char *net_name;
     int split_share;
-    int unset; /* where later versions have what comes next */
+    int unset; /* the first field of later versions */
 };
 enum { NCCL_CONFIG_MAGIC = (int)0xcafebeef, NCCL_CONFIG_VERSION = 21800 };
 
-/* X(type of the result, name, parameters). Enums are `unsigned` here, as in the header. */
+/* X(result type, name, parameters). Enums are `unsigned`, as in NCCL's header. */
 #define NCCL_FUNCTIONS(X)                                                                          \
     X(unsigned, ncclGetVersion, (int *version))                                                    \
     X(unsigned, ncclCommGetAsyncError, (struct ncclComm * comm, unsigned *error))                  \
@@ -77,9 +76,9 @@ struct nccl_library {
 };
 #undef NCCL_MEMBER
 
-/* nccl_library_find: the table of this machine's NCCL, which stays loaded.
- * errors  STATUS_INPUT: no library, one that is too old (naming its version), or one without a
- *         function that is needed (naming it); *library is then untouched */
+/* nccl_library_find: load the NCCL of this machine. It stays loaded.
+ * errors  STATUS_INPUT: there is no NCCL, it is too old, or it lacks a function; *library is then
+ *         unchanged */
 MUST_CHECK enum status nccl_library_find(struct nccl_library *library, struct fault *fault);
 
 #endif

@@ -1,5 +1,5 @@
-/* nccl_wait: nothing is waited for but by looking again and again: at the stream, at NCCL's errors,
- * and whether somebody else said that it is over. */
+/* nccl_wait: waits by polling the stream, NCCL's errors and the abort flag. NCCL's own waits would
+ * not end when a rank is lost. */
 #include "base/clock.h"
 #include "transport/collectives/nccl_state.h"
 #include "transport/site/site.h"
@@ -9,43 +9,44 @@
 
 static const int64_t MS = 1000000;
 
-enum { LOOKS_BEFORE_SLEEP = 200 };
+enum { POLLS_BEFORE_SLEEP = 200 };
 
-/* A rank that falls silent is noticed at the first beat after SITE_SILENCE_MS; rank 0 then waits
- * for the others to have read it, and each ends what is under way. Half a second is left for
- * threads that run late. */
+/* A silent rank is detected at the first heartbeat after SITE_SILENCE_MS. Rank 0 then waits until
+ * the other ranks have read the message, and each rank aborts its calls. Half a second is reserved
+ * for delayed threads. */
 _Static_assert(SITE_SILENCE_MS + SITE_HEARTBEAT_MS + SITE_LAST_MESSAGE_MS + NCCL_ABORT_MS + 500 <=
                    SITE_END_MS,
                "ranks end in time");
 
-/* Short segments end within the first looks; in long ones a core has better to do. */
-void nccl_pause(unsigned looks) {
+/* Short segments end during the first polls. In long ones, polling without sleep would waste a
+ * core. */
+void nccl_pause(unsigned polls) {
     static const struct timespec SLEEP = {.tv_nsec = 50000};
-    if (looks > LOOKS_BEFORE_SLEEP) {
+    if (polls > POLLS_BEFORE_SLEEP) {
         (void)ppoll(NULL, 0, &SLEEP, NULL);
     }
 }
 
-static enum status fail(struct nccl *nccl, const struct fault *trouble) {
+static enum status fail(struct nccl *nccl, const struct fault *cause) {
     if (!nccl->failed) {
         nccl->failed = true;
-        nccl->trouble = *trouble;
+        nccl->cause = *cause;
     }
-    return nccl->trouble.status;
+    return nccl->cause.status;
 }
 
 static enum status fail_ended(struct nccl *nccl) {
     struct fault fault;
-    (void)fault_set(&fault, STATUS_LOST, "NCCL", NULL, "a rank is lost: what was under way ended");
+    (void)fault_set(&fault, STATUS_LOST, "NCCL", NULL,
+                    "a rank was lost, so running collectives were aborted");
     return fail(nccl, &fault);
 }
 
 static enum status fail_late(struct nccl *nccl, const char *action) {
     struct fault fault;
     (void)fault_set(&fault, STATUS_FAILED, "NCCL",
-                    "start again with NCCL_DEBUG=INFO, it tells which link it waits for",
-                    "cannot %s: it did not come to an end within %d s", action,
-                    (int)(nccl->settle_ms / 1000));
+                    "restart with NCCL_DEBUG=INFO, which shows the connection it waits for",
+                    "cannot %s: no result within %d s", action, (int)(nccl->settle_ms / 1000));
     return fail(nccl, &fault);
 }
 
@@ -53,18 +54,18 @@ static enum status fail_result(struct nccl *nccl, const struct ncclComm *comm, u
                                const char *action) {
     struct fault fault;
     const char *detail = nccl->library.ncclGetLastError((struct ncclComm *)(uintptr_t)comm);
-    bool told = detail != NULL && detail[0] != '\0';
+    bool has_detail = detail != NULL && detail[0] != '\0';
     (void)fault_set(&fault, STATUS_FAILED, "NCCL",
-                    "start again, it goes on from the last snapshot; with NCCL_DEBUG=WARN NCCL "
-                    "says more",
+                    "restart the run; it resumes from its last snapshot. NCCL_DEBUG=WARN gives "
+                    "details",
                     "cannot %s: %s%s%s", action, nccl->library.ncclGetErrorString(result),
-                    told ? ": " : "", told ? detail : "");
+                    has_detail ? ": " : "", has_detail ? detail : "");
     return fail(nccl, &fault);
 }
 
 enum status nccl_settle(struct nccl *nccl, struct ncclComm *comm, const char *action) {
     int64_t deadline_ns = clock_monotonic_ns() + nccl->settle_ms * MS;
-    for (unsigned looks = 0;; looks++) {
+    for (unsigned polls = 0;; polls++) {
         unsigned state = NCCL_SUCCESS;
         unsigned result = nccl->library.ncclCommGetAsyncError(comm, &state);
         result = result == NCCL_SUCCESS ? state : result;
@@ -80,7 +81,7 @@ enum status nccl_settle(struct nccl *nccl, struct ncclComm *comm, const char *ac
         if (clock_monotonic_ns() > deadline_ns) {
             return fail_late(nccl, action);
         }
-        nccl_pause(looks);
+        nccl_pause(polls);
     }
 }
 
@@ -105,41 +106,41 @@ static bool has_device_failed(const struct nccl *nccl) {
     return result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
 }
 
-/* All at once: each ends after the graphs in which its calls are, and these may wait in another's
- * kernels. Graphs of a device that failed cannot be destroyed, so that NCCL might wait for them for
- * ever: its communicators end with the process. */
+/* All communicators are aborted together: each waits for the graphs that contain its calls, and
+ * these may wait in kernels of another one. Graphs of a failed device cannot be destroyed, so NCCL
+ * could wait for ever; its communicators then end with the process. */
 void nccl_abandon(struct nccl *nccl) {
     if (!is_joined(nccl)) {
         return;
     }
-    bool ends = !has_device_failed(nccl);
-    if (ends) {
+    bool can_abort = !has_device_failed(nccl);
+    if (can_abort) {
         (void)nccl->library.ncclGroupStart();
     }
     for (int i = 0; i < nccl->ring_count; i++) {
-        if (ends && nccl->rings[i].comm != NULL) {
+        if (can_abort && nccl->rings[i].comm != NULL) {
             (void)nccl->library.ncclCommAbort(nccl->rings[i].comm);
         }
         nccl->rings[i].comm = NULL;
     }
-    if (ends) {
+    if (can_abort) {
         (void)nccl->library.ncclGroupEnd();
     }
 }
 
-/* The thread that waits ends what is under way, and no other: NCCL's communicators are its own. */
+/* Only the thread in nccl_wait may use NCCL's communicators, so it aborts the calls. */
 void nccl_end(void *self) {
     struct nccl *nccl = self;
     int64_t deadline_ns = clock_monotonic_ns() + NCCL_ABORT_MS * MS;
     atomic_store(&nccl->ended, true);
-    for (unsigned looks = 0; atomic_load(&nccl->waiting) && clock_monotonic_ns() < deadline_ns;
-         looks++) {
-        nccl_pause(looks);
+    for (unsigned polls = 0; atomic_load(&nccl->waiting) && clock_monotonic_ns() < deadline_ns;
+         polls++) {
+        nccl_pause(polls);
     }
 }
 
-/* What NCCL noticed by itself. */
-static enum status look_at_rings(struct nccl *nccl) {
+/* Errors that NCCL detected. */
+static enum status check_rings(struct nccl *nccl) {
     for (int i = 0; i < nccl->ring_count && !nccl->failed; i++) {
         unsigned state = NCCL_SUCCESS;
         struct ncclComm *comm = nccl->rings[i].comm;
@@ -149,31 +150,31 @@ static enum status look_at_rings(struct nccl *nccl) {
             return fail_result(nccl, comm, result, "finish the collectives of a segment");
         }
     }
-    return nccl->failed ? nccl->trouble.status : OK;
+    return nccl->failed ? nccl->cause.status : OK;
 }
 
-/* Kernels that wait for a peer see that they are to end; the rest of the graph runs on what is
- * there. */
+/* Wait for the stream after an abort. Kernels that wait for a peer end, and the rest of the graph
+ * runs with whatever data there is. */
 static CUresult drain(struct nccl *nccl, CUstream stream) {
     const struct cuda_driver *driver = &nccl->device->driver;
     int64_t deadline_ns = clock_monotonic_ns() + NCCL_ABORT_MS * MS;
     CUresult result = driver->cuStreamQuery(stream);
-    for (unsigned looks = 0; result == CUDA_ERROR_NOT_READY && clock_monotonic_ns() < deadline_ns;
-         looks++) {
-        nccl_pause(looks);
+    for (unsigned polls = 0; result == CUDA_ERROR_NOT_READY && clock_monotonic_ns() < deadline_ns;
+         polls++) {
+        nccl_pause(polls);
         result = driver->cuStreamQuery(stream);
     }
     return result;
 }
 
-static enum status watch(struct nccl *nccl, CUstream stream, CUresult *result) {
+static enum status await_stream(struct nccl *nccl, CUstream stream, CUresult *result) {
     const struct cuda_driver *driver = &nccl->device->driver;
-    enum status status = nccl->failed ? nccl->trouble.status : OK;
+    enum status status = nccl->failed ? nccl->cause.status : OK;
     *result = driver->cuStreamQuery(stream);
-    for (unsigned looks = 0; *result == CUDA_ERROR_NOT_READY && status == OK; looks++) {
-        status = atomic_load(&nccl->ended) ? fail_ended(nccl) : look_at_rings(nccl);
+    for (unsigned polls = 0; *result == CUDA_ERROR_NOT_READY && status == OK; polls++) {
+        status = atomic_load(&nccl->ended) ? fail_ended(nccl) : check_rings(nccl);
         if (status == OK) {
-            nccl_pause(looks);
+            nccl_pause(polls);
             *result = driver->cuStreamQuery(stream);
         }
     }
@@ -184,10 +185,10 @@ enum status nccl_wait(struct communicator *communicator, CUstream stream, CUresu
                       struct fault *fault) {
     struct nccl *nccl = communicator->self;
     atomic_store(&nccl->waiting, true);
-    enum status status = watch(nccl, stream, result);
+    enum status status = await_stream(nccl, stream, result);
     if (status != OK) {
-        if (nccl->forget != NULL) {
-            nccl->forget(nccl->program);
+        if (nccl->release_graphs != NULL) {
+            nccl->release_graphs(nccl->program);
         }
         nccl_abandon(nccl);
         *result = drain(nccl, stream);
@@ -199,8 +200,8 @@ enum status nccl_wait(struct communicator *communicator, CUstream stream, CUresu
 enum status nccl_failure(const struct communicator *communicator, struct fault *fault) {
     const struct nccl *nccl = communicator->self;
     if (nccl->failed) {
-        *fault = nccl->trouble;
-        return nccl->trouble.status;
+        *fault = nccl->cause;
+        return nccl->cause.status;
     }
     return OK;
 }

@@ -1,3 +1,4 @@
+/* shm: opens communicators and registers memory. */
 #include "transport/collectives/shm_state.h"
 
 #include "base/limits.h"
@@ -6,9 +7,10 @@
 
 #include <unistd.h>
 
-static const char PLACE[] = "shared memory";
+static const char SUBJECT[] = "shared memory";
 
-/* What each rank says when it joins. No process: it could not make what it should. */
+/* Sent by each rank when it opens the communicator. A process of 0: its memory could not be
+ * created. */
 struct shm_hello {
     struct shm_ticket control; /* rank 0's */
     struct group_hashes groups;
@@ -17,19 +19,19 @@ struct shm_hello {
 static enum status map_ticket(const struct shm_ticket *ticket, int rank, int writable,
                               void **address, struct fault *fault) {
     if (ticket->process == 0) {
-        return fault_set(fault, STATUS_FAILED, PLACE, NULL,
-                         "rank %d has none to share; its own message says why", rank);
+        return fault_set(fault, STATUS_FAILED, SUBJECT, NULL,
+                         "rank %d has none to share; see its own message", rank);
     }
     return shm_ticket_map(ticket, rank, writable, address, fault);
 }
 
-/* Rank 0's zeroed memory for the signals. */
+/* Create the zeroed memory of rank 0 for the signals. */
 static enum status make_control(uint64_t bytes, int *fd, struct shm_ticket *ticket,
                                 struct fault *fault) {
     int made = -1;
     int failure = mapping_make_file("skep control", bytes, &made);
     if (failure != 0) {
-        return fault_set_errno(fault, STATUS_FAILED, PLACE, "cannot be made", failure);
+        return fault_set_errno(fault, STATUS_FAILED, SUBJECT, "cannot be created", failure);
     }
     enum status status = shm_ticket_make(made, bytes, ticket, fault);
     if (status != OK) {
@@ -40,22 +42,21 @@ static enum status make_control(uint64_t bytes, int *fd, struct shm_ticket *tick
     return OK;
 }
 
-/* Gives and takes hellos, and maps rank 0's control memory. */
+/* Exchange hellos, and map the control memory of rank 0. */
 static enum status join(struct shm *shm, const struct shm_hello *mine, struct fault *fault) {
     struct communicator *communicator = shm->communicator;
     struct shm_hello *hellos =
-        region_alloc(shm->meeting.region, (size_t)communicator->world, sizeof *hellos);
-    enum status status =
-        shm->meeting.exchange(shm->meeting.context, mine, sizeof *mine, hellos, fault);
+        region_alloc(shm->setup.region, (size_t)communicator->world, sizeof *hellos);
+    enum status status = shm->setup.exchange(shm->setup.context, mine, sizeof *mine, hellos, fault);
     if (status != OK) {
         return status;
     }
-    status = groups_compare(communicator, &hellos[0].groups, sizeof *hellos, PLACE, fault);
+    status = groups_compare(communicator, &hellos[0].groups, sizeof *hellos, SUBJECT, fault);
     if (status == OK && hellos[0].control.bytes != shm_board_bytes(communicator->world) &&
         hellos[0].control.process != 0) {
-        status =
-            fault_set(fault, STATUS_INPUT, PLACE, NULL,
-                      "rank 0 has it for another number of ranks than %d", communicator->world);
+        status = fault_set(fault, STATUS_INPUT, SUBJECT, NULL,
+                           "rank 0 created it for a different number of ranks than %d",
+                           communicator->world);
     }
     if (status == OK) {
         status = map_ticket(&hellos[0].control, 0, 1, &shm->control, fault);
@@ -95,11 +96,11 @@ static struct shm *new_state(const struct shm_args *args, struct region *region,
     size_t world = (size_t)args->world;
     struct shm *shm = region_alloc(region, 1, sizeof *shm);
     shm->communicator = communicator;
-    shm->meeting = (struct group_setup){.exchange = args->exchange,
-                                        .context = args->context,
-                                        .world = args->world,
-                                        .region = region,
-                                        .place = PLACE};
+    shm->setup = (struct group_setup){.exchange = args->exchange,
+                                      .context = args->context,
+                                      .world = args->world,
+                                      .region = region,
+                                      .subject = SUBJECT};
     shm->sources = region_alloc(region, world, sizeof *shm->sources);
     shm->scratch = region_alloc(region, SHM_SUM_BLOCK, sizeof *shm->scratch);
     for (int space = 0; space < SPACE_COUNT; space++) {
@@ -124,7 +125,7 @@ enum status shm_open_communicator(const struct shm_args *args, struct region *re
     }
     struct fault other;
     enum status joined = join(shm, hello, status == OK ? fault : &other);
-    status = groups_agree(&shm->meeting, status == OK ? joined : status, fault);
+    status = groups_agree(&shm->setup, status == OK ? joined : status, fault);
     if (fd >= 0) {
         close(fd);
     }
@@ -139,14 +140,14 @@ enum status shm_open_communicator(const struct shm_args *args, struct region *re
     return OK;
 }
 
-/* Every peer's memory of the space, when all speak of equally much. */
+/* Map the memory of every peer, if all have the same number of bytes. */
 static enum status map_space(struct shm *shm, enum space space, const struct shm_ticket *tickets,
                              struct fault *fault) {
     int own = shm->communicator->rank;
     enum status status = OK;
     for (int rank = 0; rank < shm->communicator->world && status == OK; rank++) {
         if (tickets[rank].process != 0 && tickets[rank].bytes != tickets[own].bytes) {
-            status = fault_set(fault, STATUS_INPUT, PLACE, "start all ranks with the same plan",
+            status = fault_set(fault, STATUS_INPUT, SUBJECT, "start all ranks with the same plan",
                                "rank %d has %llu bytes, rank %d has %llu", rank,
                                (unsigned long long)tickets[rank].bytes, own,
                                (unsigned long long)tickets[own].bytes);
@@ -166,16 +167,16 @@ enum status shm_register(struct communicator *communicator, enum space space, in
     ASSERT(bytes > 0 && communicator->space_bytes[space] == 0);
     struct shm_ticket ticket = {0};
     struct shm_ticket *tickets =
-        region_alloc(shm->meeting.region, (size_t)communicator->world, sizeof *tickets);
+        region_alloc(shm->setup.region, (size_t)communicator->world, sizeof *tickets);
     enum status made = shm_ticket_make(fd, bytes, &ticket, fault);
     struct fault other;
     struct fault *first = made == OK ? fault : &other;
     enum status status =
-        shm->meeting.exchange(shm->meeting.context, &ticket, sizeof ticket, tickets, first);
+        shm->setup.exchange(shm->setup.context, &ticket, sizeof ticket, tickets, first);
     if (status == OK && made == OK) {
         status = map_space(shm, space, tickets, first);
     }
-    status = groups_agree(&shm->meeting, made == OK ? status : made, fault);
+    status = groups_agree(&shm->setup, made == OK ? status : made, fault);
     if (status != OK) {
         unmap_space(shm, space, bytes);
         return status;

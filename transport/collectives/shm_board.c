@@ -1,3 +1,4 @@
+/* shm_board: see shm_board.h. */
 #include "transport/collectives/shm_board.h"
 
 #include "targets/os/futex.h"
@@ -5,11 +6,11 @@
 #include <sched.h>
 #include <time.h>
 
-/* Some 300 ns: a peer that is as good as there is worth no system call. Longer spins would take the
+/* About 300 ns, which avoids a system call if the peer is almost done. Longer spins would take the
  * processor from the compute thread of this rank. */
 enum { SPINS = 16 };
 
-/* Also bounds how late a wait sees that it is to end, should the wake-up come just before sleep. */
+/* Limits the delay of shm_board_end when its wake-up happens just before the sleep. */
 static const struct timespec SLEEP = {.tv_nsec = 100000000};
 
 uint64_t shm_board_bytes(int world) {
@@ -27,7 +28,7 @@ static struct shm_signal *signal_of(struct shm_board *board, int group, int rank
     return &board->signals[(size_t)group * (size_t)board->world + (size_t)rank];
 }
 
-/* Not FUTEX_PRIVATE: sleeper and waker are different processes. */
+/* Not FUTEX_PRIVATE, because different processes sleep and wake. */
 static void sleep_shared(_Atomic uint32_t *word, uint32_t value) {
     syscall(SYS_futex, word, FUTEX_WAIT, value, &SLEEP, NULL, 0);
 }
@@ -36,8 +37,8 @@ static void wake_shared(_Atomic uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Poster: phase, then sleepers; sleeper: sleepers, then phase; all sequentially consistent, so that
- * one of the two sees the other. */
+/* The publisher writes the phase and then reads the sleepers; a sleeper does the opposite. All
+ * accesses are sequentially consistent, so one of the two sees the other. */
 uint32_t shm_board_publish(struct shm_board *board, int group) {
     struct shm_signal *own = signal_of(board, group, board->rank);
     uint32_t phase = atomic_fetch_add(&own->phase, 1) + 1;
@@ -47,7 +48,8 @@ uint32_t shm_board_publish(struct shm_board *board, int group) {
     return phase;
 }
 
-/* Ranks are never 2^31 phases apart, so the difference says who is ahead also past the wrap. */
+/* Phases of ranks differ by less than 2^31, so the sign of the difference is right after a wrap
+ * too. */
 static bool has_reached(uint32_t at, uint32_t phase) {
     return (int32_t)(at - phase) >= 0;
 }

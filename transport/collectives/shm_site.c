@@ -1,5 +1,4 @@
-/* shm_site: the communicator of a whole site: what has to be told before memory is shared goes by
- * the site's exchanges. */
+/* shm_site: a communicator of all ranks of a site, opened by the exchanges of the site. */
 #include "transport/collectives/shm.h"
 #include "transport/site/site.h"
 

@@ -1,4 +1,4 @@
-/* shm_state: the state of the shm communicator, made by shm.c, and its calls. */
+/* shm_state: the state of an shm communicator. */
 #ifndef SKEP_TRANSPORT_COLLECTIVES_SHM_STATE_H
 #define SKEP_TRANSPORT_COLLECTIVES_SHM_STATE_H
 
@@ -8,16 +8,16 @@
 
 struct shm {
     struct communicator *communicator;
-    struct group_setup meeting;
-    void *control; /* the mapping that the board's signals are in */
+    struct group_setup setup;
+    void *control; /* mapping that contains the signals of the board */
     struct shm_board board;
     unsigned char *own[SPACE_COUNT];
-    unsigned char **arenas[SPACE_COUNT]; /* [world], by rank; the own one is own[] */
-    const void **sources;                /* [world]: of one sum */
+    unsigned char **arenas[SPACE_COUNT]; /* [world], by rank; that of this rank is own[] */
+    const void **sources;                /* [world]: the operands of one sum */
     float *scratch;                      /* [SHM_SUM_BLOCK] */
 };
 
-/* shm_run: one call; `self` is a struct shm (struct communicator_methods). */
+/* shm_run: make one call; `self` is a struct shm. */
 void shm_run(void *self, const struct collective_call *call);
 
 #endif

@@ -1,9 +1,10 @@
+/* shm_sum: see shm_sum.h. */
 #include "transport/collectives/shm_sum.h"
 
 #include "base/check.h"
 
-/* Where `out` is `sum` or `next` it is so element for element, which costs a vector nothing; hence
- * the pragma: the compiler would otherwise fall back to one element at a time. */
+/* `out` may be equal to `sum` or `next`, but never overlaps them partly, so vectors are safe. The
+ * pragma states this; otherwise the compiler would check at run time and use scalar code. */
 static void add_f32(float *out, const float *sum, const float *next, size_t count) {
 #pragma GCC ivdep
     for (size_t i = 0; i < count; i++) {
@@ -32,7 +33,7 @@ static void widen_bf16(float *out, const uint16_t *bits, size_t count) {
     }
 }
 
-/* The running sum is in scratch; only the last addition writes `sum`, which may be a source. */
+/* The running sum is in `scratch`. Only the last addition writes `sum`, which may be a source. */
 static void sum_block_f32(const void *const *sources, int count, size_t begin, float *scratch,
                           float *sum, size_t elements) {
     const float *running = (const float *)sources[0] + begin;

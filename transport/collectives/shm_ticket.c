@@ -1,3 +1,4 @@
+/* shm_ticket: see shm_ticket.h. */
 #include "transport/collectives/shm_ticket.h"
 
 #include "base/text.h"
@@ -12,26 +13,26 @@
 
 static const char SAME_MACHINE[] = "run all ranks on one machine, as one user, in one container";
 
-static enum status refuse(const char *place, const char *reason, struct fault *fault) {
-    return fault_set(fault, STATUS_FAILED, place, SAME_MACHINE, "%s", reason);
+static enum status fault_memory(const char *subject, const char *reason, struct fault *fault) {
+    return fault_set(fault, STATUS_FAILED, subject, SAME_MACHINE, "%s", reason);
 }
 
-/* No link is left to it, so it vanishes with the last process; sealed, so that no owner can take
- * pages from under a reader; at least as long as said. */
-static enum status inspect(int fd, const char *place, uint64_t bytes, struct stat *stat,
+/* The file must have no link, so that it is freed with the last process; be sealed, so that its
+ * owner cannot remove pages that others read; and be as long as announced. */
+static enum status inspect(int fd, const char *subject, uint64_t bytes, struct stat *stat,
                            struct fault *fault) {
     if (fstat(fd, stat) != 0) {
-        return fault_set_errno(fault, STATUS_FAILED, place, "cannot be examined", errno);
+        return fault_set_errno(fault, STATUS_FAILED, subject, "cannot be inspected", errno);
     }
     if (!S_ISREG(stat->st_mode) || stat->st_nlink != 0) {
-        return refuse(place, "is no shared memory without a name", fault);
+        return fault_memory(subject, "is not an unnamed memory file", fault);
     }
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-        return refuse(place, "is not sealed against being made shorter", fault);
+        return fault_memory(subject, "is not sealed against shrinking", fault);
     }
     if (stat->st_size < 0 || (uint64_t)stat->st_size < bytes) {
-        return fault_set(fault, STATUS_FAILED, place, NULL, "has %lld bytes, %llu were said",
+        return fault_set(fault, STATUS_FAILED, subject, NULL, "has %lld bytes instead of %llu",
                          (long long)stat->st_size, (unsigned long long)bytes);
     }
     return OK;
@@ -51,36 +52,37 @@ enum status shm_ticket_make(int fd, uint64_t bytes, struct shm_ticket *ticket,
     return status;
 }
 
-static enum status map_inspected(int fd, const struct shm_ticket *ticket, const char *place,
+static enum status map_inspected(int fd, const struct shm_ticket *ticket, const char *subject,
                                  int protection, void **address, struct fault *fault) {
     struct stat stat;
-    enum status status = inspect(fd, place, ticket->bytes, &stat, fault);
+    enum status status = inspect(fd, subject, ticket->bytes, &stat, fault);
     if (status != OK) {
         return status;
     }
     if (stat.st_dev != ticket->device || stat.st_ino != ticket->inode) {
-        return refuse(place, "is not the memory that this rank speaks of", fault);
+        return fault_memory(subject, "is not the memory that this rank announced", fault);
     }
     int failure = mapping_map(fd, ticket->bytes, protection, address);
-    return failure == 0 ? OK
-                        : fault_set_errno(fault, STATUS_FAILED, place, "cannot be mapped", failure);
+    return failure == 0
+               ? OK
+               : fault_set_errno(fault, STATUS_FAILED, subject, "cannot be mapped", failure);
 }
 
 enum status shm_ticket_map(const struct shm_ticket *ticket, int rank, int writable, void **address,
                            struct fault *fault) {
     char path[64];
-    char place[128];
+    char subject[128];
     struct text text = text_over(path, sizeof path);
     text_add(&text, "/proc/%d/fd/%d", ticket->process, ticket->fd);
-    text = text_over(place, sizeof place);
+    text = text_over(subject, sizeof subject);
     text_add(&text, "shared memory of rank %d (%s)", rank, path);
     int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        return fault_set(fault, STATUS_FAILED, place, SAME_MACHINE, "cannot be opened: %s",
+        return fault_set(fault, STATUS_FAILED, subject, SAME_MACHINE, "cannot be opened: %s",
                          strerror(errno));
     }
     int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-    enum status status = map_inspected(fd, ticket, place, protection, address, fault);
+    enum status status = map_inspected(fd, ticket, subject, protection, address, fault);
     close(fd);
     return status;
 }

@@ -1,4 +1,4 @@
-/* shm_ticket: what a process tells the others of this machine so that they can map its memory. */
+/* shm_ticket: describes memory of a process, so that other processes of the machine can map it. */
 #ifndef SKEP_TRANSPORT_COLLECTIVES_SHM_TICKET_H
 #define SKEP_TRANSPORT_COLLECTIVES_SHM_TICKET_H
 
@@ -6,26 +6,24 @@
 
 #include <stdint.h>
 
-/* The file is named by process and descriptor, and known by its device and inode: a process number
- * can mean another process elsewhere (containers), or be given anew. */
+/* Process and descriptor locate the memory file, device and inode identify it. A process number
+ * alone is not enough: it may be reused, or mean another process in another container. */
 struct shm_ticket {
     int32_t process, fd;
-    uint64_t bytes; /* that may be used, from the beginning */
+    uint64_t bytes; /* usable, from the start of the file */
     uint64_t device, inode;
 };
 
 /* shm_ticket_make: a ticket for the first `bytes` of memory `fd` of this process.
- * errors  STATUS_FAILED when it is no memory without a name, can be made shorter, or has fewer
- *         bytes */
+ * errors  STATUS_FAILED: it is not an unnamed memory file, can shrink, or is too short */
 MUST_CHECK enum status shm_ticket_make(int fd, uint64_t bytes, struct shm_ticket *ticket,
                                        struct fault *fault);
 
-/* shm_ticket_map: map what `rank`'s ticket names; blocks of 2 MiB and more so that huge pages of
- * the owner are huge pages here. The descriptor is closed again: the mapping alone holds the
- * memory.
- * writable  0: writing it ends the process
- * errors    STATUS_FAILED when it cannot be opened (another machine, user or container), or is not
- *           what the ticket says, is no memory without a name, or can be made shorter */
+/* shm_ticket_map: map the memory of a ticket from `rank`. Blocks of at least 2 MiB are aligned so
+ * that huge pages of the owner are huge pages here.
+ * writable  0: writing to the mapping ends the process
+ * errors    STATUS_FAILED: the file cannot be opened (another machine, user or container), does not
+ *           match the ticket, is not an unnamed memory file, or can shrink */
 MUST_CHECK enum status shm_ticket_map(const struct shm_ticket *ticket, int rank, int writable,
                                       void **address, struct fault *fault);
 

@@ -34,12 +34,12 @@ static enum status exchange(void *context, const void *mine, size_t bytes, void 
 }
 
 static enum status agree(struct told *told, enum status mine, struct fault *fault) {
-    const struct group_setup meeting = {.exchange = exchange,
-                                        .context = told,
-                                        .world = WORLD,
-                                        .region = &region,
-                                        .place = "the meeting"};
-    enum status status = groups_agree(&meeting, mine, fault);
+    const struct group_setup setup = {.exchange = exchange,
+                                      .context = told,
+                                      .world = WORLD,
+                                      .region = &region,
+                                      .subject = "the setup"};
+    enum status status = groups_agree(&setup, mine, fault);
     assert_int_equal(told->calls, 1); /* the others wait for this rank's word, whatever it is */
     return status;
 }
@@ -70,7 +70,7 @@ static void the_lowest_rank_that_failed_is_named(void **state) {
     struct told told = {.outcomes = {0, 0, STATUS_FIT, STATUS_INPUT}};
     struct fault fault;
     assert_int_equal(agree(&told, OK, &fault), STATUS_FAILED);
-    assert_string_equal(fault.place, "the meeting");
+    assert_string_equal(fault.place, "the setup");
     assert_non_null(strstr(fault.reason, "rank 2 could not join"));
 }
 

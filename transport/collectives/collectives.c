@@ -1,18 +1,9 @@
-#include "transport/collectives/collective.h"
+/* collectives: checks and counts that all implementations share. */
+#include "transport/collectives/collectives.h"
 
 #include "base/check.h"
 
-static const char *const NAMES[COLLECTIVE_KIND_COUNT] = {
-    [COLLECTIVE_ALL_GATHER] = "all-gather", [COLLECTIVE_REDUCE_SCATTER] = "reduce-scatter",
-    [COLLECTIVE_ALL_REDUCE] = "all-reduce", [COLLECTIVE_ALL_TO_ALL] = "all-to-all",
-    [COLLECTIVE_BROADCAST] = "broadcast",   [COLLECTIVE_BARRIER] = "barrier"};
-
-const char *collective_name(enum collective_kind kind) {
-    ASSERT(kind < COLLECTIVE_KIND_COUNT);
-    return NAMES[kind];
-}
-
-/* `count` slots from `offset` on lie in a space of `bytes`. */
+/* Whether `count` slots at `offset` are inside a space of `bytes`. */
 static bool lies_within(uint64_t bytes, uint64_t offset, uint64_t slot, uint64_t count) {
     return offset <= bytes && slot <= (bytes - offset) / count;
 }
