@@ -7,8 +7,6 @@
 #include <poll.h>
 #include <time.h>
 
-static const int64_t MS = 1000000;
-
 enum { POLLS_BEFORE_SLEEP = 200 };
 
 /* A silent rank is detected at the first heartbeat after SITE_SILENCE_MS. Rank 0 then waits until
@@ -64,7 +62,7 @@ static enum status fail_result(struct nccl *nccl, const struct ncclComm *comm, u
 }
 
 enum status nccl_settle(struct nccl *nccl, struct ncclComm *comm, const char *action) {
-    int64_t deadline_ns = clock_monotonic_ns() + nccl->settle_ms * MS;
+    int64_t deadline_ns = clock_monotonic_ns() + nccl->settle_ms * NS_PER_MS;
     for (unsigned polls = 0;; polls++) {
         unsigned state = NCCL_SUCCESS;
         unsigned result = nccl->library.ncclCommGetAsyncError(comm, &state);
@@ -131,7 +129,7 @@ void nccl_abandon(struct nccl *nccl) {
 /* Only the thread in nccl_wait may use NCCL's communicators, so it aborts the calls. */
 void nccl_end(void *self) {
     struct nccl *nccl = self;
-    int64_t deadline_ns = clock_monotonic_ns() + NCCL_ABORT_MS * MS;
+    int64_t deadline_ns = clock_monotonic_ns() + NCCL_ABORT_MS * NS_PER_MS;
     atomic_store(&nccl->ended, true);
     for (unsigned polls = 0; atomic_load(&nccl->waiting) && clock_monotonic_ns() < deadline_ns;
          polls++) {
@@ -157,7 +155,7 @@ static enum status check_rings(struct nccl *nccl) {
  * runs with whatever data there is. */
 static CUresult drain(struct nccl *nccl, CUstream stream) {
     const struct cuda_driver *driver = &nccl->device->driver;
-    int64_t deadline_ns = clock_monotonic_ns() + NCCL_ABORT_MS * MS;
+    int64_t deadline_ns = clock_monotonic_ns() + NCCL_ABORT_MS * NS_PER_MS;
     CUresult result = driver->cuStreamQuery(stream);
     for (unsigned polls = 0; result == CUDA_ERROR_NOT_READY && clock_monotonic_ns() < deadline_ns;
          polls++) {

@@ -121,11 +121,11 @@ static void tick(struct messenger *messenger) {
         return;
     }
     const int64_t late_ns = now_ns - messenger->tick_ns;
-    if (late_ns > MESSENGER_LATE_MS * MESSENGER_MS_NS) {
+    if (late_ns > MESSENGER_LATE_MS * NS_PER_MS) {
         dial_extend_deadlines(messenger, late_ns);
         accept_extend_deadlines(messenger, late_ns);
     }
-    messenger->tick_ns = now_ns + MESSENGER_TICK_MS * MESSENGER_MS_NS;
+    messenger->tick_ns = now_ns + MESSENGER_TICK_MS * NS_PER_MS;
     dial_due(messenger, now_ns);
     accept_due(messenger, now_ns);
     tcp_stats_check(messenger, now_ns);
@@ -137,13 +137,13 @@ static bool is_ready(const struct messenger *messenger) {
 }
 
 static long rounded_ms(int64_t ns) {
-    return ns <= 0 ? 0 : (long)((ns + MESSENGER_MS_NS - 1) / MESSENGER_MS_NS);
+    return ns <= 0 ? 0 : (long)((ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
 bool messenger_wait(struct messenger *messenger, int wake_fd, int timeout_ms) {
     read_release_frame(messenger);
     const int64_t start_ns = clock_monotonic_ns();
-    const int64_t until_ns = timeout_ms < 0 ? INT64_MAX : start_ns + timeout_ms * MESSENGER_MS_NS;
+    const int64_t until_ns = timeout_ms < 0 ? INT64_MAX : start_ns + timeout_ms * NS_PER_MS;
     for (int64_t now_ns = start_ns;; now_ns = clock_monotonic_ns()) {
         tick(messenger);
         if (is_ready(messenger)) {
@@ -151,7 +151,7 @@ bool messenger_wait(struct messenger *messenger, int wake_fd, int timeout_ms) {
             return true;
         }
         int64_t wake_ns = until_ns < messenger->tick_ns ? until_ns : messenger->tick_ns;
-        const int64_t room_ns = now_ns + MESSENGER_ROOM_MS * MESSENGER_MS_NS;
+        const int64_t room_ns = now_ns + MESSENGER_ROOM_MS * NS_PER_MS;
         const bool is_blocked = send_is_blocked(messenger);
         wake_ns = is_blocked && room_ns < wake_ns ? room_ns : wake_ns;
         poll_sockets(messenger, wake_fd, rounded_ms(wake_ns - now_ns));

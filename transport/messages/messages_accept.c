@@ -103,7 +103,7 @@ static void add(struct messenger *messenger, int fd) {
     }
     const int64_t timeout_ms = 2 * MESSENGER_HANDSHAKE_MS + MESSENGER_GREETING_MS;
     *accepted =
-        (struct accepted){.fd = fd, .due_ns = clock_monotonic_ns() + timeout_ms * MESSENGER_MS_NS};
+        (struct accepted){.fd = fd, .due_ns = clock_monotonic_ns() + timeout_ms * NS_PER_MS};
 }
 
 void accept_events(struct messenger *messenger) {
@@ -157,7 +157,7 @@ static void hello_control(struct messenger *messenger, struct accepted *accepted
         /* Both processes dialed at the same time. The peer will prefer our connection and close its
          * own. If it does not, then ours is broken without our knowledge, and the peer's connection
          * replaces it after a time. */
-        accepted->due_ns = clock_monotonic_ns() + MESSENGER_STANDBY_MS * MESSENGER_MS_NS;
+        accepted->due_ns = clock_monotonic_ns() + MESSENGER_STANDBY_MS * NS_PER_MS;
         messenger_wake_by(messenger, accepted->due_ns);
         return;
     }

@@ -51,7 +51,7 @@ static uint64_t update_backlog(struct backlog *backlog, const struct tcp_info *i
     const bool is_idle = info->tcpi_notsent_bytes == 0 && info->tcpi_unacked == 0;
     const int64_t waited_ns = clock_monotonic_ns() - backlog->queued_ns;
     if (backlog->queued_ns == 0 || sent >= backlog->sent_before + backlog->queued_bytes ||
-        (is_idle && waited_ns > BACKLOG_LOST_MS * MESSENGER_MS_NS)) {
+        (is_idle && waited_ns > BACKLOG_LOST_MS * NS_PER_MS)) {
         backlog->queued_bytes = 0;
         backlog->sent_before = sent;
     }

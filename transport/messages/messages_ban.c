@@ -42,7 +42,7 @@ void peer_disconnect_and_ban(struct messenger *messenger, struct peer *peer) {
     messenger->counts.banned_peers++;
     peer->strikes = 0;
     ban_add(messenger, peer_curve(messenger, peer),
-            clock_monotonic_ns() + MESSENGER_BAN_MS * MESSENGER_MS_NS);
+            clock_monotonic_ns() + MESSENGER_BAN_MS * NS_PER_MS);
     peer_on_close(messenger, peer);
 }
 

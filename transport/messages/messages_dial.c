@@ -94,7 +94,7 @@ static void on_handshake_failed(struct messenger *messenger, struct peer *peer,
                                 const struct link *link, uint32_t error) {
     const int64_t left_ns = link->due_ns - clock_monotonic_ns();
     if (!link->is_probe && (error == EPIPE || error == ECONNRESET) &&
-        left_ns > MESSENGER_HANDSHAKE_MS * MESSENGER_MS_NS) {
+        left_ns > MESSENGER_HANDSHAKE_MS * NS_PER_MS) {
         peer->diagnosis.failed_handshakes++;
     }
     if (peer->diagnosis.is_answering &&

@@ -24,7 +24,7 @@ bool link_dial(struct messenger *messenger, const struct peer *peer, struct link
     }
     link->state = LINK_DIALING;
     link->is_probe = is_probe;
-    link->due_ns = clock_monotonic_ns() + 2 * MESSENGER_HANDSHAKE_MS * MESSENGER_MS_NS;
+    link->due_ns = clock_monotonic_ns() + 2 * MESSENGER_HANDSHAKE_MS * NS_PER_MS;
     poll_set_outdated(messenger);
     return true;
 }
@@ -36,7 +36,7 @@ void link_on_connected(struct link *link, int fd) {
 void link_on_handshake(struct link *link) {
     ASSERT(!link->is_probe);
     link->state = LINK_HANDSHAKEN;
-    link->due_ns = clock_monotonic_ns() + MESSENGER_GREETING_MS * MESSENGER_MS_NS;
+    link->due_ns = clock_monotonic_ns() + MESSENGER_GREETING_MS * NS_PER_MS;
 }
 
 void link_on_welcome(struct link *link) {
@@ -93,7 +93,7 @@ void link_schedule_redial(struct messenger *messenger, const struct peer *peer, 
     }
     link->redial_ms = link->redial_ms * 2 > MESSENGER_REDIAL_MAX_MS ? MESSENGER_REDIAL_MAX_MS
                                                                     : link->redial_ms * 2;
-    link_schedule_dial(messenger, link, now_ns + wait_ms * MESSENGER_MS_NS);
+    link_schedule_dial(messenger, link, now_ns + wait_ms * NS_PER_MS);
 }
 
 void link_extend_deadline(struct link *link, int64_t ns) {

@@ -50,7 +50,7 @@ enum status messenger_peer(struct messenger *messenger, const uint8_t curve[stat
     link_reset_redial(&peer->links[0]);
     const bool waits = messenger->listener.socket != NULL && peer_dials_first(messenger, peer);
     link_schedule_dial(messenger, &peer->links[0],
-                       clock_monotonic_ns() + (waits ? MESSENGER_GRACE_MS * MESSENGER_MS_NS : 0));
+                       clock_monotonic_ns() + (waits ? MESSENGER_GRACE_MS * NS_PER_MS : 0));
     return OK;
 }
 

@@ -22,12 +22,11 @@
 #ifndef SKEP_TRANSPORT_MESSAGES_MESSAGES_STATE_H
 #define SKEP_TRANSPORT_MESSAGES_MESSAGES_STATE_H
 
+#include "base/clock.h"
 #include "transport/messages/messages.h"
 
 #include <linux/tcp.h>
 #include <zmq.h>
-
-static const int64_t MESSENGER_MS_NS = 1000000;
 
 enum {
     MESSENGER_KIND = 255,  /* the messenger's own frames: epoch is the type, round the link index */

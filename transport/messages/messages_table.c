@@ -113,7 +113,7 @@ void messenger_reclassify(struct messenger *messenger) {
 }
 
 bool evict_oldest_guest(struct messenger *messenger) {
-    const int64_t min_stay_ns = messenger->options.guests.evict_after_ms * MESSENGER_MS_NS;
+    const int64_t min_stay_ns = messenger->options.guests.evict_after_ms * NS_PER_MS;
     struct peer *oldest = NULL;
     for (uint32_t i = 0; i < messenger->options.peers_max; i++) {
         struct peer *peer = &messenger->peers[i];

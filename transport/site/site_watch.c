@@ -17,8 +17,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const int64_t MS = 1000000;
-
 enum {
     WATCH_STACK_BYTES = 256 * 1024, /* the callback prints a message */
     /* A longer time between two updates means that this process was stopped or its machine
@@ -46,7 +44,7 @@ static void note_loss(struct loss *loss, int rank, const struct fault *fault) {
 static void update_clock(struct site_watch *watch) {
     int64_t now_ns = clock_monotonic_ns();
     int64_t passed_ns = now_ns - watch->last_tick_ns;
-    watch->awake_ns += passed_ns < OWN_GAP_MS * MS ? passed_ns : OWN_GAP_MS * MS;
+    watch->awake_ns += passed_ns < OWN_GAP_MS * NS_PER_MS ? passed_ns : OWN_GAP_MS * NS_PER_MS;
     watch->last_tick_ns = now_ns;
 }
 
@@ -68,7 +66,7 @@ static void send_heartbeats(struct site *site) {
     for (int i = 0; i < site->peer_count; i++) {
         send_health(&site->peers[i], SITE_HEARTBEAT, NULL);
     }
-    site->watch.next_heartbeat_ns = clock_monotonic_ns() + SITE_HEARTBEAT_MS * MS;
+    site->watch.next_heartbeat_ns = clock_monotonic_ns() + SITE_HEARTBEAT_MS * NS_PER_MS;
 }
 
 /* A rank may report itself or rank 0. Rank 0 may report any rank. */
@@ -157,7 +155,7 @@ static void receive_from(const struct site *site, struct site_peer *peer, struct
 static void check_silence(const struct site *site, const struct site_peer *peer,
                           struct loss *loss) {
     int64_t silent_ns = site->watch.awake_ns - peer->last_received_ns;
-    if (peer->health_fd < 0 || silent_ns < SITE_SILENCE_MS * MS) {
+    if (peer->health_fd < 0 || silent_ns < SITE_SILENCE_MS * NS_PER_MS) {
         return;
     }
     char subject[32];
@@ -193,14 +191,14 @@ static void poll_peers(struct site *site, int wake_fd, int wait_ms) {
 /* Wait until the other ranks have read the last message and closed. Closing earlier could reset the
  * connection before the message is read. The lost rank is not waited for. */
 static void await_close(struct site *site, int lost_rank) {
-    int64_t deadline_ns = clock_monotonic_ns() + SITE_LAST_MESSAGE_MS * MS;
+    int64_t deadline_ns = clock_monotonic_ns() + SITE_LAST_MESSAGE_MS * NS_PER_MS;
     for (int i = 0; i < site->peer_count; i++) {
         if (site->peers[i].health_fd >= 0) {
             (void)shutdown(site->peers[i].health_fd, SHUT_WR);
         }
     }
     while (any_open(site, lost_rank) && clock_monotonic_ns() < deadline_ns) {
-        poll_peers(site, -1, (int)((deadline_ns - clock_monotonic_ns()) / MS) + 1);
+        poll_peers(site, -1, (int)((deadline_ns - clock_monotonic_ns()) / NS_PER_MS) + 1);
         for (int i = 0; i < site->peer_count; i++) {
             struct site_peer *peer = &site->peers[i];
             if (site->watch.polls[i].revents == 0) {
@@ -268,7 +266,7 @@ static void report_loss(struct site *site, const struct loss *loss) {
 
 /* Wait for the next event and handle everything that is due. */
 static void watch_once(struct site *site, struct loss *loss) {
-    int64_t wait_ms = (site->watch.next_heartbeat_ns - clock_monotonic_ns()) / MS + 1;
+    int64_t wait_ms = (site->watch.next_heartbeat_ns - clock_monotonic_ns()) / NS_PER_MS + 1;
     poll_peers(site, site->watch.wake_fd, wait_ms > 0 ? (int)wait_ms : 0);
     update_clock(&site->watch);
     for (int i = 0; i < site->peer_count; i++) {
@@ -355,13 +353,13 @@ enum status site_await_verdict(struct site *site, const struct site_peer *peer,
                                struct fault *fault) {
     struct site_watch *watch = &site->watch;
     int64_t now_ns = clock_monotonic_ns();
-    int64_t deadline_ns = now_ns + VERDICT_MS * MS;
+    int64_t deadline_ns = now_ns + VERDICT_MS * NS_PER_MS;
     bool decided = false;
     while (!decided && !atomic_load(&peer->left) && now_ns < deadline_ns) {
         /* A peer that leaves does not signal the condition, so wake up regularly. */
-        int64_t until_ns = now_ns + 20 * MS;
-        struct timespec until = {.tv_sec = until_ns / (1000 * MS),
-                                 .tv_nsec = until_ns % (1000 * MS)};
+        int64_t until_ns = now_ns + 20 * NS_PER_MS;
+        struct timespec until = {.tv_sec = until_ns / (NS_PER_SECOND),
+                                 .tv_nsec = until_ns % (NS_PER_SECOND)};
         pthread_mutex_lock(&watch->mutex);
         if (!watch->decided) {
             (void)pthread_cond_timedwait(&watch->reported, &watch->mutex, &until);
