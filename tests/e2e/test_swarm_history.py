@@ -98,7 +98,7 @@ class History(SwarmTest):
         changed.start()
         self.assertEqual(changed.wait(), 2, changed.log())
         self.assertRegex(changed.log(),
-                         r"skep: [^\n]+ledger\.jsonl:3: the entry [^\n]+; put [^\n]+\n$")
+                         r"skep: [^\n]+ledger\.jsonl:3: the entry [^\n]+; restore [^\n]+\n$")
         self.assertEqual(changed.ledger().read_text(), "".join(lines))
         changed.ledger().write_text(whole)
         changed.start()

@@ -98,6 +98,7 @@ bool admission_is_self(const struct admission *admission, const struct public_ke
 }
 
 void admission_on_address_book(struct admission *admission, const struct wire_address_book *book) {
+    ASSERT(book->timing.heartbeat_ms > 0); /* wire_read_address_book has checked it */
     bool is_listed = false;
     for (uint32_t i = 0; i < book->count; i++) {
         if (admission_is_self(admission, &book->members[i].keys)) {

@@ -127,6 +127,7 @@ void mailbox_collect(struct mailbox *mailbox, struct mailbox_updates *updates) {
 
 void mailbox_release(struct mailbox *mailbox) {
     pthread_mutex_lock(&mailbox->lock);
+    ASSERT(mailbox->has_answer); /* by one mailbox_collect before */
     mailbox->has_answer = false;
     pthread_cond_signal(&mailbox->has_room);
     pthread_mutex_unlock(&mailbox->lock);

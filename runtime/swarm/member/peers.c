@@ -153,6 +153,7 @@ static void add_peer(struct peers *peers, const struct wire_member *entry) {
         return;
     }
     struct member_peer_link *link = &peers->links[peer];
+    ASSERT(!link->is_open && !link->is_unreachable);
     int64_t now_ns = clock_monotonic_ns();
     *link = (struct member_peer_link){.is_known = true,
                                       .closed_ns = now_ns,
@@ -181,7 +182,7 @@ static void list_peer(struct peers *peers, const struct wire_member *entry) {
 }
 
 void peers_update(struct peers *peers, const struct wire_address_book *book) {
-    ASSERT(book->count <= SWARM_MEMBERS_MAX);
+    ASSERT(book->count <= SWARM_MEMBERS_MAX && peers->admission->member_count == book->count);
     remove_unlisted(peers, book);
     for (uint32_t i = 0; i < book->count; i++) {
         if (!admission_is_self(peers->admission, &book->members[i].keys)) {
@@ -220,6 +221,7 @@ void peers_on_frame(struct peers *peers, uint32_t peer, uint8_t kind, int64_t no
 }
 
 void peers_on_pause(struct peers *peers, int64_t pause_ns) {
+    ASSERT(pause_ns > 0);
     for (uint32_t peer = 0; peer < SWARM_MEMBERS_MAX; peer++) {
         peers->links[peer].answered_ns += pause_ns;
     }

@@ -105,6 +105,7 @@ void slice_store_add_own(struct slice_store *store, const struct member_job *sum
 }
 
 void slice_store_set_contribution(struct slice_store *store, uint32_t round) {
+    ASSERT(round == 0 || round >= store->contribution_round);
     store->contribution_round = round;
 }
 

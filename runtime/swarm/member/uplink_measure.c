@@ -98,6 +98,7 @@ void uplink_measures_on_commit(struct uplink_measures *measures, uint32_t round,
     if (measures->round != round) {
         return; /* a repeated COMMIT, or of an exchange without this member */
     }
+    ASSERT(measures->progress_ns >= measures->table_ns);
     measures->round = 0;
     measures->exchange_ms = whole_ms(clock_monotonic_ns() - measures->table_ns);
     add(&measures->transfers, measures->progress_ns - measures->table_ns);
