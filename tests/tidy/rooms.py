@@ -9,6 +9,7 @@ import rules
 import structs
 
 PUBLIC = re.compile(r"^ \* public +(.*(?:\n \* {3,}.*)*)", re.MULTILINE)
+MAP = "docs/ARCHITECTURE.md"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 
 
@@ -128,6 +129,26 @@ def check_function_lengths(sources):
     if tail > rules.FUNCTION_LINES_P95:
         yield ".", 1, f"one function in twenty is longer than {tail} lines, more than " \
                       f"{rules.FUNCTION_LINES_P95}: split the longest"
+
+
+def check_map(sources):
+    """docs/ARCHITECTURE.md is short, and its table is the one that the tests read."""
+    text = next((source.text for source in sources if source.path == MAP), None)
+    if text is None:
+        return
+    if text.count("\n") > rules.MAP_LINES_MAX:
+        yield MAP, 1, f"{text.count(chr(10))} lines, more than {rules.MAP_LINES_MAX}: shorten it"
+    rows = {}
+    for line in text.split("\n"):
+        cells = line.split("|")
+        room = cells[1].strip().strip("`") if len(cells) == 5 else None
+        if room in rules.MAY_INCLUDE:
+            rows[room] = tuple(re.findall(r"`([^`]+)`", cells[3]))
+    for room, places in rules.MAY_INCLUDE.items():
+        if rows.get(room) != tuple(places):
+            yield MAP, 1, f"the row of {room} must list {', '.join(places) or 'nothing'}"
+    if list(rows) != [room for room in rules.MAY_INCLUDE if room in rows]:
+        yield MAP, 1, "list the rooms in the order of rules.py"
 
 
 CHECKS = (check_bounds, check_doors, check_struct_sizes, check_field_owners,

@@ -161,6 +161,7 @@ FORBIDDEN_WORDS = (
 ROOM_FILES_MAX = 36
 ROOM_LINES_MAX = 5000  # without blanks and comments
 STRUCT_FIELDS_MAX = 25
+MAP_LINES_MAX = 60  # of docs/ARCHITECTURE.md
 
 # Rooms without a header that explains them and names those that other rooms may include.
 NO_DOOR = (
@@ -228,11 +229,25 @@ UNBUILT_FILES = {}
 # docstrings contain none of PHRASES. Add a folder when it has been rewritten; the aim is the whole
 # tree.
 PLAIN_FOLDERS = (
-    "targets", "docs/GLOSSARY.md", "runtime/swarm/member", "tests/tidy", "transport/identity",
-    "transport/messages", "transport/site", "transport/collectives")
+    "docs/ARCHITECTURE.md",
+    "docs/GLOSSARY.md",
+    "docs/PIPELINE.md",
+    "docs/decisions/0017-rooms-and-doors.md",
+    "runtime/swarm/member",
+    "targets",
+    "tests/tidy",
+    "transport/collectives",
+    "transport/identity",
+    "transport/messages",
+    "transport/site",
+)
 
 # Markdown files and folders whose prose wraps at COLUMNS_MAX, except tables and fences.
-WRAPPED_DOCS = ("docs/GLOSSARY.md",)
+WRAPPED_DOCS = (
+    "docs/ARCHITECTURE.md",
+    "docs/GLOSSARY.md",
+    "docs/PIPELINE.md",
+)
 
 BE = "(?:is|are|was|were|be|been|being)"
 PEOPLE = "(?:person|people|reader|readers|user|users|operator|operators|author|authors|those)"

@@ -349,6 +349,17 @@ class RoomTest(unittest.TestCase):
         with mock.patch.dict(globals(), {"DOOR": gone}):
             self.assertIn("names plan/gone.h", self.found(rooms.check_doors)[0])
 
+    def test_map_that_differs_from_the_table_or_is_too_long_is_found(self):
+        row = "| `plan` | lays out | nothing |\n"
+        for text, count in ((row + "| `user` | uses | `plan` |\n", 0),
+                            (row + "| `user` | uses | nothing |\n", 1), (row, 1),
+                            ("| `user` | uses | `plan` |\n" + row, 1)):
+            with self.subTest(text):
+                sources = [tidy.Source(rooms.MAP, text)]
+                self.assertEqual(len(list(rooms.check_map(sources))), count)
+        with mock.patch.object(rules, "MAP_LINES_MAX", 1):
+            self.assertEqual(len(list(rooms.check_map(sources))), 2)
+
     def test_room_over_its_bounds_is_found(self):
         with mock.patch.object(rules, "ROOM_FILES_MAX", 2):
             self.assertIn("3 files, more than 2", self.found(rooms.check_bounds)[0])
