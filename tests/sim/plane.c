@@ -75,7 +75,7 @@ uint32_t plane_stored(const struct world *world, const struct node *node,
         const struct stored *stored = &node->store[i];
         if (round > 0 && stored->round == round) {
             struct slice_report *report = &reports[stored->slice];
-            report->held = 1;
+            report->has_result = 1;
             report->epoch = stored->epoch;
             report->contributors = stored->contributors;
             report->hash = hash_of(&stored->coded, sizeof(stored->coded));

@@ -117,7 +117,7 @@ int post_take(struct parcel *parcel) {
     int is_whole = hash_equal(&hash, &message->hash);
     message->hash = hash;
     if (message->kind == MESSAGE_CONTRIBUTION) {
-        message->is_refused = !plane_is_sound(&parcel->coded);
+        message->is_rejected = !plane_is_sound(&parcel->coded);
         return 1;
     }
     struct hash content = post_result_hash(message);

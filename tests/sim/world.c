@@ -125,7 +125,7 @@ static void start_member(struct world *world, uint32_t index) {
     struct node *node = &world->nodes[index];
     struct slice_report reports[SLICES_MOST];
     struct member_start start = {.id = {{(uint8_t)index}},
-                                 .number = 1 + world_draw(world, UINT64_C(1) << 60),
+                                 .start_id = 1 + world_draw(world, UINT64_C(1) << 60),
                                  .slice_count = world->slice_count,
                                  .stored = reports};
     start.root = plane_root(world, &node->outer);

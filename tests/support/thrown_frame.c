@@ -56,10 +56,10 @@ static void fill_arrays(struct thrower_view *view, struct dice *dice) {
     for (uint32_t i = 0; i < view->shape.slice_count; i++) {
         struct slice_report *report = &view->arrays.reports[i];
         *report = (struct slice_report){.epoch = number(dice, 3) % SWARM_EPOCH_MAX,
-                                        .held = dice_below(dice, 2),
+                                        .has_result = dice_below(dice, 2),
                                         .received = dice_below(dice, 8),
-                                        .refused = dice_below(dice, 2)};
-        if (report->held != 0) {
+                                        .rejected = dice_below(dice, 2)};
+        if (report->has_result != 0) {
             report->contributors = dice_below(dice, 8);
             fill(dice, &report->hash, sizeof report->hash);
         }
@@ -76,12 +76,12 @@ static struct message random_message(struct thrower_view *view, struct dice *dic
         .slice = number(dice, view->shape.slice_count),
         .epoch = dice_below(dice, 3),
         .version = number(dice, 4),
-        .ask = number(dice, 4),
+        .poll = number(dice, 4),
         .number = dice_below(dice, 1 << 20),
         .tokens = number(dice, 1 << 16),
         .contributors = dice_below(dice, 16),
-        .cut = dice_below(dice, 16),
-        .is_refused = 0,
+        .unreachable = dice_below(dice, 16),
+        .is_rejected = false,
         .measured = {.step_ms = number(dice, 1000),
                      .transfer_ms = number(dice, 1000),
                      .round_trip_ms = number(dice, 100),

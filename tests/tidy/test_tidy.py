@@ -55,7 +55,7 @@ class RuleTest(unittest.TestCase):
             ("runtime/model/graph.c", "arena/extent.h"),
             ("runtime/schedule/lanes.c", "arena/plan.h"),
             ("runtime/program/bind.c", "runtime/train/loop.h"),
-            ("runtime/swarm/ledger/entry.c", "runtime/swarm/protocol/message.h"),
+            ("runtime/swarm/ledger/entry.c", "runtime/swarm/protocol/protocol.h"),
             ("targets/targets.c", "targets/os/machine.h"),
             ("runtime/cli/main.c", "tests/kernels/harness.h"),
         ):

@@ -9,7 +9,7 @@
 #ifndef SKEP_SWARM_MEMBER_CATCH_UP_H
 #define SKEP_SWARM_MEMBER_CATCH_UP_H
 
-#include "runtime/swarm/protocol/message.h"
+#include "runtime/swarm/protocol/protocol.h"
 #include "runtime/swarm/replica/slices.h"
 
 struct catch_up {

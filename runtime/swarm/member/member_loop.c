@@ -49,11 +49,11 @@ static enum status init_member(struct member_loop *loop, void *memory, struct fa
     struct member_start start = loop->options.start;
     memcpy(start.id.bytes, loop->options.keys->public_keys.sign, KEY_BYTES);
     start.slice_count = loop->shape.slice_count;
-    if (getrandom(&start.number, sizeof start.number, 0) != (ssize_t)sizeof start.number) {
+    if (getrandom(&start.start_id, sizeof start.start_id, 0) != (ssize_t)sizeof start.start_id) {
         return fault_set_errno(fault, STATUS_FAILED, "swarm", "cannot draw a random number", errno);
     }
     loop->member = member_init(memory, &start);
-    admission_init(&loop->admission, &loop->options, &loop->reason, start.number);
+    admission_init(&loop->admission, &loop->options, &loop->reason, start.start_id);
     return OK;
 }
 

@@ -53,7 +53,7 @@ static bool may_deliver(struct member_loop *loop, struct message *message) {
         uplink_on_table(&loop->uplink, message->round);
         return true;
     case MESSAGE_CONTRIBUTION:
-        message->is_refused = !slice_store_is_valid(&loop->slices, message->slice);
+        message->is_rejected = !slice_store_is_valid(&loop->slices, message->slice);
         return true;
     case MESSAGE_RESULT:
         return !is_in_use(loop, message) && slice_store_is_valid(&loop->slices, message->slice) &&

@@ -33,7 +33,7 @@ static void add_from_disk(struct slice_store *store) {
     const struct member_start *start = &store->options->start;
     for (uint32_t s = 0; start->stored_round > 0 && s < store->shape->slice_count; s++) {
         const struct slice_report *stored = &start->stored[s];
-        if (stored->held != 0) {
+        if (stored->has_result != 0) {
             add_signed(store, &(struct message){.kind = MESSAGE_RESULT,
                                                 .round = start->stored_round,
                                                 .slice = s,

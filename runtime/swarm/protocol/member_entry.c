@@ -1,159 +1,220 @@
-/* member_entry: what the ledger's entries and the proposal of one change: rounds and states. */
+/* member_entry: the entries and proposals of the tracker, the votes on them, and the outer state
+ * that they lead to. */
 #include "runtime/swarm/protocol/member_state.h"
 
-#include <string.h>
-
-void member_end_round(struct member *member) {
-    member->round = 0;
-    member->seat = NO_SEAT;
-    member->has_trained = 0;
-    member->table.version = 0;
-    member->has_proposal = 0;
-    member->has_vote = 0;
-    member_abandon_job(member);
+void member_entry_init(struct member *member, const struct hash *root) {
+    ASSERT(!member->commit.is_pending && !member->proposal.is_current);
+    member->outer.root = *root;
+    member->outer.durable = *root;
 }
 
-static void forget_results(struct member *member, uint32_t round) {
-    member->reports_round = round;
-    memset(member->reports, 0, member->slice_count * sizeof(*member->reports));
+const struct entry *member_target_entry(const struct member *member) {
+    ASSERT(!member->proposal.is_current || member->round.is_open);
+    return member->commit.is_pending     ? &member->commit.entry
+           : member->proposal.is_current ? &member->proposal.entry
+                                         : NULL;
 }
 
-static void take_open(struct member *member, const struct entry *entry, struct actions *actions) {
-    if (entry->round <= member->round_seen || !hash_equal(&entry->root, &member->root)) {
-        return;
+const struct entry *member_roster(const struct member *member) {
+    const struct entry *target = member_target_entry(member);
+    return target != NULL ? target : &member->round.open;
+}
+
+void proposal_withdraw(struct member_proposal *proposal) {
+    ASSERT(!proposal->vote.is_ready || proposal->is_current);
+    proposal->is_current = false;
+    proposal->vote.is_ready = false;
+}
+
+void commit_drop(struct member_commit *commit) {
+    commit->is_pending = false;
+    commit->has_diverged = false;
+}
+
+void commit_diverge(struct member_commit *commit) {
+    ASSERT(commit->is_pending && !commit->has_diverged);
+    commit->has_diverged = true;
+}
+
+static void handle_open(struct member *member, const struct entry *entry, struct actions *actions) {
+    if (entry->round > member->round.open.round && hash_equal(&entry->root, &member->outer.root)) {
+        member_end_round(member);
+        commit_drop(&member->commit);
+        member_open_round(member, entry, actions);
     }
-    member_end_round(member);
-    member->has_commit = 0;
-    member->round_seen = entry->round;
-    member->round = entry->round;
-    entry_copy(&member->open, entry);
-    forget_results(member, entry->round);
-    member_request_clear(member);
-    memset(member->wanting, 0, member->slice_count * sizeof(*member->wanting));
-    for (uint32_t seat = 0; seat < entry->seat_count; seat++) {
-        const struct entry_seat *at = &member->open.seats[seat];
-        if (at->session == member->session && member_is_self(member, &at->id)) {
-            member->seat = (int)seat;
-            struct action *train = member_add_action(actions, ACTION_TRAIN);
-            train->round = entry->round;
-            train->commits = entry->commits;
-            train->deadline_ms = entry->deadline_ms;
-            train->range_count = at->range_count;
-            train->ranges = at->ranges;
-        }
-    }
 }
 
-/* A quorum of distinct seats; the caller has checked each signature. */
-static int has_quorum(const struct entry *entry) {
+/* A quorum of distinct seats. The caller has verified each signature. */
+static bool has_quorum(const struct entry *entry) {
+    ASSERT(entry->signature_count <= SWARM_MEMBERS_MAX);
     for (uint32_t i = 0; i < entry->signature_count; i++) {
-        uint32_t least = i == 0 ? 0 : entry->signatures[i - 1].seat + 1;
-        if (entry->signatures[i].seat < least || entry->signatures[i].seat >= entry->seat_count) {
-            return 0;
+        uint32_t seat_min = i == 0 ? 0 : entry->signatures[i - 1].seat + 1;
+        if (entry->signatures[i].seat < seat_min ||
+            entry->signatures[i].seat >= entry->seat_count) {
+            return false;
         }
     }
     return entry->signature_count >= entry_quorum(entry->seat_count);
 }
 
-/* Bytes alone do not say whose sum they are: that of others may look the same, and an owner, or the
- * tracker, may name who is not in it. */
-static int is_line(const struct slice_report *report, const struct entry_slice *line) {
-    return report->held && hash_equal(&report->hash, &line->hash) && report->epoch == line->epoch &&
-           report->contributors == line->contributors;
-}
-
-/* Results that are not the entry's are dropped, so that the entry's are asked for; what was asked
- * of the seats of another entry no longer is. */
-static void want_results(struct member *member, const struct entry *entry, int is_same_roster) {
-    if (member->reports_round != entry->round) {
-        forget_results(member, entry->round);
+/* Results that the entry does not name are dropped, so that the member requests the named ones.
+ * Requests to the seats of another roster are withdrawn. */
+static void need_results(struct member *member, const struct entry *entry, bool is_same_roster) {
+    ASSERT(entry->slice_count == member->slice_count);
+    ASSERT(member->job.kind == JOB_NONE || member->job.is_abandoned);
+    if (member->results.round != entry->round) {
+        results_reset(&member->results, entry->round, member->slice_count);
     }
     if (!is_same_roster) {
         member_request_clear(member);
     }
-    for (uint32_t s = 0; s < member->slice_count; s++) {
-        member->reports[s].held = is_line(&member->reports[s], &entry->slices[s]);
-    }
+    results_keep_entry(&member->results, entry);
 }
 
-/* A commit or a rollback that is newer than what stands and than what is wanted. */
-static int is_news(const struct member *member, const struct entry *entry) {
-    int is_present = member->round == entry->round;
-    int is_right = entry->kind == ENTRY_ROLLBACK ||
-                   (entry->slice_count == member->slice_count && has_quorum(entry));
-    int is_newer = member->has_commit
-                       ? entry->round > member->commit.round ||
-                             (entry->round == member->commit.round &&
-                              entry->kind == ENTRY_ROLLBACK && member->commit.kind == ENTRY_COMMIT)
-                       : entry->round > member->committed_round || entry->kind == ENTRY_ROLLBACK;
-    return is_right && is_newer && entry->round >= member->committed_round &&
-           !hash_equal(&entry->root, &member->root) &&
-           (!is_present || entry->kind == ENTRY_ROLLBACK ||
-            hash_equal(&entry->prev, &member->open.hash));
+/* Whether a COMMIT or ROLLBACK is newer than the current state and than a pending commit. */
+static bool is_news(const struct member *member, const struct entry *entry) {
+    const struct entry *pending = &member->commit.entry;
+    bool is_rollback = entry->kind == ENTRY_ROLLBACK;
+    bool is_valid = is_rollback || (entry->slice_count == member->slice_count && has_quorum(entry));
+    bool is_newer = member->commit.is_pending ? entry->round > pending->round ||
+                                                    (entry->round == pending->round &&
+                                                     is_rollback && pending->kind == ENTRY_COMMIT)
+                                              : entry->round > member->outer.round || is_rollback;
+    bool is_of_open_round = round_number(&member->round) == entry->round;
+    return is_valid && is_newer && entry->round >= member->outer.round &&
+           !hash_equal(&entry->root, &member->outer.root) &&
+           (!is_of_open_round || is_rollback || hash_equal(&entry->prev, &member->round.open.hash));
 }
 
-/* What led away from the state that stands is over. */
+/* A ROLLBACK to the state that is here: whatever led away from it ends. */
 static void stay(struct member *member, const struct entry *entry) {
-    if (member->has_commit && member->commit.round <= entry->round) {
-        member->has_commit = 0;
-        member_abandon_job(member);
+    ASSERT(entry->kind == ENTRY_ROLLBACK && entry->round >= member->outer.round);
+    if (member->commit.is_pending && member->commit.entry.round <= entry->round) {
+        commit_drop(&member->commit);
+        job_abandon(&member->job);
     }
     member_end_round(member);
-    member->committed_round = entry->round;
+    member->outer.round = entry->round;
 }
 
-static void take_state(struct member *member, const struct message *message) {
+static void handle_state(struct member *member, const struct message *message) {
     const struct entry *entry = message->entry;
-    if (entry->kind == ENTRY_ROLLBACK && entry->round >= member->committed_round &&
-        hash_equal(&entry->root, &member->root)) {
+    struct member_commit *commit = &member->commit;
+    if (entry->kind == ENTRY_ROLLBACK && entry->round >= member->outer.round &&
+        hash_equal(&entry->root, &member->outer.root)) {
         stay(member, entry);
     }
     if (!is_news(member, entry)) {
         return;
     }
-    int is_present = member->round == entry->round;
-    member_abandon_job(member);
-    member->has_commit = 1;
-    member->commit_base = message->root;
-    member->is_astray =
-        entry->kind == ENTRY_ROLLBACK || !hash_equal(&member->commit_base, &member->root);
-    entry_copy(&member->commit, entry);
+    ASSERT(entry->round >= member->outer.round);
+    ASSERT(!commit->is_pending || entry->round >= commit->entry.round);
+    bool is_of_open_round = round_number(&member->round) == entry->round;
+    job_abandon(&member->job);
+    commit->is_pending = true;
+    commit->has_diverged =
+        entry->kind == ENTRY_ROLLBACK || !hash_equal(&message->root, &member->outer.root);
+    entry_copy(&commit->entry, entry);
     if (entry->kind == ENTRY_COMMIT) {
-        want_results(member, &member->commit, is_present);
+        need_results(member, &commit->entry, is_of_open_round);
     }
 }
 
 void member_handle_entry(struct member *member, const struct message *message,
                          struct actions *actions) {
     const struct entry *entry = message->entry;
+    ASSERT(message->kind == MESSAGE_ENTRY && member->job.kind != JOB_APPLY);
     if (entry->kind == ENTRY_OPEN) {
-        take_open(member, entry, actions);
+        handle_open(member, entry, actions);
     } else if (entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_ROLLBACK) {
-        take_state(member, message);
-    } else if (entry->kind == ENTRY_ABORT && entry->round == member->round &&
-               hash_equal(&entry->prev, &member->open.hash)) {
+        handle_state(member, message);
+    } else if (entry->kind == ENTRY_ABORT && entry->round == round_number(&member->round) &&
+               hash_equal(&entry->prev, &member->round.open.hash)) {
         member_end_round(member);
     }
 }
 
 void member_handle_proposal(struct member *member, const struct message *message) {
     const struct entry *entry = message->entry;
-    if (member->has_proposal && message->number == member->proposal_number &&
-        message->round == member->round) {
-        member_request_set_holders(member, message->holders); /* there are more of them by now */
+    struct member_proposal *proposal = &member->proposal;
+    bool is_of_open_round = message->round == round_number(&member->round);
+    if (proposal->is_current && message->number == proposal->id && is_of_open_round) {
+        member_request_set_holders(member, message->holders); /* more seats have results by now */
         return;
     }
-    if (message->round != member->round || member->table.version == 0 || member->has_commit ||
-        message->number <= member->proposal_number || entry->slice_count != member->slice_count ||
-        !hash_equal(&entry->prev, &member->open.hash)) {
+    if (!is_of_open_round || member->table.version == 0 || member->commit.is_pending ||
+        message->number <= proposal->id || entry->slice_count != member->slice_count ||
+        !hash_equal(&entry->prev, &member->round.open.hash)) {
         return;
     }
-    member_abandon_job(member);
-    member->has_vote = 0;
-    member->has_proposal = 1;
-    member->proposal_number = message->number;
-    entry_copy(&member->proposal, entry);
-    want_results(member, &member->proposal, 1);
-    memset(member->holders, 0, member->slice_count * sizeof(*member->holders));
+    ASSERT(member->round.is_open && message->number > proposal->id);
+    job_abandon(&member->job);
+    proposal_withdraw(proposal);
+    proposal->is_current = true;
+    proposal->id = message->number;
+    entry_copy(&proposal->entry, entry);
+    need_results(member, &proposal->entry, true);
+    member_request_clear_holders(member);
     member_request_set_holders(member, message->holders);
+}
+
+void member_send_vote(const struct member *member, struct actions *actions) {
+    const struct member_vote *vote = &member->proposal.vote;
+    if (!vote->is_ready) {
+        return;
+    }
+    ASSERT(member->proposal.is_current && !hash_is_zero(&vote->hash));
+    struct message message = {.kind = MESSAGE_VOTE,
+                              .round = round_number(&member->round),
+                              .number = member->proposal.id,
+                              .root = vote->root,
+                              .hash = vote->hash,
+                              .signature = vote->signature};
+    member_send(member, NULL, message, actions);
+}
+
+void member_handle_root(struct member *member, const struct event *event, struct actions *actions) {
+    const struct entry *target = member_target_entry(member);
+    ASSERT(member->commit.is_pending || member->proposal.is_current);
+    ASSERT(!hash_is_zero(&event->root));
+    if (!member->commit.is_pending) {
+        ASSERT(!member->proposal.vote.is_ready);
+        member->proposal.vote = (struct member_vote){
+            .root = event->root, .hash = event->hash, .signature = event->signature};
+        job_start(&member->job, JOB_STORE, actions)->entry = target;
+    } else if (hash_equal(&event->root, &target->root)) {
+        const struct member_training *training = &member->round.training;
+        struct action *apply = job_start(&member->job, JOB_APPLY, actions);
+        apply->entry = target;
+        apply->seat = training->round == target->round ? training->seat : NO_SEAT;
+    } else {
+        commit_diverge(&member->commit);
+    }
+}
+
+void member_handle_stored(struct member *member, struct actions *actions) {
+    ASSERT(member->proposal.is_current && !member->commit.is_pending);
+    ASSERT(member_has_all_results(member));
+    member->proposal.vote.is_ready = true;
+    member_send_vote(member, actions);
+}
+
+/* The root is current from here on, and the round that led to it is over. */
+void member_handle_applied(struct member *member, const struct hash *root,
+                           struct actions *actions) {
+    ASSERT(member->commit.is_pending && !hash_is_zero(root));
+    ASSERT(member->commit.entry.round >= member->outer.round);
+    member->outer =
+        (struct member_outer){.root = *root, .durable = *root, .round = member->commit.entry.round};
+    commit_drop(&member->commit);
+    member_end_round(member);
+    member_report(member, actions);
+}
+
+/* No state is current while it is fetched. */
+void member_adopt(struct member *member, struct actions *actions) {
+    ASSERT(member->commit.is_pending && member->commit.has_diverged);
+    member_end_round(member);
+    memset(&member->outer.root, 0, sizeof member->outer.root);
+    job_start(&member->job, JOB_ADOPT, actions)->entry = &member->commit.entry;
 }

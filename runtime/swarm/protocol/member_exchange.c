@@ -1,209 +1,234 @@
-/* member_exchange: contributions, sums and results of slices: taken, kept, served and added up. */
+/* member_exchange: the table of the open round, and the contributions, sums and results that the
+ * member stores, sends and adds up under it. */
 #include "runtime/swarm/protocol/member_state.h"
 
-#include <string.h>
-
-static int is_zero(const struct hash *hash) {
-    static const struct hash zero;
-    return hash_equal(hash, &zero);
+static bool is_owner(const struct member *member, const struct slice_plan *plan) {
+    return member->round.seat != NO_SEAT && (int)plan->owner == member->round.seat;
 }
 
-static uint64_t seat_bit(int seat) {
-    return seat == NO_SEAT ? 0 : UINT64_C(1) << seat;
-}
-
-/* The own contribution is at hand wherever the member is an owner. */
+/* An owner always has its own contribution. */
 static uint64_t own_contribution(const struct member *member, const struct slice_plan *plan) {
-    int is_owner = member->seat != NO_SEAT && (int)plan->owner == member->seat;
-    return is_owner && member->has_trained ? plan->expected & seat_bit(member->seat) : 0;
+    bool has_own = is_owner(member, plan) && round_has_trained(&member->round);
+    return has_own ? plan->expected & seat_bit((uint32_t)member->round.seat) : 0;
 }
 
-/* One slice as the table has it now: a new epoch or owner starts it again. */
-static void take_plan(struct member *member, uint32_t slice, const struct slice_plan *plan) {
+void member_clear_table(struct member *member) {
+    ASSERT(!member->round.is_open);
+    member->table.version = 0;
+}
+
+/* A proposal can drop a sum whose contributions have left their slots. They are requested again. */
+static void drop_lost_contributions(struct member *member, uint32_t slice, uint64_t own) {
+    const struct slice_report *report = &member->results.reports[slice];
+    SEATS_EACH(seat, report->received & ~report->rejected & ~own) {
+        if (member_slot(&member->requests, (uint32_t)seat, slice) == NO_SLOT) {
+            results_drop(&member->results, slice, (uint32_t)seat);
+        }
+    }
+}
+
+/* One slice as the table has it now. A new epoch or owner starts it again. */
+static void update_plan(struct member *member, uint32_t slice, const struct slice_plan *plan) {
     struct slice_plan *mine = &member->table.slices[slice];
-    struct slice_report *report = &member->reports[slice];
-    int is_same =
+    const struct slice_report *report = &member->results.reports[slice];
+    bool is_same =
         report->epoch == plan->epoch && mine->epoch == plan->epoch && mine->owner == plan->owner;
     *mine = *plan;
     if (!is_same) {
-        *report = (struct slice_report){.epoch = plan->epoch};
+        results_restart(&member->results, slice, plan->epoch);
         member_free_slice(member, slice);
     }
-    if (!report->held) {
-        report->received |= own_contribution(member, plan);
+    ASSERT(report->epoch == plan->epoch);
+    if (report->has_result == 0) {
+        uint64_t own = own_contribution(member, plan);
+        results_add(&member->results, slice, own);
+        drop_lost_contributions(member, slice, own);
     }
+}
+
+static void copy_first_table(struct member *member, const struct round_table *table) {
+    struct round_table *mine = &member->table;
+    size_t count = member->slice_count;
+    memset(mine->slices, 0, count * sizeof *mine->slices);
+    results_reset(&member->results, member->results.round, member->slice_count);
+    mine->declared = table->declared;
+    memcpy(mine->members, table->members, sizeof mine->members);
+    memcpy(mine->hashes, table->hashes, SWARM_MEMBERS_MAX * count * sizeof(struct hash));
 }
 
 void member_handle_table(struct member *member, const struct round_table *table) {
     struct round_table *mine = &member->table;
-    size_t count = member->slice_count;
+    ASSERT(member->round.is_open && table->round == member->round.open.round);
+    ASSERT(table->version > mine->version && !member->commit.is_pending);
     if (mine->version == 0) {
-        memset(mine->slices, 0, count * sizeof(*mine->slices));
-        memset(member->reports, 0, count * sizeof(*member->reports));
-        mine->declared = table->declared;
-        memcpy(mine->members, table->members, sizeof(mine->members));
-        memcpy(mine->hashes, table->hashes, SWARM_MEMBERS_MAX * count * sizeof(struct hash));
+        copy_first_table(member, table);
     }
-    member->settled = 0;
     mine->round = table->round;
     mine->version = table->version;
-    member->has_proposal = 0;
-    member->has_vote = 0;
-    const struct slice_plan *summed = &table->slices[member->job_slice];
-    if (member->job_kind != ACTION_SUM || (int)summed->owner != member->seat ||
-        summed->epoch != mine->slices[member->job_slice].epoch) {
-        member_abandon_job(member);
+    proposal_withdraw(&member->proposal);
+    const struct member_job *job = &member->job;
+    if (job->kind != JOB_SUM || !is_owner(member, &table->slices[job->slice]) ||
+        table->slices[job->slice].epoch != mine->slices[job->slice].epoch) {
+        job_abandon(&member->job);
     }
-    for (uint32_t s = 0; s < count; s++) {
-        take_plan(member, s, &table->slices[s]);
+    for (uint32_t s = 0; s < member->slice_count; s++) {
+        update_plan(member, s, &table->slices[s]);
     }
-    memset(member->turns, 0, count);
-    memset(member->holders, 0, count * sizeof(*member->holders));
+    member_request_new_table(member);
 }
 
 void member_handle_contribution(struct member *member, const struct message *message,
                                 struct actions *actions) {
-    if (member->table.version == 0 || message->round != member->round ||
-        message->slice >= member->slice_count) {
+    uint32_t slice = message->slice;
+    if (member->table.version == 0 || message->round != member->round.open.round ||
+        slice >= member->slice_count) {
         return;
     }
-    const struct slice_plan *plan = &member->table.slices[message->slice];
-    struct slice_report *report = &member->reports[message->slice];
-    int seat = member_seat_of(&member->open, &message->from);
-    if (seat == NO_SEAT || (int)plan->owner != member->seat || message->epoch != plan->epoch ||
-        report->held || (report->received & seat_bit(seat)) != 0) {
+    const struct slice_plan *plan = &member->table.slices[slice];
+    const struct slice_report *report = &member->results.reports[slice];
+    int from = roster_seat_of(&member->round.open, &message->from);
+    if (from == NO_SEAT || !is_owner(member, plan) || message->epoch != plan->epoch ||
+        report->has_result != 0 || seats_have(report->received, (uint32_t)from)) {
         return;
     }
-    uint32_t slot = member_slot(member, (uint32_t)seat, message->slice);
-    const struct hash *declared =
-        &member->table.hashes[(size_t)seat * member->slice_count + message->slice];
+    uint32_t seat = (uint32_t)from;
+    uint32_t slot = member_slot(&member->requests, seat, slice);
+    const struct hash *declared = &member->table.hashes[(size_t)seat * member->slice_count + slice];
     if (slot == NO_SLOT || !hash_equal(&message->hash, declared)) {
-        return; /* not asked for; or torn, copied, replayed or unlike what others get */
+        return; /* not requested; or damaged, copied, replayed, or not what other owners receive */
     }
-    member_note_arrival(member, (uint32_t)seat);
-    report->received |= seat_bit(seat);
-    if (message->is_refused) {
-        report->refused |= seat_bit(seat);
-        member->peers[seat].slots[slot] = 0;
+    member_note_arrival(member, seat);
+    results_add(&member->results, slice, seat_bit(seat));
+    if (message->is_rejected) {
+        results_reject(&member->results, slice, seat);
+        member_free_slot(&member->requests, seat, slice);
         return;
     }
-    struct action *keep = member_add_action(actions, ACTION_KEEP_BYTES);
-    keep->seat = seat;
+    struct action *keep = actions_add(actions, ACTION_KEEP_BYTES);
+    keep->seat = from;
     keep->slot = slot;
 }
 
-static void say_result(struct member *member, const struct identity *to, uint32_t slice,
-                       struct actions *actions) {
-    const struct slice_report *report = &member->reports[slice];
-    const struct entry *wanted = member_target_entry(member);
+static void send_result(const struct member *member, const struct identity *to, uint32_t slice,
+                        struct actions *actions) {
+    const struct slice_report *report = &member->results.reports[slice];
+    const struct entry *target = member_target_entry(member);
+    ASSERT(report->has_result != 0 && !hash_is_zero(&report->hash));
     struct message message = {.kind = MESSAGE_RESULT,
-                              .round = member->reports_round,
+                              .round = member->results.round,
                               .slice = slice,
                               .epoch = report->epoch,
                               .contributors = report->contributors,
                               .hash = report->hash};
-    if (wanted != NULL && wanted->round == message.round && slice < wanted->slice_count) {
-        message.owner = wanted->seats[wanted->slices[slice].owner].id;
+    if (target != NULL && target->round == message.round && slice < target->slice_count) {
+        message.owner = target->seats[target->slices[slice].owner].id;
     } else if (member->table.round == message.round) {
-        message.owner = member->open.seats[member->table.slices[slice].owner].id;
+        message.owner = member->round.open.seats[member->table.slices[slice].owner].id;
     }
     member_send(member, to, message, actions);
 }
 
-/* A result is at hand now: those who asked for it before have it. */
-static void serve_wanting(struct member *member, uint32_t slice, struct actions *actions) {
-    uint64_t wanting = member->round == member->reports_round ? member->wanting[slice] : 0;
-    member->wanting[slice] = 0;
-    for (; wanting != 0; wanting &= wanting - 1) {
-        uint32_t seat = (uint32_t)__builtin_ctzll(wanting);
-        say_result(member, &member->open.seats[seat].id, slice, actions);
+/* A result has just become available: it is sent to the seats that requested it before. */
+static void send_to_waiting(struct member *member, uint32_t slice, struct actions *actions) {
+    const struct member_round *round = &member->round;
+    uint64_t waiting = results_take_waiting(&member->results, slice);
+    bool is_of_open_round = round_number(round) == member->results.round;
+    SEATS_EACH(seat, is_of_open_round ? waiting : 0) {
+        ASSERT(seat < round->open.seat_count);
+        send_result(member, &round->open.seats[seat].id, slice, actions);
     }
 }
 
-/* Whether a result is the slice's: of the entry that is wanted, or of the table's epoch and owner.
- * Bytes that a job reads or writes are not replaced under it. */
-static int is_result(const struct member *member, const struct message *message,
-                     const struct entry *wanted) {
+/* Whether a result is the one that the target entry names, or of the table's epoch and owner. Bytes
+ * that a job reads or writes are not replaced under it. */
+static bool is_result(const struct member *member, const struct message *message,
+                      const struct entry *target) {
     uint32_t slice = message->slice;
-    int is_read =
-        member->job != 0 && (member->job_kind != ACTION_SUM || member->job_slice == slice);
-    if (member->reports[slice].held || is_read) {
-        return 0;
+    const struct member_job *job = &member->job;
+    bool is_in_use = job->kind != JOB_NONE && (job->kind != JOB_SUM || job->slice == slice);
+    if (member->results.reports[slice].has_result != 0 || is_in_use) {
+        return false;
     }
-    if (wanted != NULL && slice >= wanted->slice_count) {
-        return 0; /* a rollback has none */
+    if (target != NULL && slice >= target->slice_count) {
+        return false; /* a ROLLBACK has no results */
     }
-    if (wanted != NULL) {
-        const struct entry_slice *line = &wanted->slices[slice];
-        const struct identity *owner = &wanted->seats[line->owner].id;
-        return wanted->round == message->round && hash_equal(&line->hash, &message->hash) &&
-               line->epoch == message->epoch && line->contributors == message->contributors &&
-               memcmp(owner, &message->owner, sizeof(*owner)) == 0;
+    if (target != NULL) {
+        const struct entry_slice *named = &target->slices[slice];
+        ASSERT(named->owner < target->seat_count);
+        const struct identity *owner = &target->seats[named->owner].id;
+        return target->round == message->round && hash_equal(&named->hash, &message->hash) &&
+               named->epoch == message->epoch && named->contributors == message->contributors &&
+               memcmp(owner, &message->owner, sizeof *owner) == 0;
     }
     const struct slice_plan *plan = &member->table.slices[slice];
-    return member->table.version > 0 && message->round == member->round &&
-           message->epoch == plan->epoch && (int)plan->owner != member->seat &&
-           member_seat_of(&member->open, &message->owner) == (int)plan->owner;
+    return member->table.version > 0 && message->round == member->round.open.round &&
+           message->epoch == plan->epoch && !is_owner(member, plan) &&
+           roster_seat_of(&member->round.open, &message->owner) == (int)plan->owner;
 }
 
 void member_handle_result(struct member *member, const struct message *message,
                           struct actions *actions) {
-    const struct entry *wanted = member_target_entry(member);
+    const struct entry *target = member_target_entry(member);
     uint32_t slice = message->slice;
-    if (slice >= member->slice_count || !is_result(member, message, wanted)) {
+    if (slice >= member->slice_count || !is_result(member, message, target)) {
         return;
     }
-    int seat = member_seat_of(member_roster(member), &message->from);
+    ASSERT(message->round == member->results.round);
+    int seat = roster_seat_of(member_roster(member), &message->from);
     if (seat != NO_SEAT) {
         member_note_arrival(member, (uint32_t)seat);
     }
     member_free_slice(member, slice);
-    struct slice_report *report = &member->reports[slice];
-    report->held = 1;
-    report->epoch = message->epoch;
-    report->hash = message->hash;
-    report->contributors = message->contributors;
-    member_add_action(actions, ACTION_KEEP_BYTES)->seat = NO_SEAT;
-    serve_wanting(member, slice, actions);
+    const struct slice_report result = {
+        .epoch = message->epoch, .hash = message->hash, .contributors = message->contributors};
+    results_set(&member->results, slice, &result);
+    actions_add(actions, ACTION_KEEP_BYTES)->seat = NO_SEAT;
+    send_to_waiting(member, slice, actions);
 }
 
-/* A contribution goes to whoever sits in the round and asks: it is checked against the table by its
- * receiver, whose table may be newer than the one here. */
-static void serve_contribution(struct member *member, const struct message *message,
-                               struct actions *actions) {
-    if (member->round == 0 || message->round != member->round || !member->has_trained ||
-        member->seat == NO_SEAT || member_seat_of(&member->open, &message->from) == NO_SEAT) {
+/* Any member of the round may request a contribution. The receiver checks it against its own table,
+ * which may be newer than the one here. */
+static void send_contribution(const struct member *member, const struct message *request,
+                              struct actions *actions) {
+    const struct member_round *round = &member->round;
+    if (request->round != round->open.round || !round_has_trained(round) ||
+        roster_seat_of(&round->open, &request->from) == NO_SEAT) {
         return;
     }
+    ASSERT(round->training.seat == round->seat && round->seat != NO_SEAT);
     struct message reply = {.kind = MESSAGE_CONTRIBUTION,
-                            .round = member->round,
-                            .slice = message->slice,
-                            .epoch = message->epoch,
-                            .hash = member->hashes[message->slice]};
-    member_send(member, &message->from, reply, actions);
+                            .round = round->open.round,
+                            .slice = request->slice,
+                            .epoch = request->epoch,
+                            .hash = round->training.hashes[request->slice]};
+    member_send(member, &request->from, reply, actions);
 }
 
-/* A result that is not here yet is promised to who sits in the round; by hash, one of an earlier
- * round goes out if its bytes are still kept. */
-static void serve_result(struct member *member, const struct message *message,
-                         struct actions *actions) {
-    const struct slice_report *report = &member->reports[message->slice];
-    int is_present = message->round == member->reports_round && report->held &&
-                     (member->round == 0 || message->round != member->round ||
-                      member->table.version > 0 || member_target_entry(member) != NULL);
-    int is_any = is_zero(&message->hash);
-    if (is_present &&
-        (is_any ? report->epoch == message->epoch : hash_equal(&report->hash, &message->hash))) {
-        say_result(member, &message->from, message->slice, actions);
-    } else if (member->round > 0 && message->round == member->round) {
-        int seat = member_seat_of(&member->open, &message->from);
-        member->wanting[message->slice] |= seat == NO_SEAT ? 0 : seat_bit(seat);
+/* A result of the open round that is not here yet is sent later. A result of an earlier round,
+ * requested by its hash, is sent if its bytes are still stored. */
+static void answer_result(struct member *member, const struct message *request,
+                          struct actions *actions) {
+    const struct slice_report *report = &member->results.reports[request->slice];
+    const struct member_round *round = &member->round;
+    bool is_of_open_round = round->is_open && request->round == round->open.round;
+    bool has_result =
+        request->round == member->results.round && report->has_result != 0 &&
+        (!is_of_open_round || member->table.version > 0 || member_target_entry(member) != NULL);
+    bool is_any = hash_is_zero(&request->hash);
+    if (has_result &&
+        (is_any ? report->epoch == request->epoch : hash_equal(&report->hash, &request->hash))) {
+        send_result(member, &request->from, request->slice, actions);
+    } else if (is_of_open_round) {
+        int seat = roster_seat_of(&round->open, &request->from);
+        if (seat != NO_SEAT) {
+            results_wait(&member->results, request->slice, (uint32_t)seat);
+        }
     } else if (!is_any) {
         struct message reply = {.kind = MESSAGE_RESULT,
-                                .round = message->round,
-                                .slice = message->slice,
-                                .hash = message->hash};
-        member_send(member, &message->from, reply, actions);
+                                .round = request->round,
+                                .slice = request->slice,
+                                .hash = request->hash};
+        member_send(member, &request->from, reply, actions);
     }
 }
 
@@ -213,65 +238,73 @@ void member_handle_fetch(struct member *member, const struct message *message,
         return;
     }
     if (message->kind == MESSAGE_FETCH_CONTRIBUTION) {
-        serve_contribution(member, message, actions);
+        send_contribution(member, message, actions);
     } else {
-        serve_result(member, message, actions);
+        answer_result(member, message, actions);
     }
+}
+
+static void start_sum(struct member *member, uint32_t slice, struct actions *actions) {
+    const struct slice_report *report = &member->results.reports[slice];
+    struct member_job sum = {.slice = slice, .contributors = report->received & ~report->rejected};
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        sum.slots[seat] = (uint8_t)member_slot(&member->requests, seat, slice);
+        ASSERT(!seats_have(sum.contributors, seat) || (int)seat == member->round.seat ||
+               sum.slots[seat] != NO_SLOT);
+    }
+    struct action *action = job_start_sum(&member->job, &sum, actions);
+    action->round = member->round.open.round;
+    action->epoch = member->table.slices[slice].epoch;
+    action->seat = member->round.seat;
+    action->table = &member->table;
+    action->entry = &member->round.open;
 }
 
 void member_sum_next(struct member *member, struct actions *actions) {
+    ASSERT(member->table.version > 0 && member->round.seat != NO_SEAT);
     for (uint32_t s = 0; s < member->slice_count; s++) {
         const struct slice_plan *plan = &member->table.slices[s];
-        const struct slice_report *report = &member->reports[s];
-        if ((int)plan->owner != member->seat || report->held ||
-            (plan->expected & ~report->received) != 0) {
-            continue;
+        const struct slice_report *report = &member->results.reports[s];
+        if (is_owner(member, plan) && report->has_result == 0 &&
+            (plan->expected & ~report->received) == 0) {
+            start_sum(member, s, actions);
+            return;
         }
-        struct action *sum = member_start_job(member, ACTION_SUM, actions);
-        member->job_slice = s;
-        member->job_contributors = report->received & ~report->refused;
-        for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-            member->job_slots[seat] = (uint8_t)member_slot(member, seat, s);
-        }
-        sum->round = member->round;
-        sum->slice = s;
-        sum->epoch = plan->epoch;
-        sum->contributors = member->job_contributors;
-        sum->seat = member->seat;
-        sum->slots = member->job_slots;
-        sum->table = &member->table;
-        sum->entry = &member->open;
-        return;
     }
 }
 
-/* Its contributions are asked for again if the slice is still summed here. */
-void member_sum_dropped(struct member *member) {
-    uint32_t slice = member->job_slice;
-    struct slice_report *report = &member->reports[slice];
+/* An abandoned SUM has ended. If the slice is still summed here, its contributions are requested
+ * again. */
+void member_drop_sum(struct member *member) {
+    uint32_t slice = member->job.slice;
+    ASSERT(member->job.kind == JOB_NONE && slice < member->slice_count);
     member_free_slice(member, slice);
-    if (!report->held && member->table.version > 0) {
-        report->received = own_contribution(member, &member->table.slices[slice]);
-        report->refused = 0;
+    if (member->results.reports[slice].has_result == 0 && member->table.version > 0) {
+        results_recollect(&member->results, slice,
+                          own_contribution(member, &member->table.slices[slice]));
     }
 }
 
-static int owes_sums(const struct member *member) {
-    uint32_t owed = 0;
+static bool owes_sums(const struct member *member) {
+    bool owes = false;
     for (uint32_t s = 0; s < member->slice_count; s++) {
-        owed += (int)member->table.slices[s].owner == member->seat && !member->reports[s].held;
+        owes |= is_owner(member, &member->table.slices[s]) &&
+                member->results.reports[s].has_result == 0;
     }
-    return owed > 0;
+    return owes;
 }
 
-void member_summed(struct member *member, const struct hash *hash, struct actions *actions) {
-    uint32_t slice = member->job_slice;
-    struct slice_report *report = &member->reports[slice];
-    report->held = 1;
-    report->hash = *hash;
-    report->contributors = member->job_contributors;
+void member_handle_sum(struct member *member, const struct hash *hash, struct actions *actions) {
+    uint32_t slice = member->job.slice;
+    ASSERT(member->job.kind == JOB_NONE && member->table.version > 0);
+    ASSERT(is_owner(member, &member->table.slices[slice]));
+    const struct slice_report result = {.epoch = member->results.reports[slice].epoch,
+                                        .hash = *hash,
+                                        .contributors = member->job.contributors};
+    ASSERT(result.epoch == member->table.slices[slice].epoch);
+    results_set(&member->results, slice, &result);
     member_free_slice(member, slice);
-    serve_wanting(member, slice, actions);
+    send_to_waiting(member, slice, actions);
     if (!owes_sums(member)) {
         member_report(member, actions);
     }

@@ -1,135 +1,222 @@
-/* member_state: the member's memory, for the files of its machine only. */
+/* member_state: the member's state, one struct for each file that owns it. Private to the member's
+ * files: a file assigns only the fields of its own struct and calls the functions of the others. */
 #ifndef SKEP_SWARM_PROTOCOL_MEMBER_STATE_H
 #define SKEP_SWARM_PROTOCOL_MEMBER_STATE_H
 
 #include "runtime/swarm/protocol/member.h"
+#include "runtime/swarm/protocol/seats.h"
 
-enum { NO_SEAT = -1 };
+enum { NO_SLOT = CONTRIBUTION_SLOTS_PER_MEMBER };
 
-/* What is asked of a member in a seat. Heartbeats are the measure of time. */
+/* The one job of the compute thread. Training is none: it runs beside the jobs. */
+enum job_kind { JOB_NONE, JOB_SUM, JOB_ROOT, JOB_STORE, JOB_APPLY, JOB_ADOPT };
+
+struct member_job { /* member_job.c */
+    enum job_kind kind;
+    uint32_t id;           /* of the newest job, also after its end */
+    bool is_abandoned;     /* nothing needs its outcome */
+    bool is_write_backoff; /* a write failed: no job starts before the next tick */
+    uint32_t slice;        /* of a SUM */
+    uint64_t contributors;
+    uint8_t slots[SWARM_MEMBERS_MAX];
+};
+
+struct member_session { /* member_session.c */
+    uint64_t start_id;
+    uint32_t id;          /* 0: none yet */
+    uint32_t incarnation; /* the highest one received */
+    uint32_t poll;        /* the newest one received */
+    uint64_t report_number;
+    bool is_leaving;
+    struct timing_measured measured;
+    uint32_t unreachable_count;
+    struct identity unreachable[SWARM_MEMBERS_MAX];
+};
+
+/* The newest contribution that the compute thread has, and its declaration. */
+struct member_training {
+    uint32_t round; /* 0: none */
+    int seat;
+    uint64_t tokens;
+    uint32_t ticks_since_declared;
+    uint32_t redeclare_ticks; /* doubles with each repetition */
+    struct hash *hashes;      /* [slice_count] */
+};
+
+/* The newest OPEN entry is the one place for the round number. */
+struct member_round { /* member_round.c */
+    bool is_open;
+    struct entry open;
+    int seat; /* NO_SEAT: no open round, or not in its roster */
+    struct member_training training;
+};
+
+struct member_results {           /* member_results.c */
+    uint32_t round;               /* that the reports are about */
+    struct slice_report *reports; /* [slice_count] */
+    uint64_t *waiting_seats;      /* [slice_count]: seats to send the result to once it is here */
+};
+
+struct member_outer {    /* member_entry.c */
+    struct hash root;    /* current; zero during a state fetch */
+    struct hash durable; /* of the state on disk */
+    uint32_t round;      /* of the newest COMMIT applied or ROLLBACK accepted */
+};
+
+struct member_vote { /* member_entry.c */
+    bool is_ready;   /* its results are durable: it may be sent */
+    struct hash root;
+    struct hash hash;
+    struct signature signature;
+};
+
+struct member_proposal { /* member_entry.c */
+    bool is_current;
+    uint64_t id; /* of the newest one */
+    struct entry entry;
+    struct member_vote vote;
+};
+
+/* The COMMIT or ROLLBACK that the member moves to. */
+struct member_commit { /* member_entry.c */
+    bool is_pending;   /* not applied yet */
+    bool has_diverged; /* applying cannot give its root: the state is fetched */
+    struct entry entry;
+};
+
+/* Requests to the member in one seat. Heartbeats are the measure of time. */
 struct member_peer {
-    uint32_t slots
-        [CONTRIBUTION_SLOTS_PER_MEMBER]; /* 1 + the own slice whose contribution it is asked for, or
-                                         whose contribution lies there; 0: free */
-    uint32_t results;                    /* asked of it and not come */
-    uint32_t quiet;   /* heartbeats since it sent something, while something is asked of it */
-    uint32_t due;     /* as many as after which it is asked again */
-    uint32_t slowest; /* the most of them that ended with something */
-    uint32_t away;    /* heartbeats for which nothing is asked of it: its channel broke */
+    uint32_t slots[CONTRIBUTION_SLOTS_PER_MEMBER]; /* 1 + the slice whose contribution is requested
+                                                      or stored there; 0: free */
+    uint32_t open_results;                         /* results requested and not received */
+    uint32_t quiet_ticks;   /* since it sent something, while a request to it is open */
+    uint32_t retry_ticks;   /* of quiet, after which its requests are sent again */
+    uint32_t slowest_ticks; /* the longest time that an answer took */
+    uint32_t away_ticks;    /* for which nothing is requested: its connection closed */
+};
+
+/* Seats are those of the target entry, or of the open round without one. */
+struct member_requests { /* member_request.c */
+    struct member_peer peers[SWARM_MEMBERS_MAX];
+    uint32_t slowest_ticks;     /* of all peers, in the last round that had any */
+    uint32_t idle_ticks;        /* since anything requested arrived */
+    uint32_t ticks_since_table; /* an earlier wait says nothing about the peers of this table */
+    uint8_t *requested_from;    /* [slice_count]: 1 + the seat asked for the result; 0: none */
+    uint8_t *attempts;          /* [slice_count]: seats asked without success */
+    uint64_t *holders; /* [slice_count]: seats that have the proposal's result, by the tracker */
 };
 
 struct member {
     struct identity id;
-    uint64_t number;
     uint32_t slice_count;
-    struct hash root;     /* that stands; zero while one is adopted */
-    struct hash durable;  /* of the state on disk */
-    uint32_t session;     /* 0: none yet */
-    uint32_t incarnation; /* the highest heard */
-    uint32_t ask;
-    uint64_t report_number;
-    uint32_t round_seen;      /* the newest opened */
-    uint32_t committed_round; /* the newest applied */
-    int is_leaving;
-    struct timing_measured measured;
-    uint32_t cut_count;
-    struct identity cut[SWARM_MEMBERS_MAX]; /* who does not answer */
-
-    /* The open round. */
-    uint32_t round; /* 0: none */
-    int seat;
-    struct entry open;
-    int has_trained;
-    uint64_t tokens;
-    uint32_t declared_before; /* heartbeats since it was declared, and until it is again */
-    uint32_t declared_again;
-    uint32_t trained_round; /* whose contribution the data plane has, and the own seat in it */
-    int trained_seat;
-    struct hash *hashes;      /* [slice_count]: of this member's contribution */
-    struct round_table table; /* version 0: none yet */
-    uint64_t *wanting;        /* [slice_count]: seats that wait for this member's result */
-
-    /* Results: of the open round, or of the one that `commit` is about. */
-    uint32_t reports_round;
-    struct slice_report *reports; /* [slice_count] */
-    int has_proposal;
-    uint64_t proposal_number;
-    struct entry proposal;
-    int has_vote;
-    struct hash vote_root;
-    struct hash vote_hash;
-    struct signature vote_signature;
-    int has_commit; /* a commit that is not applied yet */
-    int is_astray;  /* its results do not lead to its root from here: the state is adopted */
-    struct hash commit_base;
-    struct entry commit;
-
-    /* What is asked of whom; seats are those of the wanted entry, else of the open round. */
-    struct member_peer peers[SWARM_MEMBERS_MAX];
-    uint32_t slowest; /* of all of them, in the last round that had any */
-    uint32_t idle;    /* heartbeats since anything came */
-    uint32_t
-        settled;    /* heartbeats since the table changed: waiting for what was before says nothing
-                         about who was asked */
-    uint8_t *asked; /* [slice_count]: 1 + the seat asked for its result; 0: nobody */
-    uint8_t *turns; /* [slice_count]: how many were asked in vain */
-    uint64_t
-        *holders; /* [slice_count]: seats that hold the proposal's result, as the tracker says */
-
-    /* The one job given to the data plane, besides training. */
-    uint32_t job; /* its number; 0: none */
-    uint32_t job_newest;
-    enum action_kind job_kind;
-    int is_held_back; /* no new one before the next heartbeat: a write has failed */
-    int job_is_void;  /* it is waited for, and its end is of no use */
-    uint32_t job_slice;
-    uint64_t job_contributors;
-    uint8_t job_slots[SWARM_MEMBERS_MAX];
+    struct member_session session;
+    struct member_outer outer;
+    struct member_round round;
+    struct round_table table; /* member_exchange.c; version 0: none */
+    struct member_results results;
+    struct member_proposal proposal;
+    struct member_commit commit;
+    struct member_requests requests;
+    struct member_job job;
 };
 
-struct action *member_add_action(struct actions *actions, enum action_kind kind);
-
-/* member_send: one message to a seat's identity, or to the tracker if NULL. */
-void member_send(struct member *member, const struct identity *to, struct message message,
-                 struct actions *actions);
-
-/* member_start_job: give the data plane its next job. */
-struct action *member_start_job(struct member *member, enum action_kind kind,
-                                struct actions *actions);
-
-/* member_report: everything the tracker should know of. */
-void member_report(struct member *member, struct actions *actions);
-
-/* member_abandon_job: what is under way no longer matters. Bytes that it reads stay as they are. */
-void member_abandon_job(struct member *member);
-
-/* member_target_entry: the entry whose results are wanted: a commit's, else the proposal's, else
- * NULL. */
-const struct entry *member_target_entry(const struct member *member);
-
-/* member_roster: whose seats the peers are: those of the wanted entry, else of the open round. */
-const struct entry *member_roster(const struct member *member);
-
-/* member_has_all_results: whether every slice's result is at hand. */
-int member_has_all_results(const struct member *member);
-
-/* member_unreachable_seats: who of a roster does not answer. */
-uint64_t member_unreachable_seats(const struct member *member, const struct entry *roster);
-
 /* member_is_self: whether an identity is the member's own. */
-int member_is_self(const struct member *member, const struct identity *id);
+bool member_is_self(const struct member *member, const struct identity *id);
 
-/* member_seat_of: where an identity sits in a roster, or NO_SEAT. */
-int member_seat_of(const struct entry *roster, const struct identity *id);
+/* The compute thread's job (member_job.c).
+ * job_start        the next job; no job may be running
+ * job_start_sum    the same for a SUM, which reads `slots` until it ends
+ * job_abandon      its outcome no longer matters. It still reads its inputs until it ends; only an
+ *                  ADOPT ends at once
+ * job_end          it has ended; `has_failed`: a write failed
+ * job_reads_slice  a SUM of this slice is running */
+struct action *job_start(struct member_job *job, enum job_kind kind, struct actions *actions);
+struct action *job_start_sum(struct member_job *job, const struct member_job *sum,
+                             struct actions *actions);
+void job_abandon(struct member_job *job);
+void job_end(struct member_job *job, enum event_kind event, bool has_failed);
+void job_clear_backoff(struct member_job *job);
+bool job_reads_slice(const struct member_job *job, uint32_t slice);
 
-/* What the tracker's entries do (member_entry.c).
- * member_end_round    no round is open any more; what was trained stays with the data plane */
+/* Messages from and to the tracker (member_session.c).
+ * member_send               to an identity, or to the tracker if NULL
+ * member_report             the member's whole state, to the tracker
+ * member_unreachable_seats  the seats of a roster that this member cannot connect to */
+void member_send(const struct member *member, const struct identity *to, struct message message,
+                 struct actions *actions);
+void member_report(struct member *member, struct actions *actions);
+uint64_t member_unreachable_seats(const struct member_session *session, const struct entry *roster);
+void member_session_init(struct member_session *session, uint64_t start_id);
+void member_session_tick(struct member *member, struct actions *actions);
+void member_session_leave(struct member_session *session);
+void member_handle_tracker(struct member *member, const struct message *message,
+                           struct actions *actions);
+
+/* The open round and the training for it (member_round.c).
+ * round_number         of the open round; 0: none is open
+ * round_has_trained    the compute thread has this round's contribution
+ * member_end_round     no round is open; the contribution stays with the compute thread
+ * member_declare       send the declaration, if the tracker may still need it
+ * member_declare_tick  repeat it after twice as long each time; a tracker can poll for it sooner */
+uint32_t round_number(const struct member_round *round);
+bool round_has_trained(const struct member_round *round);
+void member_open_round(struct member *member, const struct entry *entry, struct actions *actions);
 void member_end_round(struct member *member);
+void member_handle_training(struct member *member, const struct event *event,
+                            struct actions *actions);
+void member_declare(struct member *member, struct actions *actions);
+void member_declare_tick(struct member *member, struct actions *actions);
+
+/* Proposals, votes, commits and the outer state (member_entry.c).
+ * member_target_entry  the entry whose results are needed: the commit, else the proposal, else NULL
+ * member_roster        the entry whose seats the peers have: the target, else the OPEN
+ * proposal_withdraw    the proposal no longer matters, and so does the vote
+ * commit_drop          no commit is pending
+ * commit_diverge       its results do not lead to its root from the state here */
+const struct entry *member_target_entry(const struct member *member);
+const struct entry *member_roster(const struct member *member);
+void member_entry_init(struct member *member, const struct hash *root);
 void member_handle_entry(struct member *member, const struct message *message,
                          struct actions *actions);
 void member_handle_proposal(struct member *member, const struct message *message);
+void member_handle_root(struct member *member, const struct event *event, struct actions *actions);
+void member_handle_stored(struct member *member, struct actions *actions);
+void member_handle_applied(struct member *member, const struct hash *root, struct actions *actions);
+void member_adopt(struct member *member, struct actions *actions);
+void member_send_vote(const struct member *member, struct actions *actions);
+void proposal_withdraw(struct member_proposal *proposal);
+void commit_drop(struct member_commit *commit);
+void commit_diverge(struct member_commit *commit);
 
-/* What the exchange's messages and the table do (member_exchange.c). */
+/* Results and contributions by slice (member_results.c).
+ * results_load          those that were on disk at the start
+ * results_reset         none is here; the reports are about `round`
+ * results_restart       the same for one slice, in a new epoch
+ * results_keep_entry    only those that `entry` names stay
+ * results_set           the result of a slice is here
+ * results_add           contributions of these seats are here
+ * results_reject        that of this seat is here and must not be added
+ * results_drop          that of this seat is not here any more
+ * results_recollect     only the contributions of `seats` are here
+ * results_wait          a seat is sent the result as soon as it is here
+ * results_take_waiting  the seats that wait for a slice; none waits afterwards */
+void results_bind(struct member_results *results, char **memory, size_t slice_count);
+void results_load(struct member_results *results, const struct member_start *start);
+void results_reset(struct member_results *results, uint32_t round, uint32_t slice_count);
+void results_clear_waiting(struct member_results *results, uint32_t slice_count);
+void results_restart(struct member_results *results, uint32_t slice, uint32_t epoch);
+void results_keep_entry(struct member_results *results, const struct entry *entry);
+void results_set(struct member_results *results, uint32_t slice, const struct slice_report *result);
+void results_add(struct member_results *results, uint32_t slice, uint64_t seats);
+void results_reject(struct member_results *results, uint32_t slice, uint32_t seat);
+void results_drop(struct member_results *results, uint32_t slice, uint32_t seat);
+void results_recollect(struct member_results *results, uint32_t slice, uint64_t seats);
+void results_wait(struct member_results *results, uint32_t slice, uint32_t seat);
+uint64_t results_take_waiting(struct member_results *results, uint32_t slice);
+bool member_has_all_results(const struct member *member);
+
+/* The exchange (member_exchange.c). */
+void member_clear_table(struct member *member);
 void member_handle_table(struct member *member, const struct round_table *table);
 void member_handle_contribution(struct member *member, const struct message *message,
                                 struct actions *actions);
@@ -138,29 +225,33 @@ void member_handle_result(struct member *member, const struct message *message,
 void member_handle_fetch(struct member *member, const struct message *message,
                          struct actions *actions);
 void member_sum_next(struct member *member, struct actions *actions);
-void member_sum_dropped(struct member *member);
-void member_summed(struct member *member, const struct hash *hash, struct actions *actions);
+void member_handle_sum(struct member *member, const struct hash *hash, struct actions *actions);
+void member_drop_sum(struct member *member);
 
-/* Who is asked for what, and when again (member_request.c).
- * member_request          whatever the windows allow now
- * member_request_tick     a heartbeat has passed
- * member_request_peer_closed   what was asked of this identity is asked elsewhere, or of it later
- * member_request_skip_unreachable      the same, as long as it is one of those who do not answer
- * member_request_set_holders  who holds the proposal's results; what is asked of others is asked of
- *                             these
- * member_request_clear     nothing is asked of anybody
- * member_slot         where the contribution of a seat to a slice lies or is to lie, or NO_SLOT
- * member_free_slice   neither a result nor contributions of it are asked for; its slots are free,
- *                     unless a sum reads them
- * member_note_arrival         a seat sent what it was asked for */
-enum { NO_SLOT = CONTRIBUTION_SLOTS_PER_MEMBER };
+/* Requests to other members, and their repetition (member_request.c).
+ * member_request                   everything that the windows allow now
+ * member_request_peer_closed       requests to this identity count as lost
+ * member_request_skip_unreachable  the same for all unreachable members
+ * member_request_set_holders       the seats that have the proposal's results; requests to others
+ *                                  are withdrawn
+ * member_request_new_table         the table changed: earlier waits and hints do not count
+ * member_request_clear             no request is open
+ * member_slot                      the slot for a seat's contribution to a slice, or NO_SLOT
+ * member_free_slot                 that contribution is not kept
+ * member_free_slice                no request for this slice is open; its slots are free, unless a
+ *                                  SUM reads them
+ * member_note_arrival              a seat sent something that was requested from it */
+void member_request_bind(struct member_requests *requests, char **memory, size_t slice_count);
 void member_request(struct member *member, struct actions *actions);
 void member_request_tick(struct member *member);
 void member_request_peer_closed(struct member *member, const struct identity *id);
 void member_request_skip_unreachable(struct member *member);
 void member_request_set_holders(struct member *member, const uint64_t *holders);
+void member_request_clear_holders(struct member *member);
+void member_request_new_table(struct member *member);
 void member_request_clear(struct member *member);
-uint32_t member_slot(const struct member *member, uint32_t seat, uint32_t slice);
+uint32_t member_slot(const struct member_requests *requests, uint32_t seat, uint32_t slice);
+void member_free_slot(struct member_requests *requests, uint32_t seat, uint32_t slice);
 void member_free_slice(struct member *member, uint32_t slice);
 void member_note_arrival(struct member *member, uint32_t seat);
 

@@ -1,4 +1,4 @@
-/* timing: see timing.h. */
+/* timing: the deadlines of a swarm from the members' measurements. */
 #include "runtime/swarm/protocol/timing.h"
 
 #include "base/check.h"
@@ -8,10 +8,10 @@
 
 enum {
     HOUR_MS = 3600 * 1000,
-    MEDIAN_MAX_MS = 24 * HOUR_MS, /* a longer one is a lie; no product below overflows */
+    MEDIAN_MAX_MS = 24 * HOUR_MS, /* a longer one is not credible; no product below overflows */
 };
 
-/* The value of rank ceil(0.9 n), by insertion: at most 64 of them. */
+/* The ceil(0.9 n)-th smallest value, by insertion: there are at most 64. */
 static uint32_t quantile(const struct timing_measured *members, uint32_t count, size_t offset) {
     uint32_t sorted[SWARM_MEMBERS_MAX];
     for (uint32_t i = 0; i < count; i++) {

@@ -1,9 +1,9 @@
-/* tracker: the tracker's pure state machine: admits members, runs rounds, keeps the record. */
+/* tracker: the state machine of a swarm's tracker: admit members, run rounds, keep the record; and
+ * a view of it for people. */
 #ifndef SKEP_SWARM_PROTOCOL_TRACKER_H
 #define SKEP_SWARM_PROTOCOL_TRACKER_H
 
-#include "runtime/swarm/protocol/message.h"
-#include "runtime/swarm/protocol/timing.h"
+#include "runtime/swarm/protocol/protocol.h"
 
 #include <stddef.h>
 
@@ -13,43 +13,80 @@ struct tracker_settings {
     uint32_t slice_count;    /* 1 .. SWARM_SLICES_MAX */
     uint64_t slice_elements; /* of each slice but the last: slices_plan */
     uint64_t parameter_count;
-    uint64_t seat_samples;      /* new ones given to a seat a round */
+    uint64_t seat_samples;      /* new samples for each seat in each round */
     uint64_t sample_tokens;     /* a member's tokens are at most its samples times this */
-    uint32_t members_min;       /* no round before that many are ready */
-    uint32_t shrink_after_ms;   /* below a quorum for so long: ABORT; 0: never */
-    uint32_t rollback_after_ms; /* so long without anybody on the newest state: ROLLBACK to one that
-                                   a member stands on. Who is away for longer with the only copy
-                                   of a committed round loses it; 0: never */
-    uint32_t commits_max;       /* the run's end: no OPEN after that many commits; 0: none */
-    struct timing_training training; /* for a round's deadline */
+    uint32_t members_min;       /* ready members that a round needs */
+    uint32_t shrink_after_ms;   /* time without a quorum after which a round is aborted; 0: never */
+    uint32_t rollback_after_ms; /* time without any member on the current state, after which the
+                                   tracker rolls back to a state that a member has. A member that
+                                   is away for longer with the only copy of a round loses it; 0:
+                                   never */
+    uint32_t commits_max;       /* the run ends after this many commits; 0: no end */
+    struct timing_training training; /* for the deadline of a round */
     struct swarm_timing timing;      /* until a member has measured its own */
 };
 
 /* tracker_bytes: memory of a tracker, 64-byte aligned by the caller. */
 size_t tracker_bytes(const struct tracker_settings *settings);
 
-/* tracker_init: a tracker in `memory`, from what is durable.
- * limits  record->incarnation has been raised, and the raised one is durable; its head and commit
- *         are genesis in a new swarm; commit is a rollback if that came last;
- *         the table's arrays are read, not kept
+/* tracker_init: a tracker in `memory`, from its durable record.
+ * limits  record->incarnation was raised, and the raised one is durable; in a new swarm head and
+ *         commit are the GENESIS; commit is a ROLLBACK if that is newer than any COMMIT;
+ *         the arrays of the record are copied
  * memory  tracker_bytes(settings) of the caller's; never allocates */
 struct tracker *tracker_init(void *memory, const struct tracker_settings *settings,
                              const struct tracker_record *record, int64_t now_ms);
 
-/* tracker_replay_entry: what the ledger came by, for rollbacks: its genesis, commits and rollbacks
- * in order, at least the last ROLLBACK_STATES_MAX of them, once after tracker_init. */
+/* tracker_replay_entry: one GENESIS, COMMIT or ROLLBACK of the ledger, so that the tracker can roll
+ * back to it. The caller passes at least the last ROLLBACK_STATES_MAX in order, after
+ * tracker_init. */
 void tracker_replay_entry(struct tracker *tracker, const struct entry *entry);
 
-/* tracker_step: take one event and give the actions it causes.
- * limits  EVENT_TICK every heartbeat; while an ACTION_WRITE is out, nothing new is promised
+/* tracker_step: handle one event and return the actions that it causes.
+ * limits  EVENT_TICK every heartbeat; the tracker makes no new promise while an ACTION_WRITE is
+ *         not ended
  * memory  actions point into the tracker */
 void tracker_step(struct tracker *tracker, const struct event *event, int64_t now_ms,
                   struct actions *actions);
 
-/* tracker_timing: the deadlines that hold now; EVENT_TICK comes every heartbeat of these, at the
- * members too. tracker_measured: the members' medians that they were derived from at the last
- * OPEN; gives their number, 0 when the deadlines are those of the settings. */
+/* tracker_timing: the current deadlines. The tracker and all members tick at their heartbeat.
+ * tracker_measured: the members' medians that the deadlines were derived from at the last OPEN;
+ * returns their number, 0 when the deadlines are those of the settings. */
 const struct swarm_timing *tracker_timing(const struct tracker *tracker);
 uint32_t tracker_measured(const struct tracker *tracker, const struct timing_measured **rows);
+
+/* A copy of the tracker's state for status reports. */
+enum { VIEW_DERIVATION_BYTES = 512 };
+
+struct tracker_view_member {
+    struct identity id;
+    uint32_t session;
+    bool silent, leaving, has_declared, has_voted;
+    bool is_current;      /* its outer state has the current root */
+    int seat;             /* in the open round; -1: none */
+    bool is_awaited;      /* the stage of the round cannot end before this member has answered */
+    bool has_contributed; /* to the newest commit */
+    uint32_t slices;      /* that it owns in the open round's table, else in the newest commit */
+};
+
+struct tracker_view {
+    const struct tracker_record *record; /* valid until the next step */
+    const char *stage;                   /* tracker_stage_name */
+    int64_t stage_ms, round_ms;          /* when they began */
+    int64_t moved_ms;                    /* when the stage last made progress */
+    const char *awaited;      /* what the stage waits for, as "votes"; NULL between rounds */
+    uint32_t present, needed; /* members that are ready or in the round, and the minimum of them */
+    uint32_t slice_count;
+    struct swarm_timing timing;
+    char derivation[VIEW_DERIVATION_BYTES]; /* how the deadlines follow from the measurements */
+    uint32_t member_count;
+    struct tracker_view_member members[SWARM_MEMBERS_MAX];
+};
+
+/* tracker_stage_name: "ready", "train", "exchange" or "vote". */
+const char *tracker_stage_name(const struct tracker *tracker);
+
+/* tracker_read_view: fill *view from the current state. */
+void tracker_read_view(const struct tracker *tracker, struct tracker_view *view);
 
 #endif

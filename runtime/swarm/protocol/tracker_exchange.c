@@ -1,273 +1,279 @@
-/* tracker_advance_exchange: who holds which result, what a death or a stall changes, when all is
- * there. */
+/* tracker_exchange: which seats have which results, the recovery of lost results, and the proposal
+ * once none is missing. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
-#include <string.h>
-
-static uint64_t seat_bit(uint32_t seat) {
-    return UINT64_C(1) << seat;
+void exchange_init(struct tracker_exchange *exchange, uint64_t *holders, uint32_t incarnation) {
+    ASSERT(!exchange->is_polling);
+    exchange->holders = holders;
+    exchange->poll = incarnation << 16; /* above the polls of every earlier incarnation */
 }
 
-/* A seat's report of one slice, if it is about the open round; else NULL. */
-static const struct slice_report *report_of(const struct tracker *tracker, uint32_t seat,
-                                            uint32_t slice) {
-    int row = tracker->row_of_seat[seat];
-    int is_present = row != NO_SEAT && tracker->members[row].round == tracker->record.head.round;
-    return is_present ? &tracker->members[row].reports[slice] : NULL;
+void exchange_stop_poll(struct tracker_exchange *exchange) {
+    exchange->is_polling = false;
 }
 
-static uint64_t held_bit(const struct tracker *tracker, uint32_t seat, uint32_t slice) {
-    const struct slice_report *report = report_of(tracker, seat, slice);
+const struct slice_report *tracker_report_of(const struct tracker *tracker, uint32_t seat,
+                                             uint32_t slice) {
+    ASSERT(seat < SWARM_MEMBERS_MAX && slice < tracker->settings.slice_count);
+    int row = tracker->seats.row_of_seat[seat];
+    const struct tracker_report *report = row != NO_SEAT ? &tracker->members[row].report : NULL;
+    bool is_of_round = report != NULL && report->round == tracker->record.head.round;
+    return is_of_round ? &report->slices[slice] : NULL;
+}
+
+static uint64_t holder_bit(const struct tracker *tracker, uint32_t seat, uint32_t slice) {
+    const struct slice_report *report = tracker_report_of(tracker, seat, slice);
     uint32_t epoch = tracker->record.table.slices[slice].epoch;
-    return report != NULL && report->held && report->epoch == epoch ? seat_bit(seat) : 0;
+    return report != NULL && report->has_result && report->epoch == epoch ? seat_bit(seat) : 0;
 }
 
-/* Live seats that hold a slice's result, as far as that is believed: while its owner lives and does
- * not hold it, nobody can have it. */
+/* Live seats that have the result of a slice, as far as their reports are believed: while the owner
+ * is live and does not have it, no other seat can. */
 static uint64_t holders_of(const struct tracker *tracker, uint64_t live, uint32_t slice) {
-    uint64_t holders = tracker->holders[slice] & live;
+    uint64_t holders = tracker->exchange.holders[slice] & live;
     uint64_t owner = seat_bit(tracker->record.table.slices[slice].owner);
+    ASSERT((holders & ~live) == 0);
     return (live & owner) != 0 && (holders & owner) == 0 ? 0 : holders;
 }
 
-void tracker_note_report(struct tracker *tracker, uint32_t row, int64_t now_ms) {
-    struct tracker_member *member = &tracker->members[row];
+void tracker_forget_holder(struct tracker *tracker, uint32_t seat) {
+    ASSERT(seat < tracker->record.head.seat_count);
+    for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
+        tracker->exchange.holders[s] &= ~seat_bit(seat);
+    }
+}
+
+void tracker_note_results(struct tracker *tracker, uint32_t row, int64_t now_ms) {
+    struct tracker_report *report = &tracker->members[row].report;
+    int seat = tracker->seats.seat_of_row[row];
     uint64_t known = 0;
-    if (tracker->seat_of_row[row] == NO_SEAT || tracker->stage < STAGE_EXCHANGE) {
+    if (seat == NO_SEAT || tracker->stage.kind < STAGE_EXCHANGE) {
         return;
     }
-    uint32_t seat = (uint32_t)tracker->seat_of_row[row];
+    ASSERT(tracker->record.table.round == tracker->record.head.round);
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
-        tracker->holders[s] &= ~seat_bit(seat);
-        tracker->holders[s] |= held_bit(tracker, seat, s);
-        known += (uint64_t)__builtin_popcountll(member->reports[s].received);
-        known += member->reports[s].held;
+        tracker->exchange.holders[s] &= ~seat_bit((uint32_t)seat);
+        tracker->exchange.holders[s] |= holder_bit(tracker, (uint32_t)seat, s);
+        known += seats_count(report->slices[s].received) + report->slices[s].has_result;
     }
-    if (known != member->known) {
-        member->known = known;
-        member->progress_ms = now_ms;
-    }
+    tracker_note_progress(report, known, now_ms);
 }
 
 void tracker_clear_stale_holders(struct tracker *tracker) {
-    const struct slice_plan *before = tracker->spare_plans;
-    int is_first = tracker->record.table.version == 1;
+    const struct slice_plan *before = tracker->writer.spare_plans;
+    const struct round_table *table = &tracker->record.table;
+    ASSERT(table->version > 0 && before != table->slices);
+    bool is_first = table->version == 1;
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
-        if (!is_first && before[s].epoch == tracker->record.table.slices[s].epoch) {
+        ASSERT(is_first || table->slices[s].epoch >= before[s].epoch);
+        if (!is_first && before[s].epoch == table->slices[s].epoch) {
             continue;
         }
-        tracker->holders[s] = 0;
+        tracker->exchange.holders[s] = 0;
         for (uint32_t seat = 0; !is_first && seat < tracker->record.head.seat_count; seat++) {
-            tracker->holders[s] |= held_bit(tracker, seat, s);
+            tracker->exchange.holders[s] |= holder_bit(tracker, seat, s);
         }
     }
 }
 
-static int has_answers(const struct tracker *tracker, uint64_t live) {
-    int answered = 1;
-    for (; live != 0; live &= live - 1) {
-        int row = tracker->row_of_seat[__builtin_ctzll(live)];
-        answered &= tracker->members[row].ask == tracker->ask;
+static bool has_answers(struct tracker *tracker, uint64_t live) {
+    bool has_all = true;
+    SEATS_EACH(seat, live) {
+        has_all &=
+            tracker_member_at(tracker, (uint32_t)seat)->report.poll == tracker->exchange.poll;
     }
-    return answered;
+    return has_all;
 }
 
-/* One look at all slices that have no result. */
-struct salvage {
+/* One pass over all slices without a result. */
+struct recovery {
     uint64_t live;
-    int has_answers;   /* to the newest ask: nobody holds what is missing */
-    uint64_t seen;     /* owners that a decision was made about */
-    uint64_t replaced; /* of these, whose slices go to others */
+    bool has_answers;  /* to the newest poll: no seat has a missing result */
+    uint64_t decided;  /* owners that a decision was made about */
+    uint64_t replaced; /* of these, the ones whose slices get another owner */
     struct tracker_links links;
-    uint64_t blocked[SWARM_MEMBERS_MAX]; /* by owner: whom it waits for in vain */
-    int has_loads;
+    uint64_t blocked[SWARM_MEMBERS_MAX]; /* by owner: seats that it waits for without success */
+    bool has_loads;
     uint32_t loads[SWARM_MEMBERS_MAX]; /* slices without a result, by owner */
-    uint64_t shares[SWARM_MEMBERS_MAX];
+    uint64_t rates[SWARM_MEMBERS_MAX];
 };
 
 static uint64_t received_by(const struct tracker *tracker, uint32_t owner, uint32_t slice) {
-    const struct slice_report *report = report_of(tracker, owner, slice);
+    const struct slice_report *report = tracker_report_of(tracker, owner, slice);
     uint32_t epoch = tracker->record.table.slices[slice].epoch;
     return report != NULL && report->epoch == epoch ? report->received : 0;
 }
 
-/* About a live owner, at the lowest slice that it has not summed: nothing of its exchange went on
- * for too long. Whoever did not send that slice is not waited for in any of its slices. If it has
- * nothing or everything, others are to try. */
-static void decide(const struct tracker *tracker, struct salvage *salvage, uint32_t slice,
+/* About a live owner, at its lowest slice without a sum, if its exchange made no progress for too
+ * long. It no longer waits for any seat that did not send that slice. If it has no contribution, or
+ * all of them, its slices get other owners. */
+static void decide(struct tracker *tracker, struct recovery *recovery, uint32_t slice,
                    int64_t now_ms) {
     const struct slice_plan *plan = &tracker->record.table.slices[slice];
-    const struct tracker_member *owner = &tracker->members[tracker->row_of_seat[plan->owner]];
-    int64_t since_ms =
-        owner->progress_ms > tracker->stage_ms ? owner->progress_ms : tracker->stage_ms;
-    salvage->seen |= seat_bit(plan->owner);
-    if (now_ms - since_ms < tracker->timing.exchange_ms) {
+    ASSERT(seats_have(recovery->live, plan->owner) && !seats_have(recovery->decided, plan->owner));
+    int64_t since_ms = tracker_member_at(tracker, plan->owner)->report.progress_ms;
+    since_ms = since_ms > tracker->stage.begin_ms ? since_ms : tracker->stage.begin_ms;
+    recovery->decided |= seat_bit(plan->owner);
+    if (now_ms - since_ms < tracker->deadlines.timing.exchange_ms) {
         return;
     }
     uint64_t received = received_by(tracker, plan->owner, slice);
-    uint64_t missing = plan->expected & salvage->live & ~received;
+    uint64_t missing = plan->expected & recovery->live & ~received;
     if (received == 0 || missing == 0) {
-        salvage->replaced |= seat_bit(plan->owner);
+        recovery->replaced |= seat_bit(plan->owner);
     } else {
-        salvage->blocked[plan->owner] = missing;
+        recovery->blocked[plan->owner] = missing;
     }
 }
 
-static void count_loads(const struct tracker *tracker, struct salvage *salvage) {
-    tracker_upload_rates(tracker, salvage->live, salvage->shares);
+static void count_loads(const struct tracker *tracker, struct recovery *recovery) {
+    tracker_upload_rates(tracker, recovery->live, recovery->rates);
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
-        int is_missing = holders_of(tracker, salvage->live, s) == 0;
-        salvage->loads[tracker->record.table.slices[s].owner] += (uint32_t)is_missing;
+        bool is_missing = holders_of(tracker, recovery->live, s) == 0;
+        recovery->loads[tracker->record.table.slices[s].owner] += is_missing;
     }
-    salvage->has_loads = 1;
+    recovery->has_loads = true;
 }
 
-/* The live seat that is done soonest with one slice more, of those that reach the others; not
- * `besides` while there is another. */
-static uint32_t choose_owner(const struct tracker *tracker, struct salvage *salvage,
-                             uint32_t besides) {
-    if (!salvage->has_loads) {
-        count_loads(tracker, salvage);
+/* The candidate that finishes one more slice first; not `current` while there is another. */
+static uint32_t choose_owner(const struct tracker *tracker, struct recovery *recovery,
+                             uint32_t current) {
+    if (!recovery->has_loads) {
+        count_loads(tracker, recovery);
     }
-    uint32_t best = besides;
-    uint64_t left = salvage->links.owners & ~seat_bit(besides);
-    for (; left != 0; left &= left - 1) {
-        uint32_t seat = (uint32_t)__builtin_ctzll(left);
-        uint64_t cost = salvage->shares[best] * (salvage->loads[seat] + UINT64_C(1));
-        uint64_t least = salvage->shares[seat] * (salvage->loads[best] + UINT64_C(1));
-        best = best == besides || cost < least ? seat : best;
+    uint32_t best = current;
+    SEATS_EACH(seat, recovery->links.owner_candidates & ~seat_bit(current)) {
+        uint64_t cost = recovery->rates[best] * (recovery->loads[seat] + UINT64_C(1));
+        uint64_t cost_min = recovery->rates[seat] * (recovery->loads[best] + UINT64_C(1));
+        best = best == current || cost < cost_min ? (uint32_t)seat : best;
     }
-    salvage->loads[best] += 1;
+    ASSERT(best == current || seats_have(recovery->live, best));
+    recovery->loads[best] += 1;
     return best;
 }
 
-/* One slice without a result: the plan that it needs now. A contributor that is dead, or that the
- * owner does not reach, is no longer waited for; a dead owner's slice goes to another, with a new
- * epoch, once everybody has said that nobody holds its result; that of one who does not reach the
- * others at once. */
-static struct slice_plan plan_again(struct tracker *tracker, struct salvage *salvage,
-                                    uint32_t slice, int64_t now_ms) {
+/* The new plan of a slice without a result. Its owner no longer waits for a contributor that is
+ * lost or unreachable for it. The slice of a lost owner gets another one, in a new epoch, once all
+ * live seats have reported that they do not have the result; that of an owner that is badly
+ * connected at once. */
+static struct slice_plan replan(struct tracker *tracker, struct recovery *recovery, uint32_t slice,
+                                int64_t now_ms) {
     const struct round_table *table = &tracker->record.table;
     struct slice_plan plan = table->slices[slice];
-    int is_owned = (salvage->live & seat_bit(plan.owner)) != 0;
-    if (is_owned && (salvage->seen & seat_bit(plan.owner)) == 0) {
-        decide(tracker, salvage, slice, now_ms);
+    bool is_owner_live = seats_have(recovery->live, plan.owner);
+    if (is_owner_live && !seats_have(recovery->decided, plan.owner)) {
+        decide(tracker, recovery, slice, now_ms);
     }
-    uint64_t unfit = salvage->replaced | (salvage->live & ~salvage->links.fit);
-    int is_lost = is_owned ? (unfit & seat_bit(plan.owner)) != 0 : salvage->has_answers;
-    if (is_lost && plan.epoch < SWARM_EPOCH_MAX) { /* beyond it the round ends by its age */
-        plan.owner = choose_owner(tracker, salvage, plan.owner);
+    uint64_t unfit = recovery->replaced | (recovery->live & ~recovery->links.well_connected);
+    bool needs_owner = is_owner_live ? seats_have(unfit, plan.owner) : recovery->has_answers;
+    if (needs_owner && plan.epoch < SWARM_EPOCH_MAX) { /* at the maximum the round is aborted */
+        plan.owner = choose_owner(tracker, recovery, plan.owner);
         plan.epoch += 1;
-        plan.expected = tracker_weighted_seats(table, table->declared & salvage->live) &
-                        ~salvage->links.cut[plan.owner];
-    } else if (is_owned) {
+        plan.expected = tracker_weighted_seats(table, table->declared & recovery->live) &
+                        ~recovery->links.unreachable[plan.owner];
+    } else if (is_owner_live) {
         uint64_t received = received_by(tracker, plan.owner, slice);
-        uint64_t gone = salvage->blocked[plan.owner] | salvage->links.cut[plan.owner];
-        plan.expected &= received | (salvage->live & ~gone);
+        uint64_t lost = recovery->blocked[plan.owner] | recovery->links.unreachable[plan.owner];
+        plan.expected &= received | (recovery->live & ~lost);
     }
+    ASSERT((plan.expected & ~table->declared) == 0);
+    ASSERT(plan.epoch >= table->slices[slice].epoch && plan.epoch <= SWARM_EPOCH_MAX);
     return plan;
 }
 
-static void say_ask(struct tracker *tracker, uint64_t live, struct actions *actions) {
-    tracker->is_asking = 1;
-    tracker->ask += 1;
-    for (; live != 0; live &= live - 1) {
-        struct message message = {
-            .kind = MESSAGE_POLL, .round = tracker->record.head.round, .ask = tracker->ask};
-        int row = tracker->row_of_seat[__builtin_ctzll(live)];
+static void send_poll(struct tracker *tracker, uint64_t live, struct actions *actions) {
+    ASSERT(!tracker->exchange.is_polling);
+    tracker->exchange.is_polling = true;
+    tracker->exchange.poll += 1;
+    SEATS_EACH(seat, live) {
+        struct message message = {.kind = MESSAGE_POLL,
+                                  .round = tracker->record.head.round,
+                                  .poll = tracker->exchange.poll};
+        int row = tracker->seats.row_of_seat[seat];
         tracker_send(tracker, (uint32_t)row, message, actions);
     }
 }
 
-/* The proposal's line for a slice whose result some seats hold: as its owner says, if it can. */
-static void propose_slice(struct tracker *tracker, uint32_t slice, uint64_t holders) {
-    const struct tracker_settings *settings = &tracker->settings;
-    const struct round_table *table = &tracker->record.table;
-    uint32_t owner = table->slices[slice].owner;
-    uint32_t teller = (holders & seat_bit(owner)) != 0 ? owner : (uint32_t)__builtin_ctzll(holders);
-    const struct slice_report *report = report_of(tracker, teller, slice);
-    uint64_t end = (slice + 1) * settings->slice_elements;
-    struct entry_slice *line = &tracker->proposal.slices[slice];
-    *line = (struct entry_slice){.begin = slice * settings->slice_elements,
-                                 .end = end,
-                                 .owner = owner,
-                                 .epoch = report->epoch,
-                                 .contributors = report->contributors & table->declared,
-                                 .hash = report->hash};
-    line->end = end < settings->parameter_count ? end : settings->parameter_count;
-    for (uint64_t left = line->contributors; left != 0; left &= left - 1) {
-        line->weight += table->members[__builtin_ctzll(left)].weight;
-    }
-}
-
-static void say_proposal(struct tracker *tracker, uint64_t live, int64_t now_ms,
-                         struct actions *actions) {
+static void send_proposal(struct tracker *tracker, uint64_t live, int64_t now_ms,
+                          struct actions *actions) {
+    ASSERT(live != 0 && tracker->stage.kind == STAGE_EXCHANGE);
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
-        propose_slice(tracker, s, holders_of(tracker, live, s));
+        tracker_propose_slice(tracker, s, holders_of(tracker, live, s));
     }
-    tracker->proposal.slice_count = tracker->settings.slice_count;
     tracker_propose(tracker);
     tracker_enter_stage(tracker, STAGE_VOTE, now_ms);
-    for (; live != 0; live &= live - 1) {
-        uint32_t row = (uint32_t)tracker->row_of_seat[__builtin_ctzll(live)];
-        tracker_send_missing(tracker, row, now_ms, actions);
+    SEATS_EACH(seat, live) {
+        tracker_send_missing(tracker, (uint32_t)tracker->seats.row_of_seat[seat], now_ms, actions);
     }
 }
 
-/* For too long nobody got any further towards a vote. */
-static int is_vote_stalled(const struct tracker *tracker, uint64_t live, int64_t now_ms) {
-    int64_t since_ms = tracker->stage_ms;
-    for (; live != 0; live &= live - 1) {
-        int64_t progress_ms =
-            tracker->members[tracker->row_of_seat[__builtin_ctzll(live)]].progress_ms;
+/* No live seat made progress towards its vote for too long. */
+static bool is_vote_stalled(struct tracker *tracker, uint64_t live, int64_t now_ms) {
+    int64_t since_ms = tracker->stage.begin_ms;
+    SEATS_EACH(seat, live) {
+        int64_t progress_ms = tracker_member_at(tracker, (uint32_t)seat)->report.progress_ms;
         since_ms = progress_ms > since_ms ? progress_ms : since_ms;
     }
-    return tracker->stage == STAGE_VOTE && now_ms - since_ms >= tracker->timing.exchange_ms;
+    return tracker->stage.kind == STAGE_VOTE &&
+           now_ms - since_ms >= tracker->deadlines.timing.exchange_ms;
 }
 
-/* Whether a single one holds it, and there are others, who cannot get it. */
-static int is_one_of(uint64_t holders, uint64_t live) {
-    return (holders & (holders - 1)) == 0 && holders != live;
+/* One live seat has the result, and the others cannot get it from it. */
+static bool is_only_holder(uint64_t holders, uint64_t live) {
+    return seats_count(holders) <= 1 && holders != live;
 }
 
-void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
-    struct salvage salvage = {.live = tracker_live_seats(tracker)};
-    salvage.has_answers = tracker->is_asking && has_answers(tracker, salvage.live);
-    tracker_links(tracker, salvage.live, &salvage.links);
+/* New plans for all slices without a result. */
+struct recovery_outcome {
+    uint32_t missing; /* results */
+    bool needs_answers;
+    bool is_changed; /* writer.next has other plans */
+};
+
+static struct recovery_outcome recover(struct tracker *tracker, struct recovery *recovery,
+                                       int64_t now_ms) {
     const struct slice_plan *plans = tracker->record.table.slices;
-    uint32_t slice_count = tracker->settings.slice_count;
-    int is_changed = 0;
-    int needs_answers = 0;
-    uint32_t missing = 0;
-    int is_stalled = is_vote_stalled(tracker, salvage.live, now_ms);
-    for (uint32_t s = 0; salvage.live != 0 && s < slice_count; s++) {
-        uint64_t holders = holders_of(tracker, salvage.live, s);
-        if (holders != 0 && !(is_stalled && is_one_of(holders, salvage.live))) {
+    struct recovery_outcome outcome = {0};
+    bool is_stalled = is_vote_stalled(tracker, recovery->live, now_ms);
+    for (uint32_t s = 0; recovery->live != 0 && s < tracker->settings.slice_count; s++) {
+        uint64_t holders = holders_of(tracker, recovery->live, s);
+        if (holders != 0 && !(is_stalled && is_only_holder(holders, recovery->live))) {
             continue;
         }
         if (holders == seat_bit(plans[s].owner)) {
-            salvage.seen |= holders; /* nobody gets its result from it: others are to try */
-            salvage.replaced |= holders;
+            recovery->decided |= holders; /* no other seat gets its result: it loses the slice */
+            recovery->replaced |= holders;
         }
-        missing++;
-        needs_answers |= (salvage.live & seat_bit(plans[s].owner)) == 0;
-        struct slice_plan plan = plan_again(tracker, &salvage, s, now_ms);
-        if (memcmp(&plan, &plans[s], sizeof(plan)) == 0) {
+        outcome.missing++;
+        outcome.needs_answers |= !seats_have(recovery->live, plans[s].owner);
+        struct slice_plan plan = replan(tracker, recovery, s, now_ms);
+        if (memcmp(&plan, &plans[s], sizeof plan) == 0) {
             continue;
         }
-        if (!is_changed) {
+        if (!outcome.is_changed) {
             tracker_draft_plans(tracker);
         }
-        is_changed = 1;
-        tracker->next.table.slices[s] = plan;
+        outcome.is_changed = true;
+        tracker_change_plan(tracker, s, &plan);
     }
-    tracker->is_asking &= needs_answers; /* the next death asks anew */
-    if (is_changed) {
-        tracker->next.table.version += 1;
+    return outcome;
+}
+
+void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+    struct tracker_exchange *exchange = &tracker->exchange;
+    struct recovery recovery = {.live = tracker_live_seats(tracker)};
+    ASSERT(tracker->stage.kind >= STAGE_EXCHANGE);
+    ASSERT((recovery.live & ~roster_seats(&tracker->record.head)) == 0);
+    recovery.has_answers = exchange->is_polling && has_answers(tracker, recovery.live);
+    tracker_links(tracker, recovery.live, &recovery.links);
+    const struct recovery_outcome outcome = recover(tracker, &recovery, now_ms);
+    exchange->is_polling &= outcome.needs_answers; /* the next lost owner needs a new poll */
+    if (outcome.is_changed) {
         tracker_write(tracker, RECORD_PLANS, actions);
-    } else if (needs_answers && !tracker->is_asking) {
-        say_ask(tracker, salvage.live, actions);
-    } else if (missing == 0 && salvage.live != 0 && tracker->stage == STAGE_EXCHANGE) {
-        say_proposal(tracker, salvage.live, now_ms, actions);
+    } else if (outcome.needs_answers && !exchange->is_polling) {
+        send_poll(tracker, recovery.live, actions);
+    } else if (outcome.missing == 0 && recovery.live != 0 &&
+               tracker->stage.kind == STAGE_EXCHANGE) {
+        send_proposal(tracker, recovery.live, now_ms, actions);
     }
 }

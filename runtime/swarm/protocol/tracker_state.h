@@ -1,185 +1,285 @@
-/* tracker_state: the tracker's memory, for the files of its machine only. */
+/* tracker_state: the tracker's state, one struct for each file that owns it. Private to the
+ * tracker's files: a file assigns only the fields of its own structs and calls the functions of the
+ * others. */
 #ifndef SKEP_SWARM_PROTOCOL_TRACKER_STATE_H
 #define SKEP_SWARM_PROTOCOL_TRACKER_STATE_H
 
+#include "runtime/swarm/protocol/seats.h"
 #include "runtime/swarm/protocol/tracker.h"
 
-enum { NO_SEAT = -1, ROW_NONE = SWARM_MEMBERS_MAX };
+enum { ROW_NONE = SWARM_MEMBERS_MAX };
 
-enum tracker_stage {
+enum tracker_stage_kind {
     STAGE_READY,    /* between rounds */
-    STAGE_TRAIN,    /* OPEN is out, declarations come in */
-    STAGE_EXCHANGE, /* TABLE is out, results come in */
-    STAGE_VOTE,     /* PROPOSE is out, votes come in */
+    STAGE_TRAIN,    /* OPEN is sent, declarations arrive */
+    STAGE_EXCHANGE, /* TABLE is sent, results arrive at their members */
+    STAGE_VOTE,     /* PROPOSE is sent, votes arrive */
 };
 
-/* What was last said to a member: the same again waits for twice as long each time. */
-struct tracker_last_sent {
-    enum message_kind kind;
-    uint64_t number; /* of the entry's hash, the table's version, the ask or the proposal */
-    int64_t at_ms;
-    uint32_t wait_ms; /* 0: nothing was said */
+struct tracker_stage { /* tracker_stage.c */
+    enum tracker_stage_kind kind;
+    int64_t last_event_ms;
+    int64_t begin_ms;        /* of the stage */
+    int64_t round_ms;        /* when the round was opened */
+    int64_t quorum_ms;       /* when a quorum was last connected */
+    int64_t current_seen_ms; /* when a member was last known to have the current state */
+    int64_t joiner_wait_ms;  /* up to here the members' waited_ms are counted */
 };
 
-/* What the tracker knows of a registered member; row r is record.members[r]. */
-struct tracker_member {
-    int64_t heard_ms;
-    int silent; /* not heard for timing.silence_ms, or gone */
-    int leaving;
-    uint32_t missed; /* rounds opened without it since it came, or had a seat */
-    int64_t held_ms; /* for so long no round was opened, for its sake, since it last was ready */
-    uint64_t report_number;
-    uint32_t ask;        /* the newest that it answered */
-    uint32_t round;      /* of `reports` */
-    uint64_t cut;        /* rows that do not answer it, as it said in the last round it was in */
-    uint32_t version;    /* of the table that it knows */
-    uint64_t known;      /* results and contributions in its reports of the open round */
-    int64_t progress_ms; /* when there were more of them, or less */
-    struct hash root;    /* zero: it adopts one */
-    struct hash durable; /* of the state on its disk */
-    uint64_t welcome;    /* its start's number */
-    uint64_t tokens;     /* as declared for the open round */
-    int has_declared;
-    int has_voted;
-    struct hash vote_root;
-    struct hash vote_hash;
-    struct signature vote_signature;
-    struct timing_measured measured;
-    struct tracker_last_sent said;
-    struct slice_report *reports; /* [slice_count] */
+struct tracker_deadlines { /* tracker_table.c */
+    struct swarm_timing timing;
+    uint32_t measured_count;
+    struct timing_measured measured[SWARM_MEMBERS_MAX]; /* that `timing` was derived from */
 };
 
-/* A state that the ledger came by, to go back to. */
+/* The next record while it is written. Large arrays are not copied: `next` and the record share the
+ * declared hashes, and the plans unless these change. A proposal lends its slices to next.head, and
+ * takes those of the previous commit once that is durable. */
+struct tracker_writer { /* tracker_record.c */
+    struct tracker_record next;
+    struct slice_plan *spare_plans; /* [slice_count]: those before the last change */
+    uint32_t parts;                 /* enum record_part, being written; 0: none */
+    uint32_t pending_row;           /* 1 + the row whose session is being written */
+    bool is_fenced;
+    bool is_write_backoff; /* a write failed: none starts before the next tick */
+};
+
+struct tracker_proposal { /* tracker_proposal.c */
+    struct entry entry;
+    uint64_t id;
+};
+
+struct tracker_vote { /* tracker_proposal.c */
+    bool has_arrived;
+    struct hash root;
+    struct hash hash;
+    struct signature signature;
+};
+
+struct tracker_exchange { /* tracker_exchange.c */
+    uint64_t *holders;    /* [slice_count]: seats that have a result of the current epoch */
+    uint32_t poll;
+    bool is_polling; /* recovery waits for the answers of all live seats to `poll` */
+};
+
+/* A state of the ledger that the tracker can roll back to. */
 struct rollback_state {
     struct hash root;
     struct data_cursor cursor;
 };
 
+struct tracker_rollback { /* tracker_rollback.c */
+    uint32_t count;
+    struct rollback_state states[ROLLBACK_STATES_MAX]; /* ascending; the last is current */
+};
+
+struct tracker_seats {                  /* tracker_members.c */
+    int row_of_seat[SWARM_MEMBERS_MAX]; /* of the head's roster; NO_SEAT: its session has ended */
+    int seat_of_row[SWARM_MEMBERS_MAX];
+};
+
+/* The last message to a member. The same one is repeated after twice the time. */
+struct tracker_last_sent { /* tracker_handle.c */
+    enum message_kind kind;
+    uint64_t number; /* of the entry's hash, the table's version, the poll or the proposal */
+    int64_t at_ms;
+    uint32_t wait_ms; /* 0: none was sent */
+};
+
+/* The newest report of a member. */
+struct tracker_report { /* tracker_members.c */
+    uint64_t number;
+    uint32_t poll;        /* the newest that it answered */
+    uint32_t round;       /* of `slices` */
+    uint32_t version;     /* of the table that it has */
+    uint64_t unreachable; /* rows that it could not connect to in its last round */
+    uint64_t known;       /* results and contributions in its reports of the open round */
+    int64_t progress_ms;  /* when `known` last changed */
+    struct hash root;     /* zero during a state fetch */
+    struct hash durable;  /* of the state on its disk */
+    struct timing_measured measured;
+    struct slice_report *slices; /* [slice_count] */
+};
+
+/* A registered member; row r is record.members[r]. */
+struct tracker_member { /* tracker_members.c */
+    uint64_t start_id;
+    int64_t last_heard_ms;
+    bool is_silent; /* no message for timing.silence_ms, or disconnected */
+    bool is_leaving;
+    bool has_declared;      /* for the open round */
+    uint64_t tokens;        /* as declared */
+    uint32_t rounds_missed; /* opened without it since it joined, or had a seat */
+    int64_t waited_ms;      /* that opening a round was delayed for it since it last was ready */
+    struct signature declaration;
+    struct tracker_report report;
+    struct tracker_vote vote;
+    struct tracker_last_sent last_sent;
+};
+
 struct tracker {
     struct tracker_settings settings;
-    struct swarm_timing timing;
-    struct timing_measured measured[SWARM_MEMBERS_MAX]; /* what `timing` was derived from */
-    uint32_t measured_count;
-
-    /* Durable, but for a write under way, which makes `next` of it. Big arrays are not copied: the
-     * two share the declared hashes, and the plans unless these change; a proposal lends its slices
-     * to next.head, and once that is durable takes those of the commit before. */
-    struct tracker_record record;
-    struct tracker_record next;
-    struct slice_plan *spare_plans; /* [slice_count]: before a change, once it is durable */
-    uint32_t writing;               /* enum record_part of the write under way; 0: none */
-    uint32_t pending_row;           /* 1 + the row whose session is being written */
-    int is_fenced;
-    int is_held_back; /* nothing is written before the next heartbeat: a write has failed */
-    struct entry proposal;
-    uint64_t *holders; /* [slice_count]: seats that hold a result of the present epoch */
-    struct rollback_state
-        past[ROLLBACK_STATES_MAX]; /* ascending; the last is the state that stands */
-    uint32_t past_count;
-
+    struct tracker_stage stage;
+    struct tracker_deadlines deadlines;
+    struct tracker_record record; /* durable; tracker_record.c */
+    struct tracker_writer writer;
+    struct tracker_proposal proposal;
+    struct tracker_exchange exchange;
+    struct tracker_rollback rollback;
+    struct tracker_seats seats;
     struct tracker_member members[SWARM_MEMBERS_MAX];
-    struct signature signatures[SWARM_MEMBERS_MAX]; /* of the declarations, by seat */
-    int row_of_seat[SWARM_MEMBERS_MAX]; /* of the head's roster; NO_SEAT: its session is gone */
-    int seat_of_row[SWARM_MEMBERS_MAX];
-    enum tracker_stage stage;
-    uint64_t proposal_number;
-    uint32_t ask;
-    int is_asking;      /* salvage waits for everyone's answer to `ask` */
-    int64_t seen_ms;    /* the last event */
-    int64_t stage_ms;   /* when the stage began */
-    int64_t held_ms;    /* until then the members' held_ms are counted */
-    int64_t round_ms;   /* when the round was opened */
-    int64_t quorum_ms;  /* when a quorum was last seen */
-    int64_t reached_ms; /* when somebody was last seen on the state that stands */
 };
 
-/* tracker_draft: tracker->next is as tracker->record, to be changed and written.
- * tracker_draft_plans: the same, and its plans may be changed too. */
+/* The stage and its times (tracker_stage.c).
+ * stage_bridge      after a gap without events, all times move by the gap. Returns it, 0 if short
+ * stage_note_quorum, stage_note_current  a quorum, or a member with the current state, is connected
+ * stage_count_wait  the time since the last call
+ * tracker_enter_stage  a stage begins; TRAIN also begins a round */
+void stage_init(struct tracker_stage *stage, const struct tracker_record *record, int64_t now_ms);
+int64_t stage_bridge(struct tracker_stage *stage, int64_t heartbeat_ms, int64_t now_ms);
+void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, int64_t now_ms);
+void stage_note_quorum(struct tracker_stage *stage, int64_t now_ms);
+void stage_note_current(struct tracker_stage *stage, int64_t now_ms);
+int64_t stage_count_wait(struct tracker_stage *stage, int64_t now_ms);
+
+/* The record and its writes (tracker_record.c).
+ * tracker_load_record  the durable record, into arrays of the tracker's own after *memory
+ * tracker_draft        writer.next becomes a copy of the record, to be changed and written
+ * tracker_draft_plans  the same, and its plans may be changed too
+ * tracker_begin_entry  the next entry, with what every kind inherits from the head, as the head of
+ *                      a draft
+ * tracker_write        make writer.next durable, of which `parts` changed; next.head is appended if
+ *                      it is one of them
+ * tracker_end_write    the write ended. Returns the parts that are durable now, 0 if it failed
+ * writer_may_write     no write is running, and none is held up */
+void tracker_load_record(struct tracker *tracker, char **memory, const struct tracker_record *from);
 void tracker_draft(struct tracker *tracker);
 void tracker_draft_plans(struct tracker *tracker);
-
-/* tracker_write: begin to make tracker->next durable, of which `parts` (enum record_part) changed;
- * next.head is appended if it is among them. */
+void tracker_draft_session(struct tracker *tracker, uint32_t row, const struct identity *id);
+struct entry *tracker_begin_entry(struct tracker *tracker, enum entry_kind kind);
 void tracker_write(struct tracker *tracker, uint32_t parts, struct actions *actions);
+uint32_t tracker_end_write(struct tracker *tracker, const struct event *event);
+void tracker_store_declared(struct tracker *tracker, uint32_t seat, const struct hash *hashes);
+void writer_clear_backoff(struct tracker_writer *writer);
+bool writer_may_write(const struct tracker_writer *writer);
 
-/* tracker_send: one message to a member row; incarnation and session are filled in.
- * tracker_send_to: one as it is. */
-void tracker_send_to(const struct identity *to, struct message message, struct actions *actions);
-void tracker_send(struct tracker *tracker, uint32_t row, struct message message,
-                  struct actions *actions);
-
-/* tracker_row: the row of an identity, or ROW_NONE. */
+/* Members and seats (tracker_members.c).
+ * tracker_row               the row of an identity, or ROW_NONE
+ * tracker_live_seats        seats of the open round whose session is current and not silent
+ * tracker_place_seats       rows and seats of each other, after a change of either
+ * tracker_free_row          a row for a new identity, or ROW_NONE
+ * tracker_start_member      a new start of a member takes the row; its session is being written
+ * tracker_confirm_member    that session is durable; tracker_reject_start: it is not
+ * tracker_count_waits       the time that passed counts for the members that rounds wait for
+ * tracker_count_missed      a round opens: members without a seat have missed it
+ * tracker_has_state         the member has reported a state and is not fetching one
+ * tracker_is_ready          the member may have a seat in the next round */
 uint32_t tracker_row(const struct tracker *tracker, const struct identity *id);
-
-/* tracker_live_seats: seats of the open round whose session is neither silent nor gone. */
 uint64_t tracker_live_seats(const struct tracker *tracker);
+struct tracker_member *tracker_member_at(struct tracker *tracker, uint32_t seat);
+void tracker_place_seats(struct tracker *tracker);
+void tracker_init_members(struct tracker *tracker, char **memory, int64_t now_ms);
+uint32_t tracker_free_row(const struct tracker *tracker);
+void tracker_start_member(struct tracker *tracker, uint32_t row, const struct message *hello,
+                          int64_t now_ms);
+void tracker_confirm_member(struct tracker *tracker, uint32_t row);
+void tracker_reject_start(struct tracker *tracker, uint32_t row);
+void tracker_tick_members(struct tracker *tracker, int64_t now_ms);
+void tracker_shift_members(struct tracker *tracker, int64_t gap_ms);
+void tracker_suspect_member(struct tracker_member *member);
+void tracker_hear_member(struct tracker_member *member, int64_t now_ms);
+void tracker_note_leaving(struct tracker_member *member);
+void tracker_note_declaration(struct tracker_member *member, const struct message *message);
+void tracker_note_progress(struct tracker_report *report, uint64_t known, int64_t now_ms);
+void tracker_clear_declarations(struct tracker *tracker);
+bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct message *message);
+void tracker_count_waits(struct tracker *tracker, int64_t now_ms);
+void tracker_count_missed(struct tracker *tracker);
+bool tracker_has_state(const struct tracker_member *member);
+bool tracker_is_ready(const struct tracker *tracker, uint32_t row);
+bool tracker_is_hindered(const struct tracker *tracker, uint32_t row);
 
-/* tracker_handle_message: one message from a member (tracker_handle_message.c). */
+/* Messages (tracker_handle.c).
+ * tracker_send            to a row; incarnation and session are filled in
+ * tracker_send_missing    what the member lacks, one message at a time and not repeated too soon
+ * tracker_send_goodbyes   to all members that may end, when the run is over
+ * tracker_resend          the next message to a member is not a repetition */
 void tracker_handle_message(struct tracker *tracker, const struct message *message, int64_t now_ms,
                             struct actions *actions);
-
-/* tracker_send_missing: what a member still lacks of what the tracker stands for, one thing at a
- * time, and the same thing not again too soon. */
+void tracker_send(struct tracker *tracker, uint32_t row, struct message message,
+                  struct actions *actions);
 void tracker_send_missing(struct tracker *tracker, uint32_t row, int64_t now_ms,
                           struct actions *actions);
-
-/* tracker_send_goodbyes: tell those who may go that the run has ended. */
 void tracker_send_goodbyes(struct tracker *tracker, int64_t now_ms, struct actions *actions);
+void tracker_resend(struct tracker_last_sent *last);
 
-/* tracker_is_over: the run has all its commits, and no round opens any more. */
-int tracker_is_over(const struct tracker *tracker);
-
-/* tracker_advance: whatever the state now allows: open, table, salvage, propose, commit, abort. */
+/* Rounds (tracker_round.c).
+ * tracker_is_over  the run has all its commits, and no round opens any more
+ * tracker_advance  everything that the state allows now: open, table, recover, propose, commit,
+ *                  abort
+ * tracker_return_ranges  the samples of seats not in `used` return to the entry's cursor */
+bool tracker_is_over(const struct tracker *tracker);
 void tracker_advance(struct tracker *tracker, int64_t now_ms, struct actions *actions);
+void tracker_return_ranges(struct entry *entry, uint64_t used);
 
-/* tracker_begin_entry: the next entry, with what every kind carries on from the head, as the head
- * of a draft. */
-struct entry *tracker_begin_entry(struct tracker *tracker, enum entry_kind kind);
-
-/* tracker_has_state: it neither has yet to report one nor is bringing one over. */
-int tracker_has_state(const struct tracker_member *member);
-
-/* tracker_roll_back: if nobody has stood on the newest state, or come to it, for too long: back to
- * the newest state that a member stands on (tracker_back.c). */
+/* Rollbacks (tracker_rollback.c).
+ * tracker_roll_back           to the newest state that a member has, if no member had the current
+ *                             one for too long
+ * tracker_add_rollback_state  the state of a COMMIT or GENESIS, or the one a ROLLBACK goes to */
 void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *actions);
+void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct entry *entry);
 
-/* tracker_add_rollback_state: a commit's state, or a rollback to one, in `past`. */
-void tracker_add_rollback_state(struct tracker *tracker, const struct entry *entry);
-
-/* tracker_derive_timing: deadlines from what the members have measured, if any have. */
-void tracker_derive_timing(struct tracker *tracker);
-
-/* tracker_links: who of `seats` do not reach each other, as one of the two says. */
+/* Deadlines and the table (tracker_table.c).
+ * tracker_links           for each of `seats` the others that it cannot connect to, as either
+ *                         reports
+ * tracker_upload_rates    the upload rate of each of `seats`, for dealing slices; not zero for at
+ *                         least one of them, zero for all others
+ * tracker_write_table     weights, owners and hashes of the declarations
+ * tracker_change_plan     one slice of the draft's table, which gets the next version
+ * tracker_clear_table     the draft has no table yet for the round that opens
+ * tracker_weighted_seats  those of `seats` that have a weight in the table */
 struct tracker_links {
-    uint64_t cut[SWARM_MEMBERS_MAX]; /* by seat: whom it does not reach */
-    uint64_t fit;    /* of `seats`: who reach more than half of them, so that their sums are of the
-                        many; all if nobody does */
-    uint64_t owners; /* of these: who reach everybody, so that nobody's work is left out of their
-                        slices, unless they are too few to bear all */
+    uint64_t unreachable[SWARM_MEMBERS_MAX]; /* by seat */
+    uint64_t well_connected;   /* those of `seats` that reach more than half of them, so that their
+                                  sums have most contributions; all if there are none */
+    uint64_t owner_candidates; /* of these, the ones that reach all, so that every contribution is
+                                  in their slices; all well connected ones if they are too few */
 };
+void tracker_derive_timing(struct tracker *tracker);
 void tracker_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links);
-
-/* tracker_upload_rates: what each of `seats` can send, for dealing slices; not zero for at least
- * one of them, zero for all others. tracker_write_table: weights, owners and hashes of the
- * declarations, written. */
 void tracker_upload_rates(const struct tracker *tracker, uint64_t seats,
-                          uint64_t shares[static SWARM_MEMBERS_MAX]);
+                          uint64_t rates[static SWARM_MEMBERS_MAX]);
 void tracker_write_table(struct tracker *tracker, struct actions *actions);
-
-/* tracker_weighted_seats: those of `seats` that have a weight in the table. */
+void tracker_change_plan(struct tracker *tracker, uint32_t slice, const struct slice_plan *plan);
+void tracker_clear_table(struct tracker *tracker, uint32_t round);
 uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats);
 
-/* tracker_advance_exchange: salvage and the proposal (tracker_advance_exchange.c).
- * tracker_note_report: a row's report was taken.
- * tracker_clear_stale_holders: slices of risen epochs are held by nobody yet. */
+/* The exchange (tracker_exchange.c).
+ * tracker_advance_exchange     recovery of missing results, then the proposal
+ * tracker_note_results         a row's report arrived
+ * tracker_clear_stale_holders  no seat has a result of a new epoch yet
+ * tracker_report_of            a seat's report of a slice in the open round, or NULL */
+void exchange_init(struct tracker_exchange *exchange, uint64_t *holders, uint32_t incarnation);
+void exchange_stop_poll(struct tracker_exchange *exchange);
+void tracker_forget_holder(struct tracker *tracker, uint32_t seat);
 void tracker_advance_exchange(struct tracker *tracker, int64_t now_ms, struct actions *actions);
-void tracker_note_report(struct tracker *tracker, uint32_t row, int64_t now_ms);
+void tracker_note_results(struct tracker *tracker, uint32_t row, int64_t now_ms);
 void tracker_clear_stale_holders(struct tracker *tracker);
+const struct slice_report *tracker_report_of(const struct tracker *tracker, uint32_t seat,
+                                             uint32_t slice);
 
-/* tracker_propose: complete the proposal, whose slices are filled, under a number of its own. */
+/* Proposals and votes (tracker_proposal.c).
+ * proposal_trade_slices  the proposal gets `slices` in return for its own
+ * tracker_propose_slice  the proposal's line of a slice, whose result `holders` have
+ * tracker_propose        the proposal is complete, under a new id
+ * tracker_count_votes    commit if a quorum of votes agree */
+void proposal_init(struct tracker_proposal *proposal, struct entry_slice *slices,
+                   uint32_t incarnation);
+void proposal_trade_slices(struct tracker_proposal *proposal, struct entry_slice *slices);
+void tracker_propose_slice(struct tracker *tracker, uint32_t slice, uint64_t holders);
 void tracker_propose(struct tracker *tracker);
-
-/* tracker_enter_stage: begin a stage. */
-void tracker_enter_stage(struct tracker *tracker, enum tracker_stage stage, int64_t now_ms);
+void tracker_handle_vote(struct tracker *tracker, uint32_t row, const struct message *message);
+void tracker_clear_votes(struct tracker *tracker);
+void tracker_count_votes(struct tracker *tracker, struct actions *actions);
 
 #endif

@@ -1,40 +1,40 @@
-/* tracker_write_table: deadlines from what was measured, and a round's table: weights and
- * owners. */
+/* tracker_table: deadlines from the members' measurements, and the table of a round: weights,
+ * owners and hashes. */
 #include "runtime/swarm/protocol/tracker_state.h"
 
-#include <string.h>
-
-static uint64_t seat_bit(uint32_t seat) {
-    return UINT64_C(1) << seat;
-}
-
-/* Members that have trained and exchanged: what the others would do is not known yet. */
+/* Of members that have trained and exchanged; the speed of the others is not known yet. */
 void tracker_derive_timing(struct tracker *tracker) {
+    struct tracker_deadlines *deadlines = &tracker->deadlines;
     uint32_t count = 0;
     for (uint32_t row = 0; row < tracker->record.member_count; row++) {
-        const struct timing_measured *measured = &tracker->members[row].measured;
-        if (!tracker->members[row].silent && measured->step_ms > 0 && measured->transfer_ms > 0) {
-            tracker->measured[count++] = *measured;
+        const struct timing_measured *measured = &tracker->members[row].report.measured;
+        if (!tracker->members[row].is_silent && measured->step_ms > 0 &&
+            measured->transfer_ms > 0) {
+            deadlines->measured[count++] = *measured;
         }
     }
-    tracker->measured_count = count;
-    tracker->timing = count > 0
-                          ? timing_derive(tracker->measured, count, &tracker->settings.training)
-                          : tracker->settings.timing;
+    ASSERT(count <= tracker->record.member_count);
+    deadlines->measured_count = count;
+    deadlines->timing = count > 0
+                            ? timing_derive(deadlines->measured, count, &tracker->settings.training)
+                            : tracker->settings.timing;
+    ASSERT(deadlines->timing.heartbeat_ms > 0 &&
+           deadlines->timing.round_ms >= deadlines->timing.train_ms);
 }
 
 static const struct timing_measured *measured_at(const struct tracker *tracker, uint32_t seat) {
     static const struct timing_measured unknown = {.up_kib_s = TIMING_UNKNOWN};
-    int row = tracker->row_of_seat[seat];
-    return row != NO_SEAT ? &tracker->members[row].measured : &unknown;
+    ASSERT(seat < SWARM_MEMBERS_MAX);
+    int row = tracker->seats.row_of_seat[seat];
+    return row != NO_SEAT ? &tracker->members[row].report.measured : &unknown;
 }
 
-/* The lower median of the uploads that are known, by insertion; 1 if none is. */
+/* The lower median of the known upload rates, by insertion; 1 if none is known. */
 static uint64_t median_up(const struct tracker *tracker, uint64_t seats) {
     uint32_t sorted[SWARM_MEMBERS_MAX];
     uint32_t count = 0;
-    for (; seats != 0; seats &= seats - 1) {
-        uint32_t up = measured_at(tracker, (uint32_t)__builtin_ctzll(seats))->up_kib_s;
+    SEATS_EACH(seat, seats) {
+        uint32_t up = measured_at(tracker, (uint32_t)seat)->up_kib_s;
         if (up == TIMING_UNKNOWN || up == 0) {
             continue;
         }
@@ -47,128 +47,133 @@ static uint64_t median_up(const struct tracker *tracker, uint64_t seats) {
     return count > 0 ? sorted[(count - 1) / 2] : 1;
 }
 
-/* What is measured of equal lines differs: an owner of more slices than its line earns is waited
- * for by all, and it costs little to treat lines as equal that nearly are. */
-static int is_like(uint64_t up, uint64_t median) {
+/* Measurements of equal uplinks differ. An owner with more slices than its uplink can carry delays
+ * all members, and treating similar uplinks as equal costs little. */
+static bool is_similar(uint64_t up, uint64_t median) {
     return 3 * up > 2 * median && 2 * up < 3 * median;
 }
 
 void tracker_upload_rates(const struct tracker *tracker, uint64_t seats,
-                          uint64_t shares[static SWARM_MEMBERS_MAX]) {
+                          uint64_t rates[static SWARM_MEMBERS_MAX]) {
     uint64_t median = median_up(tracker, seats);
     uint64_t total = 0;
+    ASSERT(seats != 0 && median > 0);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        uint32_t up = (seats & seat_bit(seat)) != 0 ? measured_at(tracker, seat)->up_kib_s : 0;
-        shares[seat] = up == TIMING_UNKNOWN || is_like(up, median) ? median : up;
-        total += shares[seat];
+        uint32_t up = seats_have(seats, seat) ? measured_at(tracker, seat)->up_kib_s : 0;
+        rates[seat] = up == TIMING_UNKNOWN || is_similar(up, median) ? median : up;
+        total += rates[seat];
     }
     for (uint32_t seat = 0; total == 0 && seat < SWARM_MEMBERS_MAX; seat++) {
-        shares[seat] = seats >> seat & 1; /* nobody owns any: then everybody does */
+        rates[seat] = seats_have(seats, seat); /* none may own slices: then all do */
     }
 }
 
-/* Seats that do not answer a seat, as it says. */
-static uint64_t cut_of(const struct tracker *tracker, uint32_t seat) {
-    int row = tracker->row_of_seat[seat];
+/* Seats that do not answer a seat, by its own report. */
+static uint64_t unreachable_for(const struct tracker *tracker, uint32_t seat) {
+    int row = tracker->seats.row_of_seat[seat];
     uint64_t seats = 0;
-    for (uint64_t cut = row == NO_SEAT ? 0 : tracker->members[row].cut; cut != 0; cut &= cut - 1) {
-        int other = tracker->seat_of_row[__builtin_ctzll(cut)];
+    SEATS_EACH(other_row, row == NO_SEAT ? 0 : tracker->members[row].report.unreachable) {
+        int other = tracker->seats.seat_of_row[other_row];
         seats |= other == NO_SEAT ? 0 : seat_bit((uint32_t)other);
     }
+    ASSERT((seats & ~roster_seats(&tracker->record.head)) == 0);
     return seats & ~seat_bit(seat);
 }
 
 void tracker_links(const struct tracker *tracker, uint64_t seats, struct tracker_links *links) {
-    int count = __builtin_popcountll(seats);
-    memset(links, 0, sizeof(*links));
-    for (uint64_t left = seats; left != 0; left &= left - 1) {
-        uint32_t seat = (uint32_t)__builtin_ctzll(left);
-        uint64_t cut = cut_of(tracker, seat) & seats;
-        links->cut[seat] |= cut;
-        for (; cut != 0; cut &= cut - 1) {
-            links->cut[__builtin_ctzll(cut)] |= seat_bit(seat);
+    uint32_t count = seats_count(seats);
+    memset(links, 0, sizeof *links);
+    SEATS_EACH(seat, seats) {
+        uint64_t unreachable = unreachable_for(tracker, (uint32_t)seat) & seats;
+        links->unreachable[seat] |= unreachable;
+        SEATS_EACH(other, unreachable) {
+            links->unreachable[other] |= seat_bit(seat);
         }
     }
-    for (uint64_t left = seats; left != 0; left &= left - 1) {
-        uint32_t seat = (uint32_t)__builtin_ctzll(left);
-        int reached = __builtin_popcountll(seats & ~links->cut[seat]);
-        links->fit |= 2 * reached > count ? seat_bit(seat) : 0;
-        links->owners |= reached == count ? seat_bit(seat) : 0;
+    SEATS_EACH(seat, seats) {
+        uint32_t reached = seats_count(seats & ~links->unreachable[seat]);
+        ASSERT(reached > 0 && !seats_have(links->unreachable[seat], seat));
+        links->well_connected |= 2 * reached > count ? seat_bit(seat) : 0;
+        links->owner_candidates |= reached == count ? seat_bit(seat) : 0;
     }
-    links->fit = links->fit != 0 ? links->fit : seats;
-    links->owners = 2 * __builtin_popcountll(links->owners) >= count ? links->owners : links->fit;
+    links->well_connected = links->well_connected != 0 ? links->well_connected : seats;
+    links->owner_candidates = 2 * seats_count(links->owner_candidates) >= count
+                                  ? links->owner_candidates
+                                  : links->well_connected;
 }
 
-/* How many slices each seat owns: its part of them, rounded down, and one more for those with the
- * largest remainders, lower seats first. */
-static void deal(uint32_t slice_count, const uint64_t shares[static SWARM_MEMBERS_MAX],
+/* The number of slices of each seat: its share by rate, rounded down, and one more for the seats
+ * with the largest remainders, lower seats first. */
+static void deal(uint32_t slice_count, const uint64_t rates[static SWARM_MEMBERS_MAX],
                  uint32_t counts[static SWARM_MEMBERS_MAX]) {
     uint64_t remainders[SWARM_MEMBERS_MAX];
     uint64_t total = 0;
     uint32_t left = slice_count;
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        total += shares[seat];
+        total += rates[seat];
     }
+    ASSERT(total > 0);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
-        counts[seat] = (uint32_t)(slice_count * shares[seat] / total);
-        remainders[seat] = slice_count * shares[seat] % total;
+        counts[seat] = (uint32_t)(slice_count * rates[seat] / total);
+        remainders[seat] = slice_count * rates[seat] % total;
         left -= counts[seat];
     }
+    ASSERT(left < SWARM_MEMBERS_MAX);
     for (; left > 0; left--) {
-        uint32_t most = 0;
+        uint32_t largest = 0;
         for (uint32_t seat = 1; seat < SWARM_MEMBERS_MAX; seat++) {
-            most = remainders[seat] > remainders[most] ? seat : most;
+            largest = remainders[seat] > remainders[largest] ? seat : largest;
         }
-        counts[most] += 1;
-        remainders[most] = 0;
+        counts[largest] += 1;
+        remainders[largest] = 0;
     }
 }
 
 uint64_t tracker_weighted_seats(const struct round_table *table, uint64_t seats) {
     uint64_t weighted = 0;
-    for (; seats != 0; seats &= seats - 1) {
-        uint32_t seat = (uint32_t)__builtin_ctzll(seats);
+    SEATS_EACH(seat, seats) {
         weighted |= table->members[seat].weight > 0 ? seat_bit(seat) : 0;
     }
+    ASSERT((weighted & ~table->declared) == 0);
     return weighted;
 }
 
-/* What a seat's work counts: at most what it was given to do. */
-static struct entry_member weigh(const struct tracker *tracker, uint32_t seat) {
+/* The weight of a seat's work: at most the samples that it was assigned. */
+static struct entry_member weigh(struct tracker *tracker, uint32_t seat) {
     const struct entry_seat *at = &tracker->record.head.seats[seat];
-    uint64_t tokens = tracker->members[tracker->row_of_seat[seat]].tokens;
+    uint64_t tokens = tracker_member_at(tracker, seat)->tokens;
     uint64_t samples = 0;
     for (uint32_t r = 0; r < at->range_count; r++) {
+        ASSERT(at->ranges[r].begin <= at->ranges[r].end);
         samples += at->ranges[r].end - at->ranges[r].begin;
     }
     uint64_t assigned = samples * tracker->settings.sample_tokens;
-    tokens = tokens < INT64_MAX ? tokens : INT64_MAX; /* as an entry holds it */
+    tokens = tokens < INT64_MAX ? tokens : INT64_MAX; /* the maximum of an entry */
     return (struct entry_member){tokens, tokens < assigned ? tokens : assigned};
 }
 
-void tracker_write_table(struct tracker *tracker, struct actions *actions) {
-    tracker_draft_plans(tracker);
-    struct round_table *table = &tracker->next.table;
-    const struct entry *open = &tracker->record.head;
-    uint64_t shares[SWARM_MEMBERS_MAX];
-    uint32_t counts[SWARM_MEMBERS_MAX];
-    struct tracker_links links;
-    table->round = open->round;
-    table->version = 1;
+/* The declarations of live seats. */
+static void fill_declared(struct tracker *tracker, struct round_table *table) {
     table->declared = 0;
-    memset(table->members, 0, sizeof(table->members));
-    memcpy(table->signatures, tracker->signatures, sizeof(table->signatures));
-    uint64_t live = tracker_live_seats(tracker);
-    for (uint32_t seat = 0; seat < open->seat_count; seat++) {
-        int row = tracker->row_of_seat[seat];
-        if ((live & seat_bit(seat)) != 0 && tracker->members[row].has_declared) {
+    memset(table->members, 0, sizeof table->members);
+    memset(table->signatures, 0, sizeof table->signatures);
+    SEATS_EACH(seat, tracker_live_seats(tracker)) {
+        const struct tracker_member *member = tracker_member_at(tracker, (uint32_t)seat);
+        if (member->has_declared) {
             table->declared |= seat_bit(seat);
-            table->members[seat] = weigh(tracker, seat);
+            table->members[seat] = weigh(tracker, (uint32_t)seat);
+            table->signatures[seat] = member->declaration;
         }
     }
+}
+
+static void fill_plans(const struct tracker *tracker, struct round_table *table) {
+    uint64_t rates[SWARM_MEMBERS_MAX];
+    uint32_t counts[SWARM_MEMBERS_MAX];
+    struct tracker_links links;
     tracker_links(tracker, table->declared, &links);
-    tracker_upload_rates(tracker, links.owners, shares);
-    deal(tracker->settings.slice_count, shares, counts);
+    tracker_upload_rates(tracker, links.owner_candidates, rates);
+    deal(tracker->settings.slice_count, rates, counts);
     uint64_t expected = tracker_weighted_seats(table, table->declared);
     uint32_t owner = 0;
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
@@ -176,8 +181,34 @@ void tracker_write_table(struct tracker *tracker, struct actions *actions) {
             owner++;
         }
         counts[owner] -= 1;
+        ASSERT(seats_have(table->declared, owner));
         table->slices[s] =
-            (struct slice_plan){.owner = owner, .expected = expected & ~links.cut[owner]};
+            (struct slice_plan){.owner = owner, .expected = expected & ~links.unreachable[owner]};
     }
+}
+
+void tracker_write_table(struct tracker *tracker, struct actions *actions) {
+    ASSERT(tracker->stage.kind == STAGE_TRAIN && tracker->record.head.kind == ENTRY_OPEN);
+    tracker_draft_plans(tracker);
+    struct round_table *table = &tracker->writer.next.table;
+    table->round = tracker->record.head.round;
+    table->version = 1;
+    fill_declared(tracker, table);
+    fill_plans(tracker, table);
     tracker_write(tracker, RECORD_PLANS | RECORD_DECLARED, actions);
+}
+
+void tracker_change_plan(struct tracker *tracker, uint32_t slice, const struct slice_plan *plan) {
+    struct round_table *table = &tracker->writer.next.table;
+    ASSERT(slice < tracker->settings.slice_count);
+    ASSERT(table->slices != tracker->record.table.slices);
+    table->slices[slice] = *plan;
+    table->version = tracker->record.table.version + 1;
+}
+
+void tracker_clear_table(struct tracker *tracker, uint32_t round) {
+    struct round_table *table = &tracker->writer.next.table;
+    ASSERT(round > table->round);
+    table->round = round;
+    table->version = 0;
 }

@@ -1,19 +1,16 @@
-#include "runtime/swarm/protocol/tracker_view.h"
-
+/* tracker_view: a copy of the tracker's state for status reports, and the deadlines in words. */
 #include "base/text.h"
 #include "runtime/swarm/protocol/tracker_state.h"
 
-#include <string.h>
-
-/* The deadlines, each with what it follows from (timing.h has floors and ceilings). */
-static void derive(const struct tracker *tracker, const struct swarm_timing *timing,
-                   struct text *text) {
+/* The deadlines, each with the measurement it follows from (timing.h has minimum and maximum). */
+static void describe_deadlines(const struct tracker *tracker, const struct swarm_timing *timing,
+                               struct text *text) {
     const struct timing_measured *rows = NULL;
     uint32_t count = tracker_measured(tracker, &rows);
     if (count == 0) {
         text_add(text,
-                 "heartbeat %u ms, silence %u ms, train %u ms, exchange %u ms, round %u ms: as "
-                 "set, until members have measured theirs",
+                 "heartbeat %u ms, silence %u ms, train %u ms, exchange %u ms, round %u ms: from "
+                 "the settings, until members have measured their speed",
                  timing->heartbeat_ms, timing->silence_ms, timing->train_ms, timing->exchange_ms,
                  timing->round_ms);
         return;
@@ -23,7 +20,7 @@ static void derive(const struct tracker *tracker, const struct swarm_timing *tim
     text_add(text,
              "heartbeat %u ms (1 x round trip), silence %u ms (4 x round trip + 4 x heartbeat), "
              "train %u ms (%g x step x %u), exchange %u ms (3 x transfer + 4 x round trip), round "
-             "%u ms (train + 10 x exchange): of %u members nine tenths have round trip <= %u ms, "
+             "%u ms (train + 10 x exchange): nine tenths of %u members have round trip <= %u ms, "
              "step <= %u ms, transfer <= %u ms",
              timing->heartbeat_ms, timing->silence_ms, timing->train_ms, training->patience,
              training->steps, timing->exchange_ms, timing->round_ms, count, slow.round_trip_ms,
@@ -35,19 +32,15 @@ const char *tracker_stage_name(const struct tracker *tracker) {
                                          [STAGE_TRAIN] = "train",
                                          [STAGE_EXCHANGE] = "exchange",
                                          [STAGE_VOTE] = "vote"};
-    return STAGES[tracker->stage];
+    return STAGES[tracker->stage.kind];
 }
 
-static uint32_t bits_of(uint64_t seats) {
-    return (uint32_t)__builtin_popcountll(seats);
+/* Whether slices are those of the open round's table. Else they are those of the newest commit. */
+static bool has_table(const struct tracker *tracker) {
+    return tracker->stage.kind == STAGE_EXCHANGE || tracker->stage.kind == STAGE_VOTE;
 }
 
-/* The open round's table counts; before there is one, and between rounds, what was committed. */
-static int has_table(const struct tracker *tracker) {
-    return tracker->stage == STAGE_EXCHANGE || tracker->stage == STAGE_VOTE;
-}
-
-/* Slices of a seat; of these, in *missing, those without a result. */
+/* Slices of a seat, and in *missing those of them without a result. */
 static uint32_t slices_of_seat(const struct tracker *tracker, uint32_t seat, uint32_t *missing) {
     const uint64_t live = tracker_live_seats(tracker);
     uint32_t count = 0;
@@ -55,66 +48,63 @@ static uint32_t slices_of_seat(const struct tracker *tracker, uint32_t seat, uin
     for (uint32_t s = 0; s < tracker->settings.slice_count; s++) {
         if (tracker->record.table.slices[s].owner == seat) {
             count++;
-            *missing += (tracker->holders[s] & live) == 0;
+            *missing += (tracker->exchange.holders[s] & live) == 0;
         }
     }
     return count;
 }
 
-/* What a member did in the newest commit. */
-static void look_at_commit(const struct entry *commit, struct tracker_view_member *member) {
-    uint32_t seat = 0;
-    while (seat < commit->seat_count &&
-           memcmp(commit->seats[seat].id.bytes, member->id.bytes, sizeof member->id.bytes) != 0) {
-        seat++;
-    }
-    for (uint32_t s = 0; seat < commit->seat_count && s < commit->slice_count; s++) {
-        member->slices += commit->slices[s].owner == seat;
-        member->has_contributed |= (int)(commit->slices[s].contributors >> seat & 1);
+/* The member's part in the newest commit. */
+static void read_commit(const struct entry *commit, struct tracker_view_member *member) {
+    int seat = roster_seat_of(commit, &member->id);
+    for (uint32_t s = 0; seat != NO_SEAT && s < commit->slice_count; s++) {
+        member->slices += commit->slices[s].owner == (uint32_t)seat;
+        member->has_contributed |= seats_have(commit->slices[s].contributors, (uint32_t)seat);
     }
 }
 
-static void look_at_row(const struct tracker *tracker, uint32_t row,
-                        struct tracker_view_member *member) {
+static void read_row(const struct tracker *tracker, uint32_t row,
+                     struct tracker_view_member *member) {
     uint32_t missing = 0;
     if (tracker->record.commit.kind == ENTRY_COMMIT) {
-        look_at_commit(&tracker->record.commit, member);
+        read_commit(&tracker->record.commit, member);
     }
     if (has_table(tracker)) {
-        int seat = tracker->seat_of_row[row];
+        int seat = tracker->seats.seat_of_row[row];
         member->slices = seat == NO_SEAT ? 0 : slices_of_seat(tracker, (uint32_t)seat, &missing);
     }
-    const int lacks[] = {[STAGE_READY] = 0,
-                         [STAGE_TRAIN] = !member->has_declared,
-                         [STAGE_EXCHANGE] = missing > 0,
-                         [STAGE_VOTE] = !member->has_voted};
-    member->is_awaited = member->seat != NO_SEAT && !member->silent && lacks[tracker->stage];
+    const bool lacks[] = {[STAGE_READY] = false,
+                          [STAGE_TRAIN] = !member->has_declared,
+                          [STAGE_EXCHANGE] = missing > 0,
+                          [STAGE_VOTE] = !member->has_voted};
+    member->is_awaited = member->seat != NO_SEAT && !member->silent && lacks[tracker->stage.kind];
 }
 
-/* Who is there of those that it takes, and since when nothing went on. */
-static void look_at_round(const struct tracker *tracker, struct tracker_view *view) {
+/* How many members the stage has and needs, and when it last made progress. */
+static void read_round(const struct tracker *tracker, struct tracker_view *view) {
     static const char *const AWAITED[] = {[STAGE_READY] = NULL,
                                           [STAGE_TRAIN] = "training",
                                           [STAGE_EXCHANGE] = "results",
                                           [STAGE_VOTE] = "votes"};
     const uint32_t seats = tracker->record.head.seat_count;
     uint32_t quorum = seats == 0 ? 1 : entry_quorum(seats);
-    uint32_t least = tracker->settings.members_min;
-    view->awaited = AWAITED[tracker->stage];
-    view->moved_ms = tracker->stage_ms;
+    uint32_t members_min = tracker->settings.members_min;
+    view->awaited = AWAITED[tracker->stage.kind];
+    view->moved_ms = tracker->stage.begin_ms;
     view->present = 0;
     for (uint32_t row = 0; row < view->member_count; row++) {
         const struct tracker_view_member *member = &view->members[row];
-        int64_t progress_ms = tracker->members[row].progress_ms;
+        int64_t progress_ms = tracker->members[row].report.progress_ms;
         view->present += !member->silent && !member->leaving && member->is_current;
         view->moved_ms =
             has_table(tracker) && member->seat != NO_SEAT && progress_ms > view->moved_ms
                 ? progress_ms
                 : view->moved_ms;
     }
-    view->needed = tracker->stage == STAGE_READY && least > quorum ? least : quorum;
-    if (tracker->stage != STAGE_READY) {
-        view->present = bits_of(tracker_live_seats(tracker));
+    view->needed =
+        tracker->stage.kind == STAGE_READY && members_min > quorum ? members_min : quorum;
+    if (tracker->stage.kind != STAGE_READY) {
+        view->present = seats_count(tracker_live_seats(tracker));
     }
 }
 
@@ -122,26 +112,26 @@ void tracker_read_view(const struct tracker *tracker, struct tracker_view *view)
     const struct tracker_record *record = &tracker->record;
     view->record = record;
     view->stage = tracker_stage_name(tracker);
-    view->stage_ms = tracker->stage_ms;
-    view->round_ms = tracker->round_ms;
+    view->stage_ms = tracker->stage.begin_ms;
+    view->round_ms = tracker->stage.round_ms;
     view->timing = *tracker_timing(tracker);
     struct text text = text_over(view->derivation, sizeof view->derivation);
-    derive(tracker, &view->timing, &text);
+    describe_deadlines(tracker, &view->timing, &text);
     view->member_count = record->member_count;
     for (uint32_t row = 0; row < record->member_count; row++) {
         const struct tracker_member *member = &tracker->members[row];
         view->members[row] = (struct tracker_view_member){
             .id = record->members[row].id,
             .session = record->members[row].session,
-            .silent = member->silent,
-            .leaving = member->leaving,
-            .has_declared = tracker->stage != STAGE_READY && member->has_declared,
-            .has_voted = tracker->stage == STAGE_VOTE && member->has_voted,
-            .is_current = hash_equal(&member->root, &record->commit.root),
-            .seat = record->head.kind == ENTRY_OPEN ? tracker->seat_of_row[row] : NO_SEAT,
+            .silent = member->is_silent,
+            .leaving = member->is_leaving,
+            .has_declared = tracker->stage.kind != STAGE_READY && member->has_declared,
+            .has_voted = tracker->stage.kind == STAGE_VOTE && member->vote.has_arrived,
+            .is_current = hash_equal(&member->report.root, &record->commit.root),
+            .seat = record->head.kind == ENTRY_OPEN ? tracker->seats.seat_of_row[row] : NO_SEAT,
         };
-        look_at_row(tracker, row, &view->members[row]);
+        read_row(tracker, row, &view->members[row]);
     }
     view->slice_count = tracker->settings.slice_count;
-    look_at_round(tracker, view);
+    read_round(tracker, view);
 }

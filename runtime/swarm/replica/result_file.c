@@ -107,8 +107,10 @@ static const char *read_head(const struct result_files *files, uint32_t round,
         if (bytes != slices_range(&files->slices, s).bytes) {
             return "is of another swarm";
         }
-        reports[s] = (struct slice_report){
-            .epoch = line.epoch, .held = 1, .contributors = line.contributors, .hash = line.hash};
+        reports[s] = (struct slice_report){.epoch = line.epoch,
+                                           .has_result = 1,
+                                           .contributors = line.contributors,
+                                           .hash = line.hash};
     }
     packer_bytes(&pack, found.bytes, HASH_BYTES);
     return hash_equal(&found, &hash) ? NULL : "its head is damaged";

@@ -9,7 +9,7 @@
 
 #include "base/fault.h"
 #include "base/region.h"
-#include "runtime/swarm/protocol/message.h"
+#include "runtime/swarm/protocol/protocol.h"
 #include "runtime/swarm/replica/slices.h"
 
 /* What files of one swarm have in common. */

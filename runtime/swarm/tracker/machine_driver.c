@@ -1,7 +1,7 @@
 #include "runtime/swarm/tracker/machine_driver.h"
 
 #include "base/log.h"
-#include "runtime/swarm/protocol/tracker_view.h"
+#include "runtime/swarm/protocol/tracker.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 
 enum {

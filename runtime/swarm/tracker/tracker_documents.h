@@ -4,7 +4,7 @@
 #define SKEP_SWARM_TRACKER_TRACKER_DOCUMENTS_H
 
 #include "base/region.h"
-#include "runtime/swarm/protocol/message.h"
+#include "runtime/swarm/protocol/protocol.h"
 #include "runtime/swarm/wire/wire.h"
 
 #include <stdbool.h>

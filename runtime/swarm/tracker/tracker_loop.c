@@ -1,7 +1,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/swarm/ledger/manifest.h"
-#include "runtime/swarm/protocol/tracker_view.h"
+#include "runtime/swarm/protocol/tracker.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 
 #include <poll.h>

@@ -10,7 +10,7 @@
 #define SKEP_SWARM_TRACKER_TRACKER_RECORD_BYTES_H
 
 #include "base/check.h"
-#include "runtime/swarm/protocol/message.h"
+#include "runtime/swarm/protocol/protocol.h"
 
 #include <stddef.h>
 #include <stdint.h>

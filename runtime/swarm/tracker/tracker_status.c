@@ -1,6 +1,6 @@
 #include "runtime/swarm/tracker/tracker_status.h"
 
-#include "runtime/swarm/protocol/tracker_view.h"
+#include "runtime/swarm/protocol/tracker.h"
 #include "runtime/swarm/tracker/tracker_loop_state.h"
 
 #include <string.h>

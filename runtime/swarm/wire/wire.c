@@ -11,7 +11,7 @@ enum {
     HAS_INCARNATION = 1 << 2,
     HAS_NUMBER = 1 << 3,
     HAS_VERSION = 1 << 4,
-    HAS_ASK = 1 << 5,
+    HAS_POLL = 1 << 5,
     HAS_TOKENS = 1 << 6,
     HAS_ROOT = 1 << 7,
     HAS_HASH = 1 << 8,
@@ -25,7 +25,7 @@ enum {
     UP = 1 << 16,     /* member to tracker */
     DOWN = 1 << 17,   /* tracker to member */
     ACROSS = 1 << 18, /* member to member */
-    HAS_CUT = 1 << 19,
+    HAS_UNREACHABLE = 1 << 19,
 
     REPORTS = IS_MESSAGE | UP,
     RULES = IS_MESSAGE | DOWN | HAS_INCARNATION,
@@ -35,14 +35,14 @@ enum {
 static const uint32_t KINDS[WIRE_KIND_END] = {
     [MESSAGE_HELLO] = REPORTS | HAS_ROOT | HAS_NUMBER,
     [MESSAGE_REPORT] = REPORTS | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_VERSION |
-                       HAS_ASK | HAS_CUT | HAS_MEASURED,
+                       HAS_POLL | HAS_UNREACHABLE | HAS_MEASURED,
     [MESSAGE_DECLARE] = REPORTS | HAS_ROUND | HAS_TOKENS | HAS_SIGNATURE,
     [MESSAGE_VOTE] = REPORTS | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_SIGNATURE,
     [MESSAGE_LEAVE] = REPORTS,
     [MESSAGE_WELCOME] = RULES | HAS_NUMBER,
     [MESSAGE_ENTRY] = RULES | IS_IN_PIECES,
     [MESSAGE_TABLE] = RULES | IS_IN_PIECES | HAS_ROUND,
-    [MESSAGE_POLL] = RULES | HAS_ROUND | HAS_ASK,
+    [MESSAGE_POLL] = RULES | HAS_ROUND | HAS_POLL,
     [MESSAGE_GOODBYE] = RULES,
     [MESSAGE_PROPOSE] = RULES | IS_IN_PIECES | HAS_ROUND | HAS_NUMBER,
     [MESSAGE_CONTRIBUTION] = EXCHANGES | HAS_BULK,
@@ -78,14 +78,14 @@ static const struct {
     {HAS_INCARNATION, 4, offsetof(struct message, incarnation)},
     {HAS_NUMBER, 8, offsetof(struct message, number)},
     {HAS_VERSION, 4, offsetof(struct message, version)},
-    {HAS_ASK, 4, offsetof(struct message, ask)},
+    {HAS_POLL, 4, offsetof(struct message, poll)},
     {HAS_TOKENS, 8, offsetof(struct message, tokens)},
     {HAS_ROOT, HASH_BYTES, offsetof(struct message, root)},
     {HAS_HASH, HASH_BYTES, offsetof(struct message, hash)},
     {HAS_CONTRIBUTORS, 8, offsetof(struct message, contributors)},
     {HAS_OWNER, SWARM_IDENTITY_BYTES, offsetof(struct message, owner)},
     {HAS_SIGNATURE, SWARM_SIGNATURE_BYTES, offsetof(struct message, signature)},
-    {HAS_CUT, 8, offsetof(struct message, cut)},
+    {HAS_UNREACHABLE, 8, offsetof(struct message, unreachable)},
     {HAS_MEASURED, 4, offsetof(struct message, measured.step_ms)},
     {HAS_MEASURED, 4, offsetof(struct message, measured.transfer_ms)},
     {HAS_MEASURED, 4, offsetof(struct message, measured.round_trip_ms)},

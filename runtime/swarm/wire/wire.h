@@ -28,7 +28,7 @@
 #ifndef SKEP_SWARM_WIRE_WIRE_H
 #define SKEP_SWARM_WIRE_WIRE_H
 
-#include "runtime/swarm/protocol/message.h"
+#include "runtime/swarm/protocol/protocol.h"
 #include "transport/identity/keys.h"
 #include "transport/messages/frame.h"
 #include "transport/messages/messages.h"

@@ -133,11 +133,11 @@ struct rows {
 };
 
 enum mark {
-    MARK_HELD = 1,
+    MARK_RESULT = 1,
     MARK_EPOCH = 1, /* the bit where each code begins */
     MARK_RECEIVED = 3,
     MARK_CONTRIBUTORS = 5,
-    MARK_REFUSED = 1 << 7,
+    MARK_REJECTED = 1 << 7,
 };
 
 static uint32_t code_of(uint64_t value, uint64_t last) {
@@ -148,12 +148,12 @@ static uint32_t code_of(uint64_t value, uint64_t last) {
 }
 
 static uint32_t marks_of(const struct slice_report *row, const struct rows *last) {
-    uint32_t marks = row->held != 0 ? MARK_HELD : 0;
+    uint32_t marks = row->has_result != 0 ? MARK_RESULT : 0;
     marks |= code_of(row->epoch, last->epoch) << MARK_EPOCH;
     marks |= code_of(row->received, last->received) << MARK_RECEIVED;
-    marks |= code_of(row->held != 0 ? row->contributors : 0, last->contributors)
+    marks |= code_of(row->has_result != 0 ? row->contributors : 0, last->contributors)
              << MARK_CONTRIBUTORS;
-    return marks | (row->refused != 0 ? MARK_REFUSED : 0);
+    return marks | (row->rejected != 0 ? MARK_REJECTED : 0);
 }
 
 /* Whether reading or writing: the value of `bytes` that stands there. */
@@ -192,21 +192,21 @@ static void pass_row(struct packer *pack, const struct wire_shape *shape, struct
     uint32_t epoch = marks >> MARK_EPOCH & CODE_NONE;
     uint32_t received = marks >> MARK_RECEIVED & CODE_NONE;
     uint32_t contributors = marks >> MARK_CONTRIBUTORS & CODE_NONE;
-    passed.held = marks & MARK_HELD;
+    passed.has_result = marks & MARK_RESULT;
     passed.epoch = (uint32_t)pass_coded(pack, epoch, row->epoch, 2, &last->epoch);
     passed.received = pass_coded(pack, received, row->received, 8, &last->received);
     passed.contributors = pass_coded(pack, contributors, row->contributors, 8, &last->contributors);
-    if ((marks & MARK_REFUSED) != 0) {
-        packer_u64(pack, &passed.refused);
+    if ((marks & MARK_REJECTED) != 0) {
+        packer_u64(pack, &passed.rejected);
     }
-    if (passed.held != 0) {
+    if (passed.has_result != 0) {
         packer_bytes(pack, passed.hash.bytes, HASH_BYTES);
     }
-    if (marks == 0 || ((marks & MARK_REFUSED) != 0 && passed.refused == 0) ||
-        (passed.held == 0 && contributors != CODE_ZERO)) {
+    if (marks == 0 || ((marks & MARK_REJECTED) != 0 && passed.rejected == 0) ||
+        (passed.has_result == 0 && contributors != CODE_ZERO)) {
         packer_fail(pack, "has a row with marks of what is not there");
     }
-    if (wire_has_unknown_seats(shape, passed.received | passed.refused | passed.contributors)) {
+    if (wire_has_unknown_seats(shape, passed.received | passed.rejected | passed.contributors)) {
         packer_fail(pack, "has seats that the swarm has not");
     }
     if (pack->direction == PACKER_READ) {

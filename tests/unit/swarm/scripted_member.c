@@ -108,7 +108,7 @@ static void report(struct scripted_member *member) {
                               .number = ++member->report_number,
                               .root = member->root,
                               .version = member->version,
-                              .ask = member->ask,
+                              .poll = member->poll,
                               .reports = member->reports,
                               .measured = {STEP_MS, 1, 1, 1000}};
     say(member, &message);
@@ -160,7 +160,7 @@ static void hear_table(struct scripted_member *member, const struct round_table 
     for (uint32_t s = 0; s < SCRIPTED_SLICES; s++) {
         const uint32_t words[] = {table->round, s};
         member->reports[s] = (struct slice_report){.epoch = table->slices[s].epoch,
-                                                   .held = 1,
+                                                   .has_result = 1,
                                                    .contributors = table->slices[s].expected,
                                                    .hash = hash_of(words, sizeof words)};
     }
@@ -201,7 +201,7 @@ static void hear_message(struct scripted_member *member, const struct frame *fra
     } else if (message.kind == MESSAGE_PROPOSE) {
         vote(member, &message);
     } else if (message.kind == MESSAGE_POLL) {
-        member->ask = message.ask;
+        member->poll = message.poll;
         report(member);
     } else if (message.kind == MESSAGE_GOODBYE) {
         member->has_left = true;

@@ -36,7 +36,7 @@ struct scripted_member {
     uint32_t commits, aborts;
     struct entry open; /* the newest OPEN */
     bool has_table;
-    uint32_t version, ask;
+    uint32_t version, poll;
     struct slice_report reports[SCRIPTED_SLICES];
     struct hash hashes[SCRIPTED_SLICES];
     const char *wrong; /* a message that no tracker may send; NULL: none */

@@ -89,7 +89,7 @@ static uint64_t reported_cut(void) {
     uint64_t cut = 0;
     for (uint32_t i = 0; i < scene.actions.count; i++) {
         const struct message *message = &scene.rows[i].message;
-        cut |= message->kind == MESSAGE_REPORT ? message->cut : 0;
+        cut |= message->kind == MESSAGE_REPORT ? message->unreachable : 0;
     }
     return cut;
 }
@@ -103,7 +103,7 @@ static void begin(void) {
     free(scene.member);
     memset(&scene, 0, sizeof(scene));
     scene.actions = (struct actions){scene.rows, 0, ACTIONS_MAX};
-    struct member_start start = {.id = id_of(0), .number = 5, .slice_count = SLICES};
+    struct member_start start = {.id = id_of(0), .start_id = 5, .slice_count = SLICES};
     scene.member = aligned_alloc(64, member_bytes(SLICES));
     scene.member = member_init(scene.member, &start);
     hear((struct message){.kind = MESSAGE_WELCOME, .session = 7, .number = 5});
@@ -135,7 +135,7 @@ static void give(uint32_t seat, uint32_t slice, struct hash hash, int is_refused
                           .round = 1,
                           .slice = slice,
                           .hash = hash,
-                          .is_refused = is_refused});
+                          .is_rejected = is_refused});
 }
 
 static void contributions_are_asked_for_in_windows(void **state) {
@@ -201,7 +201,7 @@ static void what_is_refused_is_not_waited_for_and_not_added(void **state) {
     beat(1);
     const struct slice_report *report = reported();
     assert_non_null(report);
-    assert_int_equal(report[0].refused, 2);
+    assert_int_equal(report[0].rejected, 2);
 }
 
 static void make_commit(uint32_t round, uint8_t root) {
@@ -266,7 +266,7 @@ static void a_result_of_other_contributors_is_not_the_proposals(void **state) {
                               .entry = &scene.commit});
         beat(1);
         assert_non_null(reported());
-        assert_int_equal(reported()[OWN].held, CASES[i].held);
+        assert_int_equal(reported()[OWN].has_result, CASES[i].held);
     }
 }
 

@@ -115,7 +115,7 @@ static void check_kept(struct member_store *store, uint32_t round) {
     make_results(round);
     assert_memory_equal(found, replica_result(&member.replica, round, 0), bytes);
     for (uint32_t s = 0; s < SLICES; s++) {
-        assert_int_equal(reports[s].held, 1);
+        assert_int_equal(reports[s].has_result, 1);
         assert_int_equal(reports[s].epoch, round + s);
         assert_int_equal(reports[s].contributors, lines[s].contributors);
         assert_true(hash_equal(&reports[s].hash, &lines[s].hash));

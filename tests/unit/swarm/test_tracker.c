@@ -65,13 +65,13 @@ static void orphans_go_to_whoever_is_done_soonest(void **state) {
         uint32_t owner = scene.table[s].owner;
         int is_last = s == SLICES - 1 || scene.table[s + 1].owner != owner;
         if ((owner == 1 || owner == 2) && !is_last) {
-            scene.reports[owner][s] =
-                (struct slice_report){.held = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
+            scene.reports[owner][s] = (struct slice_report){
+                .has_result = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
         }
     }
     scene_beat(round, 0);
     scene_close(0);
-    assert_true(scene.ask > 0); /* does anybody hold a result of his? */
+    assert_true(scene.poll > 0); /* does anybody hold a result of his? */
     scene_beat(round, 1);
     count_owned(counts);
     assert_int_equal(scene.table_version, 3); /* 2: his contributions are not waited for */
@@ -106,7 +106,7 @@ static void results_that_nobody_can_have_are_not_proposed(void **state) {
     uint32_t owner = scene.table[0].owner;
     uint32_t liar = scene.table[SLICES - 1].owner;
     assert_int_not_equal(owner, liar);
-    struct slice_report held = {.held = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
+    struct slice_report held = {.has_result = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
     for (int s = 1; s < SLICES; s++) {
         scene.reports[scene.table[s].owner][s] = held;
     }
@@ -132,7 +132,7 @@ static void a_start_that_is_not_durable_takes_results_with_it(void **state) {
     uint32_t round = scene.head.round;
     uint32_t starts = scene.table[SLICES - 1].owner;
     assert_int_not_equal(scene.table[0].owner, starts);
-    struct slice_report held = {.held = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
+    struct slice_report held = {.has_result = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
     for (int s = 1; s < SLICES; s++) {
         scene.reports[scene.table[s].owner][s] = held;
     }
@@ -157,7 +157,7 @@ static void what_one_alone_has_of_a_dead_owner_is_summed_again(void **state) {
     uint32_t liar = scene.table[SLICES - 1].owner;
     for (int s = 0; s < SLICES; s++) {
         for (uint32_t m = 1; m < MEMBERS; m++) {
-            scene.reports[m][s].held = scene.table[s].owner != 0 || m == liar;
+            scene.reports[m][s].has_result = scene.table[s].owner != 0 || m == liar;
         }
     }
     assert_int_equal(scene.table[0].owner, 0);
@@ -195,8 +195,8 @@ static void the_run_ends_with_its_last_commit(void **state) {
     scene_open_and_declare();
     uint32_t round = scene.head.round;
     for (int s = 0; s < SLICES; s++) {
-        scene.reports[scene.table[s].owner][s] =
-            (struct slice_report){.held = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
+        scene.reports[scene.table[s].owner][s] = (struct slice_report){
+            .has_result = 1, .received = SEATS_ALL, .contributors = SEATS_ALL};
     }
     scene_beat(round, 0);
     uint64_t number = 0;

@@ -17,7 +17,7 @@ static void a_pair_that_is_cut_waits_for_nobody(void **state) {
     (void)state;
     scene_begin(0, MEMBERS);
     scene_open_and_declare();
-    scene.cut[3] = 1 << 1;
+    scene.unreachable[3] = 1 << 1;
     scene_report(3, scene.head.round);
     assert_int_equal(scene.table_version, 2);
     for (int s = 0; s < SLICES; s++) {
@@ -38,7 +38,7 @@ static void who_reaches_nobody_owns_nothing(void **state) {
     (void)state;
     scene_begin(0, MEMBERS);
     scene_open_and_declare();
-    scene.cut[2] = SEATS_ALL & ~(1 << 2);
+    scene.unreachable[2] = SEATS_ALL & ~(1 << 2);
     scene_report(2, scene.head.round);
     for (int s = 0; s < SLICES; s++) {
         assert_int_not_equal(scene.table[s].owner, 2);
@@ -61,14 +61,14 @@ static void each_death_is_asked_about(void **state) {
     }
     scene_beat(round, 0);
     scene_close(0);
-    uint32_t first = scene.ask;
+    uint32_t first = scene.poll;
     assert_true(first > 0);
     for (int s = 0; s < SLICES; s++) {
-        scene.reports[1][s].held = scene.table[s].owner == 0;
+        scene.reports[1][s].has_result = scene.table[s].owner == 0;
     }
     scene_beat(round, 1);
     scene_close(2);
-    assert_int_equal(scene.ask, first + 1);
+    assert_int_equal(scene.poll, first + 1);
     assert_int_equal(scene.table_version, 1);
     scene_beat(round, 1 | 1 << 2);
     assert_int_equal(scene.table_version, 2);
@@ -84,7 +84,7 @@ static void who_starts_anew_is_reached(void **state) {
     scene_begin(0, MEMBERS);
     scene_open_and_declare();
     for (uint32_t m = 0; m < 4; m++) {
-        scene.cut[m] = 1 << 4;
+        scene.unreachable[m] = 1 << 4;
     }
     scene_end_round();
     scene_start_anew(4);

@@ -220,11 +220,11 @@ static void a_report_has_the_bytes_that_are_drawn(void **state) {
                                    0};
     use(3, 8);
     wire_fixture_make(&fixture, MESSAGE_REPORT, WIRE_EMPTY, 0);
-    fixture.reports[1] = (struct slice_report){.epoch = 7, .held = 1, .contributors = 5};
+    fixture.reports[1] = (struct slice_report){.epoch = 7, .has_result = 1, .contributors = 5};
     fixture.reports[1].hash.bytes[2] = 0xaa;
     fixture.reports[1].hash.bytes[31] = 0xab;
-    fixture.reports[2] = (struct slice_report){.epoch = 7, .received = 4, .refused = 2};
-    fixture.reports[4] = (struct slice_report){.held = 1, .received = 4, .contributors = 5};
+    fixture.reports[2] = (struct slice_report){.epoch = 7, .received = 4, .rejected = 2};
+    fixture.reports[4] = (struct slice_report){.has_result = 1, .received = 4, .contributors = 5};
     size_t count = write_fixture();
     assert_int_equal(count, FRAME_HEADER_BYTES + 8 + 4 + 4 + 32 + 32 + 8 + 16 + sizeof ROWS);
     assert_memory_equal(bytes + count - sizeof ROWS, ROWS, sizeof ROWS);
@@ -237,7 +237,8 @@ static void a_report_that_says_nothing_is_short(void **state) {
     wire_fixture_make(&fixture, MESSAGE_REPORT, WIRE_EMPTY, 1);
     assert_int_equal(write_fixture(), FRAME_HEADER_BYTES + fields + 4);
     for (uint32_t i = 0; i < 200; i++) {
-        fixture.reports[i] = (struct slice_report){.held = 1, .epoch = 3, .contributors = 0xff};
+        fixture.reports[i] =
+            (struct slice_report){.has_result = 1, .epoch = 3, .contributors = 0xff};
     }
     assert_int_equal(write_fixture(), FRAME_HEADER_BYTES + fields + 4 + 200 * 33 + 2 + 8);
 }

@@ -74,7 +74,7 @@ static void seats_beyond_the_swarm_are_refused_wherever_they_stand(void **state)
     assert_false(taken());
     make(MESSAGE_REPORT, WIRE_FULL);
     assert_bound(&fixture.reports[0].received, BEYOND);
-    assert_bound(&fixture.reports[SLICES - 1].refused, BEYOND);
+    assert_bound(&fixture.reports[SLICES - 1].rejected, BEYOND);
     assert_bound(&fixture.reports[SLICES - 1].contributors, BEYOND);
     make(MESSAGE_PROPOSE, WIRE_FULL);
     assert_bound(&fixture.holders[SLICES - 1], BEYOND);

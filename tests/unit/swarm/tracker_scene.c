@@ -28,7 +28,7 @@ static void do_action(const struct action *action) {
         return;
     }
     const struct message *message = &action->message;
-    scene.ask = message->kind == MESSAGE_POLL ? message->ask : scene.ask;
+    scene.poll = message->kind == MESSAGE_POLL ? message->poll : scene.poll;
     if (message->kind == MESSAGE_TABLE) {
         scene.table_version = message->table->version;
         memcpy(scene.table, message->table->slices, sizeof(scene.table));
@@ -65,8 +65,8 @@ void scene_report(uint32_t member, uint32_t round) {
                                        .root = is_adopting ? (struct hash){{0}} : ROOT,
                                        .round = round,
                                        .version = scene.table_version,
-                                       .ask = scene.ask,
-                                       .cut = scene.cut[member],
+                                       .poll = scene.poll,
+                                       .unreachable = scene.unreachable[member],
                                        .measured = scene.measured[member],
                                        .reports = scene.reports[member]});
 }

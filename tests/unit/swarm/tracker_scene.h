@@ -23,12 +23,12 @@ extern struct scene {
     struct slice_plan table[SLICES];       /* as it was said */
     struct slice_plan plans_first[SLICES]; /* in the first table of a round */
     uint32_t table_version;
-    uint32_t ask;
+    uint32_t poll;
     uint64_t goodbyes; /* by member */
     uint32_t sessions[MEMBERS];
     struct slice_report reports[MEMBERS][SLICES];
     struct timing_measured measured[MEMBERS];
-    uint64_t cut[MEMBERS];
+    uint64_t unreachable[MEMBERS];
     uint32_t adopting; /* members whose state is on its way */
     int disk_is_full;
 } scene;

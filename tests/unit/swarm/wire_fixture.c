@@ -133,10 +133,10 @@ static void make_reports(struct wire_fixture *fixture, enum wire_fill fill) {
     for (uint32_t i = 0; i < fixture->shape.slice_count; i++) {
         struct slice_report *report = &fixture->reports[i];
         bool held = is_there(fixture, fill);
-        report->held = held;
+        report->has_result = held;
         report->epoch = is_there(fixture, fill) ? (uint32_t)draw(fixture) & SWARM_EPOCH_MAX : 0;
         report->received = is_there(fixture, fill) ? usual : 0;
-        report->refused = is_there(fixture, fill) ? seats(fixture, WIRE_SOME) : 0;
+        report->rejected = is_there(fixture, fill) ? seats(fixture, WIRE_SOME) : 0;
         if (held) {
             report->contributors = draw(fixture) % 4 != 0 ? usual : seats(fixture, WIRE_SOME);
             report->hash = draw_hash(fixture);
@@ -167,9 +167,9 @@ static void make_numbers(struct wire_fixture *fixture, enum wire_fill fill) {
     message->round = rounds ? (uint32_t)(value >> 7) : 0;
     message->number =
         numbered || kind == MESSAGE_WELCOME || kind == MESSAGE_PROPOSE ? value * 3 : 0;
-    message->ask = kind == MESSAGE_REPORT || kind == MESSAGE_POLL ? (uint32_t)(value >> 9) : 0;
+    message->poll = kind == MESSAGE_REPORT || kind == MESSAGE_POLL ? (uint32_t)(value >> 9) : 0;
     message->version = kind == MESSAGE_REPORT ? (uint32_t)(value >> 11) : 0;
-    message->cut = kind == MESSAGE_REPORT ? value * 5 : 0;
+    message->unreachable = kind == MESSAGE_REPORT ? value * 5 : 0;
     if (numbered) {
         message->root = draw_hash(fixture);
     }

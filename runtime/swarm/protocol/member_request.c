@@ -1,0 +1,359 @@
+/* member_request: the requests to other members, within a window for each, and their repetition. */
+#include "runtime/swarm/protocol/member_state.h"
+
+enum {
+    TIMEOUT_MIN_TICKS = 8,  /* about the time in which the tracker suspects a silent member */
+    TIMEOUT_MAX_TICKS = 64, /* the wait between two repetitions doubles up to here */
+    TIMEOUT_FACTOR = 4,     /* times the slowest answer */
+    AWAY_TICKS = 8,         /* by then a closed connection is open again, or a request is lost */
+};
+
+void member_request_bind(struct member_requests *requests, char **memory, size_t slice_count) {
+    requests->holders = carve(memory, slice_count * sizeof *requests->holders);
+    requests->requested_from = carve(memory, slice_count);
+    requests->attempts = carve(memory, slice_count);
+}
+
+static uint32_t longer(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+uint32_t member_slot(const struct member_requests *requests, uint32_t seat, uint32_t slice) {
+    ASSERT(seat < SWARM_MEMBERS_MAX && slice < SWARM_SLICES_MAX);
+    uint32_t slot = 0;
+    while (slot < CONTRIBUTION_SLOTS_PER_MEMBER && requests->peers[seat].slots[slot] != slice + 1) {
+        slot++;
+    }
+    return slot;
+}
+
+void member_free_slot(struct member_requests *requests, uint32_t seat, uint32_t slice) {
+    uint32_t slot = member_slot(requests, seat, slice);
+    ASSERT(slot != NO_SLOT);
+    requests->peers[seat].slots[slot] = 0;
+}
+
+/* An abandoned SUM still reads slots, perhaps of an earlier round. No slot is reused until it
+ * ends. */
+static bool are_slots_in_use(const struct member_job *job) {
+    return job->kind == JOB_SUM && job->is_abandoned;
+}
+
+static void free_result(struct member_requests *requests, uint32_t slice) {
+    uint32_t from = requests->requested_from[slice];
+    if (from > 0) {
+        ASSERT(from <= SWARM_MEMBERS_MAX && requests->peers[from - 1].open_results > 0);
+        requests->peers[from - 1].open_results -= 1;
+        requests->requested_from[slice] = 0;
+    }
+}
+
+void member_free_slice(struct member *member, uint32_t slice) {
+    ASSERT(slice < member->slice_count);
+    free_result(&member->requests, slice);
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX && !job_reads_slice(&member->job, slice);
+         seat++) {
+        if (member_slot(&member->requests, seat, slice) != NO_SLOT) {
+            member_free_slot(&member->requests, seat, slice);
+        }
+    }
+}
+
+static uint32_t timeout_ticks(const struct member_requests *requests, uint32_t seat) {
+    ASSERT(seat < SWARM_MEMBERS_MAX);
+    uint32_t slowest = longer(requests->peers[seat].slowest_ticks, requests->slowest_ticks);
+    return longer(TIMEOUT_MIN_TICKS, TIMEOUT_FACTOR * slowest);
+}
+
+void member_note_arrival(struct member *member, uint32_t seat) {
+    ASSERT(seat < SWARM_MEMBERS_MAX);
+    struct member_requests *requests = &member->requests;
+    struct member_peer *peer = &requests->peers[seat];
+    uint32_t waited = peer->quiet_ticks < requests->ticks_since_table ? peer->quiet_ticks
+                                                                      : requests->ticks_since_table;
+    peer->slowest_ticks = longer(peer->slowest_ticks, waited);
+    peer->quiet_ticks = 0;
+    peer->retry_ticks = timeout_ticks(requests, seat);
+    peer->away_ticks = 0;
+    requests->idle_ticks = 0;
+}
+
+void member_note_arriving(struct member *member, const struct identity *id) {
+    int seat = roster_seat_of(member_roster(member), id);
+    if (seat != NO_SEAT) {
+        member->requests.peers[seat].quiet_ticks = 0;
+    }
+}
+
+void member_request_clear_holders(struct member *member) {
+    memset(member->requests.holders, 0, member->slice_count * sizeof *member->requests.holders);
+}
+
+void member_request_new_table(struct member *member) {
+    ASSERT(member->table.version > 0 && !member->proposal.is_current);
+    member->requests.ticks_since_table = 0;
+    memset(member->requests.attempts, 0, member->slice_count);
+    member_request_clear_holders(member);
+}
+
+void member_request_clear(struct member *member) {
+    struct member_requests *requests = &member->requests;
+    uint32_t slowest = 0;
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        slowest = longer(slowest, requests->peers[seat].slowest_ticks);
+    }
+    requests->slowest_ticks = slowest > 0 ? slowest : requests->slowest_ticks;
+    requests->idle_ticks = 0;
+    memset(requests->peers, 0, sizeof requests->peers);
+    memset(requests->requested_from, 0, member->slice_count);
+    memset(requests->attempts, 0, member->slice_count);
+    member_request_clear_holders(member);
+    for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
+        requests->peers[seat].retry_ticks = timeout_ticks(requests, seat);
+    }
+}
+
+void member_request_set_holders(struct member *member, const uint64_t *holders) {
+    struct member_requests *requests = &member->requests;
+    ASSERT(member->proposal.is_current);
+    for (uint32_t s = 0; s < member->slice_count; s++) {
+        uint64_t now = holders != NULL ? holders[s] : 0;
+        if (now == requests->holders[s]) {
+            continue;
+        }
+        requests->holders[s] = now;
+        requests->attempts[s] = 0;
+        uint32_t from = requests->requested_from[s];
+        if (now != 0 && from > 0 && !seats_have(now, from - 1)) {
+            free_result(requests, s);
+        }
+    }
+}
+
+/* Whether the contribution for a slot is requested and not here. */
+static bool is_awaited(const struct member *member, uint32_t seat, uint32_t slot) {
+    uint32_t slice = member->requests.peers[seat].slots[slot] - 1;
+    ASSERT(slice < member->slice_count);
+    return !job_reads_slice(&member->job, slice) &&
+           !seats_have(member->results.reports[slice].received, seat);
+}
+
+static bool has_open_request(const struct member *member, uint32_t seat) {
+    const struct member_peer *peer = &member->requests.peers[seat];
+    ASSERT(peer->open_results <= RESULT_REQUESTS_MAX);
+    bool is_open = peer->open_results > 0;
+    for (uint32_t slot = 0; slot < CONTRIBUTION_SLOTS_PER_MEMBER; slot++) {
+        is_open |= peer->slots[slot] > 0 && is_awaited(member, seat, slot);
+    }
+    return is_open;
+}
+
+/* All requests to a seat count as lost. */
+static void time_out(struct member *member, uint32_t seat) {
+    struct member_requests *requests = &member->requests;
+    struct member_peer *peer = &requests->peers[seat];
+    for (uint32_t slot = 0; slot < CONTRIBUTION_SLOTS_PER_MEMBER; slot++) {
+        if (peer->slots[slot] > 0 && is_awaited(member, seat, slot)) {
+            peer->slots[slot] = 0;
+        }
+    }
+    for (uint32_t s = 0; peer->open_results > 0 && s < member->slice_count; s++) {
+        if (requests->requested_from[s] == seat + 1) {
+            free_result(requests, s);
+            requests->attempts[s] += 1;
+        }
+    }
+    ASSERT(peer->open_results == 0);
+}
+
+/* No result of a commit arrived for long, however long answers took before. The member then fetches
+ * the state itself from any member that has it. */
+static bool is_in_vain(struct member *member, uint32_t seat_count) {
+    uint32_t longest = TIMEOUT_MAX_TICKS;
+    for (uint32_t seat = 0; seat < seat_count; seat++) {
+        longest = longer(longest, timeout_ticks(&member->requests, seat));
+    }
+    return ++member->requests.idle_ticks >= longest && !member_has_all_results(member);
+}
+
+void member_request_tick(struct member *member) {
+    uint32_t seat_count = member_roster(member)->seat_count;
+    ASSERT(seat_count <= SWARM_MEMBERS_MAX);
+    member->requests.ticks_since_table++;
+    for (uint32_t seat = 0; seat < seat_count; seat++) {
+        struct member_peer *peer = &member->requests.peers[seat];
+        peer->away_ticks -= peer->away_ticks > 0;
+        peer->quiet_ticks = has_open_request(member, seat) ? peer->quiet_ticks + 1 : 0;
+        ASSERT(peer->quiet_ticks <= peer->retry_ticks);
+        if (peer->quiet_ticks >= peer->retry_ticks) {
+            time_out(member, seat);
+            peer->retry_ticks +=
+                peer->retry_ticks < TIMEOUT_MAX_TICKS ? peer->retry_ticks : TIMEOUT_MAX_TICKS;
+        }
+    }
+    if (member->commit.is_pending && !member->commit.has_diverged && member->job.kind == JOB_NONE &&
+        is_in_vain(member, seat_count)) {
+        commit_diverge(&member->commit);
+    }
+}
+
+/* A seat whose requests were lost is not blamed for it: its timeout starts again. */
+static void withdraw(struct member *member, uint32_t seat) {
+    struct member_peer *peer = &member->requests.peers[seat];
+    time_out(member, seat);
+    peer->quiet_ticks = 0;
+    peer->retry_ticks = timeout_ticks(&member->requests, seat);
+    ASSERT(!has_open_request(member, seat));
+}
+
+void member_request_peer_closed(struct member *member, const struct identity *id) {
+    int seat = roster_seat_of(member_roster(member), id);
+    if (seat != NO_SEAT) {
+        withdraw(member, (uint32_t)seat);
+        member->requests.peers[seat].away_ticks = AWAY_TICKS;
+    }
+}
+
+void member_request_skip_unreachable(struct member *member) {
+    SEATS_EACH(seat, member_unreachable_seats(&member->session, member_roster(member))) {
+        withdraw(member, (uint32_t)seat);
+    }
+}
+
+/* Room for a seat's contribution to a slice: a free slot, or that of a later slice, because no sum
+ * is ever complete unless the lowest slices arrive. NO_SLOT: none. */
+static uint32_t find_room(struct member *member, uint32_t seat, uint32_t slice) {
+    const struct member_peer *peer = &member->requests.peers[seat];
+    uint32_t latest = NO_SLOT;
+    for (uint32_t slot = 0; slot < CONTRIBUTION_SLOTS_PER_MEMBER; slot++) {
+        if (peer->slots[slot] == 0) {
+            return slot;
+        }
+        uint32_t other = peer->slots[slot] - 1;
+        ASSERT(other != slice && other < member->slice_count);
+        if (other > slice && !job_reads_slice(&member->job, other) &&
+            (latest == NO_SLOT || peer->slots[latest] < peer->slots[slot])) {
+            latest = slot;
+        }
+    }
+    if (latest != NO_SLOT) {
+        results_drop(&member->results, peer->slots[latest] - 1, seat);
+    }
+    return latest;
+}
+
+/* One pass over all slices. */
+struct request_pass {
+    const struct entry *roster;
+    const struct entry *target; /* NULL: none */
+    uint64_t unreachable;       /* seats */
+    uint64_t ready;             /* seats that may get requests */
+    uint64_t full;              /* of these, without room for another contribution */
+    struct actions *actions;
+};
+
+static void request_contributions(struct member *member, struct request_pass *pass,
+                                  uint32_t slice) {
+    const struct slice_plan *plan = &member->table.slices[slice];
+    uint64_t missing = plan->expected & ~member->results.reports[slice].received;
+    ASSERT(member->round.is_open && pass->roster == &member->round.open);
+    SEATS_EACH(left, missing & pass->ready & ~pass->full) {
+        uint32_t seat = (uint32_t)left;
+        if (member_slot(&member->requests, seat, slice) != NO_SLOT) {
+            continue;
+        }
+        uint32_t slot = find_room(member, seat, slice);
+        if (slot == NO_SLOT) {
+            pass->full |= seat_bit(seat); /* with lower slices, so also for all later ones */
+            continue;
+        }
+        member->requests.peers[seat].slots[slot] = slice + 1;
+        struct message message = {.kind = MESSAGE_FETCH_CONTRIBUTION,
+                                  .round = member->round.open.round,
+                                  .slice = slice,
+                                  .epoch = plan->epoch};
+        member_send(member, &member->round.open.seats[seat].id, message, pass->actions);
+    }
+}
+
+/* The seat to request a slice's result from. Its owner has it first. After a failed attempt: the
+ * seats that have it by the proposal, then any other seat, starting with a different one for each
+ * member, and the owner again once in each turn. A seat that closed its connection silently still
+ * looks available. Before the proposal only the owner is asked, because the tracker finds a seat
+ * that has the result or will sum it; but if only this member cannot connect to the owner, other
+ * seats will have the result too. */
+static int choose_source(const struct member *member, const struct request_pass *pass,
+                         uint32_t slice, uint32_t owner) {
+    uint64_t holders = member->requests.holders[slice];
+    uint64_t others = pass->ready & ~seat_bit(owner);
+    uint32_t attempts = member->requests.attempts[slice];
+    bool is_owner_ready = seats_have(pass->ready, owner);
+    bool may_ask_others = pass->target != NULL || seats_have(pass->unreachable, owner);
+    if (!may_ask_others) {
+        return is_owner_ready ? (int)owner : NO_SEAT;
+    }
+    if ((holders & others) != 0 && attempts <= seats_count(holders & others)) {
+        others &= holders;
+    }
+    uint32_t count = seats_count(others);
+    ASSERT(count < SWARM_MEMBERS_MAX);
+    bool is_elsewhere = attempts == 0 && holders != 0 && !seats_have(holders, owner);
+    if (is_owner_ready && (count == 0 || (attempts % (count + 1) == 0 && !is_elsewhere))) {
+        return (int)owner;
+    }
+    uint32_t skip = count > 0 ? (attempts + slice + member->id.bytes[0]) % count : 0;
+    for (; skip > 0; skip--) {
+        others &= others - 1;
+    }
+    return count > 0 ? (int)seats_lowest(others) : NO_SEAT;
+}
+
+static void request_result(struct member *member, struct request_pass *pass, uint32_t slice) {
+    struct member_requests *requests = &member->requests;
+    struct message message = {
+        .kind = MESSAGE_FETCH_RESULT, .round = pass->roster->round, .slice = slice};
+    uint32_t owner = member->table.slices[slice].owner;
+    message.epoch = member->table.slices[slice].epoch;
+    if (pass->target != NULL) {
+        owner = pass->target->slices[slice].owner;
+        message.epoch = pass->target->slices[slice].epoch;
+        message.hash = pass->target->slices[slice].hash;
+    }
+    int seat = choose_source(member, pass, slice, owner);
+    if (seat == NO_SEAT || requests->peers[seat].open_results >= RESULT_REQUESTS_MAX) {
+        return;
+    }
+    ASSERT(seats_have(pass->ready, (uint32_t)seat) && requests->requested_from[slice] == 0);
+    requests->peers[seat].open_results += 1;
+    requests->requested_from[slice] = (uint8_t)(seat + 1);
+    member_send(member, &pass->roster->seats[seat].id, message, pass->actions);
+}
+
+void member_request(struct member *member, struct actions *actions) {
+    const struct entry *target = member_target_entry(member);
+    if (member->commit.is_pending ? member->commit.has_diverged
+                                  : target == NULL && member->table.version == 0) {
+        return;
+    }
+    struct request_pass pass = {.roster = member_roster(member), .target = target};
+    pass.actions = actions;
+    pass.unreachable = member_unreachable_seats(&member->session, pass.roster);
+    for (uint32_t seat = 0; seat < pass.roster->seat_count; seat++) {
+        bool is_other = !member_is_self(member, &pass.roster->seats[seat].id);
+        bool is_away = member->requests.peers[seat].away_ticks > 0;
+        pass.ready |= is_other && !is_away ? seat_bit(seat) : 0;
+    }
+    pass.ready &= ~pass.unreachable;
+    ASSERT((pass.ready & ~roster_seats(pass.roster)) == 0);
+    pass.full = are_slots_in_use(&member->job) ? UINT64_MAX : 0;
+    for (uint32_t s = 0; s < member->slice_count; s++) {
+        if (member->results.reports[s].has_result != 0 || job_reads_slice(&member->job, s)) {
+            continue;
+        }
+        if (target == NULL && (int)member->table.slices[s].owner == member->round.seat) {
+            request_contributions(member, &pass, s);
+        } else if (member->requests.requested_from[s] == 0) {
+            request_result(member, &pass, s);
+        }
+    }
+}

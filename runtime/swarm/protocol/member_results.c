@@ -1,0 +1,100 @@
+/* member_results: the results and contributions that are here, slice by slice, and the seats that
+ * wait for a result. */
+#include "runtime/swarm/protocol/member_state.h"
+
+void results_bind(struct member_results *results, char **memory, size_t slice_count) {
+    results->reports = carve(memory, slice_count * sizeof *results->reports);
+    results->waiting_seats = carve(memory, slice_count * sizeof *results->waiting_seats);
+}
+
+void results_load(struct member_results *results, const struct member_start *start) {
+    results->round = start->stored_round;
+    if (start->stored_round > 0) {
+        memcpy(results->reports, start->stored, start->slice_count * sizeof *results->reports);
+    }
+}
+
+void results_reset(struct member_results *results, uint32_t round, uint32_t slice_count) {
+    ASSERT(slice_count > 0 && slice_count <= SWARM_SLICES_MAX);
+    results->round = round;
+    memset(results->reports, 0, slice_count * sizeof *results->reports);
+}
+
+void results_clear_waiting(struct member_results *results, uint32_t slice_count) {
+    ASSERT(slice_count > 0 && slice_count <= SWARM_SLICES_MAX);
+    memset(results->waiting_seats, 0, slice_count * sizeof *results->waiting_seats);
+}
+
+void results_restart(struct member_results *results, uint32_t slice, uint32_t epoch) {
+    ASSERT(epoch <= SWARM_EPOCH_MAX);
+    results->reports[slice] = (struct slice_report){.epoch = epoch};
+}
+
+/* Equal bytes do not prove equal results: another sum may give the same bytes, and an owner or the
+ * tracker may list a contributor that is not in it. */
+static bool is_named(const struct slice_report *report, const struct entry_slice *named) {
+    ASSERT(report->has_result <= 1);
+    return report->has_result != 0 && hash_equal(&report->hash, &named->hash) &&
+           report->epoch == named->epoch && report->contributors == named->contributors;
+}
+
+void results_keep_entry(struct member_results *results, const struct entry *entry) {
+    ASSERT(results->round == entry->round);
+    for (uint32_t s = 0; s < entry->slice_count; s++) {
+        results->reports[s].has_result = is_named(&results->reports[s], &entry->slices[s]);
+    }
+}
+
+void results_set(struct member_results *results, uint32_t slice,
+                 const struct slice_report *result) {
+    struct slice_report *report = &results->reports[slice];
+    ASSERT(report->has_result == 0);
+    ASSERT(!hash_is_zero(&result->hash));
+    ASSERT(result->epoch <= SWARM_EPOCH_MAX);
+    report->has_result = 1;
+    report->epoch = result->epoch;
+    report->hash = result->hash;
+    report->contributors = result->contributors;
+}
+
+void results_add(struct member_results *results, uint32_t slice, uint64_t seats) {
+    ASSERT(results->reports[slice].has_result == 0);
+    results->reports[slice].received |= seats;
+}
+
+void results_reject(struct member_results *results, uint32_t slice, uint32_t seat) {
+    struct slice_report *report = &results->reports[slice];
+    ASSERT(seats_have(report->received, seat) && !seats_have(report->rejected, seat));
+    report->rejected |= seat_bit(seat);
+}
+
+void results_drop(struct member_results *results, uint32_t slice, uint32_t seat) {
+    ASSERT(results->reports[slice].has_result == 0);
+    results->reports[slice].received &= ~seat_bit(seat);
+}
+
+void results_recollect(struct member_results *results, uint32_t slice, uint64_t seats) {
+    ASSERT(results->reports[slice].has_result == 0);
+    results->reports[slice].received = seats;
+    results->reports[slice].rejected = 0;
+}
+
+void results_wait(struct member_results *results, uint32_t slice, uint32_t seat) {
+    results->waiting_seats[slice] |= seat_bit(seat);
+}
+
+uint64_t results_take_waiting(struct member_results *results, uint32_t slice) {
+    ASSERT(results->reports[slice].has_result != 0);
+    uint64_t waiting = results->waiting_seats[slice];
+    results->waiting_seats[slice] = 0;
+    return waiting;
+}
+
+bool member_has_all_results(const struct member *member) {
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < member->slice_count; s++) {
+        count += member->results.reports[s].has_result;
+    }
+    ASSERT(count <= member->slice_count);
+    return count == member->slice_count;
+}

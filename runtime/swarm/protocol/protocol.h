@@ -1,0 +1,222 @@
+/* protocol: the rules of a swarm as two pure state machines, the tracker's and the member's.
+ *
+ * A state machine takes one event (a message, a tick, the end of an action) and returns the actions
+ * that it causes (send, write, train, sum and so on). It has no socket, no clock, no thread and no
+ * allocation, so that a test can run thousands of schedules of faults over it. The room owns the
+ * state of rounds, sessions, votes and requests, and the deadlines. runtime/swarm/tracker and
+ * runtime/swarm/member call it and carry out its actions; runtime/swarm/wire writes its messages.
+ *
+ * This header defines what both state machines share: messages, events and actions.
+ *
+ * public   member.h timing.h tracker.h */
+#ifndef SKEP_SWARM_PROTOCOL_PROTOCOL_H
+#define SKEP_SWARM_PROTOCOL_PROTOCOL_H
+
+#include "runtime/swarm/ledger/entry.h"
+#include "runtime/swarm/ledger/ledger_store.h"
+#include "runtime/swarm/protocol/timing.h"
+
+#include <stdbool.h>
+
+/* The owner of a slice, its epoch, and the seats whose contributions the owner still waits for. */
+struct slice_plan {
+    uint32_t owner; /* seat */
+    uint32_t epoch;
+    uint64_t expected; /* seats */
+};
+
+/* The tracker's assignment for the exchange of a round. */
+struct round_table {
+    uint32_t round;
+    uint32_t version;  /* rises with every change; 0: no table yet */
+    uint64_t declared; /* seats whose declaration counts */
+    struct entry_member members[SWARM_MEMBERS_MAX];
+    struct signature signatures[SWARM_MEMBERS_MAX]; /* of the declarations */
+    struct slice_plan *slices;                      /* [slice_count] */
+    struct hash *hashes; /* [SWARM_MEMBERS_MAX * slice_count]: declared, seat by seat */
+};
+
+/* The progress of one member in one slice. */
+struct slice_report {
+    uint32_t epoch;
+    uint32_t has_result;   /* 1: the member has the complete result of this epoch */
+    uint64_t received;     /* of an owner: seats whose contributions it has */
+    uint64_t rejected;     /* of an owner: seats of `received` whose bytes must not be added */
+    uint64_t contributors; /* to the result */
+    struct hash hash;      /* of the result */
+};
+
+/* Every message repeats the sender's state, so that the next message replaces a lost one and a
+ * repeated message changes nothing. Fields that a kind does not list are zero. */
+enum message_kind {
+    MESSAGE_HELLO,   /* from a member without a session: root; number: its start id, which WELCOME
+                        repeats */
+    MESSAGE_REPORT,  /* from a member: session, number (rising), round, current root (zero during a
+                        state fetch), hash: the root on its disk, version, poll, reports,
+                        unreachable, measured */
+    MESSAGE_DECLARE, /* from a member: session, round, tokens, hashes, signature */
+    MESSAGE_VOTE,    /* from a member: session, round, number, root, hash, signature */
+    MESSAGE_LEAVE,   /* from a member: session; it takes part in no further round */
+    MESSAGE_WELCOME, /* from the tracker: session, number: the start id that the session is for */
+    MESSAGE_ENTRY,   /* from the tracker: entry; for a COMMIT also root: the root before it */
+    MESSAGE_TABLE,   /* from the tracker: round, table */
+    MESSAGE_POLL,    /* from the tracker: round, poll: a request to report and declare at once */
+    MESSAGE_GOODBYE, /* from the tracker: the member may end. Sent to a leaving member that no other
+                        member needs, and to all members at the end of the run */
+    MESSAGE_PROPOSE, /* from the tracker: round, number, entry without root, hash and signatures;
+                        holders */
+    MESSAGE_CONTRIBUTION, /* from a member to an owner: round, slice, epoch, hash; bytes follow.
+                             is_rejected: the bytes have the hash but are no valid encoding */
+    MESSAGE_RESULT, /* between members: as CONTRIBUTION, and contributors, owner, signature. The
+                           caller drops it unless `owner` signed round, slice, epoch, contributors
+                           and hash, no matter which member sent it. The state machine checks that
+                           `owner` is the owner of the slice. When a member sends a result that it
+                           did not sum, the caller fills in epoch, contributors, owner and signature
+                           as they arrived with the bytes */
+    MESSAGE_FETCH_CONTRIBUTION, /* from an owner to a contributor: round, slice, epoch */
+    MESSAGE_FETCH_RESULT,       /* between members: round, slice, epoch; hash, or zero for any. A
+                                   member without the result sends it as soon as it has it */
+    MESSAGE_KINDS
+};
+
+struct message {
+    enum message_kind kind;
+    struct identity from;
+    uint32_t incarnation; /* of the tracker that sent it */
+    uint32_t session;
+    uint32_t round;
+    uint32_t slice;
+    uint32_t epoch;
+    uint32_t version;
+    uint32_t poll;
+    uint64_t number;
+    uint64_t tokens;
+    uint64_t contributors;
+    uint64_t unreachable; /* seats of the round that the sender cannot connect to */
+    bool is_rejected;
+    struct hash root;
+    struct hash hash; /* of bytes that follow: computed from them by the receiver's caller */
+    struct identity owner;
+    struct signature signature;
+    struct timing_measured measured;
+    const struct entry *entry;
+    const struct round_table *table;
+    const struct slice_report *reports; /* [slice_count] */
+    const struct hash *hashes;          /* [slice_count] */
+    const uint64_t *holders;            /* [slice_count]: seats that have the result; a hint */
+};
+
+/* All promises of the tracker. A promise is durable before a message that depends on it is sent. */
+struct tracker_record {
+    uint32_t incarnation;
+    uint32_t session_next;
+    uint32_t member_count;
+    struct {
+        struct identity id;
+        uint32_t session;
+    } members[SWARM_MEMBERS_MAX];
+    struct entry head;   /* the newest entry of any kind */
+    struct entry commit; /* the newest GENESIS, COMMIT or ROLLBACK: its root is current */
+    struct hash base;    /* the root that was current before `commit` */
+    struct round_table table;
+};
+
+enum event_kind {
+    EVENT_TICK,    /* one heartbeat has passed, and every message that had arrived was handled */
+    EVENT_MESSAGE, /* message: authenticated, within bounds, its signatures valid */
+    EVENT_WRITTEN, /* tracker, ends ACTION_WRITE: written; hash and signature of its entry */
+    EVENT_TRAINED, /* member, ends ACTION_TRAIN: round, tokens, hashes [slice_count] */
+    EVENT_SUMMED,  /* member, ends ACTION_SUM: job, hash of the encoded result */
+    EVENT_ROOT_COMPUTED, /* member, ends ACTION_ROOT: job, root, hash and signature of the entry */
+    EVENT_STORED,        /* member, ends ACTION_STORE: job, written */
+    EVENT_APPLIED, /* member, ends ACTION_APPLY or ACTION_ADOPT: job, written, the new current root.
+                      A failed one has changed nothing and is retried */
+    EVENT_LEAVE,   /* member: the operator asked it to leave the swarm */
+    EVENT_CLOSED,  /* the last connection to `peer` closed; frames in transit to it are lost */
+};
+
+struct event {
+    enum event_kind kind;
+    enum write_outcome written;
+    uint32_t round;
+    uint32_t job;
+    uint64_t tokens;
+    struct hash root;
+    struct hash hash;
+    struct signature signature;
+    struct identity peer;
+    const struct message *message;
+    const struct hash *hashes;
+};
+
+/* The parts of a record that differ from the one written before. */
+enum record_part {
+    RECORD_SESSIONS = 1, /* session_next, members */
+    RECORD_HEAD = 2,     /* head; also commit and base when head is a COMMIT or a ROLLBACK */
+    RECORD_PLANS = 4,    /* table.round, version, slices */
+    RECORD_DECLARED = 8, /* table.declared, members, signatures, hashes */
+};
+
+enum action_kind {
+    ACTION_SEND,  /* send message to `to`, or to the tracker if `to_tracker`. For kinds with bytes
+                    the caller appends those with the message's hash, or drops the message if it
+                    does not have them */
+    ACTION_WRITE, /* write `parts` of `record` and append `entry` to the ledger if not NULL, in
+                          one transaction */
+    ACTION_KEEP_BYTES, /* store the bytes that came with the current message: a result, or the
+                          contribution of `seat` in its slot `slot` */
+    ACTION_TRAIN, /* train on `ranges` from the outer state until `deadline_ms`, with the learning
+                     rate of `commits`, then encode the contribution to every slice. Work already
+                     done on these ranges counts; other work is dropped. A new TRAIN, APPLY or ADOPT
+                     ends a running one, which then causes no event */
+    ACTION_SUM,   /* slice, epoch: add the stored bytes of the contributors in ascending order of
+                     seats, with the weights of `table`; slots[seat] is the slot of each, and the
+                     member's own contribution is the one it encoded. `entry` is the round's OPEN */
+    ACTION_ROOT,  /* entry: compute the root after its results without changing the state, and sign
+                     the entry */
+    ACTION_STORE, /* entry: make its stored results durable */
+    ACTION_APPLY, /* entry: make its results the outer state, durably, and reset the inner weights
+                     to it. Error feedback advances in the slices that name `seat` */
+    ACTION_ADOPT, /* entry: fetch the state with the entry's root leaf by leaf from members that
+                     have it, durably; reset the inner weights to it and clear the error feedback. A
+                     later ADOPT ends a running one, which then causes no event. Every other job
+                     runs to its end */
+    ACTION_LEFT,  /* member: no further round names it */
+};
+
+struct action {
+    enum action_kind kind;
+    bool to_tracker;
+    struct identity to;
+    uint32_t job;
+    uint32_t round;
+    uint32_t slice;
+    uint32_t epoch;
+    uint64_t contributors;
+    int seat; /* KEEP_BYTES: the contributor's; SUM, APPLY: the member's own; -1: none */
+    uint32_t slot;
+    uint32_t parts; /* enum record_part */
+    uint32_t commits;
+    uint32_t deadline_ms;
+    const uint8_t *slots; /* [SWARM_MEMBERS_MAX] */
+    struct message message;
+    const struct entry *entry;
+    const struct round_table *table;
+    const struct tracker_record *record;
+    uint32_t range_count;
+    const struct sample_range *ranges;
+};
+
+/* The maximum number of actions that one event causes: requests, a few messages to every member,
+ * and a few others. */
+enum { ACTIONS_MAX = SWARM_REQUESTS_MAX + 4 * SWARM_MEMBERS_MAX + 8 };
+
+/* The caller's array for the actions of one call. The targets of an action's pointers stay valid
+ * until the next call. */
+struct actions {
+    struct action *rows;
+    uint32_t count;
+    uint32_t capacity; /* at least ACTIONS_MAX */
+};
+
+#endif

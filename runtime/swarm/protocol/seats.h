@@ -1,0 +1,78 @@
+/* seats: sets of seats as 64-bit masks, and the arrays after a state machine's struct. Private. */
+#ifndef SKEP_SWARM_PROTOCOL_SEATS_H
+#define SKEP_SWARM_PROTOCOL_SEATS_H
+
+#include "base/check.h"
+#include "runtime/swarm/protocol/protocol.h"
+
+#include <string.h>
+
+enum { NO_SEAT = -1 };
+
+/* SEATS_EACH: run the block for every seat of `mask`, in ascending order. */
+#define SEATS_EACH(seat, mask)                                                                     \
+    for (uint64_t seat##_left = (mask), seat = 0;                                                  \
+         seat##_left != 0 && (seat = (uint64_t)__builtin_ctzll(seat##_left), true);                \
+         seat##_left &= seat##_left - 1)
+
+static inline uint64_t seat_bit(uint64_t seat) {
+    ASSERT(seat < SWARM_MEMBERS_MAX);
+    return UINT64_C(1) << seat;
+}
+
+static inline bool seats_have(uint64_t seats, uint64_t seat) {
+    return (seats & seat_bit(seat)) != 0;
+}
+
+static inline uint32_t seats_count(uint64_t seats) {
+    return (uint32_t)__builtin_popcountll(seats);
+}
+
+static inline uint32_t seats_lowest(uint64_t seats) {
+    ASSERT(seats != 0);
+    return (uint32_t)__builtin_ctzll(seats);
+}
+
+/* roster_seats: the mask of all seats of a roster. */
+static inline uint64_t roster_seats(const struct entry *roster) {
+    ASSERT(roster->seat_count <= SWARM_MEMBERS_MAX);
+    return roster->seat_count == 64 ? UINT64_MAX : (UINT64_C(1) << roster->seat_count) - 1;
+}
+
+/* roster_seat_of: the seat of an identity in a roster, or NO_SEAT. */
+static inline int roster_seat_of(const struct entry *roster, const struct identity *id) {
+    ASSERT(roster->seat_count <= SWARM_MEMBERS_MAX);
+    for (uint32_t seat = 0; seat < roster->seat_count; seat++) {
+        if (memcmp(&roster->seats[seat].id, id, sizeof *id) == 0) {
+            return (int)seat;
+        }
+    }
+    return NO_SEAT;
+}
+
+static inline bool hash_is_zero(const struct hash *hash) {
+    static const struct hash zero;
+    return hash_equal(hash, &zero);
+}
+
+/* actions_add: one more action of a kind, otherwise zero. */
+static inline struct action *actions_add(struct actions *actions, enum action_kind kind) {
+    ASSERT(actions->count < actions->capacity);
+    struct action *action = &actions->rows[actions->count++];
+    memset(action, 0, sizeof *action);
+    action->kind = kind;
+    return action;
+}
+
+static inline size_t carved_bytes(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+/* carve: the next `bytes` of *memory, 64-byte aligned. */
+static inline void *carve(char **memory, size_t bytes) {
+    void *start = *memory;
+    *memory += carved_bytes(bytes);
+    return start;
+}
+
+#endif

@@ -1,0 +1,231 @@
+/* tracker_members: the registered members: their sessions, seats, reports and declarations. */
+#include "runtime/swarm/protocol/tracker_state.h"
+
+enum {
+    ROUNDS_MISSED_MAX = 2, /* a joiner that missed these cannot catch up while rounds continue */
+    WAIT_EXCHANGES = 4,    /* exchange deadlines that rounds are delayed for one member, in all */
+};
+
+uint32_t tracker_row(const struct tracker *tracker, const struct identity *id) {
+    ASSERT(tracker->record.member_count <= SWARM_MEMBERS_MAX);
+    uint32_t row = 0;
+    while (row < tracker->record.member_count &&
+           memcmp(&tracker->record.members[row].id, id, sizeof *id) != 0) {
+        row++;
+    }
+    return row < tracker->record.member_count ? row : ROW_NONE;
+}
+
+struct tracker_member *tracker_member_at(struct tracker *tracker, uint32_t seat) {
+    int row = tracker->seats.row_of_seat[seat];
+    ASSERT(seat < tracker->record.head.seat_count && row != NO_SEAT);
+    ASSERT(tracker->seats.seat_of_row[row] == (int)seat);
+    return &tracker->members[row];
+}
+
+void tracker_place_seats(struct tracker *tracker) {
+    const struct tracker_record *record = &tracker->record;
+    struct tracker_seats *seats = &tracker->seats;
+    for (uint32_t i = 0; i < SWARM_MEMBERS_MAX; i++) {
+        seats->row_of_seat[i] = NO_SEAT;
+        seats->seat_of_row[i] = NO_SEAT;
+    }
+    for (uint32_t seat = 0; seat < record->head.seat_count; seat++) {
+        const struct entry_seat *at = &record->head.seats[seat];
+        uint32_t row = tracker_row(tracker, &at->id);
+        if (row != ROW_NONE && record->members[row].session == at->session) {
+            ASSERT(seats->seat_of_row[row] == NO_SEAT);
+            seats->row_of_seat[seat] = (int)row;
+            seats->seat_of_row[row] = (int)seat;
+        }
+    }
+}
+
+uint64_t tracker_live_seats(const struct tracker *tracker) {
+    ASSERT(tracker->record.head.seat_count <= SWARM_MEMBERS_MAX);
+    uint64_t live = 0;
+    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
+        int row = tracker->seats.row_of_seat[seat];
+        live |= row != NO_SEAT && !tracker->members[row].is_silent ? seat_bit(seat) : 0;
+    }
+    return live;
+}
+
+void tracker_init_members(struct tracker *tracker, char **memory, int64_t now_ms) {
+    size_t bytes = tracker->settings.slice_count * sizeof(struct slice_report);
+    for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
+        tracker->members[row].report.slices = carve(memory, bytes);
+        tracker->members[row].last_heard_ms = now_ms;
+    }
+    tracker_place_seats(tracker);
+}
+
+/* A new row, or that of a silent member without a seat. */
+uint32_t tracker_free_row(const struct tracker *tracker) {
+    if (tracker->record.member_count < SWARM_MEMBERS_MAX) {
+        return tracker->record.member_count;
+    }
+    uint32_t row = 0;
+    while (row < SWARM_MEMBERS_MAX &&
+           (!tracker->members[row].is_silent || tracker->seats.seat_of_row[row] != NO_SEAT)) {
+        row++;
+    }
+    return row;
+}
+
+void tracker_start_member(struct tracker *tracker, uint32_t row, const struct message *hello,
+                          int64_t now_ms) {
+    struct tracker_member *member = &tracker->members[row];
+    bool is_known = tracker_row(tracker, &hello->from) == row;
+    ASSERT(hello->kind == MESSAGE_HELLO && writer_may_write(&tracker->writer));
+    *member = (struct tracker_member){
+        .start_id = hello->number,
+        .last_heard_ms = now_ms,
+        .is_silent = true, /* until its session is durable */
+        .waited_ms = is_known ? member->waited_ms : 0,
+        .report = {.durable = hello->root, .slices = member->report.slices}};
+    if (tracker->seats.seat_of_row[row] != NO_SEAT) {
+        tracker_forget_holder(tracker, (uint32_t)tracker->seats.seat_of_row[row]);
+    }
+}
+
+/* A member that starts again is reachable, until another one reports the opposite. */
+void tracker_confirm_member(struct tracker *tracker, uint32_t row) {
+    ASSERT(row < tracker->record.member_count);
+    tracker->members[row].is_silent = false;
+    for (uint32_t other = 0; other < SWARM_MEMBERS_MAX; other++) {
+        tracker->members[other].report.unreachable &= ~seat_bit(row);
+    }
+}
+
+void tracker_reject_start(struct tracker *tracker, uint32_t row) {
+    ASSERT(row < SWARM_MEMBERS_MAX);
+    tracker->members[row].start_id = 0;
+}
+
+void tracker_tick_members(struct tracker *tracker, int64_t now_ms) {
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        struct tracker_member *member = &tracker->members[row];
+        member->is_silent |= now_ms - member->last_heard_ms > tracker->deadlines.timing.silence_ms;
+    }
+}
+
+void tracker_shift_members(struct tracker *tracker, int64_t gap_ms) {
+    ASSERT(gap_ms >= 0);
+    for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
+        tracker->members[row].last_heard_ms += gap_ms;
+        tracker->members[row].report.progress_ms += gap_ms;
+    }
+}
+
+/* Suspected at once, until its next message. */
+void tracker_suspect_member(struct tracker_member *member) {
+    member->is_silent = true;
+    tracker_resend(&member->last_sent);
+}
+
+void tracker_hear_member(struct tracker_member *member, int64_t now_ms) {
+    member->last_heard_ms = now_ms;
+    member->is_silent = false;
+}
+
+void tracker_note_leaving(struct tracker_member *member) {
+    ASSERT(!member->is_silent);
+    member->is_leaving = true;
+}
+
+void tracker_note_declaration(struct tracker_member *member, const struct message *message) {
+    ASSERT(!member->has_declared && message->kind == MESSAGE_DECLARE);
+    member->has_declared = true;
+    member->tokens = message->tokens;
+    member->declaration = message->signature;
+}
+
+void tracker_clear_declarations(struct tracker *tracker) {
+    ASSERT(tracker->record.head.kind == ENTRY_OPEN);
+    for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
+        tracker->members[row].has_declared = false;
+    }
+}
+
+/* The rows of seats that a member cannot connect to. They stay valid in the next round, whose seats
+ * are others. */
+static uint64_t unreachable_rows(const struct tracker *tracker, uint64_t unreachable) {
+    uint64_t rows = 0;
+    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
+        int row = tracker->seats.row_of_seat[seat];
+        rows |= seats_have(unreachable, seat) && row != NO_SEAT ? seat_bit((uint32_t)row) : 0;
+    }
+    return rows;
+}
+
+/* Gives false for a report that was overtaken by a newer one. */
+bool tracker_store_report(struct tracker *tracker, uint32_t row, const struct message *message) {
+    struct tracker_report *report = &tracker->members[row].report;
+    const struct entry *head = &tracker->record.head;
+    ASSERT(message->kind == MESSAGE_REPORT && row < tracker->record.member_count);
+    if (message->number <= report->number) {
+        return false;
+    }
+    report->number = message->number;
+    report->root = message->root;
+    report->durable = message->hash;
+    report->round = message->round;
+    report->poll = message->poll;
+    report->version = message->version;
+    report->measured = message->measured;
+    if (head->kind == ENTRY_OPEN && message->round == head->round) {
+        report->unreachable = unreachable_rows(tracker, message->unreachable);
+    }
+    memcpy(report->slices, message->reports,
+           tracker->settings.slice_count * sizeof *report->slices);
+    return true;
+}
+
+void tracker_note_progress(struct tracker_report *report, uint64_t known, int64_t now_ms) {
+    if (known != report->known) {
+        report->known = known;
+        report->progress_ms = now_ms;
+    }
+}
+
+bool tracker_has_state(const struct tracker_member *member) {
+    return !hash_is_zero(&member->report.root);
+}
+
+bool tracker_is_ready(const struct tracker *tracker, uint32_t row) {
+    const struct tracker_member *member = &tracker->members[row];
+    ASSERT(row < tracker->record.member_count);
+    return !member->is_silent && !member->is_leaving &&
+           hash_equal(&member->report.root, &tracker->record.commit.root);
+}
+
+/* A live member that missed rounds because they are committed faster than it can fetch the state.
+ * The next round waits for it, so that it has its links for itself, within a budget. */
+bool tracker_is_hindered(const struct tracker *tracker, uint32_t row) {
+    const struct tracker_member *member = &tracker->members[row];
+    return !tracker_is_ready(tracker, row) && !member->is_silent && !member->is_leaving &&
+           member->rounds_missed >= ROUNDS_MISSED_MAX &&
+           member->waited_ms < WAIT_EXCHANGES * (int64_t)tracker->deadlines.timing.exchange_ms;
+}
+
+/* The budget is one for all waits, so that a member that joins and leaves again and again does not
+ * delay every round. */
+void tracker_count_waits(struct tracker *tracker, int64_t now_ms) {
+    int64_t passed_ms = stage_count_wait(&tracker->stage, now_ms);
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        tracker->members[row].waited_ms += tracker_is_hindered(tracker, row) ? passed_ms : 0;
+    }
+}
+
+void tracker_count_missed(struct tracker *tracker) {
+    ASSERT(tracker->record.head.kind != ENTRY_OPEN);
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        struct tracker_member *member = &tracker->members[row];
+        member->rounds_missed += 1;
+        if (tracker_is_ready(tracker, row)) {
+            member->rounds_missed = 0;
+            member->waited_ms = 0;
+        }
+    }
+}

@@ -1,0 +1,125 @@
+/* tracker_proposal: the proposal of a round, the votes on it, and the COMMIT of a quorum. */
+#include "runtime/swarm/protocol/tracker_state.h"
+
+/* Ids start above those of every earlier incarnation. */
+void proposal_init(struct tracker_proposal *proposal, struct entry_slice *slices,
+                   uint32_t incarnation) {
+    ASSERT(proposal->id == 0);
+    proposal->entry.slices = slices;
+    proposal->id = (uint64_t)incarnation << 32;
+}
+
+void proposal_trade_slices(struct tracker_proposal *proposal, struct entry_slice *slices) {
+    ASSERT(proposal->entry.slices != slices);
+    proposal->entry.slices = slices;
+}
+
+/* As the owner reports the result, if it has it. */
+void tracker_propose_slice(struct tracker *tracker, uint32_t slice, uint64_t holders) {
+    const struct tracker_settings *settings = &tracker->settings;
+    const struct round_table *table = &tracker->record.table;
+    uint32_t owner = table->slices[slice].owner;
+    uint32_t source = seats_have(holders, owner) ? owner : seats_lowest(holders);
+    const struct slice_report *report = tracker_report_of(tracker, source, slice);
+    ASSERT(report->has_result != 0 && report->epoch == table->slices[slice].epoch);
+    ASSERT(owner < tracker->record.head.seat_count);
+    uint64_t end = (slice + 1) * settings->slice_elements;
+    struct entry_slice *line = &tracker->proposal.entry.slices[slice];
+    *line = (struct entry_slice){.begin = slice * settings->slice_elements,
+                                 .end = end,
+                                 .owner = owner,
+                                 .epoch = report->epoch,
+                                 .contributors = report->contributors & table->declared,
+                                 .hash = report->hash};
+    line->end = end < settings->parameter_count ? end : settings->parameter_count;
+    SEATS_EACH(seat, line->contributors) {
+        line->weight += table->members[seat].weight;
+    }
+}
+
+void tracker_propose(struct tracker *tracker) {
+    struct entry *entry = &tracker->proposal.entry;
+    const struct entry *head = &tracker->record.head;
+    ASSERT(head->kind == ENTRY_OPEN && tracker->record.table.round == head->round);
+    entry->slice_count = tracker->settings.slice_count;
+    uint64_t used = 0;
+    for (uint32_t s = 0; s < entry->slice_count; s++) {
+        used |= entry->slices[s].contributors;
+    }
+    ASSERT((used & ~roster_seats(head)) == 0);
+    entry->kind = ENTRY_COMMIT;
+    entry->incarnation = tracker->record.incarnation;
+    entry->round = head->round;
+    entry->prev = head->hash;
+    entry->commits = head->commits + 1;
+    entry->cursor = head->cursor;
+    entry->seat_count = head->seat_count;
+    memcpy(entry->seats, head->seats, sizeof head->seats);
+    memcpy(entry->members, tracker->record.table.members, sizeof entry->members);
+    tracker_return_ranges(entry, used);
+    tracker->proposal.id += 1;
+    tracker_clear_votes(tracker);
+}
+
+void tracker_clear_votes(struct tracker *tracker) {
+    ASSERT(tracker->stage.kind != STAGE_VOTE);
+    for (uint32_t row = 0; row < SWARM_MEMBERS_MAX; row++) {
+        tracker->members[row].vote.has_arrived = false;
+    }
+}
+
+void tracker_handle_vote(struct tracker *tracker, uint32_t row, const struct message *message) {
+    if (tracker->stage.kind == STAGE_VOTE && message->number == tracker->proposal.id) {
+        ASSERT(tracker->proposal.entry.round == tracker->record.head.round);
+        tracker->members[row].vote = (struct tracker_vote){.has_arrived = true,
+                                                           .root = message->root,
+                                                           .hash = message->hash,
+                                                           .signature = message->signature};
+    }
+}
+
+static uint64_t equal_votes(const struct tracker *tracker, const struct tracker_vote *vote) {
+    ASSERT(vote->has_arrived);
+    uint64_t equal = 0;
+    for (uint32_t seat = 0; seat < tracker->record.head.seat_count; seat++) {
+        int row = tracker->seats.row_of_seat[seat];
+        const struct tracker_vote *other = row != NO_SEAT ? &tracker->members[row].vote : NULL;
+        if (other != NULL && other->has_arrived && hash_equal(&other->hash, &vote->hash) &&
+            hash_equal(&other->root, &vote->root)) {
+            equal |= seat_bit(seat);
+        }
+    }
+    return equal;
+}
+
+static void commit_round(struct tracker *tracker, const struct tracker_vote *vote, uint64_t seats,
+                         struct actions *actions) {
+    struct entry *entry = tracker_begin_entry(tracker, ENTRY_COMMIT);
+    ASSERT(tracker->proposal.entry.round == tracker->record.head.round);
+    *entry = tracker->proposal.entry; /* with its slices, which are read until they are durable */
+    entry->root = vote->root;
+    entry->hash = vote->hash;
+    SEATS_EACH(seat, seats) {
+        struct entry_signature *signature = &entry->signatures[entry->signature_count++];
+        signature->seat = (uint32_t)seat;
+        signature->signature = tracker_member_at(tracker, (uint32_t)seat)->vote.signature;
+    }
+    tracker_write(tracker, RECORD_HEAD, actions);
+}
+
+void tracker_count_votes(struct tracker *tracker, struct actions *actions) {
+    uint32_t seat_count = tracker->record.head.seat_count;
+    ASSERT(tracker->stage.kind == STAGE_VOTE);
+    for (uint32_t seat = 0; seat < seat_count; seat++) {
+        int row = tracker->seats.row_of_seat[seat];
+        if (row == NO_SEAT || !tracker->members[row].vote.has_arrived) {
+            continue;
+        }
+        const struct tracker_vote *vote = &tracker->members[row].vote;
+        uint64_t votes = equal_votes(tracker, vote);
+        if (seats_count(votes) >= entry_quorum(seat_count)) {
+            commit_round(tracker, vote, votes, actions);
+            return;
+        }
+    }
+}

@@ -1,0 +1,156 @@
+/* tracker_record: the durable record, and the write that makes the next one durable. */
+#include "runtime/swarm/protocol/tracker_state.h"
+
+void tracker_load_record(struct tracker *tracker, char **memory,
+                         const struct tracker_record *from) {
+    struct tracker_record *record = &tracker->record;
+    size_t slice_count = tracker->settings.slice_count;
+    size_t hashes_bytes = SWARM_MEMBERS_MAX * slice_count * sizeof(struct hash);
+    ASSERT(from->member_count <= SWARM_MEMBERS_MAX && from->commit.slice_count <= slice_count);
+    *record = *from;
+    record->commit.slices = carve(memory, slice_count * sizeof(struct entry_slice));
+    record->head.slices = record->commit.slices; /* only a COMMIT's are read: then it is this one */
+    record->table.slices = carve(memory, slice_count * sizeof(struct slice_plan));
+    record->table.hashes = carve(memory, hashes_bytes);
+    tracker->writer.spare_plans = carve(memory, slice_count * sizeof(struct slice_plan));
+    memcpy(record->commit.slices, from->commit.slices,
+           from->commit.slice_count * sizeof(struct entry_slice));
+    memcpy(record->table.slices, from->table.slices, slice_count * sizeof(struct slice_plan));
+    memcpy(record->table.hashes, from->table.hashes, hashes_bytes);
+}
+
+bool writer_may_write(const struct tracker_writer *writer) {
+    return writer->parts == 0 && !writer->is_fenced && !writer->is_write_backoff;
+}
+
+void writer_clear_backoff(struct tracker_writer *writer) {
+    ASSERT(writer->parts == 0 || !writer->is_write_backoff);
+    writer->is_write_backoff = false;
+}
+
+void tracker_draft(struct tracker *tracker) {
+    ASSERT(writer_may_write(&tracker->writer));
+    tracker->writer.next = tracker->record;
+}
+
+void tracker_draft_plans(struct tracker *tracker) {
+    struct tracker_writer *writer = &tracker->writer;
+    tracker_draft(tracker);
+    ASSERT(writer->spare_plans != tracker->record.table.slices);
+    writer->next.table.slices = writer->spare_plans;
+    memcpy(writer->spare_plans, tracker->record.table.slices,
+           tracker->settings.slice_count * sizeof *writer->spare_plans);
+}
+
+void tracker_draft_session(struct tracker *tracker, uint32_t row, const struct identity *id) {
+    tracker_draft(tracker);
+    struct tracker_record *next = &tracker->writer.next;
+    ASSERT(row < SWARM_MEMBERS_MAX && row <= next->member_count);
+    next->members[row].id = *id;
+    next->members[row].session = next->session_next++;
+    next->member_count = row == next->member_count ? row + 1 : next->member_count;
+    tracker->writer.pending_row = row + 1;
+}
+
+struct entry *tracker_begin_entry(struct tracker *tracker, enum entry_kind kind) {
+    ASSERT((tracker->record.head.kind == ENTRY_OPEN) ==
+           (kind == ENTRY_COMMIT || kind == ENTRY_ABORT));
+    tracker_draft(tracker);
+    struct entry *entry = &tracker->writer.next.head;
+    entry->kind = kind;
+    entry->incarnation = tracker->record.incarnation;
+    entry->prev = tracker->record.head.hash;
+    entry->commits = tracker->record.head.commits;
+    entry->root = tracker->record.commit.root;
+    memset(&entry->hash, 0, sizeof entry->hash);
+    memset(&entry->manifest, 0, sizeof entry->manifest);
+    memset(entry->members, 0, sizeof entry->members);
+    memset(entry->signatures, 0, sizeof entry->signatures);
+    entry->signature_count = 0;
+    entry->slice_count = 0;
+    entry->deadline_ms = 0;
+    return entry;
+}
+
+/* A head follows the one before it: rounds and commits never fall. */
+static void check_head(const struct entry *next, const struct entry *head) {
+    ASSERT(hash_equal(&next->prev, &head->hash));
+    ASSERT(next->round == head->round + (next->kind == ENTRY_OPEN));
+    ASSERT(next->commits == head->commits + (next->kind == ENTRY_COMMIT));
+    ASSERT(next->kind != ENTRY_COMMIT || next->signature_count >= entry_quorum(next->seat_count));
+    ASSERT(next->incarnation >= head->incarnation);
+    ASSERT(next->seat_count > 0);
+}
+
+void tracker_write(struct tracker *tracker, uint32_t parts, struct actions *actions) {
+    struct tracker_writer *writer = &tracker->writer;
+    const struct tracker_record *next = &writer->next;
+    const struct tracker_record *record = &tracker->record;
+    ASSERT(parts != 0 && writer_may_write(writer));
+    ASSERT(((parts & RECORD_SESSIONS) != 0) == (writer->pending_row != 0));
+    ASSERT(next->session_next == record->session_next + (writer->pending_row != 0));
+    if ((parts & RECORD_HEAD) != 0) {
+        check_head(&next->head, &record->head);
+    } else if ((parts & RECORD_PLANS) != 0) {
+        ASSERT(next->table.round == record->head.round);
+        ASSERT(next->table.version == record->table.version + 1);
+    }
+    writer->parts = parts;
+    struct action *action = actions_add(actions, ACTION_WRITE);
+    action->record = next;
+    action->parts = parts;
+    action->entry = (parts & RECORD_HEAD) != 0 ? &next->head : NULL;
+}
+
+void tracker_store_declared(struct tracker *tracker, uint32_t seat, const struct hash *hashes) {
+    size_t count = tracker->settings.slice_count;
+    ASSERT(seat < tracker->record.head.seat_count);
+    ASSERT((tracker->writer.parts & RECORD_DECLARED) == 0);
+    memcpy(tracker->record.table.hashes + (size_t)seat * count, hashes, count * sizeof *hashes);
+}
+
+/* The appended entry gets its hash and signature. A COMMIT or ROLLBACK becomes the current one. */
+static void complete_head(struct tracker *tracker, const struct event *event) {
+    struct tracker_record *next = &tracker->writer.next;
+    next->head.hash = event->hash;
+    if (next->head.kind != ENTRY_COMMIT) {
+        next->head.signature_count = 1;
+        next->head.signatures[0].signature = event->signature;
+    }
+    if (next->head.kind == ENTRY_COMMIT || next->head.kind == ENTRY_ROLLBACK) {
+        next->base = tracker->record.commit.root;
+        next->commit = next->head;
+        tracker_add_rollback_state(&tracker->rollback, &next->head);
+    }
+    if (next->head.kind == ENTRY_COMMIT) {
+        proposal_trade_slices(&tracker->proposal, tracker->record.commit.slices);
+    }
+}
+
+uint32_t tracker_end_write(struct tracker *tracker, const struct event *event) {
+    struct tracker_writer *writer = &tracker->writer;
+    uint32_t parts = writer->parts;
+    uint32_t pending_row = writer->pending_row;
+    ASSERT(parts != 0 && !writer->is_write_backoff);
+    writer->parts = 0;
+    writer->pending_row = 0;
+    if (event->written != WRITE_OK) {
+        writer->is_fenced = event->written == WRITE_FENCED;
+        writer->is_write_backoff = true;
+        if (pending_row > 0) {
+            tracker_reject_start(tracker, pending_row - 1);
+        }
+        return 0;
+    }
+    if ((parts & RECORD_HEAD) != 0) {
+        complete_head(tracker, event);
+    }
+    struct slice_plan *plans = tracker->record.table.slices;
+    tracker->record = writer->next;
+    writer->spare_plans = tracker->record.table.slices == plans ? writer->spare_plans : plans;
+    tracker_place_seats(tracker);
+    if (pending_row > 0) {
+        tracker_confirm_member(tracker, pending_row - 1);
+    }
+    return parts;
+}

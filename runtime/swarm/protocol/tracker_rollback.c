@@ -1,0 +1,65 @@
+/* tracker_rollback: the states of the ledger, and the rollback to one of them. */
+#include "runtime/swarm/protocol/tracker_state.h"
+
+/* The newest state with this root, or `count`. */
+static uint32_t find_state(const struct tracker_rollback *rollback, const struct hash *root) {
+    ASSERT(rollback->count <= ROLLBACK_STATES_MAX);
+    uint32_t at = rollback->count;
+    while (at > 0 && !hash_equal(&rollback->states[at - 1].root, root)) {
+        at--;
+    }
+    return at > 0 ? at - 1 : rollback->count;
+}
+
+/* A full list loses its second state: the first may be the GENESIS, which every member can make
+ * again. */
+void tracker_add_rollback_state(struct tracker_rollback *rollback, const struct entry *entry) {
+    ASSERT(entry->kind != ENTRY_OPEN && entry->kind != ENTRY_ABORT);
+    uint32_t at =
+        entry->kind == ENTRY_ROLLBACK ? find_state(rollback, &entry->root) : rollback->count;
+    if (at == ROLLBACK_STATES_MAX) {
+        memmove(&rollback->states[1], &rollback->states[2],
+                (ROLLBACK_STATES_MAX - 2) * sizeof rollback->states[0]);
+        at--;
+    }
+    ASSERT(at < ROLLBACK_STATES_MAX);
+    rollback->states[at] = (struct rollback_state){entry->root, entry->cursor};
+    rollback->count = at + 1;
+}
+
+void tracker_replay_entry(struct tracker *tracker, const struct entry *entry) {
+    ASSERT(entry->commits <= tracker->record.head.commits);
+    tracker_add_rollback_state(&tracker->rollback, entry);
+}
+
+/* The newest state that a connected member has on its disk; or `count`. */
+static uint32_t find_reachable(const struct tracker *tracker) {
+    const struct tracker_rollback *rollback = &tracker->rollback;
+    uint32_t best = rollback->count;
+    for (uint32_t row = 0; row < tracker->record.member_count; row++) {
+        const struct tracker_member *member = &tracker->members[row];
+        uint32_t at = find_state(rollback, &member->report.durable);
+        if (!member->is_silent && at < rollback->count && (best == rollback->count || at > best)) {
+            best = at;
+        }
+    }
+    return best;
+}
+
+/* The cursor returns to its position at that state: samples handed out since are handed out
+ * again. */
+void tracker_roll_back(struct tracker *tracker, int64_t now_ms, struct actions *actions) {
+    const struct tracker_rollback *rollback = &tracker->rollback;
+    ASSERT(tracker->stage.kind == STAGE_READY);
+    uint32_t after_ms = tracker->settings.rollback_after_ms;
+    uint32_t at = find_reachable(tracker);
+    if (after_ms == 0 || now_ms - tracker->stage.current_seen_ms < after_ms ||
+        at == rollback->count ||
+        hash_equal(&rollback->states[at].root, &tracker->record.commit.root)) {
+        return; /* a member with the current state on its disk will soon report it */
+    }
+    struct entry *entry = tracker_begin_entry(tracker, ENTRY_ROLLBACK);
+    entry->root = rollback->states[at].root;
+    entry->cursor = rollback->states[at].cursor;
+    tracker_write(tracker, RECORD_HEAD, actions);
+}

@@ -1,0 +1,75 @@
+/* tracker_stage: the stage of the round and the times that deadlines are counted from. */
+#include "runtime/swarm/protocol/tracker_state.h"
+
+enum { GAP_HEARTBEATS = 3 };
+
+/* Stages that may follow each stage, as bits. */
+static const uint8_t NEXT_STAGES[] = {[STAGE_READY] = 1 << STAGE_READY | 1 << STAGE_TRAIN,
+                                      [STAGE_TRAIN] = 1 << STAGE_READY | 1 << STAGE_EXCHANGE,
+                                      [STAGE_EXCHANGE] =
+                                          1 << STAGE_READY | 1 << STAGE_EXCHANGE | 1 << STAGE_VOTE,
+                                      [STAGE_VOTE] = 1 << STAGE_READY | 1 << STAGE_EXCHANGE};
+
+void stage_init(struct tracker_stage *stage, const struct tracker_record *record, int64_t now_ms) {
+    *stage = (struct tracker_stage){.kind = STAGE_READY,
+                                    .last_event_ms = now_ms,
+                                    .begin_ms = now_ms,
+                                    .round_ms = now_ms,
+                                    .quorum_ms = now_ms,
+                                    .current_seen_ms = now_ms,
+                                    .joiner_wait_ms = now_ms};
+    if (record->head.kind == ENTRY_OPEN) {
+        bool has_table = record->table.round == record->head.round && record->table.version > 0;
+        stage->kind = has_table ? STAGE_EXCHANGE : STAGE_TRAIN;
+    }
+}
+
+/* Ticks arrive every heartbeat. A longer time without any event is a pause of the tracker or a jump
+ * of its clock, and counts against no member. */
+int64_t stage_bridge(struct tracker_stage *stage, int64_t heartbeat_ms, int64_t now_ms) {
+    ASSERT(heartbeat_ms > 0);
+    int64_t gap_ms = now_ms - stage->last_event_ms - heartbeat_ms;
+    stage->last_event_ms = now_ms;
+    if (gap_ms <= GAP_HEARTBEATS * heartbeat_ms) {
+        return 0;
+    }
+    stage->begin_ms += gap_ms;
+    stage->joiner_wait_ms += gap_ms;
+    stage->round_ms += gap_ms;
+    stage->quorum_ms += gap_ms;
+    stage->current_seen_ms += gap_ms;
+    return gap_ms;
+}
+
+void tracker_enter_stage(struct tracker *tracker, enum tracker_stage_kind kind, int64_t now_ms) {
+    struct tracker_stage *stage = &tracker->stage;
+    ASSERT((NEXT_STAGES[stage->kind] >> kind & 1) != 0);
+    ASSERT((tracker->record.head.kind == ENTRY_OPEN) == (kind != STAGE_READY));
+    stage->kind = kind;
+    stage->begin_ms = now_ms;
+    stage->joiner_wait_ms = now_ms;
+    if (kind == STAGE_TRAIN) {
+        stage->round_ms = now_ms;
+        stage->quorum_ms = now_ms;
+    } else if (kind == STAGE_READY) {
+        stage->current_seen_ms = now_ms;
+    }
+    exchange_stop_poll(&tracker->exchange);
+}
+
+void stage_note_quorum(struct tracker_stage *stage, int64_t now_ms) {
+    ASSERT(stage->kind != STAGE_READY);
+    stage->quorum_ms = now_ms;
+}
+
+void stage_note_current(struct tracker_stage *stage, int64_t now_ms) {
+    ASSERT(stage->kind == STAGE_READY);
+    stage->current_seen_ms = now_ms;
+}
+
+int64_t stage_count_wait(struct tracker_stage *stage, int64_t now_ms) {
+    ASSERT(stage->kind == STAGE_READY);
+    int64_t passed_ms = now_ms - stage->joiner_wait_ms;
+    stage->joiner_wait_ms = now_ms;
+    return passed_ms;
+}
