@@ -3,12 +3,12 @@
 
 size_t member_bytes(uint32_t slice_count) {
     size_t slices = slice_count;
-    return carved_bytes(sizeof(struct member)) + carved_bytes(slices * sizeof(struct hash)) +
-           carved_bytes(slices * sizeof(struct slice_plan)) +
-           carved_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
-           2 * carved_bytes(slices * sizeof(uint64_t)) + 2 * carved_bytes(slices) +
-           carved_bytes(slices * sizeof(struct slice_report)) +
-           3 * carved_bytes(slices * sizeof(struct entry_slice));
+    return carve_bytes(sizeof(struct member)) + carve_bytes(slices * sizeof(struct hash)) +
+           carve_bytes(slices * sizeof(struct slice_plan)) +
+           carve_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
+           2 * carve_bytes(slices * sizeof(uint64_t)) + 2 * carve_bytes(slices) +
+           carve_bytes(slices * sizeof(struct slice_report)) +
+           3 * carve_bytes(slices * sizeof(struct entry_slice));
 }
 
 static void bind(struct member *member, char *memory, size_t slices) {
@@ -26,7 +26,7 @@ struct member *member_init(void *memory, const struct member_start *start) {
     ASSERT(start->slice_count > 0 && start->slice_count <= SWARM_SLICES_MAX);
     memset(memory, 0, member_bytes(start->slice_count));
     struct member *member = memory;
-    bind(member, (char *)memory + carved_bytes(sizeof *member), start->slice_count);
+    bind(member, (char *)memory + carve_bytes(sizeof *member), start->slice_count);
     member->id = start->id;
     member->slice_count = start->slice_count;
     member_session_init(&member->session, start->start_id);

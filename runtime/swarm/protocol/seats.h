@@ -1,7 +1,8 @@
-/* seats: sets of seats as 64-bit masks, and the arrays after a state machine's struct. Private. */
+/* seats: sets of seats as 64-bit masks, and the action list. Private to the state machines. */
 #ifndef SKEP_SWARM_PROTOCOL_SEATS_H
 #define SKEP_SWARM_PROTOCOL_SEATS_H
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "runtime/swarm/protocol/protocol.h"
 
@@ -62,17 +63,6 @@ static inline struct action *actions_add(struct actions *actions, enum action_ki
     memset(action, 0, sizeof *action);
     action->kind = kind;
     return action;
-}
-
-static inline size_t carved_bytes(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
-/* carve: the next `bytes` of *memory, 64-byte aligned. */
-static inline void *carve(char **memory, size_t bytes) {
-    void *start = *memory;
-    *memory += carved_bytes(bytes);
-    return start;
 }
 
 #endif
