@@ -47,7 +47,8 @@ static void measure(struct session *session, double *best) {
     const struct schedule *schedule = &session->program.schedule;
     for (int step = 0; step < STEPS; step++) {
         fill_batch(session);
-        step_begin(session, step, session->run.batch_tokens);
+        const struct step_schedule pace = step_schedule_at(session, step);
+        step_begin(session, &pace, session->run.batch_tokens);
         for (int kind = SEGMENT_BEGIN; kind <= SEGMENT_FINISH; kind++) {
             for (uint32_t i = schedule->segments[kind].first; i < schedule->segments[kind].end;
                  i++) {

@@ -45,14 +45,15 @@ static void fill_batch(struct session *session, int64_t batch) {
 static enum status run_step(struct session *session, int64_t step, struct timed *timed,
                             struct fault *fault) {
     int64_t begin = clock_monotonic_ns();
-    int64_t valid = step_begin(session, step, session->run.batch_tokens);
+    const struct step_schedule schedule = step_schedule_at(session, step);
+    int64_t valid = step_begin(session, &schedule, session->run.batch_tokens);
     int64_t tokens = session->run.microbatch * session->run.sequence;
     int64_t microbatches = session->run.batch_tokens / tokens;
     for (int64_t i = 0; i < microbatches; i++) {
         fill_batch(session, step * microbatches + i);
         program_run(&session->bound, SEGMENT_MICROBATCH);
     }
-    struct step_result result = step_finish(session, step, valid);
+    struct step_result result = step_finish(session, &schedule, valid);
     *timed = (struct timed){(double)(clock_monotonic_ns() - begin) * 1e-6, result.loss};
     return program_failure(&session->bound, fault);
 }

@@ -7,9 +7,10 @@
 #include "runtime/cli/ranks.h"
 #include "runtime/diagnose/dump_batch.h"
 #include "runtime/session/batch.h"
-#include "runtime/session/hello.h"
-#include "runtime/session/parts.h"
+#include "runtime/session/rank_parts.h"
+#include "runtime/session/ranks_check.h"
 #include "runtime/session/step.h"
+#include "runtime/swarm_setup/member_session.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -131,14 +132,16 @@ static void run_batch(struct dump *dump) {
     keep_logits(dump);
     keep_losses(dump);
     if (dump->gradients) {
-        step_begin(session, 0, dump->own_valid);
+        const struct step_schedule first = step_schedule_at(session, 0);
+        step_begin(session, &first, dump->own_valid);
         program_run(&session->bound, SEGMENT_MICROBATCH);
         keep_params(dump, "gradients", VIEW_GRADIENT);
     }
     for (int64_t step = 0; step < dump->steps; step++) {
-        step_begin(session, step, dump->own_valid);
+        const struct step_schedule schedule = step_schedule_at(session, step);
+        step_begin(session, &schedule, dump->own_valid);
         program_run(&session->bound, SEGMENT_MICROBATCH);
-        dump->losses[step] = (float)step_finish(session, step, dump->batch.valid).loss;
+        dump->losses[step] = (float)step_finish(session, &schedule, dump->batch.valid).loss;
     }
     if (dump->steps > 0) {
         dump->losses[dump->steps] = batch_loss(dump);
@@ -272,8 +275,8 @@ static enum status read_all(struct dump *dump, struct arguments *arguments) {
     for (int i = 0; i < 3; i++) {
         arguments->overrides[arguments->override_count++] = shape[i];
     }
-    status = session_read(session, arguments->positionals[0], arguments->overrides,
-                          arguments->override_count, &dump->fault);
+    status = member_session_or_run_read(session, arguments->positionals[0], arguments->overrides,
+                                        arguments->override_count, NULL, &dump->fault);
     if (status == OK) {
         status = check_gradients(dump);
     }

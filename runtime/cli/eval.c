@@ -2,6 +2,7 @@
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
 #include "runtime/session/step.h"
+#include "runtime/swarm_setup/member_session.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -72,8 +73,9 @@ int command_eval(int argc, char **argv) {
     enum status status =
         arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
     if (status == OK) {
-        status = session_read(&evaluation.session, arguments.positionals[0], arguments.overrides,
-                              arguments.override_count, &fault);
+        status =
+            member_session_or_run_read(&evaluation.session, arguments.positionals[0],
+                                       arguments.overrides, arguments.override_count, NULL, &fault);
     }
     if (status == OK) {
         status = evaluate(&evaluation, &result, &fault);

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/swarm_setup/member_session.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -140,8 +141,9 @@ static enum status read_request(struct request *request, int argc, char **argv) 
             fault_set(fault, STATUS_USAGE, "generate", "add --prompt TEXT", "there is no prompt");
     }
     request->generation.seed = (uint64_t)seed_value;
-    return status == OK ? session_read(&request->session, arguments.positionals[0],
-                                       arguments.overrides, arguments.override_count, fault)
+    return status == OK ? member_session_or_run_read(&request->session, arguments.positionals[0],
+                                                     arguments.overrides, arguments.override_count,
+                                                     NULL, fault)
                         : status;
 }
 

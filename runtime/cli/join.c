@@ -1,12 +1,12 @@
 /* join: a member of a swarm. */
-#include "runtime/inner_training/join.h"
+#include "runtime/inner_training/inner_training.h"
 
 #include "base/log.h"
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
 #include "runtime/cli/ranks.h"
-#include "runtime/inner_training/fit_report.h"
+#include "runtime/cli/reports/preflight_report.h"
 #include "runtime/swarm/client/link_probe.h"
 #include "runtime/swarm/tracker/allow_list.h"
 #include "transport/identity/address.h"
@@ -60,38 +60,38 @@ static enum status check_words(struct member_run_args *join, struct fault *fault
     return status;
 }
 
-static enum status report(struct member_run *joining, struct fault *fault) {
+static enum status report(struct member_run *member, struct fault *fault) {
     static char buffer[FIT_REPORT_BYTES];
-    struct fit_report_request wanted = {.json = false};
+    struct fit_report_request wanted = {.terms = &member->swarm.terms};
     struct text text = text_over(buffer, sizeof buffer);
-    if (!link_probe(&joining->manifest.tracker, &wanted.link.round_trip_s)) {
+    if (!link_probe(&member->swarm.manifest.tracker, &wanted.link.round_trip_s)) {
         log_line(LOG_INFO, "%s did not answer in time: the report is without its link",
-                 joining->manifest.tracker.address);
+                 member->swarm.manifest.tracker.address);
     }
-    enum status status = fit_report_write(&joining->session, &wanted, &text, fault);
+    enum status status = fit_report_write(&member->trainer.session, &wanted, &text, fault);
     fputs(buffer, stdout);
     fflush(stdout);
     return status;
 }
 
 /* Rank 0's report is of what all of them are about to do. */
-static enum status look(struct member_run *joining, struct fault *fault) {
-    struct session *session = &joining->session;
-    enum status status = session_is_rank0(session) ? report(joining, fault)
+static enum status look(struct member_run *member, struct fault *fault) {
+    struct session *session = &member->trainer.session;
+    enum status status = session_is_rank0(session) ? report(member, fault)
                                                    : session_compile(session, PURPOSE_TRAIN, fault);
     return session_agree(session, status, fault);
 }
 
-static enum status run(struct member_run *joining, const struct request *request,
+static enum status run(struct member_run *member, const struct request *request,
                        struct fault *fault) {
-    enum status status = member_run_read(joining, &request->join, fault);
+    enum status status = member_run_read(member, &request->join, fault);
     if (status == OK) {
-        status = look(joining, fault);
+        status = look(member, fault);
     }
     if (status == OK && !request->check) {
-        status = member_run_prepare(joining, fault);
+        status = member_run_prepare(member, fault);
         if (status == OK) {
-            status = member_run_execute(joining, fault);
+            status = member_run_execute(member, fault);
         }
     }
     return status;
@@ -110,7 +110,7 @@ static enum status begin_ranks(const struct request *request, int argc, char **a
 }
 
 int command_join(int argc, char **argv) {
-    static struct member_run joining;
+    static struct member_run member;
     static struct ranks ranks;
     static struct arguments arguments;
     struct request request = {.check = false};
@@ -122,8 +122,8 @@ int command_join(int argc, char **argv) {
         {"--public", &join->public_address, NULL}, {"--ranks", &request.rank_count, NULL},
         {"--target", &request.target, NULL},
     };
-    joining.metrics.fd = joining.ledger.fd = -1;
-    ranks.session = &joining.session;
+    member.trainer.metrics.fd = member.outer.ledger.fd = -1;
+    ranks.session = &member.trainer.session;
     enum status status =
         arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
     if (status == OK) {
@@ -140,9 +140,9 @@ int command_join(int argc, char **argv) {
         join->swarm = arguments.positionals[0];
         join->overrides = arguments.overrides;
         join->override_count = arguments.override_count;
-        status = run(&joining, &request, &fault);
+        status = run(&member, &request, &fault);
     }
     int code = ranks_end(&ranks, status, &fault);
-    member_run_finish(&joining);
+    member_run_finish(&member);
     return code;
 }

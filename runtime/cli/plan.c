@@ -6,8 +6,9 @@
 #include "runtime/cli/reports/plan_json.h"
 #include "runtime/cli/reports/plan_site_report.h"
 #include "runtime/program/print.h"
-#include "runtime/session/disk.h"
+#include "runtime/session/disk_budget.h"
 #include "runtime/session/remedies.h"
+#include "runtime/swarm_setup/member_session.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -212,8 +213,9 @@ static enum status read_request(struct request *request, int argc, char **argv) 
         snprintf(target, sizeof target, "target=%s", request->target);
         arguments.overrides[arguments.override_count++] = target;
     }
-    return status == OK ? session_read(&request->session, arguments.positionals[0],
-                                       arguments.overrides, arguments.override_count, fault)
+    return status == OK ? member_session_or_run_read(&request->session, arguments.positionals[0],
+                                                     arguments.overrides, arguments.override_count,
+                                                     NULL, fault)
                         : status;
 }
 

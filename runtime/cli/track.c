@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
-#include "runtime/swarm_setup/swarm_track.h"
+#include "runtime/swarm_setup/tracker_setup.h"
 #include "transport/site/stop.h"
 
 #include <errno.h>

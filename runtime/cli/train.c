@@ -1,10 +1,11 @@
 /* train: a training run, or the next part of one. */
+#include "runtime/train/train.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
 #include "runtime/cli/ranks.h"
-#include "runtime/train/loop.h"
+#include "runtime/swarm_setup/member_session.h"
 
 #include <string.h>
 
@@ -34,9 +35,10 @@ static void say_where(const struct session *session, const struct launch_info *p
 
 static enum status read_run(struct session *session, const struct arguments *arguments,
                             struct fault *fault) {
-    enum status status = session_read(session, arguments->positionals[0], arguments->overrides,
-                                      arguments->override_count, fault);
-    if (status == OK && session->swarm.manifest != NULL) {
+    enum status status =
+        member_session_or_run_read(session, arguments->positionals[0], arguments->overrides,
+                                   arguments->override_count, NULL, fault);
+    if (status == OK && session->shared_settings_fixed) {
         status = fault_set(fault, STATUS_USAGE, arguments->positionals[0],
                            "`skep join` trains as a member of it", "is a swarm's manifest");
     }
@@ -44,12 +46,12 @@ static enum status read_run(struct session *session, const struct arguments *arg
 }
 
 int command_train(int argc, char **argv) {
-    static struct training training = {.metrics = {.fd = -1}};
+    static struct training training = {.trainer = {.metrics = {.fd = -1}}};
     static struct ranks ranks;
     struct request request = {.fresh = false};
     struct arguments arguments;
     struct fault fault;
-    struct session *session = &training.session;
+    struct session *session = &training.trainer.session;
     const struct flag flags[] = {{"--fresh", NULL, &request.fresh},
                                  {"--ranks", &request.ranks, NULL}};
     ranks.session = session;

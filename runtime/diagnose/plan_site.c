@@ -37,7 +37,7 @@ static enum status read_stages(const struct session *session, struct site_report
         struct what_if_outcome outcome = report->own;
         if (zero != (int)session->run.zero) { /* else it has been compiled already */
             trial.session.run.zero = zero;
-            status = trial_plan(&trial, &outcome, fault);
+            status = what_if_plan(&trial, &outcome, fault);
         }
         if (status == OK) {
             report->stages[report->stage_count++] = (struct stage_row){zero, outcome};

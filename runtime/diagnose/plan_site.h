@@ -3,7 +3,7 @@
 #ifndef SKEP_DIAGNOSE_PLAN_SITE_H
 #define SKEP_DIAGNOSE_PLAN_SITE_H
 
-#include "runtime/session/trial.h"
+#include "runtime/session/what_if.h"
 
 /* The same run with another strategy.zero. */
 struct stage_row {

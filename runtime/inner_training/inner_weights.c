@@ -1,14 +1,14 @@
 #include "runtime/inner_training/inner_weights.h"
 
-#include "runtime/session/parts.h"
+#include "runtime/session/rank_parts.h"
 
 #include <string.h>
 
 /* ---- plan ---- */
 
-/* What shard `owner` owns of a parameter that begins at `begin` of the flat space. */
-static bool run_of(const struct session *session, int index, int owner, int64_t begin,
-                   struct inner_span *run) {
+/* The span of a parameter, which begins at `begin` of the flat space, that shard `owner` owns. */
+static bool span_of(const struct session *session, int index, int owner, int64_t begin,
+                    struct inner_span *span) {
     const struct rank_indices *ranks = &session->bound.ranks;
     struct tensor_piece piece;
     int64_t first;
@@ -16,27 +16,27 @@ static bool run_of(const struct session *session, int index, int owner, int64_t 
     if (!rank_parts_range(session, index, VIEW_MASTER, owner, &first, &count)) {
         return false;
     }
-    *run = (struct inner_span){.owner = owner, .begin = begin + first, .count = count};
+    *span = (struct inner_span){.owner = owner, .begin = begin + first, .count = count};
     if (ranks->of[AXIS_WORLD] == owner) {
-        bool here = rank_parts_piece(session, index, VIEW_MASTER, PART_SAVED, &piece);
-        ASSERT(here && piece.dtype == DTYPE_F32 && piece.far == NULL);
+        bool is_stored = rank_parts_piece(session, index, VIEW_MASTER, PART_SAVED, &piece);
+        ASSERT(is_stored && piece.dtype == DTYPE_F32 && piece.far == NULL);
         ASSERT(piece.first == first && piece.count == count);
-        run->values = piece.memory;
+        span->values = piece.memory;
     }
     return true;
 }
 
-/* Without a table: how many runs there are. */
-static int list_runs(const struct session *session, struct inner_span *runs) {
+/* Returns the number of spans; lists them unless `spans` is NULL. */
+static int list_spans(const struct session *session, struct inner_span *spans) {
     const struct blueprint *blueprint = &session->blueprint;
-    struct inner_span run;
+    struct inner_span span;
     int count = 0;
     for (int owner = 0; owner < session->bound.ranks.size[AXIS_SHARD]; owner++) {
         int64_t begin = 0;
         for (int i = 0; i < blueprint->param_count; i++) {
-            if (run_of(session, i, owner, begin, &run)) {
-                if (runs != NULL) {
-                    runs[count] = run;
+            if (span_of(session, i, owner, begin, &span)) {
+                if (spans != NULL) {
+                    spans[count] = span;
                 }
                 count++;
             }
@@ -56,13 +56,13 @@ static int64_t begin_of(const struct blueprint *blueprint, const char *name) {
     return begin;
 }
 
-static void list_held(struct session *session, struct inner_weights *weights) {
+static void list_pieces(struct session *session, struct inner_weights *weights) {
     struct tensor_piece *pieces;
-    weights->held_count = rank_parts_of_weights(session, &pieces);
-    weights->held =
-        region_alloc(&session->region, (size_t)weights->held_count, sizeof *weights->held);
-    for (int i = 0; i < weights->held_count; i++) {
-        weights->held[i] = (struct inner_piece){
+    weights->piece_count = rank_parts_of_weights(session, &pieces);
+    weights->pieces =
+        region_alloc(&session->region, (size_t)weights->piece_count, sizeof *weights->pieces);
+    for (int i = 0; i < weights->piece_count; i++) {
+        weights->pieces[i] = (struct inner_piece){
             .piece = pieces[i],
             .begin = begin_of(&session->blueprint, pieces[i].name) + pieces[i].first};
     }
@@ -71,20 +71,20 @@ static void list_held(struct session *session, struct inner_weights *weights) {
 void inner_weights_plan(struct session *session, float *flat, struct inner_weights *weights) {
     struct inner_weights made = {.flat = flat, .count = blueprint_elements(&session->blueprint)};
     ASSERT((session->bound.ranks.of[AXIS_WORLD] == 0) == (flat != NULL));
-    made.run_count = list_runs(session, NULL);
-    made.runs = region_alloc(&session->region, (size_t)made.run_count, sizeof *made.runs);
-    (void)list_runs(session, made.runs);
-    list_held(session, &made);
+    made.span_count = list_spans(session, NULL);
+    made.spans = region_alloc(&session->region, (size_t)made.span_count, sizeof *made.spans);
+    (void)list_spans(session, made.spans);
+    list_pieces(session, &made);
     *weights = made;
 }
 
 /* ---- move ---- */
 
-/* A stretch of weights on its way, in the half of the staging buffer that is broadcast; the other
- * half is for conversions. */
+/* One half of the staging buffer holds the weights that are broadcast; the other half is for
+ * conversions. */
 struct passage {
     float *values;
-    int64_t room;
+    int64_t values_max;
     struct staging rest;
 };
 
@@ -92,11 +92,11 @@ static struct passage passage_of(const struct session *session) {
     const struct staging staging = session_staging(session);
     size_t half = staging.bytes / 2;
     return (struct passage){.values = staging.memory,
-                            .room = (int64_t)(half / sizeof(float)),
+                            .values_max = (int64_t)(half / sizeof(float)),
                             .rest = {.memory = (char *)staging.memory + half, .bytes = half}};
 }
 
-/* The first `count` values of the stretch become the root's on all ranks. */
+/* Copies the first `count` values of the root to all ranks. */
 static void broadcast(struct session *session, int root, int64_t count) {
     const struct program *program = &session->program;
     int staging = program->schedule.host.staging;
@@ -114,34 +114,34 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Where a walk over the runs is. */
+/* A position in the list of spans. */
 struct walk {
-    int run;
-    int64_t done; /* of it */
+    int span;
+    int64_t done; /* elements of the span */
 };
 
-enum direction { PASS_BY, INTO_STRETCH, INTO_FLAT };
+enum direction { SKIP, INTO_STAGING, INTO_FLAT };
 
-/* The elements of one owner that follow *walk, at most a stretch of them: copied, or passed by.
- * *walk moves on behind them. Gives how many. */
+/* Copies or skips the elements of one owner that follow *walk, as many as fit into staging, and
+ * advances *walk. Returns their number. */
 static int64_t pass(const struct inner_weights *weights, const struct passage *passage,
                     enum direction direction, struct walk *walk) {
-    int owner = weights->runs[walk->run].owner;
+    int owner = weights->spans[walk->span].owner;
     int64_t count = 0;
-    while (count < passage->room && walk->run < weights->run_count &&
-           weights->runs[walk->run].owner == owner) {
-        const struct inner_span *run = &weights->runs[walk->run];
-        int64_t some = least(run->count - walk->done, passage->room - count);
-        size_t bytes = (size_t)some * sizeof(float);
-        if (direction == INTO_STRETCH) {
-            memcpy(passage->values + count, run->values + walk->done, bytes);
+    while (count < passage->values_max && walk->span < weights->span_count &&
+           weights->spans[walk->span].owner == owner) {
+        const struct inner_span *span = &weights->spans[walk->span];
+        int64_t part = least(span->count - walk->done, passage->values_max - count);
+        size_t bytes = (size_t)part * sizeof(float);
+        if (direction == INTO_STAGING) {
+            memcpy(passage->values + count, span->values + walk->done, bytes);
         } else if (direction == INTO_FLAT) {
-            memcpy(weights->flat + run->begin + walk->done, passage->values + count, bytes);
+            memcpy(weights->flat + span->begin + walk->done, passage->values + count, bytes);
         }
-        count += some;
-        walk->done += some;
-        if (walk->done == run->count) {
-            *walk = (struct walk){.run = walk->run + 1};
+        count += part;
+        walk->done += part;
+        if (walk->done == span->count) {
+            *walk = (struct walk){.span = walk->span + 1};
         }
     }
     return count;
@@ -151,25 +151,27 @@ void inner_weights_gather(struct session *session, const struct inner_weights *w
     const struct passage passage = passage_of(session);
     int rank = session->bound.ranks.of[AXIS_WORLD];
     struct walk walk = {0};
-    while (walk.run < weights->run_count) {
-        int owner = weights->runs[walk.run].owner; /* a rank of the first replica: its world rank */
+    while (walk.span < weights->span_count) {
+        int owner =
+            weights->spans[walk.span].owner; /* its world rank too: it is in the first replica */
         struct walk ahead = walk;
-        int64_t count = pass(weights, &passage, rank == owner ? INTO_STRETCH : PASS_BY, &ahead);
+        int64_t count = pass(weights, &passage, rank == owner ? INTO_STAGING : SKIP, &ahead);
         if (owner != 0) {
             broadcast(session, owner, count);
         }
-        (void)pass(weights, &passage, rank == 0 ? INTO_FLAT : PASS_BY, &walk);
+        (void)pass(weights, &passage, rank == 0 ? INTO_FLAT : SKIP, &walk);
     }
 }
 
-/* What of the stretch, which begins at `begin` of the flat space, belongs into a held piece. */
-static void put(const struct inner_piece *held, const struct passage *passage, int64_t begin,
+/* Stores the part of the staged values, which begin at `begin` of the flat space, that belongs to a
+ * piece. */
+static void put(const struct inner_piece *piece, const struct passage *passage, int64_t begin,
                 int64_t count) {
-    struct fault never; /* memory of the host */
-    int64_t first = held->begin > begin ? held->begin : begin;
-    int64_t end = least(held->begin + piece_count(&held->piece), begin + count);
+    struct fault never; /* host memory cannot fail */
+    int64_t first = piece->begin > begin ? piece->begin : begin;
+    int64_t end = least(piece->begin + piece_count(&piece->piece), begin + count);
     if (first < end) {
-        enum status status = piece_put(&held->piece, first - held->begin, end - first,
+        enum status status = piece_put(&piece->piece, first - piece->begin, end - first,
                                        passage->values + (first - begin), &passage->rest, &never);
         ASSERT(status == OK);
     }
@@ -177,14 +179,14 @@ static void put(const struct inner_piece *held, const struct passage *passage, i
 
 void inner_weights_scatter(struct session *session, const struct inner_weights *weights) {
     const struct passage passage = passage_of(session);
-    for (int64_t begin = 0; begin < weights->count; begin += passage.room) {
-        int64_t count = least(weights->count - begin, passage.room);
+    for (int64_t begin = 0; begin < weights->count; begin += passage.values_max) {
+        int64_t count = least(weights->count - begin, passage.values_max);
         if (weights->flat != NULL) {
             memcpy(passage.values, weights->flat + begin, (size_t)count * sizeof(float));
         }
         broadcast(session, 0, count);
-        for (int i = 0; i < weights->held_count; i++) {
-            put(&weights->held[i], &passage, begin, count);
+        for (int i = 0; i < weights->piece_count; i++) {
+            put(&weights->pieces[i], &passage, begin, count);
         }
     }
 }

@@ -1,13 +1,13 @@
-/* inner_weights: the weights that a member of several ranks trains, between the ranks' shards and
- * the one flat copy that the exchange works on.
+/* inner_weights: moves the weights that a member of several ranks trains between the ranks' shards
+ * and the flat copy on rank 0, from which contributions are made.
  *
- *     rank 0    [ flat copy, blueprint order                  ]   what a contribution is made of
- *                  ^ gather: each owner's runs in turn     | scatter: all of it, in stretches
+ *     rank 0    [ flat copy, blueprint order                  ]
+ *                  ^ gather: each owner's spans in turn    | scatter: all of it, in pieces
  *     masters   [ rank 0's | rank 1's | rank 2's ]         v
  *     held      every master and compute copy of every rank
  *
- * All of it passes through the staging buffer, at the same offset of every rank's arena, by
- * broadcasts: gathering costs every rank 4 bytes received a parameter, and so does scattering. */
+ * Both broadcast through the staging buffer, which has the same offset in every rank's arena:
+ * gathering costs every rank 4 bytes received a parameter, and so does scattering. */
 #ifndef SKEP_INNER_TRAINING_INNER_WEIGHTS_H
 #define SKEP_INNER_TRAINING_INNER_WEIGHTS_H
 
@@ -21,30 +21,30 @@ struct inner_span {
     const float *values;
 };
 
-/* What lies here: the piece's first element is element `begin` of the flat space. */
+/* A piece on this rank: its first element is element `begin` of the flat space. */
 struct inner_piece {
     struct tensor_piece piece;
     int64_t begin;
 };
 
 struct inner_weights {
-    float *flat;             /* [count], the caller's, on rank 0; NULL elsewhere */
-    struct inner_span *runs; /* ascending by owner, then by `begin`: the same on all ranks */
-    int run_count;
-    struct inner_piece *held;
-    int held_count;
+    float *flat;              /* [count], the caller's, on rank 0; NULL elsewhere */
+    struct inner_span *spans; /* ascending by owner, then by `begin`: the same on all ranks */
+    int span_count;
+    struct inner_piece *pieces;
+    int piece_count;
     int64_t count; /* of the flat space */
 };
 
 /* inner_weights_plan: tables of a bound session of several ranks.
- * limits  masters are fp32 in memory that the host reaches, as on processors
+ * limits  masters are fp32 in host memory, as on CPU targets
  * memory  tables in the session's region; flat is kept */
 void inner_weights_plan(struct session *session, float *flat, struct inner_weights *weights);
 
 /* inner_weights_gather: every rank's own masters into rank 0's flat copy, to the bit.
  * inner_weights_scatter: rank 0's flat copy into all masters, to the bit, and into all compute
- * copies, rounded once to nearest even. Every rank calls them, with its collectives connected, no
- * segment running. Allocate nothing. */
+ * copies, rounded once to nearest even. Every rank calls them, with its collectives connected and
+ * no segment being executed. Allocate nothing. */
 void inner_weights_gather(struct session *session, const struct inner_weights *weights);
 void inner_weights_scatter(struct session *session, const struct inner_weights *weights);
 

@@ -13,7 +13,7 @@ struct named_vector {
 static void plan_file(struct session *session, const char *name, const struct named_vector *vectors,
                       int count, struct tensor_file *file) {
     struct region *region = &session->region;
-    int64_t elements = session->swarm.shape.slices.parameter_count;
+    int64_t elements = blueprint_elements(&session->blueprint);
     struct tensor_source *sources = region_alloc(region, (size_t)count, sizeof *sources);
     struct tensor_spec tensors[VECTORS_MAX];
     struct tensor_piece pieces[VECTORS_MAX];
@@ -35,7 +35,7 @@ void round_record_plan(struct session *session, const struct replica *replica,
         return;
     }
     record->path = region_alloc(&session->region, PATH_BYTES, 1);
-    record->decoded = swarm_extent_at(session, SWARM_LINE_RECORD);
+    record->decoded = swarm_extent_at(session, SWARM_EXTENT_RECORD);
     const struct named_vector declared = {"contribution", record->decoded};
     const struct named_vector outer[] = {{"params", replica->params},
                                          {"momentum", replica->momentum}};

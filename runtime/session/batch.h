@@ -1,5 +1,5 @@
-/* batch: the host side of what a program computes on: rows of tokens, and the table of rotations
- * that their positions index. */
+/* batch: the inputs of a program in host memory: rows of tokens, and the table of rotations that
+ * their positions index. */
 #ifndef SKEP_SESSION_BATCH_H
 #define SKEP_SESSION_BATCH_H
 
@@ -14,7 +14,7 @@ void batch_fill_rope_table(struct session *session);
 /* batch_row: ids, labels and positions of row `row` of the microbatch. */
 struct token_row batch_row(const struct session *session, int64_t row);
 
-/* batch_empty_rows: rows [first, microbatch) carry only ignored labels. */
+/* batch_empty_rows: fills rows [first, microbatch) with ignored labels. */
 void batch_empty_rows(const struct session *session, int64_t first);
 
 #endif

@@ -1,5 +1,5 @@
-/* connect: a session as one rank of several: what it asks the others, and its arenas among theirs.
- */
+/* connect: a session as one rank of several: agreement with the other ranks, and collectives with
+ * their arenas. */
 #include "base/log.h"
 #include "build_config.h"
 #include "runtime/session/session.h"
@@ -9,16 +9,18 @@
 #include "targets/ports/cuda_device.h"
 #endif
 
-int session_ranks(const struct session *session) {
-    return session->site == NULL ? 1 : site_launch_info(session->site)->world;
+int session_rank_count(const struct session *session) {
+    ASSERT(session->site == NULL || session->ranks == site_launch_info(session->site)->world);
+    return session->ranks > 1 ? session->ranks : 1;
 }
 
 bool session_is_rank0(const struct session *session) {
     return session->site == NULL || site_launch_info(session->site)->rank == 0;
 }
 
-/* A device that failed is this rank's outcome, whatever it was about to agree to. It asks nobody:
- * the others may be in a collective that waits for this rank, and learn of it from site_fail. */
+/* A failed device is this rank's outcome, whatever it was about to agree to. It does not ask the
+ * other ranks, because they may be in a collective that waits for this one: site_fail notifies
+ * them. */
 enum status session_agree(const struct session *session, enum status mine, struct fault *fault) {
     struct fault failure;
     if (session->bound.program != NULL && program_failure(&session->bound, &failure) != OK) {
@@ -34,25 +36,25 @@ static enum status agree_of(void *context, enum status mine, struct fault *fault
 
 struct checkpoint_ranks session_checkpoint_site(struct session *session) {
     return (struct checkpoint_ranks){.rank = session->bound.ranks.of[AXIS_WORLD],
-                                     .world = session_ranks(session),
+                                     .world = session_rank_count(session),
                                      .agree = agree_of,
                                      .context = session};
 }
 
-/* This rank's group along each axis: ranks `apart` from each other, from `first` on. */
-static void list_groups(const struct rank_indices *ranks, struct region *region,
+/* This rank's group along each axis of the mesh; the world is both dimensions together. */
+static void list_groups(const struct session *session, struct region *region,
                         struct collective_group groups[static AXIS_COUNT]) {
-    int shard = ranks->size[AXIS_SHARD];
-    const int first[AXIS_COUNT] = {ranks->of[AXIS_REPLICATE] * shard, ranks->of[AXIS_SHARD], 0};
-    const int apart[AXIS_COUNT] = {1, shard, 1};
+    static const unsigned DIMS[AXIS_COUNT] = {[AXIS_SHARD] = 1U << MESH_SHARD,
+                                              [AXIS_REPLICATE] = 1U << MESH_REPLICATE,
+                                              [AXIS_WORLD] = (1U << MESH_DIMS) - 1};
+    const struct rank_indices *ranks = &session->bound.ranks;
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
-        int size = ranks->size[axis];
-        int *members = region_alloc(region, (size_t)size, sizeof *members);
-        for (int i = 0; i < size; i++) {
-            members[i] = first[axis] + i * apart[axis];
-        }
-        groups[axis] =
-            (struct collective_group){.ranks = members, .size = size, .index = ranks->of[axis]};
+        int *members = region_alloc(region, (size_t)ranks->size[axis], sizeof *members);
+        struct collective_group *group = &groups[axis];
+        group->ranks = members;
+        group->size =
+            mesh_group(&session->mesh, DIMS[axis], ranks->of[AXIS_WORLD], members, &group->index);
+        ASSERT(group->size == ranks->size[axis] && group->index == ranks->of[axis]);
     }
 }
 
@@ -78,7 +80,7 @@ static enum status open_shared(struct session *session, const struct collective_
 
 static enum status open_ranks(struct session *session, struct fault *fault) {
     struct collective_group groups[AXIS_COUNT];
-    list_groups(&session->bound.ranks, &session->region, groups);
+    list_groups(session, &session->region, groups);
 #if SKEP_CUDA
     if (program_waits(&session->bound)) {
         return cuda_ranks_open(&session->bound, session->site, groups, &session->region,
@@ -88,13 +90,13 @@ static enum status open_ranks(struct session *session, struct fault *fault) {
     return open_shared(session, groups, fault);
 }
 
-/* What the driver counts, of all processes, beside what the plan promises. */
-static void tell_memory(const struct session *session) {
+/* The memory that the driver counts for all processes, for comparison with the plan. */
+static void log_memory(const struct session *session) {
 #if SKEP_CUDA
     const struct cuda_device *device = session->bound.port.cuda;
     uint64_t left;
-    struct fault untold;
-    if (device != NULL && cuda_device_free(device, &left, &untold) == OK) {
+    struct fault ignored;
+    if (device != NULL && cuda_device_free(device, &left, &ignored) == OK) {
         log_line(LOG_DEBUG, "device memory: %llu bytes planned, %llu declared, %llu taken",
                  (unsigned long long)session->program.plan.peak_bytes[SPACE_DEVICE],
                  (unsigned long long)target_declared_bytes(session->target, SPACE_DEVICE),
@@ -105,7 +107,7 @@ static void tell_memory(const struct session *session) {
 #endif
 }
 
-/* Nobody begins to rehearse before all are there to answer. */
+/* No rank starts its rehearsal before all have connected, since it executes collectives. */
 enum status session_connect(struct session *session, struct fault *fault) {
     if (session->site == NULL) {
         return OK;
@@ -123,7 +125,7 @@ enum status session_connect(struct session *session, struct fault *fault) {
     }
     if (status == OK) {
         session_load_constants(session);
-        tell_memory(session);
+        log_memory(session);
     }
     return status;
 }

@@ -25,7 +25,7 @@ static enum status check(const struct session *session, const struct generation 
     return OK;
 }
 
-/* `count` tokens behind the `past` ones; the logits of what follows are then ready. */
+/* Processes `count` tokens after the `past` ones; the logits of the next token are then ready. */
 static void feed(struct session *session, const int32_t *tokens, int64_t count, int64_t past,
                  enum segment_kind segment) {
     const struct schedule *schedule = &session->program.schedule;
@@ -43,7 +43,7 @@ static void feed(struct session *session, const int32_t *tokens, int64_t count, 
     program_run(&session->bound, segment);
 }
 
-static int32_t likeliest(const float *logits, int64_t vocab) {
+static int32_t most_likely(const float *logits, int64_t vocab) {
     int64_t best = 0;
     for (int64_t i = 1; i < vocab; i++) {
         best = logits[i] > logits[best] ? i : best;
@@ -51,15 +51,15 @@ static int32_t likeliest(const float *logits, int64_t vocab) {
     return (int32_t)best;
 }
 
-/* The token at which the running sum of exp((logit - max) / temperature) passes a uniform share of
- * the whole. Two passes in place of a stored distribution. */
+/* The token at which the running sum of exp((logit - max) / temperature) exceeds a uniform share of
+ * the total. Two passes need no memory for the distribution. */
 static int32_t sample(const float *logits, int64_t vocab, double temperature, double uniform) {
-    double top = (double)logits[likeliest(logits, vocab)];
-    double whole = 0;
+    double top = (double)logits[most_likely(logits, vocab)];
+    double total = 0;
     for (int64_t i = 0; i < vocab; i++) {
-        whole += exp(((double)logits[i] - top) / temperature);
+        total += exp(((double)logits[i] - top) / temperature);
     }
-    double left = uniform * whole;
+    double left = uniform * total;
     for (int64_t i = 0; i < vocab; i++) {
         left -= exp(((double)logits[i] - top) / temperature);
         if (left < 0) {
@@ -75,7 +75,7 @@ static int32_t next_token(const struct session *session, const struct generation
         program_extent(&session->bound, session->program.schedule.host.next_logits);
     int64_t vocab = session->blueprint.vocab;
     if (generation->temperature <= 0) {
-        return likeliest(logits, vocab);
+        return most_likely(logits, vocab);
     }
     double uniform = random_uniform(random_key(generation->seed, "sample"), (uint64_t)index);
     return sample(logits, vocab, generation->temperature, uniform);
@@ -96,8 +96,8 @@ enum status generate_run(struct session *session, const struct generation *gener
         past += count;
     }
     status = program_failure(&session->bound, fault);
-    for (int64_t made = 0; made < generation->tokens && status == OK; made++) {
-        int32_t token = next_token(session, generation, made);
+    for (int64_t count = 0; count < generation->tokens && status == OK; count++) {
+        int32_t token = next_token(session, generation, count);
         if (token == generation->stop_token || !sink(context, token) ||
             past == session->run.context) {
             return OK;

@@ -7,17 +7,17 @@
 struct generation {
     const int32_t *prompt;
     int64_t prompt_tokens;
-    int64_t tokens;     /* to make, at most */
-    double temperature; /* 0: always the likeliest */
+    int64_t tokens;     /* to generate, at most */
+    double temperature; /* 0: always the most likely token */
     uint64_t seed;
-    int32_t stop_token; /* ends the text, not handed out; -1: none */
+    int32_t stop_token; /* ends the text and is not passed on; -1: none */
 };
 
-/* Takes each new token; false ends the generation. */
+/* Receives each new token; returns false to end the generation. */
 typedef bool generate_sink(void *context, int32_t token);
 
-/* generate_run: prompt in pieces, then one token at a time. The same seed, prompt and program give
- * the same text.
+/* generate_run: the prompt in pieces, then one token at a time. Equal seed, prompt and program give
+ * equal text.
  * limits  1 <= prompt_tokens; prompt and new tokens within the cache's context
  * errors  STATUS_INPUT: an empty prompt, an id beyond the vocabulary, a prompt longer than the
  *         context */

@@ -18,13 +18,13 @@ struct remedy {
     uint64_t peak_bytes; /* of the space that was short, with the changes made */
 };
 
-/* remedies_find: first single changes (microbatch; between ranks keep_gathered, zero, live,
- * prefetch; recompute, offload where host memory is apart, moments, sequence) that fit; when no
- * single one but a shorter sequence does, changes heaped one upon another in that order until it
- * fits, without those that are not needed beside the others and offloads that the host has no
- * room for.
- * memory  scratch in a region of its own; *remedies by the caller, [REMEDIES_MAX]
- * result  how many were found; 0: none of these settings makes it fit
+/* remedies_find: the single changes that make the program fit, of: microbatch; with several ranks
+ * keep_gathered, zero, live, prefetch; recompute, offload (unless memory is unified), moments,
+ * sequence. If none of them does, except perhaps a shorter sequence, then also one combination: the
+ * changes are added in this order until the program fits; afterwards those that are not needed are
+ * removed. An offload that host memory has no space for is not used.
+ * memory  scratch in a region of its own; `remedies` is the caller's, [REMEDIES_MAX]
+ * result  *count: how many were found; 0: no combination of settings fits
  * errors  STATUS_FAILED when a proof of a plan fails */
 MUST_CHECK enum status remedies_find(const struct session *session, enum purpose purpose,
                                      struct remedy *remedies, int *count, struct fault *fault);

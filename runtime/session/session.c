@@ -3,8 +3,6 @@
 #include "runtime/model/families/families.h"
 #include "runtime/session/batch.h"
 #include "runtime/settings/model_config.h"
-#include "runtime/swarm/client/swarm_fetch.h"
-#include "runtime/swarm_setup/swarm_memory.h"
 #include "targets/probe/detect.h"
 
 #include <stdio.h>
@@ -12,7 +10,7 @@
 
 enum { STAGING_BYTES = 1 << 20, PREFILL_TOKENS = 64 };
 
-static bool ends_in(const char *what, const char *suffix) {
+static bool has_suffix(const char *what, const char *suffix) {
     const char *dot = strrchr(what, '.');
     return dot != NULL && strcmp(dot, suffix) == 0;
 }
@@ -35,8 +33,8 @@ static void share_space(struct target_space *space, int ranks, struct region *re
     space->capacity_source = shared_by(space->capacity_source, ranks, region);
 }
 
-/* Ranks of one machine have equal parts of its memory, of what others take of it, of its threads
- * and of its speed. */
+/* The ranks of one machine have equal parts of its memory, its declared use, its threads and its
+ * speed. */
 static const struct target *share_of(const struct target *machine, int ranks,
                                      struct region *region) {
     struct target *share = region_alloc(region, 1, sizeof *share);
@@ -56,17 +54,16 @@ static const struct target *share_of(const struct target *machine, int ranks,
     return share;
 }
 
-/* Of which a rank is a member, with others: that of its shard, that of its replicas and the whole
- * site; without replicas the first and the last are the same. */
-static int groups_of(const struct session *session) {
+/* Number of communicators that a rank joins: those of its shard group, of its replicas and of the
+ * whole site. Without replicas the first and the last are the same. */
+static int communicators_of(const struct session *session) {
     const struct sharding *sharding = &session->spread.sharding;
     bool both = sharding->shard > 1 && sharding->replicate > 1;
-    return session->ranks <= 1 ? 0 : both ? 3 : 1;
+    return session_rank_count(session) == 1 ? 0 : both ? 3 : 1;
 }
 
-/* On this machine, which they share. */
-static int sharing_ranks(const struct session *session) {
-    return session->local_ranks > 0 ? session->local_ranks : session->ranks;
+int session_local_rank_count(const struct session *session) {
+    return session->local_ranks > 0 ? session->local_ranks : session_rank_count(session);
 }
 
 static enum status read_target(struct session *session, struct fault *fault) {
@@ -76,7 +73,7 @@ static enum status read_target(struct session *session, struct fault *fault) {
     if (status != OK) {
         return status;
     }
-    session->target = target_with_groups(session->target, groups_of(session), region);
+    session->target = target_with_groups(session->target, communicators_of(session), region);
     struct target *own = region_alloc(region, 1, sizeof *own);
     if (run->limit_device > 0 && target_lower_capacity(session->target, run->limit_device, region,
                                                        &session->target, &session->misfit) != OK) {
@@ -85,8 +82,8 @@ static enum status read_target(struct session *session, struct fault *fault) {
         own->spaces[SPACE_DEVICE].capacity_source = "limits.device";
         session->target = own;
     }
-    if (sharing_ranks(session) > 1 && session->target->kind == TARGET_CPU) {
-        session->target = share_of(session->target, sharing_ranks(session), region);
+    if (session_local_rank_count(session) > 1 && session->target->kind == TARGET_CPU) {
+        session->target = share_of(session->target, session_local_rank_count(session), region);
     }
     if (run->threads > 0) {
         own = region_alloc(region, 1, sizeof *own);
@@ -97,47 +94,22 @@ static enum status read_target(struct session *session, struct fault *fault) {
     return OK;
 }
 
-/* What run and model make of each other, and of the machine. */
-static enum status settle(struct session *session, struct fault *fault) {
+enum status session_build(struct session *session, struct fault *fault) {
     struct region *region = &session->region;
     struct run *run = &session->run;
     run->longest_document = session->longest_document;
     run->ranks = session->ranks;
-    enum status status = settings_check_model(run, &session->blueprint, region, fault);
-    if (status == OK) {
-        status = sharding_settings_read(run, &session->blueprint, region, &session->spread, fault);
-    }
-    return status == OK ? read_target(session, fault) : status;
-}
-
-static enum status read_manifest(struct session *session, const char *what,
-                                 const char *const *overrides, int override_count,
-                                 struct fault *fault) {
-    struct region *region = &session->region;
-    struct manifest *manifest = region_alloc(region, 1, sizeof *manifest);
-    struct swarm_member_source source = {.manifest = manifest,
-                                         .place = what,
-                                         .overrides = overrides,
-                                         .override_count = override_count};
-    enum status status = is_join_string(what)
-                             ? manifest_fetch(what, region, manifest, &source.place, fault)
-                             : manifest_read_file(what, region, manifest, fault);
-    return status == OK ? session_read_swarm(session, &source, fault) : status;
+    TRY(settings_check_model(run, &session->blueprint, region, fault));
+    TRY(sharding_settings_read(run, &session->blueprint, region, &session->spread, fault));
+    return read_target(session, fault);
 }
 
 enum status session_read(struct session *session, const char *what, const char *const *overrides,
                          int override_count, struct fault *fault) {
     struct region *region = &session->region;
     struct run *run = &session->run;
-    bool file = ends_in(what, ".yaml") || ends_in(what, ".yml");
-    if (ends_in(what, ".skep") || is_join_string(what)) {
-        return read_manifest(session, what, overrides, override_count, fault);
-    }
-    enum status status =
-        settings_open(file ? what : NULL, overrides, override_count, region, run, fault);
-    if (status != OK) {
-        return status;
-    }
+    bool file = has_suffix(what, ".yaml") || has_suffix(what, ".yml");
+    TRY(settings_open(file ? what : NULL, overrides, override_count, region, run, fault));
     if (!file) {
         run->model = what;
     }
@@ -145,117 +117,14 @@ enum status session_read(struct session *session, const char *what, const char *
         return fault_set(fault, STATUS_INPUT, run->place, "add a line such as model: ./my-model",
                          "the key \"model\" is missing");
     }
-    status = blueprint_open(run->model, region, &session->blueprint, session->model_folder, fault);
-    return status == OK ? settle(session, fault) : status;
-}
-
-/* A member's own folder has the weights that a swarm began with; its structure is the manifest's.
- */
-static enum status find_weights(struct session *session, struct fault *fault) {
-    const struct run *run = &session->run;
-    struct blueprint found;
-    char folder[PATH_BYTES];
-    enum status status = blueprint_open(run->model, &session->region, &found, folder, fault);
-    if (status != OK) {
-        return status;
-    }
-    int64_t here = blueprint_elements(&found);
-    int64_t there = blueprint_elements(&session->blueprint);
-    if (here != there) {
-        return fault_set(fault, STATUS_INPUT, settings_location(run, "model"),
-                         "name the model that the swarm began with, or none",
-                         "model %.200s has %lld parameters, the swarm's has %lld", run->model,
-                         (long long)here, (long long)there);
-    }
-    memcpy(session->model_folder, folder, sizeof folder);
-    return OK;
-}
-
-/* The masters of several GPUs would have to be gathered into pinned memory, which no collective
- * reaches. */
-static enum status check_ranks(const struct session *session, struct fault *fault) {
-    if (session->ranks <= 1 || session->target->kind == TARGET_CPU) {
-        return OK;
-    }
-    char place[NAME_BYTES];
-    snprintf(place, sizeof place, "target %.100s", session->target->name);
-    return fault_set(fault, STATUS_INPUT, place,
-                     "start one member for each GPU, each with its own identity and state folder",
-                     "a member of several ranks computes on processors, not on GPUs");
-}
-
-/* What a member keeps lies once on its machine, with rank 0, though all ranks have one plan: a
- * rank's part of the machine is those bytes and an equal part of the rest. */
-static void charge_once(struct session *session, uint64_t bytes) {
-    uint64_t ranks = (uint64_t)sharing_ranks(session);
-    if (ranks <= 1) {
-        return;
-    }
-    struct region *region = &session->region;
-    struct target *own = region_alloc(region, 1, sizeof *own);
-    *own = *session->target;
-    struct target_space *device = &own->spaces[SPACE_DEVICE];
-    char source[2 * NAME_BYTES];
-    snprintf(source, sizeof source, "%.200s, but for what rank 0 alone keeps of the swarm",
-             device->capacity_source);
-    device->capacity_bytes += bytes / ranks * (ranks - 1);
-    device->capacity_source = region_text(region, source);
-    session->target = own;
-}
-
-static void keep_swarm(struct session *session) {
-    struct resident_extent *lines = region_alloc(&session->region, SWARM_LINES, sizeof *lines);
-    const struct swarm_member_kind kind = {.is_site = session->ranks > 1,
-                                           .records = session->run.swarm_record != NULL};
-    swarm_memory_extents(&session->swarm, session->target, kind, lines);
-    uint64_t shared = target_declared_bytes(session->target, SPACE_DEVICE);
-    session->target = swarm_memory_declared(&session->swarm, session->target, &session->region);
-    session->kept = lines;
-    session->kept_count = SWARM_LINES;
-    uint64_t once = target_declared_bytes(session->target, SPACE_DEVICE) - shared;
-    for (int i = 0; i < SWARM_LINES; i++) {
-        once += lines[i].bytes;
-    }
-    charge_once(session, once);
-}
-
-enum status session_read_swarm(struct session *session, const struct swarm_member_source *source,
-                               struct fault *fault) {
-    const char *config = source->manifest->config_text;
-    struct run *run = &session->run;
-    char place[PATH_BYTES];
-    snprintf(place, sizeof place, "%.4000s:config", source->place);
-    enum status status = swarm_settings_read(source, &session->region, run, fault);
-    if (status == OK) {
-        status = blueprint_read(config, strlen(config), place, &session->region,
-                                &session->blueprint, fault);
-    }
-    if (status == OK && run->model != NULL) {
-        status = find_weights(session, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
-    if (run->model == NULL) {
-        run->model = region_text(&session->region, source->place);
-    }
-    status = settle(session, fault);
-    if (status == OK) {
-        status = check_ranks(session, fault);
-    }
-    if (status == OK) {
-        status = swarm_terms_of(source->manifest, run, &session->blueprint, &session->swarm, fault);
-    }
-    if (status == OK) {
-        keep_swarm(session);
-    }
-    return status;
+    TRY(blueprint_open(run->model, region, &session->blueprint, session->model_folder, fault));
+    return session_build(session, fault);
 }
 
 enum status session_config(struct session *session, const char **text, size_t *length,
                            struct fault *fault) {
-    if (session->swarm.manifest != NULL) {
-        *text = session->swarm.manifest->config_text;
+    if (session->config_text != NULL) {
+        *text = session->config_text;
         *length = strlen(*text);
         return OK;
     }
@@ -268,7 +137,7 @@ struct schedule_options session_options(const struct session *session, enum purp
     bool train = purpose == PURPOSE_TRAIN || purpose == PURPOSE_COMPARE;
     bool generate = purpose == PURPOSE_TRAIN || purpose == PURPOSE_GENERATE;
     int64_t rows = run->batch_tokens / run->sequence;
-    int64_t rows_at_once = run->microbatch * (session->ranks > 1 ? session->ranks : 1);
+    int64_t rows_at_once = run->microbatch * session_rank_count(session);
     return (struct schedule_options){
         .sequence = run->sequence,
         .microbatch = run->microbatch,
@@ -289,10 +158,11 @@ struct schedule_options session_options(const struct session *session, enum purp
         .epsilon = (float)run->epsilon,
         .weight_decay = (float)run->weight_decay,
         .staging_bytes = STAGING_BYTES,
-        .sharding = session->ranks > 1 ? session->spread.sharding : (struct sharding){0},
+        .sharding =
+            session_rank_count(session) > 1 ? session->spread.sharding : (struct sharding){0},
         .units = &session->spread.units,
-        .kept = session->kept,
-        .kept_count = train ? session->kept_count : 0,
+        .kept = session->resident,
+        .kept_count = train ? session->resident_count : 0,
     };
 }
 
@@ -302,18 +172,26 @@ enum status session_compile(struct session *session, enum purpose purpose, struc
                            &session->program, fault);
 }
 
-/* Rank r of the world is cell [r / shard][r % shard] of the mesh [replicate, shard]. */
-static struct rank_indices session_indices(const struct session *session) {
-    int shard = session->ranks > 1 ? session->spread.sharding.shard : 1;
+/* The mesh that `skep mesh replicate=R,shard=S` prints: rank r is cell [r / S][r % S]. */
+static enum status make_mesh(struct session *session, struct fault *fault) {
+    int ranks = session_rank_count(session);
+    int shard = ranks > 1 ? session->spread.sharding.shard : 1;
+    struct mesh_dim dims[MESH_DIMS] = {
+        [MESH_REPLICATE] = {"replicate", ranks / shard}, [MESH_SHARD] = {"shard", shard}};
+    return mesh_init(dims, MESH_DIMS, NULL, &session->region, &session->mesh, fault);
+}
+
+static struct rank_indices indices_in_mesh(const struct session *session) {
+    const struct mesh *mesh = &session->mesh;
     int rank = session->site != NULL ? site_launch_info(session->site)->rank : 0;
-    struct rank_indices ranks;
-    ranks.of[AXIS_SHARD] = rank % shard;
-    ranks.of[AXIS_REPLICATE] = rank / shard;
-    ranks.of[AXIS_WORLD] = rank;
-    ranks.size[AXIS_SHARD] = shard;
-    ranks.size[AXIS_REPLICATE] = session_ranks(session) / shard;
-    ranks.size[AXIS_WORLD] = session_ranks(session);
-    return ranks;
+    int coordinate[MESH_DIMS_MAX];
+    mesh_coordinate(mesh, rank, coordinate);
+    return (struct rank_indices){.of = {[AXIS_SHARD] = coordinate[MESH_SHARD],
+                                        [AXIS_REPLICATE] = coordinate[MESH_REPLICATE],
+                                        [AXIS_WORLD] = rank},
+                                 .size = {[AXIS_SHARD] = mesh->dims[MESH_SHARD].size,
+                                          [AXIS_REPLICATE] = mesh->dims[MESH_REPLICATE].size,
+                                          [AXIS_WORLD] = mesh->ranks}};
 }
 
 enum status session_bind(struct session *session, struct fault *fault) {
@@ -322,15 +200,14 @@ enum status session_bind(struct session *session, struct fault *fault) {
         *fault = session->misfit;
         return status;
     }
-    status = program_fits(&session->program, fault);
-    if (status == OK) {
-        struct rank_indices ranks = session_indices(session);
-        status = program_bind(&session->program, &ranks, &session->region, &session->bound, fault);
-    }
-    if (status == OK && !program_waits(&session->bound)) {
+    TRY(program_fits(&session->program, fault));
+    TRY(make_mesh(session, fault));
+    const struct rank_indices ranks = indices_in_mesh(session);
+    TRY(program_bind(&session->program, &ranks, &session->region, &session->bound, fault));
+    if (!program_waits(&session->bound)) {
         session_load_constants(session);
     }
-    return status;
+    return OK;
 }
 
 void session_load_constants(struct session *session) {

@@ -1,5 +1,6 @@
 #include "runtime/session/step.h"
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "runtime/session/batch.h"
 #include "transport/site/stop.h"
@@ -7,61 +8,88 @@
 #include <math.h>
 #include <string.h>
 
-static struct step_schedule pace_of(const struct session *session, int64_t step) {
+struct step_schedule step_schedule_at(const struct session *session, int64_t step) {
     return (struct step_schedule){.learning_rate = settings_learning_rate(&session->run, step),
                                   .updates = step};
 }
 
-/* The same on every rank, and again when a run goes on from a snapshot. */
+/* The same on every rank, and again when a run resumes from a snapshot. */
 static uint32_t noise_of(const struct run *run, int64_t updates) {
     uint32_t words[4];
     random_block(random_key((uint64_t)run->seed, "stochastic rounding"), (uint64_t)updates, words);
     return words[0];
 }
 
-int64_t step_begin_at(struct session *session, const struct step_schedule *pace,
-                      int64_t own_valid) {
+int64_t step_begin(struct session *session, const struct step_schedule *schedule,
+                   int64_t own_valid) {
+    ASSERT(schedule->updates >= 0 && own_valid >= 0);
     const struct run *run = &session->run;
     struct step_scalars *scalars = program_scalars(&session->bound);
-    double count = (double)(pace->updates + 1);
+    double count = (double)(schedule->updates + 1);
     memset(scalars, 0, sizeof *scalars);
-    scalars->learning_rate = (float)pace->learning_rate;
+    scalars->learning_rate = (float)schedule->learning_rate;
     scalars->bias_correction_1 = (float)(1 - pow(run->betas.first, count));
     scalars->bias_correction_2 = (float)(1 - pow(run->betas.second, count));
-    scalars->noise = noise_of(run, pace->updates);
+    scalars->noise = noise_of(run, schedule->updates);
     scalars->valid_tokens = own_valid;
     scalars->loss_scale = own_valid > 0 ? (float)(1.0 / (double)own_valid) : 0;
     program_run(&session->bound, SEGMENT_BEGIN);
-    return scalars->valid_tokens; /* summed over the ranks, if there are several */
+    return scalars->valid_tokens; /* of all ranks, when the segment has summed them */
 }
 
-struct step_result step_finish_at(struct session *session, const struct step_schedule *pace,
-                                  int64_t valid_tokens) {
+struct step_result step_finish(struct session *session, const struct step_schedule *schedule,
+                               int64_t valid_tokens) {
     program_run(&session->bound, SEGMENT_FINISH);
     const struct step_scalars *scalars = program_scalars(&session->bound);
     return (struct step_result){.loss = scalars->loss_sum / (double)valid_tokens,
                                 .gradient_norm = scalars->gradient_norm,
-                                .learning_rate = pace->learning_rate,
+                                .learning_rate = schedule->learning_rate,
                                 .tokens = valid_tokens,
                                 .skipped = scalars->skip != 0};
 }
 
-int64_t step_begin(struct session *session, int64_t step, int64_t own_valid) {
-    struct step_schedule pace = pace_of(session, step);
-    return step_begin_at(session, &pace, own_valid);
+/* ---- limits ---- */
+
+/* Whether what is left can be done within the time that follows a request to stop. */
+static bool ends_in_time(const struct step_limits *limits, int64_t microbatches_left) {
+    double used_s = (double)(clock_monotonic_ns() - stop_requested_ns()) * 1e-9;
+    double left_s = (double)microbatches_left * limits->microbatch_s + limits->final_s;
+    return limits->stop_within_s > 0 && used_s + left_s <= limits->stop_within_s;
 }
 
-struct step_result step_finish(struct session *session, int64_t step, int64_t valid_tokens) {
-    struct step_schedule pace = pace_of(session, step);
-    return step_finish_at(session, &pace, valid_tokens);
-}
-
-bool step_continues(step_keep_on *keep_on, void *context) {
-    return keep_on == NULL || keep_on(context);
+bool step_should_continue(struct step_limits *limits) {
+    if (limits == NULL) {
+        return true;
+    }
+    int64_t left = limits->microbatches_left--;
+    if (limits->should_continue != NULL && !limits->should_continue(limits->context)) {
+        return false;
+    }
+    if (limits->deadline_ns != 0 && clock_monotonic_ns() >= limits->deadline_ns) {
+        return false;
+    }
+    return !stop_requested() || ends_in_time(limits, left);
 }
 
 static enum status stopped(struct fault *fault) {
     return fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop");
+}
+
+/* ---- rows ---- */
+
+/* The rows of a step: windows that the caller has chosen, or of the shuffled stream. */
+struct step_rows {
+    const struct token_data *data;
+    const int64_t *windows; /* [count]; NULL: the stream */
+    uint64_t seed;
+    int64_t cursor; /* of the stream, at the next row */
+    int64_t count;
+};
+
+static int64_t window_of_row(struct step_rows *rows, int64_t row) {
+    ASSERT(row < rows->count);
+    return rows->windows != NULL ? rows->windows[row]
+                                 : data_next(rows->data, rows->seed, &rows->cursor);
 }
 
 static void *raw_tokens(const struct session *session) {
@@ -82,52 +110,42 @@ int64_t step_rows_at_once(const struct session *session) {
 }
 
 bool step_row_is_own(const struct session *session, int64_t row) {
-    int64_t turn = row / session->run.microbatch;
-    return turn % session->bound.ranks.size[AXIS_WORLD] == session->bound.ranks.of[AXIS_WORLD];
+    int64_t part = row / session->run.microbatch;
+    return part % session->bound.ranks.size[AXIS_WORLD] == session->bound.ranks.of[AXIS_WORLD];
 }
 
-/* Own rows among the `count` rows from `first` on; the rest of the microbatch stays without labels.
+/* This rank's rows among the `count` rows from `first`; the rest of its microbatch has no labels.
  */
-static enum status load_shuffled(struct session *session, const struct step_source *source,
-                                 int64_t first, int64_t count, int64_t *cursor,
-                                 struct fault *fault) {
+static enum status load_rows(struct session *session, struct step_rows *rows, int64_t first,
+                             int64_t count, struct fault *fault) {
     int64_t loaded = 0;
     for (int64_t row = first; row < first + count; row++) {
-        int64_t window = data_next(source->data, source->seed, cursor);
+        int64_t window = window_of_row(rows, row);
         if (!step_row_is_own(session, row)) {
             continue;
         }
         struct token_row into = batch_row(session, loaded++);
-        enum status status = data_window(source->data, window, raw_tokens(session), &into, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(data_window(rows->data, window, raw_tokens(session), &into, fault));
     }
     batch_empty_rows(session, loaded);
     return OK;
 }
 
-enum { ROWS_A_LOOK = 1 << 16 }; /* between looks for a wish to stop: some milliseconds */
+enum { ROWS_PER_STOP_TEST = 1 << 16 }; /* some milliseconds of counting */
 
-/* Valid labels of this rank's rows that follow `cursor`: read once more, as the loss of the first
- * microbatch is already divided by them. */
-static enum status count_valid(struct session *session, const struct step_source *source,
-                               int64_t cursor, int64_t *valid, struct fault *fault) {
-    const struct token_data *data = source->data;
-    int64_t rows = session->run.batch_tokens / session->run.sequence;
+/* Valid labels of this rank's rows. They are read twice, because the loss of the first microbatch
+ * is already divided by their number. `rows` is a copy: the stream continues where it was. */
+static enum status count_valid(struct session *session, struct step_rows rows, int64_t *valid,
+                               struct fault *fault) {
     int64_t sum = 0;
-    for (int64_t row = 0; row < rows; row++) {
-        if (row % ROWS_A_LOOK == ROWS_A_LOOK - 1 && stop_requested()) {
+    for (int64_t row = 0; row < rows.count; row++) {
+        if (row % ROWS_PER_STOP_TEST == ROWS_PER_STOP_TEST - 1 && stop_requested()) {
             return stopped(fault);
         }
-        int64_t window = data_next(data, source->seed, &cursor);
+        int64_t window = window_of_row(&rows, row);
         int64_t labels = 0;
-        enum status status =
-            step_row_is_own(session, row)
-                ? data_valid_labels(data, window, raw_tokens(session), &labels, fault)
-                : OK;
-        if (status != OK) {
-            return status;
+        if (step_row_is_own(session, row)) {
+            TRY(data_valid_labels(rows.data, window, raw_tokens(session), &labels, fault));
         }
         sum += labels;
     }
@@ -135,22 +153,23 @@ static enum status count_valid(struct session *session, const struct step_source
     return OK;
 }
 
-/* The counting reads files only where there is a separator; there only can it fail. In many rows it
- * can be stopped. */
-static enum status begin_step(struct session *session, const struct step_source *source,
-                              int64_t step, int64_t cursor, int64_t *valid, struct fault *fault) {
+/* Counting in the stream reads files only if there is a separator, and stops early only in many
+ * rows: otherwise it cannot fail, and the ranks need not agree on its outcome. */
+static enum status begin_step(struct session *session, const struct step_rows *rows,
+                              const struct step_schedule *schedule, int64_t *valid,
+                              struct fault *fault) {
     int64_t own_valid = 0;
-    enum status status = count_valid(session, source, cursor, &own_valid, fault);
-    bool many = session->run.batch_tokens / session->run.sequence >= ROWS_A_LOOK;
-    if (source->data->separator != DATA_NO_SEPARATOR || many) {
+    enum status status = count_valid(session, *rows, &own_valid, fault);
+    if (rows->windows != NULL || rows->data->separator != DATA_NO_SEPARATOR ||
+        rows->count >= ROWS_PER_STOP_TEST) {
         status = session_agree(session, status, fault);
     }
-    if (status != OK) {
-        return status;
-    }
-    *valid = step_begin(session, step, own_valid);
+    TRY(status);
+    *valid = step_begin(session, schedule, own_valid);
     return *valid > 0 ? OK : session_agree(session, no_labels(fault), fault);
 }
+
+/* ---- steps ---- */
 
 static uint64_t received_bytes(const struct session *session) {
     const struct communicator *communicator = session->bound.communicator;
@@ -161,36 +180,48 @@ static uint64_t received_bytes(const struct session *session) {
     return sum;
 }
 
-enum status step_from_data(struct session *session, const struct step_source *source, int64_t step,
-                           int64_t *cursor, struct step_result *result, struct fault *fault) {
-    int64_t rows = session->run.batch_tokens / session->run.sequence;
+/* *rows advances even when the step fails. */
+static enum status execute_step(struct session *session, struct step_rows *rows,
+                                const struct step_schedule *schedule, struct step_limits *limits,
+                                struct step_result *result, struct fault *fault) {
     uint64_t received = received_bytes(session);
-    int64_t at = *cursor;
     int64_t valid = 0;
-    enum status status = begin_step(session, source, step, at, &valid, fault);
-    for (int64_t done = 0; done < rows && status == OK; done += step_rows_at_once(session)) {
-        int64_t count = at_most(rows - done, step_rows_at_once(session));
-        status = step_continues(source->keep_on, source->context)
-                     ? load_shuffled(session, source, done, count, &at, fault)
-                     : stopped(fault);
-        status = session_agree(session, status, fault);
-        if (status == OK) {
-            program_run(&session->bound, SEGMENT_MICROBATCH);
-        }
+    TRY(begin_step(session, rows, schedule, &valid, fault));
+    for (int64_t done = 0; done < rows->count; done += step_rows_at_once(session)) {
+        int64_t count = at_most(rows->count - done, step_rows_at_once(session));
+        enum status status = step_should_continue(limits)
+                                 ? load_rows(session, rows, done, count, fault)
+                                 : stopped(fault);
+        TRY(session_agree(session, status, fault));
+        program_run(&session->bound, SEGMENT_MICROBATCH);
     }
-    if (status != OK) {
-        return status;
-    }
-    const struct step_result reached = step_finish(session, step, valid);
-    status = program_failure(&session->bound, fault);
-    if (status != OK) {
-        return status;
-    }
-    *result = reached;
-    result->received_bytes = received_bytes(session) - received;
-    *cursor = at;
+    struct step_result finished = step_finish(session, schedule, valid);
+    TRY(program_failure(&session->bound, fault));
+    finished.received_bytes = received_bytes(session) - received;
+    *result = finished;
     return OK;
 }
+
+enum status step_from_data(struct session *session, const struct step_source *source, int64_t step,
+                           int64_t *cursor, struct step_result *result, struct fault *fault) {
+    const struct step_schedule schedule = step_schedule_at(session, step);
+    struct step_rows rows = {.data = source->data,
+                             .seed = source->seed,
+                             .cursor = *cursor,
+                             .count = session->run.batch_tokens / session->run.sequence};
+    TRY(execute_step(session, &rows, &schedule, source->limits, result, fault));
+    *cursor = rows.cursor;
+    return OK;
+}
+
+enum status step_on_windows(struct session *session, const struct step_windows *step,
+                            struct step_result *result, struct fault *fault) {
+    ASSERT(step->count > 0);
+    struct step_rows rows = {.data = step->data, .windows = step->windows, .count = step->count};
+    return execute_step(session, &rows, &step->schedule, step->limits, result, fault);
+}
+
+/* ---- evaluation ---- */
 
 double evaluate_batch(struct session *session, int64_t own_valid, int64_t *valid) {
     struct step_scalars *scalars = program_scalars(&session->bound);
@@ -201,7 +232,8 @@ double evaluate_batch(struct session *session, int64_t own_valid, int64_t *valid
     return scalars->loss_sum;
 }
 
-/* Own windows among the `count` from `first` on; *valid grows by their labels. */
+/* This rank's windows among the `count` windows from `first`, in the order of the files; their
+ * labels are added to *valid. */
 static enum status load_in_order(struct session *session, const struct token_data *data,
                                  int64_t first, int64_t count, int64_t *valid,
                                  struct fault *fault) {
@@ -211,10 +243,7 @@ static enum status load_in_order(struct session *session, const struct token_dat
             continue;
         }
         struct token_row into = batch_row(session, loaded++);
-        enum status status = data_window(data, row, raw_tokens(session), &into, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(data_window(data, row, raw_tokens(session), &into, fault));
         for (int64_t t = 0; t < data->sequence; t++) {
             *valid += into.labels[t] != LABEL_IGNORED;
         }
@@ -233,21 +262,15 @@ enum status evaluate_data(struct session *session, const struct step_source *sou
         int64_t count = at_most(wanted - done, step_rows_at_once(session));
         int64_t own_valid = 0;
         enum status status =
-            step_continues(source->keep_on, source->context)
+            step_should_continue(source->limits)
                 ? load_in_order(session, source->data, done, count, &own_valid, fault)
                 : stopped(fault);
-        status = session_agree(session, status, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(session_agree(session, status, fault));
         sum += evaluate_batch(session, own_valid, &valid);
     }
-    enum status status = program_failure(&session->bound, fault);
-    if (status == OK && valid == 0) {
-        status = session_agree(session, no_labels(fault), fault);
-    }
-    if (status != OK) {
-        return status;
+    TRY(program_failure(&session->bound, fault));
+    if (valid == 0) {
+        return session_agree(session, no_labels(fault), fault);
     }
     *result = (struct evaluation_result){.loss = sum / (double)valid, .tokens = valid};
     return OK;

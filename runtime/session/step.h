@@ -4,76 +4,101 @@
 
 #include "runtime/session/session.h"
 
-/* What one step came to: the same on every rank but for received_bytes. */
+/* The result of a step: the same on every rank except for received_bytes. */
 struct step_result {
     double loss; /* mean over the step's valid tokens */
     double gradient_norm;
     double learning_rate;
-    int64_t tokens;          /* valid ones, of all ranks */
+    int64_t tokens;          /* valid tokens of all ranks */
     uint64_t received_bytes; /* by this rank's transport */
-    bool skipped;            /* gradients were not finite: nothing was updated */
+    bool skipped;            /* a gradient was not finite: no parameter was updated */
 };
 
-/* How far a step goes: what follows from its number, unless a swarm's ledger says otherwise. */
+/* The position of a step in the run's schedules. */
 struct step_schedule {
     double learning_rate;
     int64_t updates; /* that the moments have seen before, for their bias correction */
 };
 
-/* step_begin_at, step_finish_at: step_begin and step_finish at a pace of the caller's. */
-int64_t step_begin_at(struct session *session, const struct step_schedule *pace, int64_t own_valid);
-struct step_result step_finish_at(struct session *session, const struct step_schedule *pace,
-                                  int64_t valid_tokens);
+/* step_schedule_at: the schedule of optimizer step `step`, counted from 0, of a run that trains
+ * alone. A member of a swarm takes it from the ledger. */
+struct step_schedule step_schedule_at(const struct session *session, int64_t step);
 
-/* step_begin: scalars for optimizer step `step` (counted from 0) in which this rank has `own_valid`
- * labels, then the begin segment. Gives all ranks' labels; microbatches follow unless that is 0. */
-int64_t step_begin(struct session *session, int64_t step, int64_t own_valid);
+/* step_begin: fills the scalars of a step in which this rank has `own_valid` labels, and executes
+ * the begin segment. Returns the number of labels of all ranks; microbatches follow unless it is 0.
+ * step_finish: executes the finish segment and returns the step's result. */
+int64_t step_begin(struct session *session, const struct step_schedule *schedule,
+                   int64_t own_valid);
+struct step_result step_finish(struct session *session, const struct step_schedule *schedule,
+                               int64_t valid_tokens);
 
-/* step_finish: the finish segment, and what the step came to. */
-struct step_result step_finish(struct session *session, int64_t step, int64_t valid_tokens);
+/* When a step or an evaluation must be abandoned. All zero: when the process is asked to stop. */
+struct step_limits {
+    bool (*should_continue)(void *context); /* a further test; NULL: none */
+    void *context;
+    int64_t deadline_ns; /* of clock_monotonic_ns; 0: none */
+    /* After a request to stop, work continues while the estimated time of all that is left ends
+     * within stop_within_s of the request. */
+    double stop_within_s;
+    double microbatch_s;
+    double final_s; /* of what follows the last microbatch */
+    int64_t microbatches_left;
+};
 
-/* How rows are dealt to the ranks. step_rows_at_once: as many as all of them compute at a time.
- * step_row_is_own: whether row `row` of a step or an evaluation is this rank's.
- * step_continues: the caller's answer to whether it goes on; NULL: always. */
-typedef bool step_keep_on(void *context);
+/* step_should_continue: whether the limits permit one more microbatch, which then counts as done.
+ * `limits` may be NULL: always. */
+bool step_should_continue(struct step_limits *limits);
+
+/* The ranks share the rows of a step or an evaluation. step_rows_at_once: the number of rows that
+ * all ranks compute at a time. step_row_is_own: whether this rank computes row `row`. */
 int64_t step_rows_at_once(const struct session *session);
 bool step_row_is_own(const struct session *session, int64_t row);
-bool step_continues(step_keep_on *keep_on, void *context);
 
-/* step_from_data: a whole step, its rows from the shuffled stream; *cursor moves on only when the
- * step is complete. The step's valid labels are counted before its first backward.
+/* step_from_data: a whole step, with rows from the shuffled stream; *cursor advances only when the
+ * step is complete. The step's valid labels are counted before its first backward pass.
  *
  *     rows of a step   | microbatch 0          | microbatch 1          | ...
  *                      | rank 0 | rank 1 | ... | rank 0 | rank 1 | ...     batch.microbatch each
  *
- * Rows beyond the step's last carry no labels, so that all ranks run as many microbatches.
- * keep_on  asked between microbatches; when it says no on any rank, the step is dropped on all:
- *          STATUS_STOPPED, and neither parameters nor *cursor have changed
- * errors   those of data_window, of whichever rank met them; STATUS_INPUT when every token of the
- *          step is a separator; parameters and *cursor have not changed then either; those of
- *          program_failure */
+ * Rows after the step's last row carry no labels, so that all ranks execute as many microbatches.
+ * limits  tested before each microbatch; when they end the step on any rank, all ranks abandon it:
+ *         STATUS_STOPPED, and neither parameters nor *cursor have changed
+ * errors  those of data_window on any rank; STATUS_INPUT when every token of the step is a
+ *         separator; parameters and *cursor have not changed then either; those of
+ *         program_failure */
 struct step_source {
     const struct token_data *data;
     uint64_t seed;
-    step_keep_on *keep_on; /* NULL: always */
-    void *context;
+    struct step_limits *limits; /* NULL: none */
 };
 MUST_CHECK enum status step_from_data(struct session *session, const struct step_source *source,
                                       int64_t step, int64_t *cursor, struct step_result *result,
                                       struct fault *fault);
 
-/* evaluate_batch: the sum of losses over the labels now in all ranks' batches, of which this rank's
- * has `own_valid`; *valid grows by how many they are. */
+/* step_on_windows: the same with rows that the caller has chosen, as many as there are windows. All
+ * ranks call it with the same windows and schedule.
+ * errors  those of step_from_data */
+struct step_windows {
+    const struct token_data *data;
+    const int64_t *windows; /* [count] */
+    int64_t count;          /* at least 1 */
+    struct step_schedule schedule;
+    struct step_limits *limits; /* NULL: none */
+};
+MUST_CHECK enum status step_on_windows(struct session *session, const struct step_windows *step,
+                                       struct step_result *result, struct fault *fault);
+
+/* evaluate_batch: the sum of losses over the labels that are now in all ranks' batches, of which
+ * this rank's batch has `own_valid`; their number is added to *valid. */
 double evaluate_batch(struct session *session, int64_t own_valid, int64_t *valid);
 
-/* What an evaluation came to. */
 struct evaluation_result {
     double loss;    /* mean over the valid labels */
     int64_t tokens; /* valid labels */
 };
 
-/* evaluate_data: mean loss over the first `rows` windows of `data` (0: all of them), dealt to the
- * ranks as a step's.
+/* evaluate_data: mean loss over the first `rows` windows of `data` (0: all of them), which the
+ * ranks share like the rows of a step.
  * errors  STATUS_STOPPED as above, those of data_window, STATUS_INPUT when no label is valid */
 MUST_CHECK enum status evaluate_data(struct session *session, const struct step_source *source,
                                      int64_t rows, struct evaluation_result *result,

@@ -7,15 +7,17 @@
 #include "runtime/swarm/replica/replica.h"
 #include "transport/site/stop.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a leaf's floats lie as in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "the floats of a leaf are hashed as they are in memory");
 
 enum {
     RANDOM_LEAVES = 1,
-    FOLDER_LEAVES = 64,       /* each piece of a folder costs its headers anew */
-    TOLD_PARAMETERS = 1 << 26 /* a second or more */
+    FOLDER_LEAVES = 64,         /* every piece reads the headers of the folder again */
+    LOGGED_PARAMETERS = 1 << 26 /* takes a second or more */
 };
 
-/* Parameters on their way into the root: elements [begin, begin + count) of the flat space. */
+/* The part of the parameters that is hashed next: elements [begin, begin + count) of the flat
+ * space. */
 struct genesis {
     const struct run *run;
     const struct blueprint *blueprint;
@@ -28,8 +30,8 @@ struct genesis {
     struct merkle_stream stream;
 };
 
-/* The ranges of parameters that the stretch covers, in blueprint order, which is that of the flat
- * space: each behind the one before in `values`. */
+/* Lists the ranges of parameters in this part, in blueprint order, which is that of the flat space.
+ * In `values` they follow each other. */
 static int list_pieces(struct genesis *genesis) {
     int64_t param_begin = 0;
     int64_t end = genesis->begin + genesis->count;
@@ -80,7 +82,7 @@ static enum status fill(struct genesis *genesis) {
     return weights_load(&args, genesis->fault);
 }
 
-/* Leaf by leaf: parameters, then the momentum of the same elements. */
+/* A leaf is a number of parameters, then the momentum of the same elements. */
 static void add_leaves(struct genesis *genesis) {
     static const float zeros[LEAF_ELEMENTS];
     for (int64_t at = 0; at < genesis->count; at += LEAF_ELEMENTS) {
@@ -127,7 +129,7 @@ enum status genesis_root(const struct run *run, const struct blueprint *blueprin
         region_alloc(&scratch, (size_t)blueprint->param_count, sizeof *genesis->pieces);
     genesis->staging = (struct staging){.memory = region_alloc(&scratch, STAGING_BYTES_MIN, 1),
                                         .bytes = STAGING_BYTES_MIN};
-    if (blueprint_elements(blueprint) >= TOLD_PARAMETERS) {
+    if (blueprint_elements(blueprint) >= LOGGED_PARAMETERS) {
         log_line(LOG_INFO, "computing the root of the first weights");
     }
     enum status status = add_all(genesis, stretch);

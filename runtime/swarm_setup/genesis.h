@@ -1,4 +1,4 @@
-/* genesis: the outer state that everybody in a swarm starts from, as one hash. */
+/* genesis: the root of the outer state that a swarm starts from. */
 #ifndef SKEP_SWARM_SETUP_GENESIS_H
 #define SKEP_SWARM_SETUP_GENESIS_H
 
@@ -6,9 +6,9 @@
 #include "runtime/settings/run.h"
 
 /* genesis_root: the root over the leaves of replica.h with the first parameters and a momentum of
- * zeros, which replica_begin has over the same parameters in fp32. The model is never held whole:
- * random parameters go through one leaf, those of a folder through 32 MiB at a time.
- * model_folder  where the safetensors lie; "" for none
+ * zeros; replica_begin computes the same root from the same parameters in fp32. The model is never
+ * in memory as a whole: random parameters pass through one leaf, those of a folder through 32 MiB.
+ * model_folder  with the safetensors; "" for none
  * errors  those of weights_load; STATUS_INPUT when the run begins from weights and there is no
  *         folder; STATUS_STOPPED. *root is then untouched */
 MUST_CHECK enum status genesis_root(const struct run *run, const struct blueprint *blueprint,

@@ -15,7 +15,7 @@ const struct target *swarm_memory_declared(const struct swarm_terms *terms,
     const struct target_declared line = {
         .name = "ZeroMQ",
         .bytes = member_loop_declared(&options),
-        .source = "queues of all connections full, and one message of the greatest length"};
+        .source = "full queues of all connections, and one message of the maximum length"};
     return target_with_declared(target, SPACE_HOST, &line, region);
 }
 
@@ -25,7 +25,7 @@ bool swarm_memory_on_device(const struct target *target) {
 
 void swarm_memory_extents(const struct swarm_terms *terms, const struct target *target,
                           struct swarm_member_kind kind,
-                          struct resident_extent lines[static SWARM_LINES]) {
+                          struct resident_extent lines[static SWARM_EXTENTS]) {
     const struct replica_memory memory = replica_memory_of(&terms->shape);
     const struct replica_device_memory device = replica_device_memory_of(&terms->shape);
     bool on_device = swarm_memory_on_device(target);
@@ -33,29 +33,29 @@ void swarm_memory_extents(const struct swarm_terms *terms, const struct target *
     struct replica replica = {.shape = terms->shape};
     const struct member_loop_options options = swarm_loop_options(terms, &replica);
     const struct resident_extent made[] = {
-        [SWARM_LINE_PARAMS] = {"outer params", ROLE_OUTER, copied, memory.params},
-        [SWARM_LINE_MOMENTUM] = {"outer momentum", ROLE_OUTER, copied, memory.momentum},
-        [SWARM_LINE_FEEDBACK] = {"error feedback", ROLE_OUTER, copied, memory.feedback},
-        [SWARM_LINE_RESIDUAL] = {"re-encoding residual", ROLE_OUTER, SPACE_HOST, memory.residual},
-        [SWARM_LINE_MARKS] = {"residual marks", ROLE_OUTER, SPACE_HOST, memory.marks},
-        [SWARM_LINE_NAMES] = {"leaf names", ROLE_OUTER, SPACE_HOST, memory.leaves},
-        [SWARM_LINE_CONTRIBUTION] = {"own contribution", ROLE_EXCHANGE, copied,
-                                     memory.contribution},
-        [SWARM_LINE_RESULTS] = {"results", ROLE_EXCHANGE, copied, memory.results},
-        [SWARM_LINE_SLOTS] = {"contributions to own slices", ROLE_EXCHANGE, SPACE_HOST,
-                              memory.slots},
-        [SWARM_LINE_SCRATCH] = {"outer scratch", ROLE_EXCHANGE, copied,
-                                on_device ? device.scratch : memory.scratch},
-        [SWARM_LINE_STRETCHES] = {"outer stretches", ROLE_EXCHANGE, SPACE_DEVICE,
-                                  on_device ? device.slots : 0},
-        [SWARM_LINE_INNER] = {"inner weights", ROLE_OUTER, copied,
-                              kind.is_site ? memory.params : 0},
-        [SWARM_LINE_RECORD] = {"recorded contribution", ROLE_EXCHANGE, SPACE_HOST,
-                               kind.records ? memory.params : 0},
-        [SWARM_LINE_TABLES] = {"members and messages", ROLE_EXCHANGE, SPACE_HOST,
-                               member_loop_bytes(&options)}};
-    _Static_assert(ARRAY_COUNT(made) == SWARM_LINES, "a row for each line");
-    for (int i = 0; i < SWARM_LINES; i++) {
+        [SWARM_EXTENT_PARAMS] = {"outer params", ROLE_OUTER, copied, memory.params},
+        [SWARM_EXTENT_MOMENTUM] = {"outer momentum", ROLE_OUTER, copied, memory.momentum},
+        [SWARM_EXTENT_FEEDBACK] = {"error feedback", ROLE_OUTER, copied, memory.feedback},
+        [SWARM_EXTENT_RESIDUAL] = {"re-encoding residual", ROLE_OUTER, SPACE_HOST, memory.residual},
+        [SWARM_EXTENT_MARKS] = {"residual marks", ROLE_OUTER, SPACE_HOST, memory.marks},
+        [SWARM_EXTENT_NAMES] = {"leaf names", ROLE_OUTER, SPACE_HOST, memory.leaves},
+        [SWARM_EXTENT_CONTRIBUTION] = {"own contribution", ROLE_EXCHANGE, copied,
+                                       memory.contribution},
+        [SWARM_EXTENT_RESULTS] = {"results", ROLE_EXCHANGE, copied, memory.results},
+        [SWARM_EXTENT_SLOTS] = {"contributions to own slices", ROLE_EXCHANGE, SPACE_HOST,
+                                memory.slots},
+        [SWARM_EXTENT_SCRATCH] = {"outer scratch", ROLE_EXCHANGE, copied,
+                                  on_device ? device.scratch : memory.scratch},
+        [SWARM_EXTENT_STRETCHES] = {"outer stretches", ROLE_EXCHANGE, SPACE_DEVICE,
+                                    on_device ? device.slots : 0},
+        [SWARM_EXTENT_INNER] = {"inner weights", ROLE_OUTER, copied,
+                                kind.is_site ? memory.params : 0},
+        [SWARM_EXTENT_RECORD] = {"recorded contribution", ROLE_EXCHANGE, SPACE_HOST,
+                                 kind.records ? memory.params : 0},
+        [SWARM_EXTENT_TABLES] = {"members and messages", ROLE_EXCHANGE, SPACE_HOST,
+                                 member_loop_bytes(&options)}};
+    _Static_assert(ARRAY_COUNT(made) == SWARM_EXTENTS, "a row for each extent");
+    for (int i = 0; i < SWARM_EXTENTS; i++) {
         lines[i] = made[i];
         lines[i].space = target->unified ? SPACE_DEVICE : made[i].space;
     }

@@ -462,7 +462,7 @@ class FullDisk(RunTest):
         last = max(line["step"] for line in folder.metrics("step"))
         result = folder.train(f"pause_at={last + 2}")
         self.assert_exit(result, 0)
-        self.assertIn("going on from", result.stderr)
+        self.assertIn("resuming from", result.stderr)
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ class Emulated(GpuTest):
             if "snapshot of step 2" in result.stderr:
                 break
             lost_at *= 2
-        self.assertIn("start again: it goes on from the snapshot of step 2", result.stderr)
+        self.assertIn("start again: the run resumes from the snapshot of step 2", result.stderr)
         self.assertEqual(folder.state(), saved)
         self.train(folder, "pause_at=3")
 

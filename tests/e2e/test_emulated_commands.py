@@ -72,7 +72,7 @@ class Commands(GpuTest):
         self.assertEqual(folder.metrics("end")[-1]["reason"], "stopped")
         last = folder.metrics("step")[-1]["step"]
         result = self.train(folder, f"pause_at={last + 1}")
-        self.assertIn(f"step {last}", result.stderr.partition("going on from")[2] or result.stderr)
+        self.assertIn(f"step {last}", result.stderr.partition("resuming from")[2] or result.stderr)
         self.assertEqual(folder.metrics("step")[-1]["step"], last + 1)
 
     def test_a_device_with_less_memory_than_its_profile_says_is_refused(self):

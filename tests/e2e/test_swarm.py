@@ -86,7 +86,7 @@ class Swarm(SwarmTest):
         self.wait_for(lambda: any(line["contributors"] == 2 and number > left + 2
                                   for number, line in leaves.rounds().items()),
                       "round with it again")
-        self.assertIn(f"round {left}", leaves.log().partition("going on from")[2])
+        self.assertIn(f"round {left}", leaves.log().partition("resuming from")[2])
         for member in (stays, leaves):
             member.ask_to_stop()
         self.wait_for_end(stays, leaves, seconds=30)
@@ -192,7 +192,7 @@ class Sealed(SwarmTest):
         self.wait_for(lambda: "a member of" in late.log(), "the late one")
         early.process.send_signal(signal.SIGCONT)
         self.wait_for_end(early, late)
-        self.assertIn("the state is here", late.log())
+        self.assertIn("state received", late.log())
         for member in (early, late):
             first, *callers = (member.folder / "report").read_text().splitlines()
             words = first.split()
@@ -226,7 +226,7 @@ class Ending(SwarmTest):
         self.wait_for_end(early.start())  # again: the model is written anew
         self.assertEqual(self.exported(early), model)
         self.wait_for_end(late.start())
-        self.assertIn("take the model from another member", late.log())
+        self.assertIn("copy the model from another member", late.log())
 
     def test_weights_of_a_folder_come_from_it_or_from_other_members(self):
         self.swarm(steps=20)

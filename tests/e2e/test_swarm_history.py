@@ -72,7 +72,7 @@ class History(SwarmTest):
         self.assertEqual([member.ledger().read_bytes() for member in members], ledgers)
         for member in members:
             self.assertTrue(member.is_running(), member.log())
-            _, _, since = member.log().rpartition("going on from")
+            _, _, since = member.log().rpartition("resuming from")
             self.assertLessEqual(since.count(OTHER), since.count("admitted by"), member.log())
             self.assertIn("restore the tracker's newest state", member.log())
         self.end_tracker()

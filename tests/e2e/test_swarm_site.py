@@ -148,7 +148,7 @@ class SwarmSite(SwarmTest):
             self.assert_ends(loses, 0)
         stays.ask_to_stop()
         self.assert_ends(stays, 0)
-        self.assertIn("going on from", loses.log().rpartition("4 ranks")[2])
+        self.assertIn("resuming from", loses.log().rpartition("4 ranks")[2])
         self.assert_one_root_a_round()
         history = self.assert_one_history()
         self.assertFalse([entry for entry in history if entry["kind"] == "rollback"])
@@ -223,7 +223,7 @@ class SwarmSite(SwarmTest):
         self.tracker.kill()
         self.wait_for(lambda: "the tracker at" in member.log(), "word of the tracker's end")
         member.ask_to_stop()
-        self.wait_for(lambda: "leaving the swarm" in member.log(), "word of leaving")
+        self.wait_for(lambda: "leaving after this round" in member.log(), "word of leaving")
         time.sleep(0.5)  # what comes at once is the same wish
         member.ask_to_stop()
         self.assert_ends(member, 128 + signal.SIGTERM)
@@ -234,7 +234,7 @@ class SwarmSite(SwarmTest):
         self.tracker.kill()
         member = self.member("early").start("--ranks", "2")
         ranks = self.ranks(member, 2)
-        self.wait_for(lambda: "Trying again until it answers" in member.log(), "patience")
+        self.wait_for(lambda: "Retrying until it answers" in member.log(), "patience")
         os.kill(ranks[1], signal.SIGTERM)
         self.assert_ends(member, 0)
 

@@ -137,7 +137,7 @@ class NobodyThere(WordsTest):
         for member in (by_key.start(), by_file.start()):
             self.wait_for(lambda: "no answer" in member.log(), "word of the tracker")
             self.assertRegex(member.log(), rf"{listen}: no answer within 5 s; is the tracker "
-                                           r"running, and its port open\? Trying again")
+                                           r"running, and its port open\? Retrying")
         time.sleep(1)
         for member in (by_key, by_file):
             asked = time.monotonic()

@@ -80,7 +80,7 @@ class Trained(RunTest):
         self.assertNotIn("data_hash", path.read_text())
         result = folder.train()
         self.assert_exit(result, 0)
-        self.assertIn("going on from", result.stderr)
+        self.assertIn("resuming from", result.stderr)
 
     def test_a_finished_run_goes_on_when_steps_is_raised(self):
         folder = self.folder(steps=6, schedule__kind="constant")

@@ -56,17 +56,20 @@ MAY_INCLUDE = {
     "runtime/data": (
         "base", "transport/site", "runtime/checkpoint", "runtime/swarm/ledger",
         "runtime/settings"),
+    "runtime/session": (
+        "base", "targets/os", "targets/ports", "targets/probe", "transport/site",
+        "transport/collectives", "runtime/model", "runtime/model/families", "runtime/shard",
+        "runtime/schedule", "runtime/checkpoint", "runtime/program", "runtime/settings",
+        "runtime/data"),
     "runtime/swarm_setup": (
         "base", "targets", "transport/identity", "transport/messages", "transport/site",
         "runtime/model", "runtime/model/families", "runtime/schedule", "runtime/checkpoint",
         "runtime/swarm/ledger", "runtime/swarm/replica", "runtime/swarm/member",
-        "runtime/swarm/tracker", "runtime/settings", "runtime/data"),
-    "runtime/session": (
-        "base", "targets/os", "targets/ports", "targets/probe", "transport/site",
-        "transport/collectives", "runtime/model", "runtime/model/families", "runtime/schedule",
-        "runtime/checkpoint", "runtime/swarm/ledger", "runtime/swarm/client", "runtime/program",
-        "runtime/settings", "runtime/data", "runtime/swarm_setup"),
-    "runtime/train": ("base", "transport/site", "runtime/data", "runtime/session"),
+        "runtime/swarm/client", "runtime/swarm/tracker", "runtime/settings", "runtime/data",
+        "runtime/session"),
+    "runtime/train": (
+        "base", "targets/os", "transport/site", "runtime/schedule", "runtime/checkpoint",
+        "runtime/program", "runtime/settings", "runtime/data", "runtime/session"),
     "runtime/inner_training": (
         "base", "transport/identity", "transport/site", "runtime/schedule", "runtime/checkpoint",
         "runtime/swarm/ledger", "runtime/swarm/replica", "runtime/swarm/member",
@@ -78,7 +81,7 @@ MAY_INCLUDE = {
         "runtime/data", "runtime/session"),
     "runtime/cli/reports": (
         "base", "arena/formats", "runtime/model", "runtime/shard", "runtime/checkpoint",
-        "runtime/session", "runtime/diagnose"),
+        "runtime/session", "runtime/swarm_setup", "runtime/diagnose"),
     "runtime/cli": (
         "base", "arena", "arena/formats", "targets", "targets/probe", "transport/identity",
         "transport/site", "runtime/model/families", "runtime/checkpoint", "runtime/swarm/ledger",
@@ -173,14 +176,13 @@ NO_DOOR = (
     "runtime/model", "runtime/model/families", "runtime/shard", "runtime/schedule",
     "runtime/checkpoint", "runtime/swarm/ledger", "runtime/swarm/replica",
     "runtime/swarm/client", "runtime/swarm/tracker", "runtime/program", "runtime/settings",
-    "runtime/data", "runtime/swarm_setup", "runtime/session", "runtime/train",
-    "runtime/inner_training", "runtime/diagnose", "runtime/cli/reports", "runtime/cli")
+    "runtime/data",
+    "runtime/diagnose", "runtime/cli/reports", "runtime/cli")
 
 # struct: why it has more fields than STRUCT_FIELDS_MAX.
 WIDE_STRUCTS = {
     "run": "the settings of a run file: one field for each key",
     "backward_row": "still to be split",
-    "member_run": "still to be split",
     "tracker_loop": "still to be split",
     "probe_gpu": "still to be split",
 }
@@ -229,8 +231,13 @@ PLAIN_FOLDERS = (
     "docs/ARCHITECTURE.md",
     "docs/GLOSSARY.md",
     "docs/PIPELINE.md",
+    "docs/RUN.md",
     "docs/decisions/0017-rooms-and-doors.md",
+    "runtime/inner_training",
+    "runtime/session",
     "runtime/swarm/member",
+    "runtime/swarm_setup",
+    "runtime/train",
     "targets",
     "tests/tidy",
     "transport/collectives",

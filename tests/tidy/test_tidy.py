@@ -54,7 +54,7 @@ class RuleTest(unittest.TestCase):
             ("kernels/loops/norm.c", "runtime/model/graph.h"),
             ("runtime/model/graph.c", "arena/extent.h"),
             ("runtime/schedule/lanes.c", "arena/plan.h"),
-            ("runtime/program/bind.c", "runtime/train/loop.h"),
+            ("runtime/program/bind.c", "runtime/train/train.h"),
             ("runtime/swarm/ledger/entry.c", "runtime/swarm/protocol/protocol.h"),
             ("targets/targets.c", "targets/os/machine.h"),
             ("runtime/cli/main.c", "tests/kernels/harness.h"),

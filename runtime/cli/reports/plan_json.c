@@ -4,7 +4,7 @@
 #include "arena/formats/report.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "runtime/session/disk.h"
+#include "runtime/session/disk_budget.h"
 #include "runtime/session/remedies.h"
 
 #include <stdio.h>

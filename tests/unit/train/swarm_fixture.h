@@ -2,7 +2,7 @@
 #ifndef SKEP_TESTS_UNIT_TRAIN_SWARM_FIXTURE_H
 #define SKEP_TESTS_UNIT_TRAIN_SWARM_FIXTURE_H
 
-#include "runtime/swarm_setup/swarm_offer.h"
+#include "runtime/swarm_setup/manifest_make.h"
 
 /* swarm_fixture_make: in the working directory tracker/run.yaml with its model (a Llama of 0.3M
  * parameters, weights at random) and data, and heather.skep: 250 steps of 192 tokens, 40 a round,

@@ -1,8 +1,9 @@
 /* Tests of train/fit_report: each figure against what the swarm's own numbers make of it by hand,
  * and what is said when it does not fit. */
 #include "base/json.h"
-#include "runtime/inner_training/fit_report.h"
+#include "runtime/cli/reports/preflight_report.h"
 #include "runtime/schedule/estimate.h"
+#include "runtime/swarm_setup/member_session.h"
 #include "scratch.h"
 #include "swarm_fixture.h"
 
@@ -22,6 +23,7 @@ static struct region region;
 static struct manifest_draft offer;
 static struct manifest manifest;
 static struct session session;
+static struct swarm_terms terms;
 static char buffer[FIT_REPORT_BYTES];
 
 static int make_swarm(void **state) {
@@ -48,7 +50,8 @@ static void read_site(int ranks, const char *first, const char *second) {
     const char *overrides[OVERRIDES_MAX] = {"target=cpu-zen5-2c-24g", first, second};
     int count = second != NULL ? 3 : first != NULL ? 2 : 1;
     session = (struct session){.ranks = ranks};
-    expect_ok(session_read(&session, "heather.skep", overrides, count, &fault));
+    expect_ok(
+        member_session_or_run_read(&session, "heather.skep", overrides, count, &terms, &fault));
 }
 
 static void read_session(const char *first, const char *second) {
@@ -68,7 +71,7 @@ static void figures_are_those_of_the_formulas(void **state) {
     struct fit_report *report = calloc(1, sizeof *report);
     assert_non_null(report);
     read_session(NULL, NULL);
-    expect_ok(fit_report_make(&session, &link, 4, report, &fault));
+    expect_ok(fit_report_make(&session, &terms, &link, 4, report, &fault));
     int64_t count = blueprint_elements(&offer.blueprint);
     /* int4: 4 bits each and a scale of 2 bytes for 64 */
     uint64_t encoded = (uint64_t)(count / 2 + (count + 63) / 64 * 2);
@@ -109,7 +112,7 @@ static void a_site_takes_what_rank_0_keeps_once(void **state) {
     for (int ranks = 2; ranks <= 5; ranks++) {
         struct text text = text_over(buffer, sizeof buffer);
         read_site(ranks, NULL, NULL);
-        expect_ok(fit_report_make(&session, &unknown, 0, report, &fault));
+        expect_ok(fit_report_make(&session, &terms, &unknown, 0, report, &fault));
         const struct fit_space *space = &report->spaces[0];
         /* ZeroMQ's line, of the last one declared, is rank 0's too */
         const struct target_space *of = &session.target->spaces[SPACE_DEVICE];
@@ -136,16 +139,16 @@ static void limits_slow_the_exchange_and_nobody_alone_exchanges(void **state) {
     struct fit_report *report = calloc(1, sizeof *report);
     assert_non_null(report);
     read_session("limits.up=100kB/s", "limits.down=1kB/s");
-    expect_ok(fit_report_make(&session, &fast, 2, report, &fault));
+    expect_ok(fit_report_make(&session, &terms, &fast, 2, report, &fault));
     assert_near(report->exchange_s, (double)report->exchange.down_bytes / 1e3);
     session_finish(&session);
     read_session(NULL, NULL);
-    expect_ok(fit_report_make(&session, &unknown, 0, report, &fault));
+    expect_ok(fit_report_make(&session, &terms, &unknown, 0, report, &fault));
     assert_int_equal(report->exchange.members, 5);
     assert_true(report->exchange_s == 0 && report->exchange.up_bytes > 0);
     session_finish(&session);
     read_session(NULL, NULL);
-    expect_ok(fit_report_make(&session, &fast, 1, report, &fault));
+    expect_ok(fit_report_make(&session, &terms, &fast, 1, report, &fault));
     assert_int_equal(report->exchange.up_bytes, 0);
     session_finish(&session);
     free(report);
@@ -163,7 +166,7 @@ static void json_is_one_document_with_the_same_figures(void **state) {
     (void)state;
     struct json_document document;
     struct text text = text_over(buffer, sizeof buffer);
-    const struct fit_report_request request = {.members = 4, .json = true};
+    const struct fit_report_request request = {.terms = &terms, .members = 4, .json = true};
     read_session(NULL, NULL);
     expect_ok(fit_report_write(&session, &request, &text, &fault));
     assert_false(text.cut);
@@ -183,7 +186,7 @@ static void json_is_one_document_with_the_same_figures(void **state) {
 static void a_machine_that_is_too_small_is_told_what_would_fit(void **state) {
     (void)state;
     struct text text = text_over(buffer, sizeof buffer);
-    struct fit_report_request request = {.members = 4};
+    struct fit_report_request request = {.terms = &terms, .members = 4};
     uint64_t peak;
     char limit[64];
     read_session("batch.microbatch=6", NULL);
@@ -211,7 +214,7 @@ static void a_machine_that_is_too_small_is_told_what_would_fit(void **state) {
 static void a_disk_that_is_too_small_is_said_too(void **state) {
     (void)state;
     struct text text = text_over(buffer, sizeof buffer);
-    const struct fit_report_request request = {.members = 4};
+    const struct fit_report_request request = {.terms = &terms, .members = 4};
     read_session("limits.disk=1MB", NULL);
     assert_int_equal(fit_report_write(&session, &request, &text, &fault), STATUS_FIT);
     assert_non_null(strstr(buffer, "does not fit: snapshots and export need "));

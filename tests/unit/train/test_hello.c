@@ -1,5 +1,5 @@
 /* Tests of train/hello: ranks that were told different things say so, all of them the same. */
-#include "runtime/session/hello.h"
+#include "runtime/session/ranks_check.h"
 #include "scratch.h"
 #include "tests/unit/transport/ranks.h"
 

@@ -1,7 +1,7 @@
 /* Tests of train/inner_weights: what ranks hold in shards is gathered and scattered to the bit,
  * however they share, and compute copies are rounded once. */
 #include "runtime/inner_training/inner_weights.h"
-#include "runtime/session/parts.h"
+#include "runtime/session/rank_parts.h"
 #include "scratch.h"
 #include "tests/unit/transport/ranks.h"
 

@@ -2,7 +2,7 @@
  * ended the process before. */
 #include "base/clock.h"
 #include "base/file.h"
-#include "runtime/inner_training/join_ledger.h"
+#include "runtime/inner_training/ledger_copy.h"
 #include "scratch.h"
 #include "tests/unit/swarm/entry_fixture.h"
 

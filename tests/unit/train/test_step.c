@@ -180,12 +180,12 @@ static void a_step_that_is_dropped_changes_nothing(void **state) {
     int64_t cursor = 0;
     struct step_source source = {.data = &bench.data, .seed = 1};
     expect_ok(&bench, evaluate_data(&bench.session, &source, 0, &before, &bench.fault));
-    source.keep_on = refuse_second_question;
-    source.context = &asked;
+    struct step_limits limits = {.should_continue = refuse_second_question, .context = &asked};
+    source.limits = &limits;
     assert_int_equal(step_from_data(&bench.session, &source, 0, &cursor, &result, &bench.fault),
                      STATUS_STOPPED);
     assert_int_equal(cursor, 0);
-    source.keep_on = NULL;
+    source.limits = NULL;
     expect_ok(&bench, evaluate_data(&bench.session, &source, 0, &after, &bench.fault));
     assert_true(before.loss == after.loss);
     close_bench(&bench);

@@ -1,6 +1,6 @@
 /* Tests of train/step_windows on several ranks: a step on windows is the step from data that takes
  * the same ones, to the bit, and stops on all ranks when one of them says so. */
-#include "runtime/session/step_windows.h"
+#include "runtime/session/step.h"
 #include "scratch.h"
 #include "tests/unit/transport/ranks.h"
 
@@ -86,17 +86,17 @@ static enum status take_windows(struct bench *bench, int64_t step, int64_t *curs
     for (int i = 0; i < ROWS; i++) {
         windows[i] = data_next(&bench->data, SEED, &next);
     }
+    struct step_limits limits = {.should_continue = refuse_at, .context = &asked};
     struct step_windows wanted = {
         .data = &bench->data,
         .windows = windows,
         .count = ROWS,
-        .pace = {.learning_rate = settings_learning_rate(&bench->session.run, step),
-                 .updates = step},
-        .keep_on = bench->session.bound.ranks.of[AXIS_WORLD] == 0 && step == 1 ? refuse_at : NULL,
-        .context = &asked};
+        .schedule = {.learning_rate = settings_learning_rate(&bench->session.run, step),
+                     .updates = step},
+        .limits = bench->session.bound.ranks.of[AXIS_WORLD] == 0 && step == 1 ? &limits : NULL};
     enum status status = step_on_windows(&bench->session, &wanted, result, fault);
     if (status == STATUS_STOPPED && stops_at > 0) { /* once more, as if nothing had been */
-        wanted.keep_on = NULL;
+        wanted.limits = NULL;
         status = step_on_windows(&bench->session, &wanted, result, fault);
     } else if (status == OK && stops_at > 0 && step == 1) {
         status = fault_set(fault, STATUS_FAILED, "step", NULL, "was not given up");

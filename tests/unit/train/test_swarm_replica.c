@@ -1,8 +1,8 @@
 /* Tests of train/swarm_replica, compute_copies and step_windows: a program with a replica beside it
  * trains, contributes and follows. */
-#include "runtime/inner_training/swarm_replica.h"
+#include "runtime/inner_training/member_replica.h"
 #include "runtime/session/compute_copies.h"
-#include "runtime/session/step_windows.h"
+#include "runtime/session/step.h"
 #include "runtime/swarm_setup/genesis.h"
 #include "scratch.h"
 
@@ -41,26 +41,26 @@ static void open_bench(struct bench *bench, const char *compute, const char *par
     const char *overrides[OVERRIDES] = {
         "init=random",        "threads=2",       "seed=3", "batch.sequence=8",
         "batch.microbatch=2", "batch.tokens=48", compute,  params};
-    static struct resident_extent lines[SWARM_LINES];
+    static struct resident_extent lines[SWARM_EXTENTS];
     const char *path = "text.bytes";
     const struct path_list paths = {.paths = &path, .count = 1};
     memset(bench, 0, sizeof *bench);
     struct session *session = &bench->session;
     struct fault *fault = &bench->fault;
     expect_ok(bench, session_read(session, "m", overrides, OVERRIDES, fault));
-    session->swarm.shape =
-        (struct replica_shape){.members_max = 3, .outer_rate = 1, .outer_momentum = 0};
+    struct swarm_terms terms = {0};
+    terms.shape = (struct replica_shape){.members_max = 3, .outer_rate = 1, .outer_momentum = 0};
     expect_ok(bench, slices_plan(blueprint_elements(&session->blueprint), CODEC_FP32, 3,
-                                 &session->swarm.shape.slices, fault));
-    swarm_memory_extents(&session->swarm, session->target, (struct swarm_member_kind){0}, lines);
-    session->kept = lines;
-    session->kept_count = SWARM_LINES;
+                                 &terms.shape.slices, fault));
+    swarm_memory_extents(&terms, session->target, (struct swarm_member_kind){0}, lines);
+    session->resident = lines;
+    session->resident_count = SWARM_EXTENTS;
     expect_ok(bench, data_open_run(&session->run, &paths, session->blueprint.vocab,
                                    &session->region, &bench->data, fault));
     expect_ok(bench, session_compile(session, PURPOSE_TRAIN, fault));
     expect_ok(bench, session_bind(session, fault));
     expect_ok(bench, session_weights(session, fault));
-    expect_ok(bench, swarm_replica_bind(session, &bench->replica, fault));
+    expect_ok(bench, swarm_replica_bind(session, &terms.shape, &bench->replica, fault));
     compute_copies_of(session, &bench->copies);
     replica_begin(&bench->replica);
 }
@@ -89,9 +89,9 @@ static void the_first_state_is_the_genesis(void **state) {
     expect_ok(&bench, genesis_root(&bench.session.run, &bench.session.blueprint, "", &genesis,
                                    &bench.fault));
     assert_true(hash_equal(&bench.replica.root, &genesis));
-    assert_non_null(swarm_extent_at(&bench.session, SWARM_LINE_SLOTS));
-    assert_null(swarm_extent_at(&bench.session, SWARM_LINE_FEEDBACK));
-    assert_null(swarm_extent_at(&bench.session, SWARM_LINE_RECORD));
+    assert_non_null(swarm_extent_at(&bench.session, SWARM_EXTENT_SLOTS));
+    assert_null(swarm_extent_at(&bench.session, SWARM_EXTENT_FEEDBACK));
+    assert_null(swarm_extent_at(&bench.session, SWARM_EXTENT_RECORD));
     close_bench(&bench);
 }
 
@@ -120,8 +120,8 @@ static void a_step_on_windows_is_the_step_from_data(void **state) {
             .data = &chosen.data,
             .windows = windows + 6 * step,
             .count = 6,
-            .pace = {.learning_rate = settings_learning_rate(&stream.session.run, step),
-                     .updates = step}};
+            .schedule = {.learning_rate = settings_learning_rate(&stream.session.run, step),
+                         .updates = step}};
         expect_ok(&stream,
                   step_from_data(&stream.session, &source, step, &cursor, &one, &stream.fault));
         expect_ok(&chosen, step_on_windows(&chosen.session, &mine, &other, &chosen.fault));
@@ -149,8 +149,9 @@ static void a_step_that_is_given_up_changes_nothing(void **state) {
     open_bench(&bench, "precision.compute=f32", "precision.params=f32");
     first_windows(&bench, windows);
     struct hash before = bench.replica.root;
+    struct step_limits limits = {.should_continue = never};
     struct step_windows step = {
-        .data = &bench.data, .windows = windows, .count = 5, .keep_on = never};
+        .data = &bench.data, .windows = windows, .count = 5, .limits = &limits};
     assert_int_equal(step_on_windows(&bench.session, &step, &result, &bench.fault), STATUS_STOPPED);
     replica_begin(&bench.replica);
     assert_true(hash_equal(&bench.replica.root, &before));
@@ -170,7 +171,7 @@ static void a_round_alone_ends_where_training_did(const char *compute, const cha
     first_windows(&bench, windows);
     assert_int_equal(bench.copies.count > 0, copies);
     struct step_windows step = {
-        .data = &bench.data, .windows = windows, .count = 5, .pace = {.learning_rate = 0.01}};
+        .data = &bench.data, .windows = windows, .count = 5, .schedule = {.learning_rate = 0.01}};
     expect_ok(&bench, step_on_windows(&bench.session, &step, &result, &bench.fault));
     struct replica *replica = &bench.replica;
     float moved = replica->parts[0].values[1];

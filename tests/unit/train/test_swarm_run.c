@@ -1,10 +1,10 @@
-/* Tests of train/swarm_run, swarm_offer and session_read_swarm: a run becomes a manifest, a member
+/* Tests of train/swarm_run, swarm_offer and member_session_read: a run becomes a manifest, a member
  * reads it back with the same mathematics, and nobody changes those or the other's folders. */
-#include "runtime/session/parts.h"
-#include "runtime/session/session.h"
+#include "runtime/session/rank_parts.h"
 #include "runtime/swarm/ledger/merkle.h"
+#include "runtime/swarm_setup/manifest_make.h"
+#include "runtime/swarm_setup/member_session.h"
 #include "runtime/swarm_setup/swarm_memory.h"
-#include "runtime/swarm_setup/swarm_offer.h"
 #include "scratch.h"
 #include "swarm_fixture.h"
 
@@ -22,6 +22,7 @@ static struct fault fault;
 static struct region region;
 static struct manifest_draft offer;
 static struct manifest manifest;
+static struct swarm_terms terms;
 static const char *manifest_text;
 
 static void expect_ok(enum status status) {
@@ -151,13 +152,13 @@ static void a_manifest_that_would_say_where_to_write_is_refused(void **state) {
         const char *line, *place, *reason;
     } ROWS[] = {
         {"metrics: /etc/passwd\n", "it.skep:run:1:1",
-         "the manifest sets metrics, which is for each member to say"},
+         "the manifest sets metrics, a key that each member sets itself"},
         {"export: x\n", "it.skep:run:1:1",
-         "the manifest sets export, which is for each member to say"},
+         "the manifest sets export, a key that each member sets itself"},
         {"data.train: /dev/zero\n", "it.skep:run:1:1",
-         "the manifest sets data.train, which is for each member to say"},
+         "the manifest sets data.train, a key that each member sets itself"},
         {"model: /etc\n", "it.skep:run:1:1",
-         "the manifest sets model, which is for each member to say"},
+         "the manifest sets model, a key that each member sets itself"},
         {"swarm.codec: sparse\n", "it.skep:run:1:1",
          "swarm.codec is sparse, which no member can encode yet"},
         {"batch.tokens: 0\n", "it.skep:run:1:1",
@@ -229,7 +230,8 @@ static void state_goes_where_the_environment_says(void **state) {
 static struct session *read_session(const char *const *overrides, int count) {
     struct session *session = calloc(1, sizeof *session);
     assert_non_null(session);
-    expect_ok(session_read(session, "heather.skep", overrides, count, &fault));
+    expect_ok(
+        member_session_or_run_read(session, "heather.skep", overrides, count, &terms, &fault));
     return session;
 }
 
@@ -242,18 +244,18 @@ static void a_plan_of_a_manifest_has_a_line_for_all_that_a_member_keeps(void **s
     (void)state;
     static const char *const OVERRIDES[] = {"target=cpu", "batch.microbatch=3"};
     struct session *session = read_session(OVERRIDES, 2);
-    const struct replica_memory memory = replica_memory_of(&session->swarm.shape);
-    struct replica replica = {.shape = session->swarm.shape};
-    const struct member_loop_options loop = swarm_loop_options(&session->swarm, &replica);
+    const struct replica_memory memory = replica_memory_of(&terms.shape);
+    struct replica replica = {.shape = terms.shape};
+    const struct member_loop_options loop = swarm_loop_options(&terms, &replica);
     const struct target_space *device = &session->target->spaces[SPACE_DEVICE];
     const struct target_declared *last = &device->declared[device->declared_count - 1];
     uint64_t kept = 0;
     uint64_t planned = 0;
     expect_ok(session_compile(session, PURPOSE_TRAIN, &fault));
     const struct schedule *schedule = &session->program.schedule;
-    assert_int_equal(session->kept_count, SWARM_LINES);
-    for (int i = 0; i < SWARM_LINES; i++) {
-        kept += session->kept[i].bytes;
+    assert_int_equal(session->resident_count, SWARM_EXTENTS);
+    for (int i = 0; i < SWARM_EXTENTS; i++) {
+        kept += session->resident[i].bytes;
         planned +=
             schedule->kept[i] == EXTENT_NONE ? 0 : schedule->extents[schedule->kept[i]].bytes;
     }
@@ -263,8 +265,8 @@ static void a_plan_of_a_manifest_has_a_line_for_all_that_a_member_keeps(void **s
     assert_string_equal(last->name, "ZeroMQ");
     assert_int_equal(last->bytes, member_loop_declared(&loop));
     assert_true(planned >= kept && memory.feedback > 0);
-    assert_int_equal(session->swarm.commits_max, offer.terms.commits_max);
-    assert_int_equal(session->swarm.shape.slices.count, offer.terms.shape.slices.count);
+    assert_int_equal(terms.commits_max, offer.terms.commits_max);
+    assert_int_equal(terms.shape.slices.count, offer.terms.shape.slices.count);
     finish_session(session);
 }
 
@@ -273,12 +275,12 @@ static void a_plan_for_a_device_keeps_the_outer_state_pinned(void **state) {
     (void)state;
     static const char *const OVERRIDES[] = {"target=rtx3060-12g"};
     struct session *session = read_session(OVERRIDES, 1);
-    const struct replica_memory memory = replica_memory_of(&session->swarm.shape);
-    const struct replica_device_memory device = replica_device_memory_of(&session->swarm.shape);
+    const struct replica_memory memory = replica_memory_of(&terms.shape);
+    const struct replica_device_memory device = replica_device_memory_of(&terms.shape);
     uint64_t bytes[SPACE_COUNT] = {0};
     expect_ok(session_compile(session, PURPOSE_TRAIN, &fault));
     const struct schedule *schedule = &session->program.schedule;
-    for (int i = 0; i < SWARM_LINES; i++) {
+    for (int i = 0; i < SWARM_EXTENTS; i++) {
         if (schedule->kept[i] != EXTENT_NONE) {
             const struct extent *extent = &schedule->extents[schedule->kept[i]];
             bytes[extent->space] += extent->bytes;
@@ -325,7 +327,7 @@ static void a_members_first_weights_have_the_genesis_root(void **state) {
     expect_ok(session_bind(session, &fault));
     expect_ok(session_weights(session, &fault));
     struct hash root = root_of_weights(session);
-    assert_true(hash_equal(&root, &session->swarm.manifest->genesis));
+    assert_true(hash_equal(&root, &terms.manifest->genesis));
     finish_session(session);
 }
 
@@ -339,7 +341,9 @@ static void a_folder_of_another_model_is_refused(void **state) {
     memcpy(strstr(config, "4099"), "4101", 4);
     scratch_write_text("other/config.json", config);
     assert_non_null(session);
-    assert_int_equal(session_read(session, "heather.skep", OVERRIDES, 1, &fault), STATUS_INPUT);
+    assert_int_equal(
+        member_session_or_run_read(session, "heather.skep", OVERRIDES, 1, &terms, &fault),
+        STATUS_INPUT);
     assert_string_equal(fault.place, "command line");
     assert_non_null(strstr(fault.reason, "model other has "));
     finish_session(session);
@@ -351,8 +355,8 @@ static void a_tracker_goes_on_with_the_same_run_only(void **state) {
         const char *override, *reason;
     } ROWS[] = {
         {"optimizer.lr=2e-3",
-         "now \"optimizer.lr: 0.002\", when the swarm was made \"optimizer.lr: 0.001\""},
-        {"steps=251", "now \"steps: 251\", when the swarm was made \"steps: 250\""},
+         "now \"optimizer.lr: 0.002\", when the swarm was created \"optimizer.lr: 0.001\""},
+        {"steps=251", "now \"steps: 251\", when the swarm was created \"steps: 250\""},
     };
     struct join_string tracker = manifest.tracker;
     struct manifest_draft again;
@@ -374,7 +378,7 @@ static void a_tracker_goes_on_with_the_same_run_only(void **state) {
     assert_int_equal(manifest_draft_matches(&offer, &manifest, "heather.skep", &tracker, &fault),
                      STATUS_INPUT);
     assert_string_equal(fault.reason,
-                        "the tracker's identity is another than when the swarm was made");
+                        "the tracker's identity is not the one that the swarm was created with");
 }
 
 int main(void) {

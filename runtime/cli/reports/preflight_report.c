@@ -1,0 +1,276 @@
+/* fit_report_print: the fit report for people, and as JSON. */
+#include "runtime/cli/reports/preflight_report.h"
+
+static const double GB = 1e9;
+
+static void add_bytes(struct text *text, const char *before, uint64_t bytes, const char *after) {
+    char amount[24];
+    text_add(text, "%s%s%s", before, text_bytes(bytes, amount), after);
+}
+
+static void add_head(const struct fit_report *report, struct text *text) {
+    const struct session *session = report->session;
+    const struct swarm_terms *terms = report->terms;
+    const struct run *run = &session->run;
+    char hash[HASH_HEX_BYTES];
+    char count[24];
+    text_add(text, "swarm    %s at %s, manifest %.16s\n", terms->manifest->name,
+             terms->manifest->tracker.address, hash_hex(&terms->manifest->hash, hash));
+    text_add(text, "model    %s, %s parameters\n", session->blueprint.model_type,
+             text_count((double)terms->shape.slices.parameter_count, count));
+    text_add(text, "target   %s: %s\n", session->target->name, session->target->description);
+    text_add(text, "work     %u rounds of %lld steps of %lld tokens, %s on the wire\n",
+             terms->commits_max, (long long)run->swarm_inner_steps, (long long)run->batch_tokens,
+             codec_name(terms->shape.slices.codec));
+}
+
+static void add_space(const struct fit_space *space, struct text *text) {
+    uint64_t taken = space->planned_bytes + space->declared_bytes;
+    bool fits = taken <= space->capacity_bytes;
+    uint64_t difference = fits ? space->capacity_bytes - taken : taken - space->capacity_bytes;
+    text_add(text, "%-7s", space_name(space->space));
+    add_bytes(text, "  arena ", space->planned_bytes, ", of these ");
+    add_bytes(text, "", space->swarm_bytes, " for the swarm; others ");
+    add_bytes(text, "", space->declared_bytes, "; of ");
+    add_bytes(text, "", space->capacity_bytes, fits ? ", headroom " : ", short of ");
+    add_bytes(text, "", difference, "\n");
+}
+
+/* What is above is rank 0's, which speaks for all. */
+static void add_ranks(const struct fit_report *report, struct text *text) {
+    const struct fit_space *space = &report->spaces[0];
+    int ranks = report->session->ranks;
+    if (ranks > 1) {
+        text_add(text, "ranks    %d on this machine: of the arena %s", ranks,
+                 ranks == 2 ? "the other one takes" : "each other one takes");
+        add_bytes(text, " ", space->planned_bytes - space->swarm_bytes, "\n");
+    }
+}
+
+static void add_time(const struct fit_report *report, struct text *text) {
+    text_add(text, "time     %.3g s a step, %.3g s for a round's steps", report->step_s,
+             report->train_s);
+    if (report->exchange_s > 0) {
+        text_add(text, ", %.3g s for its exchange: %.3g s a round\n", report->exchange_s,
+                 report->round_s);
+    } else {
+        text_add(text, "; its exchange comes on top\n");
+    }
+}
+
+static void add_link(const struct fit_report *report, struct text *text) {
+    const struct fit_link *link = &report->link;
+    const struct run *run = &report->session->run;
+    if (link->round_trip_s > 0) {
+        text_add(text, "link     %.3g ms to the tracker and back", 1e3 * link->round_trip_s);
+        if (link->up_bytes_per_s > 0) {
+            add_bytes(text, ", up ", (uint64_t)link->up_bytes_per_s, "/s");
+        }
+        if (link->down_bytes_per_s > 0) {
+            add_bytes(text, ", down ", (uint64_t)link->down_bytes_per_s, "/s");
+        }
+        text_add(text, "\n");
+    }
+    if (run->limit_up > 0) {
+        add_bytes(text, "limit    up ", run->limit_up, "/s\n");
+    }
+    if (run->limit_down > 0) {
+        add_bytes(text, "limit    down ", run->limit_down, "/s\n");
+    }
+}
+
+static void add_network(const struct fit_report *report, struct text *text) {
+    const struct fit_exchange *exchange = &report->exchange;
+    add_bytes(text, "network  a round ", exchange->up_bytes, " up, ");
+    add_bytes(text, "", exchange->down_bytes, " down");
+    text_add(text, " among %d member%s; joining ", exchange->members,
+             exchange->members == 1 ? "" : "s");
+    add_bytes(text, "", report->join_bytes, " down, once\n");
+    add_bytes(text, "         ", (uint64_t)report->tenth_bytes_per_s,
+              "/s each way make the exchange a tenth of a round\n");
+    text_add(text, "         %s%.3g GB up, %.3g GB down a day\n",
+             report->exchange_s > 0 ? "" : "at most ", report->up_bytes_a_day / GB,
+             report->down_bytes_a_day / GB);
+}
+
+static void add_disk(const struct disk_budget *disk, struct text *text) {
+    add_bytes(text, "disk     snapshots ", disk->snapshot_bytes * disk->snapshot_count,
+              ", results ");
+    add_bytes(text, "", disk->results_bytes, ", ledger ");
+    add_bytes(text, "", disk->ledger_bytes, ", export ");
+    add_bytes(text, "", disk->export_bytes, "");
+    if (disk->capacity_known) {
+        add_bytes(text, ": ", disk->peak_bytes, " of ");
+        add_bytes(text, "", disk->capacity_bytes, " available");
+    }
+    text_add(text, "\n");
+}
+
+static void add_remedies(const struct fit_report *report, struct text *text) {
+    text_add(text, report->remedy_count == 0
+                       ? "no microbatch, strategy, recompute or offload makes it fit\n"
+                       : "would fit, each planned:\n");
+    for (int i = 0; i < report->remedy_count; i++) {
+        const struct remedy *remedy = &report->remedies[i];
+        text_add(text, "  ");
+        for (int k = 0; k < remedy->change_count; k++) {
+            text_add(text, "%s=%s ", remedy->changes[k].key, remedy->changes[k].value);
+        }
+        add_bytes(text, "(arena ", remedy->peak_bytes, ")\n");
+    }
+}
+
+static bool memory_fits(const struct fit_report *report) {
+    const struct session *session = report->session;
+    struct fault ignored;
+    return session->misfit.status == OK && program_fits(&session->program, &ignored) == OK;
+}
+
+void fit_report_text(const struct fit_report *report, struct text *text) {
+    add_head(report, text);
+    for (int i = 0; i < report->space_count; i++) {
+        add_space(&report->spaces[i], text);
+    }
+    add_ranks(report, text);
+    add_disk(&report->disk, text);
+    add_time(report, text);
+    add_link(report, text);
+    add_network(report, text);
+    if (report->misfit.status == OK) {
+        text_add(text, "fits\n");
+        return;
+    }
+    text_add(text, "does not fit: %s; %s\n", report->misfit.reason, report->misfit.remedy);
+    if (!memory_fits(report)) {
+        add_remedies(report, text);
+    }
+}
+
+/* ---- JSON ---- */
+
+static void put_text(struct text *text, const char *key, const char *value) {
+    text_add(text, "\"%s\": ", key);
+    text_add_json(text, value);
+}
+
+static void put_bytes(struct text *text, const char *key, uint64_t bytes) {
+    text_add(text, ", \"%s\": %llu", key, (unsigned long long)bytes);
+}
+
+static void put_number(struct text *text, const char *key, double value) {
+    text_add(text, ", \"%s\": %.6g", key, value);
+}
+
+static void put_spaces(const struct fit_report *report, struct text *text) {
+    text_add(text, ", \"spaces\": [");
+    for (int i = 0; i < report->space_count; i++) {
+        const struct fit_space *space = &report->spaces[i];
+        text_add(text, i > 0 ? ", {" : "{");
+        put_text(text, "name", space_name(space->space));
+        put_bytes(text, "planned_bytes", space->planned_bytes);
+        put_bytes(text, "swarm_bytes", space->swarm_bytes);
+        put_bytes(text, "declared_bytes", space->declared_bytes);
+        put_bytes(text, "capacity_bytes", space->capacity_bytes);
+        text_add(text, "}");
+    }
+    text_add(text, "]");
+}
+
+static void put_disk(const struct disk_budget *disk, struct text *text) {
+    text_add(text, ", \"disk\": {\"capacity_known\": %s", disk->capacity_known ? "true" : "false");
+    put_bytes(text, "capacity_bytes", disk->capacity_known ? disk->capacity_bytes : 0);
+    put_bytes(text, "snapshots_bytes", disk->snapshot_bytes * disk->snapshot_count);
+    put_bytes(text, "results_bytes", disk->results_bytes);
+    put_bytes(text, "ledger_bytes", disk->ledger_bytes);
+    put_bytes(text, "export_bytes", disk->export_bytes);
+    put_bytes(text, "peak_bytes", disk->peak_bytes);
+    text_add(text, "}");
+}
+
+static void put_round(const struct fit_report *report, struct text *text) {
+    const struct run *run = &report->session->run;
+    text_add(text, ", \"round\": {\"steps\": %lld", (long long)run->swarm_inner_steps);
+    put_number(text, "step_seconds", report->step_s);
+    put_number(text, "train_seconds", report->train_s);
+    if (report->exchange_s > 0) {
+        put_number(text, "exchange_seconds", report->exchange_s);
+    } else {
+        text_add(text, ", \"exchange_seconds\": null");
+    }
+    put_number(text, "seconds", report->round_s);
+    put_number(text, "tenth_bytes_per_second", report->tenth_bytes_per_s);
+    put_bytes(text, "members", (uint64_t)report->exchange.members);
+    put_bytes(text, "up_bytes", report->exchange.up_bytes);
+    put_bytes(text, "down_bytes", report->exchange.down_bytes);
+    text_add(text, "}");
+}
+
+static void put_link(const struct fit_link *link, struct text *text) {
+    if (link->round_trip_s <= 0) {
+        text_add(text, ", \"link\": null");
+        return;
+    }
+    text_add(text, ", \"link\": {\"round_trip_seconds\": %.6g", link->round_trip_s);
+    put_number(text, "up_bytes_per_second", link->up_bytes_per_s);
+    put_number(text, "down_bytes_per_second", link->down_bytes_per_s);
+    text_add(text, "}");
+}
+
+static void put_remedies(const struct fit_report *report, struct text *text) {
+    text_add(text, ", ");
+    put_text(text, "reason", report->misfit.reason);
+    text_add(text, ", \"remedies\": [");
+    for (int i = 0; i < report->remedy_count; i++) {
+        const struct remedy *remedy = &report->remedies[i];
+        text_add(text, "%s{\"change\": {", i > 0 ? ", " : "");
+        for (int k = 0; k < remedy->change_count; k++) {
+            text_add(text, "%s", k > 0 ? ", " : "");
+            put_text(text, remedy->changes[k].key, remedy->changes[k].value);
+        }
+        text_add(text, "}");
+        put_bytes(text, "peak_bytes", remedy->peak_bytes);
+        text_add(text, "}");
+    }
+    text_add(text, "]");
+}
+
+void fit_report_json(const struct fit_report *report, struct text *text) {
+    const struct session *session = report->session;
+    const struct swarm_terms *terms = report->terms;
+    char hash[HASH_HEX_BYTES];
+    text_add(text, "{\"format\": 1, \"fits\": %s, ",
+             report->misfit.status == OK ? "true" : "false");
+    put_text(text, "swarm", terms->manifest->name);
+    text_add(text, ", \"manifest\": \"%s\", ", hash_hex(&terms->manifest->hash, hash));
+    put_text(text, "target", session->target->name);
+    put_bytes(text, "ranks", (uint64_t)(session->ranks > 1 ? session->ranks : 1));
+    put_bytes(text, "parameters", (uint64_t)terms->shape.slices.parameter_count);
+    text_add(text, ", \"rounds\": %u, ", terms->commits_max);
+    put_text(text, "codec", codec_name(terms->shape.slices.codec));
+    put_spaces(report, text);
+    put_disk(&report->disk, text);
+    put_round(report, text);
+    put_bytes(text, "join_bytes", report->join_bytes);
+    put_number(text, "up_bytes_a_day", report->up_bytes_a_day);
+    put_number(text, "down_bytes_a_day", report->down_bytes_a_day);
+    put_link(&report->link, text);
+    if (report->misfit.status != OK) {
+        put_remedies(report, text);
+    }
+    text_add(text, "}\n");
+}
+
+enum status fit_report_write(struct session *session, const struct fit_report_request *request,
+                             struct text *text, struct fault *fault) {
+    struct fit_report *report = region_alloc(&session->region, 1, sizeof *report);
+    enum status status =
+        fit_report_make(session, request->terms, &request->link, request->members, report, fault);
+    if (status != OK) {
+        return status;
+    }
+    (request->json ? fit_report_json : fit_report_text)(report, text);
+    if (report->misfit.status != OK) {
+        *fault = report->misfit;
+    }
+    return report->misfit.status;
+}

@@ -1,0 +1,187 @@
+/* inner_train: a member's own steps of a round, from the assigned samples to an encoded
+ * contribution. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "runtime/inner_training/lockstep.h"
+#include "runtime/inner_training/member_run_state.h"
+#include "transport/site/stop.h"
+
+#include <stdio.h>
+
+/* The training of one round. */
+struct training_window {
+    const struct member_run *member;
+    const struct member_job *job;
+    struct step_limits limits;
+};
+
+static bool job_is_current(void *context) {
+    const struct training_window *period = context;
+    return !member_loop_is_stale(period->member->loop, period->job);
+}
+
+/* ---- time ---- */
+
+static double median_step_s(const struct inner_state *inner) {
+    double sorted[STEP_TIMES_MAX];
+    int count = inner->step_count < STEP_TIMES_MAX ? (int)inner->step_count : STEP_TIMES_MAX;
+    for (int i = 0; i < count; i++) {
+        double value = inner->step_seconds[i];
+        int at = i;
+        for (; at > 0 && sorted[at - 1] > value; at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = value;
+    }
+    return count == 0 ? 0 : sorted[count / 2];
+}
+
+static void note_time(struct member_run *member, double seconds) {
+    struct inner_state *inner = &member->inner;
+    inner->step_seconds[inner->step_count++ % STEP_TIMES_MAX] = seconds;
+    double ms = 1e3 * median_step_s(inner);
+    struct timing_measured measured = {.step_ms = ms < 1 ? 1 : (uint32_t)ms};
+    member_loop_set_measured(member->loop, &measured);
+}
+
+/* Whether one more step and the encoding can be done in time. The first step is always tried,
+ * because its time is not known. */
+static bool has_time_left(const struct training_window *period) {
+    const struct inner_state *inner = &period->member->inner;
+    double left_s = (double)(period->limits.deadline_ns - clock_monotonic_ns()) * 1e-9;
+    return left_s > median_step_s(inner) + inner->encode_seconds;
+}
+
+/* ---- steps ---- */
+
+/* The ledger determines how far the run is; the moments have seen this member's steps only. After
+ * an aborted round a member may take more than inner_steps. */
+static struct step_schedule schedule_of(const struct member_run *member,
+                                        const struct member_job *job) {
+    const struct run *run = &member->trainer.session.run;
+    int64_t inner = member->position.inner_steps;
+    int64_t last = run->swarm_inner_steps - 1;
+    int64_t step = (int64_t)job->commits * run->swarm_inner_steps + (inner < last ? inner : last);
+    return (struct step_schedule){
+        .learning_rate = settings_learning_rate(run, step < run->steps ? step : run->steps - 1),
+        .updates = member->position.updates};
+}
+
+static int64_t next_windows(struct member_run *member, struct assignment_position *position) {
+    const struct run *run = &member->trainer.session.run;
+    struct inner_state *inner = &member->inner;
+    int64_t rows = run->batch_tokens / run->sequence;
+    int64_t count = 0;
+    while (count < rows &&
+           assignment_next(&inner->assignment, &inner->order, position, &inner->windows[count])) {
+        count++;
+    }
+    return count;
+}
+
+static enum status note_step(struct member_run *member, const struct step_result *result,
+                             struct fault *fault) {
+    struct training_position *position = &member->position;
+    char step[NAME_BYTES];
+    position->inner_steps++;
+    position->updates += !result->skipped;
+    position->loss_sum += result->loss * (double)result->tokens;
+    position->loss_tokens += result->tokens;
+    snprintf(step, sizeof step, "step %lld of round %u", (long long)position->inner_steps,
+             position->round + 1);
+    return trainer_note_step(&member->trainer, result->skipped, step, member->swarm.manifest.name,
+                             "ask the swarm's operator for a lower optimizer.lr", fault);
+}
+
+/* The step after *position. *continues becomes false when no samples or no time was left. */
+static enum status take_step(struct training_window *period, struct member_run *member,
+                             struct assignment_position *position, bool *continues,
+                             struct fault *fault) {
+    const struct assignment_position from = *position;
+    struct assignment_position to = *position;
+    const struct lockstep_command command = {.kind = COMMAND_STEP,
+                                             .windows = next_windows(member, &to),
+                                             .schedule = schedule_of(member, period->job)};
+    *continues = false;
+    if (command.windows == 0) {
+        return OK;
+    }
+    int64_t begin_ns = clock_monotonic_ns();
+    enum status status = lockstep_do_within(member, &command, &period->limits, fault);
+    if (status != OK) {
+        return status == STATUS_STOPPED ? OK : status;
+    }
+    const struct step_result *result = &member->lockstep.step_result;
+    note_time(member, (double)(clock_monotonic_ns() - begin_ns) * 1e-9);
+    assignment_mark_trained(&member->inner.assignment, &from, &to,
+                            result->skipped ? 0 : result->tokens);
+    *position = to;
+    *continues = true;
+    return note_step(member, result, fault);
+}
+
+/* ---- the contribution ---- */
+
+/* Drops weights that are not finite, and the moments that led to them. */
+static enum status drop_weights(struct member_run *member, uint32_t round, struct fault *fault) {
+    log_line(LOG_WARNING,
+             "round %u: weights are not finite; they are dropped, and nothing is contributed",
+             round);
+    TRY(inner_reset(member, fault));
+    TRY(lockstep_do_plain(member, COMMAND_RESET_MOMENTS, fault));
+    member->position.updates = 0;
+    return OK;
+}
+
+/* Encodes the contribution; *tokens is the number of tokens that it counts for. */
+static enum status encode(struct member_run *member, uint32_t round, uint64_t *tokens,
+                          struct fault *fault) {
+    struct inner_state *inner = &member->inner;
+    int64_t begin_ns = clock_monotonic_ns();
+    *tokens = 0;
+    TRY(lockstep_do_plain(member, COMMAND_GATHER, fault));
+    bool finite = replica_encode(&member->outer.replica, inner->hashes);
+    inner->encode_seconds = (double)(clock_monotonic_ns() - begin_ns) * 1e-9;
+    member->position.encoded_round = round;
+    if (!finite) {
+        return drop_weights(member, round, fault);
+    }
+    *tokens = (uint64_t)inner->assignment.tokens;
+    return OK;
+}
+
+/* Weights of a device that failed meanwhile are not declared. */
+static enum status declare(struct member_run *member, const struct member_job *job,
+                           struct fault *fault) {
+    struct staging staging = session_staging(&member->trainer.session);
+    struct fault unwritten;
+    struct event event = {
+        .kind = EVENT_TRAINED, .round = job->round, .hashes = member->inner.hashes};
+    TRY(encode(member, job->round, &event.tokens, fault));
+    TRY(program_failure(&member->trainer.session.bound, fault));
+    if (round_record_declared(&member->outer.record, job->round, &staging, &unwritten) != OK) {
+        member_log_disk(member, &unwritten);
+    }
+    member_loop_answer(member->loop, &event);
+    return OK;
+}
+
+enum status inner_train(struct member_run *member, const struct member_job *job,
+                        struct fault *fault) {
+    struct training_window period = {.member = member, .job = job};
+    period.limits = (struct step_limits){.should_continue = job_is_current,
+                                         .context = &period,
+                                         .deadline_ns = clock_monotonic_ns() +
+                                                        (int64_t)job->deadline_ms * 1000000};
+    struct assignment_position position = {0};
+    bool continues = true;
+    member->position.encoded_round = 0;
+    if (!assignment_set(&member->inner.assignment, job->ranges, job->range_count)) {
+        TRY(inner_reset(member,
+                        fault)); /* other members now train samples that were trained here */
+    }
+    while (continues && step_should_continue(&period.limits) && has_time_left(&period)) {
+        TRY(take_step(&period, member, &position, &continues, fault));
+    }
+    return member_loop_is_stale(member->loop, job) ? OK : declare(member, job, fault);
+}

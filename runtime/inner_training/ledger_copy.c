@@ -1,0 +1,168 @@
+#include "runtime/inner_training/ledger_copy.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "runtime/swarm/ledger/ledger_line.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    FIXED_BYTES = 96 << 10, /* full rosters, signatures and cursor */
+    SLICE_BYTES = 512,      /* of a line, with every seat a contributor */
+    FILE_MODE = 0644,
+};
+
+static const int64_t RETRY_NS = 1000000000; /* between two attempts on a full disk */
+
+static const char REMEDY[] =
+    "restore the file from a backup, or remove it to accept the tracker's ledger instead";
+
+/* Finds the end of the last complete line. */
+static enum status find_end(const struct ledger_copy *ledger, int64_t size, int64_t *end,
+                            struct fault *fault) {
+    for (int64_t until = size; until > 0;) {
+        int64_t length = until < (int64_t)ledger->line_bytes ? until : (int64_t)ledger->line_bytes;
+        enum status status = file_read_at(ledger->fd, ledger->path, ledger->line, (size_t)length,
+                                          until - length, fault);
+        if (status != OK) {
+            return status;
+        }
+        const char *feed = memrchr(ledger->line, '\n', (size_t)length);
+        if (feed != NULL) {
+            *end = until - length + (feed - ledger->line) + 1;
+            return OK;
+        }
+        until -= length;
+    }
+    *end = 0;
+    return OK;
+}
+
+static enum status read_line(struct ledger_copy *ledger, bool *more, struct fault *fault) {
+    enum status status = ledger_file_next(ledger->past, more, fault);
+    if (status == STATUS_INPUT) {
+        snprintf(fault->remedy, sizeof fault->remedy, "%s", REMEDY);
+    }
+    return status;
+}
+
+/* The first entry identifies the swarm. */
+static enum status read_first(struct ledger_copy *ledger, struct fault *fault) {
+    enum status status = find_end(ledger, ledger->past->bytes, &ledger->past->bytes, fault);
+    if (status == OK && ftruncate(ledger->fd, ledger->past->bytes) != 0) {
+        status = fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot shorten", errno);
+    }
+    ledger->end = ledger->past->bytes;
+    return status == OK ? read_line(ledger, &ledger->has_first, fault) : status;
+}
+
+static void close_past(struct ledger_copy *ledger) {
+    if (ledger->past != NULL) {
+        ledger_file_close(ledger->past);
+        ledger->past = NULL;
+    }
+}
+
+enum status ledger_copy_open(const char *path, uint32_t slice_count, struct region *region,
+                             struct ledger_copy *ledger, struct fault *fault) {
+    struct ledger_copy opened = {.path = path,
+                                 .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE),
+                                 .line_bytes = FIXED_BYTES + (size_t)slice_count * SLICE_BYTES};
+    if (opened.fd < 0) {
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
+    }
+    enum status status =
+        ledger_file_open_of(path, opened.line_bytes, slice_count, region, &opened.past, fault);
+    if (status == OK) {
+        opened.line = opened.past->buffer;
+        status = read_first(&opened, fault);
+    }
+    if (status != OK) {
+        ledger_copy_close(&opened);
+        return status;
+    }
+    *ledger = opened;
+    return OK;
+}
+
+void ledger_copy_close(struct ledger_copy *ledger) {
+    close_past(ledger);
+    if (ledger->fd >= 0) {
+        close(ledger->fd);
+        ledger->fd = -1;
+    }
+}
+
+const struct entry *ledger_copy_first(const struct ledger_copy *ledger) {
+    return ledger->has_first ? &ledger->past->entry : NULL;
+}
+
+enum status ledger_copy_read(void *context, const struct entry **entry, const char **place,
+                             struct fault *fault) {
+    struct ledger_copy *ledger = context;
+    bool more = ledger->has_first;
+    ASSERT(ledger->past != NULL);
+    enum status status = more ? OK : read_line(ledger, &more, fault);
+    ledger->has_first = false;
+    if (status != OK) {
+        return status;
+    }
+    *entry = more ? &ledger->past->entry : NULL;
+    *place = ledger->past->place;
+    if (!more) {
+        close_past(ledger);
+    }
+    return OK;
+}
+
+/* Removes the part of a line that a full disk accepted, so that readers find complete lines
+ * only. */
+static bool reject_write(struct ledger_copy *ledger, ssize_t written) {
+    ledger->error = written < 0 ? errno : ENOSPC;
+    bool is_whole = ftruncate(ledger->fd, ledger->end) == 0;
+    if (!ledger->is_behind) {
+        log_line(LOG_WARNING, "%s: cannot write: %s; until there is space it ends %s", ledger->path,
+                 strerror(ledger->error), is_whole ? "before this entry" : "within an entry");
+    }
+    ledger->is_behind = true;
+    return false;
+}
+
+static bool write_waiting(struct ledger_copy *ledger) {
+    ledger->tried_ns = clock_monotonic_ns();
+    ssize_t written = pwrite(ledger->fd, ledger->line, ledger->waiting, ledger->end);
+    if (written != (ssize_t)ledger->waiting) {
+        return reject_write(ledger, written);
+    }
+    ledger->end += written;
+    ledger->waiting = 0;
+    ledger->is_behind = false;
+    return true;
+}
+
+bool ledger_copy_add(void *context, const struct entry *entry) {
+    struct ledger_copy *ledger = context;
+    if (entry == NULL) {
+        bool is_due = clock_monotonic_ns() - ledger->tried_ns >= RETRY_NS;
+        return ledger->waiting == 0 || (is_due && write_waiting(ledger));
+    }
+    ASSERT(ledger->waiting == 0);
+    struct text line = text_over(ledger->line, ledger->line_bytes);
+    ledger_line_write(entry, &line);
+    text_add(&line, "\n");
+    ASSERT(!line.cut);
+    ledger->waiting = line.length;
+    return write_waiting(ledger);
+}
+
+enum status ledger_copy_sync(const struct ledger_copy *ledger, struct fault *fault) {
+    return ledger->is_behind
+               ? fault_set_errno(fault, STATUS_FAILED, ledger->path, "cannot write", ledger->error)
+               : file_sync(ledger->fd, ledger->path, fault);
+}

@@ -1,0 +1,261 @@
+#include "runtime/inner_training/lockstep.h"
+
+#include "base/clock.h"
+#include "runtime/checkpoint/snapshot_path.h"
+#include "runtime/inner_training/member_run_state.h"
+#include "transport/site/stop.h"
+
+#include <string.h>
+
+enum { PIECE_BYTES = 4096 }; /* a rank's part of one exchange */
+
+static const int64_t IDLE_NS = 200000000;
+
+_Static_assert(sizeof(struct lockstep_command) <= PIECE_BYTES, "a command is one exchange");
+_Static_assert((int)PIECE_BYTES <= (int)SITE_BLOB_BYTES_MAX, "a piece is one exchange");
+
+static bool has_one_rank(const struct member_run *member) {
+    return member->trainer.session.site == NULL;
+}
+
+void lockstep_plan(struct member_run *member) {
+    struct session *session = &member->trainer.session;
+    size_t ranks = (size_t)session_rank_count(session);
+    trainer_plan_memories(&member->trainer);
+    member->lockstep.gathered = region_alloc(&session->region, ranks, PIECE_BYTES);
+}
+
+/* Copies rank 0's bytes to all ranks. */
+static enum status broadcast_bytes(struct member_run *member, void *bytes, size_t count,
+                                   struct fault *fault) {
+    for (size_t done = 0; done < count && !has_one_rank(member);) {
+        char *piece = (char *)bytes + done;
+        size_t length = count - done < PIECE_BYTES ? count - done : PIECE_BYTES;
+        TRY(site_exchange(member->trainer.session.site, piece, length, member->lockstep.gathered,
+                          fault));
+        memcpy(piece, member->lockstep.gathered, length);
+        done += length;
+    }
+    return OK;
+}
+
+/* ---- executed by all ranks ---- */
+
+static enum status do_nothing(struct member_run *member, const struct lockstep_command *command,
+                              struct fault *fault) {
+    (void)member;
+    (void)command;
+    (void)fault;
+    return OK;
+}
+
+static enum status receive_manifest(struct member_run *member,
+                                    const struct lockstep_command *command, struct fault *fault) {
+    struct session *session = &member->trainer.session;
+    if (!session_is_rank0(session)) {
+        member->swarm.text = region_alloc(&session->region, command->bytes + 1, 1);
+        member->swarm.text_bytes = command->bytes;
+    }
+    return broadcast_bytes(member, member->swarm.text, command->bytes, fault);
+}
+
+static enum status load(struct member_run *member, const struct lockstep_command *command,
+                        struct fault *fault) {
+    struct trainer *trainer = &member->trainer;
+    struct session *session = &trainer->session;
+    struct snapshot snapshot;
+    char path[PATH_BYTES];
+    snapshot_path(session->run.snapshot_folder, SNAPSHOT_DONE, command->step, path);
+    enum status status = snapshot_read(path, &session->region, &snapshot, fault);
+    if (status == OK) {
+        status = snapshot_load(&snapshot, trainer->resident, trainer->group_count, fault);
+    }
+    return session_agree(session, status, fault);
+}
+
+static enum status first_weights(struct member_run *member, const struct lockstep_command *command,
+                                 struct fault *fault) {
+    struct session *session = &member->trainer.session;
+    (void)command;
+    return session_agree(session, session_weights(session, fault), fault);
+}
+
+static enum status gather(struct member_run *member, const struct lockstep_command *command,
+                          struct fault *fault) {
+    (void)command;
+    (void)fault;
+    if (!has_one_rank(member)) {
+        inner_weights_gather(&member->trainer.session, &member->inner.weights);
+    }
+    return OK;
+}
+
+static enum status scatter(struct member_run *member, const struct lockstep_command *command,
+                           struct fault *fault) {
+    (void)command;
+    (void)fault;
+    if (has_one_rank(member)) {
+        compute_copies_refresh(&member->trainer.session, &member->inner.copies);
+    } else {
+        inner_weights_scatter(&member->trainer.session, &member->inner.weights);
+    }
+    return OK;
+}
+
+static enum status step(struct member_run *member, const struct lockstep_command *command,
+                        struct fault *fault) {
+    int64_t *list = member->inner.windows;
+    const struct step_windows windows = {.data = &member->trainer.train,
+                                         .windows = list,
+                                         .count = command->windows,
+                                         .schedule = command->schedule,
+                                         .limits = member->lockstep.limits};
+    TRY(broadcast_bytes(member, list, (size_t)command->windows * sizeof *list, fault));
+    return step_on_windows(&member->trainer.session, &windows, &member->lockstep.step_result,
+                           fault);
+}
+
+static enum status reset_moments(struct member_run *member, const struct lockstep_command *command,
+                                 struct fault *fault) {
+    struct trainer *trainer = &member->trainer;
+    struct staging staging = session_staging(&trainer->session);
+    (void)command;
+    for (int g = 0; g < trainer->group_count; g++) {
+        struct snapshot_group *group = &trainer->resident[g];
+        if (strcmp(group->file, "optimizer.safetensors") != 0) {
+            continue;
+        }
+        for (int i = 0; i < group->set.piece_count; i++) {
+            enum status cleared = piece_clear(&group->set.pieces[i], &staging, fault);
+            (void)cleared;
+        }
+    }
+    return OK;
+}
+
+static enum status evaluate(struct member_run *member, const struct lockstep_command *command,
+                            struct fault *fault) {
+    (void)command;
+    return trainer_evaluate(&member->trainer, member->lockstep.limits, &member->lockstep.evaluation,
+                            fault);
+}
+
+static enum status save(struct member_run *member, const struct lockstep_command *command,
+                        struct fault *fault) {
+    return outer_state_write(member, &command->position, fault);
+}
+
+static enum status export_model(struct member_run *member, const struct lockstep_command *command,
+                                struct fault *fault) {
+    (void)command;
+    return trainer_export(&member->trainer, fault);
+}
+
+static enum status exchange_memory(struct member_run *member,
+                                   const struct lockstep_command *command, struct fault *fault) {
+    (void)command;
+    return trainer_exchange_memory(&member->trainer, fault);
+}
+
+static enum status execute(struct member_run *member, const struct lockstep_command *command,
+                           struct fault *fault) {
+    static enum status (*const HOW[COMMAND_KINDS])(
+        struct member_run *, const struct lockstep_command *,
+        struct fault *) = {[COMMAND_IDLE] = do_nothing,     [COMMAND_MANIFEST] = receive_manifest,
+                           [COMMAND_LOAD] = load,           [COMMAND_WEIGHTS] = first_weights,
+                           [COMMAND_GATHER] = gather,       [COMMAND_SCATTER] = scatter,
+                           [COMMAND_STEP] = step,           [COMMAND_RESET_MOMENTS] = reset_moments,
+                           [COMMAND_EVALUATE] = evaluate,   [COMMAND_SAVE] = save,
+                           [COMMAND_EXPORT] = export_model, [COMMAND_MEMORY] = exchange_memory,
+                           [COMMAND_QUIT] = do_nothing};
+    ASSERT(command->kind < COMMAND_KINDS);
+    return HOW[command->kind](member, command, fault);
+}
+
+/* ---- rank 0 ---- */
+
+static enum status send_command(struct member_run *member, const struct lockstep_command *command,
+                                struct fault *fault) {
+    struct session *session = &member->trainer.session;
+    const struct lockstep_command *received = member->lockstep.gathered;
+    enum status status =
+        site_exchange(session->site, command, sizeof *command, member->lockstep.gathered, fault);
+    for (int rank = 1; rank < session_rank_count(session) && status == OK; rank++) {
+        if (received[rank].stop_requested) {
+            stop_request();
+        }
+    }
+    member->lockstep.commanded_ns = clock_monotonic_ns();
+    return status;
+}
+
+enum status lockstep_do_within(struct member_run *member, const struct lockstep_command *command,
+                               struct step_limits *limits, struct fault *fault) {
+    if (!has_one_rank(member)) {
+        TRY(send_command(member, command, fault));
+    }
+    ASSERT(member->lockstep.limits == NULL);
+    member->lockstep.limits = limits;
+    enum status status = execute(member, command, fault);
+    member->lockstep.limits = NULL;
+    if (status == STATUS_STOPPED && !has_one_rank(member)) {
+        /* Another rank may have been asked to stop: the caller must know before it judges. */
+        const struct lockstep_command idle = {.kind = COMMAND_IDLE};
+        TRY(send_command(member, &idle, fault));
+    }
+    return status;
+}
+
+enum status lockstep_do(struct member_run *member, const struct lockstep_command *command,
+                        struct fault *fault) {
+    return lockstep_do_within(member, command, NULL, fault);
+}
+
+enum status lockstep_do_plain(struct member_run *member, enum lockstep_command_kind kind,
+                              struct fault *fault) {
+    const struct lockstep_command command = {.kind = kind};
+    return lockstep_do(member, &command, fault);
+}
+
+enum status lockstep_idle(struct member_run *member, struct fault *fault) {
+    bool is_due = clock_monotonic_ns() - member->lockstep.commanded_ns >= IDLE_NS;
+    return is_due ? lockstep_do_plain(member, COMMAND_IDLE, fault) : OK;
+}
+
+/* ---- the other ranks ---- */
+
+static enum status follow_rank0(struct member_run *member, struct fault *fault) {
+    const struct lockstep_command *received = member->lockstep.gathered;
+    struct lockstep_command command = {.kind = COMMAND_IDLE};
+    struct fault local; /* rank 0 has the same one, and decides what follows from it */
+    struct step_limits until_stop = {0}; /* a step or an evaluation may take long */
+    member->lockstep.limits = &until_stop;
+    while (command.kind != COMMAND_QUIT) {
+        const struct lockstep_command own = {.stop_requested = stop_requested()};
+        TRY(site_exchange(member->trainer.session.site, &own, sizeof own, member->lockstep.gathered,
+                          fault));
+        command = received[0];
+        enum status outcome = execute(member, &command, &local);
+        (void)outcome;
+    }
+    member->lockstep.limits = NULL;
+    return OK;
+}
+
+/* The other ranks are released even if rank 0 has failed: they learn its fault afterwards. */
+enum status lockstep_run(struct member_run *member,
+                         enum status (*lead)(struct member_run *, struct fault *),
+                         struct fault *fault) {
+    struct session *session = &member->trainer.session;
+    if (!session_is_rank0(session)) {
+        return session_agree(session, follow_rank0(member, fault), fault);
+    }
+    struct fault on_exit;
+    enum status status = lead(member, fault);
+    enum status released = lockstep_do_plain(member, COMMAND_QUIT, &on_exit);
+    if (status == OK && released != OK) {
+        *fault = on_exit;
+        status = released;
+    }
+    return session_agree(session, status, fault);
+}

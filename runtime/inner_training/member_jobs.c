@@ -1,0 +1,222 @@
+/* member_jobs: the jobs that the network thread assigns to a member's compute thread. */
+#include "runtime/inner_training/member_run_state.h"
+
+#include <math.h>
+
+/* ---- stored results ---- */
+
+/* Identifies the results of an entry: equal slices and sums have equal hashes. */
+static struct hash hash_of_results(const struct entry *entry) {
+    struct hash_state state;
+    hash_begin(&state);
+    hash_add(&state, &entry->round, sizeof entry->round);
+    for (uint32_t s = 0; s < entry->slice_count; s++) {
+        const struct entry_slice *slice = &entry->slices[s];
+        hash_add(&state, &slice->epoch, sizeof slice->epoch);
+        hash_add(&state, &slice->contributors, sizeof slice->contributors);
+        hash_add(&state, slice->hash.bytes, HASH_BYTES);
+    }
+    return hash_end(&state);
+}
+
+static enum status store_results(struct outer_state *outer, const struct entry *entry,
+                                 struct fault *fault) {
+    struct hash results = hash_of_results(entry);
+    if (hash_equal(&results, &outer->stored_results)) {
+        return OK;
+    }
+    TRY(member_store_add_results(&outer->store, entry, &outer->replica, fault));
+    outer->stored_results = results;
+    return OK;
+}
+
+/* The network thread assigns the job again later. */
+static void answer_failed(struct member_run *member, const struct member_job *job,
+                          enum event_kind kind, const struct fault *rejected) {
+    struct event event = {
+        .kind = kind, .job = job->job, .written = WRITE_FAILED, .root = member->outer.replica.root};
+    member_log_disk(member, rejected);
+    member_loop_answer(member->loop, &event);
+}
+
+static void store(struct member_run *member, const struct member_job *job) {
+    struct event event = {.kind = EVENT_STORED, .job = job->job};
+    struct fault rejected;
+    if (store_results(&member->outer, job->entry, &rejected) != OK) {
+        answer_failed(member, job, EVENT_STORED, &rejected);
+        return;
+    }
+    member_log_disk(member, NULL);
+    member_loop_answer(member->loop, &event);
+}
+
+/* ---- apply ---- */
+
+static uint32_t contributors_of(const struct entry *entry) {
+    uint64_t seats = 0;
+    for (uint32_t s = 0; s < entry->slice_count; s++) {
+        seats |= entry->slices[s].contributors;
+    }
+    return (uint32_t)__builtin_popcountll(seats);
+}
+
+/* The seat whose error feedback can advance: this member's, if its contribution and the weights
+ * that it was encoded from are still present. Otherwise, and also when an earlier start
+ * contributed, the error that is owed is unknown. */
+static int seat_with_feedback(struct member_run *member, const struct member_job *job) {
+    if (job->seat < 0 || member->position.encoded_round != job->entry->round) {
+        inner_forget_sent(member, job->entry);
+        return -1;
+    }
+    return job->seat;
+}
+
+static enum status apply_results(struct member_run *member, const struct member_job *job,
+                                 struct applied_round *applied, struct fault *fault) {
+    const struct entry *entry = job->entry;
+    struct training_position *position = &member->position;
+    *applied = (struct applied_round){
+        .round = entry->round,
+        .members = entry->seat_count,
+        .contributors = contributors_of(entry),
+        .loss = position->loss_tokens == 0 ? (double)NAN
+                                           : position->loss_sum / (double)position->loss_tokens};
+    ASSERT(entry->round > position->round && entry->commits >= position->commits);
+    applied->root = replica_apply(&member->outer.replica, entry, seat_with_feedback(member, job));
+    position->round = entry->round;
+    position->commits = entry->commits;
+    return inner_reset_done(member, fault);
+}
+
+/* Done after the answer, so that the swarm need not wait for it. */
+static enum status finish_round(struct member_run *member, const struct applied_round *round,
+                                struct fault *fault) {
+    const struct run *run = &member->trainer.session.run;
+    const struct training_position *position = &member->position;
+    struct staging staging = session_staging(&member->trainer.session);
+    struct fault rejected;
+    if (round_record_outer(&member->outer.record, round->round, &staging, &rejected) != OK) {
+        member_log_disk(member, &rejected);
+    }
+    member_log_round(member, round);
+    int64_t step = (int64_t)position->commits * run->swarm_inner_steps;
+    bool evaluates = run->eval_every > 0 &&
+                     step / run->eval_every > (step - run->swarm_inner_steps) / run->eval_every;
+    if (evaluates) {
+        TRY(member_evaluate(member, false, fault));
+    }
+    bool is_due = position->commits - position->saved_commits >= swarm_snapshot_rounds(run);
+    if (is_due && outer_state_save(member, &rejected) != OK) {
+        member_log_disk(member, &rejected);
+    }
+    return OK;
+}
+
+/* The results are durable before the round is applied: a restart replays them. */
+static enum status make_durable(struct outer_state *outer, const struct entry *entry,
+                                struct fault *fault) {
+    TRY(store_results(outer, entry, fault));
+    TRY(ledger_copy_sync(&outer->ledger, fault));
+    return member_store_applied(&outer->store, entry, fault);
+}
+
+static enum status apply(struct member_run *member, const struct member_job *job,
+                         struct fault *fault) {
+    struct applied_round round;
+    struct fault rejected;
+    if (make_durable(&member->outer, job->entry, &rejected) != OK) {
+        answer_failed(member, job, EVENT_APPLIED, &rejected);
+        return OK;
+    }
+    member_log_disk(member, NULL);
+    TRY(apply_results(member, job, &round, fault));
+    TRY(program_failure(&member->trainer.session.bound, fault));
+    struct event event = {.kind = EVENT_APPLIED, .job = job->job, .root = round.root};
+    member_loop_answer(member->loop, &event);
+    return finish_round(member, &round, fault);
+}
+
+/* ---- adopt ---- */
+
+static enum status save_adopted(struct member_run *member, struct fault *fault) {
+    TRY(ledger_copy_sync(&member->outer.ledger, fault));
+    return outer_state_save(member, fault);
+}
+
+/* A state that came from other members is saved at once, because no stored results lead to it. */
+static enum status adopt(struct member_run *member, const struct member_job *job,
+                         struct fault *fault) {
+    struct replica *replica = &member->outer.replica;
+    struct training_position *position = &member->position;
+    struct fault rejected;
+    replica_refresh(replica);
+    replica_clear_feedback(replica);
+    position->round = job->entry->round;
+    position->commits = job->entry->commits;
+    position->saved_round = 0;
+    position->saved_commits = position->commits;
+    TRY(inner_reset(member, fault));
+    TRY(program_failure(&member->trainer.session.bound, fault));
+    enum status saved = save_adopted(member, &rejected);
+    if (member_loop_is_stale(member->loop, job)) {
+        return OK;
+    }
+    if (saved != OK) {
+        answer_failed(member, job, EVENT_APPLIED, &rejected);
+        return OK;
+    }
+    member_log_disk(member, NULL);
+    struct event event = {.kind = EVENT_APPLIED, .job = job->job, .root = replica->root};
+    member_loop_answer(member->loop, &event);
+    return OK;
+}
+
+/* ---- sum, root ---- */
+
+static void sum(struct member_run *member, const struct member_job *job) {
+    struct event event = {.kind = EVENT_SUMMED,
+                          .job = job->job,
+                          .hash = replica_sum(&member->outer.replica, job->round, job->slice,
+                                              job->addends, job->addend_count, job->own_weight)};
+    member_loop_answer(member->loop, &event);
+}
+
+/* A commit usually has the results of the proposal before it, whose root is known then. A root that
+ * a failed device has computed is not sent. */
+static enum status root(struct member_run *member, const struct member_job *job,
+                        struct fault *fault) {
+    struct replica *replica = &member->outer.replica;
+    struct hash results = hash_of_results(job->entry);
+    bool is_known = replica->voted_round == job->entry->round &&
+                    hash_equal(&results, &member->outer.rooted_results);
+    member->outer.rooted_results = results;
+    const struct hash root =
+        is_known ? replica->voted_root : replica_root_after(replica, job->entry->round);
+    TRY(program_failure(&member->trainer.session.bound, fault));
+    member_loop_vote(member->loop, job, &root);
+    return OK;
+}
+
+enum status member_job_execute(struct member_run *member, const struct member_job *job,
+                               struct fault *fault) {
+    switch (job->kind) {
+    case ACTION_TRAIN:
+        return inner_train(member, job, fault);
+    case ACTION_SUM:
+        sum(member, job);
+        return OK;
+    case ACTION_ROOT:
+        return root(member, job, fault);
+    case ACTION_STORE:
+        store(member, job);
+        return OK;
+    case ACTION_APPLY:
+        return apply(member, job, fault);
+    case ACTION_ADOPT:
+        return adopt(member, job, fault);
+    default:
+        ASSERT(job->kind == ACTION_LEFT);
+        member->has_left = true;
+        return OK;
+    }
+}

@@ -1,0 +1,193 @@
+/* member_log: what a member writes to its metrics, its log and its progress lines. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "runtime/inner_training/lockstep.h"
+#include "runtime/inner_training/member_run_state.h"
+#include "transport/site/stop.h"
+
+#include <math.h>
+#include <string.h>
+
+static const int64_t PLAIN_NS = 10000000000; /* cli.md: a plain line at most every 10 s */
+static const int64_t ABSENT_NS = 5000000000;
+
+/* ---- rounds ---- */
+
+static bool is_due(struct progress *progress) {
+    int64_t now_ns = clock_monotonic_ns();
+    if (!progress->terminal && progress->shown_ns != 0 && now_ns - progress->shown_ns < PLAIN_NS) {
+        return false;
+    }
+    progress->shown_ns = now_ns;
+    return true;
+}
+
+static void show_round(struct trainer *trainer, const struct metrics_round *round) {
+    char up[24];
+    char down[24];
+    char root[HASH_HEX_BYTES];
+    char words[32];
+    struct text loss = text_over(words, sizeof words);
+    if (!isnan(round->loss)) { /* NaN: this member did not train in the round */
+        text_add(&loss, "  loss %.4f", round->loss);
+    }
+    progress_line(&trainer->progress,
+                  "round %u  step %lld/%lld%s  %u of %u members  %s up, %s down, "
+                  "exchange %.2f s  root %.12s",
+                  round->round, (long long)round->step, (long long)trainer->session.run.steps,
+                  words, round->contributors, round->members, text_bytes(round->sent_bytes, up),
+                  text_bytes(round->received_bytes, down), round->exchange_ms * 1e-3,
+                  hash_hex(&round->root, root));
+}
+
+static int64_t step_of(const struct member_run *member) {
+    return (int64_t)member->position.commits * member->trainer.session.run.swarm_inner_steps;
+}
+
+void member_log_round(struct member_run *member, const struct applied_round *round) {
+    struct member_loop_view view;
+    struct last_logged *logged = &member->logged;
+    member_loop_read_view(member->loop, &view);
+    const struct metrics_round line = {.round = round->round,
+                                       .members = round->members,
+                                       .contributors = round->contributors,
+                                       .step = step_of(member),
+                                       .sent_bytes = view.sent_bytes - logged->sent_bytes,
+                                       .received_bytes =
+                                           view.received_bytes - logged->received_bytes,
+                                       .exchange_ms = view.exchange_ms,
+                                       .root = round->root,
+                                       .loss = round->loss};
+    logged->sent_bytes = view.sent_bytes;
+    logged->received_bytes = view.received_bytes;
+    metrics_round(&member->trainer.metrics, &line);
+    if (is_due(&member->trainer.progress)) {
+        show_round(&member->trainer, &line);
+    }
+}
+
+enum status member_exchange_memory(void *owner, struct fault *fault) {
+    return lockstep_do_plain(owner, COMMAND_MEMORY, fault);
+}
+
+void member_log_disk(struct member_run *member, const struct fault *fault) {
+    struct last_logged *logged = &member->logged;
+    if (fault != NULL && !logged->disk_was_full) {
+        log_line(LOG_ERROR, "%s: %s%s%s; retrying", fault->place, fault->reason,
+                 fault->remedy[0] == '\0' ? "" : "; ", fault->remedy);
+    } else if (fault == NULL && logged->disk_was_full) {
+        log_line(LOG_INFO, "%s: writing works again", member->outer.store.folder);
+    }
+    logged->disk_was_full = fault != NULL;
+}
+
+/* ---- the swarm ---- */
+
+static void log_admission(struct member_run *member, const struct member_loop_view *view) {
+    struct last_logged *logged = &member->logged;
+    if (view->is_admitted && !logged->was_admitted) {
+        log_line(LOG_INFO, "a member of %s", member->swarm.manifest.name);
+    }
+    if (view->reason[0] != '\0' && strcmp(view->reason, logged->reason) != 0) {
+        log_line(LOG_WARNING, "%s", view->reason);
+    }
+    memcpy(logged->reason, view->reason, sizeof logged->reason);
+    logged->was_admitted = view->is_admitted;
+}
+
+/* A member that has its manifest as a file may start before the tracker. */
+static void log_absence(struct member_run *member) {
+    struct last_logged *logged = &member->logged;
+    int64_t now_ns = clock_monotonic_ns();
+    logged->begun_ns = logged->begun_ns == 0 ? now_ns : logged->begun_ns;
+    if (!logged->tracker_absence_logged && now_ns - logged->begun_ns >= ABSENT_NS) {
+        log_line(LOG_WARNING,
+                 "%s: no answer within %d s; is the tracker running, and its port open? Retrying "
+                 "until it answers",
+                 member->swarm.manifest.tracker.address, (int)(ABSENT_NS / 1000000000));
+        logged->tracker_absence_logged = true;
+    }
+}
+
+static void log_tracker(struct member_run *member, const struct member_loop_view *view) {
+    struct last_logged *logged = &member->logged;
+    bool is_connected = view->tracker_is_there;
+    if (!is_connected && !logged->tracker_was_connected && !logged->was_admitted) {
+        log_absence(member);
+    } else if (logged->tracker_was_connected && !is_connected) {
+        log_line(LOG_WARNING,
+                 "lost the connection to the tracker at %s; the round continues, and the member "
+                 "reconnects",
+                 member->swarm.manifest.tracker.address);
+    } else if (!logged->tracker_was_connected && is_connected && logged->was_admitted) {
+        log_line(LOG_INFO, "reconnected to the tracker");
+    }
+    logged->tracker_was_connected = is_connected;
+}
+
+static void log_state_fetch(struct member_run *member, const struct member_loop_view *view) {
+    struct last_logged *logged = &member->logged;
+    int64_t now_ns = clock_monotonic_ns();
+    char bytes[24];
+    text_bytes(view->adopted_bytes, bytes);
+    if (view->is_adopting && logged->fetch_begun_ns == 0) {
+        log_line(LOG_INFO, "receiving the state from other members");
+        logged->fetch_begun_ns = now_ns;
+        logged->fetch_logged_ns = now_ns;
+    } else if (view->is_adopting && now_ns - logged->fetch_logged_ns >= PLAIN_NS) {
+        log_line(LOG_INFO, "received %s of state, %u leaves remaining", bytes, view->behind);
+        logged->fetch_logged_ns = now_ns;
+    } else if (!view->is_adopting && logged->fetch_begun_ns != 0) {
+        log_line(LOG_INFO, "state received: %s in %.1f s", bytes,
+                 (double)(now_ns - logged->fetch_begun_ns) * 1e-9);
+        logged->fetch_begun_ns = 0;
+    }
+}
+
+void member_log_swarm(struct member_run *member) {
+    struct member_loop_view view;
+    member_loop_read_view(member->loop, &view);
+    log_tracker(member, &view);
+    log_admission(member, &view);
+    log_state_fetch(member, &view);
+}
+
+/* ---- evaluation ---- */
+
+/* The other members wait for this member's contribution to the next round: between rounds an
+ * evaluation may take half of the training time. */
+static struct step_limits evaluation_limits(struct member_run *member, bool is_last) {
+    struct member_loop_view view;
+    if (is_last) {
+        return (struct step_limits){0};
+    }
+    member_loop_read_view(member->loop, &view);
+    return (struct step_limits){.deadline_ns = clock_monotonic_ns() +
+                                               (int64_t)view.timing.train_ms * 1000000 / 2};
+}
+
+enum status member_evaluate(struct member_run *member, bool is_last, struct fault *fault) {
+    struct trainer *trainer = &member->trainer;
+    struct last_logged *logged = &member->logged;
+    if (trainer->validation.file_count == 0 || logged->evaluated_round == member->position.round ||
+        (logged->evaluates_at_end && !is_last)) {
+        return OK;
+    }
+    const struct lockstep_command command = {.kind = COMMAND_EVALUATE};
+    struct step_limits limits = evaluation_limits(member, is_last);
+    enum status status = lockstep_do_within(member, &command, &limits, fault);
+    if (status == STATUS_STOPPED && !stop_requested()) {
+        logged->evaluates_at_end = true;
+        log_line(LOG_WARNING, "an evaluation takes longer than half of a round's training, and the "
+                              "other members would wait for it: evaluating at the run's end only; "
+                              "lower eval.tokens");
+    }
+    if (status != OK) {
+        return status == STATUS_STOPPED ? OK : status;
+    }
+    logged->evaluated_round = member->position.round;
+    trainer_log_evaluation(trainer, step_of(member), member->lockstep.evaluation.loss);
+    TRY(member_exchange_memory(member, fault));
+    metrics_memory(&trainer->metrics, &trainer->session, trainer->memories);
+    return OK;
+}

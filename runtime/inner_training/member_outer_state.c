@@ -1,0 +1,245 @@
+/* member_outer_state: the durable state of a member: snapshots of the outer state and of the
+ * member's own moments, and the rounds that it replays after them. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "runtime/inner_training/lockstep.h"
+#include "runtime/inner_training/member_run_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what snapshots hold ---- */
+
+/* The flat space as tensors with the names of the parameters. `flat` is NULL on other ranks than 0,
+ * which hold no part of it. */
+static struct tensor_set flat_set(struct session *session, float *flat) {
+    size_t count = (size_t)session->blueprint.param_count;
+    struct tensor_spec *tensors = region_alloc(&session->region, count, sizeof *tensors);
+    struct tensor_piece *pieces = region_alloc(&session->region, count, sizeof *pieces);
+    for (size_t i = 0; i < count; i++) {
+        const struct param *param = &session->blueprint.params[i];
+        tensors[i] = (struct tensor_spec){.name = param->name,
+                                          .dtype = DTYPE_F32,
+                                          .rank = param->rank,
+                                          .shape = {param->shape[0], param->shape[1]}};
+        if (flat != NULL) {
+            pieces[i] = piece_of_spec(&tensors[i], flat);
+            flat += param_elements(param);
+        }
+    }
+    return (struct tensor_set){.tensors = tensors,
+                               .tensor_count = (int)count,
+                               .pieces = pieces,
+                               .piece_count = flat != NULL ? (int)count : 0};
+}
+
+static void add_outer(struct trainer *trainer, const char *file, const char *prefix, float *flat) {
+    const struct snapshot_group group = {
+        .file = file, .prefix = prefix, .set = flat_set(&trainer->session, flat)};
+    trainer_add_group(trainer, &group, &group.set);
+}
+
+void outer_state_plan(struct member_run *member) {
+    struct trainer *trainer = &member->trainer;
+    const struct replica *replica = &member->outer.replica;
+    add_outer(trainer, "weights.safetensors", "", replica->params);
+    add_outer(trainer, "outer.safetensors", "momentum.", replica->momentum);
+    if (replica_memory_of(&member->swarm.terms.shape).feedback > 0) {
+        add_outer(trainer, "outer.safetensors", "feedback.", replica->feedback);
+    }
+    trainer_add_copy(trainer, "optimizer.safetensors", "exp_avg.", VIEW_MOMENT1);
+    trainer_add_copy(trainer, "optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2);
+}
+
+/* ---- save ---- */
+
+/* The values of a snapshot have 64 bits: the first eight bytes of a hash identify a swarm. */
+static uint64_t swarm_value(const struct manifest *manifest) {
+    uint64_t value;
+    memcpy(&value, manifest->hash.bytes, sizeof value);
+    return value;
+}
+
+enum status outer_state_write(struct member_run *member, const struct training_position *position,
+                              struct fault *fault) {
+    const struct snapshot_value values[] = {
+        {.name = "swarm", .value = swarm_value(&member->swarm.manifest)},
+        {.name = "round", .value = position->round},
+        {.name = "commits", .value = position->commits},
+        {.name = "updates", .value = (uint64_t)position->updates},
+    };
+    int64_t step = (int64_t)position->commits * member->trainer.session.run.swarm_inner_steps;
+    return trainer_write_snapshot(&member->trainer, step, values, ARRAY_COUNT(values), fault);
+}
+
+enum status outer_state_save(struct member_run *member, struct fault *fault) {
+    struct training_position *position = &member->position;
+    char moment[NAME_BYTES];
+    if (position->saved_round == position->round) {
+        return OK;
+    }
+    const struct lockstep_command command = {.kind = COMMAND_SAVE, .position = *position};
+    int64_t begin_ns = clock_monotonic_ns();
+    TRY(lockstep_do(member, &command, fault));
+    position->saved_round = position->round;
+    position->saved_commits = position->commits;
+    snprintf(moment, sizeof moment, "round %u", position->round);
+    trainer_log_saved(&member->trainer, moment, (double)(clock_monotonic_ns() - begin_ns) * 1e-9);
+    return member_store_discard_before(&member->outer.store, position->round, fault);
+}
+
+/* ---- begin ---- */
+
+enum status inner_reset(struct member_run *member, struct fault *fault) {
+    replica_reset_inner(&member->outer.replica);
+    return inner_reset_done(member, fault);
+}
+
+enum status inner_reset_done(struct member_run *member, struct fault *fault) {
+    struct training_position *position = &member->position;
+    assignment_clear_trained(&member->inner.assignment);
+    position->encoded_round = 0;
+    position->inner_steps = 0;
+    position->loss_sum = 0;
+    position->loss_tokens = 0;
+    return lockstep_do_plain(member, COMMAND_SCATTER, fault);
+}
+
+static enum status reject_genesis(const struct member_run *member, struct fault *fault) {
+    char local[HASH_HEX_BYTES];
+    char swarm[HASH_HEX_BYTES];
+    hash_hex(&member->outer.replica.root, local);
+    hash_hex(&member->swarm.manifest.genesis, swarm);
+    return fault_set(fault, STATUS_INPUT, member->trainer.session.run.model,
+                     "name the folder of the weights that the swarm began with, or none",
+                     "its weights have the root %.16s, the swarm began from %.16s", local, swarm);
+}
+
+/* A member that does not have the first weights receives the state from other members, once there
+ * is a round. */
+static enum status load_first_weights(struct member_run *member, struct fault *fault) {
+    struct session *session = &member->trainer.session;
+    struct replica *replica = &member->outer.replica;
+    bool is_absent = session->run.init == INIT_FROM_WEIGHTS && session->model_folder[0] == '\0';
+    if (!is_absent) {
+        TRY(lockstep_do_plain(member, COMMAND_WEIGHTS, fault));
+    }
+    TRY(lockstep_do_plain(member, COMMAND_GATHER, fault));
+    replica_begin(replica);
+    TRY(program_failure(&session->bound, fault));
+    if (is_absent) {
+        log_line(LOG_INFO, "the swarm began from the weights of a folder, and none was named "
+                           "(model=FOLDER): they come from other members");
+        return OK;
+    }
+    return hash_equal(&replica->root, &member->swarm.manifest.genesis)
+               ? OK
+               : reject_genesis(member, fault);
+}
+
+static bool find_values(const struct manifest *manifest, const struct snapshot *snapshot,
+                        struct training_position *position) {
+    uint64_t swarm;
+    uint64_t round;
+    uint64_t commits;
+    uint64_t updates;
+    if (!snapshot_find_value(snapshot, "swarm", &swarm) || swarm != swarm_value(manifest) ||
+        !snapshot_find_value(snapshot, "round", &round) || round > UINT32_MAX ||
+        !snapshot_find_value(snapshot, "commits", &commits) || commits > UINT32_MAX ||
+        !snapshot_find_value(snapshot, "updates", &updates) || updates > INT64_MAX) {
+        return false;
+    }
+    *position = (struct training_position){.round = (uint32_t)round,
+                                           .commits = (uint32_t)commits,
+                                           .updates = (int64_t)updates,
+                                           .saved_round = (uint32_t)round,
+                                           .saved_commits = (uint32_t)commits};
+    return true;
+}
+
+static enum status resume_from(struct member_run *member, const struct snapshot *snapshot,
+                               struct fault *fault) {
+    const struct manifest *manifest = &member->swarm.manifest;
+    if (!find_values(manifest, snapshot, &member->position)) {
+        return fault_set(fault, STATUS_INPUT, snapshot->path,
+                         "set XDG_STATE_HOME to another folder, or remove this one",
+                         "the snapshot is of another swarm than %s", manifest->name);
+    }
+    const struct lockstep_command command = {.kind = COMMAND_LOAD, .step = snapshot->step};
+    TRY(lockstep_do(member, &command, fault));
+    replica_refresh(&member->outer.replica);
+    log_line(LOG_INFO, "resuming from %s at round %u", snapshot->path, member->position.round);
+    return OK;
+}
+
+void inner_forget_sent(struct member_run *member, const struct entry *entry) {
+    struct identity own;
+    memcpy(own.bytes, member->swarm.keys.public_keys.sign, KEY_BYTES);
+    replica_clear_sent_feedback(&member->outer.replica, entry, &own);
+}
+
+/* Results are applied only if they lead to the entry's root: a file of another history ends the
+ * replay. The feedback of a round to which this member contributed is lost with the
+ * contribution. */
+static bool replay_one(struct member_run *member, const struct entry *entry) {
+    struct outer_state *outer = &member->outer;
+    struct replica *replica = &outer->replica;
+    struct fault fault;
+    if (member_store_fetch(&outer->store, entry->round, replica, outer->reports, &fault) != OK) {
+        log_line(LOG_WARNING, "%s: %s; later rounds come from other members", fault.place,
+                 fault.reason);
+        return false;
+    }
+    struct hash root = replica_root_after(replica, entry->round);
+    if (!hash_equal(&root, &entry->root)) {
+        log_line(LOG_WARNING,
+                 "round %u: the stored results do not lead to the committed root; its state comes "
+                 "from other members",
+                 entry->round);
+        return false;
+    }
+    (void)replica_apply(replica, entry, -1);
+    inner_forget_sent(member, entry);
+    member->position.round = entry->round;
+    member->position.commits = entry->commits;
+    return true;
+}
+
+/* Applies the rounds that were committed after the snapshot, as far as their results are stored. */
+static enum status replay(struct member_run *member, struct fault *fault) {
+    struct entry_journal *journal = &member->outer.store.journal;
+    struct entry *entry = member->outer.entry;
+    int64_t offset = 0;
+    bool found = true;
+    bool follows = true;
+    while (found && follows) {
+        TRY(entry_journal_next(journal, &offset, entry, &found, fault));
+        if (found && entry->round > member->position.round) {
+            follows = entry->kind == ENTRY_COMMIT && replay_one(member, entry);
+        }
+    }
+    return OK;
+}
+
+/* Results that were stored for a round whose commit this member has not seen. */
+static void find_stored(struct outer_state *outer, uint32_t applied_round) {
+    struct fault ignored;
+    uint32_t round = outer->store.newest;
+    if (round > applied_round &&
+        member_store_fetch(&outer->store, round, &outer->replica, outer->reports, &ignored) == OK) {
+        outer->stored_round = round;
+    }
+}
+
+enum status outer_state_load(struct member_run *member, struct fault *fault) {
+    struct session *session = &member->trainer.session;
+    struct snapshot snapshot;
+    bool found = false;
+    TRY(snapshot_find_newest(session->run.snapshot_folder, &session->region, &snapshot, &found,
+                             fault));
+    TRY(found ? resume_from(member, &snapshot, fault) : load_first_weights(member, fault));
+    TRY(replay(member, fault));
+    find_stored(&member->outer, member->position.round);
+    TRY(inner_reset(member, fault));
+    return program_failure(&session->bound, fault);
+}

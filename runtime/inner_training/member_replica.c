@@ -1,0 +1,90 @@
+#include "runtime/inner_training/member_replica.h"
+
+#include "build_config.h"
+#if SKEP_CUDA
+#include "runtime/program/cuda_program.h"
+#include "runtime/swarm/replica/replica_cuda.h"
+#endif
+
+void *swarm_extent_at(const struct session *session, enum swarm_extent line) {
+    int extent = session->program.schedule.kept[line];
+    return extent == EXTENT_NONE ? NULL : program_extent(&session->bound, extent);
+}
+
+/* With several ranks the masters are shards: they are gathered into a flat copy. */
+static void use_copy(struct session *session, float *copy, struct replica *replica) {
+    struct flat_span *part = region_alloc(&session->region, 1, sizeof *part);
+    *part = (struct flat_span){0, replica->shape.slices.parameter_count, copy, NULL};
+    replica->parts = part;
+    replica->part_count = 1;
+}
+
+/* The masters in blueprint order are the flat space. */
+static void use_masters(struct session *session, struct replica *replica) {
+    int count = session->blueprint.param_count;
+    struct flat_span *parts = region_alloc(&session->region, (size_t)count, sizeof *parts);
+    int64_t begin = 0;
+    for (int i = 0; i < count; i++) {
+        struct param_part master = program_part(&session->bound, i, VIEW_MASTER);
+        int64_t elements = param_elements(&session->blueprint.params[i]);
+        ASSERT(master.dtype == DTYPE_F32 && master.first == 0 && master.count == elements);
+        parts[i] = (struct flat_span){begin, elements, master.address, master.far};
+        begin += elements;
+    }
+    replica->parts = parts;
+    replica->part_count = count;
+}
+
+/* A build without CUDA has already rejected the target, when the program was bound. */
+static enum status bind_device(struct session *session, struct replica *replica,
+                               struct fault *fault) {
+#if SKEP_CUDA
+    if (swarm_memory_on_device(session->target)) {
+        struct replica_cuda *made = region_alloc(&session->region, 1, sizeof *made);
+        const struct replica_cuda_args args = {
+            .with = cuda_program_compute(&session->bound),
+            .gpu = session->bound.port.cuda,
+            .slots = swarm_extent_at(session, SWARM_EXTENT_STRETCHES)};
+        return replica_cuda_init(&args, replica, made, fault);
+    }
+#endif
+    (void)session;
+    (void)replica;
+    (void)fault;
+    return OK;
+}
+
+void swarm_replica_release(struct replica *replica) {
+    if (replica->device != NULL) {
+        replica->device->methods->release(replica->device);
+        replica->device = NULL;
+    }
+}
+
+enum status swarm_replica_bind(struct session *session, const struct replica_shape *shape,
+                               struct replica *replica, struct fault *fault) {
+    ASSERT(session->resident_count == SWARM_EXTENTS);
+    struct hash *names = swarm_extent_at(session, SWARM_EXTENT_NAMES);
+    *replica = (struct replica){
+        .shape = *shape,
+        .compute = &session->bound.compute,
+        .params = swarm_extent_at(session, SWARM_EXTENT_PARAMS),
+        .momentum = swarm_extent_at(session, SWARM_EXTENT_MOMENTUM),
+        .feedback = swarm_extent_at(session, SWARM_EXTENT_FEEDBACK),
+        .residual = swarm_extent_at(session, SWARM_EXTENT_RESIDUAL),
+        .contribution = swarm_extent_at(session, SWARM_EXTENT_CONTRIBUTION),
+        .results = swarm_extent_at(session, SWARM_EXTENT_RESULTS),
+        .slots = swarm_extent_at(session, SWARM_EXTENT_SLOTS),
+        .marks = swarm_extent_at(session, SWARM_EXTENT_MARKS),
+        .leaves = names,
+        .voted = names + replica_leaf_count(shape->slices.parameter_count),
+        .scratch = swarm_extent_at(session, SWARM_EXTENT_SCRATCH),
+    };
+    float *inner = swarm_extent_at(session, SWARM_EXTENT_INNER);
+    if (inner != NULL) {
+        use_copy(session, inner, replica);
+    } else {
+        use_masters(session, replica);
+    }
+    return bind_device(session, replica, fault);
+}

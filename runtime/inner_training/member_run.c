@@ -1,0 +1,268 @@
+#include "runtime/inner_training/inner_training.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/data/data_roots.h"
+#include "runtime/inner_training/lockstep.h"
+#include "runtime/inner_training/member_run_state.h"
+#include "transport/site/stop.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { JOB_WAIT_MS = 200 }; /* between two tests for a request to stop */
+
+static const char LISTEN_ANYWHERE[] = "tcp://*:*";
+
+static bool is_rank0(const struct member_run *member) {
+    return session_is_rank0(&member->trainer.session);
+}
+
+/* ---- prepare ---- */
+
+/* Rank 0 has compared the data with the manifest, which then represents it to the other ranks. */
+static enum status check_data(struct member_run *member, struct fault *fault) {
+    return is_rank0(member)
+               ? data_match_check(&member->trainer.session.run, &member->swarm.manifest, fault)
+               : OK;
+}
+
+/* The outer state, and the way between it and the weights that are trained. */
+static enum status bind_state(struct member_run *member, struct fault *fault) {
+    struct session *session = &member->trainer.session;
+    if (is_rank0(member)) {
+        TRY(swarm_replica_bind(session, &member->swarm.terms.shape, &member->outer.replica, fault));
+    }
+    if (session_rank_count(session) > 1) {
+        float *flat = is_rank0(member) ? swarm_extent_at(session, SWARM_EXTENT_INNER) : NULL;
+        inner_weights_plan(session, flat, &member->inner.weights);
+    } else {
+        compute_copies_of(session, &member->inner.copies);
+    }
+    outer_state_plan(member);
+    return OK;
+}
+
+static void make_scratch(struct member_run *member) {
+    struct region *region = &member->trainer.session.region;
+    const struct run *run = &member->trainer.session.run;
+    struct outer_state *outer = &member->outer;
+    struct inner_state *inner = &member->inner;
+    uint32_t slices = member->swarm.terms.shape.slices.count;
+    size_t rows = (size_t)(run->batch_tokens / run->sequence);
+    inner->hashes = region_alloc(region, slices, sizeof *inner->hashes);
+    outer->reports = region_alloc(region, slices, sizeof *outer->reports);
+    outer->entry = region_alloc(region, 1, sizeof *outer->entry);
+    outer->entry->slices = region_alloc(region, slices, sizeof *outer->entry->slices);
+    sample_order_init(&member->trainer.train, (uint64_t)run->seed, region, &inner->order);
+    inner->windows = region_alloc(region, rows, sizeof *inner->windows);
+}
+
+static enum status open_store(struct member_run *member, struct fault *fault) {
+    struct region *region = &member->trainer.session.region;
+    const struct run *run = &member->trainer.session.run;
+    const struct slices *slices = &member->swarm.terms.shape.slices;
+    struct outer_state *outer = &member->outer;
+    char path[2 * PATH_BYTES];
+    if (!is_rank0(member)) {
+        return OK;
+    }
+    TRY(member_store_open(run->stem, slices, region, &outer->store, fault));
+    outer->store_is_open = true;
+    file_join(run->stem, "ledger.jsonl", path, sizeof path);
+    TRY(ledger_copy_open(region_text(region, path), slices->count, region, &outer->ledger, fault));
+    return member_store_claim_folder(&outer->store, &member->swarm.manifest.hash,
+                                     ledger_copy_first(&outer->ledger), fault);
+}
+
+static enum status open_metrics(struct member_run *member, struct fault *fault) {
+    struct session *session = &member->trainer.session;
+    if (!is_rank0(member)) {
+        return OK;
+    }
+    round_record_plan(session, &member->outer.replica, &member->outer.record);
+    TRY(metrics_check(session->run.metrics, "metrics", fault));
+    return metrics_open(session, &member->trainer.metrics, fault);
+}
+
+static bool stored_result(void *context, uint32_t round, uint32_t slice, const struct hash *hash,
+                          uint8_t *bytes) {
+    const struct member_store *store = context;
+    return member_store_result(store, round, slice, hash, bytes);
+}
+
+static enum status start_loop(struct member_run *member, struct fault *fault) {
+    struct session *session = &member->trainer.session;
+    const struct member_swarm *swarm = &member->swarm;
+    struct outer_state *outer = &member->outer;
+    if (!is_rank0(member)) {
+        return OK;
+    }
+    struct member_loop_options options = swarm_loop_options(&swarm->terms, &outer->replica);
+    options.keys = &swarm->keys;
+    options.tracker = swarm->manifest.tracker.keys;
+    options.tracker_address = swarm->manifest.tracker.address;
+    options.listen = swarm->args.listen != NULL ? swarm->args.listen : LISTEN_ANYWHERE;
+    options.public_address = swarm->args.public_address;
+    options.name = swarm->args.name;
+    options.manifest = swarm->manifest.hash;
+    options.limit_up = session->run.limit_up;
+    options.limit_down = session->run.limit_down;
+    options.start = (struct member_start){
+        .root = outer->replica.root, .stored_round = outer->stored_round, .stored = outer->reports};
+    options.kept_context = &outer->store;
+    options.kept_result = stored_result;
+    options.state_round = member->position.round;
+    options.ledger_context = &outer->ledger;
+    options.ledger_past = ledger_copy_read;
+    options.ledger_entry = ledger_copy_add;
+    return member_loop_start(&options, swarm_extent_at(session, SWARM_EXTENT_TABLES),
+                             &session->region, &member->loop, fault);
+}
+
+enum status member_run_prepare(struct member_run *member, struct fault *fault) {
+    struct trainer *trainer = &member->trainer;
+    struct session *session = &trainer->session;
+    const struct hash *manifest = &member->swarm.manifest.hash;
+    TRY(trainer_end_stage(trainer, check_data(member, fault), fault));
+    TRY(trainer_end_stage(trainer, trainer_open_data(trainer, fault), fault));
+    TRY(trainer_end_stage(trainer, trainer_compare_ranks(trainer, manifest, fault), fault));
+    TRY(trainer_end_stage(trainer, session_bind(session, fault), fault));
+    TRY(trainer_end_stage(trainer, session_connect(session, fault), fault));
+    TRY(trainer_end_stage(trainer, bind_state(member, fault), fault));
+    make_scratch(member);
+    TRY(trainer_end_stage(trainer, open_store(member, fault), fault));
+    TRY(trainer_end_stage(trainer, trainer_describe(trainer, fault), fault));
+    TRY(trainer_end_stage(trainer, trainer_plan_export(trainer, fault), fault));
+    TRY(trainer_end_stage(trainer, trainer_make_writer(trainer, fault), fault));
+    TRY(trainer_end_stage(trainer, lockstep_run(member, outer_state_load, fault), fault));
+    TRY(trainer_end_stage(trainer, open_metrics(member, fault), fault));
+    return trainer_end_stage(trainer, start_loop(member, fault), fault);
+}
+
+/* ---- run ---- */
+
+/* A member that was asked to stop waits for the end of its round, but not for an idle swarm. */
+static bool has_waited(const struct member_run *member) {
+    struct member_loop_view view;
+    member_loop_read_view(member->loop, &view);
+    if (!view.tracker_is_there && view.round == 0) {
+        return true; /* it never had a part in any round */
+    }
+    bool is_idle = !view.tracker_is_there || view.round == 0;
+    double limit_s = member->trainer.session.run.stop_within_s +
+                     (is_idle ? 0 : (double)view.timing.round_ms * 1e-3);
+    return (double)(clock_monotonic_ns() - stop_requested_ns()) * 1e-9 > limit_s;
+}
+
+static void leave_if_requested(struct member_run *member) {
+    if (stop_requested() && !member->is_leaving) {
+        log_line(LOG_INFO, "leaving after this round; press Ctrl-C again to quit now");
+        member_loop_request_leave(member->loop);
+        member->is_leaving = true;
+    }
+}
+
+/* Two processes with one identity would take each other's connections without end. */
+static enum status check_identity(const struct member_run *member, struct fault *fault) {
+    struct member_loop_view view;
+    member_loop_read_view(member->loop, &view);
+    return view.is_replaced ? fault_set(fault, STATUS_FAILED, member->swarm.manifest.name,
+                                        "give each process an identity of its own: --identity FILE",
+                                        "another process has joined with this identity")
+                            : OK;
+}
+
+static enum status execute_jobs(struct member_run *member, struct fault *fault) {
+    struct member_job job;
+    while (!member->has_left && !(member->is_leaving && has_waited(member))) {
+        leave_if_requested(member);
+        bool is_new = member_loop_wait_job(member->loop, JOB_WAIT_MS, &job);
+        member_log_swarm(member);
+        TRY(check_identity(member, fault));
+        if (is_new) {
+            TRY(member_job_execute(member, &job, fault));
+        }
+        TRY(lockstep_idle(member, fault));
+    }
+    return OK;
+}
+
+/* The network thread ends first, or it could receive leaves of a newer state into the one that is
+ * saved, evaluated and exported. An incomplete state is not saved: the snapshot before it stays. */
+static enum status save(void *owner, struct fault *fault) {
+    struct member_run *member = owner;
+    struct member_loop_view last;
+    member_loop_stop(member->loop, &last);
+    member->loop = NULL;
+    return last.is_adopting ? OK : outer_state_save(member, fault);
+}
+
+static enum status evaluate(void *owner, struct fault *fault) {
+    return member_evaluate(owner, true, fault);
+}
+
+static enum status export_model(void *owner, struct fault *fault) {
+    return lockstep_do_plain(owner, COMMAND_EXPORT, fault);
+}
+
+/* The state of a device that failed is lost, but every applied round is on the disk. */
+static enum status name_resumed_round(const struct member_run *member, enum status status,
+                                      struct fault *fault) {
+    struct fault failure;
+    if (program_failure(&member->trainer.session.bound, &failure) != OK) {
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "start again: the member resumes from round %u", member->position.round);
+    }
+    return status;
+}
+
+static enum status work_to_end(struct member_run *member, struct fault *fault) {
+    static const struct trainer_acts ACTS = {.save = save,
+                                             .evaluate = evaluate,
+                                             .export_model = export_model,
+                                             .exchange_memory = member_exchange_memory};
+    enum status status = execute_jobs(member, fault);
+    if (status != OK) {
+        return name_resumed_round(member, status, fault);
+    }
+    bool finished = member->position.commits >= member->swarm.terms.commits_max;
+    if (member->has_left && !finished && !stop_requested()) {
+        log_line(LOG_WARNING,
+                 "the run has ended, but this member has reached round %u only: copy the model "
+                 "from another member",
+                 member->position.round);
+    }
+    TRY(trainer_conclude(&member->trainer, &ACTS, member, finished, finished, fault));
+    return finished ? OK : fault_set(fault, STATUS_STOPPED, "join", NULL, "asked to stop");
+}
+
+/* Data that were readable when this start began and are not any more are a failure, not bad input:
+ * bad input changes nothing. */
+static enum status work(struct member_run *member, struct fault *fault) {
+    enum status status = work_to_end(member, fault);
+    if (status == STATUS_INPUT) {
+        fault->status = STATUS_FAILED;
+        status = STATUS_FAILED;
+    }
+    return status;
+}
+
+enum status member_run_execute(struct member_run *member, struct fault *fault) {
+    trainer_seal(&member->trainer);
+    return lockstep_run(member, work, fault);
+}
+
+void member_run_finish(struct member_run *member) {
+    if (member->loop != NULL) {
+        member_loop_stop(member->loop, NULL);
+    }
+    ledger_copy_close(&member->outer.ledger);
+    if (member->outer.store_is_open) {
+        member_store_close(&member->outer.store);
+    }
+    keys_wipe(&member->swarm.keys);
+    swarm_replica_release(&member->outer.replica);
+    trainer_finish(&member->trainer);
+}

@@ -1,0 +1,113 @@
+/* member_settings: what a member reads first: its identity, the swarm's manifest, its settings. */
+#include "base/log.h"
+#include "runtime/inner_training/lockstep.h"
+#include "runtime/swarm/client/document_fetch.h"
+#include "transport/identity/identity.h"
+#include "transport/site/stop.h"
+
+#include <string.h>
+
+static const int FIRST_TIMEOUT_MS = 5000;
+static const int LONGEST_TIMEOUT_MS = 60000; /* cli.md: retries at least every 60 s */
+
+static enum status read_identity(struct member_run *member, struct fault *fault) {
+    char path[PATH_BYTES];
+    bool made = false;
+    TRY(identity_path(member->swarm.args.identity, path, fault));
+    TRY(identity_load_or_create(path, &member->swarm.keys, &made, fault));
+    if (made) {
+        log_line(LOG_INFO, "created an identity in %s; keep the file secret", path);
+    }
+    return OK;
+}
+
+static bool is_not_stopped(void *context) {
+    struct fault lost; /* every later exchange reports it too */
+    return lockstep_idle(context, &lost) == OK && !stop_requested();
+}
+
+/* The tracker may start later, even days later: one log line reports that it does not answer. */
+static enum status fetch(struct member_run *member, const struct join_string *tracker,
+                         const char **text, size_t *length, struct fault *fault) {
+    struct region *region = &member->trainer.session.region;
+    struct document_request request = {.tracker = tracker,
+                                       .ask = WIRE_MANIFEST_REQUEST,
+                                       .answer = WIRE_MANIFEST,
+                                       .bytes_max = MANIFEST_BYTES_MAX,
+                                       .timeout_ms = FIRST_TIMEOUT_MS,
+                                       .keep_on = is_not_stopped,
+                                       .context = member};
+    enum status status = document_fetch(&request, region, text, length, fault);
+    if (status == STATUS_FAILED) {
+        log_line(LOG_WARNING, "%s: %s; %s Retrying until it answers", fault->place, fault->reason,
+                 fault->remedy);
+    }
+    while (status == STATUS_FAILED) {
+        int longer = 2 * request.timeout_ms;
+        request.timeout_ms = longer < LONGEST_TIMEOUT_MS ? longer : LONGEST_TIMEOUT_MS;
+        status = document_fetch(&request, region, text, length, fault);
+    }
+    return status;
+}
+
+/* Every rank reads a file by itself, but only rank 0 requests the manifest from the tracker. */
+static enum status get_manifest(struct member_run *member, struct fault *fault) {
+    struct member_swarm *swarm = &member->swarm;
+    struct lockstep_command command = {.kind = COMMAND_MANIFEST};
+    struct join_string tracker;
+    const char *text;
+    size_t length;
+    if (!is_join_string(swarm->args.swarm)) {
+        return OK;
+    }
+    TRY(join_string_read(swarm->args.swarm, &tracker, fault));
+    TRY(fetch(member, &tracker, &text, &length, fault));
+    swarm->text = region_alloc(&member->trainer.session.region, length + 1, 1);
+    memcpy(swarm->text, text, length);
+    swarm->text_bytes = command.bytes = length;
+    return lockstep_do(member, &command, fault);
+}
+
+static enum status read_as_rank0(struct member_run *member, struct fault *fault) {
+    TRY(read_identity(member, fault));
+    return get_manifest(member, fault);
+}
+
+/* The tracker may have another address than when the manifest was written: the join string's is the
+ * one that answered. */
+static enum status read_manifest(struct member_swarm *swarm, struct region *region,
+                                 struct fault *fault) {
+    struct join_string tracker;
+    if (swarm->text == NULL) {
+        swarm->subject = swarm->args.swarm;
+        return manifest_read_file(swarm->subject, region, &swarm->manifest, fault);
+    }
+    TRY(join_string_read(swarm->args.swarm, &tracker, fault));
+    swarm->subject = region_text(region, tracker.address);
+    TRY(manifest_read(swarm->text, swarm->text_bytes, swarm->subject, &tracker.keys, region,
+                      &swarm->manifest, fault));
+    memcpy(swarm->manifest.tracker.address, tracker.address, sizeof tracker.address);
+    return OK;
+}
+
+static enum status read_settings(struct member_run *member, struct fault *fault) {
+    struct session *session = &member->trainer.session;
+    struct member_swarm *swarm = &member->swarm;
+    TRY(read_manifest(swarm, &session->region, fault));
+    const struct swarm_member_source source = {.manifest = &swarm->manifest,
+                                               .place = swarm->subject,
+                                               .overrides = swarm->args.overrides,
+                                               .override_count = swarm->args.override_count};
+    return member_session_read(session, &source, &swarm->terms, fault);
+}
+
+enum status member_run_read(struct member_run *member, const struct member_run_args *args,
+                            struct fault *fault) {
+    member->swarm.args = *args;
+    member->trainer.metrics.fd = -1;
+    member->outer.ledger.fd = -1;
+    stop_watch();
+    lockstep_plan(member);
+    TRY(lockstep_run(member, read_as_rank0, fault));
+    return session_agree(&member->trainer.session, read_settings(member, fault), fault);
+}

@@ -1,0 +1,104 @@
+#include "runtime/session/disk_budget.h"
+
+#include "base/file.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+enum { FIXED_BYTES = 1 << 20 }; /* headers, snapshot.json, copies of small files */
+
+struct file_system {
+    dev_t device;
+    uint64_t free_bytes;
+};
+
+/* The file system of a folder that need not exist yet. */
+static struct file_system file_system_at(const char *wanted) {
+    char path[PATH_BYTES];
+    struct statvfs space;
+    struct stat info;
+    ASSERT(strlen(wanted) < sizeof path);
+    memcpy(path, wanted, strlen(wanted) + 1);
+    while (statvfs(path, &space) != 0 || stat(path, &info) != 0) {
+        char above[PATH_BYTES];
+        file_folder_of(path, above, sizeof above);
+        if (strcmp(above, path) == 0) {
+            return (struct file_system){.free_bytes = 0};
+        }
+        memcpy(path, above, sizeof path);
+    }
+    return (struct file_system){.device = info.st_dev,
+                                .free_bytes = (uint64_t)space.f_bavail * space.f_frsize};
+}
+
+static uint64_t capacity_of(const struct run *run, const struct file_system *system) {
+    bool limited = run->limit_disk > 0 && run->limit_disk < system->free_bytes;
+    return limited ? run->limit_disk : system->free_bytes;
+}
+
+/* Of another machine only one disk is assumed. */
+static void find_capacity(const struct run *run, struct disk_budget *disk) {
+    struct file_system snapshots = file_system_at(run->snapshot_folder);
+    struct file_system export = file_system_at(run->export);
+    disk->capacity_bytes = capacity_of(run, &snapshots);
+    disk->capacity_known = run->target == NULL || run->limit_disk > 0;
+    disk->export_apart = run->target == NULL && snapshots.device != export.device;
+    if (disk->export_apart) {
+        disk->export_capacity_bytes = capacity_of(run, &export);
+    }
+}
+
+struct disk_budget disk_budget_of(const struct session *session) {
+    const struct run *run = &session->run;
+    uint64_t elements = (uint64_t)blueprint_elements(&session->blueprint);
+    uint64_t moment = (uint64_t)dtype_bytes((enum dtype)run->moments);
+    struct disk_budget disk = {
+        .snapshot_bytes =
+            elements * (sizeof(float) + 2 * moment) + FIXED_BYTES + session->disk.snapshot_bytes,
+        .snapshot_count = (uint64_t)run->snapshot_keep + 1,
+        .export_bytes = elements * (uint64_t)dtype_bytes((enum dtype)run->params) + FIXED_BYTES,
+        .results_bytes = session->disk.results_bytes,
+        .ledger_bytes = session->disk.ledger_bytes};
+    find_capacity(run, &disk);
+    disk.peak_bytes = disk.snapshot_bytes * disk.snapshot_count + disk.results_bytes +
+                      disk.ledger_bytes + (disk.export_apart ? 0 : disk.export_bytes);
+    return disk;
+}
+
+/* A number of bytes that must fit in a place, and the text of its fault. */
+struct demand {
+    const char *place, *what, *remedy;
+    uint64_t need_bytes, have_bytes;
+};
+
+static enum status check(const struct demand *demand, struct fault *fault) {
+    char need[24];
+    char have[24];
+    if (demand->need_bytes <= demand->have_bytes) {
+        return OK;
+    }
+    return fault_set(fault, STATUS_FIT, demand->place, demand->remedy, "%s %s, has %s",
+                     demand->what, text_bytes(demand->need_bytes, need),
+                     text_bytes(demand->have_bytes, have));
+}
+
+enum status disk_fits(const struct session *session, struct fault *fault) {
+    const struct run *run = &session->run;
+    struct disk_budget disk = disk_budget_of(session);
+    uint64_t export_bytes = disk.export_apart ? disk.export_bytes : 0;
+    uint64_t limit = run->limit_disk > 0 ? run->limit_disk : UINT64_MAX;
+    const struct demand demands[] = {
+        {run->snapshot_folder, disk.export_apart ? "snapshots need" : "snapshots and export need",
+         "lower snapshot.keep or name a larger disk in snapshot.folder", disk.peak_bytes,
+         disk.capacity_bytes},
+        {run->export, "the export needs", "name a larger disk in export", export_bytes,
+         disk.export_capacity_bytes},
+        {"limits.disk", "snapshots and export need", "lower snapshot.keep or raise limits.disk",
+         disk.peak_bytes + export_bytes, limit}};
+    enum status status = OK;
+    for (size_t i = 0; i < ARRAY_COUNT(demands) && status == OK && disk.capacity_known; i++) {
+        status = check(&demands[i], fault);
+    }
+    return status;
+}

@@ -1,0 +1,165 @@
+/* load_weights: parameters into the arena, from a model's folder, a snapshot, or random. */
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/checkpoint/snapshot.h"
+#include "runtime/checkpoint/weights.h"
+#include "runtime/model/init.h"
+#include "runtime/session/rank_parts.h"
+
+enum { INIT_PIECE_ELEMENTS = 1 << 14, INIT_SHARE_ELEMENTS = 1 << 11 };
+
+struct staging session_staging(const struct session *session) {
+    int extent = session->program.schedule.host.staging;
+    return (struct staging){.memory = program_extent(&session->bound, extent),
+                            .bytes = session->program.schedule.extents[extent].bytes};
+}
+
+static const struct param *param_named(const struct session *session, const char *name) {
+    const struct blueprint *blueprint = &session->blueprint;
+    int index = 0;
+    while (index < blueprint->param_count && blueprint->params[index].name != name) {
+        index++;
+    }
+    ASSERT(index < blueprint->param_count);
+    return &blueprint->params[index];
+}
+
+/* Random elements: each depends on its index alone, so all threads share the work. */
+struct drawing {
+    const struct param *param;
+    uint64_t seed;
+    int64_t first, count;
+    float *values;
+};
+
+static void draw_share(void *context, int64_t item, int thread) {
+    const struct drawing *drawing = context;
+    (void)thread;
+    int64_t begin = item * INIT_SHARE_ELEMENTS;
+    int64_t left = drawing->count - begin;
+    param_init_fill(drawing->param, drawing->seed, drawing->first + begin,
+                    left < INIT_SHARE_ELEMENTS ? left : INIT_SHARE_ELEMENTS,
+                    drawing->values + begin);
+}
+
+/* Every copy of an element has the same value, rounded once from fp32, on every rank. */
+static enum status init_piece(struct session *session, const struct tensor_piece *piece,
+                              struct fault *fault) {
+    const struct param *param = param_named(session, piece->name);
+    const struct staging whole = session_staging(session);
+    float *values = whole.memory;
+    const size_t drawn = INIT_PIECE_ELEMENTS * sizeof *values;
+    const struct staging rest = {.memory = values + INIT_PIECE_ELEMENTS,
+                                 .bytes = whole.bytes - drawn};
+    int64_t count = piece_count(piece);
+    enum status status = OK;
+    ASSERT(whole.bytes >= 2 * drawn);
+    for (int64_t done = 0; done < count && status == OK; done += INIT_PIECE_ELEMENTS) {
+        int64_t left = count - done;
+        int64_t some = left < INIT_PIECE_ELEMENTS ? left : INIT_PIECE_ELEMENTS;
+        struct drawing drawing = {param, (uint64_t)session->run.seed, piece->first + done, some,
+                                  values};
+        pool_run(&session->bound.pool, draw_share, &drawing,
+                 (some + INIT_SHARE_ELEMENTS - 1) / INIT_SHARE_ELEMENTS);
+        status = piece_put(piece, done, some, values, &rest, fault);
+    }
+    return status;
+}
+
+static enum status init_pieces(struct session *session, const struct tensor_piece *pieces,
+                               int count, struct fault *fault) {
+    enum status status = OK;
+    for (int i = 0; i < count && status == OK; i++) {
+        status = init_piece(session, &pieces[i], fault);
+    }
+    return status;
+}
+
+enum status session_weights(struct session *session, struct fault *fault) {
+    struct tensor_piece *pieces;
+    int count = rank_parts_of_weights(session, &pieces);
+    if (session->run.init == INIT_RANDOM) {
+        return init_pieces(session, pieces, count, fault);
+    }
+    if (session->model_folder[0] == '\0') {
+        return fault_set(fault, STATUS_INPUT, session->run.model,
+                         "set init: random, or name a folder that holds safetensors",
+                         "a bare config.json has no weights");
+    }
+    struct weights_load_args args = {.folder = session->model_folder,
+                                     .blueprint = &session->blueprint,
+                                     .pieces = pieces,
+                                     .piece_count = count,
+                                     .staging = session_staging(session)};
+    return weights_load(&args, fault);
+}
+
+static enum status load_piece(const struct session *session, const struct safetensors *file,
+                              const struct tensor_piece *piece, struct fault *fault) {
+    const struct safetensors_entry *entry = safetensors_find(file, piece->name);
+    struct piece_span span = {.fd = file->fd, .path = file->path};
+    if (entry == NULL || entry->elements != piece_elements(piece) ||
+        !safetensors_dtype_loads(entry->dtype, &span.dtype)) {
+        return fault_set(fault, STATUS_INPUT, file->path,
+                         "restore the config.json that the run began with", "%s: %s", piece->name,
+                         entry == NULL ? "missing" : "another shape");
+    }
+    struct staging staging = session_staging(session);
+    span.at = file->data_at + entry->begin;
+    return piece_read(&span, piece, true, &staging, fault);
+}
+
+/* A snapshot's weights are fp32; they are rounded once if the compute type is smaller. */
+static enum status load_pieces(struct session *session, const struct snapshot *snapshot,
+                               const struct tensor_piece *pieces, int count, struct fault *fault) {
+    struct safetensors file;
+    char path[2 * PATH_BYTES];
+    file_join(snapshot->path, "weights.safetensors", path, sizeof path);
+    enum status status = safetensors_open(path, &session->region, &file, fault);
+    if (status != OK) {
+        return status;
+    }
+    for (int i = 0; i < count && status == OK; i++) {
+        status = load_piece(session, &file, &pieces[i], fault);
+    }
+    safetensors_close(&file);
+    return status;
+}
+
+enum status session_compute_copies(struct session *session, const struct snapshot *snapshot,
+                                   struct fault *fault) {
+    struct tensor_piece *pieces;
+    int count = rank_parts_of_compute_copies(session, &pieces);
+    return count == 0 ? OK : load_pieces(session, snapshot, pieces, count, fault);
+}
+
+static enum status load_snapshot(struct session *session, const struct snapshot *snapshot,
+                                 struct fault *fault) {
+    struct tensor_piece *pieces;
+    int count = rank_parts_of_weights(session, &pieces);
+    return load_pieces(session, snapshot, pieces, count, fault);
+}
+
+enum status session_trained_weights(struct session *session, struct fault *fault) {
+    struct snapshot snapshot;
+    bool found = false;
+    const struct run *run = &session->run;
+    if (run->place[0] == '\0') {
+        return session_weights(session, fault); /* a model without a run has no snapshots */
+    }
+    enum status status =
+        snapshot_find_newest(run->snapshot_folder, &session->region, &snapshot, &found, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (found) {
+        log_line(LOG_INFO, "loading weights from %s", snapshot.path);
+        return load_snapshot(session, &snapshot, fault);
+    }
+    if (run->init == INIT_RANDOM) {
+        return fault_set(fault, STATUS_INPUT, run->snapshot_folder, "train first",
+                         "the run has no snapshot yet and begins from random weights");
+    }
+    log_line(LOG_INFO, "no snapshot yet: loading weights from %s", run->model);
+    return session_weights(session, fault);
+}

@@ -1,0 +1,123 @@
+#include "runtime/session/rank_parts.h"
+
+static const struct unit_param *slot_of(const struct session *session, int index) {
+    const struct unit_table *units = session->program.schedule.units;
+    return &units->slots[units->slot_of_param[index]];
+}
+
+static struct unit_view view_of(const struct session *session, int index, enum param_view view) {
+    return schedule_unit_view(&session->program.schedule, slot_of(session, index)->unit, view);
+}
+
+bool rank_parts_has(const struct session *session, int index, enum param_view view) {
+    return view_of(session, index, view).extent != EXTENT_NONE;
+}
+
+struct tensor_spec rank_parts_tensor(const struct session *session, int index,
+                                     enum param_view view) {
+    const struct param *param = &session->blueprint.params[index];
+    return (struct tensor_spec){.name = param->name,
+                                .dtype = view_of(session, index, view).dtype,
+                                .rank = param->rank,
+                                .shape = {param->shape[0], param->shape[1]}};
+}
+
+bool rank_parts_range(const struct session *session, int index, enum param_view view, int shard,
+                      int64_t *first, int64_t *count) {
+    const struct unit_param *of = slot_of(session, index);
+    int64_t slot = view_of(session, index, view).slot;
+    int64_t begin = slot * shard - of->offset;
+    int64_t end = begin + slot;
+    begin = begin > 0 ? begin : 0;
+    end = end < of->elements ? end : of->elements;
+    if (begin >= end) {
+        return false;
+    }
+    *first = begin;
+    *count = end - begin;
+    return true;
+}
+
+/* The elements of `part` that this rank saves; ranks of other replicas save none. */
+static struct param_part saved_of(const struct session *session, int index, enum param_view view,
+                                  struct param_part part) {
+    const struct rank_indices *ranks = &session->bound.ranks;
+    int64_t first;
+    int64_t count;
+    if (ranks->of[AXIS_REPLICATE] != 0 ||
+        !rank_parts_range(session, index, view, ranks->of[AXIS_SHARD], &first, &count)) {
+        return (struct param_part){0};
+    }
+    ASSERT(first >= part.first && first + count <= part.first + part.count);
+    char *address = part.address;
+    return (struct param_part){.first = first,
+                               .count = count,
+                               .dtype = part.dtype,
+                               .far = part.far,
+                               .address = address + (first - part.first) * dtype_bytes(part.dtype)};
+}
+
+bool rank_parts_piece(const struct session *session, int index, enum param_view view,
+                      enum part_kind kind, struct tensor_piece *piece) {
+    struct param_part part = program_part(&session->bound, index, view);
+    if (part.count > 0 && kind == PART_SAVED) {
+        part = saved_of(session, index, view, part);
+    }
+    if (part.count == 0) {
+        return false;
+    }
+    struct tensor_spec tensor = rank_parts_tensor(session, index, view);
+    *piece = piece_of_spec(&tensor, part.address);
+    piece->far = part.far;
+    piece->first = part.first;
+    piece->count = part.count;
+    return true;
+}
+
+struct tensor_set rank_parts_of_copy(struct session *session, enum param_view view,
+                                     enum part_kind kind) {
+    size_t count = (size_t)session->blueprint.param_count;
+    struct tensor_spec *tensors = region_alloc(&session->region, count, sizeof *tensors);
+    struct tensor_piece *pieces = region_alloc(&session->region, count, sizeof *pieces);
+    struct tensor_set set = {.tensors = tensors, .pieces = pieces};
+    for (int i = 0; i < session->blueprint.param_count; i++) {
+        if (rank_parts_has(session, i, view)) {
+            tensors[set.tensor_count++] = rank_parts_tensor(session, i, view);
+            set.piece_count += rank_parts_piece(session, i, view, kind, &pieces[set.piece_count]);
+        }
+    }
+    return set;
+}
+
+/* Without a separate master, the optimizer updates the compute copy itself. */
+static bool has_separate_master(const struct session *session, int index) {
+    return view_of(session, index, VIEW_MASTER).extent !=
+           view_of(session, index, VIEW_PARAMS).extent;
+}
+
+int rank_parts_of_weights(struct session *session, struct tensor_piece **pieces) {
+    size_t most = 2 * (size_t)session->blueprint.param_count;
+    struct tensor_piece *found = region_alloc(&session->region, most, sizeof *found);
+    int count = 0;
+    for (int i = 0; i < session->blueprint.param_count; i++) {
+        count += rank_parts_piece(session, i, VIEW_PARAMS, PART_STORED, &found[count]);
+        if (has_separate_master(session, i)) {
+            count += rank_parts_piece(session, i, VIEW_MASTER, PART_STORED, &found[count]);
+        }
+    }
+    *pieces = found;
+    return count;
+}
+
+int rank_parts_of_compute_copies(struct session *session, struct tensor_piece **pieces) {
+    size_t most = (size_t)session->blueprint.param_count;
+    struct tensor_piece *found = region_alloc(&session->region, most, sizeof *found);
+    int count = 0;
+    for (int i = 0; i < session->blueprint.param_count; i++) {
+        if (has_separate_master(session, i)) {
+            count += rank_parts_piece(session, i, VIEW_PARAMS, PART_STORED, &found[count]);
+        }
+    }
+    *pieces = found;
+    return count;
+}

@@ -1,0 +1,156 @@
+#include "runtime/session/ranks_check.h"
+
+#include "build_config.h"
+#include "runtime/settings/keys.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { VERSION_BYTES = 32, HOST_BYTES = 64, SHOWN_BYTES = 200 };
+
+/* One rank's part of the first exchange. */
+struct rank_report {
+    char host[HOST_BYTES];
+    char version[VERSION_BYTES];
+    struct hash data, plan;
+    struct hash keys[RUN_KEYS_MAX];
+};
+
+/* The first rank that differs from rank 0, and in what. */
+struct difference {
+    int rank; /* 0: no rank differs */
+    int key;  /* index, or -1: something else */
+    const char *what;
+};
+
+static bool may_differ(const struct key *key) {
+    return strcmp(key->name, "target") == 0 || strcmp(key->name, "metrics") == 0 ||
+           strncmp(key->name, "limits.", strlen("limits.")) == 0;
+}
+
+static void describe(const struct session *session, int index, struct text *text) {
+    settings_describe_key(&session->run, setting_key_at(index), text);
+}
+
+static void fill(const struct session *session, const struct hash *data, struct region *region,
+                 struct rank_report *report) {
+    size_t bytes = settings_describe_bytes_max(&session->run);
+    char *buffer = region_alloc(region, bytes, 1);
+    (void)gethostname(report->host, sizeof report->host - 1);
+    snprintf(report->version, sizeof report->version, "%s", SKEP_VERSION);
+    report->data = *data;
+    report->plan = session->program.hash;
+    for (int i = 0; i < setting_key_count(); i++) {
+        struct text text = text_over(buffer, bytes);
+        if (!may_differ(setting_key_at(i))) {
+            describe(session, i, &text);
+        }
+        report->keys[i] = hash_of(text.bytes, text.length);
+    }
+}
+
+static bool same_key(const struct rank_report *a, const struct rank_report *b, int *key) {
+    for (int i = 0; i < setting_key_count(); i++) {
+        if (!hash_equal(&a->keys[i], &b->keys[i])) {
+            *key = i;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Keys are compared before the plan, which follows from them. */
+static struct difference find_difference(const struct rank_report *all, int ranks) {
+    for (int rank = 1; rank < ranks; rank++) {
+        struct difference found = {.rank = rank, .key = -1};
+        if (strcmp(all[rank].host, all[0].host) != 0) {
+            found.what = "host";
+        } else if (strcmp(all[rank].version, all[0].version) != 0) {
+            found.what = "version";
+        } else if (!same_key(&all[rank], &all[0], &found.key)) {
+            found.what = setting_key_at(found.key)->name;
+        } else if (!hash_equal(&all[rank].data, &all[0].data)) {
+            found.what = "data";
+        } else if (!hash_equal(&all[rank].plan, &all[0].plan)) {
+            found.what = "plan";
+        }
+        if (found.what != NULL) {
+            return found;
+        }
+    }
+    return (struct difference){.rank = 0};
+}
+
+/* This rank's value of the item that differs, as text for the fault. */
+static void show_value(const struct session *session, const struct hash *data,
+                       const struct difference *found, char shown[static SHOWN_BYTES]) {
+    char hex[HASH_HEX_BYTES];
+    struct text text = text_over(shown, SHOWN_BYTES);
+    if (found->key >= 0) {
+        describe(session, found->key, &text);
+    } else if (strcmp(found->what, "version") == 0) {
+        text_add(&text, "%s", SKEP_VERSION);
+    } else {
+        const struct hash *hash = strcmp(found->what, "data") == 0 ? data : &session->program.hash;
+        text_add(&text, "%.16s", hash_hex(hash, hex));
+    }
+}
+
+static enum status fault_of_host(const struct rank_report *all, int rank, struct fault *fault) {
+    char subject[NAME_BYTES];
+    snprintf(subject, sizeof subject, "rank %d", rank);
+    return fault_set(fault, STATUS_INPUT, subject, "start all ranks on one machine",
+                     "runs on %s, rank 0 on %s, but tensors move through the memory of one machine",
+                     all[rank].host, all[0].host);
+}
+
+static enum status name_difference(const struct session *session, const struct hash *data,
+                                   const struct difference *found, struct region *region,
+                                   struct fault *fault) {
+    char mine[SHOWN_BYTES];
+    char subject[NAME_BYTES];
+    char(*all)[SHOWN_BYTES] =
+        region_alloc(region, (size_t)session_rank_count(session), sizeof *all);
+    memset(mine, 0, sizeof mine);
+    show_value(session, data, found, mine);
+    enum status status = site_exchange(session->site, mine, sizeof mine, all, fault);
+    if (status != OK) {
+        return status;
+    }
+    snprintf(subject, sizeof subject, "rank %d", found->rank);
+    return fault_set(fault, STATUS_INPUT, subject,
+                     "give every rank the same program, run file, overrides and data",
+                     "%s is %s, rank 0 has %s", found->what, all[found->rank], all[0]);
+}
+
+static enum status compare_all(const struct session *session, const struct rank_report *all,
+                               struct region *region, struct fault *fault) {
+    struct difference found = find_difference(all, session_rank_count(session));
+    if (found.rank == 0) {
+        return OK;
+    }
+    if (strcmp(found.what, "host") == 0) {
+        return fault_of_host(all, found.rank, fault);
+    }
+    const struct rank_report *own = &all[site_launch_info(session->site)->rank];
+    return name_difference(session, &own->data, &found, region, fault);
+}
+
+enum status ranks_check_equal(struct session *session, const struct hash *data,
+                              struct fault *fault) {
+    int ranks = session_rank_count(session);
+    if (ranks == 1) {
+        return OK;
+    }
+    struct region scratch = {0};
+    struct rank_report *mine = region_alloc(&scratch, 1, sizeof *mine);
+    struct rank_report *all = region_alloc(&scratch, (size_t)ranks, sizeof *all);
+    fill(session, data, &scratch, mine);
+    enum status status = site_exchange(session->site, mine, sizeof *mine, all, fault);
+    if (status == OK) {
+        status = compare_all(session, all, &scratch, fault);
+    }
+    region_finish(&scratch);
+    return status;
+}

@@ -1,0 +1,143 @@
+#include "runtime/swarm_setup/manifest_make.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "runtime/data/data_roots.h"
+#include "runtime/model/families/families.h"
+#include "runtime/settings/model_config.h"
+#include "runtime/swarm_setup/genesis.h"
+
+#include <string.h>
+
+enum { SHOWN_BYTES = 160 };
+
+static enum status read_model(struct manifest_draft *offer, struct region *region,
+                              struct fault *fault) {
+    struct run *run = &offer->run;
+    size_t length;
+    if (run->model == NULL) {
+        return fault_set(fault, STATUS_INPUT, run->place, "add a line such as model: ./my-model",
+                         "the key \"model\" is missing");
+    }
+    enum status status =
+        blueprint_open(run->model, region, &offer->blueprint, offer->model_folder, fault);
+    if (status == OK) {
+        status = model_config_read(run->model, offer->model_folder, region, &offer->config_text,
+                                   &length, fault);
+    }
+    if (status == OK) {
+        status = settings_check_model(run, &offer->blueprint, region, fault);
+    }
+    return status;
+}
+
+static const char *write_keys(const struct run *run, struct region *region) {
+    size_t room = settings_describe_bytes_max(run);
+    struct text text = text_over(region_alloc(region, room, 1), room);
+    swarm_keys_write(run, &text);
+    ASSERT(!text.cut);
+    return text.bytes;
+}
+
+enum status manifest_draft_read(const char *path, const char *const *overrides, int override_count,
+                                struct region *region, struct manifest_draft *offer,
+                                struct fault *fault) {
+    struct manifest_draft *read = region_alloc(region, 1, sizeof *read);
+    enum status status = settings_open(path, overrides, override_count, region, &read->run, fault);
+    if (status == OK) {
+        status = swarm_settings_check(&read->run, fault);
+    }
+    if (status == OK) {
+        status = read_model(read, region, fault);
+    }
+    if (status == OK) {
+        status = swarm_terms_of(NULL, &read->run, &read->blueprint, &read->terms, fault);
+    }
+    if (status == OK) {
+        read->run_text = write_keys(&read->run, region);
+        *offer = *read;
+    }
+    return status;
+}
+
+enum status manifest_draft_sign(const struct manifest_draft *offer, const char *address,
+                                const struct key_pairs *keys, struct region *region,
+                                struct manifest *manifest, const char **text, struct fault *fault) {
+    const struct run *run = &offer->run;
+    struct manifest made = {.name = run->swarm_name,
+                            .protocol = SWARM_PROTOCOL,
+                            .created = (int64_t)clock_unix_s(),
+                            .tracker = {.keys = keys->public_keys},
+                            .run_text = offer->run_text,
+                            .config_text = offer->config_text};
+    size_t room = MANIFEST_BYTES_MAX + 1;
+    struct text file = text_over(region_alloc(region, room, 1), room);
+    ASSERT(address_error(address) == NULL);
+    memcpy(made.tracker.address, address, strlen(address) + 1);
+    enum status status = data_match_hash(run, region, &made.files, &made.file_count, fault);
+    if (status == OK) {
+        status = genesis_root(run, &offer->blueprint, offer->model_folder, &made.genesis, fault);
+    }
+    if (status == OK) {
+        status = manifest_write(&made, keys, &file, &made.hash, fault);
+    }
+    if (status == OK) {
+        *manifest = made;
+        *text = file.bytes;
+    }
+    return status;
+}
+
+/* ---- an earlier manifest ---- */
+
+static enum status refuse(const char *place, struct fault *fault, const char *what) {
+    return fault_set(fault, STATUS_INPUT, place,
+                     "restore it, or start another swarm with another --state",
+                     "%s is not the one that the swarm was created with", what);
+}
+
+static int shown(const char *line) {
+    size_t length = strcspn(line, "\n");
+    return length < SHOWN_BYTES ? (int)length : SHOWN_BYTES;
+}
+
+/* Both list the same keys in the same order, unless they are of different versions. */
+static enum status compare_keys(const char *now, const char *then, const char *place,
+                                struct fault *fault) {
+    while (*now != '\0' && *then != '\0') {
+        size_t length = strcspn(now, "\n");
+        if (strcspn(then, "\n") != length || memcmp(now, then, length) != 0) {
+            break;
+        }
+        now += length + (now[length] == '\n');
+        then += length + (then[length] == '\n');
+    }
+    if (*now == '\0' && *then == '\0') {
+        return OK;
+    }
+    return fault_set(fault, STATUS_INPUT, place,
+                     "restore the old value, or start another swarm with another --state",
+                     "now \"%.*s\", when the swarm was created \"%.*s\"", shown(now), now,
+                     shown(then), then);
+}
+
+enum status manifest_draft_matches(const struct manifest_draft *offer,
+                                   const struct manifest *manifest, const char *place,
+                                   const struct join_string *tracker, struct fault *fault) {
+    enum status status = compare_keys(offer->run_text, manifest->run_text, place, fault);
+    if (status != OK) {
+        return status;
+    }
+    if (strcmp(offer->config_text, manifest->config_text) != 0) {
+        return refuse(place, fault, "config.json");
+    }
+    if (memcmp(&tracker->keys, &manifest->tracker.keys, sizeof tracker->keys) != 0) {
+        return refuse(place, fault, "the tracker's identity");
+    }
+    if (strcmp(tracker->address, manifest->tracker.address) != 0) {
+        log_line(LOG_WARNING,
+                 "%s: the tracker's address was %s and is now %s: members need the new join string",
+                 place, manifest->tracker.address, tracker->address);
+    }
+    return OK;
+}

@@ -1,0 +1,110 @@
+#include "runtime/swarm_setup/preflight.h"
+
+#include "runtime/schedule/estimate.h"
+
+#include <math.h>
+
+static const double DAY_S = 86400;
+
+/* The lower of a measured rate and a limit; 0 means that one is unknown. */
+static double rate_of(double measured, uint64_t limit) {
+    double limited = (double)limit;
+    if (measured <= 0 || limited <= 0) {
+        return measured > limited ? measured : limited;
+    }
+    return fmin(measured, limited);
+}
+
+static struct fit_exchange exchange_of(const struct swarm_terms *terms, int members) {
+    uint64_t encoded = terms->shape.slices.bytes;
+    struct fit_exchange exchange = {.members =
+                                        members > 0 ? members : (int)terms->shape.members_max};
+    uint64_t count = (uint64_t)exchange.members;
+    exchange.up_bytes = 2 * encoded * (count - 1) / count;
+    exchange.down_bytes = exchange.up_bytes;
+    return exchange;
+}
+
+static void fill_times(struct fit_report *report) {
+    const struct session *session = report->session;
+    const struct run *run = &session->run;
+    const struct fit_exchange *exchange = &report->exchange;
+    double up = rate_of(report->link.up_bytes_per_s, run->limit_up);
+    double down = rate_of(report->link.down_bytes_per_s, run->limit_down);
+    report->step_s = estimate_step(&session->program.schedule, session->target).seconds;
+    report->train_s = report->step_s * (double)run->swarm_inner_steps;
+    double up_s = up > 0 ? (double)exchange->up_bytes / up : 0;
+    double down_s = down > 0 ? (double)exchange->down_bytes / down : 0;
+    report->exchange_s = fmax(up_s, down_s);
+    report->round_s = report->train_s + report->exchange_s;
+    report->tenth_bytes_per_s = (double)exchange->up_bytes / (report->train_s / 9);
+    report->up_bytes_a_day = (double)exchange->up_bytes * DAY_S / report->round_s;
+    report->down_bytes_a_day = (double)exchange->down_bytes * DAY_S / report->round_s;
+}
+
+/* The resident extents for the swarm, in one space or in all. */
+static uint64_t swarm_bytes_in(const struct session *session, enum space space, bool all) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < session->resident_count; i++) {
+        bytes += all || session->resident[i].space == space ? session->resident[i].bytes : 0;
+    }
+    return bytes;
+}
+
+static void fill_spaces(struct fit_report *report) {
+    const struct session *session = report->session;
+    const struct target *target = session->target;
+    const uint64_t *peak_bytes = session->program.plan.peak_bytes;
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        bool all = target->unified && space == SPACE_DEVICE;
+        uint64_t planned =
+            all ? peak_bytes[SPACE_DEVICE] + peak_bytes[SPACE_PINNED] + peak_bytes[SPACE_HOST]
+                : peak_bytes[space];
+        if (planned == 0 || (target->unified && space != SPACE_DEVICE)) {
+            continue;
+        }
+        report->spaces[report->space_count++] =
+            (struct fit_space){.space = (enum space)space,
+                               .planned_bytes = planned,
+                               .swarm_bytes = swarm_bytes_in(session, (enum space)space, all),
+                               .declared_bytes = target_declared_bytes(target, (enum space)space),
+                               .capacity_bytes = target->spaces[space].capacity_bytes};
+    }
+}
+
+/* Memory is tested before disk: without memory the disk does not matter. */
+static enum status fill_misfit(struct fit_report *report, struct fault *fault) {
+    const struct session *session = report->session;
+    enum status fits = session->misfit.status;
+    if (fits != OK) {
+        report->misfit = session->misfit;
+    } else {
+        fits = program_fits(&session->program, &report->misfit);
+    }
+    if (fits != OK) {
+        return remedies_find(session, PURPOSE_TRAIN, report->remedies, &report->remedy_count,
+                             fault);
+    }
+    report->misfit.status = disk_fits(session, &report->misfit);
+    return OK;
+}
+
+enum status fit_report_make(struct session *session, const struct swarm_terms *terms,
+                            const struct fit_link *link, int members, struct fit_report *report,
+                            struct fault *fault) {
+    ASSERT(terms->manifest != NULL && members >= 0);
+    enum status status = session_compile(session, PURPOSE_TRAIN, fault);
+    if (status != OK) {
+        return status;
+    }
+    *report =
+        (struct fit_report){.session = session,
+                            .terms = terms,
+                            .link = *link,
+                            .disk = disk_budget_of(session),
+                            .exchange = exchange_of(terms, members),
+                            .join_bytes = replica_state_bytes(terms->shape.slices.parameter_count)};
+    fill_spaces(report);
+    fill_times(report);
+    return fill_misfit(report, fault);
+}

@@ -1,0 +1,213 @@
+#include "runtime/swarm_setup/swarm_setup.h"
+
+#include "runtime/data/data_roots.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double QUORUM = 0.5;
+static const char COMMAND_LINE[] = "command line";
+
+bool swarm_is_shared(const struct key *key) {
+    bool is_place = key->type == SETTING_PATHS || key->type == SETTING_MODEL ||
+                    strcmp(key->name, "data.format") == 0;
+    return key->class == SETTING_SHARED && !is_place;
+}
+
+void swarm_keys_write(const struct run *run, struct text *text) {
+    for (int i = 0; i < setting_key_count(); i++) {
+        if (swarm_is_shared(setting_key_at(i))) {
+            text_add(text, "%s: ", setting_key_at(i)->name);
+            settings_describe_key(run, setting_key_at(i), text);
+            text_add(text, "\n");
+        }
+    }
+}
+
+static enum status fault_of_key(const struct run *run, struct fault *fault, const char *key,
+                                const char *remedy, const char *reason) {
+    return fault_set(fault, STATUS_INPUT, settings_location(run, key), remedy, "%s %s", key,
+                     reason);
+}
+
+/* The outer state is made of fp32 masters, which rounded frozen parameters do not have. */
+static enum status check_frozen(const struct run *run, struct fault *fault) {
+    bool rounded = run->frozen != NULL && run->params != DTYPE_F32;
+    return rounded
+               ? fault_of_key(run, fault, "frozen", "set precision.params to f32",
+                              "leaves parameters without an fp32 copy, of which a swarm's state "
+                              "is made")
+               : OK;
+}
+
+enum status swarm_settings_check(const struct run *run, struct fault *fault) {
+    const char *wrong = run->swarm_name == NULL ? "is missing" : swarm_name_error(run->swarm_name);
+    if (wrong != NULL) {
+        return fault_of_key(run, fault, "swarm.name", "add a line such as swarm.name: heather",
+                            wrong);
+    }
+    if (run->swarm_members_max > SWARM_MEMBERS_MAX) {
+        return fault_of_key(run, fault, "swarm.members_max", NULL,
+                            "is more than 64: a round's roster has 64 seats");
+    }
+    if (run->swarm_members_min > run->swarm_members_max) {
+        return fault_of_key(run, fault, "swarm.members_min", NULL,
+                            "is more than swarm.members_max: no round would ever open");
+    }
+    if (run->swarm_codec >= CODEC_COUNT) {
+        return fault_of_key(run, fault, "swarm.codec", "choose fp32, bf16, int8 or int4",
+                            "is sparse, which no member can encode yet");
+    }
+    if (run->swarm_quorum != QUORUM) {
+        return fault_of_key(run, fault, "swarm.quorum", "leave swarm.quorum at 0.5",
+                            "is not 0.5: a round is committed by more than half of its roster");
+    }
+    return check_frozen(run, fault);
+}
+
+/* A run alone may leave these sizes open. In a swarm members would then compute unequal steps. */
+static enum status check_sizes(const struct run *run, struct fault *fault) {
+    const char *key = run->sequence == 0 ? "batch.sequence" : "batch.tokens";
+    return run->sequence == 0 || run->batch_tokens == 0
+               ? fault_of_key(run, fault, key, "fetch the manifest again",
+                              "is 0: the manifest leaves it to its members")
+               : OK;
+}
+
+/* ---- from the manifest ---- */
+
+enum status swarm_state_folder(const char *name, char folder[static PATH_BYTES],
+                               struct fault *fault) {
+    char made[PATH_BYTES];
+    const char *given = getenv("STATE_DIRECTORY"); /* systemd's: folders between colons */
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    int length = -1;
+    if (given != NULL && given[0] == '/') {
+        length = snprintf(made, sizeof made, "%.*s", (int)strcspn(given, ":"), given);
+    } else if (state != NULL && state[0] == '/') {
+        length = snprintf(made, sizeof made, "%s/skep/%s", state, name);
+    } else if (home != NULL && home[0] == '/') {
+        length = snprintf(made, sizeof made, "%s/.local/state/skep/%s", home, name);
+    }
+    if (length <= 0 || (size_t)length >= sizeof made) {
+        return fault_set(fault, STATUS_INPUT, "environment",
+                         "set XDG_STATE_HOME to a folder for the member's state",
+                         "none of STATE_DIRECTORY, XDG_STATE_HOME and HOME names a folder");
+    }
+    memcpy(folder, made, (size_t)length + 1);
+    return OK;
+}
+
+static bool is_given(const struct run *run, int key) {
+    return run->places[key] != NULL;
+}
+
+/* A manifest is input from outside: it sets what is trained, never where a member writes. */
+static enum status check_given(const struct run *run, struct fault *fault) {
+    for (int i = 0; i < setting_key_count(); i++) {
+        if (is_given(run, i) && !swarm_is_shared(setting_key_at(i))) {
+            return fault_set(fault, STATUS_INPUT, run->places[i],
+                             "ask the swarm's operator for a valid manifest",
+                             "the manifest sets %s, a key that each member sets itself",
+                             setting_key_at(i)->name);
+        }
+    }
+    return OK;
+}
+
+static const char *value_of(const struct run *run, const struct key *key, struct region *region) {
+    size_t room = settings_describe_bytes_max(run);
+    struct text text = text_over(region_alloc(region, room, 1), room);
+    settings_describe_key(run, key, &text);
+    return text.bytes;
+}
+
+static enum status check_override(const struct run *run, const char *swarm, const char *override,
+                                  struct region *region, struct fault *fault) {
+    char name[NAME_BYTES];
+    size_t width = strcspn(override, "=");
+    snprintf(name, sizeof name, "%.*s", width < sizeof name ? (int)width : 0, override);
+    const struct key *key = setting_key_find(name);
+    if (key == NULL || override[width] == '\0' || !swarm_is_shared(key)) {
+        return OK; /* reading it reports what is invalid */
+    }
+    return fault_set(fault, STATUS_INPUT, COMMAND_LINE,
+                     "leave it out: shared keys come from the manifest",
+                     "%s is shared by all members: %.100s in the swarm %s, %.100s here", name,
+                     value_of(run, key, region), swarm, override + width + 1);
+}
+
+static enum status check_overrides(const struct swarm_member_source *source, const struct run *run,
+                                   struct region *region, struct fault *fault) {
+    enum status status = OK;
+    for (int i = 0; i < source->override_count && status == OK; i++) {
+        status = check_override(run, source->manifest->name, source->overrides[i], region, fault);
+    }
+    return status;
+}
+
+/* The text is read twice: overrides are compared with the shared values first. */
+enum status swarm_settings_read(const struct swarm_member_source *source, struct region *region,
+                                struct run *run, struct fault *fault) {
+    const struct manifest *manifest = source->manifest;
+    const char *text = manifest->run_text;
+    char place[PATH_BYTES];
+    char folder[PATH_BYTES];
+    struct run read;
+    snprintf(place, sizeof place, "%.4000s:run", source->place);
+    enum status status = swarm_state_folder(manifest->name, folder, fault);
+    struct settings_source from = {.path = place, .stem = folder};
+    if (status == OK) {
+        status = settings_open_source(&from, text, strlen(text), region, &read, fault);
+    }
+    if (status == OK) {
+        status = check_given(&read, fault);
+    }
+    if (status == OK) {
+        status = swarm_settings_check(&read, fault);
+    }
+    if (status == OK) {
+        status = check_sizes(&read, fault);
+    }
+    if (status == OK) {
+        status = check_overrides(source, &read, region, fault);
+    }
+    if (status != OK) {
+        return status;
+    }
+    from.overrides = source->overrides;
+    from.override_count = source->override_count;
+    status = settings_open_source(&from, text, strlen(text), region, &read, fault);
+    if (status == OK) {
+        data_match_find(manifest, region, &read);
+        *run = read;
+    }
+    return status;
+}
+
+enum status swarm_terms_of(const struct manifest *manifest, const struct run *run,
+                           const struct blueprint *blueprint, struct swarm_terms *terms,
+                           struct fault *fault) {
+    struct swarm_terms made = {.manifest = manifest,
+                               .shape = {.members_max = (uint32_t)run->swarm_members_max,
+                                         .outer_rate = (float)run->swarm_outer_lr,
+                                         .outer_momentum = (float)run->swarm_outer_momentum},
+                               .seat_samples = (uint64_t)run->swarm_inner_steps *
+                                               (uint64_t)(run->batch_tokens / run->sequence),
+                               .sample_tokens = (uint64_t)run->sequence,
+                               .commits_max = (uint32_t)((run->steps + run->swarm_inner_steps - 1) /
+                                                         run->swarm_inner_steps)};
+    enum status status = slices_plan(blueprint_elements(blueprint), (enum codec)run->swarm_codec,
+                                     made.shape.members_max, &made.shape.slices, fault);
+    if (status == OK) {
+        *terms = made;
+    }
+    return status;
+}
+
+uint32_t swarm_snapshot_rounds(const struct run *run) {
+    int64_t rounds = (run->snapshot_every + run->swarm_inner_steps - 1) / run->swarm_inner_steps;
+    return rounds == 0 ? SWARM_SNAPSHOT_ROUNDS : (uint32_t)rounds;
+}

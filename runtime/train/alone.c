@@ -1,0 +1,203 @@
+/* alone: the steps of a training run, what happens between them, and its end. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "runtime/train/train.h"
+#include "transport/site/stop.h"
+
+#include <stdio.h>
+
+static double seconds_since(int64_t begin_ns) {
+    return (double)(clock_monotonic_ns() - begin_ns) * 1e-9;
+}
+
+/* ---- snapshots ---- */
+
+static enum status save(void *owner, struct fault *fault) {
+    struct training *training = owner;
+    struct trainer *trainer = &training->trainer;
+    char moment[NAME_BYTES];
+    if (training->saved_step == training->step) {
+        return OK;
+    }
+    struct snapshot_value values[1 + FINGERPRINT_VALUES] = {
+        {.name = "cursor", .value = (uint64_t)training->cursor}};
+    fingerprint_values(&training->fingerprint, values + 1);
+    int64_t begin_ns = clock_monotonic_ns();
+    TRY(trainer_write_snapshot(trainer, training->step, values, ARRAY_COUNT(values), fault));
+    training->saved_step = training->step;
+    training->save_seconds = seconds_since(begin_ns);
+    snprintf(moment, sizeof moment, "step %lld", (long long)training->step);
+    trainer_log_saved(trainer, moment, training->save_seconds);
+    return OK;
+}
+
+/* The state of a device that failed is not worth saving. */
+static enum status name_saved_step(const struct training *training, enum status status,
+                                   struct fault *fault) {
+    if (training->saved_step < 0) {
+        snprintf(fault->remedy, sizeof fault->remedy, "start again: there is no snapshot yet");
+    } else {
+        snprintf(fault->remedy, sizeof fault->remedy,
+                 "start again: the run resumes from the snapshot of step %lld",
+                 (long long)training->saved_step);
+    }
+    return status;
+}
+
+/* Data that were readable when this start began and are not any more are a failure, not bad input,
+ * once a step has been done: bad input changes nothing. The last step is saved. */
+static enum status fail_of_data(struct training *training, enum status status,
+                                struct fault *fault) {
+    struct session *session = &training->trainer.session;
+    struct fault unsaved;
+    if (program_failure(&session->bound, &unsaved) != OK) {
+        return name_saved_step(training, status, fault);
+    }
+    bool of_data = status == STATUS_INPUT || status == STATUS_FAILED;
+    if (!of_data || training->step == training->first_step) {
+        return status;
+    }
+    if (save(training, &unsaved) != OK && session_is_rank0(session)) {
+        log_line(LOG_ERROR, "%s: %s", unsaved.place, unsaved.reason);
+    }
+    fault->status = STATUS_FAILED;
+    return session_agree(session, STATUS_FAILED, fault); /* no rank has to learn it */
+}
+
+/* ---- steps ---- */
+
+static enum status note_step(struct training *training, bool skipped, struct fault *fault) {
+    char step[NAME_BYTES];
+    snprintf(step, sizeof step, "step %lld", (long long)training->step);
+    enum status status =
+        trainer_note_step(&training->trainer, skipped, step, step,
+                          "lower optimizer.lr and start with --fresh, or check data.train", fault);
+    /* All ranks have counted the same steps. */
+    return status == OK ? OK : session_agree(&training->trainer.session, status, fault);
+}
+
+static enum status take_step(struct training *training, struct fault *fault) {
+    struct trainer *trainer = &training->trainer;
+    struct session *session = &trainer->session;
+    int64_t microbatches = session->program.schedule.options.accumulation;
+    struct step_limits limits = {.stop_within_s = session->run.stop_within_s,
+                                 .microbatch_s = training->microbatch_seconds,
+                                 .final_s = training->save_seconds,
+                                 .microbatches_left = microbatches};
+    const struct step_source source = {
+        .data = &trainer->train, .seed = (uint64_t)session->run.seed, .limits = &limits};
+    struct step_result result;
+    int64_t begin_ns = clock_monotonic_ns();
+    step_trace_before(session, &training->trace, training->step + 1);
+    enum status status =
+        step_from_data(session, &source, training->step, &training->cursor, &result, fault);
+    if (status != OK) {
+        return fail_of_data(training, status, fault);
+    }
+    double seconds = seconds_since(begin_ns);
+    training->microbatch_seconds = seconds / (double)microbatches;
+    training->step++;
+    metrics_step(&trainer->metrics, training->step, &result, seconds);
+    const struct progress_at at = {
+        .step = training->step, .until = training->until, .steps = session->run.steps};
+    progress_step(&trainer->progress, &at, &result, seconds);
+    return note_step(training, result.skipped, fault);
+}
+
+static enum status exchange_memory(void *owner, struct fault *fault) {
+    struct training *training = owner;
+    return trainer_exchange_memory(&training->trainer, fault);
+}
+
+static enum status evaluate(void *owner, struct fault *fault) {
+    struct training *training = owner;
+    struct trainer *trainer = &training->trainer;
+    if (trainer->validation.file_count == 0 || training->evaluated_step == training->step) {
+        return OK;
+    }
+    struct step_limits limits = {0};
+    struct evaluation_result result;
+    enum status status = trainer_evaluate(trainer, &limits, &result, fault);
+    if (status != OK) {
+        return fail_of_data(training, status, fault);
+    }
+    training->evaluated_step = training->step;
+    trainer_log_evaluation(trainer, training->step, result.loss);
+    TRY(trainer_exchange_memory(trainer, fault));
+    metrics_memory(&trainer->metrics, &trainer->session, trainer->memories);
+    return OK;
+}
+
+static bool is_due(int64_t period, int64_t step) {
+    return period > 0 && step % period == 0;
+}
+
+static enum status work_after_step(struct training *training, struct fault *fault) {
+    struct trainer *trainer = &training->trainer;
+    const struct run *run = &trainer->session.run;
+    enum status status = OK;
+    if (is_due(run->snapshot_every, training->step) && trainer->skipped_in_row == 0) {
+        TRY(save(training, fault));
+    }
+    if (is_due(run->eval_every, training->step) && training->step < run->steps) {
+        TRY(evaluate(training, fault));
+    }
+    if (stop_requested()) {
+        status = fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop");
+    }
+    /* A signal may reach the ranks at different times: all stop after the same step. */
+    return session_agree(&trainer->session, status, fault);
+}
+
+static enum status run_steps(struct training *training, struct fault *fault) {
+    enum status status = OK;
+    while (training->step < training->until && status == OK) {
+        status = take_step(training, fault);
+        step_trace_after(&training->trainer.session, &training->trace, training->step,
+                         status != OK || training->step == training->until);
+        if (status == OK) {
+            status = work_after_step(training, fault);
+        }
+    }
+    return status;
+}
+
+/* ---- the whole run ---- */
+
+static enum status export_model(void *owner, struct fault *fault) {
+    struct training *training = owner;
+    return trainer_export(&training->trainer, fault);
+}
+
+static void log_skipped(const struct trainer *trainer) {
+    if (trainer->skipped > 0 && session_is_rank0(&trainer->session)) {
+        log_line(LOG_WARNING, "skipped %lld %s with gradients that were not finite",
+                 (long long)trainer->skipped, trainer->skipped == 1 ? "step" : "steps");
+    }
+}
+
+enum status training_run(struct training *training, struct fault *fault) {
+    static const struct trainer_acts ACTS = {.save = save,
+                                             .evaluate = evaluate,
+                                             .export_model = export_model,
+                                             .exchange_memory = exchange_memory};
+    struct trainer *trainer = &training->trainer;
+    const struct run *run = &trainer->session.run;
+    bool pauses = run->pause_at > 0 && run->pause_at < run->steps;
+    training->until = pauses ? run->pause_at : run->steps;
+    training->first_step = training->step;
+    trainer_seal(trainer);
+    if (training->step >= training->until) {
+        log_line(LOG_INFO, "already at step %lld of %lld; nothing to do", (long long)training->step,
+                 (long long)run->steps);
+    }
+    enum status status = run_steps(training, fault);
+    log_skipped(trainer);
+    if (status != OK && status != STATUS_STOPPED) {
+        return status;
+    }
+    bool finished = status == OK && !pauses;
+    enum status concluded =
+        trainer_conclude(trainer, &ACTS, training, finished, status == OK, fault);
+    return concluded == OK && !finished ? STATUS_STOPPED : concluded;
+}

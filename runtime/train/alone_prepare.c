@@ -1,0 +1,187 @@
+/* prepare: everything that a training run needs before it is sealed. */
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/session/disk_budget.h"
+#include "runtime/train/resume.h"
+#include "runtime/train/train.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double DISK_BYTES_PER_S = 200e6; /* of a slow SATA disk, until a save is measured */
+
+static enum status fingerprint_data(struct training *training, struct fault *fault) {
+    const struct trainer *trainer = &training->trainer;
+    struct fingerprint both[2] = {{0}};
+    TRY(fingerprint_of(&trainer->train, &both[0], fault));
+    if (trainer->validation.file_count > 0) {
+        TRY(fingerprint_of(&trainer->validation, &both[1], fault));
+    }
+    training->fingerprint = both[0];
+    training->data_hash = hash_of(both, sizeof both);
+    return OK;
+}
+
+static enum status open_data(struct training *training, struct fault *fault) {
+    const struct run *run = &training->trainer.session.run;
+    if (run->train.count == 0) {
+        return fault_set(fault, STATUS_INPUT, run->place, "name token files in data.train",
+                         "there is no data");
+    }
+    TRY(trainer_open_data(&training->trainer, fault));
+    return fingerprint_data(training, fault);
+}
+
+static enum status same_model(const struct trainer *trainer, const struct snapshot *snapshot,
+                              struct fault *fault) {
+    char path[2 * PATH_BYTES];
+    struct region region = {0};
+    size_t length;
+    char *config = region_alloc(&region, CONFIG_BYTES_MAX, 1);
+    file_join(snapshot->path, "config.json", path, sizeof path);
+    enum status status = file_read_text(path, config, CONFIG_BYTES_MAX, &length, fault);
+    if (status == OK && (length != trainer->outputs.config_length ||
+                         memcmp(config, trainer->outputs.config_text, length) != 0)) {
+        status = fault_set(fault, STATUS_INPUT, trainer->session.run.model,
+                           "put the old config.json back, or start anew with --fresh",
+                           "config.json is not the one of %s", path);
+    }
+    region_finish(&region);
+    return status;
+}
+
+static enum status resume_from(struct training *training, const struct snapshot *snapshot,
+                               struct fault *fault) {
+    struct trainer *trainer = &training->trainer;
+    struct session *session = &trainer->session;
+    uint64_t cursor;
+    TRY(resume_check(&session->run, snapshot, &session->region, fault));
+    TRY(same_model(trainer, snapshot, fault));
+    TRY(fingerprint_same(&training->fingerprint, snapshot, fault));
+    TRY(snapshot_load(snapshot, trainer->resident, trainer->group_count, fault));
+    TRY(session_compute_copies(session, snapshot, fault));
+    if (!snapshot_find_value(snapshot, "cursor", &cursor) || cursor > DATA_CURSOR_MAX) {
+        return fault_set(fault, STATUS_INPUT, snapshot->path, "start anew with --fresh",
+                         "the snapshot has no usable data cursor");
+    }
+    training->step = training->saved_step = snapshot->step;
+    training->cursor = (int64_t)cursor;
+    log_line(LOG_INFO, "resuming from %s at step %lld", snapshot->path, (long long)snapshot->step);
+    return OK;
+}
+
+/* The newest snapshot. Rank 0 alone searches for it, as this reads every snapshot completely. */
+struct newest {
+    bool found;
+    char path[PATH_BYTES];
+};
+
+static enum status find_newest(struct training *training, struct newest *newest,
+                               struct fault *fault) {
+    struct session *session = &training->trainer.session;
+    struct snapshot snapshot;
+    bool found = false;
+    enum status status = OK;
+    if (session_is_rank0(session) && !training->fresh) {
+        status = snapshot_find_newest(session->run.snapshot_folder, &session->region, &snapshot,
+                                      &found, fault);
+    }
+    status = session_agree(session, status, fault);
+    memset(newest, 0, sizeof *newest);
+    newest->found = found;
+    if (found) {
+        snprintf(newest->path, sizeof newest->path, "%s", snapshot.path);
+    }
+    if (status != OK || session->site == NULL) {
+        return status;
+    }
+    struct region scratch = {0};
+    struct newest *all = region_alloc(&scratch, (size_t)session_rank_count(session), sizeof *all);
+    status = site_exchange(session->site, newest, sizeof *newest, all, fault);
+    if (status == OK) {
+        *newest = all[0];
+    }
+    region_finish(&scratch);
+    return status;
+}
+
+static enum status load_state(struct training *training, struct fault *fault) {
+    struct session *session = &training->trainer.session;
+    struct snapshot snapshot;
+    struct newest newest;
+    TRY(find_newest(training, &newest, fault));
+    if (!newest.found) {
+        return session_weights(session, fault);
+    }
+    TRY(snapshot_read(newest.path, &session->region, &snapshot, fault));
+    return resume_from(training, &snapshot, fault);
+}
+
+/* An old run is set aside only when no later stage can reject the new one. */
+static enum status set_aside(struct training *training, struct fault *fault) {
+    struct session *session = &training->trainer.session;
+    if (!session_is_rank0(session)) {
+        return OK;
+    }
+    TRY(metrics_check(session->run.metrics, "metrics", fault));
+    return training->fresh ? resume_set_aside(&session->run, fault) : OK;
+}
+
+static enum status make_writer(struct training *training, struct fault *fault) {
+    struct trainer *trainer = &training->trainer;
+    TRY(trainer_make_writer(trainer, fault));
+    training->save_seconds = (double)trainer->outputs.writer.bytes / DISK_BYTES_PER_S;
+    return OK;
+}
+
+static enum status build_program(struct session *session, struct fault *fault) {
+    TRY(session_compile(session, PURPOSE_TRAIN, fault));
+    return session_is_rank0(session) ? disk_fits(session, fault) : OK;
+}
+
+static enum status describe(struct trainer *trainer, struct fault *fault) {
+    trainer_add_copy(trainer, "weights.safetensors", "", VIEW_MASTER);
+    trainer_add_copy(trainer, "optimizer.safetensors", "exp_avg.", VIEW_MOMENT1);
+    trainer_add_copy(trainer, "optimizer.safetensors", "exp_avg_sq.", VIEW_MOMENT2);
+    return trainer_describe(trainer, fault);
+}
+
+static enum status open_metrics(struct trainer *trainer, struct fault *fault) {
+    trainer_plan_memories(trainer);
+    return session_is_rank0(&trainer->session)
+               ? metrics_open(&trainer->session, &trainer->metrics, fault)
+               : OK;
+}
+
+enum status training_prepare(struct training *training, bool fresh, struct fault *fault) {
+    struct trainer *trainer = &training->trainer;
+    struct session *session = &trainer->session;
+    bool locks = session_is_rank0(session);
+    training->saved_step = training->evaluated_step = -1;
+    trainer->metrics.fd = -1;
+    training->fresh = fresh;
+    TRY(trainer_end_stage(trainer, OK, fault));
+    TRY(trainer_end_stage(
+        trainer, locks ? resume_lock(&session->run, &training->lock_fd, fault) : OK, fault));
+    TRY(trainer_end_stage(trainer, open_data(training, fault), fault));
+    TRY(trainer_end_stage(trainer, build_program(session, fault), fault));
+    TRY(trainer_end_stage(trainer, trainer_compare_ranks(trainer, &training->data_hash, fault),
+                          fault));
+    TRY(trainer_end_stage(trainer, session_bind(session, fault), fault));
+    TRY(trainer_end_stage(trainer, session_connect(session, fault), fault));
+    TRY(trainer_end_stage(trainer, describe(trainer, fault), fault));
+    TRY(trainer_end_stage(trainer, load_state(training, fault), fault));
+    TRY(trainer_end_stage(trainer, step_trace_plan(session, &training->trace, fault), fault));
+    TRY(trainer_end_stage(trainer, trainer_plan_export(trainer, fault), fault));
+    TRY(trainer_end_stage(trainer, set_aside(training, fault), fault));
+    TRY(trainer_end_stage(trainer, make_writer(training, fault), fault));
+    return trainer_end_stage(trainer, open_metrics(trainer, fault), fault);
+}
+
+void training_finish(struct training *training) {
+    if (training->lock_fd > 0) {
+        close(training->lock_fd);
+    }
+    trainer_finish(&training->trainer);
+}

@@ -1,0 +1,257 @@
+#include "runtime/train/metrics.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/settings/keys.h"
+#include "targets/os/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 2048, RANK_BYTES = 256 };
+
+enum status metrics_check(const char *path, const char *key, struct fault *fault) {
+    char remedy[NAME_BYTES];
+    char above[PATH_BYTES];
+    if (file_exists(path)) {
+        int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+        if (fd < 0) {
+            return fault_set_errno(fault, STATUS_INPUT, path, "cannot open for appending", errno);
+        }
+        close(fd);
+        return OK;
+    }
+    file_folder_of(path, above, sizeof above);
+    while (!file_exists(above)) {
+        char next[PATH_BYTES];
+        file_folder_of(above, next, sizeof next);
+        memcpy(above, next, sizeof above);
+    }
+    if (!file_is_folder(above)) {
+        snprintf(remedy, sizeof remedy, "name another file in %s", key);
+        return fault_set(fault, STATUS_INPUT, above, remedy, "is not a folder");
+    }
+    return access(above, W_OK | X_OK) == 0
+               ? OK
+               : fault_set_errno(fault, STATUS_INPUT, above, "cannot create a file in it", errno);
+}
+
+enum status metrics_open(struct session *session, struct metrics *metrics, struct fault *fault) {
+    const char *path = session->run.metrics;
+    char folder[PATH_BYTES];
+    file_folder_of(path, folder, sizeof folder);
+    enum status status = file_make_folders(folder, fault);
+    if (status != OK) {
+        return status;
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd < 0) {
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot open for appending", errno);
+    }
+    int ranks = session_rank_count(session);
+    size_t room = LINE_BYTES + (size_t)ranks * RANK_BYTES;
+    *metrics = (struct metrics){.fd = fd,
+                                .path = path,
+                                .region = &session->region,
+                                .line = region_alloc(&session->region, room, 1),
+                                .line_bytes = room,
+                                .ranks = ranks};
+    return OK;
+}
+
+void metrics_close(struct metrics *metrics) {
+    if (metrics->fd >= 0) {
+        close(metrics->fd);
+        metrics->fd = -1;
+    }
+}
+
+/* JSON has no infinities and no NaN: these become null. */
+static void add_number(struct text *line, const char *name, double value) {
+    if (isfinite(value)) {
+        text_add(line, ", \"%s\": %.9g", name, value);
+    } else {
+        text_add(line, ", \"%s\": null", name);
+    }
+}
+
+static struct text begin_in(char *buffer, size_t capacity, const char *kind) {
+    struct text line = text_over(buffer, capacity);
+    text_add(&line, "{\"kind\": \"%s\", \"time\": %.3f", kind, clock_unix_s());
+    return line;
+}
+
+static struct text begin(const struct metrics *metrics, const char *kind) {
+    return begin_in(metrics->line, metrics->line_bytes, kind);
+}
+
+static void end(struct metrics *metrics, struct text *line) {
+    text_add(line, "}\n");
+    ASSERT(!line->cut);
+    ssize_t put = write(metrics->fd, line->bytes, line->length);
+    if (put != (ssize_t)line->length) {
+        log_line(LOG_WARNING, "%s: cannot write metrics: %s; training continues without them",
+                 metrics->path, strerror(errno));
+        metrics_close(metrics);
+    }
+}
+
+static void add_key(struct text *line, const struct run *run, const struct key *key) {
+    bool bare = key->type == SETTING_CHOICE || key->type == SETTING_DTYPE;
+    text_add(line, "\"%s\": %s", key->name, bare ? "\"" : "");
+    settings_describe_key(run, key, line);
+    text_add(line, "%s", bare ? "\"" : "");
+}
+
+void metrics_start(struct metrics *metrics, const struct session *session, const char *version) {
+    if (metrics->fd < 0) {
+        return;
+    }
+    const struct sharding *sharding = &session->spread.sharding;
+    size_t room = LINE_BYTES + settings_describe_bytes_max(&session->run);
+    char *buffer = region_alloc(metrics->region, room, 1);
+    char host[256] = "unknown";
+    char hash[HASH_HEX_BYTES];
+    struct text line = begin_in(buffer, room, "start");
+    gethostname(host, sizeof host - 1);
+    text_add(&line, ", \"format\": 1, \"version\": \"%s\", \"host\": ", version);
+    text_add_json(&line, host);
+    text_add(&line, ", \"ranks\": %d, \"mesh\": {\"replicate\": %d, \"shard\": %d}", metrics->ranks,
+             sharding->replicate, sharding->shard);
+    text_add(&line, ", \"plan\": \"%s\", \"keys\": {", hash_hex(&session->program.hash, hash));
+    for (int i = 0; i < setting_key_count(); i++) {
+        text_add(&line, "%s", i > 0 ? ", " : "");
+        add_key(&line, &session->run, setting_key_at(i));
+    }
+    text_add(&line, "}");
+    end(metrics, &line);
+}
+
+void metrics_step(struct metrics *metrics, int64_t step, const struct step_result *result,
+                  double seconds) {
+    if (metrics->fd < 0) {
+        return;
+    }
+    struct text line = begin(metrics, "step");
+    text_add(&line, ", \"step\": %lld", (long long)step);
+    add_number(&line, "loss", result->loss);
+    text_add(&line, ", \"tokens\": %lld", (long long)result->tokens);
+    add_number(&line, "lr", result->learning_rate);
+    add_number(&line, "grad_norm", result->gradient_norm);
+    add_number(&line, "tokens_per_s", (double)result->tokens / seconds);
+    add_number(&line, "step_ms", seconds * 1e3);
+    text_add(&line, ", \"skipped\": %s", result->skipped ? "true" : "false");
+    if (metrics->ranks > 1) {
+        text_add(&line, ", \"received_bytes\": %llu", (unsigned long long)result->received_bytes);
+    }
+    end(metrics, &line);
+}
+
+void metrics_eval(struct metrics *metrics, int64_t step, double loss) {
+    if (metrics->fd < 0) {
+        return;
+    }
+    struct text line = begin(metrics, "eval");
+    text_add(&line, ", \"step\": %lld", (long long)step);
+    add_number(&line, "loss", loss);
+    add_number(&line, "perplexity", exp(loss));
+    end(metrics, &line);
+}
+
+void metrics_round(struct metrics *metrics, const struct metrics_round *round) {
+    if (metrics->fd < 0) {
+        return;
+    }
+    char root[HASH_HEX_BYTES];
+    struct text line = begin(metrics, "round");
+    text_add(&line, ", \"round\": %u, \"step\": %lld, \"members\": %u, \"contributors\": %u",
+             round->round, (long long)round->step, round->members, round->contributors);
+    text_add(&line, ", \"sent_bytes\": %llu, \"received_bytes\": %llu, \"exchange_ms\": %u",
+             (unsigned long long)round->sent_bytes, (unsigned long long)round->received_bytes,
+             round->exchange_ms);
+    add_number(&line, "loss", round->loss);
+    text_add(&line, ", \"root\": \"%s\"", hash_hex(&round->root, root));
+    end(metrics, &line);
+}
+
+/* The bytes in use of each space, without the holes that only other ranks of a member fill. */
+static uint64_t held_bytes(const struct bound_program *bound, enum space space) {
+    const struct port_block *block = &bound->port.blocks[space];
+    uint64_t highest = bound->high_water[space];
+    uint64_t held = highest;
+    for (int i = 0; i < block->hole_count; i++) {
+        const struct port_hole *hole = &block->holes[i];
+        uint64_t end = hole->end < highest ? hole->end : highest;
+        held -= hole->begin < end ? end - hole->begin : 0;
+    }
+    return held;
+}
+
+struct rank_memory metrics_own_memory(const struct session *session) {
+    struct rank_memory own = {.process_bytes = 0};
+    struct process_memory memory = {0};
+    if (process_memory_read(&memory)) {
+        own.process_bytes = memory.anonymous_bytes + memory.shared_bytes;
+    }
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        own.high_water_bytes[space] = held_bytes(&session->bound, (enum space)space);
+    }
+    return own;
+}
+
+static void add_rank(struct text *line, const struct session *session, int rank,
+                     const struct rank_memory *memory) {
+    bool first = true;
+    text_add(line, "%s{\"rank\": %d, \"high_water_bytes\": {", rank > 0 ? ", " : "", rank);
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        if (session->program.plan.peak_bytes[space] > 0) {
+            text_add(line, "%s\"%s\": %llu", first ? "" : ", ", space_name((enum space)space),
+                     (unsigned long long)memory->high_water_bytes[space]);
+            first = false;
+        }
+    }
+    text_add(line, "}, \"process_bytes\": %llu}", (unsigned long long)memory->process_bytes);
+}
+
+void metrics_memory(struct metrics *metrics, const struct session *session,
+                    const struct rank_memory *memories) {
+    if (metrics->fd < 0) {
+        return;
+    }
+    struct text line = begin(metrics, "memory");
+    text_add(&line, ", \"spaces\": [");
+    bool first = true;
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        uint64_t planned = session->program.plan.peak_bytes[space];
+        if (planned > 0) {
+            text_add(&line,
+                     "%s{\"name\": \"%s\", \"planned_bytes\": %llu, \"high_water_bytes\": %llu}",
+                     first ? "" : ", ", space_name((enum space)space), (unsigned long long)planned,
+                     (unsigned long long)memories[0].high_water_bytes[space]);
+            first = false;
+        }
+    }
+    text_add(&line, "], \"process_bytes\": %llu", (unsigned long long)memories[0].process_bytes);
+    if (metrics->ranks > 1) {
+        text_add(&line, ", \"ranks\": [");
+        for (int rank = 0; rank < metrics->ranks; rank++) {
+            add_rank(&line, session, rank, &memories[rank]);
+        }
+        text_add(&line, "]");
+    }
+    end(metrics, &line);
+}
+
+void metrics_end(struct metrics *metrics, bool finished) {
+    if (metrics->fd < 0) {
+        return;
+    }
+    struct text line = begin(metrics, "end");
+    text_add(&line, ", \"reason\": \"%s\"", finished ? "finished" : "stopped");
+    end(metrics, &line);
+}

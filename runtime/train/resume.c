@@ -1,0 +1,138 @@
+#include "runtime/train/resume.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "runtime/settings/keys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum { SAME_SECOND_MAX = 100 }; /* runs set aside within one second */
+enum { SHOWN_BYTES = 200 };
+
+enum status resume_lock(const struct run *run, int *fd, struct fault *fault) {
+    char path[2 * PATH_BYTES];
+    enum status status = file_make_folders(run->stem, fault);
+    if (status != OK) {
+        return status;
+    }
+    file_join(run->stem, "lock", path, sizeof path);
+    int opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (opened < 0) {
+        return fault_set_errno(fault, STATUS_FAILED, path, "cannot open", errno);
+    }
+    char holder[32] = "";
+    if (flock(opened, LOCK_EX | LOCK_NB) != 0) {
+        ssize_t got = pread(opened, holder, sizeof holder - 1, 0);
+        (void)got;
+        close(opened);
+        return fault_set(fault, STATUS_INPUT, run->stem, "wait for it or stop it",
+                         "another run is using this folder, process %s", holder);
+    }
+    int length = snprintf(holder, sizeof holder, "%d", (int)getpid());
+    status = ftruncate(opened, 0) == 0
+                 ? file_write_at(opened, path, holder, (size_t)length, 0, fault)
+                 : fault_set_errno(fault, STATUS_FAILED, path, "cannot write", errno);
+    if (status != OK) {
+        close(opened);
+        return status;
+    }
+    *fd = opened;
+    return OK;
+}
+
+enum status resume_set_aside(const struct run *run, struct fault *fault) {
+    char aside[PATH_BYTES + 48];
+    if (!file_is_folder(run->snapshot_folder)) {
+        return OK;
+    }
+    int length = snprintf(aside, sizeof aside, "%s.before-%lld", run->snapshot_folder,
+                          (long long)clock_unix_s());
+    for (int suffix = 2; file_exists(aside) && suffix <= SAME_SECOND_MAX; suffix++) {
+        snprintf(aside + length, sizeof aside - (size_t)length, "-%d", suffix);
+    }
+    enum status status = file_publish(run->snapshot_folder, aside, fault);
+    if (status == OK) {
+        log_line(LOG_INFO, "the old snapshots are now in %s", aside);
+    }
+    return status;
+}
+
+/* A key's value in lines of "name: value"; not NUL-terminated, NULL when there is no such line. */
+struct line_value {
+    const char *text;
+    size_t length;
+};
+
+static struct line_value line_value(const char *lines, const char *name) {
+    size_t length = strlen(name);
+    for (const char *at = lines; *at != '\0'; at += strcspn(at, "\n"), at += *at == '\n') {
+        if (strncmp(at, name, length) == 0 && at[length] == ':') {
+            const char *text = at + length + 1 + (at[length + 1] == ' ');
+            return (struct line_value){.text = text, .length = strcspn(text, "\n")};
+        }
+    }
+    return (struct line_value){0};
+}
+
+static int shown(struct line_value value) {
+    return value.length < SHOWN_BYTES ? (int)value.length : SHOWN_BYTES;
+}
+
+static bool same_value(struct line_value a, struct line_value b) {
+    return a.length == b.length && memcmp(a.text, b.text, a.length) == 0;
+}
+
+/* The only shared key that may change: a finished run can be extended. */
+static bool may_change(const struct key *key) {
+    return strcmp(key->name, "steps") == 0;
+}
+
+static enum status log_new_length(const struct run *run, const struct snapshot *snapshot,
+                                  struct line_value old_steps, struct fault *fault) {
+    if (run->steps < snapshot->step) {
+        return fault_set(fault, STATUS_INPUT, snapshot->path,
+                         "raise steps, or start anew with --fresh",
+                         "steps is %lld now, the snapshot is of step %lld", (long long)run->steps,
+                         (long long)snapshot->step);
+    }
+    log_line(LOG_INFO, "steps is %lld now, it was %.*s: %s", (long long)run->steps,
+             shown(old_steps), old_steps.text,
+             run->schedule == RATE_CONSTANT
+                 ? "the learning rate is constant and does not depend on it"
+                 : "from here on the learning rate follows the schedule of the new length");
+    return OK;
+}
+
+enum status resume_check(const struct run *run, const struct snapshot *snapshot,
+                         struct region *region, struct fault *fault) {
+    size_t room = settings_describe_bytes_max(run);
+    char *now = region_alloc(region, room, 1);
+    struct text text = text_over(now, room);
+    settings_describe(run, true, &text);
+    ASSERT(!text.cut);
+    enum status status = OK;
+    for (int i = 0; i < setting_key_count() && status == OK; i++) {
+        const struct key *key = setting_key_at(i);
+        struct line_value old_value = line_value(snapshot->keys, key->name);
+        struct line_value new_value = line_value(now, key->name);
+        if (key->class != SETTING_SHARED || old_value.text == NULL || new_value.text == NULL ||
+            same_value(old_value, new_value)) {
+            continue;
+        }
+        if (may_change(key)) {
+            status = log_new_length(run, snapshot, old_value, fault);
+            continue;
+        }
+        return fault_set(fault, STATUS_INPUT, snapshot->path,
+                         "put the old value back, or start anew with --fresh",
+                         "%s is %.*s now, the snapshot's run had %.*s", key->name, shown(new_value),
+                         new_value.text, shown(old_value), old_value.text);
+    }
+    return status;
+}

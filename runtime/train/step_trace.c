@@ -1,0 +1,131 @@
+#include "runtime/train/step_trace.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "runtime/program/trace_file.h"
+#include "runtime/train/metrics.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NUMBER_BYTES = 24, STEPS_MAX = 1000 };
+
+/* "3:5" */
+static bool parse_steps(const char *text, int64_t *first, int64_t *last) {
+    char number[NUMBER_BYTES];
+    const char *colon = strchr(text, ':');
+    size_t width = colon == NULL ? 0 : (size_t)(colon - text);
+    if (colon == NULL || width >= sizeof number) {
+        return false;
+    }
+    snprintf(number, sizeof number, "%.*s", (int)width, text);
+    return text_parse_i64(number, first) && text_parse_i64(colon + 1, last) && *first >= 1 &&
+           *first <= *last && *last - *first < STEPS_MAX;
+}
+
+static enum status begin_file(const char *path, struct fault *fault) {
+    char folder[PATH_BYTES];
+    file_folder_of(path, folder, sizeof folder);
+    enum status status = file_make_folders(folder, fault);
+    return status == OK ? trace_file_begin(path, fault) : status;
+}
+
+enum status step_trace_plan(struct session *session, struct step_trace *trace,
+                            struct fault *fault) {
+    const struct run *run = &session->run;
+    *trace = (struct step_trace){.last = 0};
+    if (run->trace == NULL) {
+        return OK;
+    }
+    if (session->bound.device != NULL) {
+        return fault_set(fault, STATUS_INPUT, settings_location(run, "trace"),
+                         "leave trace out, or take a cpu target",
+                         "a device runs each segment as a whole; only a CPU's instructions are "
+                         "traced one by one");
+    }
+    int64_t first;
+    int64_t last;
+    if (!parse_steps(run->trace_steps, &first, &last)) {
+        return fault_set(fault, STATUS_INPUT, settings_location(run, "trace_steps"),
+                         "write trace_steps: 3:5, the first and the last step",
+                         "trace_steps is \"%.80s\", not FIRST:LAST of at most %d steps",
+                         run->trace_steps, STEPS_MAX);
+    }
+    enum status status = session_is_rank0(session) ? metrics_check(run->trace, "trace", fault) : OK;
+    if (status != OK) {
+        return status;
+    }
+    trace_init(&trace->trace, &session->program.schedule, last - first + 1, &session->region);
+    size_t ranks = (size_t)session_rank_count(session);
+    trace->overlaps = region_alloc(&session->region, ranks, sizeof *trace->overlaps);
+    trace->first = first;
+    trace->last = last;
+    return OK;
+}
+
+void step_trace_before(struct session *session, struct step_trace *trace, int64_t step) {
+    bool wanted = trace->last > 0 && step >= trace->first && step <= trace->last;
+    session->bound.trace = wanted ? &trace->trace : NULL;
+    trace->begun = trace->begun || wanted;
+}
+
+/* All ranks append to one file, in the order of their numbers. */
+static enum status write_in_turn(struct session *session, const struct step_trace *trace,
+                                 struct fault *fault) {
+    const char *path = session->run.trace;
+    int own = session->bound.ranks.of[AXIS_WORLD];
+    enum status status = session_agree(session, own == 0 ? begin_file(path, fault) : OK, fault);
+    for (int rank = 0; rank < session_rank_count(session) && status == OK; rank++) {
+        status = rank == own ? trace_file_append(path, &session->program.schedule, &trace->trace,
+                                                 rank, fault)
+                             : OK;
+        status = session_agree(session, status, fault);
+    }
+    if (status == OK && own == 0) {
+        status = trace_file_end(path, fault);
+    }
+    return session_agree(session, status, fault);
+}
+
+static double milliseconds(int64_t ns) {
+    return (double)ns * 1e-6;
+}
+
+static void log_overlaps(const struct session *session, const struct step_trace *trace) {
+    for (int rank = 0; rank < session_rank_count(session); rank++) {
+        const struct trace_overlap *of = &trace->overlaps[rank];
+        double hidden =
+            of->collective_ns > 0 ? 100 * (double)of->hidden_ns / (double)of->collective_ns : 100;
+        log_line(LOG_INFO,
+                 "trace: rank %d: compute %.1f ms, communication %.1f ms, %.0f %% of it hidden, "
+                 "waiting %.1f ms",
+                 rank, milliseconds(of->compute_ns), milliseconds(of->collective_ns), hidden,
+                 milliseconds(of->waiting_ns));
+    }
+}
+
+void step_trace_after(struct session *session, struct step_trace *trace, int64_t step, bool ends) {
+    struct fault fault;
+    session->bound.trace = NULL;
+    if (!trace->begun || (step < trace->last && !ends)) {
+        return;
+    }
+    trace->begun = false;
+    trace->last = 0;
+    const struct trace_overlap mine = trace_overlap(&trace->trace);
+    enum status status = write_in_turn(session, trace, &fault);
+    trace->overlaps[0] = mine;
+    if (status == OK && session->site != NULL) {
+        status = site_exchange(session->site, &mine, sizeof mine, trace->overlaps, &fault);
+    }
+    if (status != OK && session_is_rank0(session)) {
+        log_line(LOG_WARNING, "%s: %s; training continues without a trace", fault.place,
+                 fault.reason);
+    }
+    if (status == OK && session_is_rank0(session)) {
+        log_overlaps(session, trace);
+        log_line(LOG_INFO, "trace: steps %lld to %lld in %s", (long long)trace->first,
+                 (long long)step, session->run.trace);
+    }
+}

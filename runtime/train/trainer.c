@@ -1,0 +1,190 @@
+#include "runtime/train/trainer.h"
+
+#include "base/log.h"
+#include "build_config.h"
+#include "runtime/session/rank_parts.h"
+#include "runtime/session/ranks_check.h"
+#include "transport/site/stop.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- before seal ---- */
+
+enum status trainer_end_stage(const struct trainer *trainer, enum status mine,
+                              struct fault *fault) {
+    if (mine == OK && stop_requested()) {
+        mine = fault_set(fault, STATUS_STOPPED, "run", NULL, "asked to stop");
+    }
+    return session_agree(&trainer->session, mine, fault);
+}
+
+enum status trainer_open_data(struct trainer *trainer, struct fault *fault) {
+    struct session *session = &trainer->session;
+    struct region *region = &session->region;
+    const struct run *run = &session->run;
+    int64_t vocab = session->blueprint.vocab;
+    TRY(data_open_run(run, &run->train, vocab, region, &trainer->train, fault));
+    return run->validation.count == 0
+               ? OK
+               : data_open_run(run, &run->validation, vocab, region, &trainer->validation, fault);
+}
+
+enum status trainer_compare_ranks(struct trainer *trainer, const struct hash *data,
+                                  struct fault *fault) {
+    struct session *session = &trainer->session;
+    TRY(ranks_check_equal(session, data, fault));
+    if (session_rank_count(session) > 1) {
+        log_line(LOG_INFO, "%d ranks (%s)", session_rank_count(session),
+                 site_launch_info(session->site)->source);
+    }
+    return OK;
+}
+
+void trainer_add_group(struct trainer *trainer, const struct snapshot_group *saved,
+                       const struct tensor_set *resident) {
+    ASSERT(trainer->group_count < SNAPSHOT_GROUPS_MAX);
+    int group = trainer->group_count++;
+    trainer->saved[group] = *saved;
+    trainer->resident[group] = *saved;
+    trainer->resident[group].set = *resident;
+}
+
+void trainer_add_copy(struct trainer *trainer, const char *file, const char *prefix,
+                      enum param_view view) {
+    struct session *session = &trainer->session;
+    const struct snapshot_group saved = {
+        .file = file, .prefix = prefix, .set = rank_parts_of_copy(session, view, PART_SAVED)};
+    const struct tensor_set resident = rank_parts_of_copy(session, view, PART_STORED);
+    trainer_add_group(trainer, &saved, &resident);
+}
+
+enum status trainer_describe(struct trainer *trainer, struct fault *fault) {
+    return outputs_describe(&trainer->session, &trainer->outputs, fault);
+}
+
+enum status trainer_plan_export(struct trainer *trainer, struct fault *fault) {
+    return outputs_plan_export(&trainer->session, &trainer->saved[0].set, &trainer->outputs, fault);
+}
+
+enum status trainer_make_writer(struct trainer *trainer, struct fault *fault) {
+    return outputs_make_writer(&trainer->session, trainer->saved, trainer->group_count,
+                               &trainer->outputs, fault);
+}
+
+void trainer_plan_memories(struct trainer *trainer) {
+    struct session *session = &trainer->session;
+    size_t ranks = (size_t)session_rank_count(session);
+    trainer->memories = region_alloc(&session->region, ranks, sizeof *trainer->memories);
+}
+
+/* ---- after seal ---- */
+
+void trainer_seal(struct trainer *trainer) {
+    progress_init(&trainer->progress, &trainer->session);
+    metrics_start(&trainer->metrics, &trainer->session, SKEP_VERSION);
+    program_seal(&trainer->session.bound);
+}
+
+static bool is_power_of_ten(int64_t count) {
+    while (count % 10 == 0 && count > 0) {
+        count /= 10;
+    }
+    return count == 1;
+}
+
+enum status trainer_note_step(struct trainer *trainer, bool skipped, const char *step,
+                              const char *subject, const char *remedy, struct fault *fault) {
+    trainer->skipped_in_row = skipped ? trainer->skipped_in_row + 1 : 0;
+    trainer->skipped += skipped;
+    if (skipped && session_is_rank0(&trainer->session) && is_power_of_ten(trainer->skipped)) {
+        log_line(LOG_WARNING, "%s: skipped: a gradient is not finite (%lld %s so far)", step,
+                 (long long)trainer->skipped, trainer->skipped == 1 ? "step" : "steps");
+    }
+    return trainer->skipped_in_row < SKIPPED_IN_ROW_MAX
+               ? OK
+               : fault_set(fault, STATUS_FAILED, subject, remedy,
+                           "the run has diverged: %d steps in a row had gradients that were not "
+                           "finite",
+                           SKIPPED_IN_ROW_MAX);
+}
+
+enum status trainer_write_snapshot(struct trainer *trainer, int64_t step,
+                                   const struct snapshot_value *values, int value_count,
+                                   struct fault *fault) {
+    struct session *session = &trainer->session;
+    const struct snapshot_state state = {.step = step,
+                                         .seed = (uint64_t)session->run.seed,
+                                         .values = values,
+                                         .value_count = value_count};
+    struct staging staging = session_staging(session);
+    program_run(&session->bound, SEGMENT_SNAPSHOT);
+    return snapshot_save(&trainer->outputs.writer, &state, &staging, fault);
+}
+
+void trainer_log_saved(struct trainer *trainer, const char *moment, double seconds) {
+    progress_line(&trainer->progress, "%s  snapshot in %s, %.2f s", moment,
+                  trainer->session.run.snapshot_folder, seconds);
+}
+
+enum status trainer_evaluate(struct trainer *trainer, struct step_limits *limits,
+                             struct evaluation_result *result, struct fault *fault) {
+    const struct step_source source = {.data = &trainer->validation, .limits = limits};
+    return evaluate_data(&trainer->session, &source, settings_eval_rows(&trainer->session.run),
+                         result, fault);
+}
+
+void trainer_log_evaluation(struct trainer *trainer, int64_t step, double loss) {
+    metrics_eval(&trainer->metrics, step, loss);
+    progress_line(&trainer->progress, "step %lld  validation loss %.4f  perplexity %.2f",
+                  (long long)step, plain_nan(loss), plain_nan(exp(loss)));
+}
+
+enum status trainer_export(struct trainer *trainer, struct fault *fault) {
+    struct staging staging = session_staging(&trainer->session);
+    return weights_save_run(&trainer->outputs.export, &staging, fault);
+}
+
+enum status trainer_exchange_memory(struct trainer *trainer, struct fault *fault) {
+    struct session *session = &trainer->session;
+    const struct rank_memory own = metrics_own_memory(session);
+    trainer->memories[0] = own;
+    return session->site == NULL
+               ? OK
+               : site_exchange(session->site, &own, sizeof own, trainer->memories, fault);
+}
+
+/* ---- end ---- */
+
+static enum status save_and_export(struct trainer *trainer, const struct trainer_acts *acts,
+                                   void *owner, bool finished, bool evaluates,
+                                   struct fault *fault) {
+    TRY(acts->save(owner, fault));
+    if (evaluates) {
+        TRY(acts->evaluate(owner, fault));
+    }
+    if (finished) {
+        TRY(acts->export_model(owner, fault));
+        progress_line(&trainer->progress, "model written to %s", trainer->outputs.export.folder);
+    }
+    return OK;
+}
+
+enum status trainer_conclude(struct trainer *trainer, const struct trainer_acts *acts, void *owner,
+                             bool finished, bool evaluates, struct fault *fault) {
+    enum status status = save_and_export(trainer, acts, owner, finished, evaluates, fault);
+    if (status != OK && status != STATUS_STOPPED) {
+        return status;
+    }
+    TRY(acts->exchange_memory(owner, fault));
+    metrics_memory(&trainer->metrics, &trainer->session, trainer->memories);
+    metrics_end(&trainer->metrics, finished && status == OK);
+    return status;
+}
+
+void trainer_finish(struct trainer *trainer) {
+    metrics_close(&trainer->metrics);
+    data_close(&trainer->train);
+    data_close(&trainer->validation);
+    session_finish(&trainer->session);
+}

@@ -1,0 +1,115 @@
+/* trainer: the parts of a training program that a run alone and a member of a swarm share: session,
+ * data, outputs, metrics and progress; the stages before seal; steps without an update; snapshots,
+ * evaluation and export; the end. The owner decides when each happens. */
+#ifndef SKEP_TRAIN_TRAINER_H
+#define SKEP_TRAIN_TRAINER_H
+
+#include "runtime/session/session.h"
+#include "runtime/train/metrics.h"
+#include "runtime/train/outputs.h"
+#include "runtime/train/progress.h"
+
+enum {
+    SNAPSHOT_GROUPS_MAX = 5, /* weights, two moments; of a member also momentum and feedback */
+    SKIPPED_IN_ROW_MAX = 20
+};
+
+struct trainer {
+    struct session session;
+    struct token_data train, validation; /* validation.file_count 0: none */
+    struct outputs outputs;
+    struct metrics metrics;
+    struct progress progress;
+    struct rank_memory *memories;                     /* [ranks]: as last reported */
+    struct snapshot_group saved[SNAPSHOT_GROUPS_MAX]; /* the part of each that this rank saves, */
+    struct snapshot_group resident[SNAPSHOT_GROUPS_MAX]; /* and the part that it loads */
+    int group_count;
+    int64_t skipped;        /* steps of this start without an update */
+    int64_t skipped_in_row; /* of these, the last ones without one between */
+};
+
+/* ---- before seal ---- */
+
+/* trainer_end_stage: the outcome of a stage, given this rank's: the same on all ranks. Stages in
+ * which ranks communicate must be stages of their own, so that every rank reaches them.
+ * errors  `mine`; STATUS_STOPPED when the process was asked to stop */
+MUST_CHECK enum status trainer_end_stage(const struct trainer *trainer, enum status mine,
+                                         struct fault *fault);
+
+/* trainer_open_data: the token files of data.train and data.validation.
+ * errors  those of data_open_run */
+MUST_CHECK enum status trainer_open_data(struct trainer *trainer, struct fault *fault);
+
+/* trainer_compare_ranks: ranks_check_equal, then a log line with the number of ranks. */
+MUST_CHECK enum status trainer_compare_ranks(struct trainer *trainer, const struct hash *data,
+                                             struct fault *fault);
+
+/* trainer_add_group: a tensor group of the snapshots, with its two parts. */
+void trainer_add_group(struct trainer *trainer, const struct snapshot_group *saved,
+                       const struct tensor_set *resident);
+void trainer_add_copy(struct trainer *trainer, const char *file, const char *prefix,
+                      enum param_view view); /* a view of all parameters */
+
+/* trainer_describe, trainer_plan_export, trainer_make_writer: outputs.h for this trainer, whose
+ * first group holds the weights. */
+MUST_CHECK enum status trainer_describe(struct trainer *trainer, struct fault *fault);
+MUST_CHECK enum status trainer_plan_export(struct trainer *trainer, struct fault *fault);
+MUST_CHECK enum status trainer_make_writer(struct trainer *trainer, struct fault *fault);
+
+/* trainer_plan_memories: memory for the reports of all ranks. */
+void trainer_plan_memories(struct trainer *trainer);
+
+/* ---- after seal ---- */
+
+/* trainer_seal: starts progress and metrics, then seals the program. */
+void trainer_seal(struct trainer *trainer);
+
+/* trainer_note_step: counts a step by whether it was skipped, because a gradient was not finite,
+ * and warns of it now and then. This happens, rarely, to healthy runs; many in a row mean that the
+ * run has diverged.
+ * step     its name in messages
+ * subject  of the fault when the run has diverged; remedy: for that
+ * errors  STATUS_FAILED after SKIPPED_IN_ROW_MAX in a row */
+MUST_CHECK enum status trainer_note_step(struct trainer *trainer, bool skipped, const char *step,
+                                         const char *subject, const char *remedy,
+                                         struct fault *fault);
+
+/* trainer_write_snapshot: on every rank; named values are the owner's. */
+MUST_CHECK enum status trainer_write_snapshot(struct trainer *trainer, int64_t step,
+                                              const struct snapshot_value *values, int value_count,
+                                              struct fault *fault);
+
+/* trainer_log_saved: a progress line. `moment` is the step or round, `seconds` the time taken. */
+void trainer_log_saved(struct trainer *trainer, const char *moment, double seconds);
+
+/* trainer_evaluate: the loss on held-out text, on every rank. trainer_log_evaluation: its lines in
+ * metrics and progress. */
+MUST_CHECK enum status trainer_evaluate(struct trainer *trainer, struct step_limits *limits,
+                                        struct evaluation_result *result, struct fault *fault);
+void trainer_log_evaluation(struct trainer *trainer, int64_t step, double loss);
+
+/* trainer_export: the model folder, on every rank. */
+MUST_CHECK enum status trainer_export(struct trainer *trainer, struct fault *fault);
+
+/* trainer_exchange_memory: the memory use of every rank into trainer->memories, on every rank. */
+MUST_CHECK enum status trainer_exchange_memory(struct trainer *trainer, struct fault *fault);
+
+/* How an owner does what all ranks do together. */
+struct trainer_acts {
+    enum status (*save)(void *owner, struct fault *fault);
+    enum status (*evaluate)(void *owner, struct fault *fault);
+    enum status (*export_model)(void *owner, struct fault *fault);
+    enum status (*exchange_memory)(void *owner, struct fault *fault);
+};
+
+/* trainer_conclude: the end of a start: saves, then evaluates and exports as asked, and writes the
+ * metrics' last lines.
+ * finished  the run's last step is done: the model is exported
+ * errors    those of the acts. STATUS_STOPPED when asked to stop meanwhile: all was saved */
+MUST_CHECK enum status trainer_conclude(struct trainer *trainer, const struct trainer_acts *acts,
+                                        void *owner, bool finished, bool evaluates,
+                                        struct fault *fault);
+
+void trainer_finish(struct trainer *trainer);
+
+#endif
