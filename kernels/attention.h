@@ -1,4 +1,5 @@
-/* attention: causal softmax attention by tiles, forward, backward and over a cache of keys. */
+/* attention: causal softmax attention, computed in tiles: forward, backward and over a cache of
+ * keys. */
 #ifndef SKEP_KERNELS_ATTENTION_H
 #define SKEP_KERNELS_ATTENTION_H
 
@@ -20,21 +21,22 @@ struct attention_args {
     enum dtype dtype; /* f32 or bf16; sums and softmax in f32 */
 };
 
-/* Of all the functions below:
+/* Contract of all functions below:
  * limits    rows, time >= 1; heads % kv_heads == 0; 1 <= head_dim <= 256; window, positions >= 0;
- *           tensors need the alignment of their elements only; outputs overlap nothing
- * memory    caller owns all; nothing of size time x time is made. The workspace is 64-byte aligned,
- *           undefined afterwards, a pure function of args and threads, the same at every CPU level
+ *           tensors need only the alignment of their elements; outputs overlap no other buffer
+ * memory    caller owns all; no buffer grows with time x time. The workspace is 64-byte aligned and
+ * undefined afterwards; its size is a pure function of args and threads, equal at every CPU level
  * errors    none (a bad shape is a caller's bug)
- * bits      the same for any thread count; they differ between CPU levels
- * accuracy  L2 of the error, relative: f32 1.5e-6, bf16 3e-3, which is the last rounding; checked
- *           by tests/kernels/test_attention.c */
+ * bits      equal for any thread count; different between CPU levels
+ * accuracy  relative L2 error: f32 1.5e-6; bf16 3e-3, from the last rounding; checked by
+ *           tests/kernels/test_attention.c */
 
-/* attention_forward: out = softmax(scale q k + mask) v, and the logarithm of each softmax's sum.
+/* attention_forward: out = softmax(scale q k + mask) v, and lse, the logarithm of the sum of each
+ * softmax.
  * shapes    out [rows, time, heads, head_dim] by out_stride; lse [rows, heads, time] f32
- * memory    at most 0.5 MiB a thread
- * source    online softmax: Milakov and Gimelshein 2018, arXiv:1805.02867; by tiles: Dao et al.
- *           2022, arXiv:2205.14135 */
+ * memory    at most 0.5 MiB per thread
+ * source    online softmax: Milakov and Gimelshein 2018, arXiv:1805.02867; tiles: Dao et al. 2022,
+ *           arXiv:2205.14135 */
 uint64_t attention_forward_workspace_bytes(const struct attention_args *args, int threads);
 void attention_forward(const struct compute *compute, const struct attention_args *args,
                        const void *q, const void *k, const void *v, const int32_t *positions,
@@ -42,18 +44,18 @@ void attention_forward(const struct compute *compute, const struct attention_arg
 
 /* attention_backward: the gradients of q, k and v, from forward's inputs, out and lse.
  * shapes    dq by q_stride; dk and dv by kv_stride; dout by out_stride; all three gradients are
- *           overwritten, what lies between their tokens is not
- * memory    4 bytes for each of lse; at most 0.6 MiB a thread, in bf16 1 MiB more
- * source    probabilities made again from lse: Dao 2023, arXiv:2307.08691 */
+ *           overwritten, but not the gaps between their tokens
+ * memory    4 bytes per element of lse; at most 0.6 MiB per thread, for bf16 1 MiB more
+ * source    probabilities recomputed from lse: Dao 2023, arXiv:2307.08691 */
 uint64_t attention_backward_workspace_bytes(const struct attention_args *args, int threads);
 void attention_backward(const struct compute *compute, const struct attention_args *args,
                         const void *q, const void *k, const void *v, const void *out,
                         const float *lse, const void *dout, const int32_t *positions, void *dq,
                         void *dk, void *dv, void *workspace);
 
-/* attention_cached: generation. The caches [context, kv_heads, head_dim] (dense: kv_stride is not
- * read) already hold the keys and values of the `past` earlier tokens and of the new ones; query i
- * stands at position past + i of the one document.
+/* attention_cached: attention for generation. The caches [context, kv_heads, head_dim] (contiguous:
+ * kv_stride is ignored) already hold the keys and values of the `past` earlier tokens and of the
+ * new ones; query i is at position past + i of a single document.
  * shapes    args->rows = 1; args->time = number of new tokens; past + time <= context
  * memory    as attention_forward; does not depend on past */
 uint64_t attention_cached_workspace_bytes(const struct attention_args *args, int64_t context,

@@ -1,7 +1,7 @@
-/* codec: how fp32 vectors are written as bytes to be sent to other members, and read back.
+/* codec: encodes fp32 vectors as bytes that members send to each other, and decodes them.
  *
- * Layouts. All numbers are little-endian, nothing is aligned, no block knows of another, and a
- * vector of `count` elements has exactly codec_bytes() bytes; it carries no header of its own.
+ * Layouts. All numbers are little-endian and unaligned. Blocks are independent of each other. A
+ * vector of `count` elements has exactly codec_bytes() bytes and no header.
  *
  *   fp32   count x fp32
  *   bf16   count x bf16: the upper half of the fp32 number, rounded to nearest even
@@ -15,11 +15,11 @@
  *              | scale: bf16   | i4 per element   |      element = code x scale
  *              +---------------+------- .. -------+
  *          byte j holds element 2j in its low and element 2j + 1 in its high four bits, in two's
- *          complement; behind an odd last element the high bits are 0; codes in [-7, 7];
- *          scale = bf16(largest size in the block / 7)
+ *          complement; after an odd last element the high bits are 0; codes in [-7, 7]; scale =
+ *          bf16(largest size in the block / 7)
  *
- * Arithmetic, the same bits at every ISA level and for any thread count. fp32 throughout, every
- * operation below rounds once to nearest even, nothing is fused:
+ * Arithmetic, with the same bits at every CPU level and for any thread count. All in fp32; every
+ * operation below rounds once to nearest even, and none are fused:
  *   meant    = source + feedback                (source alone without feedback)
  *   scale    = largest |meant| / 127 or 7       (a true division; int4: then rounded to bf16);
  *              taken as 0 when below 2^-126, the smallest normal number
@@ -27,7 +27,7 @@
  *   code     = nearest integer, ties to even, of (meant x inverse)
  *   decoded  = code x scale
  *   residual = meant - decoded
- * So no clamp is needed: meant x inverse exceeds 127 by less than 2^-15, and 7 by at most 2^-5. */
+ * No clamp is needed: meant x inverse exceeds 127 by less than 2^-15, and 7 by at most 2^-5. */
 #ifndef SKEP_KERNELS_CODEC_H
 #define SKEP_KERNELS_CODEC_H
 
@@ -37,57 +37,58 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The numbers go over the wire and into the ledger: never renumber. 4 is kept for a sparse
- * codec. */
+/* The numbers are in messages and in the ledger, so they must never change. 4 is reserved for a
+ * sparse codec. */
 enum codec { CODEC_FP32 = 0, CODEC_BF16 = 1, CODEC_INT8 = 2, CODEC_INT4 = 3, CODEC_COUNT };
 
 enum { CODEC_INT8_BLOCK = 256, CODEC_INT4_BLOCK = 64 };
 
-/* codec_name: "fp32", "bf16", "int8", "int4". */
+/* codec_name: "fp32", "bf16", "int8" or "int4". */
 const char *codec_name(enum codec codec);
 
-/* codec_parse: the codec of that name. false when there is none; *codec is then untouched. */
+/* codec_parse: the codec with that name. false when there is none; *codec is then unchanged. */
 bool codec_parse(const char *name, enum codec *codec);
 
 /* codec_block: elements of one block; 1 for fp32 and bf16. Only the last block of a vector may be
- * shorter, so a vector cut at multiples of it encodes to the same bytes as the whole. */
+ * shorter, so the parts of a vector that is split at multiples of it encode to the same bytes as
+ * the whole. */
 int64_t codec_block(enum codec codec);
 
-/* codec_bytes: the exact bytes of `count` encoded elements.
+/* codec_bytes: the exact number of bytes of `count` encoded elements.
  * limits  0 <= count <= 2^44 */
 uint64_t codec_bytes(enum codec codec, int64_t count);
 
-/* codec_elements_within: the elements of the most whole blocks that fit into `bytes`. */
+/* codec_elements_within: the number of elements in as many whole blocks as fit into `bytes`. */
 int64_t codec_elements_within(enum codec codec, uint64_t bytes);
 
 struct codec_encode_args {
     enum codec codec;
     int64_t count;
     const float *source;   /* [count] */
-    const float *feedback; /* [count]: what earlier rounds left unsent, added first; or NULL */
-    float *residual;       /* [count]: what this round leaves unsent; may be `feedback`; or NULL */
+    const float *feedback; /* [count]: error feedback of earlier rounds, added first; or NULL */
+    float *residual;       /* [count]: what the encoding loses; may be `feedback`; or NULL */
 };
 
-/* codec_encode: write codec_bytes() bytes. With error feedback the residual of one round is the
- * feedback of the next, so that the sum of what was sent stays within one residual of the sum of
- * what was meant. Who must be able to take a round back keeps two buffers, or computes the
- * residual later from the same inputs: source + feedback, then codec_decode_add with weight -1,
- * gives the same bits.
+/* codec_encode: write codec_bytes() bytes. With error feedback, the residual of one round is the
+ * feedback of the next, so that the sum of the decoded vectors stays within one residual of the sum
+ * of the sources. A caller that may have to undo a round uses two buffers, or computes the residual
+ * later from the same inputs: source + feedback, then codec_decode_add with weight -1, gives the
+ * same bits.
  * shapes    source, feedback, residual [count]; bytes [codec_bytes()]
  * limits    residual is feedback or overlaps no input; bytes overlaps nothing and has any alignment
  * memory    caller owns all; no workspace
- * errors    false when an element, or what it would decode to (127 or 7 times a scale too), is not
- *           finite; bytes and residual are then undefined
- * accuracy  fp32 exact; bf16 2^-8 relative; int8 half a step, a step being the block's largest size
- *           / 127; int4 half a step of its rounded scale; each within 2^-15 of a step more; a block
- *           whose scale would be below 2^-126 becomes zeros
+ * errors    false when an element, its decoded value, or 127 (7) times a scale is not finite; bytes
+ * and residual are then undefined
+ * accuracy  fp32 exact; bf16 2^-8 relative; int8 half a step, where a step is the block's largest
+ *           size / 127; int4 half a step of its rounded scale; int8 and int4 plus 2^-15 of a step;
+ *           a block whose scale would be below 2^-126 becomes zeros
  * source    Seide et al. 2014 and Karimireddy et al. 2019, arXiv:1901.09847 (error feedback) */
 MUST_CHECK bool codec_encode(const struct compute *compute, const struct codec_encode_args *args,
                              uint8_t *bytes);
 
-/* codec_decode: values[count] become what `bytes` say.
- * limits    bytes of any alignment, and passed by codec_check or made by codec_encode: else values
- *           are meaningless, though nothing outside the buffers is touched
+/* codec_decode: decode `bytes` to values[count].
+ * limits    bytes of any alignment, accepted by codec_check or written by codec_encode. Otherwise
+ *           the values are meaningless, but no memory outside the buffers is accessed
  * memory    caller owns all
  * errors    none */
 void codec_decode(const struct compute *compute, enum codec codec, int64_t count,
@@ -104,12 +105,12 @@ struct codec_add_args {
 void codec_decode_add(const struct compute *compute, const struct codec_add_args *args,
                       const uint8_t *bytes, float *sums);
 
-/* codec_check: whether `size` received bytes are an encoding of `count` elements: exactly as many
- * bytes; every element that they stand for finite; scales not negative (nor -0), and normal or 0;
- * codes within their range; unused bits 0. What codec_encode writes passes.
+/* codec_check: whether `size` received bytes are an encoding of `count` elements: the exact number
+ * of bytes; finite decoded elements; scales that are positive and normal, or +0; codes within their
+ * range; unused bits 0. It accepts everything that codec_encode writes.
  * limits    0 <= count <= 2^44
- * memory    reads no more than bytes[size]; on one thread, at some GB/s
- * errors    STATUS_INPUT with the block or element as place */
+ * memory    reads only bytes[size], on one thread, at several GB/s
+ * errors    STATUS_INPUT with the block or element as its subject */
 MUST_CHECK enum status codec_check(enum codec codec, int64_t count, const uint8_t *bytes,
                                    uint64_t size, struct fault *fault);
 

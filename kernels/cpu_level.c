@@ -73,8 +73,8 @@ enum cpu_level cpu_level_detect(void) {
     }
     enum cpu_level named;
     if (!cpu_level_parse(wanted, &named) || !cpu_level_runs(named)) {
-        log_line(LOG_WARNING, "SKEP_CPU=%s: not a level of this machine; using %s", wanted,
-                 cpu_level_name(level));
+        log_line(LOG_WARNING, "SKEP_CPU=%s: not a CPU level that this machine supports; using %s",
+                 wanted, cpu_level_name(level));
         return level;
     }
     return named;

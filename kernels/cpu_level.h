@@ -1,11 +1,11 @@
-/* cpu_level: which instruction sets the kernels may use on this machine. */
+/* cpu_level: the instruction sets that kernels may use on this machine. */
 #ifndef SKEP_KERNELS_CPU_LEVEL_H
 #define SKEP_KERNELS_CPU_LEVEL_H
 
 #include <stdbool.h>
 
-/* Weakest to strongest within one architecture; a level includes all weaker ones of its own
- * architecture. CPU_NEON stands alone: it follows CPU_SCALAR on aarch64. */
+/* In ascending order within one architecture; a level includes all lower ones of its architecture.
+ * On aarch64 there are only CPU_SCALAR and CPU_NEON. */
 enum cpu_level {
     CPU_SCALAR,
     CPU_AVX2,        /* avx2, fma */
@@ -15,17 +15,17 @@ enum cpu_level {
     CPU_LEVEL_COUNT
 };
 
-/* cpu_level_name: "scalar", "avx2", "avx512", "avx512_bf16", "neon". */
+/* cpu_level_name: "scalar", "avx2", "avx512", "avx512_bf16" or "neon". */
 const char *cpu_level_name(enum cpu_level level);
 
-/* cpu_level_parse: the level of that name. false when there is none; *level is then untouched. */
+/* cpu_level_parse: the level with that name. false when there is none; *level is then unchanged. */
 bool cpu_level_parse(const char *name, enum cpu_level *level);
 
 /* cpu_level_runs: whether this machine, and this build, can run kernels of `level`. */
 bool cpu_level_runs(enum cpu_level level);
 
-/* cpu_level_detect: the strongest level of this machine, lowered to the one that the environment
- * variable SKEP_CPU names. A name that is unknown or too strong is logged and passed over. */
+/* cpu_level_detect: the highest level of this machine, or the lower one that the environment
+ * variable SKEP_CPU names. An unknown or too high level in SKEP_CPU is logged and ignored. */
 enum cpu_level cpu_level_detect(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* elementwise: kernels whose outputs depend on one element, or one pair, each; and column sums. */
+/* elementwise: kernels in which each output depends on one element or one pair; and column sums. */
 #ifndef SKEP_KERNELS_ELEMENTWISE_H
 #define SKEP_KERNELS_ELEMENTWISE_H
 
@@ -10,8 +10,8 @@ struct elementwise_args {
     enum dtype dtype; /* f32 or bf16; arithmetic in f32, rounded once */
 };
 
-/* For all kernels of this header: buffers hold args->count elements of args->dtype, contiguous,
- * with no alignment beyond an element's; the caller owns them; nothing can fail. */
+/* For all kernels of this header: buffers hold args->count contiguous elements of args->dtype and
+ * need only the alignment of an element. The caller owns them. No call can fail. */
 
 /* add_run: out = a + b. out may be a or b.
  * accuracy  the exact sum rounded (in bf16 rounded to f32 first) */
@@ -24,29 +24,30 @@ void add_run(const struct compute *compute, const struct elementwise_args *args,
 void swiglu_forward(const struct compute *compute, const struct elementwise_args *args,
                     const void *gate, const void *up, void *out);
 
-/* swiglu_backward: from dout, the slopes of gate and up. dgate may be gate, dup may be up.
+/* swiglu_backward: the gradients of gate and up, from dout. dgate may be gate, dup may be up.
  * accuracy  6e-7 of the largest value in f32 */
 void swiglu_backward(const struct compute *compute, const struct elementwise_args *args,
                      const void *dout, const void *gate, const void *up, void *dgate, void *dup);
 
-/* gelu_forward: the tanh form, 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). out may be x.
+/* gelu_forward: GELU in its tanh form, 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). out may
+ * be x.
  * accuracy  3e-7 of the largest value in f32
  * source    Hendrycks and Gimpel 2016, arXiv:1606.08415 */
 void gelu_forward(const struct compute *compute, const struct elementwise_args *args, const void *x,
                   void *out);
 
-/* gelu_backward: dx = dout times the slope of the tanh form at x. dx may be dout or x.
+/* gelu_backward: dx = dout times the derivative of the tanh form at x. dx may be dout or x.
  * accuracy  6e-7 of the largest value in f32 */
 void gelu_backward(const struct compute *compute, const struct elementwise_args *args,
                    const void *dout, const void *x, void *dx);
 
-/* zero_run: `count` bytes become 0. */
+/* zero_run: set `count` bytes to 0. */
 void zero_run(const struct compute *compute, void *bytes, uint64_t count);
 
-/* cast_run: `count` elements from one of f32, bf16, f16 to another, to nearest even; overflow gives
- * infinity, NaN stays a quiet NaN. Equal types copy.
- * limits    in and out apart, or in == out with equal types
- * accuracy  one rounding; the same bits at every ISA level */
+/* cast_run: convert `count` elements between f32, bf16 and f16, rounding to nearest even. Overflow
+ * gives infinity, and NaN a quiet NaN. Equal types are copied. limits    in and out do not overlap,
+ * or in == out with equal types
+ * accuracy  one rounding; the same bits at every CPU level */
 void cast_run(const struct compute *compute, int64_t count, enum dtype from, const void *in,
               enum dtype to, void *out);
 
@@ -56,14 +57,14 @@ struct column_sum_args {
     enum dtype dtype; /* of x: f32 or bf16 */
 };
 
-/* column_sum_workspace_bytes: one f32 row per 64 rows. */
+/* column_sum_workspace_bytes: one f32 row of the result for every 64 rows of x. */
 uint64_t column_sum_workspace_bytes(const struct column_sum_args *args, int threads);
 
-/* column_sum_run: sums[n] += sum over rows of x[row, n]: the gradient of a bias.
+/* column_sum_run: sums[n] += sum over rows of x[row, n]: for the gradient of a bias.
  * shapes    x [rows, columns] of the given stride; sums [columns] f32
  * memory    workspace of column_sum_workspace_bytes(), undefined afterwards
- * accuracy  sums in fp64, those of each 64 rows rounded to f32: 2e-7 of the largest sum, and the
- *           same bits for any thread count */
+ * accuracy  sums of 64 rows are rounded to f32 and then added in fp64: 2e-7 of the largest sum, and
+ *           the same bits for any thread count */
 void column_sum_run(const struct compute *compute, const struct column_sum_args *args,
                     const void *x, float *sums, void *workspace);
 
@@ -71,14 +72,14 @@ struct rope_args {
     int64_t tokens, heads, head_dim;
     int64_t rotary_dim;            /* even, at most head_dim */
     int64_t in_stride, out_stride; /* elements from one token to the next */
-    bool inverse;                  /* turn back: the backward pass */
+    bool inverse;                  /* rotate back, in the backward pass */
     enum dtype dtype;              /* of in and out: f32 or bf16 */
 };
 
-/* rope_run: rotate the first rotary_dim elements of each head by its token's position; halves pair
- * up: (x[i], x[i + rotary_dim / 2]). The others are copied.
+/* rope_run: rotary position embedding. Rotate the first rotary_dim elements of each head by its
+ * token's position, in pairs (x[i], x[i + rotary_dim / 2]). Copy the other elements.
  * shapes    table [positions, 2, rotary_dim / 2] f32: cosines, then sines; positions [tokens] i32,
- *           rows of the table; in, out [tokens, heads, head_dim], heads contiguous inside a token
+ *           rows of the table; in, out [tokens, heads, head_dim], heads contiguous within a token
  * limits    out may be in when the strides are equal
  * accuracy  2e-7 of the largest value in f32, one rounding in bf16
  * source    Su et al. 2021, arXiv:2104.09864 */

@@ -1,4 +1,5 @@
-/* embedding: rows of a table by token id, with learned positions where a model has them. */
+/* embedding: looks up rows of a table by token id, and adds learned positions if the model has
+ * them. */
 #ifndef SKEP_KERNELS_EMBEDDING_H
 #define SKEP_KERNELS_EMBEDDING_H
 
@@ -7,8 +8,8 @@
 
 struct embedding_args {
     int64_t tokens, dim;
-    int64_t vocab;    /* ids are below it: the loader has checked */
-    int64_t padding;  /* the id whose lookups give no gradient; -1: none */
+    int64_t vocab;    /* every id is below it; the data loader checks that */
+    int64_t padding;  /* the id that contributes no gradient; -1: none */
     enum dtype dtype; /* of table, position_table, out, dout: f32 or bf16 */
 };
 
@@ -25,10 +26,10 @@ void embedding_forward(const struct compute *compute, const struct embedding_arg
 /* embedding_backward: dtable[ids[t]] += dout[t] unless ids[t] is the padding,
  * dposition_table[positions[t]] += dout[t].
  * shapes    dout [tokens, dim]; dtable [vocab, dim] f32; dposition_table [any, dim] f32; either may
- *           be NULL: a frozen table has no gradient, and most models have no positions
+ *           be NULL: for a frozen table, or a model without position table
  * memory    caller owns all
  * errors    none
- * accuracy  f32 additions in token order for each row, so the same bits for any thread count */
+ * accuracy  f32 additions in token order for each row, hence the same bits for any thread count */
 void embedding_backward(const struct compute *compute, const struct embedding_args *args,
                         const int32_t *ids, const int32_t *positions, const void *dout,
                         float *dtable, float *dposition_table);

@@ -1,26 +1,27 @@
-/* items: how work of a known length is cut into items for pool_run: by its shape alone, so that
- * neither results nor workspaces depend on how many threads take the items. */
+/* items: divides work of a known length into items for pool_run, by its shape only, so that neither
+ * results nor workspaces depend on the thread count. */
 #ifndef SKEP_KERNELS_ITEMS_H
 #define SKEP_KERNELS_ITEMS_H
 
 #include <stdint.h>
 
-/* Elements of one item of memory-bound work: some microseconds, long enough that dealing an item
- * costs nothing, short enough that threads end together. */
+/* Elements of one item of memory-bound work. It takes a few microseconds: long enough to make the
+ * cost of taking an item negligible, short enough for all threads to end at about the same time. */
 enum { ITEM_ELEMENTS = 16384 };
 
-/* items_count: items of `per_item` that cover `length`; the last one may be shorter. */
+/* items_count: the number of items of `per_item` that cover `length`; the last one may be
+ * shorter. */
 static inline int64_t items_count(int64_t length, int64_t per_item) {
     return (length + per_item - 1) / per_item;
 }
 
-/* items_length: what is left for item `item`. */
+/* items_length: the length of item `item`. */
 static inline int64_t items_length(int64_t length, int64_t per_item, int64_t item) {
     int64_t left = length - item * per_item;
     return left < per_item ? left : per_item;
 }
 
-/* items_rows: rows of `width` elements that make one item. */
+/* items_rows: the number of rows of `width` elements in one item. */
 static inline int64_t items_rows(int64_t width) {
     return width < ITEM_ELEMENTS ? ITEM_ELEMENTS / width : 1;
 }

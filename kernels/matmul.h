@@ -1,4 +1,4 @@
-/* matmul: matrix products on the CPU, tiled, from packed panels in the caller's workspace. */
+/* matmul: matrix products, on the CPU in tiles from panels packed into the caller's workspace. */
 #ifndef SKEP_KERNELS_MATMUL_H
 #define SKEP_KERNELS_MATMUL_H
 
@@ -14,22 +14,22 @@ struct matmul_args {
     enum dtype dtype_in;  /* of A, B and bias: f32 or bf16 */
     enum dtype dtype_out; /* f32 or bf16 */
     bool transpose_a, transpose_b;
-    bool accumulate; /* add to what C holds; dtype_out must be f32, no bias */
+    bool accumulate; /* add to C; dtype_out must be f32, without bias */
     bool bias;
 };
 
-/* matmul_workspace_bytes: what matmul_run needs for `args` on a pool of `threads`.
- * A pure function of both, the same at every level: at most 8 MiB, and 256 KiB for each thread. */
+/* matmul_workspace_bytes: the workspace of matmul_run for `args` on a pool of `threads`: a pure
+ * function of both, equal at every CPU level, of at most 8 MiB plus 256 KiB per thread. */
 uint64_t matmul_workspace_bytes(const struct matmul_args *args, int threads);
 
-/* matmul_run: C = op(A) op(B), as struct matmul_args says.
+/* matmul_run: C = op(A) op(B), as struct matmul_args describes.
  * shapes    a [m, k] or [k, m]; b [k, n] or [n, k]; bias [n], NULL without args->bias; c [m, n]
  * dtypes    sums in f32, in the order of k; rounded to dtype_out once, at the end
  * limits    m, n, k >= 1; leading dimensions at least the stored row; c overlaps neither a nor b
- * memory    caller owns all; workspace 64-byte aligned, undefined afterwards; allocates nothing
+ * memory    caller owns all; workspace 64-byte aligned, undefined afterwards
  * errors    none (a bad shape is a caller's bug)
- * accuracy  |error| <= k * 2^-24 * sum |a b| (f32 out); the same bits for any number of threads;
- *           levels differ. CPU_AVX512_BF16 takes subnormal bf16 inputs as zero
+ * accuracy  |error| <= k * 2^-24 * sum |a b| (f32 out); the same bits for any number of threads,
+ *           but not at every CPU level. CPU_AVX512_BF16 treats subnormal bf16 inputs as zero
  * source    Goto and van de Geijn 2008, doi:10.1145/1356052.1356053 */
 void matmul_run(const struct compute *compute, const struct matmul_args *args, const void *a,
                 const void *b, const void *bias, void *c, void *workspace);

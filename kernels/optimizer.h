@@ -9,57 +9,60 @@
 /* gradient_norm_workspace_bytes: one accumulator per thread. */
 uint64_t gradient_norm_workspace_bytes(int64_t count, int threads);
 
-/* gradient_norm_run: add the squares of gradients[count] to scalars->norm, which the host zeroes
- * before the first shard of a step. Squares are exact in fp64; each granule of 64 is summed in one
- * fixed order, then enters the fixed-point accumulator, whose digits are left in [0, 2^32).
- * limits    count % 64 == 0; at most 2^31 accumulators may be added digit by digit before clip_run
+/* gradient_norm_run: add the squares of gradients[count] to scalars->norm, which the CPU zeroes
+ * before the first shard of a step. Squares are exact in fp64. The squares of each granule of 64
+ * are summed in a fixed order and added to the fixed-point accumulator, whose digits end in [0,
+ * 2^32). limits    count % 64 == 0; digits of at most 2^31 accumulators may be added before
+ * clip_run
  * memory    caller owns all; workspace of gradient_norm_workspace_bytes(), undefined afterwards
- * errors    none; a granule with a value that is not finite only counts in norm.nonfinite
- * accuracy  each granule errs by at most 8 roundings of fp64; the same bits at every ISA level, for
- *           any thread count, and however granules are dealt to calls and ranks */
+ * errors    none; a granule with a value that is not finite is counted in norm.nonfinite and not
+ * added
+ * accuracy  at most 8 roundings of fp64 per granule; the same bits at every CPU level, for any
+ *           thread count, and for any distribution of granules over calls and ranks */
 void gradient_norm_run(const struct compute *compute, int64_t count, const float *gradients,
                        struct step_scalars *scalars, void *workspace);
 
-/* norm_accumulator_merge: *into grows by *other; digits are left in [0, 2^32). */
+/* norm_accumulator_merge: add *other to *into; its digits end in [0, 2^32). */
 void norm_accumulator_merge(struct norm_accumulator *into, const struct norm_accumulator *other);
 
-/* clip_run: from scalars->norm to gradient_norm, clip_factor and skip. The sum is rounded to fp64
- * once. clip_norm 0: no clipping. With norm.nonfinite set, skip is 1, gradient_norm infinite and
- * clip_factor 0. */
+/* clip_run: compute gradient_norm, clip_factor and skip from scalars->norm. The sum is rounded to
+ * fp64 once. clip_norm 0: no clipping. With norm.nonfinite set, skip is 1, gradient_norm infinite
+ * and clip_factor 0. */
 void clip_run(float clip_norm, struct step_scalars *scalars);
 
-/* How a moment becomes bf16: to the nearest, ties to even; or up or down with the probability that
- * makes the mean the value itself. To the nearest, v stands still where 1 - beta2 is below 2^-9 and
- * gradients shrink: what it should lose is less than half of its last place. */
+/* The rounding of a moment to bf16: to nearest, ties to even; or stochastic, up or down with
+ * probabilities that make the expected value exact. With rounding to nearest, v never decreases if
+ * 1 - beta2 is below 2^-9, because each decrease is less than half of its last place. */
 enum rounding { ROUNDING_NEAREST, ROUNDING_STOCHASTIC };
 
 struct adamw_args {
     int64_t count;
-    int64_t decayed;     /* the first so many elements decay: 0 to count */
-    double beta1, beta2; /* fp64: 1 - beta2 must keep its digits */
+    int64_t decayed;     /* number of elements, from the first, with weight decay: 0 to count */
+    double beta1, beta2; /* fp64, because 1 - beta2 must be accurate */
     float epsilon;
-    float weight_decay;       /* of those that decay */
+    float weight_decay;       /* of the first `decayed` elements */
     enum dtype dtype_moments; /* f32 or bf16 */
-    enum dtype dtype_params;  /* of params when it is a separate, rounded copy: f32 or bf16 */
+    enum dtype dtype_params;  /* of params if it is a separate copy: f32 or bf16 */
     enum rounding rounding;   /* of bf16 moments */
-    uint32_t stream;          /* stochastic: tells tensors apart that share a step's noise */
-    int64_t position;         /* stochastic: of element 0 in its tensor, however that is split */
+    /* for stochastic rounding: distinguishes tensors that share a step's noise */
+    uint32_t stream;
+    int64_t position; /* for stochastic rounding: the position of element 0 in its whole tensor */
 };
 
-/* adamw_run: one step of AdamW as torch.optim.AdamW takes it: decoupled decay, bias correction,
- * epsilon outside the root; gradients are multiplied by scalars->clip_factor first; with
- * scalars->skip set nothing changes.
+/* adamw_run: one step of AdamW, as in torch.optim.AdamW: decoupled decay, bias correction, epsilon
+ * outside the root. Gradients are first multiplied by scalars->clip_factor. If scalars->skip is
+ * set, nothing changes.
  * shapes    gradients, master, m, v, params [count]
  * dtypes    gradients, master f32; m, v dtype_moments; params dtype_params: a rounded copy of
- *           master, or NULL when master itself is what computes; arithmetic in f32
- * rounding  stochastic: 16 random bits are added below a moment's last place, then cut off; of
- *           scalars->noise, stream and position + i mod 2^32 alone; m takes the lower half of a
- *           hashed word, v the upper; values that are not finite are as to the nearest
+ *           master, or NULL if the model uses master itself; arithmetic in f32
+ * rounding  stochastic: 16 random bits are added below a moment's last place and then truncated.
+ * They depend only on scalars->noise, stream and position + i mod 2^32; m takes the lower half of a
+ * hashed word, v the upper. Values that are not finite are rounded to nearest
  * memory    caller owns all
  * errors    none
- * accuracy  after 20 steps relative L2 1e-6 with f32 moments; the same bits at every ISA level
- * source    Loshchilov and Hutter 2019, arXiv:1711.05101; stochastic rounding: Gupta et al. 2015,
- *           arXiv:1502.02551 */
+ * accuracy  after 20 steps relative L2 1e-6 with f32 moments; the same bits at every CPU level
+ *           source    Loshchilov and Hutter 2019, arXiv:1711.05101; stochastic rounding: Gupta et
+ *           al. 2015, arXiv:1502.02551 */
 void adamw_run(const struct compute *compute, const struct adamw_args *args,
                const struct step_scalars *scalars, const float *gradients, float *master, void *m,
                void *v, void *params);

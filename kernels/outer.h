@@ -1,13 +1,14 @@
-/* outer: the arithmetic between two rounds: what a member contributes, and the outer step that all
- * members take alike.
+/* outer: the arithmetic between the rounds of a swarm: a member's pseudo-gradient, and the outer
+ * step, which all members compute identically.
  *
  *   pseudo-gradient   d = outer - inner                       a member's, after its inner steps
  *   mean              g = sum over members of share x d       in roster order, codec_decode_add
  *   outer step        v' = momentum x v + g                   Nesterov's, as PyTorch's SGD
  *                     p' = p - rate x (g + momentum x v')     (nesterov, dampening 0) takes it
  *
- * fp32, elementwise; every product, sum and difference rounds once, in the order written; nothing
- * is fused. So all members hold the same bits, at every ISA level and for any thread count. */
+ * All in fp32 and elementwise; every product, sum and difference rounds once, in the order written,
+ * and none are fused. All members therefore get the same bits, at every CPU level and for any
+ * thread count. */
 #ifndef SKEP_KERNELS_OUTER_H
 #define SKEP_KERNELS_OUTER_H
 
@@ -15,17 +16,17 @@
 
 #include <stdint.h>
 
-/* outer_share: a member's weight: tokens / total in fp64, rounded to fp32. With a total of 0 it is
- * 0, so that a slice nobody contributed to has a mean of zero. The shares of a roster sum to 1
- * within one rounding each.
+/* outer_share: a member's weight in the mean: tokens / total in fp64, rounded to fp32. With a total
+ * of 0 it is 0, so that a slice without contributions has a mean of zero. The shares of a roster
+ * sum to 1, up to one rounding of each.
  * limits  0 <= tokens <= total < 2^53 */
 float outer_share(int64_t tokens, int64_t total);
 
 /* outer_gradient_run: gradient = outer - inner.
  * shapes    outer, inner, gradient [count], f32
- * limits    gradient may be outer or inner, and overlaps them no other way
+ * limits    gradient may be outer or inner, and does not overlap them otherwise
  * memory    caller owns all
- * errors    none; infinities and NaN of inner pass on, and codec_encode refuses them */
+ * errors    none; infinities and NaN of inner reach the gradient, and codec_encode rejects them */
 void outer_gradient_run(const struct compute *compute, int64_t count, const float *outer,
                         const float *inner, float *gradient);
 
@@ -42,13 +43,13 @@ struct outer_step_args {
     float *next_moments; /* [count] */
 };
 
-/* outer_step_run: one outer step, by the formula above.
- * limits    next_params and next_moments are other buffers than all that is read (a vote: nothing
- *           is overwritten before the commit), or are params and moments themselves (in place);
- *           next_params may also be gradients; they overlap no other way
+/* outer_step_run: one outer step, by the formula above. limits    next_params and next_moments are
+ * separate buffers (for a vote, which must not overwrite the state before the commit), or are
+ * params and moments themselves (in place); next_params may also be gradients; otherwise no buffers
+ * overlap
  * memory    caller owns all
- * errors    none; finite gradients may still overflow, which every member does alike
- * accuracy  within 4 roundings of the terms' sizes of fp64
+ * errors    none; finite gradients may still overflow, identically on every member
+ * accuracy  differs from fp64 by at most 4 roundings of the largest term
  * source    Sutskever et al. 2013; Douillard et al. 2023, arXiv:2311.08105 */
 void outer_step_run(const struct compute *compute, const struct outer_step_args *args);
 

@@ -1,5 +1,5 @@
-/* scalars: the values that change from step to step, in one extent that kernels read and write, so
- * that no instruction holds any of them. */
+/* scalars: the values that change at every step, in one extent that kernels read and write, so that
+ * instructions stay constant. */
 #ifndef SKEP_KERNELS_SCALARS_H
 #define SKEP_KERNELS_SCALARS_H
 
@@ -8,32 +8,33 @@
 enum { NORM_DIGITS = 24 };
 
 /* Sum of squares in fixed point: digit d counts units of 2^(32 d - 320). Addition of integers is
- * associative, so the sum has the same bits in whatever order and on however many ranks it is
- * taken. Finite fp32 squares summed over a granule lie in [2^-298, 2^263]. */
+ * associative, so the sum has the same bits in any order and on any number of ranks. Finite fp32
+ * squares summed over a granule lie in [2^-298, 2^263]. */
 struct norm_accumulator {
     int64_t digits[NORM_DIGITS];
     int64_t nonfinite; /* granules whose sum was not finite */
 };
 
 struct step_scalars {
-    /* written by the host before the segment that reads them */
+    /* written by the CPU before the segment that reads them */
     float learning_rate;
     float bias_correction_1; /* 1 - beta1^t */
     float bias_correction_2; /* 1 - beta2^t */
     float loss_scale;        /* 1 / valid tokens of the step, over all ranks */
     int32_t cache_length;    /* tokens already in the key-value cache */
     int32_t token_count;     /* valid tokens of this prefill chunk */
-    int64_t valid_tokens;    /* of the step or batch: this rank's; a tally makes it all ranks' */
-    uint32_t noise;          /* the step's key of stochastic rounding */
+    int64_t valid_tokens; /* of the step or batch: of this rank, and after a tally of all ranks */
+    uint32_t noise;       /* the step's seed of stochastic rounding */
     /* written by kernels */
-    double loss_sum; /* over valid tokens, not yet scaled; added to by each microbatch */
+    double loss_sum; /* over valid tokens, not yet scaled; each microbatch adds to it */
     double gradient_norm;
     float clip_factor; /* min(1, clip_norm / gradient_norm) */
-    int32_t skip; /* 1: this step's gradients are not finite; the optimizer leaves all as it is */
+    /* 1: a gradient of this step is not finite, and the optimizer changes nothing */
+    int32_t skip;
     struct norm_accumulator norm;
 };
 
-/* One rank's part of what all ranks must know of a step or a batch. */
+/* One rank's share of the sums over all ranks of a step or a batch. */
 struct rank_tally {
     double loss_sum;
     int64_t valid_tokens;

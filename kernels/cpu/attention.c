@@ -1,5 +1,6 @@
-/* Attention forward, over whole rows and over a cache: tiles of queries pass over tiles of keys
- * with the online softmax. An item is one tile of queries of one key-value head. */
+/* Attention forward, over whole rows and over a cache. Each tile of queries is combined with all
+ * visible tiles of keys by the online softmax. An item is one tile of queries of one key-value
+ * head. */
 #include "kernels/attention.h"
 
 #include "kernels/cpu/attention_key_range.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 
 enum {
-    QUERY_TILE = 128,  /* rows: halves the work of packing keys against 64; scratch stays in L2 */
+    QUERY_TILE = 128,  /* rows: half the key packing of 64 rows, with scratch that fits in L2 */
     STACKED_HEADS = 8, /* query heads of one group that share the packed keys in one item */
     SCORES_STRIDE = ATTENTION_KEY_TILE,
 };
@@ -18,11 +19,11 @@ struct forward_job {
     const struct attention_args *args;
     const struct attention_kernels *kernels;
     const char *q, *k, *v;
-    const int32_t *positions; /* NULL: each row is one document */
+    const int32_t *positions; /* NULL: each row is a single document */
     char *out;
-    float *lse; /* NULL: not wanted */
+    float *lse; /* NULL: not computed */
     int64_t kv_stride;
-    int64_t past; /* keys before the first query's own */
+    int64_t past; /* keys before that of the first query */
     int64_t stacked_heads, tile_tokens;
     int64_t head_tiles, token_tiles;
     float *workspace;
@@ -34,7 +35,7 @@ struct query_tile {
     int64_t head, heads;
     int64_t token, tokens;
     int64_t rows;
-    struct attention_key_range sights[QUERY_TILE];
+    struct attention_key_range visible_keys[QUERY_TILE];
 };
 
 struct forward_scratch {
@@ -75,16 +76,16 @@ static struct forward_scratch scratch_of(const struct forward_job *job, int thre
     return scratch;
 }
 
-/* Late tiles see the most keys, so they are dealt first. */
+/* The last tiles see the most keys, so threads take them first. */
 static void tile_of_item(const struct forward_job *job, int64_t item, struct query_tile *tile) {
     const struct attention_args *args = job->args;
     int64_t group = args->heads / args->kv_heads;
     int64_t head_tile = item % job->head_tiles;
-    int64_t place = item / job->head_tiles;
-    tile->kv_head = place % args->kv_heads;
-    place /= args->kv_heads;
-    tile->row = place % args->rows;
-    tile->token = (job->token_tiles - 1 - place / args->rows) * job->tile_tokens;
+    int64_t index = item / job->head_tiles;
+    tile->kv_head = index % args->kv_heads;
+    index /= args->kv_heads;
+    tile->row = index % args->rows;
+    tile->token = (job->token_tiles - 1 - index / args->rows) * job->tile_tokens;
     tile->tokens = attention_min(job->tile_tokens, args->time - tile->token);
     tile->heads = attention_min(job->stacked_heads, group - head_tile * job->stacked_heads);
     tile->head = tile->kv_head * group + head_tile * job->stacked_heads;
@@ -93,11 +94,11 @@ static void tile_of_item(const struct forward_job *job, int64_t item, struct que
         int64_t token = tile->token + r % tile->tokens;
         int64_t depth =
             job->positions ? job->positions[tile->row * args->time + token] : job->past + token;
-        tile->sights[r] = attention_key_range_of(args, job->past + token, depth);
+        tile->visible_keys[r] = attention_key_range_of(args, job->past + token, depth);
     }
 }
 
-/* The padding rows of the last group are computed and never stored: they need a value. */
+/* The padding rows of the last group are computed but not stored, so they must be initialized. */
 static void load_queries(const struct forward_job *job, const struct query_tile *tile,
                          const struct forward_scratch *scratch) {
     const struct attention_args *args = job->args;
@@ -137,10 +138,10 @@ static void load_keys(const struct forward_job *job, const struct query_tile *ti
 
 static void strip_forward(const struct forward_job *job, const struct forward_scratch *scratch,
                           int64_t row, int64_t rows,
-                          const struct attention_strip_key_range *sight) {
+                          const struct attention_strip_key_range *visible) {
     int64_t dim = attention_padded_dim(job->args);
     int64_t m = attention_round_up(rows, ATTENTION_ROW_GROUP);
-    int64_t columns = attention_round_up(sight->high, ATTENTION_LANES) - sight->low;
+    int64_t columns = attention_round_up(visible->high, ATTENTION_LANES) - visible->low;
     float *scores = scratch->scores + row * SCORES_STRIDE;
     float *sums_of_values = scratch->sums_of_values + row * dim;
     struct attention_product similarity = {
@@ -150,7 +151,7 @@ static void strip_forward(const struct forward_job *job, const struct forward_sc
         .a = scratch->queries + row * dim,
         .a_row = dim,
         .a_step = 1,
-        .b = scratch->keys + sight->low,
+        .b = scratch->keys + visible->low,
         .b_stride = ATTENTION_KEY_TILE,
         .c = scores,
         .c_stride = SCORES_STRIDE,
@@ -160,8 +161,8 @@ static void strip_forward(const struct forward_job *job, const struct forward_sc
         .rows = rows,
         .columns = columns,
         .stride = SCORES_STRIDE,
-        .first = sight->first,
-        .last = sight->last,
+        .first = visible->first,
+        .last = visible->last,
         .scale = job->args->scale,
         .scores = scores,
     };
@@ -169,11 +170,11 @@ static void strip_forward(const struct forward_job *job, const struct forward_sc
     struct attention_product mixture = {
         .m = m,
         .n = dim,
-        .k = sight->high - sight->low,
+        .k = visible->high - visible->low,
         .a = scores,
         .a_row = SCORES_STRIDE,
         .a_step = 1,
-        .b = scratch->values + sight->low * dim,
+        .b = scratch->values + visible->low * dim,
         .b_stride = dim,
         .c = sums_of_values,
         .c_stride = dim,
@@ -211,20 +212,20 @@ static void forward_item(void *context, int64_t item, int thread) {
     struct query_tile tile;
     tile_of_item(job, item, &tile);
     load_queries(job, &tile, &scratch);
-    int64_t first = tile.sights[0].first;
+    int64_t first = tile.visible_keys[0].first;
     int64_t last = 0;
     for (int64_t r = 0; r < tile.rows; r++) {
-        first = attention_min(first, tile.sights[r].first);
-        last = attention_max(last, tile.sights[r].last);
+        first = attention_min(first, tile.visible_keys[r].first);
+        last = attention_max(last, tile.visible_keys[r].last);
     }
     for (int64_t key = first - first % ATTENTION_KEY_TILE; key < last; key += ATTENTION_KEY_TILE) {
         int64_t count = attention_min(ATTENTION_KEY_TILE, last - key);
         load_keys(job, &tile, key, count, &scratch);
         for (int64_t row = 0; row < tile.rows; row += ATTENTION_STRIP) {
             int64_t rows = attention_min(ATTENTION_STRIP, tile.rows - row);
-            struct attention_strip_key_range sight;
-            if (attention_strip_key_range_of(tile.sights + row, rows, key, count, &sight)) {
-                strip_forward(job, &scratch, row, rows, &sight);
+            struct attention_strip_key_range visible;
+            if (attention_strip_key_range_of(tile.visible_keys + row, rows, key, count, &visible)) {
+                strip_forward(job, &scratch, row, rows, &visible);
             }
         }
     }

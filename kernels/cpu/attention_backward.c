@@ -1,14 +1,14 @@
-/* Attention backward: probabilities are made again from lse, one pair of a query tile and a key
+/* Attention backward: probabilities are recomputed from lse, for one pair of a query tile and a key
  * tile at a time. For each pair, with P = exp(scale q k - lse) and delta = dout . out:
  *
  *     dP = dout v      dS = scale P (dP - delta)
  *     dv += P^T dout   dk += dS^T q   dq += dS k
  *
- * Two cuts give the same bits, because every sum meets its terms in the same order:
- *   whole  an item is one (row, kv head); dq is summed in memory while keys pass outermost
+ * Two ways to divide the work give the same bits, because every sum adds its terms in the same
+ * order:
+ *   whole  an item is one (row, kv head); the outer loop runs over keys, and dq is summed in memory
  *   split  first an item is one tile of keys (dk, dv), then one tile of queries (dq); two of the
- * five products are made twice, but there are enough items for many threads
- */
+ *          five products are computed twice, but there are enough items for many threads */
 #include "kernels/attention.h"
 
 #include "kernels/cpu/attention_key_range.h"
@@ -17,11 +17,11 @@
 #include <string.h>
 
 enum {
-    TILE = ATTENTION_KEY_TILE, /* of queries as well */
-    TILES_OF_DIM = 8,          /* in the scratch of a thread: see struct backward_scratch */
+    TILE = ATTENTION_KEY_TILE, /* the size of query tiles, too */
+    TILES_OF_DIM = 8,          /* in struct backward_scratch, per thread */
     PRODUCTS_WHOLE = 5,
     PRODUCTS_SPLIT = 7,
-    SUMS_FLOATS_MAX = 1 << 18, /* 1 MiB a thread for bf16's dq */
+    SUMS_FLOATS_MAX = 1 << 18, /* 1 MiB per thread, for dq of bf16 tensors */
 };
 
 struct backward_job {
@@ -41,16 +41,16 @@ struct backward_scratch {
     float *keys, *dkeys, *dvalues;
     float *keys_across, *values_across; /* [dim, TILE] */
     float *scores, *slopes;             /* [TILE, TILE] */
-    float *sums;                        /* bf16 cut whole: dq of all heads of a group */
+    float *sums;                        /* bf16 in whole items: dq of all heads of a group */
 };
 
-struct query_place {
+struct query_range {
     int64_t row, head, token, tokens;
-    struct attention_key_range sights[TILE];
-    int64_t first; /* the least key that any of them sees */
+    struct attention_key_range visible_keys[TILE];
+    int64_t first; /* the lowest key that any of them sees */
 };
 
-struct key_place {
+struct key_range {
     int64_t row, kv_head, key, count;
 };
 
@@ -109,7 +109,7 @@ static struct attention_block block_of(const struct attention_args *args, int64_
     return (struct attention_block){rows, args->head_dim, stride, args->dtype};
 }
 
-/* delta, the weighted mean of a row's slopes, for one tile of tokens of every head. */
+/* Compute delta, the mean of a row's dP weighted by P, for one tile of tokens of every head. */
 static void delta_item(void *context, int64_t item, int thread) {
     const struct backward_job *job = context;
     const struct attention_args *args = job->args;
@@ -129,54 +129,54 @@ static void delta_item(void *context, int64_t item, int thread) {
 }
 
 static void read_queries(const struct backward_job *job, int64_t row, int64_t head, int64_t token,
-                         struct query_place *place) {
+                         struct query_range *range) {
     const struct attention_args *args = job->args;
-    place->row = row;
-    place->head = head;
-    place->token = token;
-    place->tokens = attention_min(TILE, args->time - token);
-    place->first = token;
-    for (int64_t r = 0; r < place->tokens; r++) {
+    range->row = row;
+    range->head = head;
+    range->token = token;
+    range->tokens = attention_min(TILE, args->time - token);
+    range->first = token;
+    for (int64_t r = 0; r < range->tokens; r++) {
         int64_t depth = job->positions[row * args->time + token + r];
-        place->sights[r] = attention_key_range_of(args, token + r, depth);
-        place->first = attention_min(place->first, place->sights[r].first);
+        range->visible_keys[r] = attention_key_range_of(args, token + r, depth);
+        range->first = attention_min(range->first, range->visible_keys[r].first);
     }
 }
 
-/* The padding rows of the last group take part in products: they need a value. */
-static void load_queries(const struct backward_job *job, const struct query_place *place,
+/* The padding rows of the last group take part in products, so they must be initialized. */
+static void load_queries(const struct backward_job *job, const struct query_range *range,
                          const struct backward_scratch *scratch) {
     const struct attention_args *args = job->args;
     int64_t dim = attention_padded_dim(args);
-    struct attention_block queries = block_of(args, place->tokens, args->q_stride);
-    struct attention_block douts = block_of(args, place->tokens, args->out_stride);
-    int64_t q = token_bytes(args, place->row, place->token, args->q_stride, place->head);
-    int64_t dout = token_bytes(args, place->row, place->token, args->out_stride, place->head);
+    struct attention_block queries = block_of(args, range->tokens, args->q_stride);
+    struct attention_block douts = block_of(args, range->tokens, args->out_stride);
+    int64_t q = token_bytes(args, range->row, range->token, args->q_stride, range->head);
+    int64_t dout = token_bytes(args, range->row, range->token, args->out_stride, range->head);
     job->kernels->load_rows(&queries, job->q + q, scratch->queries);
     job->kernels->load_rows(&douts, job->dout + dout, scratch->douts);
-    if (place->token + 2 * TILE <= args->time) {
+    if (range->token + 2 * TILE <= args->time) {
         int64_t tile = TILE * dtype_bytes(args->dtype);
         attention_prefetch(&queries, job->q + q + tile * args->q_stride);
         attention_prefetch(&douts, job->dout + dout + tile * args->out_stride);
     }
-    int64_t rows = attention_round_up(place->tokens, ATTENTION_ROW_GROUP) - place->tokens;
+    int64_t rows = attention_round_up(range->tokens, ATTENTION_ROW_GROUP) - range->tokens;
     size_t bytes = (size_t)(rows * dim) * sizeof(float);
-    memset(scratch->queries + place->tokens * dim, 0, bytes);
-    memset(scratch->douts + place->tokens * dim, 0, bytes);
+    memset(scratch->queries + range->tokens * dim, 0, bytes);
+    memset(scratch->douts + range->tokens * dim, 0, bytes);
 }
 
-static void load_keys(const struct backward_job *job, const struct key_place *place,
+static void load_keys(const struct backward_job *job, const struct key_range *range,
                       const struct backward_scratch *scratch) {
     const struct attention_args *args = job->args;
-    struct attention_block block = block_of(args, place->count, args->kv_stride);
-    int64_t bytes = token_bytes(args, place->row, place->key, args->kv_stride, place->kv_head);
+    struct attention_block block = block_of(args, range->count, args->kv_stride);
+    int64_t bytes = token_bytes(args, range->row, range->key, args->kv_stride, range->kv_head);
     job->kernels->load_rows(&block, job->k + bytes, scratch->keys);
     job->kernels->load_columns(&block, job->k + bytes, scratch->keys_across);
     job->kernels->load_columns(&block, job->v + bytes, scratch->values_across);
 }
 
 /* Columns that no row of the strip sees still count as zeros in the sums over rows. */
-static void clear_unseen(float *strip, int64_t rows, int64_t low, int64_t high) {
+static void clear_invisible(float *strip, int64_t rows, int64_t low, int64_t high) {
     if (low == 0 && high == TILE) {
         return;
     }
@@ -186,16 +186,16 @@ static void clear_unseen(float *strip, int64_t rows, int64_t low, int64_t high) 
     }
 }
 
-/* Probabilities and dS of one strip; dq when it is wanted. */
-static void strip_backward(const struct backward_job *job, const struct query_place *place,
+/* Compute probabilities and dS of one strip, and dq if it is requested. */
+static void strip_backward(const struct backward_job *job, const struct query_range *range,
                            const struct backward_scratch *scratch, int64_t row,
-                           const struct attention_strip_key_range *sight, bool want_dq) {
+                           const struct attention_strip_key_range *visible, bool want_dq) {
     const struct attention_args *args = job->args;
     int64_t dim = attention_padded_dim(args);
-    int64_t rows = attention_min(ATTENTION_STRIP, place->tokens - row);
-    int64_t columns = attention_round_up(sight->high, ATTENTION_LANES) - sight->low;
-    float *scores = scratch->scores + row * TILE + sight->low;
-    float *slopes = scratch->slopes + row * TILE + sight->low;
+    int64_t rows = attention_min(ATTENTION_STRIP, range->tokens - row);
+    int64_t columns = attention_round_up(visible->high, ATTENTION_LANES) - visible->low;
+    float *scores = scratch->scores + row * TILE + visible->low;
+    float *slopes = scratch->slopes + row * TILE + visible->low;
     struct attention_product product = {
         .m = attention_round_up(rows, ATTENTION_ROW_GROUP),
         .n = columns,
@@ -203,36 +203,36 @@ static void strip_backward(const struct backward_job *job, const struct query_pl
         .a = scratch->queries + row * dim,
         .a_row = dim,
         .a_step = 1,
-        .b = scratch->keys_across + sight->low,
+        .b = scratch->keys_across + visible->low,
         .b_stride = TILE,
         .c = scores,
         .c_stride = TILE,
     };
     job->kernels->product(&product);
     product.a = scratch->douts + row * dim;
-    product.b = scratch->values_across + sight->low;
+    product.b = scratch->values_across + visible->low;
     product.c = slopes;
     job->kernels->product(&product);
-    int64_t stats = (place->row * args->heads + place->head) * args->time + place->token + row;
+    int64_t stats = (range->row * args->heads + range->head) * args->time + range->token + row;
     struct attention_strip strip = {
         .rows = rows,
         .columns = columns,
         .stride = TILE,
-        .first = sight->first,
-        .last = sight->last,
-        .whole = sight->whole,
+        .first = visible->first,
+        .last = visible->last,
+        .whole = visible->whole,
         .scale = args->scale,
         .scores = scores,
     };
     job->kernels->slopes(&strip, job->lse + stats, job->delta + stats, slopes);
-    clear_unseen(scratch->scores + row * TILE, rows, sight->low, sight->low + columns);
-    clear_unseen(scratch->slopes + row * TILE, rows, sight->low, sight->low + columns);
+    clear_invisible(scratch->scores + row * TILE, rows, visible->low, visible->low + columns);
+    clear_invisible(scratch->slopes + row * TILE, rows, visible->low, visible->low + columns);
     if (want_dq) {
         product.n = dim;
-        product.k = sight->high - sight->low;
+        product.k = visible->high - visible->low;
         product.a = slopes;
         product.a_row = TILE;
-        product.b = scratch->keys + sight->low * dim;
+        product.b = scratch->keys + visible->low * dim;
         product.b_stride = dim;
         product.c = scratch->dqueries + row * dim;
         product.c_stride = dim;
@@ -241,7 +241,7 @@ static void strip_backward(const struct backward_job *job, const struct query_pl
     }
 }
 
-/* dk and dv of sixteen keys from the query rows [row, row + rows). */
+/* Add to dk and dv of sixteen keys the terms of the query rows [row, row + rows). */
 static void key_strip_backward(const struct backward_job *job,
                                const struct backward_scratch *scratch, int64_t column, int64_t row,
                                int64_t rows) {
@@ -266,23 +266,24 @@ static void key_strip_backward(const struct backward_job *job,
     job->kernels->product(&product);
 }
 
-/* One pair of tiles. Rows between two strips that see a column count even if they do not see it. */
-static void pair_backward(const struct backward_job *job, const struct query_place *queries,
-                          const struct key_place *keys, const struct backward_scratch *scratch,
+/* Process one pair of tiles. Rows between two strips that see a column are included even if they do
+ * not see it. */
+static void pair_backward(const struct backward_job *job, const struct query_range *queries,
+                          const struct key_range *keys, const struct backward_scratch *scratch,
                           bool want_dq, bool want_dkv) {
     int64_t begin[TILE / ATTENTION_STRIP];
     int64_t end[TILE / ATTENTION_STRIP] = {0};
     for (int64_t row = 0; row < queries->tokens; row += ATTENTION_STRIP) {
         int64_t rows = attention_min(ATTENTION_STRIP, queries->tokens - row);
-        struct attention_strip_key_range sight;
-        if (!attention_strip_key_range_of(queries->sights + row, rows, keys->key, keys->count,
-                                          &sight)) {
-            clear_unseen(scratch->scores + row * TILE, rows, 0, 0);
-            clear_unseen(scratch->slopes + row * TILE, rows, 0, 0);
+        struct attention_strip_key_range visible;
+        if (!attention_strip_key_range_of(queries->visible_keys + row, rows, keys->key, keys->count,
+                                          &visible)) {
+            clear_invisible(scratch->scores + row * TILE, rows, 0, 0);
+            clear_invisible(scratch->slopes + row * TILE, rows, 0, 0);
             continue;
         }
-        strip_backward(job, queries, scratch, row, &sight, want_dq);
-        for (int64_t c = sight.low; c < sight.high; c += ATTENTION_STRIP) {
+        strip_backward(job, queries, scratch, row, &visible, want_dq);
+        for (int64_t c = visible.low; c < visible.high; c += ATTENTION_STRIP) {
             int64_t strip = c / ATTENTION_STRIP;
             begin[strip] = end[strip] == 0 ? row : begin[strip];
             end[strip] = row + rows;
@@ -296,23 +297,23 @@ static void pair_backward(const struct backward_job *job, const struct query_pla
     }
 }
 
-/* Where dq is summed when items are cut whole: the output itself if it is f32. */
-static float *dq_sums(const struct backward_job *job, const struct query_place *place,
+/* The buffer in which whole items sum dq: the output itself if it is f32. */
+static float *dq_sums(const struct backward_job *job, const struct query_range *range,
                       const struct backward_scratch *scratch, struct attention_block *block) {
     const struct attention_args *args = job->args;
-    *block = block_of(args, place->tokens, args->q_stride);
+    *block = block_of(args, range->tokens, args->q_stride);
     if (args->dtype == DTYPE_F32) {
-        return (float *)(void *)(job->dq + token_bytes(args, place->row, place->token,
-                                                       args->q_stride, place->head));
+        return (float *)(void *)(job->dq + token_bytes(args, range->row, range->token,
+                                                       args->q_stride, range->head));
     }
     int64_t dim = attention_padded_dim(args);
-    *block = (struct attention_block){place->tokens, dim, dim, DTYPE_F32};
-    int64_t group_head = place->head % group_of(args);
-    return scratch->sums + (group_head * args->time + place->token) * dim;
+    *block = (struct attention_block){range->tokens, dim, dim, DTYPE_F32};
+    int64_t group_head = range->head % group_of(args);
+    return scratch->sums + (group_head * args->time + range->token) * dim;
 }
 
-/* All pairs of one tile of keys. */
-static void key_tile_backward(const struct backward_job *job, const struct key_place *keys,
+/* Process all pairs of one tile of keys. */
+static void key_tile_backward(const struct backward_job *job, const struct key_range *keys,
                               const struct backward_scratch *scratch) {
     const struct attention_args *args = job->args;
     size_t bytes = (size_t)(TILE * attention_padded_dim(args)) * sizeof(float);
@@ -322,7 +323,7 @@ static void key_tile_backward(const struct backward_job *job, const struct key_p
     for (int64_t i = 0; i < group_of(args); i++) {
         int64_t head = keys->kv_head * group_of(args) + i;
         for (int64_t token = keys->key; token < args->time; token += TILE) {
-            struct query_place queries;
+            struct query_range queries;
             read_queries(job, keys->row, head, token, &queries);
             if (queries.first >= keys->key + keys->count) {
                 continue;
@@ -351,7 +352,7 @@ static void key_tile_item(void *context, int64_t item, int thread) {
     struct backward_scratch scratch = scratch_of(job, thread);
     int64_t heads = args->rows * args->kv_heads;
     int64_t key = item / heads * TILE;
-    struct key_place keys = {
+    struct key_range keys = {
         .row = item % heads / args->kv_heads,
         .kv_head = item % args->kv_heads,
         .key = key,
@@ -368,14 +369,14 @@ static void query_tile_item(void *context, int64_t item, int thread) {
     int64_t heads = args->rows * args->heads;
     int64_t tile = attention_tiles(args->time, TILE) - 1 - item / heads;
     int64_t head = item % args->heads;
-    struct query_place queries;
+    struct query_range queries;
     read_queries(job, item % heads / args->heads, head, tile * TILE, &queries);
     load_queries(job, &queries, &scratch);
     memset(scratch.dqueries, 0, (size_t)(TILE * attention_padded_dim(args)) * sizeof(float));
     int64_t last = queries.token + queries.tokens;
     for (int64_t key = queries.first - queries.first % TILE; key < last; key += TILE) {
         int64_t count = attention_min(TILE, args->time - key);
-        struct key_place keys = {queries.row, head / group_of(args), key, count};
+        struct key_range keys = {queries.row, head / group_of(args), key, count};
         load_keys(job, &keys, &scratch);
         pair_backward(job, &queries, &keys, &scratch, true, false);
     }
@@ -384,18 +385,18 @@ static void query_tile_item(void *context, int64_t item, int thread) {
     job->kernels->store_rows(&block, scratch.dqueries, NULL, job->dq + start);
 }
 
-/* One key-value head of one row: dq starts at 0, takes a term from each tile of keys, and in bf16
- * is rounded at the end. */
+/* Process one key-value head of one row: dq starts at 0, gets a term from each tile of keys, and
+ * for bf16 is rounded at the end. */
 static void whole_item(void *context, int64_t item, int thread) {
     const struct backward_job *job = context;
     const struct attention_args *args = job->args;
     struct backward_scratch scratch = scratch_of(job, thread);
-    struct key_place keys = {.row = item / args->kv_heads, .kv_head = item % args->kv_heads};
-    struct query_place place = {.row = keys.row, .tokens = args->time};
+    struct key_range keys = {.row = item / args->kv_heads, .kv_head = item % args->kv_heads};
+    struct query_range range = {.row = keys.row, .tokens = args->time};
     int64_t first_head = keys.kv_head * group_of(args);
     struct attention_block block;
-    for (place.head = first_head; place.head < first_head + group_of(args); place.head++) {
-        float *sums = dq_sums(job, &place, &scratch, &block);
+    for (range.head = first_head; range.head < first_head + group_of(args); range.head++) {
+        float *sums = dq_sums(job, &range, &scratch, &block);
         for (int64_t t = 0; t < args->time; t++) {
             memset(sums + t * block.stride, 0, (size_t)block.dim * sizeof(float));
         }
@@ -405,11 +406,11 @@ static void whole_item(void *context, int64_t item, int thread) {
         key_tile_backward(job, &keys, &scratch);
     }
     struct attention_block rounded = block_of(args, args->time, args->q_stride);
-    for (place.head = first_head;
-         args->dtype != DTYPE_F32 && place.head < first_head + group_of(args); place.head++) {
-        job->kernels->store_rows(&rounded, dq_sums(job, &place, &scratch, &block), NULL,
+    for (range.head = first_head;
+         args->dtype != DTYPE_F32 && range.head < first_head + group_of(args); range.head++) {
+        job->kernels->store_rows(&rounded, dq_sums(job, &range, &scratch, &block), NULL,
                                  job->dq +
-                                     token_bytes(args, place.row, 0, args->q_stride, place.head));
+                                     token_bytes(args, range.row, 0, args->q_stride, range.head));
     }
 }
 

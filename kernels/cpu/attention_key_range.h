@@ -1,5 +1,5 @@
-/* attention sight: which keys each query sees, and how far a strip of rows sees into a tile of
- * keys. Shared by the forward and the backward driver. */
+/* attention_key_range: the keys that each query sees, and the part of a tile of keys that a strip
+ * of rows sees. Used by the forward and the backward pass. */
 #ifndef SKEP_KERNELS_CPU_ATTENTION_KEY_RANGE_H
 #define SKEP_KERNELS_CPU_ATTENTION_KEY_RANGE_H
 
@@ -13,8 +13,8 @@ struct attention_key_range {
     int64_t first, last;
 };
 
-/* What the rows of one strip see in one tile of keys, in columns of the tile. All rows' sights lie
- * in [low, high); low is a multiple of ATTENTION_LANES; first and last count from low. */
+/* The keys of one tile that the rows of one strip see, as columns of the tile. All ranges are
+ * within [low, high); low is a multiple of ATTENTION_LANES; first and last count from low. */
 struct attention_strip_key_range {
     int64_t low, high;
     int32_t first[ATTENTION_STRIP], last[ATTENTION_STRIP];
@@ -49,8 +49,8 @@ static inline void attention_check(const struct attention_args *args) {
     ASSERT(args->dtype == DTYPE_F32 || args->dtype == DTYPE_BF16);
 }
 
-/* attention_prefetch: begin to bring a block near. Rows lie a token apart, often a page, where the
- * machine's own prefetching does not follow. */
+/* attention_prefetch: prefetch a block. Its rows are a token apart, often more than a page, which
+ * hardware prefetchers do not follow. */
 static inline void attention_prefetch(const struct attention_block *block, const char *from) {
     enum { LINE_BYTES = 64, READ = 0, INTO_L2 = 2 };
     int64_t element = dtype_bytes(block->dtype);
@@ -61,8 +61,8 @@ static inline void attention_prefetch(const struct attention_block *block, const
     }
 }
 
-/* attention_key_range_of: the keys seen by the query at position `token`, `depth` tokens into its
- * document. */
+/* attention_key_range_of: the keys that the query at position `token` sees, which is `depth` tokens
+ * into its document. */
 static inline struct attention_key_range attention_key_range_of(const struct attention_args *args,
                                                                 int64_t token, int64_t depth) {
     ASSERT(depth >= 0);
@@ -73,16 +73,16 @@ static inline struct attention_key_range attention_key_range_of(const struct att
     return (struct attention_key_range){first, token + 1};
 }
 
-/* attention_strip_key_range_of: what `rows` queries see of the keys [key, key + count), count at
- * most ATTENTION_KEY_TILE. false when none of them sees any; *strip is then undefined. */
-static inline bool attention_strip_key_range_of(const struct attention_key_range *sights,
+/* attention_strip_key_range_of: the keys of [key, key + count) that `rows` queries see, with count
+ * at most ATTENTION_KEY_TILE. false when no query sees any; *strip is then undefined. */
+static inline bool attention_strip_key_range_of(const struct attention_key_range *visible_keys,
                                                 int64_t rows, int64_t key, int64_t count,
                                                 struct attention_strip_key_range *strip) {
     int64_t low = count;
     int64_t high = 0;
     for (int64_t r = 0; r < rows; r++) {
-        low = attention_min(low, attention_max(sights[r].first - key, 0));
-        high = attention_max(high, attention_min(sights[r].last - key, count));
+        low = attention_min(low, attention_max(visible_keys[r].first - key, 0));
+        high = attention_max(high, attention_min(visible_keys[r].last - key, count));
     }
     if (low >= high) {
         return false;
@@ -91,11 +91,11 @@ static inline bool attention_strip_key_range_of(const struct attention_key_range
     strip->low = low;
     strip->high = high;
     for (int64_t r = 0; r < rows; r++) {
-        int64_t first = attention_min(attention_max(sights[r].first - key, low), high);
-        int64_t last = attention_min(attention_max(sights[r].last - key, low), high);
+        int64_t first = attention_min(attention_max(visible_keys[r].first - key, low), high);
+        int64_t last = attention_min(attention_max(visible_keys[r].last - key, low), high);
         strip->first[r] = (int32_t)(first - low);
         strip->last[r] = (int32_t)(last - low);
-        strip->whole[r] = sights[r].first >= key && sights[r].last <= key + count;
+        strip->whole[r] = visible_keys[r].first >= key && visible_keys[r].last <= key + count;
     }
     return true;
 }

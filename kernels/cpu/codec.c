@@ -6,9 +6,9 @@
 
 #include <stdatomic.h>
 
-/* Items are whole blocks, so that each encodes as if it stood alone. */
+/* Items are whole blocks, so that items encode independently. */
 _Static_assert(ITEM_ELEMENTS % CODEC_INT8_BLOCK == 0 && ITEM_ELEMENTS % CODEC_INT4_BLOCK == 0,
-               "an item of work ends within a block");
+               "an item of work must end at the end of a block");
 
 static const int64_t COUNT_MAX = (int64_t)1 << 44;
 

@@ -1,4 +1,4 @@
-/* codec_check: received bytes are looked through before anything is decoded from them. */
+/* codec_check: validates received bytes before they are decoded. */
 #include "base/check.h"
 #include "kernels/codec.h"
 #include "kernels/items.h"
@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-static const char REMEDY[] = "drop the message; its sender is broken or hostile";
+static const char REMEDY[] = "drop the message; its sender is faulty or malicious";
 enum { PLACE_BYTES = 64 };
 
 static enum status refused(enum codec codec, const char *unit, int64_t index, const char *reason,
@@ -41,7 +41,7 @@ static enum status elements_check(enum codec codec, int64_t count, const uint8_t
 
 /* ---- int8 and int4 ---- */
 
-/* As bits, so that NaN and -0 need no cases of their own. */
+/* Compared as bits, which covers NaN and -0 without special cases. */
 static bool is_scale(enum codec codec, const uint8_t *bytes) {
     float scale = codec_scale_get(codec, bytes);
     uint32_t bits;
@@ -50,7 +50,7 @@ static bool is_scale(enum codec codec, const uint8_t *bytes) {
                          scale * codec_largest_code(codec) <= FLT_MAX);
 }
 
-/* Counted rather than found: a loop without an exit runs over vectors. */
+/* Counts instead of stopping at the first one: the compiler vectorizes a loop without an exit. */
 static bool has_least_code(enum codec codec, const uint8_t *codes, int64_t bytes) {
     int found = 0;
     if (codec == CODEC_INT8) {
@@ -72,12 +72,12 @@ static enum status block_check(enum codec codec, int64_t index, int64_t count, c
     int64_t code_bytes = codec == CODEC_INT8 ? count : (count + 1) / 2;
     if (!is_scale(codec, bytes)) {
         return refused(codec, "block", index,
-                       "the scale is not one of a finite block: want 0, or a normal number of at "
-                       "most FLT_MAX / the largest code",
+                       "the scale is invalid: it must be 0, or a normal number of at most FLT_MAX "
+                       "/ the largest code",
                        fault);
     }
     if (has_least_code(codec, codes, code_bytes)) {
-        return refused(codec, "block", index, "a code is out of its symmetric range", fault);
+        return refused(codec, "block", index, "a code is outside its symmetric range", fault);
     }
     if (codec == CODEC_INT4 && count % 2 == 1 && codes[code_bytes - 1] >> 4 != 0) {
         return refused(codec, "block", index, "the unused bits at its end are not 0", fault);
@@ -105,7 +105,7 @@ enum status codec_check(enum codec codec, int64_t count, const uint8_t *bytes, u
     uint64_t want = codec_bytes(codec, count);
     if (size != want) {
         return fault_set(fault, STATUS_INPUT, codec_name(codec), REMEDY,
-                         "%llu bytes for %lld elements, want %llu", (unsigned long long)size,
+                         "%llu bytes for %lld elements, expected %llu", (unsigned long long)size,
                          (long long)count, (unsigned long long)want);
     }
     if (codec == CODEC_FP32 || codec == CODEC_BF16) {

@@ -9,8 +9,9 @@
 #include "kernels/cpu_level.h"
 #include "kernels/loops/loops.h"
 
-/* No slot is ever empty: each family's init fills plain C first, then lays the variants of stronger
- * instruction sets over it, weakest to strongest, up to the level. */
+/* One function pointer for each loop, chosen for one CPU level. No pointer is NULL: each family's
+ * init sets the plain C functions, then replaces them by the variants of each higher level, up to
+ * the chosen one. */
 struct kernel_table {
     enum cpu_level level;
     struct matmul_kernels matmul;
@@ -24,7 +25,7 @@ struct kernel_table {
     struct outer_kernels outer;
 };
 
-/* kernel_table_init: fill *table with variants that need no more than `level`.
+/* kernel_table_init: fill *table with the best variants for `level`.
  * limits  cpu_level_runs(level) */
 void kernel_table_init(struct kernel_table *table, enum cpu_level level);
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { ZERO_BYTES = 256 * 1024 }; /* one item of zeroing */
+enum { ZERO_BYTES = 256 * 1024 }; /* of one item of zero_run */
 
 typedef void element_kernel(const struct elementwise_job *job, int64_t first, int64_t count);
 

@@ -5,9 +5,8 @@
 #include "kernels/items.h"
 #include "kernels/loops/element.h"
 
-/* Backward is cut by columns, never by tokens: each row of the table then gets its gradients in
- * token order from one thread. 64 columns are the fewest that keep whole cache lines of bf16
- * busy. */
+/* Backward divides the work by columns, never by tokens, so that one thread adds all gradients of a
+ * row's columns in token order. 64 columns are the fewest that fill whole cache lines in bf16. */
 enum { BACKWARD_COLUMNS = 64 };
 
 struct forward_work {

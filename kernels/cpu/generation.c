@@ -9,11 +9,11 @@ static const char *row_at(const struct generation_args *args, const void *rows, 
 void cache_append(const struct generation_args *args, const struct step_scalars *scalars,
                   const void *rows, void *cache) {
     int64_t row_bytes = args->width * dtype_bytes(args->dtype);
-    int64_t held = scalars->cache_length;
+    int64_t cached = scalars->cache_length;
     int64_t valid = scalars->token_count;
-    ASSERT(valid >= 1 && valid <= args->tokens && held >= 0 && held + valid <= args->context);
+    ASSERT(valid >= 1 && valid <= args->tokens && cached >= 0 && cached + valid <= args->context);
     for (int64_t row = 0; row < valid; row++) {
-        memcpy((char *)cache + (held + row) * row_bytes, row_at(args, rows, row),
+        memcpy((char *)cache + (cached + row) * row_bytes, row_at(args, rows, row),
                (size_t)row_bytes);
     }
 }

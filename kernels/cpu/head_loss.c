@@ -6,10 +6,10 @@
 #include "kernels/items.h"
 #include "kernels/loops/element.h"
 
-/* Logits of one chunk: small enough to stay in a last-level cache between the products, large
- * enough that the products run at full rate. */
+/* Bytes of the logits of one chunk: few enough to stay in a last-level cache between the products,
+ * enough for the products to run at full speed. */
 enum { LOGITS_BYTES = 32 << 20, LABEL_IGNORED = -100 };
-enum { PART_BYTES = 64 }; /* parts of the workspace start on cache lines */
+enum { PART_BYTES = 64 }; /* alignment of the parts of the workspace: a cache line */
 
 int64_t head_loss_chunk(int64_t tokens, int64_t vocab) {
     return head_loss_chunk_within(tokens, vocab, LOGITS_BYTES);
@@ -25,7 +25,7 @@ static uint64_t larger(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* Of the products of one chunk of `tokens`; they run one after the other. */
+/* The workspace of the products of one chunk of `tokens`, which run one after the other. */
 static uint64_t products_bytes(const struct head_loss_args *args, int64_t tokens, int threads) {
     uint64_t bytes = product_bytes(head_loss_logits(args, tokens), threads);
     if (args->gradient) {

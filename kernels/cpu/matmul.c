@@ -5,10 +5,10 @@
 
 #include <stddef.h>
 
-/* A block of A, packed once and read by all threads, stays in the shared cache; a strip of B,
- * packed by the thread that multiplies it, stays in that core's own. Each thread goes down the
- * block of A once for its strip, so B is packed once for each block of rows of A, and never waits
- * for others.
+/* A block of A is packed once, read by all threads, and stays in the shared cache. A strip of B is
+ * packed by the thread that multiplies it and stays in that core's private cache. For each strip, a
+ * thread runs through the block of A once, so that B is packed once for each block of rows of A,
+ * without waiting for other threads.
  *
  *              columns (strips of 64)
  *           +--------+--------+--------
@@ -20,18 +20,20 @@
  *  |panel|  | tile   |        |
  */
 enum {
-    A_BLOCK_BYTES = 4 << 20, /* of packed A: the share of the third level that one use may take */
+    A_BLOCK_BYTES = 4 << 20, /* of packed A: the part of the third-level cache that it may fill */
     SUM_BLOCK_BYTES = 4 << 20,
-    DEPTH_BYTES = 4096, /* of one lane: a strip is 256 KiB, a quarter of the second level */
-    DEPTH_ALIGN = 32,   /* depths; keeps the panels of the last block whole words */
-    CHUNK_DEPTH = 64,   /* rows of a [depth, lanes] source that are read again from cache */
-    PACK_TILES_MAX = 8, /* panels of A in one item of packing: they share their source's lines */
-    PART_TILES_MIN = 4, /* a strip of B is packed for at least so many panels of A */
+    DEPTH_BYTES = 4096, /* of one lane: a strip is 256 KiB, a quarter of a second-level cache */
+    DEPTH_ALIGN = 32,   /* so that the panels of the last block consist of whole words */
+    /* rows of a [depth, lanes] source that stay in the cache until they are read again */
+    CHUNK_DEPTH = 64,
+    /* panels of A in one item of packing; they share cache lines of their source */
+    PACK_TILES_MAX = 8,
+    PART_TILES_MIN = 4, /* panels of A that a packed strip of B is used for, at least */
     WORKSPACE_ALIGN = 64,
     LINE_BYTES = 64,
 };
 
-/* How one product is cut, whatever the thread count. */
+/* The blocks of one product. They do not depend on the thread count. */
 struct blocks {
     int64_t rows, depth, columns;
 };
@@ -44,15 +46,15 @@ struct job {
     char *c;
     struct blocks blocks;
     char *a_packed, *strips;
-    float *sums; /* NULL: C itself holds the sums between blocks of depth */
-    /* the block at hand */
+    float *sums; /* NULL: C holds the sums between blocks of depth */
+    /* the current block */
     int64_t row, rows, tiles;
     int64_t column, columns;
     int64_t depth_at, depth;
-    /* how it is dealt out: these depend on the thread count, and move no bit */
+    /* its distribution to threads: depends on the thread count, but never changes a bit */
     int threads;
     int64_t pack_tiles; /* panels of A in one item of packing */
-    int64_t parts;      /* of the rows: items = strips x parts */
+    int64_t parts;      /* into which the rows are divided; items = strips x parts */
 };
 
 static int64_t ceil_div(int64_t value, int64_t divisor) {
@@ -67,7 +69,7 @@ static int64_t min_of(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Blocks as even as can be, each at most `limit`. */
+/* The size of blocks of at most `limit`, as equal as possible. */
 static int64_t even_block(int64_t size, int64_t limit) {
     return ceil_div(size, ceil_div(size, limit));
 }
@@ -114,7 +116,7 @@ static int64_t tile_start(const struct job *job, int64_t tile) {
     return job->rows * tile / job->tiles;
 }
 
-/* Bytes of packed panels for `lanes` lanes of the block at hand. */
+/* Bytes of packed panels for `lanes` lanes of the current block. */
 static int64_t packed_offset(const struct job *job, int64_t lanes) {
     return lanes * round_up(job->depth, job->kernel->group) * job->kernel->packed_bytes;
 }
@@ -129,18 +131,19 @@ static const char *b_at(const struct job *job, int64_t column, int64_t depth) {
     return source_at(job, job->b, job->args->ldb, !job->args->transpose_b, column, depth);
 }
 
-/* Whether the block at hand ends the sums. */
+/* Whether the current block ends the sums. */
 static bool is_last(const struct job *job) {
     return job->depth_at + job->depth == job->args->k;
 }
 
-/* Rows that hold lanes side by side are cut short, so that the next panel finds their lines and
- * pages at hand; rows that run along the depth are read in one go, as the prefetcher likes it. */
+/* A source [depth, lanes] is packed in short pieces of depth, so that its cache lines and pages are
+ * still present for the next panel. A source [lanes, depth] is packed in one piece, which suits
+ * hardware prefetching. */
 static int64_t chunk_depth(const struct job *job, bool lanes_adjoin) {
     return lanes_adjoin ? CHUNK_DEPTH : job->depth;
 }
 
-/* Pack one piece of depth of a panel that starts at `out`. */
+/* Pack a range of depth of the panel that starts at `out`. */
 static void pack_piece(const struct job *job, struct matmul_pack *pack, const char *base,
                        int64_t lane, int64_t depth, char *out) {
     pack->depth = min_of(chunk_depth(job, pack->lanes_adjoin), job->depth - depth);
@@ -180,12 +183,12 @@ static void pack_strip(const struct job *job, int64_t column, int64_t columns, c
     }
 }
 
-/* What one item multiplies: a strip of B by some of the panels of A. */
+/* The work of one item: a strip of B times some panels of A. */
 struct strip {
     int64_t column, columns;
     int64_t tile, tile_end;
-    int64_t next_column; /* of the strip that this thread likely takes next */
-    bool in_place;       /* B is read as it lies, not packed */
+    int64_t next_column; /* first column of the strip that this thread probably processes next */
+    bool in_place;       /* B is read directly, without packing */
     const char *b;
     int64_t b_stride;
     float bias[MATMUL_STRIP];
@@ -201,7 +204,8 @@ static void load_bias(const struct job *job, struct strip *strip) {
     }
 }
 
-/* Where the tile at (row, column) of C reads earlier sums and writes its own. */
+/* Set the buffers from which the tile at (row, column) of C reads earlier sums and to which it
+ * writes. */
 static void place_tile(const struct job *job, struct matmul_tile *tile, int64_t row,
                        int64_t column) {
     const struct matmul_args *args = job->args;
@@ -226,8 +230,8 @@ static void place_tile(const struct job *job, struct matmul_tile *tile, int64_t 
     }
 }
 
-/* Lines of the next strip of B come from memory while this one is multiplied; each call of a tile
- * fetches a few of them: along rows that hold depths, or down rows that hold columns. */
+/* Prefetch the next strip of B while this one is multiplied. Each call of a tile fetches a few
+ * cache lines, along the rows of [lanes, depth] or down the rows of [depth, lanes]. */
 static void aim_ahead(const struct job *job, const struct strip *strip, int64_t call,
                       struct matmul_tile *tile) {
     int64_t bytes = dtype_bytes(job->args->dtype_in);
@@ -259,7 +263,7 @@ static void aim_ahead(const struct job *job, const struct strip *strip, int64_t 
     }
 }
 
-/* Rows of B as they lie serve as steps when each is used once only: packing would not pay. */
+/* Read the rows of B directly if each is used only once, because packing would not pay. */
 static bool reads_in_place(const struct job *job, int64_t columns) {
     return job->tiles == 1 && !job->args->transpose_b && job->args->dtype_in == DTYPE_F32 &&
            columns % job->kernel->columns == 0;
@@ -314,8 +318,8 @@ static void multiply_task(void *context, int64_t item, int thread) {
     }
 }
 
-/* The fewest parts that keep at least 15 of 16 threads' time busy, while parts stay tall enough
- * for the packing of B to pay. */
+/* The smallest number of parts that keeps threads busy for at least 15/16 of the time, with parts
+ * tall enough for the packing of B to pay. */
 static int64_t count_parts(int64_t strips, int64_t tiles, int threads) {
     int64_t parts = 1;
     while (tiles / (parts + 1) >= PART_TILES_MIN) {

@@ -15,7 +15,7 @@ struct backward_work {
     const struct norm_backward_job *job;
     const struct norm_kernels *kernels;
     bool centred;           /* layernorm */
-    float *dweight, *dbias; /* [chunks, dim]; NULL: not made */
+    float *dweight, *dbias; /* [chunks, dim]; NULL: not computed */
 };
 
 static void check_args(const struct norm_args *args) {
@@ -79,7 +79,7 @@ static void backward_item(void *context, int64_t item, int thread) {
     }
 }
 
-/* dweight and dbias [dim] are added to where they are not NULL. */
+/* Adds to dweight and dbias [dim], unless they are NULL. */
 static void run_backward(const struct compute *compute, struct backward_work *work, float *dweight,
                          float *dbias, float *partials) {
     const struct norm_args *args = work->job->args;

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* 256 granules are ITEM_ELEMENTS. A granule's sum adds less than 2^32 to a digit, an item thus less
- * than 2^40, and an accumulator is normalised after every item: no digit comes near 2^63. */
+/* 256 granules are ITEM_ELEMENTS. A granule's sum adds less than 2^32 to a digit, so an item adds
+ * less than 2^40. Accumulators are normalised after every item, so no digit overflows. */
 enum { ITEM_GRANULES = ITEM_ELEMENTS / GRANULE_ELEMENTS };
 enum { DIGIT_BITS = 32, LOWEST_BIT = -320 };
 /* Of fp64. */
@@ -64,8 +64,8 @@ void norm_accumulator_merge(struct norm_accumulator *into, const struct norm_acc
     accumulator_normalise(into);
 }
 
-/* Rounded once: three digits hold at least 65 bits below the leading one's digit, and any bit
- * further down only has to break a tie. */
+/* Rounds once. The three highest digits hold at least 65 bits, and lower bits matter only as a
+ * tie-breaker. */
 static double accumulator_value(struct norm_accumulator accumulator) {
     accumulator_normalise(&accumulator);
     int top = NORM_DIGITS - 1;
@@ -88,7 +88,8 @@ struct norm_work {
     const struct optimizer_kernels *kernels;
     int64_t granules;
     const float *gradients;
-    struct norm_accumulator *accumulators; /* one per thread: integers may be added in any order */
+    /* one per thread, because integers may be added in any order */
+    struct norm_accumulator *accumulators;
 };
 
 uint64_t gradient_norm_workspace_bytes(int64_t count, int threads) {
@@ -102,7 +103,7 @@ static void norm_item(void *context, int64_t item, int thread) {
     int64_t granules = items_length(work->granules, ITEM_GRANULES, item);
     double sums[ITEM_GRANULES];
     work->kernels->granule_sums(work->gradients + first * GRANULE_ELEMENTS, granules, sums);
-    /* On the stack: neighbouring threads' accumulators share cache lines. */
+    /* On the stack, because the accumulators of different threads share cache lines. */
     struct norm_accumulator accumulator = {0};
     for (int64_t i = 0; i < granules; i++) {
         accumulator_add(&accumulator, sums[i]);
@@ -152,16 +153,16 @@ static void adamw_item(void *context, int64_t item, int thread) {
     const struct adamw_work *work = context;
     int64_t first = item * ITEM_ELEMENTS;
     int64_t end = first + items_length(work->count, ITEM_ELEMENTS, item);
-    int64_t turn = work->decayed < first ? first : work->decayed < end ? work->decayed : end;
-    if (first < turn) {
-        work->kernels->adamw(work->decaying, first, turn - first);
+    int64_t boundary = work->decayed < first ? first : work->decayed < end ? work->decayed : end;
+    if (first < boundary) {
+        work->kernels->adamw(work->decaying, first, boundary - first);
     }
-    if (turn < end) {
-        work->kernels->adamw(work->plain, turn, end - turn);
+    if (boundary < end) {
+        work->kernels->adamw(work->plain, boundary, end - boundary);
     }
 }
 
-/* What every element shares is computed in fp64 and rounded once. */
+/* Values that all elements share are computed in fp64 and rounded once. */
 static struct adamw_job adamw_job_of(const struct adamw_args *args,
                                      const struct step_scalars *scalars) {
     double rate = (double)scalars->learning_rate;

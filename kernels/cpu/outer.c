@@ -4,7 +4,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/items.h"
 
-static const int64_t TOTAL_MAX = (int64_t)1 << 53; /* all below are exact in fp64 */
+static const int64_t TOTAL_MAX = (int64_t)1 << 53; /* smaller integers are exact in fp64 */
 
 float outer_share(int64_t tokens, int64_t total) {
     ASSERT(tokens >= 0 && tokens <= total && total < TOTAL_MAX);

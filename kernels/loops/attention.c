@@ -71,8 +71,8 @@ static void product(const struct attention_product *args) {
 static void softmax_row(float *scores, int64_t columns, int64_t first, int64_t last, float scale,
                         float maximum, float *sum) {
     for (int64_t c = 0; c < columns; c++) {
-        bool seen = c >= first && c < last;
-        scores[c] = seen ? expf(scores[c] * scale - maximum) : 0.0f;
+        bool visible = c >= first && c < last;
+        scores[c] = visible ? expf(scores[c] * scale - maximum) : 0.0f;
         *sum += scores[c];
     }
 }
@@ -107,10 +107,10 @@ static void slopes(const struct attention_strip *strip, const float *lse, const 
         float sum = 0.0f;
         float weighted = 0.0f;
         for (int64_t c = 0; c < strip->columns; c++) {
-            bool seen = c >= strip->first[r] && c < strip->last[r];
+            bool visible = c >= strip->first[r] && c < strip->last[r];
             double power = (double)scores[c] * strip->scale - lse[r];
-            scores[c] = seen ? expf(power > 0 ? 0.0f : (float)power) : 0.0f;
-            slope[c] = seen ? slope[c] : 0.0f;
+            scores[c] = visible ? expf(power > 0 ? 0.0f : (float)power) : 0.0f;
+            slope[c] = visible ? slope[c] : 0.0f;
             sum += scores[c];
             weighted += scores[c] * slope[c];
         }

@@ -1,5 +1,5 @@
-/* attention kernels: the innermost loops of kernels/attention.h that have a variant per instruction
- * set. All of them work on tiles of floats in the caller's workspace.
+/* attention kernels: the innermost loops of kernels/attention.h with a variant for each instruction
+ * set. They work on tiles of floats in the caller's workspace.
  *
  *               head_dim_padded                 ATTENTION_KEY_TILE
  *             +----------------+              +--------------------+
@@ -16,20 +16,22 @@
 #include "kernels/cpu_level.h"
 
 enum {
-    ATTENTION_LANES = 16,    /* the widest vector, in floats; tiles are padded to it everywhere */
-    ATTENTION_STRIP = 16,    /* rows that are masked and trimmed together: one vector of maxima */
-    ATTENTION_ROW_GROUP = 4, /* products take whole groups of rows */
-    ATTENTION_KEY_TILE = 64, /* its transpose of 64 head dims fills a third of a 48 KiB L1 */
+    /* the widest vector, in floats; tiles are padded to it at every level */
+    ATTENTION_LANES = 16,
+    ATTENTION_STRIP = 16,    /* rows that are masked together: one vector of maxima */
+    ATTENTION_ROW_GROUP = 4, /* products compute whole groups of rows */
+    ATTENTION_KEY_TILE = 64, /* transposed with 64 head dims it fills a third of a 48 KiB L1 */
 };
 
-/* Where a block of tokens lies in a tensor: `rows` rows of `dim` elements. */
+/* A block of tokens in a tensor: `rows` rows of `dim` elements. */
 struct attention_block {
     int64_t rows, dim;
     int64_t stride; /* elements from one row to the next */
     enum dtype dtype;
 };
 
-/* C[m, n] = A[m, k] * B[k, n] (+ C). Sums run over k in ascending order, one accumulator each. */
+/* C[m, n] = A[m, k] * B[k, n] (+ C). Each sum runs over k in ascending order, in one
+ * accumulator. */
 struct attention_product {
     int64_t m, n, k;
     const float *a; /* element (i, p) is a[i * a_row + p * a_step] */
@@ -46,47 +48,53 @@ struct attention_strip {
     int64_t rows, columns; /* columns % ATTENTION_LANES == 0 */
     int64_t stride;        /* of scores and of slopes */
     const int32_t *first, *last;
-    const bool *whole; /* by row: it sees nothing outside these columns; read by slopes */
+    const bool *whole; /* by row: it sees no other columns; read by slopes */
     float scale;
-    float *scores; /* in: unscaled q . k, defined where seen; out: probabilities, 0 where not */
+    /* in: unscaled q . k, defined where visible; out: probabilities, 0 elsewhere */
+    float *scores;
 };
 
 struct attention_kernels {
-    /* load_rows: tile[rows, padded dim] = block, the padding 0. */
+    /* load_rows: tile[rows, padded dim] = block, with 0 as padding. */
     void (*load_rows)(const struct attention_block *block, const void *from, float *tile);
 
     /* load_columns: tile[dim, ATTENTION_KEY_TILE] = transpose of block; columns from `rows` up to
      * the next multiple of ATTENTION_LANES are 0. */
     void (*load_columns)(const struct attention_block *block, const void *from, float *tile);
 
-    /* store_rows: to = tile * factors[row], rounded once; factors NULL: 1. */
+    /* store_rows: to = tile * factors[row], rounded once; a NULL factors means 1. */
     void (*store_rows)(const struct attention_block *block, const float *tile, const float *factors,
                        void *to);
 
-    /* product: limits m % ATTENTION_ROW_GROUP == 0, n % ATTENTION_LANES == 0; c apart from a, b. */
+    /* product: see struct attention_product. m % ATTENTION_ROW_GROUP == 0, n % ATTENTION_LANES ==
+     * 0; c overlaps neither a nor b. */
     void (*product)(const struct attention_product *product);
 
-    /* softmax: one step of the online softmax. maxima and sums [rows] are carried over the tiles
-     * (from -infinity and 0); the accumulators [rows, n] are scaled down when a maximum rises. */
+    /* softmax: one step of the online softmax. maxima and sums [rows] are carried from tile to tile
+     * (initially -infinity and 0); the accumulators [rows, n] are scaled down when a maximum
+     * rises. */
     void (*softmax)(const struct attention_strip *strip, float *maxima, float *sums,
                     float *accumulators, int64_t n);
 
-    /* slopes: scores become probabilities exp(scale * score - lse[r]); slopes, in: dout . v, become
-     * dS = scale * probability * (slope - mean), 0 where a row does not see. The mean is delta[r];
-     * of a whole row, that of these slopes by these probabilities: dS then sums to 0 but for one
-     * rounding, where delta's own error would show as noise in the gradient of a key bias. */
+    /* slopes: scores become probabilities exp(scale * score - lse[r]); the slopes dout . v become
+     * dS = scale * probability * (slope - mean), and 0 where not visible. The mean is delta[r], or
+     * for a whole row the mean of these slopes weighted by these probabilities: dS then sums to 0
+     * up to one rounding, whereas the error of delta would appear as noise in the gradient of a key
+     * bias. */
     void (*slopes)(const struct attention_strip *strip, const float *lse, const float *delta,
                    float *slopes);
 
-    /* row_dots: dots[r] = sum over n of a[r, n] * b[r, n]; both of stride n, a multiple of
+    /* row_dots: dots[r] = sum over n of a[r, n] * b[r, n]; the stride of both is n, a multiple of
      * ATTENTION_LANES. */
     void (*row_dots)(const float *a, const float *b, int64_t rows, int64_t n, float *dots);
 };
 
-/* attention_kernels_init: plain C in every slot, then overlays up to `level`. */
+/* attention_kernels_init: set plain C functions in every slot, then replace them by faster variants
+ * up to `level`. */
 void attention_kernels_init(struct attention_kernels *kernels, enum cpu_level level);
 
-/* The overlays, each in its own library. */
+/* One function for each level, in a library compiled for it: replaces the slots that it has a
+ * faster variant for. */
 void attention_kernels_init_avx2(struct attention_kernels *kernels);
 void attention_kernels_init_avx512(struct attention_kernels *kernels);
 

@@ -1,11 +1,11 @@
-/* attention lanes: the tile loops of attention over vectors; included once for each instruction
- * set, after its lanes header and these, which differ from set to set:
- *   lanes_seen                the lanes of one vector that a row sees
- *   lanes_seen_between        seen: first <= lane < last
- *   lanes_where_seen          value where seen, other elsewhere
- *   lanes_turn                rows[i] lane j becomes rows[j] lane i
- *   ATTENTION_PANEL_VECTORS   the widest panel of a product; none is of one vector but n = LANES
- *   attention_panel           all rows of one panel */
+/* attention_lanes: the tile loops of attention over vectors; included once for each instruction
+ * set, after its lanes header and definitions of:
+ *   lanes_visible             the type of a mask of lanes that a row sees
+ *   lanes_visible_between     the mask of the lanes with first <= lane < last
+ *   lanes_where_visible       value where visible, other elsewhere
+ *   lanes_turn                transposes: rows[i] lane j becomes rows[j] lane i
+ *   ATTENTION_PANEL_VECTORS   the widest panel of a product; none has one vector unless n = LANES
+ *   attention_panel           computes all rows of one panel */
 #ifndef SKEP_KERNELS_LOOPS_ATTENTION_LANES_H
 #define SKEP_KERNELS_LOOPS_ATTENTION_LANES_H
 
@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-_Static_assert((int)ATTENTION_LANES % (int)LANES == 0, "tiles are padded to whole vectors");
+_Static_assert((int)ATTENTION_LANES % (int)LANES == 0, "tiles must be padded to whole vectors");
 
 /* Rows of tiles are aligned. */
 ALWAYS_INLINE lanes tile_load(const float *from) {
@@ -40,7 +40,7 @@ static void lanes_load_rows(const struct attention_block *block, const void *fro
     }
 }
 
-/* One square: columns r .. of the tile from rows r .. of the block. */
+/* Transpose one square: columns r .. of the tile from rows r .. of the block. */
 ALWAYS_INLINE void load_square(const struct attention_block *block, const void *from, int64_t r,
                                int64_t d, float *tile) {
     lanes square[LANES];
@@ -82,7 +82,7 @@ static void lanes_store_rows(const struct attention_block *block, const float *t
 
 /* ---- products ---- */
 
-/* Unrolled for rows x vectors sums, which then stay in registers over all of k. */
+/* Unrolled for rows x vectors sums, so that they stay in registers for all of k. */
 ALWAYS_INLINE void product_block(const struct attention_product *args, int64_t i, int64_t j,
                                  const int rows, const int vectors) {
     lanes sums[8][ATTENTION_PANEL_VECTORS];
@@ -128,7 +128,7 @@ ALWAYS_INLINE void product_block(const struct attention_product *args, int64_t i
 
 static void attention_panel(const struct attention_product *args, int64_t j, int64_t vectors);
 
-/* Panels of columns as even as can be: five vectors go as three and two. */
+/* Panels of columns that are as equal as possible: five vectors become three and two. */
 static void lanes_product(const struct attention_product *args) {
     int64_t vectors = args->n / LANES;
     int64_t j = 0;
@@ -143,12 +143,12 @@ static void lanes_product(const struct attention_product *args) {
 
 /* ---- rows of scores ---- */
 
-ALWAYS_INLINE lanes_seen strip_seen(const struct attention_strip *strip, int64_t row,
-                                    int64_t column) {
-    return lanes_seen_between(strip->first[row] - column, strip->last[row] - column);
+ALWAYS_INLINE lanes_visible strip_visible(const struct attention_strip *strip, int64_t row,
+                                          int64_t column) {
+    return lanes_visible_between(strip->first[row] - column, strip->last[row] - column);
 }
 
-/* NaN logits are passed over here and come back through the exponential. */
+/* The maximum ignores NaN logits; the exponential propagates them. */
 ALWAYS_INLINE float row_maximum(const struct attention_strip *strip, int64_t row) {
     const float *scores = strip->scores + row * strip->stride;
     lanes scale = lanes_all(strip->scale);
@@ -156,7 +156,7 @@ ALWAYS_INLINE float row_maximum(const struct attention_strip *strip, int64_t row
     lanes maximum = least;
     for (int64_t c = 0; c < strip->columns; c += LANES) {
         lanes logit = tile_load(scores + c) * scale;
-        logit = lanes_where_seen(strip_seen(strip, row, c), logit, least);
+        logit = lanes_where_visible(strip_visible(strip, row, c), logit, least);
         maximum = lanes_max(logit, maximum);
     }
     return lanes_largest(maximum);
@@ -171,7 +171,7 @@ ALWAYS_INLINE float exponentiate_row(const struct attention_strip *strip, int64_
     lanes sum = lanes_zero();
     for (int64_t c = 0; c < strip->columns; c += LANES) {
         lanes power = lanes_exp(tile_load(scores + c) * scale - shift);
-        power = lanes_where_seen(strip_seen(strip, row, c), power, lanes_zero());
+        power = lanes_where_visible(strip_visible(strip, row, c), power, lanes_zero());
         tile_store(scores + c, power);
         sum += power;
     }
@@ -194,8 +194,8 @@ static void lanes_softmax(const struct attention_strip *strip, float *maxima, fl
     }
 }
 
-/* Makes the probabilities of a row, clears the slopes that it does not see, and returns the mean of
- * the others. */
+/* Computes the probabilities of a row, sets slopes that it does not see to 0, and returns the mean
+ * of the others. */
 ALWAYS_INLINE float probable_slope(const struct attention_strip *strip, int64_t row, float lse,
                                    float *slope) {
     float *scores = strip->scores + row * strip->stride;
@@ -204,11 +204,11 @@ ALWAYS_INLINE float probable_slope(const struct attention_strip *strip, int64_t 
     lanes sum = lanes_zero();
     lanes weighted = lanes_zero();
     for (int64_t c = 0; c < strip->columns; c += LANES) {
-        lanes_seen seen = strip_seen(strip, row, c);
+        lanes_visible visible = strip_visible(strip, row, c);
         lanes power = lanes_fused(tile_load(scores + c), scale, -shift);
-        power = lanes_exp(lanes_min(lanes_zero(), power)); /* at most 1; a NaN passes */
-        power = lanes_where_seen(seen, power, lanes_zero());
-        lanes rise = lanes_where_seen(seen, tile_load(slope + c), lanes_zero());
+        power = lanes_exp(lanes_min(lanes_zero(), power)); /* at most 1; propagates NaN */
+        power = lanes_where_visible(visible, power, lanes_zero());
+        lanes rise = lanes_where_visible(visible, tile_load(slope + c), lanes_zero());
         tile_store(scores + c, power);
         tile_store(slope + c, rise);
         sum += power;

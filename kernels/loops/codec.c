@@ -61,8 +61,8 @@ static void bf16_add(const uint8_t *bytes, int64_t count, float weight, float *s
 
 /* ---- int8 and int4 ---- */
 
-/* Adding this leaves no bits below one, so the sum is rounded to an integer, ties to even: exact
- * for sizes below 2^22. */
+/* Adding this rounds a number of size below 2^22 to an integer, ties to even, because the sum has
+ * no bits for fractions. */
 static const float NEAREST = 0x1.8p23f;
 
 static void code_put(enum codec codec, uint8_t *codes, int64_t i, int code) {

@@ -1,4 +1,4 @@
-/* codec kernels: the innermost loops of kernels/codec.h that have a variant per instruction set.
+/* codec kernels: the innermost loops of kernels/codec.h with a variant for each instruction set.
  * All variants give the same bits. */
 #ifndef SKEP_KERNELS_LOOPS_CODEC_H
 #define SKEP_KERNELS_LOOPS_CODEC_H
@@ -11,10 +11,10 @@
 #include <stddef.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "the encoded layouts are written as they lie in memory: little-endian"
+#error "encoded numbers are copied from memory, which must be little-endian"
 #endif
 
-/* A part of a vector to encode; begins on a block. */
+/* A part of a vector to encode, which starts at a block. */
 struct codec_part {
     const float *source;
     const float *feedback; /* or NULL */
@@ -23,9 +23,9 @@ struct codec_part {
     uint8_t *bytes;
 };
 
-/* The loops of one codec, over whole blocks and a last one that may be shorter. */
+/* The loops of one codec, for whole blocks and a last one that may be shorter. */
 struct codec_loops {
-    bool (*encode)(const struct codec_part *part); /* false: not finite */
+    bool (*encode)(const struct codec_part *part); /* false: a value is not finite */
     void (*decode)(const uint8_t *bytes, int64_t count, float *values);
     void (*add)(const uint8_t *bytes, int64_t count, float weight, float *sums);
 };
@@ -34,21 +34,22 @@ struct codec_kernels {
     struct codec_loops loops[CODEC_COUNT];
 };
 
-/* codec_kernels_init: plain C in every slot, then overlays up to `level`. */
+/* codec_kernels_init: set plain C functions in every slot, then replace them by faster variants up
+ * to `level`. */
 void codec_kernels_init(struct codec_kernels *kernels, enum cpu_level level);
 
-/* The overlays; each sets the slots it has a faster variant for. */
+/* One function for each level: replaces the slots that it has a faster variant for. */
 void codec_kernels_init_avx2(struct codec_kernels *kernels);
 void codec_kernels_init_avx512(struct codec_kernels *kernels);
 void codec_kernels_init_neon(struct codec_kernels *kernels);
 
-/* Plain C: what overlays call for what is shorter than a block or a vector. */
+/* Plain C, which the variants call for the rest that is shorter than a block or a vector. */
 extern const struct codec_loops CODEC_PLAIN[CODEC_COUNT];
 
 enum { CODEC_INT8_SCALE_BYTES = 4, CODEC_INT4_SCALE_BYTES = 2 };
 enum { CODEC_INT8_LARGEST = 127, CODEC_INT4_LARGEST = 7 };
 
-/* Of fp32: all but the sign; infinity. */
+/* Bits of fp32: all but the sign; infinity. */
 enum { CODEC_SIZE_MASK = 0x7fffffff, CODEC_INFINITY_BITS = 0x7f800000 };
 
 static inline float codec_largest_code(enum codec codec) {
@@ -59,7 +60,7 @@ static inline int codec_scale_bytes(enum codec codec) {
     return codec == CODEC_INT8 ? CODEC_INT8_SCALE_BYTES : CODEC_INT4_SCALE_BYTES;
 }
 
-/* codec_part_from: what is left of the part behind its first elements and their bytes. */
+/* codec_part_from: the part without its first elements and their bytes. */
 static inline struct codec_part codec_part_from(const struct codec_part *part, int64_t elements,
                                                 int64_t bytes) {
     return (struct codec_part){
@@ -71,9 +72,9 @@ static inline struct codec_part codec_part_from(const struct codec_part *part, i
     };
 }
 
-/* codec_scale: a block's scale, from the bits of its largest size: as integers the bits of
- * infinities and NaN lie above those of all numbers, so none of them is lost in a maximum. false
- * when the largest decoded value would not be finite. */
+/* codec_scale: a block's scale from the bits of its largest absolute value. As integers, the bits
+ * of infinities and NaN are larger than those of all finite numbers, so the maximum keeps them.
+ * false when the largest decoded value would not be finite. */
 static inline bool codec_scale(enum codec codec, uint32_t peak_bits, float *scale) {
     float peak;
     memcpy(&peak, &peak_bits, sizeof peak);

@@ -1,15 +1,17 @@
-/* codec lanes: encoders and decoders over vectors; included once for each instruction set, after
- * its lanes header and these of its own:
- *   peak_zero, peak_raise, peak_largest   the largest size so far, as bits; by element, then of all
- *   codes_of, codes_values                to integers, nearest even; and back, without -0
- *   codes_put8, codes_get8                LANES bytes
+/* codec_lanes: encoders and decoders over vectors; included once for each instruction set, after
+ * its lanes header and definitions of:
+ *   peak_zero, peak_raise, peak_largest   the largest absolute value so far, as bits: for each
+ *                                         lane, then over all lanes
+ *   codes_of, codes_values                to integers, ties to even; and back, without -0
+ *   codes_put8, codes_get8                store and load LANES bytes
  *   codes_put4, codes_get4                LANES / 2 bytes, an even element in the low bits */
 #ifndef SKEP_KERNELS_LOOPS_CODEC_LANES_H
 #define SKEP_KERNELS_LOOPS_CODEC_LANES_H
 
 #include "kernels/loops/codec.h"
 
-/* The order of operations of kernels/loops/codec.c, to the bit: nothing is fused. */
+/* Same operations in the same order as in kernels/loops/codec.c, none of them fused, for the same
+ * bits. */
 
 ALWAYS_INLINE lanes meant_lanes(const struct codec_part *part, int64_t i) {
     lanes meant = lanes_load(DTYPE_F32, part->source, i, LANES);
@@ -19,7 +21,7 @@ ALWAYS_INLINE lanes meant_lanes(const struct codec_part *part, int64_t i) {
     return meant;
 }
 
-/* ---- fp32 and bf16: whole vectors; what is left goes to plain C ---- */
+/* ---- fp32 and bf16: whole vectors; the rest in plain C ---- */
 
 ALWAYS_INLINE bool plain_encode(enum codec codec, enum dtype dtype, const struct codec_part *part) {
     codec_peak peak = peak_zero();
@@ -73,7 +75,7 @@ static void bf16_add(const uint8_t *bytes, int64_t count, float weight, float *s
     CODEC_PLAIN[CODEC_BF16].add(bytes + 2 * whole, count - whole, weight, sums + whole);
 }
 
-/* ---- int8 and int4: whole blocks; the shorter one goes to plain C ---- */
+/* ---- int8 and int4: whole blocks; the rest in plain C ---- */
 
 ALWAYS_INLINE int64_t block_length(enum codec codec) {
     return codec == CODEC_INT8 ? CODEC_INT8_BLOCK : CODEC_INT4_BLOCK;
@@ -87,7 +89,8 @@ ALWAYS_INLINE int64_t block_bytes(enum codec codec) {
     return codec_scale_bytes(codec) + code_bytes(codec, block_length(codec));
 }
 
-/* The source is read twice rather than kept: a block lies in the nearest cache. */
+/* The source is read twice instead of kept in registers, because a block stays in the first-level
+ * cache. */
 ALWAYS_INLINE bool block_encode(enum codec codec, const struct codec_part *block) {
     codec_peak peak = peak_zero();
     for (int64_t i = 0; i < block_length(codec); i += LANES) {

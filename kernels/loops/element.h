@@ -1,10 +1,10 @@
-/* element: one element of an f32 or bf16 tensor as a float, for the plain C kernels. */
+/* element: access to single elements of f32 and bf16 tensors as floats, for the plain C kernels. */
 #ifndef SKEP_KERNELS_LOOPS_ELEMENT_H
 #define SKEP_KERNELS_LOOPS_ELEMENT_H
 
 #include "base/dtype.h"
 
-/* Copies rather than typed accesses: head_loss narrows its rows in place. */
+/* Uses memcpy because head_loss overwrites f32 rows with bf16 in place. */
 static inline float element_load(const void *data, enum dtype dtype, int64_t index) {
     if (dtype == DTYPE_BF16) {
         uint16_t bits;
@@ -26,7 +26,7 @@ static inline void element_store(void *data, enum dtype dtype, int64_t index, fl
     memcpy((char *)data + 4 * index, &value, sizeof value);
 }
 
-/* What storing and loading again makes of a value. */
+/* The value after it was stored and loaded again. */
 static inline float element_round(float value, enum dtype dtype) {
     return dtype == DTYPE_BF16 ? bf16_to_f32(bf16_from_f32(value)) : value;
 }

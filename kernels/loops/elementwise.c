@@ -16,8 +16,8 @@ static void add_elements(const struct elementwise_job *job, int64_t first, int64
     }
 }
 
-/* The logistic function and its complement, each to full relative accuracy: the exponential is that
- * of -|x|, so nothing overflows and nothing cancels. */
+/* The logistic function and its complement, each to full relative accuracy: it takes the
+ * exponential of -|x|, which cannot overflow, and subtracts nothing. */
 struct logistic {
     float value, complement;
 };
@@ -101,8 +101,8 @@ static void cast_elements(enum dtype from, const void *in, enum dtype to, void *
     }
 }
 
-/* Sums in fp64, a block of columns at a time: the gradient of a bias added to keys is all
- * cancellation. */
+/* Sums in fp64, a block of columns at a time, because the terms of the gradient of a key bias
+ * cancel almost completely. */
 static void column_block(const struct column_sum_args *args, const void *x, int64_t rows,
                          int64_t columns, float *sums) {
     double totals[COLUMN_BLOCK] = {0};

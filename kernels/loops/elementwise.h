@@ -1,4 +1,4 @@
-/* elementwise kernels: the innermost loops of kernels/elementwise.h that have a variant per
+/* elementwise kernels: the innermost loops of kernels/elementwise.h with a variant for each
  * instruction set. */
 #ifndef SKEP_KERNELS_LOOPS_ELEMENTWISE_H
 #define SKEP_KERNELS_LOOPS_ELEMENTWISE_H
@@ -6,7 +6,7 @@
 #include "kernels/cpu_level.h"
 #include "kernels/elementwise.h"
 
-/* What a kernel reads and writes, in the order of its public function's parameters. */
+/* The buffers of a kernel, in the order of its public function's parameters. */
 struct elementwise_job {
     enum dtype dtype;
     const void *in[3];
@@ -27,27 +27,28 @@ struct rope_job {
 };
 
 struct elementwise_kernels {
-    /* The elements [first, first + count) of every operand. */
+    /* Each processes the elements [first, first + count) of every operand. */
     void (*add)(const struct elementwise_job *job, int64_t first, int64_t count);
     void (*swiglu_forward)(const struct elementwise_job *job, int64_t first, int64_t count);
     void (*swiglu_backward)(const struct elementwise_job *job, int64_t first, int64_t count);
     void (*gelu_forward)(const struct elementwise_job *job, int64_t first, int64_t count);
     void (*gelu_backward)(const struct elementwise_job *job, int64_t first, int64_t count);
-    /* f32 to bf16 and back; `cast` is for every other pair of float types. */
+    /* narrow: f32 to bf16; widen: back; cast: any other pair of float types. */
     void (*narrow)(const float *in, uint16_t *out, int64_t count);
     void (*widen)(const uint16_t *in, float *out, int64_t count);
     void (*cast)(enum dtype from, const void *in, enum dtype to, void *out, int64_t count);
     /* Overwrites sums[columns] with the sum of `rows` rows that start at x. */
     void (*column_sum)(const struct column_sum_args *args, const void *x, int64_t rows,
                        float *sums);
-    /* The tokens [first, first + count). */
+    /* Processes the tokens [first, first + count). */
     void (*rope)(const struct rope_job *job, int64_t first, int64_t count);
 };
 
-/* elementwise_kernels_init: plain C in every slot, then overlays up to `level`. */
+/* elementwise_kernels_init: set plain C functions in every slot, then replace them by faster
+ * variants up to `level`. */
 void elementwise_kernels_init(struct elementwise_kernels *kernels, enum cpu_level level);
 
-/* The overlays; each sets the slots it has a faster variant for. */
+/* One function for each level: replaces the slots that it has a faster variant for. */
 void elementwise_kernels_init_avx2(struct elementwise_kernels *kernels);
 void elementwise_kernels_init_avx512(struct elementwise_kernels *kernels);
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* What becomes of `count` elements from `index` on, at most a vector of them. */
+/* Processes `count` elements from `index` on, at most one vector. */
 typedef void element_step(const struct elementwise_job *job, enum dtype dtype, int64_t index,
                           int64_t count);
 
@@ -23,7 +23,7 @@ ALWAYS_INLINE void run_steps(element_step *step, const struct elementwise_job *j
     }
 }
 
-/* Inlined with a constant `step`, so that each dtype gets a loop without branches. */
+/* Inlined with a constant `step`, so that the loop for each dtype has no branches. */
 ALWAYS_INLINE void run_all(element_step *step, const struct elementwise_job *job, int64_t first,
                            int64_t count) {
     if (job->dtype == DTYPE_BF16) {
@@ -44,7 +44,7 @@ static void add_lanes(const struct elementwise_job *job, int64_t first, int64_t 
     run_all(add_step, job, first, count);
 }
 
-/* As in kernels/loops/elementwise.c: from the exponential of -|x|. */
+/* As in kernels/loops/elementwise.c, from the exponential of -|x|. */
 struct logistic {
     lanes value, complement;
 };
@@ -122,7 +122,7 @@ static void widen_lanes(const uint16_t *in, float *out, int64_t count) {
     }
 }
 
-/* The sums of four vectors of columns, or of what is left of them, stay in registers. */
+/* The sums of up to four vectors of columns stay in registers. */
 ALWAYS_INLINE void column_block(const struct column_sum_args *args, enum dtype dtype, const void *x,
                                 int64_t rows, int64_t column, float *sums) {
     struct wide_lanes totals[4] = {wide_zero(), wide_zero(), wide_zero(), wide_zero()};

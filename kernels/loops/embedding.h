@@ -1,4 +1,4 @@
-/* embedding kernels: the innermost loops of kernels/embedding.h that have a variant per instruction
+/* embedding kernels: the innermost loops of kernels/embedding.h with a variant for each instruction
  * set. */
 #ifndef SKEP_KERNELS_LOOPS_EMBEDDING_H
 #define SKEP_KERNELS_LOOPS_EMBEDDING_H
@@ -11,10 +11,11 @@ struct embedding_kernels {
     void (*accumulate_row)(enum dtype dtype, const void *x, float *sums, int64_t count);
 };
 
-/* embedding_kernels_init: plain C in every slot, then overlays up to `level`. */
+/* embedding_kernels_init: set plain C functions in every slot, then replace them by faster variants
+ * up to `level`. */
 void embedding_kernels_init(struct embedding_kernels *kernels, enum cpu_level level);
 
-/* The overlays; each sets the slots it has a faster variant for. */
+/* One function for each level: replaces the slots that it has a faster variant for. */
 void embedding_kernels_init_avx2(struct embedding_kernels *kernels);
 void embedding_kernels_init_avx512(struct embedding_kernels *kernels);
 

@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-/* NAN when any logit is not finite: a NaN fails every comparison, so it is looked for apart. */
+/* Returns NAN when any logit is not finite. A NaN fails every comparison, so it needs a separate
+ * test. */
 static float largest_logit(const float *logits, int64_t vocab) {
     float largest = -INFINITY;
     bool finite = true;

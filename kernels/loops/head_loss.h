@@ -1,4 +1,4 @@
-/* head_loss kernels: the innermost loops of kernels/head_loss.h that have a variant per instruction
+/* head_loss kernels: the innermost loops of kernels/head_loss.h with a variant for each instruction
  * set. */
 #ifndef SKEP_KERNELS_LOOPS_HEAD_LOSS_H
 #define SKEP_KERNELS_LOOPS_HEAD_LOSS_H
@@ -8,17 +8,18 @@
 
 struct head_loss_kernels {
     /* The cross-entropy of one row of logits[vocab], in fp64 from f32 exponentials; NaN when any
-     * logit is not finite. With `gradient` the row becomes scale * (softmax - one at label), in
-     * dtype, packed at the row's start. */
+     * logit is not finite. With `gradient` it overwrites the row with scale * (softmax -
+     * onehot(label)) in dtype, packed at the row's start. */
     double (*loss_row)(const float *logits, int64_t vocab, int32_t label);
     double (*loss_gradient_row)(float *logits, int64_t vocab, int32_t label, float scale,
                                 enum dtype dtype);
 };
 
-/* head_loss_kernels_init: plain C in every slot, then overlays up to `level`. */
+/* head_loss_kernels_init: set plain C functions in every slot, then replace them by faster variants
+ * up to `level`. */
 void head_loss_kernels_init(struct head_loss_kernels *kernels, enum cpu_level level);
 
-/* The overlays; each sets the slots it has a faster variant for. */
+/* One function for each level: replaces the slots that it has a faster variant for. */
 void head_loss_kernels_init_avx2(struct head_loss_kernels *kernels);
 void head_loss_kernels_init_avx512(struct head_loss_kernels *kernels);
 

@@ -8,10 +8,12 @@
 
 #include <math.h>
 
-/* Exponentials that are summed in f32 before fp64 takes over: 16 additions to each lane. */
+/* Number of exponentials that are summed in f32 before they are added in fp64: 16 additions per
+ * lane. */
 enum { SUM_BLOCK = 16 * LANES };
 
-/* NAN when any logit is not finite. A NaN is passed over here: its exponential gives it away. */
+/* Returns NAN when a logit is infinite. The maximum ignores NaN logits, which make the sum of the
+ * exponentials NaN. */
 ALWAYS_INLINE float largest_logit(const float *logits, int64_t vocab) {
     lanes largest = lanes_all(-INFINITY);
     lanes smallest = lanes_all(INFINITY);
@@ -57,7 +59,8 @@ ALWAYS_INLINE double exponentials(float *kept, const float *logits, int64_t voca
     return total;
 }
 
-/* Writes element i only after reading it and all before it, so bf16 can overtake nothing. */
+/* Writes element i only after it has read all elements up to i, so bf16 overwrites no unread
+ * element. */
 ALWAYS_INLINE void scale_row(enum dtype dtype, float *logits, int64_t vocab, float factor) {
     lanes all = lanes_all(factor);
     for (int64_t i = 0; i < vocab; i += LANES) {
@@ -77,7 +80,7 @@ static double loss_gradient_row_lanes(float *logits, int64_t vocab, int32_t labe
     float largest = largest_logit(logits, vocab);
     double correct = (double)logits[label] - (double)largest;
     double sum = exponentials(logits, logits, vocab, largest);
-    /* The label's own slope is a difference: taken from its probability before that is scaled. */
+    /* The gradient at the label is a difference, taken from its probability before scaling. */
     float slope = ((float)((double)logits[label] / sum) - 1.0f) * scale;
     float factor = (float)((double)scale / sum);
     if (dtype == DTYPE_BF16) {

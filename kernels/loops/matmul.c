@@ -1,4 +1,4 @@
-/* matmul kernels in plain C: the reference that every overlay is checked against. */
+/* matmul kernels in plain C: the reference for the tests of all variants. */
 #include "kernels/loops/matmul.h"
 
 #include <stddef.h>

@@ -1,11 +1,11 @@
-/* matmul tiles: the product of two packed panels over vectors of one instruction set, for each
+/* matmul_tiles: the product of two packed panels over vectors of one instruction set, for each
  * number of rows. Included once by each variant, after it has defined
- *   tile_vector, LANES               floats at once
+ *   tile_vector, LANES               the vector type, and its number of floats
  *   TILE_ROWS, TILE_VECTORS          the largest tile: rows, and vectors of columns
  *   MATMUL_TILES                     SIX_TILES or FOURTEEN_TILES, as many as TILE_ROWS
  *   tile_zero(), tile_all(const float *), tile_load(const float *)
  *   tile_step(sum, a, b)             sum + a * b over one step
- *   tile_write(tile, rows, sums)     bias, sum and conversion on the way out */
+ *   tile_write(tile, rows, sums)     adds bias and sum, converts and stores */
 #ifndef SKEP_KERNELS_LOOPS_MATMUL_TILES_H
 #define SKEP_KERNELS_LOOPS_MATMUL_TILES_H
 
@@ -14,7 +14,7 @@
 
 enum { TILE_COLUMNS = LANES * TILE_VECTORS };
 
-/* C's lines come from memory while the sums are made. */
+/* Prefetch the cache lines of C while the sums are computed. */
 ALWAYS_INLINE void tile_fetch_out(const struct matmul_tile *tile, const int rows) {
     int64_t bytes = tile->dtype_out == DTYPE_F32 ? 4 : 2;
     for (int i = 0; i < rows; i++) {
@@ -24,7 +24,7 @@ ALWAYS_INLINE void tile_fetch_out(const struct matmul_tile *tile, const int rows
     }
 }
 
-/* One step: both are laid out as struct matmul_pack says. */
+/* One step. a and b have the layout that struct matmul_pack describes. */
 ALWAYS_INLINE void tile_add_step(tile_vector sums[TILE_ROWS][TILE_VECTORS], const int rows,
                                  const float *a, const float *b) {
     tile_vector b_row[TILE_VECTORS];
@@ -42,7 +42,8 @@ ALWAYS_INLINE void tile_add_step(tile_vector sums[TILE_ROWS][TILE_VECTORS], cons
     }
 }
 
-/* Unrolled for `rows`, so that all sums stay in registers beside a step of b and 1 or 2 of a. */
+/* Unrolled for `rows`, so that all sums stay in registers together with one step of b and one or
+ * two of a. */
 ALWAYS_INLINE void tile_rows(const struct matmul_tile *tile, const int rows) {
     tile_vector sums[TILE_ROWS][TILE_VECTORS];
 #pragma GCC unroll 14
@@ -72,7 +73,7 @@ ALWAYS_INLINE void tile_rows(const struct matmul_tile *tile, const int rows) {
     tile_write(tile, rows, sums);
 }
 
-/* One function for each number of rows, and the table of them. */
+/* One function for each number of rows, and a table of them. */
 #define SIX_TILES(of)      of(1) of(2) of(3) of(4) of(5) of(6)
 #define FOURTEEN_TILES(of) SIX_TILES(of) of(7) of(8) of(9) of(10) of(11) of(12) of(13) of(14)
 #define TILE_OF(rows)                                                                              \
@@ -90,7 +91,7 @@ static void tile_run(const struct matmul_tile *tile) {
     tile_of_rows[tile->rows - 1](tile);
 }
 
-/* These tiles in place of what `kernel` had; packing stays. */
+/* Set these tiles in `kernel`; its packing functions remain. */
 static void tiles_into(struct matmul_kernel *kernel) {
     kernel->rows = TILE_ROWS;
     kernel->columns = TILE_COLUMNS;

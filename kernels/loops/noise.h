@@ -1,19 +1,19 @@
-/* noise: the random bits of stochastic rounding, by counter: from a key and a position alone. */
+/* noise: the random bits of stochastic rounding, a pure function of a key and a position. */
 #ifndef SKEP_KERNELS_LOOPS_NOISE_H
 #define SKEP_KERNELS_LOOPS_NOISE_H
 
 #include <stdint.h>
 
-/* Apart by the golden ratio, keys of neighbouring streams share no pattern. */
+/* Multiplying by the golden ratio separates the keys of neighbouring streams. */
 static const uint32_t NOISE_APART = 0x9e3779b9;
 
-/* What NOISE_HASH multiplies by.
- * source  C. Wellons 2018, "Prospecting for hash functions": of all 32-bit permutations of this
- *         form the one found with the least bias, each input bit turning each output bit with
- *         probability 1/2 within 0.17 % */
+/* The multipliers of NOISE_HASH.
+ * source  C. Wellons 2018, "Prospecting for hash functions": the permutation of this form with the
+ *         smallest known bias: each input bit flips each output bit with probability 1/2 within
+ *         0.17 % */
 static const uint32_t NOISE_FACTORS[] = {0x7feb352d, 0x846ca68b};
 
-/* NOISE_HASH: a permutation of 32-bit words, in place; of one word or of a vector of them. */
+/* NOISE_HASH: permute 32-bit words in place; the argument is one word or a vector. */
 #define NOISE_HASH(words)                                                                          \
     do {                                                                                           \
         (words) ^= (words) >> 16;                                                                  \
@@ -23,7 +23,7 @@ static const uint32_t NOISE_FACTORS[] = {0x7feb352d, 0x846ca68b};
         (words) ^= (words) >> 16;                                                                  \
     } while (0)
 
-/* noise_key: of a step's noise and one tensor of many. */
+/* noise_key: the key for a step's noise and the tensor with this stream number. */
 static inline uint32_t noise_key(uint32_t noise, uint32_t stream) {
     uint32_t key = noise + stream * NOISE_APART;
     NOISE_HASH(key);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Row sums are taken in fp64: one order, no rounding worth a bound. */
+/* Row sums are taken in fp64 in one order, so that their rounding is negligible. */
 
 static void rmsnorm_forward_row(const struct norm_forward_job *job, int64_t row) {
     const struct norm_args *args = job->args;

@@ -1,4 +1,4 @@
-/* norm kernels: the innermost loops of kernels/norm.h that have a variant per instruction set. */
+/* norm kernels: the innermost loops of kernels/norm.h with a variant for each instruction set. */
 #ifndef SKEP_KERNELS_LOOPS_NORM_H
 #define SKEP_KERNELS_LOOPS_NORM_H
 
@@ -19,8 +19,8 @@ struct norm_backward_job {
     void *dx;                             /* may be NULL */
 };
 
-/* Each works on the rows [first, first + count). The backward ones overwrite dweight[dim] and
- * dbias[dim], where they are not NULL, with the sums over these rows. */
+/* Each processes the rows [first, first + count). The backward functions overwrite dweight[dim] and
+ * dbias[dim], unless they are NULL, with the sums over these rows. */
 struct norm_kernels {
     void (*rmsnorm_forward)(const struct norm_forward_job *job, int64_t first, int64_t count);
     void (*rmsnorm_backward)(const struct norm_backward_job *job, int64_t first, int64_t count,
@@ -30,10 +30,11 @@ struct norm_kernels {
                                float *dweight, float *dbias);
 };
 
-/* norm_kernels_init: plain C in every slot, then overlays up to `level`. */
+/* norm_kernels_init: set plain C functions in every slot, then replace them by faster variants up
+ * to `level`. */
 void norm_kernels_init(struct norm_kernels *kernels, enum cpu_level level);
 
-/* The overlays; each sets the slots it has a faster variant for. */
+/* One function for each level: replaces the slots that it has a faster variant for. */
 void norm_kernels_init_avx2(struct norm_kernels *kernels);
 void norm_kernels_init_avx512(struct norm_kernels *kernels);
 

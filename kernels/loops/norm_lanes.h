@@ -11,7 +11,7 @@
 
 enum { BATCH_ELEMENTS = 2048 };
 
-/* Sums run in two vectors by turns: one alone would wait for each addition. */
+/* Sums alternate between two vectors, so that an addition need not wait for the previous one. */
 
 ALWAYS_INLINE float row_squares(enum dtype dtype, const void *x, int64_t dim, lanes centre) {
     lanes even = lanes_zero();
@@ -63,8 +63,8 @@ ALWAYS_INLINE void scale_row(const struct norm_forward_job *job, enum dtype dtyp
     }
 }
 
-/* Short rows go in batches that fit the first-level cache: their roots and quotients, long to wait
- * for, then overlap. */
+/* Short rows are processed in batches that fit the first-level cache, so that their slow roots and
+ * divisions overlap. */
 ALWAYS_INLINE void rmsnorm_forward_of(const struct norm_forward_job *job, enum dtype dtype,
                                       int64_t first, int64_t end) {
     int64_t dim = job->args->dim;
@@ -97,7 +97,7 @@ static void clear(const struct norm_backward_job *job, float *sums) {
     }
 }
 
-/* sums[i] += a * b, unless nobody wants these sums. */
+/* sums[i] += a * b, unless sums is NULL. */
 ALWAYS_INLINE void add_product(float *sums, int64_t i, int64_t count, lanes a, lanes b) {
     if (sums != NULL) {
         lanes sum = lanes_load(DTYPE_F32, sums, i, count);
@@ -105,7 +105,7 @@ ALWAYS_INLINE void add_product(float *sums, int64_t i, int64_t count, lanes a, l
     }
 }
 
-/* dx = dadd + gradient * inverse, unless nobody wants dx. */
+/* dx = dadd + gradient * inverse, unless dx is NULL. */
 ALWAYS_INLINE void store_dx(const struct norm_backward_job *job, enum dtype dtype, int64_t index,
                             int64_t count, lanes gradient, lanes inverse) {
     if (job->dx != NULL) {

@@ -30,7 +30,7 @@ static void granule_sums(const float *gradients, int64_t granules, double *sums)
     }
 }
 
-/* The bf16 below or above in size, as the lowest 16 of `noise` decide. */
+/* Rounds to one of the two neighbouring bf16; the lowest 16 bits of `noise` decide which. */
 static float rounded_by_noise(float value, uint32_t noise) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -41,7 +41,7 @@ static float rounded_by_noise(float value, uint32_t noise) {
     return value;
 }
 
-/* Every product, sum, quotient and root rounds once, in this order, at every level. */
+/* Every product, sum, quotient and root rounds once, in this order, at every CPU level. */
 static void adamw_elements(const struct adamw_job *job, int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; i++) {
         float gradient = job->gradients[i] * job->clip;

@@ -1,4 +1,4 @@
-/* optimizer kernels: the innermost loops of kernels/optimizer.h that have a variant per instruction
+/* optimizer kernels: the innermost loops of kernels/optimizer.h with a variant for each instruction
  * set. All variants give the same bits. */
 #ifndef SKEP_KERNELS_LOOPS_OPTIMIZER_H
 #define SKEP_KERNELS_LOOPS_OPTIMIZER_H
@@ -7,36 +7,38 @@
 #include "kernels/loops/noise.h"
 #include "kernels/optimizer.h"
 
-/* One step of AdamW: the buffers, and what the step's scalars make of the hyperparameters. */
+/* One step of AdamW: the buffers, and factors computed from hyperparameters and the step's
+ * scalars. */
 struct adamw_job {
     enum dtype dtype_moments, dtype_params;
     const float *gradients;
     float *master;
     void *m, *v, *params; /* params may be NULL */
-    float clip;           /* factor of the gradients */
-    float keep;           /* factor of the master weights: 1 - lr weight_decay */
+    float clip;           /* factor for the gradients */
+    float keep;           /* factor for the master weights: 1 - lr weight_decay */
     float blend_m;        /* 1 - beta1 */
     float beta2, blend_v; /* beta2 and 1 - beta2 */
     float root_scale;     /* 1 / sqrt(bias correction 2) */
     float epsilon;
     float step;         /* lr / bias correction 1 */
-    bool stochastic;    /* moments are bf16 and rounded by noise */
+    bool stochastic;    /* moments are bf16, rounded stochastically */
     uint32_t noise_key; /* of the step and the tensor */
-    int64_t position;   /* of element 0 in its tensor */
+    int64_t position;   /* position of element 0 in its tensor */
 };
 
 struct optimizer_kernels {
-    /* sums[granules]: of the squares of 64 gradients each, in the order that
-     * kernels/loops/optimizer.c spells out. */
+    /* Sets sums[granules] to the sums of the squares of 64 gradients each, in the order that
+     * kernels/loops/optimizer.c defines. */
     void (*granule_sums)(const float *gradients, int64_t granules, double *sums);
-    /* The elements [first, first + count) of every buffer. */
+    /* Processes the elements [first, first + count) of every buffer. */
     void (*adamw)(const struct adamw_job *job, int64_t first, int64_t count);
 };
 
-/* optimizer_kernels_init: plain C in every slot, then overlays up to `level`. */
+/* optimizer_kernels_init: set plain C functions in every slot, then replace them by faster variants
+ * up to `level`. */
 void optimizer_kernels_init(struct optimizer_kernels *kernels, enum cpu_level level);
 
-/* The overlays; each sets the slots it has a faster variant for. */
+/* One function for each level: replaces the slots that it has a faster variant for. */
 void optimizer_kernels_init_avx2(struct optimizer_kernels *kernels);
 void optimizer_kernels_init_avx512(struct optimizer_kernels *kernels);
 

@@ -16,7 +16,7 @@ ALWAYS_INLINE noise_lanes noise_lanes_at(uint32_t key, int64_t position) {
     return words;
 }
 
-/* What storing it as bf16 leaves as it is, unless it is not finite. */
+/* Rounds to a value that bf16 represents exactly, unless it is not finite. */
 ALWAYS_INLINE lanes rounded_by_noise(lanes value, noise_lanes noise) {
     noise_lanes bits = (noise_lanes)value;
     noise_lanes finite = (noise_lanes)((bits & 0x7f800000) != 0x7f800000);
@@ -24,7 +24,8 @@ ALWAYS_INLINE lanes rounded_by_noise(lanes value, noise_lanes noise) {
     return (lanes)bits;
 }
 
-/* The order of operations of kernels/loops/optimizer.c, to the bit: nothing is fused. */
+/* Same operations in the same order as in kernels/loops/optimizer.c, none of them fused, for the
+ * same bits. */
 ALWAYS_INLINE void adamw_step(const struct adamw_job *job, enum dtype moments, bool stochastic,
                               int64_t i, int64_t count) {
     lanes gradient = lanes_load(DTYPE_F32, job->gradients, i, count) * job->clip;

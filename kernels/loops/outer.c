@@ -6,7 +6,7 @@ void outer_gradient_plain(const float *outer, const float *inner, int64_t count,
     }
 }
 
-/* Every product, sum and difference rounds once, in this order, at every level. */
+/* Every product, sum and difference rounds once, in this order, at every CPU level. */
 void outer_step_plain(const struct outer_step_args *args, int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; i++) {
         float gradient = args->gradients[i];

@@ -1,4 +1,4 @@
-/* outer kernels: the innermost loops of kernels/outer.h that have a variant per instruction set.
+/* outer kernels: the innermost loops of kernels/outer.h with a variant for each instruction set.
  * All variants give the same bits. */
 #ifndef SKEP_KERNELS_LOOPS_OUTER_H
 #define SKEP_KERNELS_LOOPS_OUTER_H
@@ -8,19 +8,20 @@
 
 struct outer_kernels {
     void (*gradient)(const float *outer, const float *inner, int64_t count, float *gradient);
-    /* The elements [first, first + count) of every buffer. */
+    /* Processes the elements [first, first + count) of every buffer. */
     void (*step)(const struct outer_step_args *args, int64_t first, int64_t count);
 };
 
-/* outer_kernels_init: plain C in every slot, then overlays up to `level`. */
+/* outer_kernels_init: set plain C functions in every slot, then replace them by faster variants up
+ * to `level`. */
 void outer_kernels_init(struct outer_kernels *kernels, enum cpu_level level);
 
-/* The overlays; each sets the slots it has a faster variant for. */
+/* One function for each level: replaces the slots that it has a faster variant for. */
 void outer_kernels_init_avx2(struct outer_kernels *kernels);
 void outer_kernels_init_avx512(struct outer_kernels *kernels);
 void outer_kernels_init_neon(struct outer_kernels *kernels);
 
-/* Plain C: what overlays call for what is shorter than a vector. */
+/* Plain C, which the variants call for the rest that is shorter than a vector. */
 void outer_gradient_plain(const float *outer, const float *inner, int64_t count, float *gradient);
 void outer_step_plain(const struct outer_step_args *args, int64_t first, int64_t count);
 

@@ -15,7 +15,8 @@ static void outer_gradient_lanes(const float *outer, const float *inner, int64_t
     outer_gradient_plain(outer + whole, inner + whole, count - whole, gradient + whole);
 }
 
-/* The order of operations of kernels/loops/outer.c, to the bit: nothing is fused. */
+/* Same operations in the same order as in kernels/loops/outer.c, none of them fused, for the same
+ * bits. */
 static void outer_step_lanes(const struct outer_step_args *args, int64_t first, int64_t count) {
     const struct outer_step_args of = *args;
     int64_t end = first + count / LANES * LANES;

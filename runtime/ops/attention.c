@@ -40,7 +40,7 @@ const struct operation rope_operation = {.shaped_by = ROPE_X,
 
 /* ---- attention ---- */
 
-/* The tensors whose strides the kernel needs; keys and values have the same. */
+/* The tensors whose strides the kernel needs. Keys and values have equal strides. */
 struct attention_tensors {
     const struct tensor *q, *keys, *out;
 };
@@ -83,7 +83,7 @@ static union kernel_args cached_args(const struct op_source *source) {
                                             .out = op_tensor(source, ATTENTION_CACHED_OUT)});
 }
 
-/* A cache is a row for each token of the context. */
+/* A cache has one row for each token of the context. */
 static int64_t context_of(const struct instruction *instruction) {
     const struct attention_args *args = &instruction->args.attention;
     int64_t row = args->kv_stride * dtype_bytes(args->dtype);
@@ -112,8 +112,8 @@ static uint64_t cached_workspace(const struct instruction *instruction,
                : attention_cached_workspace_bytes(args, context, machine->threads);
 }
 
-/* Pairs (query, key) that causal attention computes, over all rows and heads. Documents packed into
- * a row only make it less. */
+/* Pairs (query, key) that causal attention computes, over all rows and heads. Packed documents only
+ * reduce it. */
 static double pairs_of(const struct attention_args *args) {
     double time = (double)args->time;
     double window = args->window > 0 && args->window < args->time ? (double)args->window : time;
@@ -127,7 +127,7 @@ static double forward_flops(const struct instruction *instruction) {
     return 4.0 * pairs_of(args) * (double)args->head_dim;
 }
 
-/* Five products: the probabilities are made again from lse. */
+/* Five products, because the probabilities are recomputed from lse. */
 static double backward_flops(const struct instruction *instruction) {
     const struct attention_args *args = &instruction->args.attention;
     return 10.0 * pairs_of(args) * (double)args->head_dim;

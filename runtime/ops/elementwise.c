@@ -1,4 +1,4 @@
-/* elementwise: activations and sums, each element or pair by itself. */
+/* elementwise: activations and sums, in which each output depends on one element or pair. */
 #include "runtime/ops/operation.h"
 
 #if SKEP_CUDA

@@ -1,4 +1,4 @@
-/* embedding: rows of a table by token id, and their gradient. */
+/* embedding: looks up rows of a table by token id, and computes their gradient. */
 #include "runtime/ops/operation.h"
 
 #if SKEP_CUDA
@@ -14,7 +14,7 @@ static union kernel_args embedding_args(const struct op_source *source) {
                                              .dtype = source->shape->dtype}};
 }
 
-/* Rows are read and written, of which the table has more. */
+/* Only the rows of the tokens are read and written, not the whole table. */
 static double embedding_bytes(const struct instruction *instruction, double operand_bytes) {
     const struct embedding_args *args = &instruction->args.embedding;
     (void)operand_bytes;

@@ -34,7 +34,8 @@ static void run_copy(const struct compute *compute, const struct op_call *call) 
 }
 
 #if SKEP_CUDA
-/* Device or pinned memory at either end: the driver sees by the addresses. */
+/* Source and destination are device or pinned memory; the driver infers the direction from the
+ * addresses. */
 static void enqueue_copy(const struct cuda_compute *compute, const struct op_call *call) {
     CUdeviceptr to = (CUdeviceptr)(uintptr_t)call->at[COPY_TO];
     CUdeviceptr from = (CUdeviceptr)(uintptr_t)call->at[COPY_FROM];

@@ -1,4 +1,4 @@
-/* generation: rows into the key-value cache, and the last valid row out of a piece. */
+/* generation: appends rows to the key-value cache, and copies the last valid row of a chunk. */
 #include "runtime/ops/operation.h"
 
 #if SKEP_CUDA
@@ -20,7 +20,7 @@ static void generation_text(const union kernel_args *args, struct text *line) {
              (long long)of->context, dtype_name(of->dtype));
 }
 
-/* One thread moves a few rows: these kernels take no struct compute on the CPU. */
+/* One thread copies a few rows, so these kernels take no struct compute on the CPU. */
 static void run_cache_append(const struct compute *compute, const struct op_call *call) {
     (void)compute;
     cache_append(&call->args->generation, call->at[CACHE_APPEND_SCALARS],

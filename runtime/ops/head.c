@@ -28,7 +28,7 @@ static uint64_t head_workspace(const struct instruction *instruction,
                                    : head_loss_workspace_bytes(args, machine->threads);
 }
 
-/* One product makes the logits, two more the gradients. */
+/* One product computes the logits, two more the gradients. */
 static double head_flops(const struct instruction *instruction) {
     const struct head_loss_args *args = &instruction->args.head_loss;
     double products = args->gradient ? 3 : 1;

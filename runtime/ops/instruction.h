@@ -17,21 +17,21 @@
 
 enum { EXTENT_NONE = -1, EVENT_NONE = 0, WAITS_MAX = 2 };
 
-/* The rank index that an operand's position depends on; also the communicator's groups, in this
- * order. */
+/* The group of ranks in which an index determines an operand's position; also the order of the
+ * communicator's groups. */
 enum rank_axis {
-    AXIS_SHARD,     /* ranks that split one replica's units */
-    AXIS_REPLICATE, /* ranks that hold the same shard */
-    AXIS_WORLD,     /* all ranks of the site: replicate-major */
+    AXIS_SHARD,     /* the ranks that split the units of one replica */
+    AXIS_REPLICATE, /* the ranks that hold the same shard in different replicas */
+    AXIS_WORLD,     /* all ranks of the site; the shard index varies fastest */
     AXIS_COUNT
 };
 
 /* "shard", "replicate", "world" */
 const char *rank_axis_name(enum rank_axis axis);
 
-/* Bytes [offset, offset + bytes) of an extent; with a stride the bytes begin `stride` times this
- * rank's index along `axis` later: a rank's own slot. All ranks have one plan; only bind knows the
- * rank. */
+/* Bytes [offset, offset + bytes) of an extent; with a stride, they start `stride` times this rank's
+ * index along `axis` later, at the rank's own slot. All ranks have the same plan, and bind adds the
+ * stride. */
 struct operand {
     int extent; /* EXTENT_NONE: absent */
     enum access access;
@@ -39,22 +39,23 @@ struct operand {
     uint64_t offset, bytes, stride;
 };
 
-/* A call of contract A (transport/collectives/collectives.h) between the ranks of `axis`. Each
- * operand covers the slots of the whole group: where it begins on this rank is where the call's
- * slot 0 begins. Reduce-scatter: with f32 on the wire both operands are the same bytes. Slots of
- * the result that belong to other ranks are undefined afterwards. */
+/* A collective (transport/collectives/collectives.h) between the ranks of `axis`. Each operand
+ * covers the slots of the whole group, and its start on this rank is the start of slot 0. In a
+ * reduce-scatter with f32 on the wire, both operands are the same bytes. Afterwards the slots of
+ * other ranks in the result are undefined. */
 struct collective_args {
     enum rank_axis axis;
-    enum dtype wire;     /* sums: of the operand that is read; all-gather: of the bytes */
-    uint64_t slot_bytes; /* as collective_call has it */
-    enum wire_sum sum;   /* of sums between GPUs; an exact one has the staging as its workspace */
+    enum dtype wire;     /* sums: type of the operand that is read; all-gather: type of the bytes */
+    uint64_t slot_bytes; /* as in struct collective_call */
+    /* the method of a sum between GPUs; an exact one has its staging as workspace */
+    enum wire_sum sum;
 };
 
-/* AdamW over a unit, or over the slot of it that a rank owns. */
+/* AdamW over a unit, or over the shard of it that a rank holds. */
 struct adamw_of_rank {
-    struct adamw_args run; /* as the group's first rank runs it */
+    struct adamw_args run; /* the arguments of the group's first rank */
     int64_t decayed_of_unit;
-    bool split; /* rank i of AXIS_SHARD runs elements [i, i + 1) * run.count of the unit */
+    bool split; /* rank i of AXIS_SHARD updates elements [i, i + 1) * run.count of the unit */
 };
 
 union kernel_args {

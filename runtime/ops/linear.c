@@ -8,7 +8,8 @@
 #include "kernels/cuda/launch/products.h"
 #endif
 
-/* out[m, n] = x[m, k] weight; the file's [out, in] is B transposed, Conv1D's [in, out] is plain. */
+/* out[m, n] = x[m, k] weight. A weight stored as [out, in] is B transposed; one stored as [in, out]
+ * (Conv1D) is plain B. */
 static union kernel_args forward_args(const struct op_source *source) {
     const struct tensor *x = op_tensor(source, LINEAR_X);
     const struct tensor *weight = op_tensor(source, LINEAR_WEIGHT);
@@ -42,7 +43,7 @@ static union kernel_args dx_args(const struct op_source *source) {
                                           .accumulate = source->op->accumulate}};
 }
 
-/* The gradient has the weight's layout: dout^T x for [out, in], x^T dout for [in, out]. */
+/* The gradient has the layout of the weight: dout^T x for [out, in], x^T dout for [in, out]. */
 static int dw_left(bool transposed) {
     return transposed ? LINEAR_DW_X : LINEAR_DW_DOUT;
 }

@@ -1,4 +1,4 @@
-/* op_table: from an op's kind to its operation. */
+/* op_table: maps the kind of an op to its operation. */
 #include "runtime/ops/operation.h"
 
 #define OP(kind, name, operands) [OP_##kind] = &name##_operation,

@@ -1,11 +1,12 @@
-/* operation: what each file of this room fills in for its operations. Private to runtime/ops. */
+/* operation: the functions and properties that each file of this room defines for its operations.
+ * Private to runtime/ops. */
 #ifndef SKEP_OPS_OPERATION_H
 #define SKEP_OPS_OPERATION_H
 
 #include "build_config.h"
 #include "runtime/ops/ops.h"
 
-/* An op of the graph whose arguments are wanted. */
+/* An op of the graph whose arguments are computed. */
 struct op_source {
     const struct graph *graph;
     const struct op *op;
@@ -29,15 +30,15 @@ typedef void op_choose_function(struct cuda_products *products, const struct op_
 
 struct operation {
     enum op_work work;
-    int shaped_by;                          /* operand; its tensor is op_source.shape */
-    op_args_function *args;                 /* NULL: no graph holds the op */
+    int shaped_by;                          /* the operand whose tensor is op_source.shape */
+    op_args_function *args;                 /* NULL: the op is never in a graph */
     op_args_of_rank_function *args_of_rank; /* NULL: the same on every rank */
     op_workspace_function *workspace_bytes; /* NULL: none */
     op_flops_function *flops;               /* NULL: no matrix product */
     op_bytes_function *bytes;               /* NULL: the bytes of the operands */
-    op_text_function *text;                 /* NULL: nothing but operands */
-    op_run_function *run;                   /* NULL: a collective, or nothing runs */
-    op_enqueue_function *enqueue;           /* the same; NULL in a build without CUDA */
+    op_text_function *text;                 /* NULL: listings print only operands */
+    op_run_function *run;                   /* NULL: a collective, or an op without work */
+    op_enqueue_function *enqueue;           /* as run; NULL also in a build without CUDA */
     op_choose_function *choose;             /* NULL: no matrix product */
 };
 
@@ -65,7 +66,7 @@ OP_LIST(OP)
 #define ON_CUDA(function) NULL
 #endif
 
-/* Elementwise arithmetic, here and between ranks. */
+/* The arguments common to operations on elements. */
 void op_elementwise_text(const union kernel_args *args, struct text *line);
 
 #endif

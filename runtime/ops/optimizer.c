@@ -38,7 +38,8 @@ static void enqueue_clip(const struct cuda_compute *compute, const struct op_cal
 const struct operation clip_operation = {
     .text = clip_text, .run = run_clip, .enqueue = ON_CUDA(enqueue_clip)};
 
-/* The elements that decay come first in a unit: a rank's slot has all, some or none of them. */
+/* The elements with weight decay come first in a unit, so a rank's shard contains all, some or none
+ * of them. */
 static void adamw_args_of_rank(union kernel_args *args, const int index[static AXIS_COUNT]) {
     struct adamw_of_rank *adamw = &args->adamw;
     if (!adamw->split) {

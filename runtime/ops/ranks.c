@@ -31,7 +31,7 @@ static void all_gather_text(const union kernel_args *args, struct text *line) {
              (unsigned long long)of->slot_bytes);
 }
 
-/* The workspace of an exact sum between GPUs, its staging, shows that it is exact. */
+/* An exact sum between GPUs is recognized by its workspace, the staging. */
 static void reduce_scatter_text(const union kernel_args *args, struct text *line) {
     all_gather_text(args, line);
     text_add(line, "%s", args->collective.sum == WIRE_SUM_RING ? " by ring" : "");

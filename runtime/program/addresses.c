@@ -1,4 +1,4 @@
-/* views: where the host finds what a bound program holds. */
+/* addresses: the addresses of a bound program's extents and parameters. */
 #include "kernels/elementwise.h"
 #include "runtime/program/program.h"
 

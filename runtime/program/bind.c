@@ -1,4 +1,4 @@
-/* bind: a compiled program takes its place on a machine, as one rank of a site. */
+/* bind: prepares a compiled program for execution on this machine, as one rank of a site. */
 #include "base/text.h"
 #include "build_config.h"
 #include "runtime/program/execute.h"
@@ -66,7 +66,7 @@ static void resolve_calls(struct bound_program *bound, struct region *region) {
     }
 }
 
-/* Instructions by segment and lane, in the order in which they are listed. */
+/* Sort the instructions by segment and lane, in listed order. */
 static void list_lanes(struct bound_program *bound, struct region *region) {
     const struct schedule *schedule = &bound->program->schedule;
     bound->order = region_alloc(region, (size_t)schedule->instruction_count, sizeof *bound->order);
@@ -97,7 +97,7 @@ static void find_shared(struct bound_program *bound) {
     }
 }
 
-/* What is kept beside the program is the first rank's alone: the others have no pages of it. */
+/* Only rank 0 uses resident extents, so other ranks need no pages for them. */
 static void exclude_resident(struct bound_program *bound, struct region *region) {
     const struct schedule *schedule = &bound->program->schedule;
     const struct plan *plan = &bound->program->plan;
@@ -159,7 +159,7 @@ static enum status start_threads(struct bound_program *bound, struct region *reg
     return status;
 }
 
-/* port_init has refused a GPU where this build has no port for one. */
+/* In a build without CUDA, port_init rejects a GPU target before this is called. */
 static enum status bind_device(struct bound_program *bound, struct region *region,
                                struct fault *fault) {
 #if SKEP_CUDA
@@ -182,7 +182,7 @@ static struct rank_indices alone(void) {
     return ranks;
 }
 
-/* A GPU that has no memory of its own: what the host fills and reads would have to be memory of
+/* For a GPU without separate memory, the extents that the CPU accesses would have to be memory of
  * both, which no port reserves. */
 static enum status refuse_shared_memory(const struct target *target, struct fault *fault) {
     if (target->kind != TARGET_CUDA || !target->unified) {
@@ -192,8 +192,7 @@ static enum status refuse_shared_memory(const struct target *target, struct faul
     struct text name = text_over(place, sizeof place);
     text_add(&name, "target %s", target->name);
     return fault_set(fault, STATUS_INPUT, place, "take target=cpu",
-                     "this GPU computes in the host's memory: it can be planned for, and not be "
-                     "computed on");
+                     "this GPU shares the CPU's memory, which is supported for planning only");
 }
 
 enum status program_bind(const struct program *program, const struct rank_indices *ranks,

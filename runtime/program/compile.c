@@ -1,4 +1,4 @@
-/* compile: the stages in their order, from a blueprint to a proven plan. */
+/* compile: all stages from a blueprint to a proven plan. */
 #include "runtime/program/program.h"
 
 #include "base/text.h"
@@ -54,8 +54,9 @@ enum status program_fits(const struct program *program, struct fault *fault) {
     struct text name = text_over(place, sizeof place);
     text_add(&name, "target %s", target->name);
     uint64_t room = target_available_bytes(target, space);
-    return fault_set(fault, STATUS_FIT, place,
-                     "`skep plan` shows what makes the peak and which setting would fit",
-                     "the %s arena needs %s, has %s", space_name(space),
-                     text_bytes(room + missing, need), text_bytes(room, have));
+    return fault_set(
+        fault, STATUS_FIT, place,
+        "run `skep plan` to see the largest extents at the peak and a setting that fits",
+        "the %s arena needs %s, but only %s are available", space_name(space),
+        text_bytes(room + missing, need), text_bytes(room, have));
 }

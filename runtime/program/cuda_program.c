@@ -27,7 +27,7 @@ static const struct cuda_driver *driver_of(const struct cuda_program *program) {
     return &program->gpu->driver;
 }
 
-/* A thread that runs the program for the first time is in no context yet. */
+/* A thread that executes the program for the first time has no current context yet. */
 static void enter(struct cuda_program *program) {
     note(program, driver_of(program)->cuCtxSetCurrent(program->gpu->context), "enter the context");
 }
@@ -82,7 +82,7 @@ static void enqueue(struct cuda_program *program, uint32_t index) {
         note(program,
              driver_of(program)->cuLaunchHostFunc(program->compute.stream, run_on_host,
                                                   &program->host_calls[index]),
-             "let the host compute");
+             "enqueue work for the CPU");
         return;
     }
     if (call_is_collective(instruction)) {
@@ -112,21 +112,21 @@ static void enqueue_ordered(struct cuda_program *program, uint32_t index) {
     high_water_note(program->bound, (enum lane)instruction->lane, index);
 }
 
-/* ---- a segment as a graph ---- */
+/* ---- capturing a segment as a graph ---- */
 
 static bool takes_part(const struct cuda_program *program, enum segment_kind kind, int lane) {
     return lane != LANE_COMPUTE && program->bound->lists[kind][lane].count > 0;
 }
 
-/* All other lanes begin with the compute lane. */
+/* All other lanes start when the compute lane starts. */
 static void fork_lanes(struct cuda_program *program, enum segment_kind kind) {
     const struct cuda_driver *driver = driver_of(program);
     note(program, driver->cuEventRecord(program->fork, program->streams[LANE_COMPUTE]),
-         "record a beginning");
+         "record the start of a segment");
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         if (takes_part(program, kind, lane)) {
             note(program, driver->cuStreamWaitEvent(program->streams[lane], program->fork, 0),
-                 "wait for a beginning");
+                 "wait for the start of a segment");
         }
     }
 }
@@ -136,15 +136,15 @@ static void join_lanes(struct cuda_program *program, enum segment_kind kind) {
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         if (takes_part(program, kind, lane)) {
             note(program, driver->cuEventRecord(program->join[lane], program->streams[lane]),
-                 "record an end");
+                 "record the end of a lane");
             note(program,
                  driver->cuStreamWaitEvent(program->streams[LANE_COMPUTE], program->join[lane], 0),
-                 "wait for an end");
+                 "wait for the end of a lane");
         }
     }
 }
 
-/* Listed order has every signal before its waits. */
+/* In listed order, every signal precedes its waits. */
 static void enqueue_segment(struct cuda_program *program, enum segment_kind kind) {
     const struct segment *segment = &program->bound->program->schedule.segments[kind];
     fork_lanes(program, kind);
@@ -168,7 +168,7 @@ static void capture(struct cuda_program *program, enum segment_kind kind) {
     CUstream compute = program->streams[LANE_COMPUTE];
     CUgraph graph = NULL;
     note(program, driver->cuStreamBeginCapture(compute, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-         "begin to capture a segment");
+         "start capturing a segment");
     if (has_failed(program)) {
         return;
     }
@@ -176,14 +176,14 @@ static void capture(struct cuda_program *program, enum segment_kind kind) {
     note(program, driver->cuStreamEndCapture(compute, &graph), "capture a segment");
     if (!has_failed(program)) {
         note(program, driver->cuGraphInstantiateWithFlags(&program->graphs[kind], graph, 0),
-             "make a segment's graph");
+             "instantiate a segment's graph");
     }
     if (!has_failed(program)) {
         note(program, driver->cuGraphUpload(program->graphs[kind], compute),
              "upload a segment's graph");
     }
     if (graph != NULL) {
-        note(program, driver->cuGraphDestroy(graph), "give a capture back");
+        note(program, driver->cuGraphDestroy(graph), "destroy a captured graph");
     }
     wait_for_stream(program, LANE_COMPUTE, "upload a segment's graph");
 }
@@ -197,7 +197,7 @@ static void capture_all(struct cuda_program *program) {
     high_water_merge(program->bound);
 }
 
-/* ---- running ---- */
+/* ---- executing ---- */
 
 static void launch(struct cuda_program *program, enum segment_kind kind) {
     if (program->graphs[kind] == NULL || has_failed(program)) {
@@ -282,7 +282,7 @@ static bool is_on_device(const struct cuda_program *program, const void *address
     return address_of(address) - begin < bytes;
 }
 
-/* Masters that an offloaded optimizer keeps are rounded where they lie. */
+/* The masters of an offloaded optimizer are rounded on the CPU, in host memory. */
 static void cast_from_host(struct cuda_program *program, const struct program_cast *cast) {
     const struct bytes staging = staging_of(program);
     int64_t width = dtype_bytes(cast->to_dtype);
@@ -310,7 +310,7 @@ static void cast(struct device *device, const struct program_cast *cast) {
     wait_for_stream(program, LANE_COMPUTE, "round parameters");
 }
 
-/* ---- life ---- */
+/* ---- opening and releasing ---- */
 
 static void destroy_event(struct cuda_program *program, CUevent event) {
     if (event != NULL) {
@@ -318,7 +318,7 @@ static void destroy_event(struct cuda_program *program, CUevent event) {
     }
 }
 
-/* What was captured of collectives is NCCL's, whose communicators end after it. */
+/* Graphs with captured collectives must be destroyed before NCCL's communicators. */
 static void drop_graphs(struct device *device) {
     struct cuda_program *program = program_of(device);
     enter(program);
@@ -330,8 +330,8 @@ static void drop_graphs(struct device *device) {
     }
 }
 
-/* Whatever of it there is: bind may have failed half-way. A failed device refuses, which changes
- * nothing. */
+/* Releases what exists, because bind may have failed half-way. Errors of a failed device are
+ * ignored. */
 static void release(struct device *device) {
     struct cuda_program *program = program_of(device);
     const struct cuda_driver *driver = driver_of(program);
@@ -391,9 +391,9 @@ static void zero_arenas(struct cuda_program *program) {
     }
 }
 
-/* Without cuBLASLt our own kernels take all products. It loads an algorithm's code when it first
- * runs it, and what it refuses is known then: both before a capture, which such a call could
- * spoil. */
+/* Without cuBLASLt, our own kernels compute all products. cuBLASLt loads the code of an algorithm
+ * when it first runs, and may fail then. Both must happen before the capture, which such a call
+ * could invalidate. */
 static void choose_products(struct cuda_program *program, struct region *region) {
     const struct bound_program *bound = program->bound;
     struct fault absent;
@@ -413,7 +413,7 @@ static void choose_products(struct cuda_program *program, struct region *region)
     }
 }
 
-/* Whatever a driver or a library does on a first launch is then done. */
+/* So that drivers and libraries do the work of a first launch now. */
 static enum status rehearse(struct device *device, struct fault *fault) {
     struct cuda_program *program = program_of(device);
     for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
@@ -427,7 +427,7 @@ static enum status rehearse(struct device *device, struct fault *fault) {
     return tell_failure(device, fault);
 }
 
-/* Several ranks connect first, then all of them rehearse. */
+/* With several ranks, all of them connect before any rehearses. */
 static enum status connect(struct device *device, struct fault *fault) {
     struct cuda_program *program = program_of(device);
     enter(program);

@@ -1,25 +1,24 @@
-/* cuda_program: a bound program on a GPU: each segment captured once as one graph, from the
- * schedule's lanes and events, and launched as a whole from then on. */
+/* cuda_program: executes a bound program on a GPU. Each segment is captured once as a graph, from
+ * the schedule's lanes and events, and then launched as a whole. */
 #ifndef SKEP_PROGRAM_CUDA_PROGRAM_H
 #define SKEP_PROGRAM_CUDA_PROGRAM_H
 
 #include "kernels/cuda/launch/launch.h"
 #include "runtime/program/program.h"
 
-/* cuda_program_bind: load every kernel, choose every product, capture every segment, and launch
- * each once on arenas that are all zeros, and are so again afterwards; sets bound->device. With
- * collectives segments wait for program_connect and program_rehearse.
- * limits  bound has its port, its arenas, its addresses and its lists
+/* cuda_program_bind: load all kernels, choose an algorithm for every product, capture every
+ * segment, launch each once on zeroed arenas, and zero the arenas again; sets bound->device. A
+ * program with collectives captures and launches its segments in program_connect and
+ * program_rehearse instead. limits  bound has its port, arenas, addresses and lists of instructions
  * memory  tables in `region`
- * errors  those of the driver and of cuda_load_family. bound->device is then NULL, and nothing is
- *         held */
+ * errors  those of the driver and of cuda_load_family. bound->device is then NULL, and everything
+ *         is released */
 MUST_CHECK enum status cuda_program_bind(struct bound_program *bound, struct region *region,
                                          struct fault *fault);
 
-/* cuda_program_compute: for those who enqueue work of their own between segments, on streams of
- * their own: the kernels that were loaded, and the failure that is the program's too. NULL where
- * the host runs the program.
- * memory  the program's */
+/* cuda_program_compute: the loaded kernels and the program's failure record, for callers that
+ * enqueue other work between segments, on their own streams. NULL if the CPU executes the program.
+ * memory  owned by the program */
 const struct cuda_compute *cuda_program_compute(const struct bound_program *bound);
 
 #endif

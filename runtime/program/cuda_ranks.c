@@ -41,7 +41,7 @@ enum status cuda_ranks_failure(const struct cuda_program *program, struct fault 
 
 /* ---- opening ---- */
 
-/* Slots are added by a kernel of ours, in the order of the group. */
+/* Our own kernel adds the slots, in the order of the group. */
 static CUresult add(void *context, const struct nccl_sum *sum) {
     struct cuda_program *program = context;
     struct cuda_compute compute = program->compute;

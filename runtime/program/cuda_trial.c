@@ -1,11 +1,11 @@
-/* cuda_trial: each instruction by itself. A graph that fails does not tell in which of its kernels.
- */
+/* cuda_trial: executes each instruction alone, because a graph that fails does not show which
+ * kernel failed. / */
 #include "base/log.h"
 #include "runtime/program/cuda_program_state.h"
 #include "runtime/program/execute.h"
 #include "runtime/program/print.h"
 
-/* Ids, labels and positions of 0 are valid; a decoded piece has at least one token. */
+/* Ids, labels and positions of 0 are valid; decoding needs at least one token. */
 void warm_up_scalars(const struct cuda_program *program) {
     *program_scalars(program->bound) =
         (struct step_scalars){.bias_correction_1 = 1, .bias_correction_2 = 1, .token_count = 1};
@@ -13,7 +13,7 @@ void warm_up_scalars(const struct cuda_program *program) {
 
 static void tell_line(void *context, const char *line, size_t length) {
     (void)context;
-    log_line(LOG_ERROR, "the device fails in instruction %.*s", (int)length - 1, line);
+    log_line(LOG_ERROR, "the device failed in instruction %.*s", (int)length - 1, line);
 }
 
 static void try_one(struct cuda_program *program, uint32_t index) {

@@ -1,9 +1,10 @@
-/* run: a bound program's instructions, each lane's in the order in which they are listed. */
+/* execute: executes a bound program's instructions, those of each lane in listed order. */
 #include "runtime/program/execute.h"
 
 #include "base/clock.h"
 
-/* What was really handed out, kept so that a test can hold it against the plan. */
+/* Records the addresses that kernels really received, so that a test can compare them with the
+ * plan. */
 void high_water_note(struct bound_program *bound, enum lane lane, uint32_t index) {
     const struct instruction *instruction = &bound->program->schedule.instructions[index];
     const struct extent *extents = bound->program->schedule.extents;

@@ -5,13 +5,13 @@
 
 #include <string.h>
 
-/* A few microseconds: what separates two neighbouring instructions. Where ranks share cores, more
- * would be taken from the very thread that is waited for. */
+/* A few microseconds, the time between two neighbouring instructions. Where ranks share cores,
+ * longer polling takes time from the thread that it waits for. */
 enum { SPINS_BEFORE_SLEEP = 100, LANE_STACK_BYTES = 512 * 1024 };
 
-/* A sleeper says on which word it sleeps before it looks at the word a last time, and a waker looks
- * for sleepers after it has changed the word; all are sequentially consistent, so that one of the
- * two sees the other, and a change that nobody waits for costs no system call. */
+/* A sleeper publishes the word that it sleeps on before it reads the word a last time, and a waker
+ * looks for sleepers after it has changed the word. All accesses are sequentially consistent, so at
+ * least one of the two sees the other, and a change without sleepers costs no system call. */
 static void wait_until_equal(struct lane_thread *lane, _Atomic uint32_t *word, uint32_t value) {
     for (int spin = 0; spin < SPINS_BEFORE_SLEEP; spin++) {
         if (atomic_load_explicit(word, memory_order_acquire) == value) {
@@ -85,13 +85,13 @@ static void post(struct lanes *lanes, unsigned mask) {
 
 void lanes_run(struct lanes *lanes, unsigned mask) {
     ASSERT((mask & ~lanes->mask) == 0);
-    lanes->run += lanes->run == UINT32_MAX ? 2 : 1; /* never 0: events begin with that */
+    lanes->run += lanes->run == UINT32_MAX ? 2 : 1; /* never 0, the initial value of events */
     post(lanes, mask);
     lanes->work(lanes->context, LANE_COMPUTE);
     lanes_wait_all(lanes);
 }
 
-/* A lane that takes no part has finished all that it was handed. */
+/* A lane that is not in the mask has finished all its earlier work. */
 void lanes_wait_all(struct lanes *lanes) {
     for (int i = 0; i < LANE_COUNT; i++) {
         struct lane_thread *lane = &lanes->threads[i];

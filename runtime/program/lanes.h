@@ -1,5 +1,6 @@
-/* lanes: one thread for each lane of a program beside the caller's, and the events between them. A
- * thread that waits looks a few times and then sleeps: ranks may have fewer cores than lanes. */
+/* lanes: one thread for each lane of a program except the compute lane, which the caller's thread
+ * executes, and the events between them. A waiting thread polls a few times and then sleeps,
+ * because there may be fewer cores than lanes. */
 #ifndef SKEP_PROGRAM_LANES_H
 #define SKEP_PROGRAM_LANES_H
 
@@ -11,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Carries out what `lane` has to do in the run under way. */
+/* Executes the work of `lane` in the current call of lanes_run. */
 typedef void lane_work(void *context, enum lane lane);
 
 struct lanes;
@@ -20,25 +21,26 @@ struct lane_thread {
     struct lanes *lanes;
     enum lane lane;
     pthread_t thread;
-    uint32_t runs;                         /* handed to it; the caller's own count */
-    _Alignas(64) _Atomic uint32_t posted;  /* runs handed to it */
-    _Atomic uint32_t finished;             /* runs it has carried out */
+    uint32_t runs;                         /* given to it, as the caller counts */
+    _Alignas(64) _Atomic uint32_t posted;  /* runs given to it */
+    _Atomic uint32_t finished;             /* runs it has executed */
     _Atomic(_Atomic uint32_t *) sleeps_on; /* the word that must change to wake this lane */
 };
 
 struct lanes {
     lane_work *work;
     void *context;
-    unsigned mask;            /* bit of each lane that has a thread */
-    uint32_t event_count;     /* events are [1, event_count] */
-    uint32_t run;             /* number of the run under way */
-    _Atomic uint32_t *events; /* the number of the last run that raised it: none is ever cleared */
+    unsigned mask;        /* the bits of lanes that have a thread */
+    uint32_t event_count; /* events are [1, event_count] */
+    uint32_t run;         /* number of the current run */
+    /* the number of the last run that raised the event; never cleared */
+    _Atomic uint32_t *events;
     _Atomic int stopping;
-    struct lane_thread threads[LANE_COUNT]; /* that of LANE_COMPUTE is the caller's */
+    struct lane_thread threads[LANE_COUNT]; /* LANE_COMPUTE is the caller's thread */
 };
 
-/* lanes_init: start a thread for each lane in `mask` (bit 1 << lane; never LANE_COMPUTE). Signals
- * are left to the calling thread.
+/* lanes_init: start a thread for each lane in `mask` (bit 1 << lane; never LANE_COMPUTE). Only the
+ * calling thread receives signals.
  * memory  events in `region`; thread stacks of the C library, of fixed size
  * errors  STATUS_FAILED when a thread cannot be started; none is left running then */
 struct lanes_args {
@@ -50,18 +52,19 @@ struct lanes_args {
 MUST_CHECK enum status lanes_init(struct lanes *lanes, const struct lanes_args *args,
                                   struct region *region, struct fault *fault);
 
-/* lanes_run: one run: work(context, lane) on the thread of each lane in `mask`, a part of those
- * started, and for LANE_COMPUTE on the caller's; comes back when all are done, and what they wrote
- * is visible to the caller. Without lanes in `mask` it is one call. Never allocates. */
+/* lanes_run: one run: call work(context, lane) on the thread of each lane in `mask`, a subset of
+ * the started ones, and for LANE_COMPUTE on the caller's thread. Returns when all are done; the
+ * caller sees everything they wrote. With an empty `mask` it only calls LANE_COMPUTE's work. Never
+ * allocates. */
 void lanes_run(struct lanes *lanes, unsigned mask);
 
-/* Within a run, from the thread of `lane`. */
+/* Called within a run, from the thread of `lane`. */
 void lanes_signal(struct lanes *lanes, uint32_t event);
 bool lanes_signalled(const struct lanes *lanes, uint32_t event);
 void lanes_wait(struct lanes *lanes, enum lane lane, uint32_t event);
 
-/* lanes_wait_all: until all other lanes have finished the run; for the caller's thread, from its
- * own work at the earliest. lanes_run does it too. */
+/* lanes_wait_all: wait until all other lanes have finished the run. Only for the caller's thread,
+ * within its work; lanes_run calls it at the end anyway. */
 void lanes_wait_all(struct lanes *lanes);
 
 /* lanes_finish: stop and join the threads. */

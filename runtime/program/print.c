@@ -11,7 +11,7 @@ static void send(struct text *line, program_sink *sink, void *context) {
     sink(context, line->bytes, line->length);
 }
 
-/* "extent SPACE OFFSET BYTES FIRST LAST ROLE NAME", in extent order. */
+/* Prints "extent SPACE OFFSET BYTES FIRST LAST ROLE NAME" for every extent, in order. */
 static void print_extents(const struct program *program, program_sink *sink, void *context) {
     for (int i = 0; i < program->schedule.extent_count; i++) {
         const struct extent *extent = &program->schedule.extents[i];

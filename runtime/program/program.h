@@ -1,5 +1,10 @@
-/* program: the immutable list of instructions with its plan, and its life on a machine:
- * compile (on any laptop), bind, seal, run. */
+/* program: compiles a model and its settings to a program, a constant list of instructions with a
+ * plan of all memory, and executes it on a machine. Compiling works on any machine. Binding
+ * reserves the arenas, resolves all addresses and starts threads; after the seal nothing is
+ * allocated any more. runtime/session calls this room, and so do runtime/cli and
+ * runtime/inner_training through the headers below.
+ *
+ * public   cuda_program.h cuda_ranks.h print.h trace.h trace_file.h */
 #ifndef SKEP_PROGRAM_PROGRAM_H
 #define SKEP_PROGRAM_PROGRAM_H
 
@@ -16,29 +21,31 @@
 #include "transport/collectives/collectives.h"
 
 struct program {
-    struct schedule
-        schedule; /* with the blueprint, the units and the target that it is made from */
+    struct schedule schedule; /* refers to the blueprint, units and target that it was built from */
     struct plan plan;
-    struct hash hash; /* names the plan: same hash, same layout and same instructions */
+    /* identifies the plan: equal hashes mean equal layout and equal instructions */
+    struct hash hash;
 };
 
-/* program_compile: units, graphs, rewrites, instructions, extents, offsets; then proves the plan
- * (no overlap, order over the lanes). Whether it fits is program_fits' question.
+/* program_compile: compute units, graphs, rewrites, instructions, extents and offsets, then prove
+ * the plan (no overlap, correct order across lanes). It does not check whether the plan fits the
+ * target: program_fits does.
  * memory   everything in `region`, which must outlive the program, as must `blueprint` and `target`
- * errors   STATUS_FAILED when a proof fails: a bug of ours, but never run */
+ * errors   STATUS_FAILED when a proof fails, which is a bug in this program */
 MUST_CHECK enum status program_compile(const struct blueprint *blueprint,
                                        const struct target *target,
                                        const struct schedule_options *options,
                                        struct region *region, struct program *program,
                                        struct fault *fault);
 
-/* program_fits: every space's peak within the room that the target's profile leaves.
+/* program_fits: whether the peak of every space fits what the target has available.
  * errors  STATUS_FIT naming target, space, need and have */
 MUST_CHECK enum status program_fits(const struct program *program, struct fault *fault);
 
 enum { CALL_OPERANDS = OPERANDS_MAX + 1 };
 
-/* Which rank of a site a program is bound for: its index along each axis, and the axis's size. */
+/* The rank of a site that a program is bound for: its index along each axis, and the size of each
+ * axis. */
 struct rank_indices {
     int of[AXIS_COUNT], size[AXIS_COUNT];
 };
@@ -48,29 +55,29 @@ struct lane_list {
     uint32_t first, count;
 };
 
-/* Called before an instruction runs, on its lane's thread: for tests that disturb the lanes. */
+/* Called before an instruction executes, on its lane's thread: for tests that delay lanes. */
 typedef void program_hook(void *context, uint32_t index);
 
-/* A program on a machine. Addresses never change after bind. */
+/* A program bound to this machine. Addresses never change after bind. */
 struct bound_program {
     const struct program *program;
     struct rank_indices ranks;
     struct communicator *communicator; /* NULL until program_connect */
     struct port port;
-    char *base[SPACE_COUNT];           /* of each arena; NULL where the plan needs none */
-    bool shared[SPACE_COUNT];          /* collectives touch it: peers map it by fd[] */
-    int fd[SPACE_COUNT];               /* of a shared arena */
-    union kernel_args *args;           /* per instruction, as this rank runs it */
+    char *base[SPACE_COUNT];  /* of each arena; NULL if the plan uses no bytes of the space */
+    bool shared[SPACE_COUNT]; /* collectives access it: other ranks map it by fd[] */
+    int fd[SPACE_COUNT];      /* of a shared arena */
+    union kernel_args *args;  /* per instruction, for this rank */
     void *(*addresses)[CALL_OPERANDS]; /* per instruction: operands, then workspace */
-    struct collective_call *calls;     /* per instruction, of collectives; NULL without any */
+    struct collective_call *calls;     /* per instruction, for collectives; NULL without any */
     uint32_t *order;                   /* instructions by segment, lane, then as listed */
     struct lane_list lists[SEGMENT_COUNT][LANE_COUNT];
     struct lanes lanes;
-    struct device *device; /* runs the segments where memory is not the host's; NULL: the host */
+    struct device *device;            /* executes the segments on a GPU; NULL: the CPU does */
     enum segment_kind segment;        /* under way */
-    uint64_t high_water[SPACE_COUNT]; /* highest end that a run instruction was handed */
+    uint64_t high_water[SPACE_COUNT]; /* highest end of the operands of executed instructions */
     uint64_t lane_high_water[LANE_COUNT][SPACE_COUNT];
-    struct trace *trace; /* NULL: nothing is recorded; to be set between runs */
+    struct trace *trace; /* NULL: nothing is recorded; set only between segments */
     program_hook *hook;  /* NULL: none */
     void *hook_context;
     struct kernel_table kernels;
@@ -79,58 +86,57 @@ struct bound_program {
 };
 
 /* program_bind: reserve the arenas, resolve every address for this rank, choose kernels, start the
- * pool and a thread for each lane that has instructions. An arena that collectives touch is memory
- * that peers can map (port_reserve_shared).
- * ranks   NULL: alone
- * memory  tables in `region`; *bound must stay where it is until program_release
- * errors  STATUS_FIT when the machine has less free than the plan needs, naming who holds it;
- *         STATUS_INPUT for a GPU that computes in the host's memory; STATUS_FAILED when a thread
- *         cannot be started; *bound is then zeros */
+ * pool and a thread for each lane that has instructions. An arena that collectives access is memory
+ * that other ranks can map (port_reserve_shared). ranks   NULL: a single rank
+ * memory  tables in `region`; *bound must not move until program_release
+ * errors  STATUS_FIT when the machine has less free memory than the plan needs, naming the largest
+ *         processes; STATUS_INPUT for a GPU that shares the CPU's memory; STATUS_FAILED when a
+ *         thread cannot be started. *bound is then zero */
 MUST_CHECK enum status program_bind(const struct program *program, const struct rank_indices *ranks,
                                     struct region *region, struct bound_program *bound,
                                     struct fault *fault);
 
-/* program_connect: the ranks that the collectives run between. The communicator has the groups of
- * enum rank_axis, in that order, and knows every space with shared[space]: plan.peak_bytes from
- * base[space] (fd[space] for other processes). It stays the caller's, and outlives the last run.
- * Not needed by a program without collectives. On a device, whose segments are captured now, it is
- * that of cuda_ranks_open.
- * errors  what the device refuses; never where the host runs the program */
+/* program_connect: set the communicator for the collectives. It has the groups of enum rank_axis,
+ * in that order, and has registered every space with shared[space]: plan.peak_bytes from
+ * base[space] (fd[space] for other processes). The caller owns it and keeps it until the last
+ * execution. A program without collectives does not need it. On a device, it comes from
+ * cuda_ranks_open, and segments are captured now. errors   those of the device; none if the CPU
+ * executes the program */
 MUST_CHECK enum status program_connect(struct bound_program *bound,
                                        struct communicator *communicator, struct fault *fault);
 
-/* program_waits: bound, but not to run before program_connect and program_rehearse: a program with
- * collectives on a device. */
+/* program_waits: whether the program must not execute before program_connect and program_rehearse,
+ * because it has collectives on a device. */
 bool program_waits(const struct bound_program *bound);
 
-/* program_rehearse: every segment once, by all ranks at a time, on arenas that are all zeros and
- * are so again afterwards; after all of them have connected. Nothing to do for a program that does
- * not wait.
+/* program_rehearse: execute every segment once on zeroed arenas, on all ranks together after all
+ * have connected, then zero the arenas again. Does nothing unless program_waits.
  * errors  as program_failure */
 MUST_CHECK enum status program_rehearse(struct bound_program *bound, struct fault *fault);
 
-/* program_disconnect: nothing holds the communicator any more, and nothing runs; before it is
- * closed. */
+/* program_disconnect: stop using the communicator, so that it can be closed. Nothing can execute
+ * afterwards. */
 void program_disconnect(struct bound_program *bound);
 
-/* program_seal: from here on nothing of ours allocates. */
+/* program_seal: from now on this program allocates no memory. */
 void program_seal(const struct bound_program *bound);
 
-/* program_run: the instructions of one segment, each lane's in order, lanes side by side; comes
- * back when all are done. With a communicator that was aborted the lanes run through, and what they
- * leave is undefined. */
+/* program_run: execute one segment, each lane in order and lanes concurrently; return when all are
+ * done. If the communicator was aborted, the lanes still finish, but their results are
+ * undefined. */
 void program_run(struct bound_program *bound, enum segment_kind segment);
 
-/* program_failure: what went wrong on the device since the program was bound; OK where the host
- * runs it. After a failure nothing runs any more, and what the arenas hold is undefined. */
+/* program_failure: the first failure of the device since the program was bound; OK if the CPU
+ * executes it. After a failure nothing executes any more, and the contents of the arenas are
+ * undefined. */
 MUST_CHECK enum status program_failure(const struct bound_program *bound, struct fault *fault);
 
-/* program_run_one: a single instruction, on the caller's thread, without its waits; for tests and
- * measurements that look between them. */
+/* program_run_one: execute a single instruction on the caller's thread, without its waits; for
+ * tests and measurements between instructions. */
 void program_run_one(struct bound_program *bound, uint32_t index);
 
-/* program_cast: `count` elements of the device space, rounded once to nearest even, between
- * segments; comes back when it is done. */
+/* program_cast: convert `count` elements in the device space, rounded once to nearest even, between
+ * segments; return when it is done. */
 struct program_cast {
     const void *from;
     void *to;
@@ -139,32 +145,32 @@ struct program_cast {
 };
 void program_cast(const struct bound_program *bound, const struct program_cast *cast);
 
-/* program_device_memory: how the host reaches a space between segments; NULL: by its addresses. */
+/* program_device_memory: the access of the CPU to a space between segments; NULL: the CPU can use
+ * its addresses. */
 const struct device_memory *program_device_memory(const struct bound_program *bound,
                                                   enum space space);
 
-/* program_extent: the address of an extent, to be followed where program_device_memory is NULL for
- * its space, as it is for all that schedule.host names. */
+/* program_extent: the address of an extent. The CPU may dereference it if program_device_memory is
+ * NULL for its space, as it is for all extents in schedule.host. */
 void *program_extent(const struct bound_program *bound, int extent);
 
-/* What this rank persistently holds of a parameter: elements [first, first + count), row-major, at
- * `address`. A shard is contiguous, so there is at most one part. */
+/* The part of a parameter that this rank stores permanently: elements [first, first + count),
+ * row-major, at `address`. A shard is contiguous, so there is at most one part. */
 struct param_part {
     int64_t first, count; /* count 0: nothing */
     enum dtype dtype;
-    void *address;                   /* NULL when nothing */
-    const struct device_memory *far; /* what `address` is in; NULL: memory that the host reaches */
+    void *address;                   /* NULL if count is 0 */
+    const struct device_memory *far; /* the memory of `address`; NULL: the CPU can access it */
 };
 struct param_part program_part(const struct bound_program *bound, int index, enum param_view view);
 
-/* program_param: where parameter `index` lies, whole; a parameter that does not is a caller's bug.
- */
+/* program_param: the address of parameter `index`, which must be stored whole on this rank. / */
 void *program_param(const struct bound_program *bound, int index, enum param_view view);
 
 struct step_scalars *program_scalars(const struct bound_program *bound);
 
-/* program_release: stop the lanes and the pool, give the arenas back. The communicator must have
- * been closed: it looks into the arenas. */
+/* program_release: stop the lanes and the pool, and release the arenas. The communicator, which
+ * uses the arenas, must have been closed before. */
 void program_release(struct bound_program *bound);
 
 #endif

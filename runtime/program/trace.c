@@ -46,13 +46,13 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* Time that both records cover. */
+/* The time that both records cover. */
 static int64_t shared_ns(const struct trace_record *a, const struct trace_record *b) {
     return larger(0, smaller(a->end_ns, b->end_ns) - larger(a->begin_ns, b->begin_ns));
 }
 
-/* How long the compute lane ran instructions within `of`. A lane's records follow each other in
- * time, so each search goes on where the last one ended. */
+/* The time that the compute lane executed instructions within `of`. A lane's records are ordered by
+ * time, so each search starts where the last one ended. */
 static int64_t hidden_ns(const struct trace_lane *compute, const struct trace_record *of,
                          uint32_t *from) {
     while (*from < compute->count && compute->records[*from].end_ns <= of->begin_ns) {

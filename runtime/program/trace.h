@@ -1,4 +1,5 @@
-/* trace: when each instruction of some steps ran, on which lane, and what each lane waited for. */
+/* trace: records the execution time and lane of each instruction of some steps, and the waits of
+ * each lane. */
 #ifndef SKEP_PROGRAM_TRACE_H
 #define SKEP_PROGRAM_TRACE_H
 
@@ -8,14 +9,14 @@
 #include <stdint.h>
 
 enum trace_kind {
-    TRACE_RUN,  /* an instruction; a collective's waits for other ranks lie within it */
+    TRACE_RUN,  /* executes an instruction; includes a collective's waits for other ranks */
     TRACE_WAIT, /* an instruction waits for an event of another lane */
     TRACE_JOIN  /* the compute lane waits for the others at a segment's end */
 };
 
 struct trace_record {
-    int64_t begin_ns, end_ns; /* clock_monotonic_ns: one clock for all ranks of a machine */
-    uint32_t instruction;     /* that runs, or waits; of a join the segment's last */
+    int64_t begin_ns, end_ns; /* from clock_monotonic_ns, one clock for all ranks on a machine */
+    uint32_t instruction;     /* that executes or waits; for a join, the segment's last */
     uint32_t event;           /* of a wait */
     enum trace_kind kind;
 };
@@ -31,20 +32,21 @@ struct trace {
     struct trace_lane lanes[LANE_COUNT];
 };
 
-/* trace_init: room for `steps` whole steps (begin, microbatches, finish).
- * memory  in `region`: nothing is allocated later */
+/* trace_init: reserve space for `steps` whole steps (begin, microbatches, finish). memory  in
+ * `region`; nothing is allocated later */
 void trace_init(struct trace *trace, const struct schedule *schedule, int64_t steps,
                 struct region *region);
 
-/* trace_add: from the thread of `lane`; what finds no room is counted. Never allocates. */
+/* trace_add: append a record, from the thread of `lane`. Counts records that do not fit. Never
+ * allocates. */
 void trace_add(struct trace *trace, enum lane lane, const struct trace_record *record);
 
-/* How far communication hides behind compute. */
+/* The overlap of communication with compute. */
 struct trace_overlap {
-    int64_t collective_ns; /* the collective lane's instructions */
-    int64_t hidden_ns;     /* of it, while the compute lane ran an instruction */
-    int64_t compute_ns;    /* the compute lane's instructions */
-    int64_t waiting_ns;    /* the compute lane's waits and joins */
+    int64_t collective_ns; /* time of the collective lane's instructions */
+    int64_t hidden_ns;     /* part of it during which the compute lane executed an instruction */
+    int64_t compute_ns;    /* time of the compute lane's instructions */
+    int64_t waiting_ns;    /* time of the compute lane's waits and joins */
 };
 struct trace_overlap trace_overlap(const struct trace *trace);
 

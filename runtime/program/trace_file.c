@@ -9,7 +9,7 @@ enum { BUFFER_BYTES = 8192, EVENT_BYTES = 1024 };
 
 static const char *const LANE_TITLES[LANE_COUNT] = {"compute", "collective", "copy"};
 
-/* A file that is written from its end on, a buffer at a time. */
+/* A file to which text is appended, a buffer at a time. */
 struct sink {
     const char *path;
     int fd;
@@ -63,7 +63,7 @@ enum status trace_file_begin(const char *path, struct fault *fault) {
         return status;
     }
     sink_begin(&sink, path, fd, 0, fault);
-    /* An event that every other one can follow with a comma. */
+    /* A first event, so that every later one can start with a comma. */
     text_add(&sink.text, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
                          "{\"ph\": \"M\", \"name\": \"process_labels\", \"pid\": 0, "
                          "\"args\": {\"labels\": \"skep\"}}");
@@ -83,7 +83,7 @@ static void add_names(struct sink *sink, int rank) {
     }
 }
 
-/* The extent that the instruction writes, or the one it reads when it writes none. */
+/* The extent that the instruction writes, or if none, the one that it reads. */
 static const char *subject_of(const struct schedule *schedule,
                               const struct instruction *instruction) {
     const char *read = NULL;
@@ -139,7 +139,7 @@ static void add_event(struct sink *sink, const struct schedule *schedule, int ra
     text_add(&sink->text, "}}");
 }
 
-/* Opens `path` to write on from its end. */
+/* Opens `path` to append to it. */
 static enum status reopen(struct sink *sink, const char *path, struct fault *fault) {
     int fd;
     int64_t bytes;

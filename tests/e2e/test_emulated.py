@@ -101,7 +101,7 @@ class Emulated(GpuTest):
         verbose = {**DEVICE, "SKEP_LOG": "debug"}
         result = folder.train("target=./gpu.yaml", env={**verbose, "SKEP_EMULATED_LOSE_AT": "20"})
         self.assert_exit(result, 1)
-        self.assertRegex(result.stderr, r"the device fails in instruction +\d+ (compute|copy) ")
+        self.assertRegex(result.stderr, r"the device failed in instruction +\d+ (compute|copy) ")
         self.train(folder)
         quiet = folder.state()
         folder.forget()

@@ -107,14 +107,14 @@ class Commands(GpuTest):
         self.assert_exit(folder.run("plan", "run.yaml", "target=./gpu.yaml", env=old), 0)
         result = folder.train(env=old)
         self.assert_exit(result, 0)
-        self.assertRegex(result.stderr, r"no GPU computes: libcuda\.so\.1: this driver is too old")
+        self.assertRegex(result.stderr, r"no GPU is used: libcuda\.so\.1: this driver is too old")
 
     def test_a_device_that_computes_in_the_hosts_memory_is_planned_for_and_refused(self):
         folder = self.gpu_folder(steps=1)
         self.assert_exit(folder.run("plan", "run.yaml", "target=jetson-orin-64g"), 0)
         result = folder.train("target=jetson-orin-64g", env=DEVICE)
         self.assert_exit(result, 2)
-        self.assertIn("in the host's memory", result.stderr)
+        self.assertIn("shares the CPU's memory", result.stderr)
 
 
 if __name__ == "__main__":

@@ -236,7 +236,7 @@ static void no_room_for_a_context_is_said(void **state) {
     assert_int_equal(port_init(&port, &TARGET, &fault), STATUS_FIT);
     assert_string_equal(fault.place, "device 0, emulated GPU 0");
     assert_non_null(strstr(fault.reason, "cannot make a context: CUDA_ERROR_OUT_OF_MEMORY"));
-    assert_non_null(strstr(fault.remedy, "free the device's memory"));
+    assert_non_null(strstr(fault.remedy, "free device memory"));
     close_driver();
 }
 

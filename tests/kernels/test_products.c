@@ -258,7 +258,7 @@ static void own_kernel_takes_what_has_no_proposal_that_will_do(void **state) {
     assert_null(choose_among(&fixture, proposals, 0, DTYPE_F32));
     char text[CUDA_PRODUCT_TEXT_BYTES];
     cuda_product_text(fixture.products.first, text);
-    assert_string_equal(text, "m 4 n 6 k 8 f32 to f32: our own kernel");
+    assert_string_equal(text, "m 4 n 6 k 8 f32 to f32: built-in kernel");
     fixture_finish(&fixture);
     fixture_init(&fixture);
     fake_cublas_lt.heuristic = CUBLAS_STATUS_NOT_SUPPORTED;
@@ -331,8 +331,8 @@ static void a_handle_that_is_refused_is_told(void **state) {
     fake_cublas_lt = (struct fake_cublas_lt){.create = CUBLAS_STATUS_INTERNAL_ERROR};
     assert_int_equal(cuda_products_init(&library, &HOPPER, &region, &products, &fault),
                      STATUS_FAILED);
-    assert_string_equal(fault.reason, "cannot make a handle: CUBLAS_STATUS_INTERNAL_ERROR");
-    assert_non_null(strstr(fault.remedy, "kernels of our own"));
+    assert_string_equal(fault.reason, "cannot create a handle: CUBLAS_STATUS_INTERNAL_ERROR");
+    assert_non_null(strstr(fault.remedy, "slower built-in kernels"));
     assert_int_equal(fake_cublas_lt.objects, 0);
     region_finish(&region);
 }

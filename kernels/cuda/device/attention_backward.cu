@@ -1,17 +1,16 @@
-/* Attention backward on tensor cores. Probabilities are made again from lse, and no sum is shared
- * between blocks, so every run gives the same bits:
+/* Attention backward on tensor cores. Probabilities are recomputed from lse, and no sum is shared
+ * between blocks, so that every execution gives the same bits:
  *
- *   prepare        delta = dout . out, beside lse and the first key seen, of each query
- *   key gradient   a block holds a tile of keys and passes over the queries that see it, of all
- *                  heads of the group: S^T = k q^T, dP^T = v dout^T, dv += P^T dout, dk += dS^T q
- *   query gradient a block holds a tile of queries: S = q k^T, dP = dout v^T, dq += dS k
+ *   prepare         delta = dout . out, lse and the first visible key of each query
+ *   key gradient    a block holds a tile of keys and loops over the queries that see it, of all
+ *                   heads of the group: S^T = k q^T, dP^T = v dout^T, dv += P^T dout, dk += dS^T q
+ *   query gradient  a block holds a tile of queries: S = q k^T, dP = dout v^T, dq += dS k
  *
  * with P = 2^(scale S - lse) and dS = P (dP - delta); dq and dk are scaled as they are stored. Two
- * of seven products are made a second time. One kernel with five would have to add to dq from
- * many blocks: in memory in a fixed order (blocks waiting for one another), or in one copy of dq
- * for each tile of keys, which grows with the square of time.
- *
- * Streamed tiles have two stages: one comes while the other one is used. */
+ * of the seven products are computed twice. A single kernel with five products would have to add to
+ * dq from many blocks: in memory in a fixed order, with blocks waiting for each other, or in one
+ * copy of dq for each tile of keys, which grows with the square of time. Streamed tiles have two
+ * stages: one is loaded while the other one is used. */
 #include "kernels/cuda/device/attention_tile.h"
 
 enum { STAGES = ATTENTION_STAGES };
@@ -60,7 +59,7 @@ template <typename T> DEVICE void prepare(const cuda_attention_prepare_params &p
         int64_t row = token / p.shape.time;
         int own = (int)(token % p.shape.time);
         int64_t to = (row * p.shape.heads + head) * p.shape.time + own;
-        int first = first_seen(p.shape, p.positions + row * p.shape.time, own);
+        int first = first_visible(p.shape, p.positions + row * p.shape.time, own);
         p.queries[to] = cuda_attention_query{p.lse[to] * p.lse_factor, sum, first, own};
     }
 }
@@ -73,9 +72,9 @@ BOUNDED_KERNEL(attention_prepare_f32, cuda_attention_prepare_params, ATTENTION_P
     prepare<float>(p);
 }
 
-/* ---- what both gradients do ---- */
+/* ---- for both gradients ---- */
 
-/* A probability out of a score: above 1 only by rounding, which huge logits would magnify. */
+/* A probability from a score. Rounding could make it exceed 1, which huge logits would magnify. */
 DEVICE float probability(float score, float scale, float lse) {
     return exp2_fast(fminf(score * scale - lse, 0.0f));
 }
@@ -96,7 +95,7 @@ DEVICE void store_gradient(void *to, int64_t start, int64_t stride, float factor
 
 /* ---- dq ---- */
 
-/* Scores become probabilities; those of pairs that do not see each other 0. */
+/* Turns scores into probabilities, which are 0 for invisible pairs. */
 template <int ROW_TILES, int BLOCKS>
 DEVICE void row_probabilities(float (&scores)[ROW_TILES][BLOCKS][4],
                               const cuda_attention_query (&facts)[ROW_TILES][2], float scale,
@@ -108,19 +107,20 @@ DEVICE void row_probabilities(float (&scores)[ROW_TILES][BLOCKS][4],
         for (int i = 0; i < BLOCKS * 4; i++) {
             const cuda_attention_query &row = facts[r][i / 2 % 2];
             int at = column + i / 4 * 8 + i % 2;
-            bool seen = !masked || (at >= row.first && at <= row.token);
+            bool visible = !masked || (at >= row.first && at <= row.token);
             float &score = scores[r][i / 4][i % 4];
-            score = seen ? probability(score, scale, row.lse) : 0.0f;
+            score = visible ? probability(score, scale, row.lse) : 0.0f;
         }
     }
 }
 
-/* A block's tiles, and where its rows begin in the tensors; keys and values have STAGES. */
+/* A block's tiles and the addresses of its rows in the tensors. Keys and values have STAGES tiles
+ * each. */
 struct query_operands {
     bf16 *queries, *douts, *keys, *values;
     bf16 *k, *v;
     int64_t q_start, out_start;
-    int row, head, token, tokens; /* the tile's first token, and how many exist */
+    int row, head, token, tokens; /* the tile's first token, and its number of tokens */
 };
 
 template <int DIM, int ROWS, int KEYS>
@@ -155,7 +155,7 @@ DEVICE void load_own_queries(const cuda_attention_backward_params &p, const quer
     load_tile<DIM, ROWS, THREADS>(own.douts, token_rows{dout, shape.out_stride}, own.tokens, shape);
 }
 
-/* Begin to load the keys and values from `key` on. */
+/* Start loading the keys and values from `key` on. */
 template <int DIM, int KEYS, int THREADS>
 DEVICE void load_keys(const query_operands &own, int stage, int key,
                       const cuda_attention_shape &shape) {
@@ -168,7 +168,7 @@ DEVICE void load_keys(const query_operands &own, int stage, int key,
                                   shape.time - key, shape);
 }
 
-/* Probabilities become the gradients of the scores. */
+/* Turns probabilities into the gradients of the scores. */
 template <int ROW_TILES, int BLOCKS>
 DEVICE void row_slopes(float (&scores)[ROW_TILES][BLOCKS][4],
                        const float (&slopes)[ROW_TILES][BLOCKS][4],
@@ -192,8 +192,8 @@ DEVICE void query_gradient(const cuda_attention_backward_params &p) {
     const int warp_row = (int)threadIdx.x / WARP * ROW_TILES * 16;
     const int end = own.token + own.tokens;
     const int32_t *positions = p.positions + (int64_t)own.row * shape.time;
-    const int seen_by_all = first_seen(shape, positions, end - 1);
-    int key = first_seen(shape, positions, own.token) / KEYS * KEYS;
+    const int seen_by_all = first_visible(shape, positions, end - 1);
+    int key = first_visible(shape, positions, own.token) / KEYS * KEYS;
     load_own_queries<DIM, ROWS, THREADS>(p, own);
     load_keys<DIM, KEYS, THREADS>(own, 0, key, shape);
     copy_commit();
@@ -238,7 +238,7 @@ ATTENTION_QUERY_GRADIENT_TILES(QUERY_GRADIENT)
 
 /* ---- dk and dv ---- */
 
-/* As row_probabilities, of S^T: rows are keys, columns are queries. */
+/* As row_probabilities, but for S^T: rows are keys, columns are queries. */
 template <int ROW_TILES, int BLOCKS>
 DEVICE void column_probabilities(float (&scores)[ROW_TILES][BLOCKS][4],
                                  const cuda_attention_query *facts, float scale, int key, int token,
@@ -252,9 +252,9 @@ DEVICE void column_probabilities(float (&scores)[ROW_TILES][BLOCKS][4],
         UNROLL
         for (int i = 0; i < ROW_TILES * 2; i++) {
             int own = key + i * 8 + lane / 4;
-            bool seen = !masked || (own >= first && own <= token + at);
+            bool visible = !masked || (own >= first && own <= token + at);
             float &score = scores[i / 2][c / 2][i % 2 * 2 + c % 2];
-            score = seen ? probability(score, scale, lse) : 0.0f;
+            score = visible ? probability(score, scale, lse) : 0.0f;
         }
     }
 }
@@ -274,21 +274,22 @@ DEVICE void column_slopes(float (&scores)[ROW_TILES][BLOCKS][4],
     }
 }
 
-/* A tile of the stream of queries of a key gradient: all tiles of one head, then of the next. What
- * lies beyond the last query is zero, and with q, dout, lse and delta 0 it adds 0. */
-struct stream_place {
+/* A tile in the stream of queries of a key gradient: all tiles of one head, then of the next.
+ * Entries beyond the last query are zero; with q, dout, lse and delta 0 they add 0. */
+struct stream_position {
     int head, token;
 };
 
-/* Tokens of a head begin at `first` and end before `last`. */
+/* The tokens of a head are [first, last). */
 template <int QUERIES>
-DEVICE stream_place place_after(const stream_place &place, int first, int last) {
-    bool more = place.token + QUERIES < last;
-    return stream_place{place.head + (more ? 0 : 1), more ? place.token + QUERIES : first};
+DEVICE stream_position position_after(const stream_position &position, int first, int last) {
+    bool more = position.token + QUERIES < last;
+    return stream_position{position.head + (more ? 0 : 1), more ? position.token + QUERIES : first};
 }
 
-/* Whether some of the queries, of which `exist` exist, do not see some of the keys from `key` on:
- * those that are before the last key, and those whose first key, which never falls, is beyond. */
+/* Whether any of the `exist` queries does not see some key of the tile from `key` on: a query
+ * before the last key of the tile, or one whose first visible key, which never decreases, is after
+ * `key`. */
 template <int QUERIES>
 DEVICE bool tile_needs_mask(const cuda_attention_query *facts, int exist, bool on_diagonal,
                             int key) {
@@ -298,32 +299,32 @@ DEVICE bool tile_needs_mask(const cuda_attention_query *facts, int exist, bool o
 
 template <int DIM, int QUERIES, int THREADS>
 DEVICE void load_queries(const cuda_attention_backward_params &p, int row,
-                         const stream_place &place, bf16 *queries, bf16 *douts,
+                         const stream_position &position, bf16 *queries, bf16 *douts,
                          cuda_attention_query *facts) {
     const cuda_attention_shape &shape = p.shape;
-    int64_t at = (int64_t)row * shape.time + place.token;
-    bf16 *q = static_cast<bf16 *>(const_cast<void *>(p.q)) + place.head * shape.head_dim;
-    bf16 *dout = static_cast<bf16 *>(const_cast<void *>(p.dout)) + place.head * shape.head_dim;
+    int64_t at = (int64_t)row * shape.time + position.token;
+    bf16 *q = static_cast<bf16 *>(const_cast<void *>(p.q)) + position.head * shape.head_dim;
+    bf16 *dout = static_cast<bf16 *>(const_cast<void *>(p.dout)) + position.head * shape.head_dim;
     load_tile<DIM, QUERIES, THREADS>(queries, token_rows{q + at * shape.q_stride, shape.q_stride},
-                                     shape.time - place.token, shape);
+                                     shape.time - position.token, shape);
     load_tile<DIM, QUERIES, THREADS>(douts,
                                      token_rows{dout + at * shape.out_stride, shape.out_stride},
-                                     shape.time - place.token, shape);
+                                     shape.time - position.token, shape);
     if (threadIdx.x < QUERIES) {
-        int token = place.token + (int)threadIdx.x;
+        int token = position.token + (int)threadIdx.x;
         bool exists = token < shape.time;
         copy_async(facts + threadIdx.x,
-                   queries_of(p, row, place.head) + (exists ? token : place.token), exists);
+                   queries_of(p, row, position.head) + (exists ? token : position.token), exists);
     }
 }
 
-/* A block's tiles, and where its rows begin in the tensors. Queries, douts and facts have
- * STAGES. */
+/* A block's tiles and the addresses of its rows in the tensors. Queries, douts and facts have
+ * STAGES tiles each. */
 struct key_operands {
     bf16 *keys, *values, *queries, *douts;
     cuda_attention_query *facts;
     int64_t start;
-    int row, head, key, count; /* the tile's first key, and how many exist */
+    int row, head, key, count; /* the tile's first key, and its number of keys */
 };
 
 template <int DIM, int ROWS, int QUERIES>
@@ -371,7 +372,7 @@ DEVICE void key_gradient(const cuda_attention_backward_params &p) {
                                              shape, p.positions + (int64_t)own.row * shape.time,
                                              own.key, own.key + own.count);
     load_own_keys<DIM, ROWS, THREADS, WANT_DK>(p, own);
-    stream_place next = {own.head * (shape.heads / shape.kv_heads), own.key};
+    stream_position next = {own.head * (shape.heads / shape.kv_heads), own.key};
     load_queries<DIM, QUERIES, THREADS>(p, own.row, next, own.queries, own.douts, own.facts);
     copy_commit();
     float dkeys[ROW_TILES][WANT_DK ? DIM / 8 : 1][4];
@@ -386,7 +387,7 @@ DEVICE void key_gradient(const cuda_attention_backward_params &p) {
         const bf16 *douts_now = own.douts + stage * QUERIES * ATTENTION_PITCH(DIM);
         const cuda_attention_query *facts_now = own.facts + stage * QUERIES;
         const int token = next.token;
-        next = place_after<QUERIES>(next, own.key, last);
+        next = position_after<QUERIES>(next, own.key, last);
         copy_wait<0>();
         __syncthreads();
         if (next.head < end) {

@@ -1,13 +1,14 @@
-/* Attention of f32 tensors, forward and backward, without tensor cores: they have no f32 of full
- * accuracy. Square tiles of T tokens; 16 x 16 threads, of which thread (y, x) has the rows y + 16 i
- * and the columns x + 16 j of each product. A row's threads lie in one half of a warp.
+/* Attention of f32 tensors, forward and backward, without tensor cores, which do not support full
+ * f32 accuracy. Tiles are square, of T tokens. There are 16 x 16 threads; thread (y, x) has the
+ * rows y + 16 i and the columns x + 16 j of each product, so that a row's threads are one half of a
+ * warp.
  *
  * Backward as in attention_backward.cu: one kernel sums dk and dv, one dq. */
 #include "kernels/cuda/device/attention_facts.h"
 
 enum { SIDE = ATTENTION_F32_SIDE, THREADS = SIDE * SIDE };
 
-/* One element more than a row has: 16 rows at the same column lie in 16 banks. */
+/* One element more than a row has, so that 16 rows at the same column are in 16 different banks. */
 template <int DIM> constexpr int PITCH = DIM + 1;
 
 DEVICE int row_of_thread() {
@@ -45,7 +46,7 @@ DEVICE void product_of_rows(float (&products)[R][R], const float *a, const float
     }
 }
 
-/* Hand a product over to add_product, to the threads of the same rows. */
+/* Pass a product through shared memory to add_product, to the threads of the same rows. */
 template <int R> DEVICE void share(float *weights, const float (&products)[R][R]) {
     __syncwarp();
     for (int i = 0; i < R * R; i++) {
@@ -112,7 +113,7 @@ template <int R> struct softmax_state {
     int first[R], last[R]; /* the keys that the rows see */
 };
 
-/* Scores become probabilities relative to the new maxima; what was summed until now follows. */
+/* Turns scores into probabilities relative to the new maxima, and rescales the sums so far. */
 template <int DIM, int R>
 DEVICE void softmax_step(float (&scores)[R][R], softmax_state<R> &state,
                          float (&outs)[R][DIM / SIDE], int key, float scale) {
@@ -120,12 +121,12 @@ DEVICE void softmax_step(float (&scores)[R][R], softmax_state<R> &state,
         float maximum = state.maxima[i];
         for (int j = 0; j < R; j++) {
             int column = key + column_of_thread() + j * SIDE;
-            bool seen = column >= state.first[i] && column <= state.last[i];
-            scores[i][j] = seen ? scores[i][j] * scale : MINUS_INFINITY;
+            bool visible = column >= state.first[i] && column <= state.last[i];
+            scores[i][j] = visible ? scores[i][j] * scale : MINUS_INFINITY;
             maximum = fmaxf(maximum, scores[i][j]);
         }
         maximum = max_of_row(maximum);
-        /* A row that has seen nothing yet has no maximum to subtract. */
+        /* A row that has seen no key yet has no maximum to subtract. */
         float base = maximum == MINUS_INFINITY ? 0.0f : maximum;
         float factor = exp_full(state.maxima[i] - base);
         float sum = 0.0f;
@@ -145,7 +146,7 @@ template <int DIM, int T> DEVICE void forward(const cuda_attention_forward_param
     constexpr int R = T / SIDE;
     DYNAMIC_SHARED(memory);
     float *queries = reinterpret_cast<float *>(memory);
-    float *others = queries + T * PITCH<DIM>; /* keys, then values */
+    float *others = queries + T * PITCH<DIM>; /* holds keys, then values */
     float *weights = others + T * PITCH<DIM>;
     const cuda_attention_shape &shape = p.shape;
     const int row = (int)blockIdx.x / shape.heads;
@@ -218,10 +219,10 @@ ATTENTION_F32_TILES(FORWARD)
 
 /* ---- backward ---- */
 
-/* A probability out of a score: above 1 only by rounding, which huge logits would magnify. */
+/* A probability from a score. Rounding could make it exceed 1, which huge logits would magnify. */
 DEVICE float probability(float score, float scale, const cuda_attention_query &query, int key) {
-    bool seen = key >= query.first && key <= query.token;
-    return seen ? exp_full(fminf(fma_exact(score, scale, -query.lse), 0.0f)) : 0.0f;
+    bool visible = key >= query.first && key <= query.token;
+    return visible ? exp_full(fminf(fma_exact(score, scale, -query.lse), 0.0f)) : 0.0f;
 }
 
 template <int DIM, int T> DEVICE void query_gradient(const cuda_attention_backward_params &p) {
@@ -255,7 +256,7 @@ template <int DIM, int T> DEVICE void query_gradient(const cuda_attention_backwa
         facts[i] = queries_of(p, row, head)[token + (own < tokens ? own : tokens - 1)];
         factors[i] = shape.scale;
     }
-    int key = first_seen(shape, p.positions + start, token) / T * T;
+    int key = first_visible(shape, p.positions + start, token) / T * T;
     for (; key < token + tokens; key += T) {
         float scores[R][R];
         float slopes[R][R];
@@ -281,14 +282,14 @@ template <int DIM, int T> DEVICE void query_gradient(const cuda_attention_backwa
                        factors);
 }
 
-/* Scores of keys from `key` on and queries from `token` on become probabilities, and what dP was
- * becomes their gradients. */
+/* Turns the scores of keys from `key` on and queries from `token` on into probabilities, and dP
+ * into their gradients. */
 template <int R>
 DEVICE void column_slopes(const cuda_attention_backward_params &p, int row, int head, int key,
                           int token, float (&scores)[R][R], float (&slopes)[R][R]) {
     for (int i = 0; i < R * R; i++) {
         int own = token + column_of_thread() + i % R * SIDE;
-        /* Those beyond the last one have q and dout 0, and see no key. */
+        /* Queries beyond the last one have q and dout 0 and see no key. */
         cuda_attention_query query = {0.0f, 0.0f, INT32_MAX, own};
         if (own < p.shape.time) {
             query = queries_of(p, row, head)[own];

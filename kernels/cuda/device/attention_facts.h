@@ -1,5 +1,5 @@
-/* attention facts: what the attention kernels of every dtype ask about a query: which keys it sees,
- * and what its softmax came to. */
+/* attention_facts: the properties of a query that the attention kernels of all dtypes use: the keys
+ * that it sees and the result of its softmax. */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_ATTENTION_FACTS_H
 #define SKEP_KERNELS_CUDA_DEVICE_ATTENTION_FACTS_H
 
@@ -11,33 +11,33 @@
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LN_2 = 0.693147181f;
 
-/* The first key that a query sees; positions of its row of tokens. Positions count up from each
- * document's start, so this never falls from one token to the next. */
-DEVICE int first_seen(const cuda_attention_shape &shape, const int32_t *positions, int token) {
+/* The first key that a query sees, from the positions of its row of tokens. Positions count up from
+ * the start of each document, so the first key never decreases from one token to the next. */
+DEVICE int first_visible(const cuda_attention_shape &shape, const int32_t *positions, int token) {
     int depth = positions[token];
     int reach = shape.window - 1;
     depth = depth < reach ? depth : reach;
     return depth < token ? token - depth : 0;
 }
 
-/* first_seen of a query of a forward kernel, whose row of tokens starts at `start`; over a cache it
- * is the one document. */
+/* first_visible of a query of a forward kernel, whose row of tokens starts at `start`; over a cache
+ * there is a single document. */
 DEVICE int first_key(const cuda_attention_forward_params &p, int past, int64_t start, int token) {
     if (p.positions != nullptr) {
-        return first_seen(p.shape, p.positions + start, token);
+        return first_visible(p.shape, p.positions + start, token);
     }
     int position = past + token;
     return position < p.shape.window ? 0 : position - p.shape.window + 1;
 }
 
-/* What is known of a row's queries of one head. */
+/* The values of a row's queries of one head. */
 DEVICE const cuda_attention_query *queries_of(const cuda_attention_backward_params &p, int row,
                                               int head) {
     return p.queries + ((int64_t)row * p.shape.heads + head) * p.shape.time;
 }
 
-/* How many tiles of queries from `token` on see a key below `last`: the first query of a tile sees
- * the farthest back. */
+/* The number of tiles of queries from `token` on that see a key below `last`: the first query of a
+ * tile sees the earliest keys. */
 template <int QUERIES, int THREADS>
 DEVICE int tiles_that_see(const cuda_attention_shape &shape, const int32_t *positions, int token,
                           int last) {
@@ -48,7 +48,7 @@ DEVICE int tiles_that_see(const cuda_attention_shape &shape, const int32_t *posi
     __syncthreads();
     int mine = 0;
     for (int t = token + (int)threadIdx.x * QUERIES; t < shape.time; t += THREADS * QUERIES) {
-        mine += first_seen(shape, positions, t) < last ? 1 : 0;
+        mine += first_visible(shape, positions, t) < last ? 1 : 0;
     }
     if (mine > 0) {
         atomic_add(count, mine);

@@ -1,79 +1,79 @@
 /* Attention forward on tensor cores, over whole rows and over a cache: a block holds one tile of
- * queries and passes over the tiles of keys that any of them sees, with the online softmax.
+ * queries and loops over the tiles of keys that any of them sees, with the online softmax.
  *
  *   time ->   | scores | softmax | mix values | scores | ...
  *   copies    | values j         | keys j + 1 | values j + 1
  *
- * Scores are scaled by log2 e as well, so that 2^x serves. */
+ * Scores are also scaled by log2 e, so that 2^x replaces e^x. */
 #include "kernels/cuda/device/attention_tile.h"
 
-struct query_place {
+struct query_range {
     int row;        /* of tokens */
     int head;       /* the first of the stack */
     int first;      /* stacked row that is the tile's first */
-    int rows;       /* of the tile that exist */
-    int past;       /* keys before the first token's own */
+    int rows;       /* of the tile that contain data */
+    int past;       /* keys before that of the first token */
     int keys;       /* that exist */
-    int begin, end; /* tiles of keys, for this part */
+    int begin, end; /* tiles of keys of this part */
 };
 
 template <int ROW_TILES> struct softmax_state {
     float maxima[ROW_TILES][2];
-    float sums[ROW_TILES][2]; /* of this thread's columns */
+    float sums[ROW_TILES][2]; /* sums over this thread's columns */
 };
 
-DEVICE int first_of_row(const cuda_attention_forward_params &p, const query_place &place,
+DEVICE int first_of_row(const cuda_attention_forward_params &p, const query_range &range,
                         int stacked_row) {
-    return first_key(p, place.past, (int64_t)place.row * p.shape.time, stacked_row / p.stack);
+    return first_key(p, range.past, (int64_t)range.row * p.shape.time, stacked_row / p.stack);
 }
 
 template <int ROWS, int KEYS>
-DEVICE query_place place_of_block(const cuda_attention_forward_params &p) {
-    query_place place;
+DEVICE query_range range_of_block(const cuda_attention_forward_params &p) {
+    query_range range;
     int stacks = p.shape.heads / p.stack;
-    place.row = (int)blockIdx.x / stacks;
-    place.head = (int)blockIdx.x % stacks * p.stack;
-    place.first = (int)(gridDim.y - 1 - blockIdx.y) * ROWS;
+    range.row = (int)blockIdx.x / stacks;
+    range.head = (int)blockIdx.x % stacks * p.stack;
+    range.first = (int)(gridDim.y - 1 - blockIdx.y) * ROWS;
     int all = p.shape.time * p.stack;
-    place.rows = all - place.first < ROWS ? all - place.first : ROWS;
-    place.past = 0;
+    range.rows = all - range.first < ROWS ? all - range.first : ROWS;
+    range.past = 0;
     int tokens = p.shape.time;
     if (p.positions == nullptr) {
-        place.past = p.scalars->cache_length;
+        range.past = p.scalars->cache_length;
         tokens = p.scalars->token_count < tokens ? p.scalars->token_count : tokens;
     }
-    place.keys = place.past + tokens;
-    int last = (place.first + place.rows - 1) / p.stack;
+    range.keys = range.past + tokens;
+    int last = (range.first + range.rows - 1) / p.stack;
     last = last < tokens ? last : tokens - 1;
-    place.begin = place.end = 0;
-    if (place.first / p.stack <= last) {
-        int begin = first_of_row(p, place, place.first) / KEYS;
-        int end = (place.past + last) / KEYS + 1;
+    range.begin = range.end = 0;
+    if (range.first / p.stack <= last) {
+        int begin = first_of_row(p, range, range.first) / KEYS;
+        int end = (range.past + last) / KEYS + 1;
         int share = (end - begin + p.parts - 1) / p.parts;
-        place.begin = begin + (int)blockIdx.z * share;
-        place.end = place.begin + share < end ? place.begin + share : end;
+        range.begin = begin + (int)blockIdx.z * share;
+        range.end = range.begin + share < end ? range.begin + share : end;
     }
-    return place;
+    return range;
 }
 
-/* Whether some row of the tile does not see some key of [key, key + KEYS). */
+/* Whether any row of the tile does not see some key of [key, key + KEYS). */
 template <int KEYS>
-DEVICE bool needs_mask(const cuda_attention_forward_params &p, const query_place &place, int key) {
-    return key + KEYS - 1 > place.past + place.first / p.stack ||
-           key < first_of_row(p, place, place.first + place.rows - 1);
+DEVICE bool needs_mask(const cuda_attention_forward_params &p, const query_range &range, int key) {
+    return key + KEYS - 1 > range.past + range.first / p.stack ||
+           key < first_of_row(p, range, range.first + range.rows - 1);
 }
 
 template <int ROW_TILES, int BLOCKS>
 DEVICE void mask_scores(float (&scores)[ROW_TILES][BLOCKS][4],
-                        const cuda_attention_forward_params &p, const query_place &place, int row,
+                        const cuda_attention_forward_params &p, const query_range &range, int row,
                         int key) {
     int lane = (int)threadIdx.x % WARP;
     UNROLL
     for (int i = 0; i < ROW_TILES * 2; i++) {
         int tile_row = row + i * 8 + lane / 4;
-        int stacked_row = place.first + (tile_row < place.rows ? tile_row : place.rows - 1);
-        int first = first_of_row(p, place, stacked_row);
-        int last = place.past + stacked_row / p.stack;
+        int stacked_row = range.first + (tile_row < range.rows ? tile_row : range.rows - 1);
+        int first = first_of_row(p, range, stacked_row);
+        int last = range.past + stacked_row / p.stack;
         UNROLL
         for (int c = 0; c < BLOCKS * 2; c++) {
             int column = key + c / 2 * 8 + lane % 4 * 2 + c % 2;
@@ -83,7 +83,7 @@ DEVICE void mask_scores(float (&scores)[ROW_TILES][BLOCKS][4],
     }
 }
 
-/* Scores become probabilities relative to the new maxima; what was summed until now follows. */
+/* Turns scores into probabilities relative to the new maxima, and rescales the sums so far. */
 template <int DIM, int ROW_TILES, int BLOCKS>
 DEVICE void softmax_step(float (&scores)[ROW_TILES][BLOCKS][4], softmax_state<ROW_TILES> &state,
                          float (&outs)[ROW_TILES][DIM / 8][4]) {
@@ -99,7 +99,7 @@ DEVICE void softmax_step(float (&scores)[ROW_TILES][BLOCKS][4], softmax_state<RO
         }
         maximum = fmaxf(maximum, shuffle_xor(maximum, 1));
         maximum = fmaxf(maximum, shuffle_xor(maximum, 2));
-        /* A row that has seen nothing yet has no maximum to subtract. */
+        /* A row that has seen no key yet has no maximum to subtract. */
         float base = maximum == MINUS_INFINITY ? 0.0f : maximum;
         float factor = exp2_fast(before - base);
         float sum = 0.0f;
@@ -119,18 +119,19 @@ DEVICE void softmax_step(float (&scores)[ROW_TILES][BLOCKS][4], softmax_state<RO
     }
 }
 
-/* What a block that takes only a part of the keys leaves for the one that combines them. */
+/* Stores the results of a block that processes only a part of the keys, for the kernel that
+ * combines the parts. */
 template <int DIM, int ROW_TILES>
-DEVICE void store_part(const cuda_attention_forward_params &p, const query_place &place, int row,
+DEVICE void store_part(const cuda_attention_forward_params &p, const query_range &range, int row,
                        const float (&outs)[ROW_TILES][DIM / 8][4],
                        const softmax_state<ROW_TILES> &state) {
     int lane = (int)threadIdx.x % WARP;
     int64_t all = (int64_t)p.shape.time * p.stack;
-    int64_t start = ((int64_t)blockIdx.z * gridDim.x + blockIdx.x) * all + place.first;
+    int64_t start = ((int64_t)blockIdx.z * gridDim.x + blockIdx.x) * all + range.first;
     UNROLL
     for (int i = 0; i < ROW_TILES * 2; i++) {
         int tile_row = row + i * 8 + lane / 4;
-        if (tile_row >= place.rows) {
+        if (tile_row >= range.rows) {
             continue;
         }
         float *out = p.part_outs + (start + tile_row) * p.shape.head_dim;
@@ -149,7 +150,7 @@ DEVICE void store_part(const cuda_attention_forward_params &p, const query_place
 }
 
 template <int DIM, int ROW_TILES>
-DEVICE void store_outs(const cuda_attention_forward_params &p, const query_place &place, int row,
+DEVICE void store_outs(const cuda_attention_forward_params &p, const query_range &range, int row,
                        const float (&outs)[ROW_TILES][DIM / 8][4],
                        const softmax_state<ROW_TILES> &state, bf16 *tile) {
     int lane = (int)threadIdx.x % WARP;
@@ -159,20 +160,20 @@ DEVICE void store_outs(const cuda_attention_forward_params &p, const query_place
         float sum = state.sums[i / 2][i % 2];
         factors[i / 2][i % 2] = sum > 0.0f ? div_exact(1.0f, sum) : 0.0f;
         int tile_row = row + i * 8 + lane / 4;
-        if (p.lse != nullptr && lane % 4 == 0 && tile_row < place.rows) {
-            int64_t at = ((int64_t)place.row * p.shape.heads + place.head) * p.shape.time;
-            p.lse[at + place.first + tile_row] = state.maxima[i / 2][i % 2] * LN_2 + log_full(sum);
+        if (p.lse != nullptr && lane % 4 == 0 && tile_row < range.rows) {
+            int64_t at = ((int64_t)range.row * p.shape.heads + range.head) * p.shape.time;
+            p.lse[at + range.first + tile_row] = state.maxima[i / 2][i % 2] * LN_2 + log_full(sum);
         }
     }
     round_rows<DIM, ROW_TILES>(tile, row, outs, factors);
     int64_t start =
-        (int64_t)place.row * p.shape.time * p.shape.out_stride + place.head * p.shape.head_dim;
+        (int64_t)range.row * p.shape.time * p.shape.out_stride + range.head * p.shape.head_dim;
     stacked_rows to = {static_cast<bf16 *>(p.out) + start, p.shape.out_stride, p.stack,
-                       p.shape.head_dim, place.first};
-    store_rows<DIM, ROW_TILES>(to, tile, row, place.rows, p.shape);
+                       p.shape.head_dim, range.first};
+    store_rows<DIM, ROW_TILES>(to, tile, row, range.rows, p.shape);
 }
 
-/* A block's tiles, and where its row and heads begin in the tensors. */
+/* A block's tiles and the addresses of its row and heads in the tensors. */
 struct forward_operands {
     bf16 *queries, *keys, *values;
     bf16 *q, *k, *v;
@@ -180,11 +181,11 @@ struct forward_operands {
 
 template <int DIM, int ROWS, int KEYS>
 DEVICE forward_operands operands_of(const cuda_attention_forward_params &p,
-                                    const query_place &place, unsigned char *memory) {
+                                    const query_range &range, unsigned char *memory) {
     const cuda_attention_shape &shape = p.shape;
     const int group = shape.heads / shape.kv_heads;
-    const int64_t row_start = (int64_t)place.row * shape.time;
-    const int64_t kv_start = row_start * shape.kv_stride + place.head / group * shape.head_dim;
+    const int64_t row_start = (int64_t)range.row * shape.time;
+    const int64_t kv_start = row_start * shape.kv_stride + range.head / group * shape.head_dim;
     forward_operands own;
     own.queries = reinterpret_cast<bf16 *>(memory);
     own.keys = own.queries + ROWS * ATTENTION_PITCH(DIM);
@@ -192,16 +193,16 @@ DEVICE forward_operands operands_of(const cuda_attention_forward_params &p,
     own.k = static_cast<bf16 *>(const_cast<void *>(p.k)) + kv_start;
     own.v = static_cast<bf16 *>(const_cast<void *>(p.v)) + kv_start;
     own.q = static_cast<bf16 *>(const_cast<void *>(p.q)) + row_start * shape.q_stride +
-            place.head * shape.head_dim;
+            range.head * shape.head_dim;
     return own;
 }
 
-/* Begin to load the tile of `from`, which is k or v, that begins at `key`. */
+/* Start loading the tile of `from`, which is k or v, that begins at `key`. */
 template <int DIM, int KEYS, int THREADS>
-DEVICE void load_keys(bf16 *tile, bf16 *from, const query_place &place, int key,
+DEVICE void load_keys(bf16 *tile, bf16 *from, const query_range &range, int key,
                       const cuda_attention_shape &shape) {
     load_tile<DIM, KEYS, THREADS>(tile, token_rows{from + key * shape.kv_stride, shape.kv_stride},
-                                  place.keys - key, shape);
+                                  range.keys - key, shape);
 }
 
 template <int ROW_TILES> DEVICE void clear(softmax_state<ROW_TILES> &state) {
@@ -212,7 +213,7 @@ template <int ROW_TILES> DEVICE void clear(softmax_state<ROW_TILES> &state) {
     }
 }
 
-/* The sums of four threads, who have a row's columns, become that of the row. */
+/* Adds the sums of the four threads that hold the columns of a row. */
 template <int ROW_TILES> DEVICE void complete_sums(softmax_state<ROW_TILES> &state) {
     UNROLL
     for (int i = 0; i < ROW_TILES * 2; i++) {
@@ -222,17 +223,17 @@ template <int ROW_TILES> DEVICE void complete_sums(softmax_state<ROW_TILES> &sta
     }
 }
 
-/* The scores of the tile of keys from `key` on become probabilities. */
+/* Turns the scores of the tile of keys from `key` on into probabilities. */
 template <int DIM, int ROW_TILES, int KEYS>
-DEVICE void take_tile(const cuda_attention_forward_params &p, const query_place &place, int row,
+DEVICE void take_tile(const cuda_attention_forward_params &p, const query_range &range, int row,
                       int key, float (&scores)[ROW_TILES][KEYS / 8][4],
                       softmax_state<ROW_TILES> &state, float (&outs)[ROW_TILES][DIM / 8][4]) {
     UNROLL
     for (int i = 0; i < ROW_TILES * KEYS / 2; i++) {
         scores[i / (KEYS / 2)][i / 4 % (KEYS / 8)][i % 4] *= p.shape.scale;
     }
-    if (needs_mask<KEYS>(p, place, key)) {
-        mask_scores<ROW_TILES, KEYS / 8>(scores, p, place, row, key);
+    if (needs_mask<KEYS>(p, range, key)) {
+        mask_scores<ROW_TILES, KEYS / 8>(scores, p, range, row, key);
     }
     softmax_step<DIM, ROW_TILES, KEYS / 8>(scores, state, outs);
 }
@@ -242,15 +243,15 @@ DEVICE void forward(const cuda_attention_forward_params &p) {
     constexpr int ROWS = ATTENTION_BLOCK_ROWS(ROW_TILES, WARPS);
     constexpr int THREADS = WARPS * WARP;
     DYNAMIC_SHARED(memory);
-    const query_place place = place_of_block<ROWS, KEYS>(p);
-    const forward_operands own = operands_of<DIM, ROWS, KEYS>(p, place, memory);
+    const query_range range = range_of_block<ROWS, KEYS>(p);
+    const forward_operands own = operands_of<DIM, ROWS, KEYS>(p, range, memory);
     const cuda_attention_shape &shape = p.shape;
     const int row = (int)threadIdx.x / WARP * ROW_TILES * 16;
     load_tile<DIM, ROWS, THREADS>(
-        own.queries, stacked_rows{own.q, shape.q_stride, p.stack, shape.head_dim, place.first},
-        place.rows, shape);
-    if (place.begin < place.end) {
-        load_keys<DIM, KEYS, THREADS>(own.keys, own.k, place, place.begin * KEYS, shape);
+        own.queries, stacked_rows{own.q, shape.q_stride, p.stack, shape.head_dim, range.first},
+        range.rows, shape);
+    if (range.begin < range.end) {
+        load_keys<DIM, KEYS, THREADS>(own.keys, own.k, range, range.begin * KEYS, shape);
     }
     copy_commit();
     float outs[ROW_TILES][DIM / 8][4];
@@ -260,30 +261,31 @@ DEVICE void forward(const cuda_attention_forward_params &p) {
     for (int r = 0; r < ROW_TILES; r++) {
         clear(outs[r]);
     }
-    for (int tile = place.begin; tile < place.end; tile++) {
+    for (int tile = range.begin; tile < range.end; tile++) {
         copy_wait<0>();
         __syncthreads();
-        load_keys<DIM, KEYS, THREADS>(own.values, own.v, place, tile * KEYS, shape);
+        load_keys<DIM, KEYS, THREADS>(own.values, own.v, range, tile * KEYS, shape);
         copy_commit();
         float scores[ROW_TILES][KEYS / 8][4];
         product_of_rows<DIM, ROW_TILES, KEYS / 8>(scores, own.queries, row, own.keys);
         copy_wait<0>();
         __syncthreads();
-        if (tile + 1 < place.end) {
-            load_keys<DIM, KEYS, THREADS>(own.keys, own.k, place, (tile + 1) * KEYS, shape);
+        if (tile + 1 < range.end) {
+            load_keys<DIM, KEYS, THREADS>(own.keys, own.k, range, (tile + 1) * KEYS, shape);
         }
         copy_commit();
-        take_tile<DIM, ROW_TILES, KEYS>(p, place, row, tile * KEYS, scores, state, outs);
+        take_tile<DIM, ROW_TILES, KEYS>(p, range, row, tile * KEYS, scores, state, outs);
         add_product<DIM, ROW_TILES, KEYS / 8>(outs, scores, own.values);
     }
-    /* Where there was no tile, other threads' queries still come to where this one's rows go. */
+    /* Needed if there was no tile of keys: copies of queries by other threads may still write where
+     * this thread stores its rows. */
     copy_wait<0>();
     __syncthreads();
     complete_sums(state);
     if (p.parts > 1) {
-        store_part<DIM, ROW_TILES>(p, place, row, outs, state);
+        store_part<DIM, ROW_TILES>(p, range, row, outs, state);
     } else {
-        store_outs<DIM, ROW_TILES>(p, place, row, outs, state, own.queries);
+        store_outs<DIM, ROW_TILES>(p, range, row, outs, state, own.queries);
     }
 }
 

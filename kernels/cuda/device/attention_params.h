@@ -1,28 +1,28 @@
-/* attention params: what a launch of an attention kernel is given, and the shapes of the tiles that
- * its launcher and its kernel agree on. */
+/* attention_params: the arguments of the attention kernels, and the shapes of tiles that a launch
+ * and its kernel share. */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_ATTENTION_PARAMS_H
 #define SKEP_KERNELS_CUDA_DEVICE_ATTENTION_PARAMS_H
 
 #include "kernels/scalars.h"
 
-/* Tensors of bf16 go through tensor cores, their heads padded to the next of these dims. One line
- * for each kernel: X(dim, row tiles, warps, others)
+/* Tensors of bf16 use tensor cores, with heads padded to the next of these dims. One line for each
+ * kernel: X(dim, row tiles, warps, others)
  *
- *   dim        elements of a head's row in shared memory; what head_dim lacks of it is zero
- *   row tiles  of 16 rows each, that a warp owns: queries, of the gradient of keys keys
+ *   dim        elements of a head's row in shared memory; those beyond head_dim are zero
+ *   row tiles  of 16 rows each, that a warp owns: of queries, or of keys for their gradient
  *   warps      of a block
- *   others     rows of the tiles that are streamed past: keys, of the gradient of keys queries
+ *   others     rows of the streamed tiles: of keys, or of queries for the gradient of keys
  *
- * Chosen so that no kernel spills at 255 registers and a block fits the 99 KiB of shared memory
- * that every architecture has: two blocks to a multiprocessor where that costs no reuse. Two row
- * tiles halve what shared memory must deliver for each product. */
+ * Chosen so that no kernel spills with 255 registers and a block fits the 99 KiB of shared memory
+ * that every architecture has, with two blocks on a multiprocessor where that costs no reuse. Two
+ * row tiles halve the reads of shared memory for each product. */
 #define ATTENTION_FORWARD_TILES(X)                                                                 \
     X(64, 2, 4, 64)                                                                                \
     X(80, 2, 4, 64)                                                                                \
     X(96, 2, 4, 64)                                                                                \
     X(128, 2, 4, 32)                                                                               \
     X(256, 1, 8, 32)
-/* Over a cache with a few queries: memory is what bounds it, small blocks keep many loads going. */
+/* For a few queries over a cache: limited by memory, so small blocks keep many loads in flight. */
 #define ATTENTION_DECODE_TILES(X)                                                                  \
     X(64, 1, 1, 64)                                                                                \
     X(128, 1, 1, 64)                                                                               \
@@ -38,7 +38,8 @@
     X(80, 1, 8, 32)                                                                                \
     X(96, 1, 8, 32)                                                                                \
     X(128, 1, 8, 32)
-/* Both sums of 256 elements do not fit a thread's registers: a pass for dk and one for dv. */
+/* The sums of dk and dv with 256 elements do not fit a thread's registers together, so there is one
+ * pass for each. */
 #define ATTENTION_KEY_GRADIENT_PASSES(X) X(256, 1, 4, 16)
 
 /* Tensors of f32: X(dim, rows), square tiles without tensor cores, of ATTENTION_F32_SIDE squared
@@ -49,17 +50,17 @@
     X(256, 16)
 
 enum {
-    ATTENTION_CHUNK = 8, /* elements of bf16 that are copied at once */
+    ATTENTION_CHUNK = 8, /* elements of bf16 that one copy moves */
     ATTENTION_ROW_TILE = 16,
-    ATTENTION_STAGES = 2, /* of streamed tiles: one is used while the next one comes */
+    ATTENTION_STAGES = 2, /* of streamed tiles: one is used while the next one is loaded */
     ATTENTION_F32_SIDE = 16,
     ATTENTION_PREPARE_THREADS = 128,
-    ATTENTION_PREPARE_LANES = 8, /* threads that take one row */
+    ATTENTION_PREPARE_LANES = 8, /* threads that process one row */
     ATTENTION_COMBINE_THREADS = 128,
 };
 
-/* Elements from one row of a tile of bf16 to the next: 8 rows at the same column must lie in 8
- * different groups of banks. Whole multiples of 64 are swizzled, others padded (attention_tile.h).
+/* Elements from one row of a tile of bf16 to the next: 8 rows at the same column must be in 8
+ * different groups of banks. Multiples of 64 are swizzled, other widths padded (attention_tile.h).
  */
 #define ATTENTION_PITCH(dim)            ((dim) % 64 == 0 ? (dim) : (dim) + ATTENTION_CHUNK)
 #define ATTENTION_TILE_BYTES(dim, rows) (2 * ATTENTION_PITCH(dim) * (rows))
@@ -81,32 +82,35 @@ enum {
 #define ATTENTION_F32_SHARED(dim, rows, tiles)                                                     \
     (4 * ((tiles) * (rows) * ((dim) + 1) + (rows) * ((rows) + 1)))
 
-/* What all attention kernels are told of the problem; strides as in struct attention_args. */
+/* The arguments common to all attention kernels; strides as in struct attention_args. */
 struct cuda_attention_shape {
     int64_t q_stride, kv_stride, out_stride;
     int32_t time;
     int32_t heads, kv_heads, head_dim;
     int32_t window; /* INT32_MAX: no bound */
-    int32_t vector; /* every row of every tensor starts on 16 bytes and head_dim % 8 == 0 */
+    /* 1: every row of every tensor is aligned to 16 bytes and head_dim % 8 == 0 */
+    int32_t vector;
     float scale;
 };
 
-/* Grid: x the pair of a row and of `stack` query heads, y the tile of queries from the last one, z
- * the part of the keys. A tile's rows are `stack` heads of one token, then of the next one. */
+/* Grid: x is a row and a group of `stack` query heads, y the tile of queries counted from the last
+ * one, z the part of the keys. The rows of a tile are `stack` heads of one token, then of the next
+ * one. */
 struct cuda_attention_forward_params {
     struct cuda_attention_shape shape;
     const void *q, *k, *v;
     const int32_t *positions;           /* NULL: over a cache */
-    const struct step_scalars *scalars; /* over a cache: its length */
+    const struct step_scalars *scalars; /* over a cache: holds its length */
     void *out;
-    float *lse;       /* NULL: not wanted */
-    float *part_outs; /* parts > 1: [parts, heads / stack, time * stack, head_dim], not divided */
+    float *lse; /* NULL: not computed */
+    /* parts > 1: [parts, heads / stack, time * stack, head_dim], not divided by the sums */
+    float *part_outs;
     float *part_sums; /* parts > 1: [parts, heads / stack, time * stack, 2]: maximum and sum */
     int32_t stack;
     int32_t parts;
 };
 
-/* Grid: x a warp's row of a tile, of all query heads. */
+/* Grid: x covers the rows of all query heads, one warp each. */
 struct cuda_attention_combine_params {
     struct cuda_attention_shape shape;
     const float *part_outs, *part_sums;
@@ -115,15 +119,15 @@ struct cuda_attention_combine_params {
     int32_t parts;
 };
 
-/* What backward must know of a query: 16 bytes, one copy. */
+/* The values of a query that the backward pass needs: 16 bytes, one copy. */
 struct cuda_attention_query {
-    float lse;     /* bf16: times log2 e */
+    float lse;     /* multiplied by log2 e for bf16 */
     float delta;   /* dout . out */
     int32_t first; /* the first key that it sees */
     int32_t token;
 };
 
-/* queries [rows, heads, time], of `count` in all. */
+/* queries [rows, heads, time], `count` in total. */
 struct cuda_attention_prepare_params {
     struct cuda_attention_shape shape;
     const void *out, *dout;
@@ -134,8 +138,8 @@ struct cuda_attention_prepare_params {
     float lse_factor;
 };
 
-/* Grid of dq: x a row's query head, y the tile of queries from the last one. Of dk and dv: x a
- * row's key-value head, y the tile of keys. */
+/* Grid for dq: x is a row's query head, y the tile of queries counted from the last one. For dk and
+ * dv: x is a row's key-value head, y the tile of keys. */
 struct cuda_attention_backward_params {
     struct cuda_attention_shape shape;
     const void *q, *k, *v, *dout;

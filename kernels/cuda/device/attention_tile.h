@@ -1,10 +1,10 @@
-/* attention tile: what the tensor-core kernels of attention are made of: tiles of bf16 in shared
- * memory, products of tiles over a warp, and which keys a query sees.
+/* attention_tile: the parts of the tensor-core kernels of attention: tiles of bf16 in shared memory
+ * and products of tiles by a warp.
  *
- * A warp owns ROW_TILES x 16 rows of a product. Its 8-column blocks of sums are held as mma_bf16()
- * leaves them: thread t has of row t / 4 (sums 0 and 1) and of row t / 4 + 8 (sums 2 and 3) the
- * columns 2 (t % 4) and the one after it. Two such blocks side by side, rounded to bf16, are
- * the left operand of the next product: probabilities never leave the registers. */
+ * A warp owns ROW_TILES x 16 rows of a product. Its 8-column blocks of sums have the layout of
+ * mma_bf16(): thread t holds the columns 2 (t % 4) and 2 (t % 4) + 1 of row t / 4 (sums 0 and 1)
+ * and of row t / 4 + 8 (sums 2 and 3). Two adjacent blocks, rounded to bf16, are the left operand
+ * of the next product, so that probabilities stay in registers. */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_ATTENTION_TILE_H
 #define SKEP_KERNELS_CUDA_DEVICE_ATTENTION_TILE_H
 
@@ -22,13 +22,13 @@ enum { CHUNK = ATTENTION_CHUNK, ROW_TILE = ATTENTION_ROW_TILE };
 
 /* ---- tiles ---- */
 
-/* Where a chunk of a row lies, in elements from the tile's start. */
+/* The offset of a chunk of a row, in elements from the tile's start. */
 template <int DIM> DEVICE int chunk_at(int row, int chunk) {
     int swizzled = DIM % 64 == 0 ? chunk ^ (row & 7) : chunk;
     return row * ATTENTION_PITCH(DIM) + swizzled * CHUNK;
 }
 
-/* `count` elements from `from`, the rest zeros: for rows that are not aligned. */
+/* Load `count` elements from `from` and set the rest to zero: for rows that are not aligned. */
 DEVICE words4 gather_chunk(const bf16 *from, int count) {
     words4 chunk;
     UNROLL
@@ -50,8 +50,8 @@ DEVICE void load_chunk(bf16 *tile, int row, int chunk, const bf16 *from, int cou
     }
 }
 
-/* Where the rows of a tile lie in a tensor: one for each token, or `stack` heads of one token and
- * then those of the next. */
+/* The rows of a tile in a tensor: one for each token, or `stack` heads of one token, then those of
+ * the next. */
 struct token_rows {
     bf16 *base;
     int64_t stride;
@@ -71,8 +71,8 @@ DEVICE bf16 *row_at(const stacked_rows &rows, int row) {
     return rows.base + token * rows.stride + head * rows.head_dim;
 }
 
-/* Begin to load rows [0, valid); those from there on become zeros. `base` must be an address that
- * exists even when no row is valid. */
+/* Start loading rows [0, valid) and set the others to zero. `base` must be a valid address even
+ * when no row is valid. */
 template <int DIM, int ROWS, int THREADS, typename PLACE>
 DEVICE void load_tile(bf16 *tile, const PLACE &rows, int valid, const cuda_attention_shape &shape) {
     constexpr int CHUNKS = DIM / CHUNK;
@@ -88,9 +88,10 @@ DEVICE void load_tile(bf16 *tile, const PLACE &rows, int valid, const cuda_atten
 
 /* ---- products of a warp ---- */
 
-/* A thread's address for load_matrices(): the row at `start` is the tile's `lane` % 8-th modulo 8,
- * and of the pair of chunks from `chunk` (even) it takes the one that `odd` says. Few values that
- * the compiler can keep: what is added or swizzled beyond them is known when it compiles. */
+/* A thread's address for load_matrices(): `start` is the address of a row whose index is `lane`
+ * modulo 8, and `odd` selects one of the two chunks from `chunk` (even) on. It depends on few
+ * values, which the compiler can keep in registers; all other offsets are compile-time
+ * constants. */
 template <int DIM> DEVICE const bf16 *matrix_row(const bf16 *start, int lane, int chunk, int odd) {
     if (DIM % 64 == 0) {
         return start + chunk / 8 * 8 * CHUNK + (chunk % 8 ^ (odd ^ lane % 8)) * CHUNK;
@@ -105,8 +106,8 @@ template <int N> DEVICE void clear(float (&sums)[N][4]) {
     }
 }
 
-/* sums [16 ROW_TILES, 8 BLOCKS] = a b^T over DIM: `a` holds the warp's rows, `b` rows of which
- * each is a column of the product. */
+/* sums [16 ROW_TILES, 8 BLOCKS] = a b^T over DIM: `a` holds the warp's rows; each row of `b` is a
+ * column of the product. */
 template <int DIM, int ROW_TILES, int BLOCKS>
 DEVICE void product_of_rows(float (&sums)[ROW_TILES][BLOCKS][4], const bf16 *a, int a_row,
                             const bf16 *b) {
@@ -139,8 +140,8 @@ DEVICE void product_of_rows(float (&sums)[ROW_TILES][BLOCKS][4], const bf16 *a, 
     }
 }
 
-/* sums [16 ROW_TILES, DIM] += a b: `a` [16 ROW_TILES, 8 BLOCKS] as its sums were left, rounded to
- * bf16 here; `b` [8 BLOCKS, DIM] is a tile. */
+/* sums [16 ROW_TILES, DIM] += a b: `a` [16 ROW_TILES, 8 BLOCKS] has the layout of sums and is
+ * rounded to bf16 here; `b` [8 BLOCKS, DIM] is a tile. */
 template <int DIM, int ROW_TILES, int BLOCKS>
 DEVICE void add_product(float (&sums)[ROW_TILES][DIM / 8][4],
                         const float (&a)[ROW_TILES][BLOCKS][4], const bf16 *b) {
@@ -172,10 +173,10 @@ DEVICE void add_product(float (&sums)[ROW_TILES][DIM / 8][4],
     }
 }
 
-/* ---- rows of a warp on their way out ---- */
+/* ---- storing the rows of a warp ---- */
 
-/* Round the warp's rows, row i times factors[i / 16][i / 8 % 2], into its rows of a tile that
- * nothing else needs any more. */
+/* Multiply the warp's rows i by factors[i / 16][i / 8 % 2], round them, and store them in its rows
+ * of a tile that is no longer used. */
 template <int DIM, int ROW_TILES>
 DEVICE void round_rows(bf16 *tile, int row, const float (&sums)[ROW_TILES][DIM / 8][4],
                        const float (&factors)[ROW_TILES][2]) {
@@ -211,8 +212,8 @@ DEVICE void store_chunk(bf16 *to, const bf16 *tile, int row, int chunk, int coun
     }
 }
 
-/* Rows [row, row + 16 ROW_TILES) of a tile, by the warp that rounded them; those from `valid` on
- * are not stored. */
+/* Store rows [row, row + 16 ROW_TILES) of a tile, by the warp that rounded them, except those from
+ * `valid` on. */
 template <int DIM, int ROW_TILES, typename PLACE>
 DEVICE void store_rows(const PLACE &rows, const bf16 *tile, int row, int valid,
                        const cuda_attention_shape &shape) {

@@ -1,4 +1,5 @@
-/* The codecs: encoding with error feedback, decoding, also into a sum; the bits of the CPU's. */
+/* The codecs: encoding with error feedback, and decoding to values or into a sum. Same bits as on
+ * the CPU. */
 #include "kernels/cuda/device/codec_params.h"
 #include "kernels/cuda/device/device.h"
 
@@ -20,9 +21,9 @@ DEVICE uint32_t size_bits(float value) {
     return float_to_bits(value) & 0x7fffffffu;
 }
 
-/* ---- int8 and int4: a warp for each block ---- */
+/* ---- int8 and int4: one warp per block ---- */
 
-/* As integers the bits of infinities and NaN lie above those of all numbers. */
+/* As integers, the bits of infinities and NaN are larger than those of all finite numbers. */
 DEVICE uint32_t warp_max_bits(uint32_t value) {
     for (int mask = WARP / 2; mask > 0; mask /= 2) {
         uint32_t other = shuffle_xor(value, mask);
@@ -31,7 +32,7 @@ DEVICE uint32_t warp_max_bits(uint32_t value) {
     return value;
 }
 
-/* A block's scale from the bits of its largest size. */
+/* A block's scale from the bits of its largest absolute value. */
 template <bool INT4> DEVICE float scale_of(uint32_t peak) {
     float exact = div_exact(bits_to_float(peak), INT4 ? 7.0f : 127.0f);
     if (INT4) {
@@ -40,7 +41,8 @@ template <bool INT4> DEVICE float scale_of(uint32_t peak) {
     return exact < bits_to_float(SMALLEST_NORMAL_BITS) ? 0.0f : exact;
 }
 
-/* To the nearest integer, ties to even: adding this leaves no bits below one. */
+/* Adding this rounds to the nearest integer, ties to even, because the sum has no bits for
+ * fractions. */
 DEVICE float nearest(float value) {
     return sub_exact(add_exact(value, 12582912.0f), 12582912.0f);
 }
@@ -53,7 +55,7 @@ template <bool INT4> DEVICE void put_scale(uint8_t *bytes, float scale) {
     }
 }
 
-/* int8: a thread has every 32nd element; int4: two neighbours, which share a byte. */
+/* int8: a thread holds every 32nd element; int4: pairs of neighbours, which share a byte. */
 template <bool INT4> DEVICE int element_of(int index) {
     int lane = (int)threadIdx.x % WARP;
     return INT4 ? lane * 2 + index : lane + index * WARP;
@@ -107,7 +109,7 @@ template <bool INT4> DEVICE void encode_block(const codec_encode_params &p) {
     bool finite = mul_exact(scale, INT4 ? 7.0f : 127.0f) <= bits_to_float(LARGEST_BITS);
     if (!finite) {
         if (threadIdx.x % WARP == 0) {
-            atomic_add(p.refused, 1);
+            atomic_add(p.nonfinite, 1);
         }
         return;
     }
@@ -136,7 +138,7 @@ template <bool INT4> DEVICE float decoded_code(const uint8_t *bytes, int64_t ind
     return mul_exact((float)(int8_t)bytes[shape::SCALE_BYTES + within], bits_to_float(scale));
 }
 
-/* ---- fp32 and bf16: a thread for each element ---- */
+/* ---- fp32 and bf16: one thread per element ---- */
 
 template <int BYTES> DEVICE void encode_element(const codec_encode_params &p) {
     int64_t at = (int64_t)blockIdx.x * CODEC_THREADS + (int)threadIdx.x;
@@ -147,7 +149,7 @@ template <int BYTES> DEVICE void encode_element(const codec_encode_params &p) {
     float decoded = BYTES == 2 ? to_float(from_float<bf16>(meant)) : meant;
     uint32_t bits = float_to_bits(decoded) >> (BYTES == 2 ? 16 : 0);
     if (size_bits(decoded) >= INFINITY_BITS) {
-        atomic_add(p.refused, 1);
+        atomic_add(p.nonfinite, 1);
     }
 #pragma unroll
     for (int i = 0; i < BYTES; i++) {

@@ -1,4 +1,4 @@
-/* codec params: what the launches of the codecs hand over. */
+/* codec_params: the arguments of the kernels in codec.cu. */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_CODEC_PARAMS_H
 #define SKEP_KERNELS_CUDA_DEVICE_CODEC_PARAMS_H
 
@@ -10,7 +10,7 @@ struct codec_encode_params {
     const float *source, *feedback; /* feedback may be NULL */
     float *residual;                /* or NULL; may be feedback */
     uint8_t *bytes;
-    int *refused; /* grows by 1 for each block or element that is refused */
+    int *nonfinite; /* incremented for each block or element that is not finite */
     int64_t count;
 };
 
@@ -19,7 +19,7 @@ struct codec_decode_params {
     float *values;
     int64_t count;
     float weight;
-    int32_t add; /* values grow by weight x decoded; else they become it */
+    int32_t add; /* 1: add weight x decoded to values; 0: overwrite them */
 };
 
 #endif

@@ -1,13 +1,19 @@
-/* device: the words in which the CUDA kernels are written.
+/* device: the language in which the CUDA kernels are written, and the room of the device code.
  *
- * A .cu file includes this and nothing of CUDA's. nvcc compiles it for the device; a C++ compiler
- * with SKEP_EMULATED, the name of a header that gives these words another meaning, compiles the
- * very same file for the processor, so that kernels meet the harness on machines without a GPU. So
- * a kernel uses only what stands here and, of CUDA itself: threadIdx, blockIdx, blockDim, gridDim
- * (x, y, z), __syncthreads(), __syncwarp(), and templates.
+ * A .cu file includes this header and no header of CUDA. nvcc compiles it for the device. With
+ * SKEP_EMULATED, the name of a header that defines the same macros and functions for the CPU, a C++
+ * compiler compiles the same file for the CPU, so that tests run kernels on machines without a GPU.
+ * A kernel therefore uses only templates, what this header declares and, of CUDA, threadIdx,
+ * blockIdx, blockDim, gridDim (x, y, z), __syncthreads() and __syncwarp().
  *
- * What may not be assumed: that threads of a warp run in step (say __syncwarp()); any order of
- * blocks; that shared memory is zero. */
+ * A kernel must not assume that the threads of a warp run in step (it calls __syncwarp()), that
+ * blocks run in a particular order, or that shared memory is zero.
+ *
+ * kernels/cuda/launch launches the kernels and fills the structs of their arguments, NAME_params.h.
+ *
+ * public   attention_params.h codec_params.h elementwise_params.h embedding_params.h
+ *          generation_params.h head_loss_params.h matmul_params.h norm_params.h
+ *          optimizer_params.h outer_params.h partials_params.h wire_sum_params.h */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_DEVICE_H
 #define SKEP_KERNELS_CUDA_DEVICE_DEVICE_H
 
@@ -15,11 +21,11 @@
 
 enum { WARP = 32 };
 
-/* bf16 by its bits; rounding to nearest even, NaN stays a quiet NaN. */
+/* The bits of a bf16. Conversions round to nearest even; NaN gives a quiet NaN. */
 struct bf16 {
     uint16_t bits;
 };
-/* IEEE half precision the same way, for casts. */
+/* The bits of an IEEE half, for casts only. */
 struct f16 {
     uint16_t bits;
 };
@@ -32,18 +38,19 @@ struct f16 {
 #include <cuda_fp16.h>
 #include <math_constants.h>
 
-/* Before a device function, a method or a specialization. */
+/* Qualifier of a device function, method or specialization. */
 #define DEVICE               __device__ __forceinline__
 
-/* KERNEL(name, struct params): the head of a kernel; its body sees `p`. BOUNDED_KERNEL says the
- * most threads of a block, and how many blocks a multiprocessor should hold at once. */
+/* KERNEL(name, struct params): declares a kernel whose body reads its arguments from `p`.
+ * BOUNDED_KERNEL also states the maximum threads of a block and the minimum blocks that a
+ * multiprocessor should hold at once. */
 #define KERNEL(name, params) extern "C" __global__ void name(const __grid_constant__ params p)
 #define BOUNDED_KERNEL(name, params, threads, blocks)                                              \
     extern "C" __global__ void __launch_bounds__(threads, blocks)                                  \
         name(const __grid_constant__ params p)
 
-/* SHARED: static shared memory of a block. DYNAMIC_SHARED: the bytes that the launch asks for,
- * aligned to 128. Both inside a kernel's or a device function's body. */
+/* SHARED: static shared memory of a block. DYNAMIC_SHARED: the bytes that the launch requests,
+ * aligned to 128. Both are used inside the body of a kernel or device function. */
 #define SHARED(type, name, count) __shared__ type name[count]
 #define DYNAMIC_SHARED(name)      extern __shared__ __align__(128) unsigned char name[]
 
@@ -68,7 +75,7 @@ template <> DEVICE bf16 from_float<bf16>(float value) {
 template <> DEVICE f16 from_float<f16>(float value) {
     return f16{__half_as_ushort(__float2half_rn(value))};
 }
-/* Two bf16 in one register, `low` in the lower half, as matrix instructions want them. */
+/* Two bf16 in one register, `low` in the lower half, as matrix instructions require. */
 DEVICE uint32_t pack_bf16(float low, float high) {
     uint32_t packed;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
@@ -86,7 +93,7 @@ DEVICE float bits_to_float(uint32_t bits) {
 DEVICE uint32_t float_to_bits(float value) {
     return __float_as_uint(value);
 }
-/* 2^x to 2 ulp, for softmax: 0 for -infinity. */
+/* 2^x to 2 ulp, for softmax; 0 for -infinity. */
 DEVICE float exp2_fast(float x) {
     float result;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
@@ -99,7 +106,7 @@ DEVICE float exp_full(float x) {
 DEVICE float log_full(float x) {
     return logf(x);
 }
-/* One rounding each, never fused: where bits must be those of other machines. */
+/* One rounding each, never fused: for results whose bits must be equal on all machines. */
 DEVICE float mul_exact(float a, float b) {
     return __fmul_rn(a, b);
 }
@@ -121,7 +128,7 @@ DEVICE float sqrt_exact(float a) {
 DEVICE double sqrt_exact(double a) {
     return __dsqrt_rn(a);
 }
-/* To the nearest integer, ties to even. */
+/* Rounds to the nearest integer, ties to even. */
 DEVICE int nearest_int(float a) {
     return __float2int_rn(a);
 }
@@ -152,8 +159,8 @@ DEVICE void mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2]) {
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* Four 8 x 8 matrices of 16-bit elements out of shared memory: thread t gives the address of row
- * t % 8 of matrix t / 8 (16 bytes, aligned to 16); PTX's ldmatrix, plain and transposed. */
+/* Load four 8 x 8 matrices of 16-bit elements from shared memory: thread t passes the address of
+ * row t % 8 of matrix t / 8 (16 bytes, aligned to 16). PTX's ldmatrix, plain and transposed. */
 DEVICE void load_matrices(uint32_t r[4], const void *row) {
     uint32_t address = (uint32_t)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -169,26 +176,26 @@ DEVICE void load_matrices_transposed(uint32_t r[4], const void *row) {
                  : "memory");
 }
 
-/* ---- copies into shared memory that run beside computation ---- */
+/* ---- asynchronous copies to shared memory ---- */
 
-/* 16 bytes, both ends aligned to 16; where not `valid`, zeros are written and nothing is read. */
+/* Copy 16 bytes, both addresses aligned to 16; unless `valid`, write zeros and read nothing. */
 DEVICE void copy_async(void *shared, const void *global, bool valid) {
     uint32_t address = (uint32_t)__cvta_generic_to_shared(shared);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global),
                  "r"(valid ? 16 : 0)
                  : "memory");
 }
-/* Close the group of copies begun since the last one. */
+/* Close the group of copies started since the last group. */
 DEVICE void copy_commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/* Until all but the newest `pending` groups of this thread have come; others see them after
- * __syncthreads(). */
+/* Wait until all but the newest `pending` groups of this thread have arrived; other threads see
+ * them after __syncthreads(). */
 template <int pending> DEVICE void copy_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-/* ---- integers added by many threads: the order does not matter ---- */
+/* ---- atomic additions of integers, whose order does not matter ---- */
 
 DEVICE void atomic_add(unsigned long long *at, unsigned long long value) {
     atomicAdd(at, value);
@@ -199,7 +206,7 @@ DEVICE void atomic_add(int *at, int value) {
 
 #endif
 
-/* ---- what both have ---- */
+/* ---- for device and emulation alike ---- */
 
 struct alignas(16) words4 {
     uint32_t word[4];

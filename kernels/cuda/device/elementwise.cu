@@ -1,5 +1,5 @@
-/* Every thread takes 16 bytes of each tensor: at once where all tensors are aligned to that, else
- * one element after the other. */
+/* Every thread processes 16 bytes of each tensor: in one access if all tensors are aligned to 16
+ * bytes, else element by element. */
 #include "kernels/cuda/device/device.h"
 
 #include "kernels/cuda/device/elementwise_params.h"
@@ -17,8 +17,8 @@ constexpr int outputs_of(kind kind) {
     return kind == SWIGLU_BACKWARD ? 2 : 1;
 }
 
-/* The logistic function and its complement, each to full relative accuracy: the exponential is that
- * of -|x|, so nothing overflows and nothing cancels. */
+/* The logistic function and its complement, each to full relative accuracy: it takes the
+ * exponential of -|x|, which cannot overflow, and subtracts nothing. */
 struct logistic {
     float value, complement;
 };
@@ -30,7 +30,7 @@ DEVICE logistic logistic_of(float x) {
     return x < 0 ? logistic{smaller, larger} : logistic{larger, smaller};
 }
 
-/* The tanh form of gelu is x logistic(x (A + B x^2)): A = 2 sqrt(2 / pi), B = 0.044715 A. */
+/* The tanh form of GELU is x logistic(x (A + B x^2)): A = 2 sqrt(2 / pi), B = 0.044715 A. */
 constexpr float GELU_A = 1.595769122f;
 constexpr float GELU_B = 0.07135481627f;
 
@@ -121,20 +121,21 @@ CAST_KERNEL(cast_f16_bf16, f16, bf16)
 
 /* ---- column sums ---- */
 
-/* A sum and what its roundings lost (Kahan's): as good as fp64, at any device's full speed. */
+/* Kahan summation: a sum and what its roundings lost. As accurate as fp64, which is slow on many
+ * devices. */
 struct careful_sum {
     float sum, lost;
 };
 
 DEVICE void add_carefully(careful_sum &total, float value) {
-    float wanted = sub_exact(value, total.lost);
-    float sum = add_exact(total.sum, wanted);
-    total.lost = sub_exact(sub_exact(sum, total.sum), wanted);
+    float corrected = sub_exact(value, total.lost);
+    float sum = add_exact(total.sum, corrected);
+    total.lost = sub_exact(sub_exact(sum, total.sum), corrected);
     total.sum = sum;
 }
 
-/* A block sums one chunk of rows of WARP x width columns: each warp every eighth row, then the
- * warps' sums are added in their order. */
+/* A block sums one chunk of rows of WARP x width columns: each warp sums every eighth row, then the
+ * sums of the warps are added in order. */
 template <typename T, int width> DEVICE void sum_chunk(const cuda_column_sum_params &p) {
     SHARED(float, sums, CUDA_COLUMN_SUM_WARPS *WARP * 8);
     int warp = (int)threadIdx.x / WARP;

@@ -1,4 +1,4 @@
-/* elementwise_params: what the kernels of elementwise.cu are launched with. */
+/* elementwise_params: the arguments of the kernels in elementwise.cu. */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_ELEMENTWISE_PARAMS_H
 #define SKEP_KERNELS_CUDA_DEVICE_ELEMENTWISE_PARAMS_H
 
@@ -7,15 +7,15 @@
 enum {
     CUDA_ELEMENT_THREADS = 256,
     CUDA_CAST_ELEMENTS = 8,     /* of one thread */
-    CUDA_COLUMN_SUM_WARPS = 8,  /* of a block: each takes every eighth row of a chunk */
-    CUDA_COLUMN_SUM_ROWS = 128, /* of a chunk: one block's, one row of partial sums */
+    CUDA_COLUMN_SUM_WARPS = 8,  /* of a block; each processes every eighth row of a chunk */
+    CUDA_COLUMN_SUM_ROWS = 128, /* of a chunk, which one block sums to one row of partial sums */
 };
 
 struct cuda_element_params {
     const void *in[3];
     void *out[2];
     int64_t count;
-    int aligned; /* all of them to 16 bytes */
+    int aligned; /* 1: all are aligned to 16 bytes */
 };
 
 struct cuda_cast_params {
@@ -29,10 +29,11 @@ struct cuda_column_sum_params {
     const void *x;
     float *partials; /* [chunks, columns] */
     int64_t rows, columns, stride;
-    int aligned; /* x, and each of its rows */
+    int aligned; /* 1: x and all of its rows are aligned */
 };
 
-/* A unit is what one thread takes: `width` pairs of a head, or `width` elements beyond them. */
+/* A unit is the work of one thread: `width` pairs of a head, or `width` elements that are not
+ * rotated. */
 struct cuda_rope_params {
     const float *table;
     const int32_t *positions;

@@ -1,6 +1,7 @@
-/* Forward, a block for each token. Backward, blocks for each token and some of the columns: a
- * token's gradient goes to the row of its id, and the blocks of the first token with that id add
- * those of all of them, in token order; the blocks of later ones see that they are not first. */
+/* Forward has one block for each token. Backward has one block for each token and group of columns.
+ * The blocks of the first token with an id add the gradients of all tokens with this id, in token
+ * order, to the row of the id; the blocks of later tokens detect that they are not first and do
+ * nothing. */
 #include "kernels/cuda/device/device.h"
 
 #include "kernels/cuda/device/embedding_params.h"
@@ -34,20 +35,20 @@ template <typename T> DEVICE void forward(const cuda_embedding_params &p) {
 
 enum {
     ADDERS = CUDA_EMBEDDING_ADDERS,
-    LOOKS = CUDA_EMBEDDING_LOOKS,
-    CHUNK = ADDERS * LOOKS, /* tokens that a block looks at, at a time */
-    AT_ONCE = 8,            /* gradients that a thread asks for before it adds the first */
+    COMPARED = CUDA_EMBEDDING_COMPARED,
+    CHUNK = ADDERS * COMPARED, /* tokens whose ids a block compares at a time */
+    AT_ONCE = 8,               /* gradients that a thread loads before it adds the first */
 };
 
 struct search {
-    words2 marked[ADDERS];     /* a byte for each of LOOKS tokens: 1 where it is wanted */
-    int counts[ADDERS / WARP]; /* of the warps' threads */
+    words2 marked[ADDERS];     /* one byte for each of COMPARED tokens: 1 if it matches */
+    int counts[ADDERS / WARP]; /* matches found by each warp */
     int found[2];
-    int tokens[CHUNK]; /* of a chunk, those that are wanted */
+    int tokens[CHUNK]; /* the matching tokens of a chunk */
 };
 
-/* Whether any thread of the block says so. `turn` alternates from call to call: what is set back to
- * 0 is what nobody reads any more. */
+/* Whether `any` holds for a thread of the block. `turn` alternates from call to call, so that the
+ * flag that is reset is one that no thread still reads. */
 DEVICE bool block_any(bool own, int *found, int turn) {
     int *any = found + turn % 2;
     if (threadIdx.x == 0) {
@@ -61,18 +62,18 @@ DEVICE bool block_any(bool own, int *found, int turn) {
     return *any != 0;
 }
 
-/* Which of a thread's tokens of [first, end) have this id: a bit for each. */
-DEVICE unsigned look(const int32_t *ids, int64_t first, int64_t end, int32_t id) {
+/* The mask of a thread's tokens of [first, end) that have this id. */
+DEVICE unsigned match(const int32_t *ids, int64_t first, int64_t end, int32_t id) {
     unsigned found = 0;
 #pragma unroll
-    for (int i = 0; i < LOOKS; i++) {
+    for (int i = 0; i < COMPARED; i++) {
         int64_t at = first + i * ADDERS + (int)threadIdx.x;
         found |= (at < end && ids[at] == id ? 1u : 0u) << i;
     }
     return found;
 }
 
-/* The sum of `own` over the threads before this one, and over all. */
+/* The sum of `own` over the threads before this one, and over all threads. */
 DEVICE int sum_before(int own, int *counts, int &all) {
     int lane = (int)threadIdx.x % WARP;
     int warp = (int)threadIdx.x / WARP;
@@ -94,11 +95,11 @@ DEVICE int sum_before(int own, int *counts, int &all) {
     return before;
 }
 
-/* List the tokens that look() found, in their order: how many they are. */
+/* List the tokens that match() found, in order, and return their number. */
 DEVICE int list_tokens(search &own, unsigned found, int64_t first) {
     unsigned char *bytes = reinterpret_cast<unsigned char *>(own.marked);
 #pragma unroll
-    for (int i = 0; i < LOOKS; i++) {
+    for (int i = 0; i < COMPARED; i++) {
         bytes[i * ADDERS + (int)threadIdx.x] = found >> i & 1;
     }
     __syncthreads();
@@ -107,9 +108,9 @@ DEVICE int list_tokens(search &own, unsigned found, int64_t first) {
     int all;
     int to = sum_before(count, own.counts, all);
 #pragma unroll
-    for (int i = 0; i < LOOKS; i++) {
+    for (int i = 0; i < COMPARED; i++) {
         if ((mine.word[i / 4] >> i % 4 * 8 & 1) != 0) {
-            own.tokens[to++] = (int)first + (int)threadIdx.x * LOOKS + i;
+            own.tokens[to++] = (int)first + (int)threadIdx.x * COMPARED + i;
         }
     }
     __syncthreads();
@@ -150,7 +151,7 @@ template <typename T> DEVICE void backward(const cuda_embedding_backward_params 
     }
     int turn = 0;
     for (int64_t first = 0; first < token; first += CHUNK) {
-        if (block_any(look(p.ids, first, token, id) != 0, own.found, turn++)) {
+        if (block_any(match(p.ids, first, token, id) != 0, own.found, turn++)) {
             return;
         }
     }
@@ -161,7 +162,7 @@ template <typename T> DEVICE void backward(const cuda_embedding_backward_params 
     float sums[width];
     load_run<float, width>(row, whole, left, sums);
     for (int64_t first = token; first < p.tokens; first += CHUNK) {
-        unsigned found = look(p.ids, first, p.tokens, id);
+        unsigned found = match(p.ids, first, p.tokens, id);
         if (block_any(found != 0, own.found, turn++)) {
             int count = list_tokens(own, found, first);
             add_tokens<T>(p, own.tokens, left > 0 ? count : 0, column, whole, sums);

@@ -1,4 +1,5 @@
-/* Rows into and out of a generation: an element for each thread; a piece of a prompt is small. */
+/* Copies of rows to and from a cache, with one thread per element because a chunk of a prompt is
+ * small. */
 #include "kernels/cuda/device/device.h"
 
 #include "kernels/cuda/device/generation_params.h"
@@ -7,7 +8,7 @@ DEVICE int64_t own_element() {
     return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 }
 
-/* Valid rows go behind those that the cache holds. */
+/* Appends the valid rows to those that the cache holds. */
 template <typename T> DEVICE void append(const cuda_generation_params &p) {
     int64_t at = own_element();
     int64_t row = at / p.width;

@@ -1,10 +1,10 @@
-/* generation_params: what the kernels of generation.cu are launched with. */
+/* generation_params: the arguments of the kernels in generation.cu. */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_GENERATION_PARAMS_H
 #define SKEP_KERNELS_CUDA_DEVICE_GENERATION_PARAMS_H
 
 #include "kernels/scalars.h"
 
-enum { CUDA_GENERATION_THREADS = 256 }; /* an element each */
+enum { CUDA_GENERATION_THREADS = 256 }; /* one element each */
 
 struct cuda_generation_params {
     const struct step_scalars *scalars;

@@ -1,14 +1,14 @@
-/* Cross-entropy of the rows of a chunk of logits, and its gradient in their own place. */
+/* Cross-entropy of the rows of a chunk of logits; its gradient overwrites them. */
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/head_loss_params.h"
 
-enum { EACH = 4 }; /* neighbours that a thread takes at a time */
+enum { EACH = 4 }; /* neighbouring elements that a thread processes at a time */
 
 struct alignas(8) words2 {
     uint32_t word[2];
 };
 
-/* The difference is exact where it matters, near 0. */
+/* The difference is exact near 0, where accuracy matters. */
 DEVICE float power(float x, float largest) {
     return exp_full(x - largest);
 }
@@ -37,7 +37,7 @@ DEVICE double logarithm(double x) {
     return exponent * 0.69314718055994531 + 2 * s * series;
 }
 
-/* Four logits; behind the row's end -infinity, whose power is 0. */
+/* Four logits; -infinity, whose exponential is 0, after the end of the row. */
 DEVICE void load_logits(float value[EACH], const float *row, int at, int vocab) {
     if (at + EACH <= vocab) {
         words4 words = *(const words4 *)(row + at);
@@ -51,7 +51,7 @@ DEVICE void load_logits(float value[EACH], const float *row, int at, int vocab) 
     }
 }
 
-/* The largest of a block's values, at every thread. */
+/* The maximum of a block's values, returned to every thread. */
 DEVICE float block_max(float value) {
     SHARED(float, warps, HEAD_LOSS_THREADS_MAX / WARP);
     value = warp_max(value);
@@ -65,8 +65,8 @@ DEVICE float block_max(float value) {
     return value;
 }
 
-/* The sum of a block's values, at every thread, in an order that its width, a power of two, alone
- * decides. */
+/* The sum of a block's values, returned to every thread, in an order that depends only on the
+ * block's width, a power of two. */
 DEVICE double block_sum(double value) {
     SHARED(double, sums, HEAD_LOSS_THREADS_MAX);
     sums[threadIdx.x] = value;
@@ -85,7 +85,7 @@ struct row_sums {
     double total;  /* of e^(logit - largest) */
 };
 
-/* One pass: each thread's sum is scaled down whenever its largest grows. */
+/* One pass: a thread scales its sum down whenever its maximum grows. */
 DEVICE row_sums sum_row(const float *row, int vocab) {
     float largest = bits_to_float(0xff800000u);
     double sum = 0;
@@ -115,13 +115,13 @@ DEVICE row_sums sum_row(const float *row, int vocab) {
 }
 
 struct slope {
-    float largest, factor; /* of every power: scale / total */
+    float largest, factor; /* for every exponential: scale / total */
     float at_label;
     int label;
 };
 
-/* In bf16 a row is narrowed in its own place: what a tile writes lies before all that later tiles
- * read, and is written when the whole tile has been read. */
+/* In bf16 a row is narrowed in place: a tile is written after the whole tile was read, to addresses
+ * before those that later tiles read. */
 DEVICE void write_gradient(const head_loss_rows_params &p, float *row, slope own) {
     int tile = (int)blockDim.x * EACH;
     for (int first = 0; first < p.vocab; first += tile) {

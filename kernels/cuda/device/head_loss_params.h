@@ -1,20 +1,23 @@
-/* head_loss params: what the launches between the products of a chunk hand over. */
+/* head_loss_params: the arguments of the kernels in head_loss.cu, which run between the matrix
+ * products of a chunk. */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_HEAD_LOSS_PARAMS_H
 #define SKEP_KERNELS_CUDA_DEVICE_HEAD_LOSS_PARAMS_H
 
 #include "kernels/scalars.h"
 
-/* A block takes a row of logits. */
+/* A block processes one row of logits. */
 enum { HEAD_LOSS_THREADS_MAX = 512, HEAD_LOSS_TOTAL_THREADS = 256, HEAD_LOSS_IGNORED = -100 };
 
 struct head_loss_rows_params {
-    float *logits; /* rows of `stride`; with `gradient` they become that of the logits */
+    /* rows of `stride`; with `gradient`, overwritten with the gradient of the logits */
+    float *logits;
     const int32_t *labels;
     double *losses; /* one for each row */
     struct step_scalars *scalars;
     int64_t stride;
     int32_t vocab;
-    int32_t gradient, bf16; /* bf16: the gradient's elements, packed at the row's start */
+    /* bf16: 1 if the elements of the gradient are bf16, packed at the row's start */
+    int32_t gradient, bf16;
 };
 
 struct head_loss_total_params {

@@ -1,15 +1,15 @@
-/* Matrix products of our own, for where cuBLASLt is absent or declines: bf16 on tensor cores, f32
- * on plain cores. Every sum goes along the depth in one order, whatever the tile: the same bits for
- * any shape of grid. */
+/* Our own matrix products, for use when cuBLASLt is missing or has no suitable algorithm: bf16 on
+ * tensor cores, f32 on ordinary cores. Every sum runs along the depth in one order for all tile
+ * sizes, so the bits do not depend on the grid. */
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/matmul_params.h"
 
-/* Where this block's tile of C begins. */
-struct tile_place {
+/* The first row and column of this block's tile of C. */
+struct tile_origin {
     int64_t row, column;
 };
 
-template <int TILE> DEVICE tile_place tile_of_block(const matmul_params &p) {
+template <int TILE> DEVICE tile_origin tile_of_block(const matmul_params &p) {
     unsigned block = blockIdx.x;
     unsigned per_group = (unsigned)(MATMUL_GROUP_ROWS * p.tile_columns);
     unsigned most = MATMUL_GROUP_ROWS;
@@ -17,16 +17,16 @@ template <int TILE> DEVICE tile_place tile_of_block(const matmul_params &p) {
     unsigned left = (unsigned)p.tile_rows - first;
     unsigned rows = left < most ? left : most;
     unsigned within = block % per_group;
-    return tile_place{(int64_t)(first + within % rows) * TILE, (int64_t)(within / rows) * TILE};
+    return tile_origin{(int64_t)(first + within % rows) * TILE, (int64_t)(within / rows) * TILE};
 }
 
-/* ---- what becomes of a sum ---- */
+/* ---- storing a sum ---- */
 
 struct alignas(8) float_pair {
     float value[2];
 };
 
-/* How a tile's sums end: added to what C holds, or over it; with the bias, or not yet. */
+/* How a tile's sums are stored: added to C or overwriting it, with the bias or without it. */
 struct ending {
     bool adds, last;
 };
@@ -45,7 +45,7 @@ DEVICE void store_one(const matmul_params &p, ending how, int64_t at, float sum)
     *c = how.adds ? *c + sum : sum;
 }
 
-/* The sums of (row, column) and the column behind it; the column is even. */
+/* Stores the sums of (row, column) and (row, column + 1); the column is even. */
 template <typename T>
 DEVICE void store_pair(const matmul_params &p, ending how, int64_t row, int64_t column,
                        const float sums[2]) {
@@ -76,16 +76,16 @@ DEVICE void store_pair(const matmul_params &p, ending how, int64_t row, int64_t 
 
 /* ---- bf16 ---- */
 
-/* A stage holds a part of A and one of B as they lie in memory, rows of COLUMNS elements in chunks
- * of 8. Chunks are permuted within a row so that eight rows at one chunk, which is what a matrix
- * load reads at a time, lie in different banks. */
+/* A stage holds a part of A and one of B in their memory layout, rows of COLUMNS elements in chunks
+ * of 8. Chunks are permuted within a row so that one chunk of eight rows, which a matrix load reads
+ * at once, is in different banks. */
 template <int COLUMNS> DEVICE int chunk_at(int row, int chunk) {
     constexpr int CHUNKS = COLUMNS / 8;
     int turn = CHUNKS >= 8 ? row & 7 : row >> 1 & 3;
     return (row * CHUNKS + (chunk ^ turn)) * 16;
 }
 
-/* Eight elements, of which `left` exist; the others become zeros. */
+/* Loads eight elements, of which `left` exist, and sets the others to zero. */
 DEVICE void load_chunk(unsigned char *shared, const bf16 *from, int left, bool aligned) {
     if (aligned && left >= 8) {
         copy_async(shared, from, true);
@@ -101,19 +101,19 @@ DEVICE void load_chunk(unsigned char *shared, const bf16 *from, int left, bool a
     *(words4 *)shared = words;
 }
 
-/* One operand's share of a thread: COUNT chunks at one place of rows that lie ROWS_APART apart.
- * DEPTH_ALONG: stored rows run along the depth ([TILE, DEPTH]); else they run across it ([DEPTH,
+/* A thread's part of one operand: COUNT chunks at the same column of rows that are ROWS_APART
+ * apart. DEPTH_ALONG: stored rows run along the depth ([TILE, DEPTH]); else across it ([DEPTH,
  * TILE]). */
 template <int TILE, int THREADS, bool DEPTH_ALONG> struct operand {
     static constexpr int COLUMNS = DEPTH_ALONG ? MATMUL_DEPTH : TILE;
     static constexpr int CHUNKS = COLUMNS / 8;
     static constexpr int COUNT = TILE * MATMUL_DEPTH / 8 / THREADS;
     static constexpr int ROWS_APART = THREADS / CHUNKS;
-    const bf16 *from; /* the first chunk, at the depth that comes next */
-    int across;       /* lanes of the tile that exist from the chunk's first on */
+    const bf16 *from; /* the first chunk at the next depth */
+    int across;       /* existing lanes of the tile from the chunk's first on */
 };
 
-/* `lanes`: rows of A or columns of B that exist from `lane` on. */
+/* `lanes`: number of rows of A or columns of B from `lane` on. */
 template <int TILE, int THREADS, bool DEPTH_ALONG>
 DEVICE void operand_init(operand<TILE, THREADS, DEPTH_ALONG> &own, const void *base, int64_t stride,
                          int64_t lane, int64_t lanes) {
@@ -126,7 +126,7 @@ DEVICE void operand_init(operand<TILE, THREADS, DEPTH_ALONG> &own, const void *b
     own.across = most - (DEPTH_ALONG ? row : column);
 }
 
-/* Bring the next stage, of which `depth` depths exist. */
+/* Start loading the next stage, of which `depth` depths exist. */
 template <int TILE, int THREADS, bool DEPTH_ALONG>
 DEVICE void operand_load(operand<TILE, THREADS, DEPTH_ALONG> &own, unsigned char *shared,
                          int64_t stride, bool aligned, int depth) {
@@ -146,7 +146,7 @@ DEVICE void operand_load(operand<TILE, THREADS, DEPTH_ALONG> &own, unsigned char
 }
 
 /* The 16 x 16 elements at (lane, depth) of a stage, in the order of mma's A: the lower eight lanes
- * and depths, lanes above, depths above, both. */
+ * and depths, upper lanes, upper depths, both upper. */
 template <int TILE, bool DEPTH_ALONG>
 DEVICE void load_left(uint32_t part[4], const unsigned char *stage, int lane, int depth) {
     int thread = (int)threadIdx.x % WARP;
@@ -162,7 +162,7 @@ DEVICE void load_left(uint32_t part[4], const unsigned char *stage, int lane, in
     }
 }
 
-/* The same for two neighbouring B of 8 columns each: depths above come before columns above. */
+/* The same for two neighbouring B of 8 columns each: upper depths come before upper columns. */
 template <int TILE, bool DEPTH_ALONG>
 DEVICE void load_right(uint32_t part[4], const unsigned char *stage, int lane, int depth) {
     int thread = (int)threadIdx.x % WARP;
@@ -178,7 +178,7 @@ DEVICE void load_right(uint32_t part[4], const unsigned char *stage, int lane, i
     }
 }
 
-/* A warp makes ROWS x COLUMNS of the tile; warps lie in rows of TILE / COLUMNS. */
+/* A warp computes ROWS x COLUMNS of the tile; a row of the tile has TILE / COLUMNS warps. */
 template <int TILE, int ROWS, int COLUMNS, bool TRANSPOSE_A, bool TRANSPOSE_B>
 DEVICE void multiply_stage(float (&sums)[ROWS / 16][COLUMNS / 8][4], const unsigned char *a,
                            const unsigned char *b) {
@@ -205,13 +205,13 @@ DEVICE void multiply_stage(float (&sums)[ROWS / 16][COLUMNS / 8][4], const unsig
 }
 
 template <int TILE, int ROWS, int COLUMNS>
-DEVICE void store_sums(const matmul_params &p, tile_place place,
+DEVICE void store_sums(const matmul_params &p, tile_origin origin,
                        const float (&sums)[ROWS / 16][COLUMNS / 8][4]) {
     ending how = {p.accumulate != 0, true};
     int warp = (int)threadIdx.x / WARP;
     int thread = (int)threadIdx.x % WARP;
-    int64_t row = place.row + warp / (TILE / COLUMNS) * ROWS + thread / 4;
-    int64_t column = place.column + warp % (TILE / COLUMNS) * COLUMNS + thread % 4 * 2;
+    int64_t row = origin.row + warp / (TILE / COLUMNS) * ROWS + thread / 4;
+    int64_t column = origin.column + warp % (TILE / COLUMNS) * COLUMNS + thread % 4 * 2;
 #pragma unroll
     for (int i = 0; i < ROWS / 16; i++) {
 #pragma unroll
@@ -228,15 +228,16 @@ DEVICE void product_bf16(const matmul_params &p) {
     constexpr int THREADS = TILE / ROWS * (TILE / COLUMNS) * WARP;
     constexpr int PART_BYTES = TILE * MATMUL_DEPTH * 2;
     DYNAMIC_SHARED(stages);
-    tile_place place = tile_of_block<TILE>(p);
+    tile_origin origin = tile_of_block<TILE>(p);
     operand<TILE, THREADS, !TRANSPOSE_A> a;
     operand<TILE, THREADS, TRANSPOSE_B> b;
-    operand_init(a, p.a, p.lda, place.row, p.m - place.row);
-    operand_init(b, p.b, p.ldb, place.column, p.n - place.column);
+    operand_init(a, p.a, p.lda, origin.row, p.m - origin.row);
+    operand_init(b, p.b, p.ldb, origin.column, p.n - origin.column);
     float sums[ROWS / 16][COLUMNS / 8][4] = {};
-    int64_t coming = p.k; /* depths that have not been asked for */
+    int64_t coming = p.k; /* depths that are not requested yet */
     int steps = (int)((p.k + MATMUL_DEPTH - 1) / MATMUL_DEPTH);
-    /* One group for each stage, even an empty one: so that counting groups counts stages. */
+    /* One group for each stage, even an empty one, so that the number of groups is the number of
+     * stages. */
     for (int step = 1 - MATMUL_STAGES; step < steps; step++) {
         if (step >= 0) {
             copy_wait<MATMUL_STAGES - 2>();
@@ -257,7 +258,7 @@ DEVICE void product_bf16(const matmul_params &p) {
                                                                           stage + PART_BYTES);
         }
     }
-    store_sums<TILE, ROWS, COLUMNS>(p, place, sums);
+    store_sums<TILE, ROWS, COLUMNS>(p, origin, sums);
 }
 
 #define PRODUCT_BF16(name, transpose_a, transpose_b)                                               \
@@ -275,7 +276,7 @@ PRODUCT_BF16(tt, true, true)
 
 /* ---- f32 ---- */
 
-/* Four elements of a stored row, of which `left` exist. */
+/* Loads four elements of a stored row, of which `left` exist. */
 DEVICE void load_four(float value[4], const float *from, int left, bool aligned) {
     if (aligned && left >= 4) {
         words4 words = *(const words4 *)from;
@@ -291,24 +292,24 @@ DEVICE void load_four(float value[4], const float *from, int left, bool aligned)
     }
 }
 
-/* Depths of a stage: each thread brings four elements of each operand. */
+/* Depths of a stage: each thread loads four elements of each operand. */
 template <int TILE> struct shape_f32 {
     static constexpr int DEPTH = 4 * MATMUL_F32_THREADS / TILE;
     static constexpr int ROW = TILE + MATMUL_F32_PADDING;
     static constexpr int PART = DEPTH * ROW;
 };
 
-/* One operand's part of a stage is kept as [DEPTH, TILE], however it is stored: on its way through
- * registers it is turned. */
+/* One operand's part of a stage has layout [DEPTH, TILE] in shared memory; an operand stored
+ * otherwise is transposed in registers. */
 struct operand_f32 {
-    const float *from; /* the thread's four, at the depth that comes next */
-    int across;        /* of the lanes from the thread's first on, those that exist */
-    int depth;         /* of the thread's first, within a stage */
+    const float *from; /* the thread's four elements at the next depth */
+    int across;        /* existing lanes from the thread's first on */
+    int depth;         /* of the thread's first element, within a stage */
     int at;            /* where they go */
 };
 
 template <int TILE>
-DEVICE operand_f32 operand_f32_init(const void *base, int64_t stride, tile_place lanes,
+DEVICE operand_f32 operand_f32_init(const void *base, int64_t stride, tile_origin lanes,
                                     bool depth_along) {
     typedef shape_f32<TILE> shape;
     int quads = (depth_along ? shape::DEPTH : TILE) / 4;
@@ -325,7 +326,7 @@ DEVICE operand_f32 operand_f32_init(const void *base, int64_t stride, tile_place
     return own;
 }
 
-/* Fetch the next stage's, of which `depths` exist. */
+/* Load the next stage to registers, of which `depths` depths exist. */
 template <int TILE>
 DEVICE void fetch(operand_f32 &own, float value[4], int64_t stride, bool depth_along, bool aligned,
                   int64_t depths) {
@@ -348,7 +349,7 @@ DEVICE void keep(const operand_f32 &own, const float value[4], bool depth_along,
     }
 }
 
-/* A stage of both. */
+/* One stage of both operands. */
 struct fetched {
     float a[4], b[4];
 };
@@ -360,7 +361,7 @@ DEVICE void fetch_both(const matmul_params &p, operand_f32 &a, operand_f32 &b, f
     fetch<TILE>(b, next.b, p.ldb, p.transpose_b != 0, p.b_aligned != 0, depths);
 }
 
-/* Four neighbours at 64-wide steps: a thread's rows or columns of the tile. */
+/* A thread's rows or columns of the tile: four neighbours in every 64. */
 template <int TILE> DEVICE void take(float (&values)[TILE / 16], const float *row, int first) {
 #pragma unroll
     for (int part = 0; part < TILE / 64; part++) {
@@ -391,32 +392,32 @@ DEVICE void multiply_stage_f32(float (&sums)[TILE / 16][TILE / 16], const float 
     }
 }
 
-/* Stores the sums and starts them anew. */
+/* Stores the sums and resets them to 0. */
 template <int TILE>
-DEVICE void store_sums_f32(const matmul_params &p, ending how, tile_place place,
+DEVICE void store_sums_f32(const matmul_params &p, ending how, tile_origin origin,
                            float (&sums)[TILE / 16][TILE / 16]) {
 #pragma unroll
     for (int i = 0; i < TILE / 16; i++) {
 #pragma unroll
         for (int j = 0; j < TILE / 16; j += 2) {
-            store_pair<float>(p, how, place.row + i / 4 * 64 + i % 4,
-                              place.column + j / 4 * 64 + j % 4, sums[i] + j);
+            store_pair<float>(p, how, origin.row + i / 4 * 64 + i % 4,
+                              origin.column + j / 4 * 64 + j % 4, sums[i] + j);
             sums[i][j] = sums[i][j + 1] = 0;
         }
     }
 }
 
-/* Sums of MATMUL_F32_BLOCK depths are added to C, so that a long sum does not round each small term
- * to the place of a large one. */
+/* After every MATMUL_F32_BLOCK depths the sums are added to C, so that small terms are not added to
+ * a large sum one by one, which would lose their low bits. */
 template <int TILE> DEVICE void product_f32(const matmul_params &p) {
     typedef shape_f32<TILE> shape;
-    constexpr int EACH = TILE / 16; /* rows and columns of a thread */
+    constexpr int EACH = TILE / 16; /* rows, and columns, of a thread */
     DYNAMIC_SHARED(bytes);
-    tile_place place = tile_of_block<TILE>(p);
-    operand_f32 a =
-        operand_f32_init<TILE>(p.a, p.lda, tile_place{place.row, p.m - place.row}, !p.transpose_a);
-    operand_f32 b = operand_f32_init<TILE>(p.b, p.ldb, tile_place{place.column, p.n - place.column},
-                                           p.transpose_b != 0);
+    tile_origin origin = tile_of_block<TILE>(p);
+    operand_f32 a = operand_f32_init<TILE>(p.a, p.lda, tile_origin{origin.row, p.m - origin.row},
+                                           !p.transpose_a);
+    operand_f32 b = operand_f32_init<TILE>(
+        p.b, p.ldb, tile_origin{origin.column, p.n - origin.column}, p.transpose_b != 0);
     int row = (int)threadIdx.x / 16 * 4;
     int column = (int)threadIdx.x % 16 * 4;
     float sums[EACH][EACH] = {};
@@ -440,7 +441,7 @@ template <int TILE> DEVICE void product_f32(const matmul_params &p) {
             turn ^= 1;
         }
         how.last = left <= 0;
-        store_sums_f32<TILE>(p, how, tile_place{place.row + row, place.column + column}, sums);
+        store_sums_f32<TILE>(p, how, tile_origin{origin.row + row, origin.column + column}, sums);
         how.adds = true;
     }
 }

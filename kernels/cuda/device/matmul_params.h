@@ -1,15 +1,15 @@
-/* matmul params: what a launch of a matrix product hands over. */
+/* matmul_params: the arguments of the kernels in matmul.cu. */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_MATMUL_PARAMS_H
 #define SKEP_KERNELS_CUDA_DEVICE_MATMUL_PARAMS_H
 
 #include <stdint.h>
 
-/* C[m, n] = op(A) op(B) (+ bias) (+ C), as kernels/matmul.h says. A block makes one tile of C;
- * tiles are taken down groups of GROUP_ROWS rows of tiles, so that blocks that run together read
+/* C[m, n] = op(A) op(B) (+ bias) (+ C), as in kernels/matmul.h. A block computes one tile of C.
+ * Blocks follow each other down groups of GROUP_ROWS rows of tiles, so that concurrent blocks read
  * the same rows and columns. */
 enum { MATMUL_TILE_LARGE = 128, MATMUL_TILE_SMALL = 64, MATMUL_GROUP_ROWS = 8 };
 
-/* The bf16 product: stages of copies in flight, and the depth that each brings. */
+/* The bf16 product: stages of copies in flight, and the depth of each. */
 enum { MATMUL_STAGES = 3, MATMUL_DEPTH = 32 };
 /* The f32 product. */
 enum { MATMUL_F32_THREADS = 256, MATMUL_F32_PADDING = 4, MATMUL_F32_BLOCK = 1024 };
@@ -21,8 +21,8 @@ struct matmul_params {
     void *c;
     int32_t tile_rows, tile_columns; /* of the grid of tiles */
     int32_t transpose_a, transpose_b;
-    int32_t a_aligned, b_aligned; /* rows start on 16 bytes */
-    int32_t c_paired; /* two neighbours of C, the first at an even column, are aligned */
+    int32_t a_aligned, b_aligned; /* 1: rows are aligned to 16 bytes */
+    int32_t c_paired; /* 1: pairs of neighbours in C, the first at an even column, are aligned */
     int32_t out_bf16, accumulate;
 };
 

@@ -1,5 +1,5 @@
-/* Rows come from memory once: what a second pass over a row reads is still in a cache. Each thread
- * meets the same columns in every pass and every row, so it alone touches its part of a row and of
+/* Rows are read from memory once; a second pass over a row finds it in a cache. A thread processes
+ * the same columns in every pass and every row, so no other thread accesses its part of a row or of
  * the sums of dweight and dbias. */
 #include "kernels/cuda/device/device.h"
 
@@ -11,8 +11,8 @@ struct pair {
     float a, b;
 };
 
-/* Both sums over the threads of a team, in every thread of it. `turn` alternates from call to call:
- * a fast warp writes where nobody reads any more. */
+/* Both sums over the threads of a team, returned to every thread of it. `turn` alternates from call
+ * to call, so that a fast warp never overwrites what a slow one still reads. */
 template <int warps> DEVICE pair team_sum(pair values, int turn) {
     values = pair{warp_sum(values.a), warp_sum(values.b)};
     if (warps == 1) {
@@ -57,7 +57,7 @@ DEVICE void norm_forward(const cuda_norm_forward_params &p) {
     constexpr int team_threads = warps * WARP;
     int64_t row = (int64_t)blockIdx.x * (CUDA_NORM_WARPS / warps) + threadIdx.x / team_threads;
     if (row >= p.rows) {
-        return; /* a whole team; where that is a block, there is no such row */
+        return; /* a whole team returns; if the team is the block, this never happens */
     }
     int dim = (int)p.dim;
     int lane = (int)threadIdx.x % team_threads;
@@ -98,18 +98,18 @@ DEVICE void norm_forward(const cuda_norm_forward_params &p) {
 
 /* ---- backward ---- */
 
-/* Where a team adds up dweight and dbias, where they are wanted. */
+/* The buffers in which a team sums dweight and dbias. */
 struct team_sums {
     float *dweight, *dbias;
 };
 
-/* The place among the sums of a thread's column `i` + `j`. In shared memory the team's threads lie
- * side by side, which is in different banks. */
-template <int width, int warps, bool in_shared> DEVICE int place_of(int i, int j, int lane) {
+/* The index of column `i` + `j` of a thread among the sums. In shared memory the elements of a
+ * team's threads are adjacent, and therefore in different banks. */
+template <int width, int warps, bool in_shared> DEVICE int sum_index(int i, int j, int lane) {
     return in_shared ? i - lane * width + j * warps * WARP + lane : i + j;
 }
 
-/* One row of a team: what its thread at `lane` has to do with it. */
+/* The work of a team's thread at `lane` on one row. */
 template <typename T, int width, int warps, bool in_shared> struct backward_row {
     const cuda_norm_backward_params &p;
     int64_t row;
@@ -119,7 +119,7 @@ template <typename T, int width, int warps, bool in_shared> struct backward_row 
         load_run<T, width>(static_cast<const T *>(tensor) + at, true, width, values);
     }
 
-    /* The means over the row of the gradient before the weight, and of it times what was scaled. */
+    /* The means over the row of dout x weight, and of dout x weight x normalized x. */
     DEVICE pair means(float mean, float inverse) const {
         pair sums = {0, 0};
         for (int i = lane * width; i < p.dim; i += warps * WARP * width) {
@@ -142,10 +142,10 @@ template <typename T, int width, int warps, bool in_shared> struct backward_row 
     DEVICE void add_sums(team_sums sums, int i, const float dout[width],
                          const float scaled[width]) const {
         for (int j = 0; j < width && p.dweight != nullptr; j++) {
-            sums.dweight[place_of<width, warps, in_shared>(i, j, lane)] += dout[j] * scaled[j];
+            sums.dweight[sum_index<width, warps, in_shared>(i, j, lane)] += dout[j] * scaled[j];
         }
         for (int j = 0; j < width && p.dbias != nullptr; j++) {
-            sums.dbias[place_of<width, warps, in_shared>(i, j, lane)] += dout[j];
+            sums.dbias[sum_index<width, warps, in_shared>(i, j, lane)] += dout[j];
         }
     }
 
@@ -180,17 +180,17 @@ template <typename T, int width, int warps, bool in_shared> struct backward_row 
     }
 };
 
-/* A team's rows, one after the other. */
+/* Processes a team's rows, one after the other. */
 template <typename T, int width, int warps, bool in_shared>
 DEVICE void norm_backward_rows(const cuda_norm_backward_params &p, team_sums sums) {
     int team = (int)threadIdx.x / (warps * WARP);
     int lane = (int)threadIdx.x % (warps * WARP);
     for (int i = lane * width; i < p.dim; i += warps * WARP * width) {
         for (int j = 0; j < width && p.dweight != nullptr; j++) {
-            sums.dweight[place_of<width, warps, in_shared>(i, j, lane)] = 0;
+            sums.dweight[sum_index<width, warps, in_shared>(i, j, lane)] = 0;
         }
         for (int j = 0; j < width && p.dbias != nullptr; j++) {
-            sums.dbias[place_of<width, warps, in_shared>(i, j, lane)] = 0;
+            sums.dbias[sum_index<width, warps, in_shared>(i, j, lane)] = 0;
         }
     }
     int64_t teams = CUDA_NORM_WARPS / warps;
@@ -200,7 +200,7 @@ DEVICE void norm_backward_rows(const cuda_norm_backward_params &p, team_sums sum
     }
 }
 
-/* One column of one of the sums, over all teams. */
+/* One column of dweight or dbias, summed over all teams. */
 template <int width, int warps>
 DEVICE float team_total(const cuda_norm_backward_params &p, const float *sums, int column) {
     constexpr int step = warps * WARP * width;
@@ -208,7 +208,7 @@ DEVICE float team_total(const cuda_norm_backward_params &p, const float *sums, i
     int j = column % width;
     float total = 0;
     for (int team = 0; team < CUDA_NORM_WARPS / warps; team++) {
-        total += sums[team * p.shared_columns + place_of<width, warps, true>(column - j, j, lane)];
+        total += sums[team * p.shared_columns + sum_index<width, warps, true>(column - j, j, lane)];
     }
     return total;
 }

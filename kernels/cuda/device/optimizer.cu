@@ -1,9 +1,9 @@
-/* The gradient norm, the clip factor, the tallies of ranks and AdamW: the bits of the CPU's. */
+/* The gradient norm, the clip factor, the tallies of ranks and AdamW. Same bits as on the CPU. */
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/optimizer_params.h"
 #include "kernels/cuda/device/runs.h"
 
-/* Of the accumulator, and of fp64. */
+/* Constants of the accumulator and of fp64. */
 enum { GRANULE = 64, SUM_LANES = 8, ACCUMULATOR_WORDS = NORM_DIGITS + 1 };
 enum { DIGIT_BITS = 32, LOWEST_BIT = -320, FRACTION_BITS = 52, EXPONENT_MASK = 0x7ff };
 enum { EXPONENT_BIAS = 1023 };
@@ -21,9 +21,9 @@ DEVICE uint64_t shuffle_bits(uint64_t bits, int lane) {
 
 /* ---- the norm ---- */
 
-/* Eight threads take a granule: each adds every eighth square in order; then lanes 4 apart, 2 apart
- * and neighbours are added. All eight hold the sum. Squares of floats are exact in fp64, so that
- * fusing them changes no bit. */
+/* Eight threads sum a granule: each adds every eighth square in order; then lanes 4 apart, 2 apart
+ * and neighbours are added. All eight return the sum. Squares of floats are exact in fp64, so fused
+ * operations give the same bits. */
 DEVICE uint64_t granule_sum(const norm_sums_params &p, int64_t granule) {
     int lane = (int)threadIdx.x % WARP;
     double_bits sum = {0};
@@ -43,8 +43,8 @@ DEVICE uint64_t granule_sum(const norm_sums_params &p, int64_t granule) {
     return sum.bits;
 }
 
-/* What a granule's sum adds to word `word` of the accumulator: its 53 bits, in units of the lowest
- * digit's, span at most three digits. */
+/* The part of a granule's sum that belongs to word `word` of the accumulator. Its 53 bits span at
+ * most three digits. */
 DEVICE uint64_t accumulator_part(uint64_t sum, int word) {
     int exponent = (int)(sum >> FRACTION_BITS & EXPONENT_MASK);
     if (exponent == EXPONENT_MASK) {
@@ -67,7 +67,8 @@ DEVICE uint64_t accumulator_part(uint64_t sum, int word) {
     return digit == 0 ? (uint32_t)low : digit == 1 ? low >> DIGIT_BITS : digit == 2 ? high : 0;
 }
 
-/* Thread t of a warp keeps word t of the warp's accumulator: integers, whose order is free. */
+/* Thread t of a warp holds word t of the warp's accumulator: integers, which may be added in any
+ * order. */
 BOUNDED_KERNEL(norm_sums, norm_sums_params, NORM_THREADS, 4) {
     SHARED(uint64_t, words, NORM_THREADS);
     int lane = (int)threadIdx.x % WARP;
@@ -134,15 +135,15 @@ BOUNDED_KERNEL(norm_merge, norm_merge_params, NORM_MERGE_THREADS, 1) {
 
 /* ---- the clip ---- */
 
-/* Rounded once, to nearest even: the three highest digits are taken whole, what lies below only has
- * to break a tie. */
+/* Rounds once, to nearest even, from the three highest digits; lower bits matter only as a
+ * tie-breaker. */
 DEVICE double accumulator_value(const norm_accumulator &sum) {
     int top = NORM_DIGITS - 1;
     while (top > 2 && sum.digits[top] == 0) {
         top--;
     }
     uint64_t high = (uint64_t)sum.digits[top] << 32 | (uint64_t)sum.digits[top - 1];
-    uint64_t low = (uint64_t)sum.digits[top - 2] << 32; /* behind it, the tie breakers */
+    uint64_t low = (uint64_t)sum.digits[top - 2] << 32; /* the bits below `high`, for ties */
     for (int i = 0; i < top - 2; i++) {
         low |= sum.digits[i] != 0;
     }
@@ -227,7 +228,7 @@ KERNEL(tally_take, tally_in_params) {
 
 /* ---- AdamW ---- */
 
-/* What every element shares is computed in fp64 and rounded once. */
+/* Values that all elements share are computed in fp64 and rounded once. */
 struct adamw_shared {
     float clip, keep, blend_m, beta2, blend_v, root_scale, epsilon, step;
     uint32_t noise_key;
@@ -246,7 +247,7 @@ DEVICE adamw_shared shared_of(const adamw_params &p) {
     double rate = (double)p.scalars->learning_rate;
     adamw_shared own;
     own.clip = p.scalars->clip_factor;
-    own.keep = (float)(1 - rate * (double)p.weight_decay); /* exact before it is rounded */
+    own.keep = (float)(1 - rate * (double)p.weight_decay); /* computed exactly, then rounded */
     own.blend_m = (float)(1 - p.beta1);
     own.beta2 = (float)p.beta2;
     own.blend_v = (float)(1 - p.beta2);
@@ -257,7 +258,8 @@ DEVICE adamw_shared shared_of(const adamw_params &p) {
     return own;
 }
 
-/* A thread's neighbours out of a tensor of either type, and back, each rounded once. */
+/* Loads a thread's neighbouring elements from a tensor of either type, and stores them, each
+ * rounded once. */
 DEVICE void take_values(const void *data, int is_bf16, int64_t at, bool whole, int64_t left,
                         float values[ADAMW_EACH]) {
     if (is_bf16) {
@@ -276,7 +278,7 @@ DEVICE void put_values(void *data, int is_bf16, int64_t at, bool whole, int64_t 
     }
 }
 
-/* Every product, sum, quotient and root rounds once, in the CPU's order. */
+/* Every product, sum, quotient and root rounds once, in the order of the CPU's code. */
 DEVICE float adamw_element(const adamw_shared &own, float keep, float scaled, float weight,
                            float &m, float &v) {
     float gradient = mul_exact(scaled, own.clip);
@@ -286,14 +288,14 @@ DEVICE float adamw_element(const adamw_shared &own, float keep, float scaled, fl
     return sub_exact(mul_exact(keep, weight), mul_exact(own.step, div_exact(m, divisor)));
 }
 
-/* The bf16 below or above in size, as the lowest 16 of `noise` decide. */
+/* Rounds to one of the two neighbouring bf16; the lowest 16 bits of `noise` decide which. */
 DEVICE float rounded_by_noise(float value, uint32_t noise) {
     uint32_t bits = float_to_bits(value);
     bool finite = (bits & 0x7f800000) != 0x7f800000;
     return finite ? bits_to_float((bits + (noise & 0xffff)) & 0xffff0000u) : value;
 }
 
-/* All is loaded before the first is computed. */
+/* Loads everything before it computes the first element. */
 DEVICE void adamw_run(const adamw_params &p, const adamw_shared &own, int64_t at) {
     int64_t left = p.count - at;
     bool whole = p.aligned != 0 && left >= ADAMW_EACH;

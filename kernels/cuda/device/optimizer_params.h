@@ -1,5 +1,5 @@
-/* optimizer params: what the launches of the gradient norm, the clip, the tallies and AdamW hand
- * over. */
+/* optimizer_params: the arguments of the kernels in optimizer.cu: gradient norm, clip, tallies and
+ * AdamW. */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_OPTIMIZER_PARAMS_H
 #define SKEP_KERNELS_CUDA_DEVICE_OPTIMIZER_PARAMS_H
 
@@ -8,10 +8,10 @@
 enum {
     NORM_THREADS = 256,
     NORM_BLOCKS_MAX = 1024,
-    NORM_ROUND_GRANULES = 32, /* that a block takes at a time: 4 for each warp */
+    NORM_ROUND_GRANULES = 32, /* that a block processes at a time: 4 for each warp */
     NORM_MERGE_THREADS = 1024,
     ADAMW_THREADS = 256,
-    ADAMW_EACH = 4 /* neighbours that a thread takes at a time */
+    ADAMW_EACH = 4 /* neighbouring elements that a thread processes at a time */
 };
 
 struct norm_sums_params {
@@ -40,7 +40,7 @@ struct tally_in_params {
     const struct rank_tally *tallies;
     struct step_scalars *scalars;
     int32_t ranks, shard;
-    int32_t tokens, loss, norm; /* which parts are taken over */
+    int32_t tokens, loss, norm; /* 1 for each part of the tally that is summed */
 };
 
 struct adamw_params {
@@ -51,11 +51,11 @@ struct adamw_params {
     int64_t count, decayed;
     double beta1, beta2;
     float epsilon, weight_decay;
-    int64_t position; /* of element 0 in its tensor */
+    int64_t position; /* position of element 0 in its tensor */
     uint32_t stream;
-    int32_t stochastic; /* moments are bf16 and rounded by noise */
+    int32_t stochastic; /* 1: moments are bf16, rounded stochastically */
     int32_t moments_bf16, params_bf16;
-    int32_t aligned; /* all of them to 16 bytes */
+    int32_t aligned; /* 1: all are aligned to 16 bytes */
 };
 
 #endif

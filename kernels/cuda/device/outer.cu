@@ -1,4 +1,4 @@
-/* The pseudo-gradient and the outer step: the bits of the CPU's. */
+/* The pseudo-gradient and the outer step. Same bits as on the CPU. */
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/outer_params.h"
 
@@ -9,7 +9,7 @@ BOUNDED_KERNEL(outer_gradient, outer_gradient_params, OUTER_THREADS, 4) {
     }
 }
 
-/* Every product, sum and difference rounds once, in the CPU's order. */
+/* Every product, sum and difference rounds once, in the order of the CPU's code. */
 BOUNDED_KERNEL(outer_step, outer_step_params, OUTER_THREADS, 4) {
     int64_t at = (int64_t)blockIdx.x * OUTER_THREADS + (int)threadIdx.x;
     if (at >= p.count) {

@@ -1,4 +1,4 @@
-/* outer params: what the launches of the arithmetic between two rounds hand over. */
+/* outer_params: the arguments of the kernels in outer.cu. */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_OUTER_PARAMS_H
 #define SKEP_KERNELS_CUDA_DEVICE_OUTER_PARAMS_H
 

@@ -1,13 +1,13 @@
-/* partials: the second half of sums over the rows of a matrix: the sums of its chunks, which blocks
- * have left in a workspace, are added in their order. */
+/* partials: the second half of sums over the rows of a matrix: adds the sums of its chunks, which
+ * other kernels wrote to a workspace, in order. */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_PARTIALS_H
 #define SKEP_KERNELS_CUDA_DEVICE_PARTIALS_H
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/partials_params.h"
 
-/* add_partials: sums += in fp64, rounded once. A block adds WARP columns: each warp takes every
- * eighth chunk, then the warps' sums are added in their order. */
+/* add_partials: add to sums in fp64, rounded once. A block sums WARP columns: each warp sums every
+ * eighth chunk, then the sums of the warps are added in order. */
 DEVICE void add_partials(const cuda_partials_params &p) {
     SHARED(double, totals, CUDA_PARTIALS_THREADS);
     int warp = (int)threadIdx.x / WARP;

@@ -1,4 +1,4 @@
-/* partials_params: what a kernel made of add_partials() is launched with. */
+/* partials_params: the arguments of kernels that call add_partials(). */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_PARTIALS_PARAMS_H
 #define SKEP_KERNELS_CUDA_DEVICE_PARTIALS_PARAMS_H
 

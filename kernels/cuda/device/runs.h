@@ -1,6 +1,6 @@
-/* runs: elements that one thread moves at once, 16 bytes a time, for the memory-bound kernels. A
- * run is whole when all its elements are there and its address is aligned to 16 bytes, or to its
- * size where that is less. */
+/* runs: loads and stores of consecutive elements by one thread, 16 bytes at a time, for the
+ * memory-bound kernels. A run is whole when all its elements exist and its address is aligned to 16
+ * bytes, or to its size if that is less. */
 #ifndef SKEP_KERNELS_CUDA_DEVICE_RUNS_H
 #define SKEP_KERNELS_CUDA_DEVICE_RUNS_H
 
@@ -12,8 +12,8 @@ struct alignas(8) words2 {
     uint32_t word[2];
 };
 
-/* store_words: to global memory in one access; of a struct's assignment the compiler often makes as
- * many as it has members. */
+/* store_words: store to global memory in one access. For an assignment of the struct, the compiler
+ * often emits one access per member. */
 #ifdef SKEP_EMULATED
 DEVICE void store_words(words2 *global, words2 words) {
     emulated_global(global);
@@ -45,7 +45,7 @@ template <> DEVICE float element_of<float>(const uint32_t *words, int i) {
     return bits_to_float(words[i]);
 }
 
-/* Word `i` of what these values become, each rounded once. */
+/* Word `i` of these values, each rounded once. */
 template <typename T> DEVICE uint32_t word_of(const float *values, int i);
 template <> DEVICE uint32_t word_of<float>(const float *values, int i) {
     return float_to_bits(values[i]);
@@ -61,7 +61,7 @@ template <> DEVICE uint32_t word_of<f16>(const float *values, int i) {
 /* ---- whole runs ---- */
 
 template <int count> DEVICE void load_all(const void *at, uint32_t words[count]) {
-    static_assert(count == 1 || count == 2 || count % 4 == 0, "a run has no other size");
+    static_assert(count == 1 || count == 2 || count % 4 == 0, "runs have 8 or 16 bytes");
     if (count == 1) {
         words[0] = *static_cast<const uint32_t *>(at);
     } else if (count == 2) {
@@ -78,7 +78,7 @@ template <int count> DEVICE void load_all(const void *at, uint32_t words[count])
 }
 
 template <int count> DEVICE void store_all(void *at, const uint32_t words[count]) {
-    static_assert(count == 1 || count == 2 || count % 4 == 0, "a run has no other size");
+    static_assert(count == 1 || count == 2 || count % 4 == 0, "runs have 8 or 16 bytes");
     if (count == 1) {
         *static_cast<uint32_t *>(at) = words[0];
     } else if (count == 2) {
@@ -90,8 +90,8 @@ template <int count> DEVICE void store_all(void *at, const uint32_t words[count]
     }
 }
 
-/* load_run: the run at `at` as floats. Where it is not whole, of `count` elements one after the
- * other; those beyond are 0. */
+/* load_run: the run at `at` as floats. If it is not whole, load `count` elements one by one and set
+ * the others to 0. */
 template <typename T, int width>
 DEVICE void load_run(const T *at, bool whole, int64_t count, float values[width]) {
     constexpr int words_of_run = (int)sizeof(T) * width / 4;
@@ -110,7 +110,7 @@ DEVICE void load_run(const T *at, bool whole, int64_t count, float values[width]
     }
 }
 
-/* store_run: back again, each rounded once. */
+/* store_run: the inverse of load_run; rounds each element once. */
 template <typename T, int width>
 DEVICE void store_run(T *at, bool whole, int64_t count, const float values[width]) {
     constexpr int words_of_run = (int)sizeof(T) * width / 4;

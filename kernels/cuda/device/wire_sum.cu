@@ -1,4 +1,4 @@
-/* Sums over the ranks of a group, in its order. */
+/* Sums over the ranks of a group, in rank order. */
 #include "kernels/cuda/device/device.h"
 
 #include "kernels/cuda/device/runs.h"
@@ -8,8 +8,8 @@ template <typename T> DEVICE const T *part_of(const wire_sum_params &p, int rank
     if (rank == p.index) {
         return static_cast<const T *>(p.own);
     }
-    int place = rank < p.index ? rank : rank - 1;
-    return static_cast<const T *>(p.others) + place * p.apart;
+    int slot = rank < p.index ? rank : rank - 1;
+    return static_cast<const T *>(p.others) + slot * p.apart;
 }
 
 template <typename T> DEVICE void sum_ranks(const wire_sum_params &p) {

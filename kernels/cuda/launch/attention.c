@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "kernels/cuda/launch/attention_cut.h"
+#include "kernels/cuda/launch/attention_tiling.h"
 #include "kernels/cuda/launch/table.h"
 
 enum {
@@ -12,14 +12,14 @@ enum {
     COMBINE_ROWS = ATTENTION_COMBINE_THREADS / 32,
     ENTRIES_MAX = 48,
     GRID_Y_MAX = 65535,
-    SHARED_BYTES_MAX = 99 * 1024, /* that a block of every architecture may have */
+    SHARED_BYTES_MAX = 99 * 1024, /* of a block that every architecture permits */
 };
 
 static const float LOG2_E = 1.44269504f;
 
 /* ---- tiles ---- */
 
-/* A kernel of one of the tables of attention_params.h. */
+/* One kernel of the tables in attention_params.h. */
 struct tile {
     const char *name;
     int dim, rows;
@@ -51,7 +51,7 @@ static const struct tile F32_FORWARD[] = {ATTENTION_F32_TILES(F32_FORWARD_TILE)}
 static const struct tile F32_QUERY_GRADIENT[] = {ATTENTION_F32_TILES(F32_QUERY_TILE)};
 static const struct tile F32_KEY_GRADIENT[] = {ATTENTION_F32_TILES(F32_KEY_TILE)};
 
-/* The least that holds a head: tables ascend, the last of them to HEAD_DIM_MAX. */
+/* The smallest tile that holds a head. Tables ascend, and their last row has HEAD_DIM_MAX. */
 static int index_of(const struct tile *tiles, int64_t head_dim) {
     int index = 0;
     while (tiles[index].dim < head_dim) {
@@ -181,7 +181,7 @@ static void launch(const struct cuda_compute *compute, const struct tile *tile, 
 
 /* ---- forward ---- */
 
-/* In f32 a score is scaled as it is; in bf16 the softmax is one of powers of two. */
+/* The kernels of f32 compute e^x, those of bf16 2^x, which includes log2 e in the scale. */
 static void run_forward(const struct cuda_compute *compute, const struct attention_args *args,
                         struct cuda_attention_forward_params *params) {
     const struct cuda_attention_kernels *kernels = &compute->table->attention;
@@ -216,13 +216,13 @@ void cuda_attention_forward(const struct cuda_compute *compute, const struct att
 }
 
 static void run_decode(const struct cuda_compute *compute, const struct attention_args *args,
-                       const struct cuda_attention_tiling *cut,
+                       const struct cuda_attention_tiling *tiling,
                        struct cuda_attention_forward_params *params) {
     int index = index_of(DECODE, args->head_dim);
     params->shape.scale *= LOG2_E;
     launch(compute, &DECODE[index], compute->table->attention.decode[index],
-           (const unsigned[3]){(unsigned)(args->heads / cut->stack), (unsigned)cut->tiles,
-                               (unsigned)cut->parts},
+           (const unsigned[3]){(unsigned)(args->heads / tiling->stack), (unsigned)tiling->tiles,
+                               (unsigned)tiling->parts},
            params);
 }
 
@@ -250,11 +250,11 @@ void cuda_attention_cached(const struct cuda_compute *compute, const struct atte
     dense.kv_stride = args->kv_heads * args->head_dim;
     check(&dense);
     ASSERT(args->rows == 1 && args->time <= context && context <= POSITIONS_MAX);
-    struct cuda_attention_tiling cut = {.stack = 1, .parts = 1};
+    struct cuda_attention_tiling tiling = {.stack = 1, .parts = 1};
     if (args->dtype == DTYPE_BF16) {
-        cut = cuda_attention_tiling_of(args, context);
+        tiling = cuda_attention_tiling_of(args, context);
     }
-    int64_t part_rows = cut.parts * args->heads * args->time;
+    int64_t part_rows = tiling.parts * args->heads * args->time;
     struct cuda_attention_forward_params params = {
         .shape = shape_of(&dense),
         .q = q,
@@ -263,18 +263,18 @@ void cuda_attention_cached(const struct cuda_compute *compute, const struct atte
         .scalars = scalars,
         .out = out,
         .part_outs = workspace,
-        .part_sums = cut.parts > 1 ? (float *)workspace + part_rows * args->head_dim : NULL,
-        .stack = cut.stack,
-        .parts = cut.parts,
+        .part_sums = tiling.parts > 1 ? (float *)workspace + part_rows * args->head_dim : NULL,
+        .stack = tiling.stack,
+        .parts = tiling.parts,
     };
     params.shape.vector &=
         is_aligned(q) && is_aligned(k_cache) && is_aligned(v_cache) && is_aligned(out);
-    if (cut.decode) {
-        run_decode(compute, args, &cut, &params);
+    if (tiling.decode) {
+        run_decode(compute, args, &tiling, &params);
     } else {
         run_forward(compute, args, &params);
     }
-    if (cut.parts > 1) {
+    if (tiling.parts > 1) {
         run_combine(compute, args, &params);
     }
 }

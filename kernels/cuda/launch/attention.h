@@ -1,21 +1,19 @@
-/* attention on CUDA: what kernels/attention.h says, on device addresses. Here is what differs.
+/* attention on CUDA: kernels/attention.h with device addresses and these differences. bf16 uses
+ * tensor cores (shapes of tiles: attention_params.h), with heads padded in shared memory to 64, 80,
+ * 96, 128 or 256. Loads are 16 bytes wide if every row of a call is aligned to 16 bytes and
+ * head_dim % 8 == 0, else single elements. f32 is computed in f32 without tensor cores. Tiles that
+ * no query sees, because of the window or the documents, are skipped.
  *
- * bf16 goes through tensor cores (tiles and their shapes: attention_params.h), its heads padded in
- * shared memory to 64, 80, 96, 128 or 256. Vectors of 16 bytes are loaded where every row of a call
- * starts on 16 bytes and head_dim % 8 == 0, else single elements. f32 stays f32 throughout, without
- * tensor cores. Tiles that lie outside of what a window or a document shows are never touched.
- *
- * limits    as kernels/attention.h; rows x heads below 2^31, time below 2^20; positions as they are
- *           described there: they count up from each document's first token
- * memory    the workspace is that of kernels/cuda/launch/workspace.h, on 16 bytes, undefined
- *           afterwards
- * errors    none; a launch that the driver refuses is kept in compute->failure
- * bits      the same each time on one kind of device: sums have an order that the shape fixes
- * accuracy  L2 of the error, relative: f32 1.5e-6; bf16 4e-3: probabilities and their slopes are
- *           rounded to bf16 for the second product, beside the last rounding; checked by
+ * limits    as in kernels/attention.h; rows x heads below 2^31, time below 2^20; positions must
+ * count up from each document's first token memory    the workspace has the size from
+ * kernels/cuda/launch/workspace.h, is aligned to 16 bytes and undefined afterwards errors    none;
+ * a failed launch is recorded in compute->failure bits      always the same on one kind of device,
+ * because the shape determines the order of sums
+ * accuracy  relative L2 error: f32 1.5e-6; bf16 4e-3, from rounding probabilities and their
+ *           gradients to bf16 for the second product and from the last rounding; checked by
  *           tests/kernels/test_attention.c
- * source    Dao 2023, arXiv:2307.08691: blocks over queries, the sums unscaled until the end;
- *           2^x in place of e^x: Milakov and Gimelshein 2018, arXiv:1805.02867 */
+ * source    Dao 2023, arXiv:2307.08691: blocks over queries, sums unscaled until the end; 2^x
+ *           instead of e^x: Milakov and Gimelshein 2018, arXiv:1805.02867 */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_ATTENTION_H
 #define SKEP_KERNELS_CUDA_LAUNCH_ATTENTION_H
 
@@ -34,8 +32,8 @@ enum {
 };
 #undef CUDA_ATTENTION_COUNT
 
-/* In the order of the tables of tiles. A variant for one architecture (wgmma, TMA) takes a slot
- * over at init, with tiles of its own beside it. */
+/* In the order of the tables of tiles. A variant for one architecture (wgmma, TMA) could replace a
+ * slot at init, with its own tiles. */
 struct cuda_attention_kernels {
     CUfunction forward[CUDA_ATTENTION_FORWARD_DIMS];
     CUfunction decode[CUDA_ATTENTION_DECODE_DIMS];
@@ -49,7 +47,8 @@ struct cuda_attention_kernels {
     CUfunction f32_key_gradient[CUDA_ATTENTION_F32_DIMS];
 };
 
-/* cuda_attention_kernels_init: load them onto the current context; errors as cuda_load_family. */
+/* cuda_attention_kernels_init: load the kernels onto the current context; errors as
+ * cuda_load_family. */
 MUST_CHECK enum status cuda_attention_kernels_init(const struct cuda_driver *driver,
                                                    struct cuda_attention_kernels *kernels,
                                                    struct fault *fault);
@@ -66,10 +65,10 @@ void cuda_attention_backward(const struct cuda_compute *compute, const struct at
                              const float *lse, const void *dout, const int32_t *positions, void *dq,
                              void *dk, void *dv, void *workspace);
 
-/* cuda_attention_cached: the caches hold `context` tokens; how many are past stands in `scalars`,
- * in device memory, and so does how many of the new ones are valid (outs of the others are
- * undefined). The cut of the keys into parts, each a block's, depends on the shape and on `context`
- * alone; parts share what is there evenly. */
+/* cuda_attention_cached: the caches have space for `context` tokens. `scalars`, in device memory,
+ * holds the number of past tokens and of valid new tokens (outs of the others are undefined). The
+ * number of parts into which blocks divide the keys depends only on the shape and on `context`; the
+ * keys present are divided equally among the parts. */
 void cuda_attention_cached(const struct cuda_compute *compute, const struct attention_args *args,
                            int64_t context, const struct step_scalars *scalars, const void *q,
                            const void *k_cache, const void *v_cache, void *out, void *workspace);

@@ -30,15 +30,15 @@ static struct cuda_shape shape_of(int64_t count, int64_t per_block) {
                                .threads = CODEC_THREADS};
 }
 
-/* A warp takes a block of int8 or int4, a thread an element of the others. */
+/* One warp for each block of int8 or int4; one thread for each element of the other codecs. */
 void cuda_codec_encode(const struct cuda_compute *compute, const struct codec_encode_args *args,
-                       uint8_t *bytes, int *refused) {
+                       uint8_t *bytes, int *nonfinite) {
     ASSERT(args->count >= 0 && args->count <= COUNT_MAX && args->codec < CODEC_COUNT);
     struct codec_encode_params params = {.source = args->source,
                                          .feedback = args->feedback,
                                          .residual = args->residual,
                                          .bytes = bytes,
-                                         .refused = refused,
+                                         .nonfinite = nonfinite,
                                          .count = args->count};
     int64_t block = codec_block(args->codec);
     struct cuda_shape shape = shape_of(args->count, block > 1 ? block * WARPS : CODEC_THREADS);

@@ -1,5 +1,5 @@
-/* codec on CUDA: kernels/codec.h, enqueued: the same bytes and the same bits as the CPU's. All
- * addresses are the device's. */
+/* codec on CUDA: kernels/codec.h with device addresses. Bytes and bits are the same as on the
+ * CPU. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_CODEC_H
 #define SKEP_KERNELS_CUDA_LAUNCH_CODEC_H
 
@@ -10,16 +10,17 @@ struct cuda_codec_kernels {
     CUfunction encode[CODEC_COUNT], decode[CODEC_COUNT];
 };
 
-/* cuda_codec_kernels_init: load them onto the current context; errors as cuda_load_family. */
+/* cuda_codec_kernels_init: load the kernels onto the current context; errors as
+ * cuda_load_family. */
 MUST_CHECK enum status cuda_codec_kernels_init(const struct cuda_driver *driver,
                                                struct cuda_codec_kernels *kernels,
                                                struct fault *fault);
 
-/* cuda_codec_encode: codec_encode. *refused, in device memory, grows by the number of blocks (fp32,
- * bf16: elements) that are not finite: zero it before, and take neither bytes nor residual when it
- * is not 0 afterwards. */
+/* cuda_codec_encode: codec_encode. Adds to *nonfinite, in device memory, the number of blocks
+ * (fp32, bf16: elements) that are not finite. The caller sets it to zero before, and must not use
+ * bytes and residual if it is not 0 afterwards. */
 void cuda_codec_encode(const struct cuda_compute *compute, const struct codec_encode_args *args,
-                       uint8_t *bytes, int *refused);
+                       uint8_t *bytes, int *nonfinite);
 
 void cuda_codec_decode(const struct cuda_compute *compute, enum codec codec, int64_t count,
                        const uint8_t *bytes, float *values);

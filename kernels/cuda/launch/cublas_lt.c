@@ -1,4 +1,4 @@
-/* The functions of cuBLASLt, found at run time. */
+/* Loads the functions of cuBLASLt at run time. */
 #include "kernels/cuda/launch/products.h"
 
 #include <dlfcn.h>
@@ -17,8 +17,8 @@ static const struct {
 
 static enum status refuse(const char *reason, const char *detail, struct fault *fault) {
     return fault_set(fault, STATUS_INPUT, LIBRARIES[0],
-                     "install cuBLAS of CUDA 13 or 12, or name its folder in LD_LIBRARY_PATH; "
-                     "without it products are made by slower kernels of our own",
+                     "install cuBLAS of CUDA 13 or 12, or add its folder to LD_LIBRARY_PATH; "
+                     "without it, slower built-in kernels compute matrix products",
                      "%s: %s", reason, detail);
 }
 
@@ -28,14 +28,14 @@ enum status cublas_lt_find(struct cublas_lt *library, struct fault *fault) {
         opened = dlopen(LIBRARIES[i], RTLD_NOW | RTLD_LOCAL);
     }
     if (opened == NULL) {
-        return refuse("cuBLASLt is not here", dlerror(), fault);
+        return refuse("cuBLASLt is not installed", dlerror(), fault);
     }
     struct cublas_lt found;
     for (size_t i = 0; i < sizeof SYMBOLS / sizeof SYMBOLS[0]; i++) {
         void *symbol = dlsym(opened, SYMBOLS[i].name);
         if (symbol == NULL) {
             dlclose(opened);
-            return refuse("this cuBLASLt lacks a function", SYMBOLS[i].name, fault);
+            return refuse("this cuBLASLt lacks a needed function", SYMBOLS[i].name, fault);
         }
         *(void **)((char *)&found + SYMBOLS[i].at) = symbol;
     }

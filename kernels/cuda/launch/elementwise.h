@@ -1,5 +1,5 @@
-/* elementwise on CUDA: kernels/elementwise.h, enqueued. Arguments, aliases and accuracy as there;
- * wherever all tensors are aligned to 16 bytes memory is moved 16 bytes at a time. Workspaces:
+/* elementwise on CUDA: kernels/elementwise.h with device addresses, and the same aliases and
+ * accuracy. If all tensors are aligned to 16 bytes, accesses are 16 bytes wide. Workspaces:
  * kernels/cuda/launch/workspace.h. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_ELEMENTWISE_H
 #define SKEP_KERNELS_CUDA_LAUNCH_ELEMENTWISE_H
@@ -11,12 +11,13 @@ struct cuda_elementwise_kernels {
     CUfunction add[CUDA_DTYPES];
     CUfunction swiglu_forward[CUDA_DTYPES], swiglu_backward[CUDA_DTYPES];
     CUfunction gelu_forward[CUDA_DTYPES], gelu_backward[CUDA_DTYPES];
-    CUfunction cast[3][3]; /* from, to: f32, bf16, f16; none where they are equal */
+    CUfunction cast[3][3]; /* [from][to] over f32, bf16, f16; unused for equal types */
     CUfunction column_sum[CUDA_DTYPES], column_sum_wide[CUDA_DTYPES], column_sum_add;
     CUfunction rope[CUDA_DTYPES], rope_wide[CUDA_DTYPES];
 };
 
-/* cuda_elementwise_kernels_init: load them onto the current context; errors as cuda_load_family. */
+/* cuda_elementwise_kernels_init: load the kernels onto the current context; errors as
+ * cuda_load_family. */
 MUST_CHECK enum status cuda_elementwise_kernels_init(const struct cuda_driver *driver,
                                                      struct cuda_elementwise_kernels *kernels,
                                                      struct fault *fault);

@@ -1,5 +1,5 @@
-/* embedding on CUDA: kernels/embedding.h, enqueued. Backward adds in token order, as on the CPU,
- * and needs no workspace. */
+/* embedding on CUDA: kernels/embedding.h with device addresses. The backward pass adds in token
+ * order, as on the CPU, and needs no workspace. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_EMBEDDING_H
 #define SKEP_KERNELS_CUDA_LAUNCH_EMBEDDING_H
 
@@ -11,7 +11,8 @@ struct cuda_embedding_kernels {
     CUfunction forward[CUDA_DTYPES], backward[CUDA_DTYPES];
 };
 
-/* cuda_embedding_kernels_init: load them onto the current context; errors as cuda_load_family. */
+/* cuda_embedding_kernels_init: load the kernels onto the current context; errors as
+ * cuda_load_family. */
 MUST_CHECK enum status cuda_embedding_kernels_init(const struct cuda_driver *driver,
                                                    struct cuda_embedding_kernels *kernels,
                                                    struct fault *fault);

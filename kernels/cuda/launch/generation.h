@@ -1,5 +1,5 @@
-/* generation on CUDA: kernels/generation.h, enqueued. The scalars lie in device memory; a length
- * beyond the cache is a caller's bug that nothing can see here. */
+/* generation on CUDA: kernels/generation.h with device addresses. The scalars are in device memory,
+ * so a length beyond the cache, a caller's bug, is not detected here. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_GENERATION_H
 #define SKEP_KERNELS_CUDA_LAUNCH_GENERATION_H
 
@@ -11,7 +11,8 @@ struct cuda_generation_kernels {
     CUfunction append[CUDA_DTYPES], select[CUDA_DTYPES];
 };
 
-/* cuda_generation_kernels_init: load them onto the current context; errors as cuda_load_family. */
+/* cuda_generation_kernels_init: load the kernels onto the current context; errors as
+ * cuda_load_family. */
 MUST_CHECK enum status cuda_generation_kernels_init(const struct cuda_driver *driver,
                                                     struct cuda_generation_kernels *kernels,
                                                     struct fault *fault);

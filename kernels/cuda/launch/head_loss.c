@@ -11,7 +11,7 @@
 
 extern const char cuda_head_loss_fatbin[];
 
-/* Rows of few logits are taken by fewer threads. */
+/* Rows of few logits use fewer threads. */
 enum { ROW_THREADS_FEW = 128, VOCAB_FEW = 4096 };
 
 enum status cuda_head_loss_kernels_init(const struct cuda_driver *driver,
@@ -28,7 +28,7 @@ enum status cuda_head_loss_kernels_init(const struct cuda_driver *driver,
 struct product {
     struct matmul_args args;
     struct cuda_product_operands operands;
-    bool wanted;
+    bool needed;
 };
 
 struct chunk {
@@ -45,21 +45,21 @@ static struct chunk chunk_at(const struct head_loss_args *args,
     chunk.logits = (struct product){
         .args = head_loss_logits(args, chunk.tokens),
         .operands = {.a = rows, .b = operands->weight, .c = logits},
-        .wanted = true,
+        .needed = true,
     };
     if (operands->dhidden != NULL) {
         void *dhidden = element_slot(operands->dhidden, args->dtype, chunk.first * args->dim);
         chunk.dhidden = (struct product){
             .args = head_loss_dhidden(args, chunk.tokens),
             .operands = {.a = logits, .b = operands->weight, .c = dhidden},
-            .wanted = true,
+            .needed = true,
         };
     }
     if (operands->dweight != NULL) {
         chunk.dweight = (struct product){
             .args = head_loss_dweight(args, chunk.tokens, args->accumulate || index > 0),
             .operands = {.a = logits, .b = rows, .c = operands->dweight},
-            .wanted = true,
+            .needed = true,
         };
     }
     return chunk;
@@ -71,7 +71,7 @@ void cuda_head_loss_choose(struct cuda_products *products, const struct head_los
         struct chunk chunk = chunk_at(args, operands, index);
         const struct product *all[] = {&chunk.logits, &chunk.dhidden, &chunk.dweight};
         for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
-            if (all[i]->wanted) {
+            if (all[i]->needed) {
                 cuda_products_choose(products, &all[i]->args, &all[i]->operands);
             }
         }
@@ -82,7 +82,7 @@ void cuda_head_loss_choose(struct cuda_products *products, const struct head_los
 
 static void run_product(const struct cuda_compute *compute, const struct product *product,
                         void *workspace) {
-    if (product->wanted) {
+    if (product->needed) {
         const struct cuda_product_operands *operands = &product->operands;
         cuda_matmul_run(compute, &product->args, operands->a, operands->b, NULL, operands->c,
                         workspace);

@@ -1,5 +1,6 @@
-/* head_loss on CUDA: kernels/head_loss.h, enqueued, in chunks: products by cuda_matmul_run, between
- * them a block for each row of logits. Chunk and workspace: kernels/cuda/launch/workspace.h. */
+/* head_loss on CUDA: kernels/head_loss.h with device addresses. For each chunk, cuda_matmul_run
+ * computes the products, and between them one block processes each row of logits. Size of chunks
+ * and workspace: kernels/cuda/launch/workspace.h. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_HEAD_LOSS_H
 #define SKEP_KERNELS_CUDA_LAUNCH_HEAD_LOSS_H
 
@@ -10,13 +11,14 @@ struct cuda_head_loss_kernels {
     CUfunction rows, total;
 };
 
-/* cuda_head_loss_kernels_init: load them onto the current context; errors as cuda_load_family. */
+/* cuda_head_loss_kernels_init: load the kernels onto the current context; errors as
+ * cuda_load_family. */
 MUST_CHECK enum status cuda_head_loss_kernels_init(const struct cuda_driver *driver,
                                                    struct cuda_head_loss_kernels *kernels,
                                                    struct fault *fault);
 
-/* cuda_head_loss_run: head_loss_run. A label that is neither ignored nor below vocab makes loss_sum
- * NaN. Within a chunk losses are added in an order that its length decides. */
+/* cuda_head_loss_run: head_loss_run. A label that is neither -100 nor below vocab makes loss_sum
+ * NaN. Within a chunk, losses are added in an order that depends only on its length. */
 void cuda_head_loss_run(const struct cuda_compute *compute, const struct head_loss_args *args,
                         const void *hidden, const void *weight, const int32_t *labels,
                         struct step_scalars *scalars, void *dhidden, float *dweight,
@@ -29,7 +31,7 @@ struct cuda_head_loss_operands {
     void *workspace;
 };
 
-/* cuda_head_loss_choose: cuda_products_choose for each product of every chunk; at bind. */
+/* cuda_head_loss_choose: call cuda_products_choose for each product of every chunk; at bind. */
 void cuda_head_loss_choose(struct cuda_products *products, const struct head_loss_args *args,
                            const struct cuda_head_loss_operands *operands);
 

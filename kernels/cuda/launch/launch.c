@@ -18,7 +18,7 @@ void cuda_launch(const struct cuda_compute *compute, CUfunction function,
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || compute->failure->result != CUDA_SUCCESS) {
         return;
     }
-    /* The driver copies the struct when the call is made; it is never written. */
+    /* The driver copies the struct during the call and never writes to it. */
     void *arguments[] = {(void *)(uintptr_t)params};
     cuda_note(compute,
               compute->driver->cuLaunchKernel(function, grid[0], grid[1], grid[2], shape->threads,
@@ -50,10 +50,11 @@ static enum status refuse(const struct cuda_driver *driver, CUresult result, con
     char place[sizeof fault->place];
     snprintf(place, sizeof place, "kernels of %s%s%s", family, kernel[0] != 0 ? ", " : "", kernel);
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) {
-        return fault_set(fault, STATUS_INPUT, place,
-                         "take a device of the first of these or later, or a processor",
-                         "this build has no code for this device: it has " CUDA_ARCHITECTURES
-                         " and, as PTX, all others from the first on");
+        return fault_set(
+            fault, STATUS_INPUT, place,
+            "use a device of the first of these architectures or later, or a cpu target",
+            "this build has no code for this device: it has " CUDA_ARCHITECTURES
+            " and, as PTX, all later ones");
     }
     bool full = result == CUDA_ERROR_OUT_OF_MEMORY;
     return cuda_fault(driver, result, full ? STATUS_FIT : STATUS_FAILED, place, "load them", fault);

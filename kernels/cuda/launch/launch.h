@@ -22,13 +22,13 @@
 
 #include "targets/ports/cuda_driver.h"
 
-struct cuda_kernel_table; /* one struct of CUfunctions for each family: launch/table.h */
-struct cuda_products;     /* matrix products chosen at bind: launch/products.h */
+struct cuda_kernel_table; /* one struct of CUfunctions for each family, in launch/table.h */
+struct cuda_products;     /* matrix products chosen at bind, in launch/products.h */
 
-/* The first thing that went wrong since it was cleared; once set, nothing more is enqueued. The
- * executor looks at it when it has enqueued a segment. */
+/* The first error since it was cleared. Once set, nothing more is enqueued. The executor reads it
+ * after it has enqueued a segment. */
 struct cuda_failure {
-    CUresult result; /* CUDA_SUCCESS: nothing */
+    CUresult result; /* CUDA_SUCCESS: no error */
     const char *action;
 };
 
@@ -48,24 +48,24 @@ struct cuda_shape {
     unsigned shared_bytes; /* dynamic shared memory of a block */
 };
 
-/* cuda_launch: enqueue a kernel with `params`, the one struct it takes. A grid of 0 blocks is
- * nothing to do. */
+/* cuda_launch: enqueue a kernel with `params`, the one struct it takes. A grid of 0 blocks enqueues
+ * nothing. */
 void cuda_launch(const struct cuda_compute *compute, CUfunction function,
                  const struct cuda_shape *shape, const void *params);
 
-/* cuda_note: keep a result that is not CUDA_SUCCESS, unless one is kept already. */
+/* cuda_note: record a result that is not CUDA_SUCCESS, unless an earlier one is recorded. */
 void cuda_note(const struct cuda_compute *compute, CUresult result, const char *action);
 
-/* One entry of a family's fatbin: the kernel's name in its .cu, where its function goes, and the
- * most dynamic shared memory that it is launched with. */
+/* One entry of a family's fatbin: the kernel's name in its .cu, the address to store its function
+ * at, and the maximum dynamic shared memory of its launches. */
 struct cuda_entry {
     const char *name;
     CUfunction *function;
     unsigned shared_bytes;
 };
 
-/* cuda_load_family: load a fatbin onto the current context and resolve its kernels, every one of
- * them at once, so that no later launch loads anything.
+/* cuda_load_family: load a fatbin onto the current context and resolve all its kernels, so that no
+ * later launch loads anything.
  * errors  STATUS_INPUT when it has no code for this device (naming the architectures it has);
  *         STATUS_FIT when the device has no memory left for it */
 MUST_CHECK enum status cuda_load_family(const struct cuda_driver *driver, const char *family,

@@ -9,7 +9,7 @@ extern const char cuda_matmul_fatbin[];
 
 enum { SMALL, LARGE };
 enum { ROW_ALIGN = 16, WORKSPACE_ALIGN = 256 };
-/* Threads and dynamic shared memory of a block, by the size of its tile. */
+/* Threads and dynamic shared memory of a block for each size of tile. */
 static const unsigned TILES[] = {MATMUL_TILE_SMALL, MATMUL_TILE_LARGE};
 static const unsigned BF16_THREADS[] = {128, 256};
 #define BF16_BYTES(tile) (2 * MATMUL_STAGES * MATMUL_DEPTH * 2 * (tile))
@@ -41,8 +41,8 @@ static int64_t tiles_of(int64_t length, unsigned tile) {
     return (length + tile - 1) / tile;
 }
 
-/* Large tiles read less for each sum, small ones keep more multiprocessors busy: no bit depends on
- * which it is. */
+/* Large tiles read less per sum, small tiles keep more multiprocessors busy. The choice changes no
+ * bit. */
 static int size_for(const struct cuda_compute *compute, const struct matmul_args *args) {
     int64_t large = tiles_of(args->m, TILES[LARGE]) * tiles_of(args->n, TILES[LARGE]);
     return large >= compute->multiprocessors ? LARGE : SMALL;

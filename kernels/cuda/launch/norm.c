@@ -6,8 +6,9 @@
 
 extern const char cuda_norm_fatbin[];
 
-/* Dynamic shared memory of a block backward: three blocks to a multiprocessor of 228 KiB, one to
- * the smallest, of 100. Short rows keep within what needs no asking. */
+/* Maximum dynamic shared memory of a block in the backward pass: three blocks fit a multiprocessor
+ * with 228 KiB, one the smallest with 100 KiB. Short rows stay within the limit that needs no
+ * special request. */
 enum { SHARED_BYTES_MAX = 72 * 1024, SHORT_SHARED_BYTES_MAX = 48 * 1024 };
 
 #define BACKWARD_ENTRY(kernel, slot)                                                               \
@@ -41,7 +42,7 @@ static bool rows_are_aligned(const struct norm_args *args) {
     return args->dim % cuda_run_elements(args->dtype) == 0;
 }
 
-/* Teams of a block: a short row needs one warp alone. */
+/* Teams of a block: a short row needs only one warp. */
 static int64_t teams_of(const struct norm_args *args) {
     return args->dim <= CUDA_NORM_SHORT ? CUDA_NORM_WARPS : 1;
 }
@@ -96,8 +97,8 @@ static bool backward_is_wide(const struct norm_args *args,
            cuda_is_aligned(params->dx);
 }
 
-/* The shared memory in which a block's teams add up `sums` sums, whole steps of a team's threads
- * each; 0: there is not as much. */
+/* Columns of shared memory in which a block's teams compute `sums` sums, a multiple of the step of
+ * a team's threads; 0 if they do not fit. */
 static unsigned share_sums(const struct norm_args *args, bool wide, int64_t sums,
                            struct cuda_norm_backward_params *params) {
     int64_t teams = teams_of(args);
@@ -110,7 +111,7 @@ static unsigned share_sums(const struct norm_args *args, bool wide, int64_t sums
     return fits ? (unsigned)bytes : 0;
 }
 
-/* dweight and dbias [dim] are added to where they are not NULL. */
+/* Adds to dweight and dbias [dim], unless they are NULL. */
 static void run_backward(const struct cuda_compute *compute, const struct norm_args *args,
                          const struct cuda_norm_backward_params *tensors, float *dweight,
                          float *dbias, float *partials) {

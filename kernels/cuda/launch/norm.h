@@ -1,13 +1,13 @@
-/* norm on CUDA: kernels/norm.h, enqueued. Arguments, aliases and accuracy as there; rows that are
- * all aligned to 16 bytes are moved 16 bytes at a time. Workspace: kernels/cuda/launch/workspace.h.
- */
+/* norm on CUDA: kernels/norm.h with device addresses, and the same aliases and accuracy. If all
+ * rows are aligned to 16 bytes, accesses are 16 bytes wide. Workspace:
+ * kernels/cuda/launch/workspace.h. / */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_NORM_H
 #define SKEP_KERNELS_CUDA_LAUNCH_NORM_H
 
 #include "kernels/cuda/launch/shapes.h"
 #include "kernels/norm.h"
 
-/* For rows of any length, and for short ones. */
+/* Variants for rows of any length, and for short rows. */
 struct cuda_norm_pair {
     CUfunction any[CUDA_DTYPES], brief[CUDA_DTYPES];
 };
@@ -18,7 +18,7 @@ struct cuda_norm_kernels {
     CUfunction add;
 };
 
-/* cuda_norm_kernels_init: load them onto the current context; errors as cuda_load_family. */
+/* cuda_norm_kernels_init: load the kernels onto the current context; errors as cuda_load_family. */
 MUST_CHECK enum status cuda_norm_kernels_init(const struct cuda_driver *driver,
                                               struct cuda_norm_kernels *kernels,
                                               struct fault *fault);

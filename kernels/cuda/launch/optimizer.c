@@ -9,8 +9,8 @@
 
 extern const char cuda_optimizer_fatbin[];
 
-/* Blocks of AdamW for each multiprocessor: what is shared by all elements is computed once in each,
- * so there are no more than all devices run at once. */
+/* Blocks of AdamW for each multiprocessor. Each block computes the factors that all elements share,
+ * so there are only as many blocks as every device can run at once. */
 enum { ADAMW_RESIDENT = 4, ONE_WARP = 32 };
 
 enum status cuda_optimizer_kernels_init(const struct cuda_driver *driver,

@@ -1,5 +1,5 @@
-/* optimizer on CUDA: kernels/optimizer.h and kernels/tally.h, enqueued: the same bits as the CPU's
- * for the same gradients. Scalars and tallies lie in device memory. Workspaces:
+/* optimizer on CUDA: kernels/optimizer.h and kernels/tally.h with device addresses. Equal gradients
+ * give the same bits as on the CPU. Scalars and tallies are in device memory. Workspaces:
  * kernels/cuda/launch/workspace.h. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_OPTIMIZER_H
 #define SKEP_KERNELS_CUDA_LAUNCH_OPTIMIZER_H
@@ -12,7 +12,8 @@ struct cuda_optimizer_kernels {
     CUfunction norm_sums, norm_merge, clip, tally_out, tally_in, adamw;
 };
 
-/* cuda_optimizer_kernels_init: load them onto the current context; errors as cuda_load_family. */
+/* cuda_optimizer_kernels_init: load the kernels onto the current context; errors as
+ * cuda_load_family. */
 MUST_CHECK enum status cuda_optimizer_kernels_init(const struct cuda_driver *driver,
                                                    struct cuda_optimizer_kernels *kernels,
                                                    struct fault *fault);

@@ -1,4 +1,4 @@
-/* outer on CUDA: kernels/outer.h, enqueued: the same bits as the CPU's. */
+/* outer on CUDA: kernels/outer.h with device addresses. Same bits as on the CPU. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_OUTER_H
 #define SKEP_KERNELS_CUDA_LAUNCH_OUTER_H
 
@@ -9,7 +9,8 @@ struct cuda_outer_kernels {
     CUfunction gradient, step;
 };
 
-/* cuda_outer_kernels_init: load them onto the current context; errors as cuda_load_family. */
+/* cuda_outer_kernels_init: load the kernels onto the current context; errors as
+ * cuda_load_family. */
 MUST_CHECK enum status cuda_outer_kernels_init(const struct cuda_driver *driver,
                                                struct cuda_outer_kernels *kernels,
                                                struct fault *fault);

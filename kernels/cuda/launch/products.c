@@ -10,14 +10,14 @@
 
 enum { ALIGNMENT_MOST = 256, PROPOSALS = 16 };
 
-/* Operands in the order of struct cuda_product's alignments. */
+/* Operands, in the order of struct cuda_product.alignment. */
 enum { OPERAND_A, OPERAND_B, OPERAND_BIAS, OPERAND_C };
 
 static enum status refuse(const struct cublas_lt *library, cublasStatus_t result,
                           const char *action, struct fault *fault) {
     return fault_set(fault, STATUS_FAILED, "cuBLASLt",
-                     "check that driver and libcublasLt belong together, and that the device has "
-                     "memory; without it products are made by slower kernels of our own",
+                     "check that the driver supports this libcublasLt and that the device has free "
+                     "memory; without it, slower built-in kernels compute matrix products",
                      "cannot %s: %s", action, library->cublasLtGetStatusName(result));
 }
 
@@ -27,7 +27,7 @@ enum status cuda_products_init(const struct cublas_lt *library, const struct tar
     cublasLtHandle_t handle;
     cublasStatus_t result = library->cublasLtCreate(&handle);
     if (result != CUBLAS_STATUS_SUCCESS) {
-        return refuse(library, result, "make a handle", fault);
+        return refuse(library, result, "create a handle", fault);
     }
     *products = (struct cuda_products){
         .lt = *library, .handle = handle, .target = target, .region = region};
@@ -103,13 +103,13 @@ struct cuda_product *cuda_products_find(const struct cuda_products *products,
     return product->own ? NULL : product;
 }
 
-/* ---- the question, in cuBLASLt's terms ---- */
+/* ---- describing a product to cuBLASLt ---- */
 
 static cudaDataType_t type_of(enum dtype dtype) {
     return dtype == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/* cuBLASLt has no product of f32 that rounds to bf16, and wants a bias of the result's type. */
+/* cuBLASLt has no f32 product that rounds to bf16, and requires a bias of the result's type. */
 static bool is_known(const struct matmul_args *args) {
     return args->dtype_in == args->dtype_out || (args->dtype_in == DTYPE_BF16 && !args->bias);
 }
@@ -145,7 +145,7 @@ static cublasStatus_t describe_operation(const struct cublas_lt *library,
     return result;
 }
 
-/* A row-major matrix with `columns` side by side in `rows` rows. */
+/* A row-major matrix of `rows` rows with `columns` columns. */
 static cublasStatus_t describe_matrix(const struct cublas_lt *library, enum dtype dtype,
                                       int64_t rows, int64_t columns, int64_t stride,
                                       cublasLtMatrixLayout_t *layout) {
@@ -178,11 +178,11 @@ static cublasStatus_t describe(const struct cublas_lt *library, struct cuda_prod
 
 /* ---- proposals ---- */
 
-/* Sums of parts of k are either not split, or kept in f32 and added by a kernel of their own: never
- * added to C by whoever comes first, never rounded to C's type between. */
+/* A sum over k is either not split, or its parts are stored in f32 and added by a separate kernel:
+ * never added to C in arbitrary order, and never rounded to C's type in between. */
 static const uint32_t REDUCTIONS = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
-/* Ways of computing that no product of this type may use. */
+/* The numerical modes that no product of this type may use. */
 static uint64_t banned_algorithms(const struct matmul_args *args) {
     uint64_t banned = CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F;
     if (args->dtype_in == DTYPE_F32) {
@@ -224,7 +224,7 @@ static cublasStatus_t prefer(const struct cuda_products *products,
     return result;
 }
 
-/* What the library does not tell of an algorithm stays 0. */
+/* Properties that the library does not report stay 0. */
 static struct cuda_product_record record_of(const struct cublas_lt *library,
                                             const cublasLtMatmulHeuristicResult_t *proposal) {
     struct cuda_product_record record = {.workspace_bytes = proposal->workspaceSize};
@@ -246,8 +246,7 @@ static struct cuda_product_record record_of(const struct cublas_lt *library,
     return record;
 }
 
-/* The preference says all this already; a library that proposes otherwise is not taken at its
- * word. */
+/* The preference states all this already, but the library's proposals are checked nevertheless. */
 static bool will_do(const struct cuda_products *products, const struct matmul_args *args,
                     const cublasLtMatmulHeuristicResult_t *proposal) {
     struct cuda_product_record record = record_of(&products->lt, proposal);
@@ -262,7 +261,7 @@ static bool will_do(const struct cuda_products *products, const struct matmul_ar
     return proposal->state == CUBLAS_STATUS_SUCCESS && fits && ordered && exact;
 }
 
-/* The first proposal that will do; none: our own kernel. */
+/* The first acceptable proposal; without one, built-in kernel computes the product. */
 static cublasStatus_t propose(const struct cuda_products *products, struct cuda_product *product,
                               cublasLtMatmulPreference_t preference) {
     const struct cublas_lt *library = &products->lt;
@@ -304,13 +303,13 @@ static cublasStatus_t choose(const struct cuda_products *products, struct cuda_p
     return result;
 }
 
-/* The library failed: our own kernel takes the product. */
+/* The library failed: built-in kernel computes the product. */
 static void give_up(const struct cublas_lt *library, struct cuda_product *product,
                     cublasStatus_t result) {
     char text[CUDA_PRODUCT_TEXT_BYTES];
     product->own = true;
     cuda_product_text(product, text);
-    log_line(LOG_WARNING, "cuBLASLt refused with %s: %s", library->cublasLtGetStatusName(result),
+    log_line(LOG_WARNING, "cuBLASLt failed with %s: %s", library->cublasLtGetStatusName(result),
              text);
 }
 
@@ -360,14 +359,14 @@ bool cuda_product_run(const struct cuda_compute *compute, struct cuda_product *p
     return result == CUBLAS_STATUS_SUCCESS;
 }
 
-/* ---- telling ---- */
+/* ---- logging ---- */
 
 void cuda_product_text(const struct cuda_product *product, char text[CUDA_PRODUCT_TEXT_BYTES]) {
     const struct matmul_args *args = &product->args;
     const struct cuda_product_record *record = &product->record;
     char how[CUDA_PRODUCT_TEXT_BYTES / 2];
     if (product->own) {
-        snprintf(how, sizeof how, "our own kernel");
+        snprintf(how, sizeof how, "built-in kernel");
     } else {
         snprintf(how, sizeof how,
                  "cuBLASLt algorithm %d, tile %u, stages %u, split-k %d, workspace %llu B",
@@ -397,7 +396,7 @@ void cuda_products_describe(const struct cuda_products *products) {
         own += i->own;
     }
     struct hash hash = hash_end(&state);
-    log_line(LOG_INFO, "cuBLASLt %zu.%zu.%zu makes %d products, our own kernels %d; choice %.12s",
+    log_line(LOG_INFO, "cuBLASLt %zu.%zu.%zu makes %d products, built-in kernels %d; choice %.12s",
              version / 10000, version / 100 % 100, version % 100, chosen, own,
              hash_hex(&hash, hex));
 }

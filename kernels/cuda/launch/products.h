@@ -1,16 +1,16 @@
-/* products: matrix products by NVIDIA's cuBLASLt. The library is looked for when the program starts
- * (nothing of it is linked), and told at bind, once for each distinct product of the program, to
- * propose an algorithm: the first proposal that fits the workspace of the plan, adds in a fixed
- * order and rounds as the contract says is taken, written down, and used for as long as the program
- * lives. Nothing is timed, so every start of one version on one kind of device takes the same.
- * Whatever the library refuses is told, and made by our own kernels: it is never a reason to end.
+/* products: matrix products by NVIDIA's cuBLASLt. The library is loaded at run time, not linked. At
+ * bind, it proposes algorithms for each distinct product of the program. The first proposal that
+ * fits the workspace of the plan, adds in a fixed order and rounds as the contract states is
+ * recorded and used until the program ends. Nothing is timed, so every start with one version on
+ * one kind of device makes the same choices. When the library fails, it is logged and our own
+ * kernels compute the product; the program continues.
  *
- * cuBLASLt thinks in columns: a row-major matrix [rows, columns] is to it a column-major one
- * [columns, rows]. So it is asked for C' = op(B)' op(A)', with B as its left operand:
+ * cuBLASLt uses column-major matrices: our row-major matrix [rows, columns] is to it a column-major
+ * one [columns, rows]. So it computes C' = op(B)' op(A)', with B as its left operand:
  *
  *      ours                        cuBLASLt's
- *      A [m, k], stride lda        right operand [k, m], as it is      (transpose_a: [m, k], T)
- *      B [k, n], stride ldb        left operand  [n, k], as it is      (transpose_b: [k, n], T)
+ *      A [m, k], stride lda        right operand [k, m], not transposed (transpose_a: [m, k], T)
+ *      B [k, n], stride ldb        left operand  [n, k], not transposed (transpose_b: [k, n], T)
  *      C [m, n], stride ldc        result        [n, m]; a bias has a value for each of its rows */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_PRODUCTS_H
 #define SKEP_KERNELS_CUDA_LAUNCH_PRODUCTS_H
@@ -51,7 +51,7 @@ struct cuda_product_operands {
     void *c;
 };
 
-/* What is known of a chosen algorithm, in cuBLASLt's numbers. */
+/* The properties of a chosen algorithm, in cuBLASLt's numbering. */
 struct cuda_product_record {
     int id;
     unsigned tile, stages;
@@ -60,12 +60,12 @@ struct cuda_product_record {
     uint64_t workspace_bytes;
 };
 
-/* One distinct product: its arguments and how its operands are aligned. */
+/* One distinct product: its arguments and the alignment of its operands. */
 struct cuda_product {
     struct cuda_product *next;
     struct matmul_args args;
     unsigned alignment[4]; /* of a, b, bias and c, at most 256 bytes */
-    bool own;              /* cuBLASLt has none that will do, or refused: our own kernel's */
+    bool own; /* cuBLASLt has no acceptable algorithm, or failed: our own kernel computes it */
     struct cuda_product_record record;
     cublasLtMatmulAlgo_t algorithm;
     cublasLtMatmulDesc_t operation;
@@ -80,47 +80,47 @@ struct cuda_products {
     struct cuda_product *first; /* the newest */
 };
 
-/* cublas_lt_find: the library's functions.
- * errors  STATUS_INPUT: no libcublasLt.so.13 or .12, or one without a function that is needed;
- *         *library is then untouched */
+/* cublas_lt_find: load the library's functions.
+ * errors  STATUS_INPUT: no libcublasLt.so.13 or .12, or one without a needed function; *library is
+ *         then unchanged */
 MUST_CHECK enum status cublas_lt_find(struct cublas_lt *library, struct fault *fault);
 
-/* cuda_products_init: a handle on the current context, and nothing chosen yet.
- * memory  what is chosen lives in `region`; the library allocates on the host, not on the device
- * errors  STATUS_FAILED when cuBLASLt refuses; *products is then untouched */
+/* cuda_products_init: create a handle on the current context, with no product chosen. memory
+ * choices live in `region`; the library allocates host memory, but no device memory errors
+ * STATUS_FAILED when cuBLASLt fails; *products is then unchanged */
 MUST_CHECK enum status cuda_products_init(const struct cublas_lt *library,
                                           const struct target *target, struct region *region,
                                           struct cuda_products *products, struct fault *fault);
 void cuda_products_finish(struct cuda_products *products);
 
-/* cuda_products_open: find the library, and cuda_products_init.
- * errors  those of both; *products is then untouched, and compute->products stays NULL */
+/* cuda_products_open: load the library and call cuda_products_init. errors  those of both;
+ * *products is then unchanged, and compute->products stays NULL */
 MUST_CHECK enum status cuda_products_open(const struct target *target, struct region *region,
                                           struct cuda_products *products, struct fault *fault);
 
-/* cuda_products_choose: choose for this product, unless it has been; at bind, with the addresses
- * that it will be run with. Where the library has no algorithm, or fails, which is told, our own
- * kernel takes the product. */
+/* cuda_products_choose: choose an algorithm for this product, unless that was done; at bind, with
+ * the addresses of its execution. If the library has none, or fails, which is logged, our own
+ * kernel computes the product. */
 void cuda_products_choose(struct cuda_products *products, const struct matmul_args *args,
                           const struct cuda_product_operands *operands);
 
-/* cuda_products_find: what was chosen for this product; NULL: our own kernel.
- * errors  a product that was never chosen for is a caller's bug */
+/* cuda_products_find: the choice for this product; NULL: our own kernel. errors  none;
+ * cuda_products_choose must have been called for the product */
 struct cuda_product *cuda_products_find(const struct cuda_products *products,
                                         const struct matmul_args *args,
                                         const struct cuda_product_operands *operands);
 
-/* cuda_product_run: enqueue it. False when the library refused, which is told: nothing was
- * enqueued, and from now on our own kernel takes the product. */
+/* cuda_product_run: enqueue the product. False when the library failed, which is logged: nothing
+ * was enqueued, and from now on our own kernel computes the product. */
 bool cuda_product_run(const struct cuda_compute *compute, struct cuda_product *product,
                       const struct cuda_product_operands *operands, void *workspace);
 
-/* cuda_products_describe: one line of the log, with a checksum over all choices, by which two
- * starts are compared; with -v each product's choice, too. At bind. */
+/* cuda_products_describe: log one line with a checksum of all choices, by which two starts can be
+ * compared; with -v also the choice for each product. At bind. */
 void cuda_products_describe(const struct cuda_products *products);
 
 /* cuda_product_text: "m 2048 n 768 k 3072 bf16 to f32, b transposed: cuBLASLt algorithm 67, tile
- * 20, stages 35, split-k 1, workspace 0 B", for the log; cut where it does not fit. */
+ * 20, stages 35, split-k 1, workspace 0 B", for the log; truncated if it does not fit. */
 enum { CUDA_PRODUCT_TEXT_BYTES = 256 };
 void cuda_product_text(const struct cuda_product *product, char text[CUDA_PRODUCT_TEXT_BYTES]);
 

@@ -1,4 +1,4 @@
-/* shapes: launch shapes that families share. */
+/* shapes: launch shapes that several families use. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_SHAPES_H
 #define SKEP_KERNELS_CUDA_LAUNCH_SHAPES_H
 
@@ -11,12 +11,12 @@
 #include <stdbool.h>
 
 enum {
-    CUDA_DTYPES = 2, /* kernels in pairs: that of f32, that of bf16 */
+    CUDA_DTYPES = 2, /* kernels in pairs: for f32 and for bf16 */
     CUDA_WARP = 32,
-    CUDA_RUN_BYTES = 16, /* what one thread moves at once: kernels/cuda/device/runs.h */
+    CUDA_RUN_BYTES = 16, /* bytes of one access of a thread, as in kernels/cuda/device/runs.h */
 };
 
-/* A family's entries without dynamic shared memory; the kernels of f32 and of bf16. */
+/* Entries of a family without dynamic shared memory: one kernel, or the pair for f32 and bf16. */
 #define CUDA_ENTRY(kernel, slot)                                                                   \
     { #kernel, &(slot), 0 }
 #define CUDA_ENTRY_PAIR(kernel, slots)                                                             \
@@ -26,17 +26,17 @@ static inline bool cuda_is_float(enum dtype dtype) {
     return dtype == DTYPE_F32 || dtype == DTYPE_BF16;
 }
 
-/* cuda_is_aligned: whether runs start at this address; so does NULL. */
+/* cuda_is_aligned: whether the address is aligned to a run; true for NULL. */
 static inline bool cuda_is_aligned(const void *address) {
     return (uintptr_t)address % CUDA_RUN_BYTES == 0;
 }
 
-/* cuda_run_elements: elements of one run. */
+/* cuda_run_elements: the number of elements in one run. */
 static inline int64_t cuda_run_elements(enum dtype dtype) {
     return CUDA_RUN_BYTES / dtype_bytes(dtype);
 }
 
-/* cuda_shape_of: one thread for each `width` of `count`. */
+/* cuda_shape_of: a grid with one thread for every `width` of `count` elements. */
 static inline struct cuda_shape cuda_shape_of(int64_t count, int64_t width, unsigned threads) {
     return (struct cuda_shape){
         .grid = {(unsigned)items_count(count, width * threads), 1, 1},
@@ -44,7 +44,7 @@ static inline struct cuda_shape cuda_shape_of(int64_t count, int64_t width, unsi
     };
 }
 
-/* cuda_partials_add: launch a kernel that is add_partials(). */
+/* cuda_partials_add: launch a kernel that calls add_partials(). */
 static inline void cuda_partials_add(const struct cuda_compute *compute, CUfunction function,
                                      const struct cuda_partials_params *params) {
     struct cuda_shape shape = {

@@ -1,4 +1,4 @@
-/* table: the kernels of every family, loaded for the device at hand. */
+/* table: the loaded kernels of all families. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_TABLE_H
 #define SKEP_KERNELS_CUDA_LAUNCH_TABLE_H
 
@@ -28,7 +28,7 @@ struct cuda_kernel_table {
     struct cuda_wire_sum_kernels wire_sum;
 };
 
-/* cuda_kernel_table_init: load every family onto the current context, so that nothing is loaded
+/* cuda_kernel_table_init: load all families onto the current context, so that nothing is loaded
  * later.
  * errors  as cuda_load_family */
 MUST_CHECK enum status cuda_kernel_table_init(const struct cuda_driver *driver,

@@ -1,5 +1,5 @@
-/* wire_sum on CUDA: what several ranks sent of one slot is added in the order of the ranks, each
- * value as it was on the wire: the bits of transport/collectives/shm_sum.h. */
+/* wire_sum on CUDA: adds the values that the ranks sent for one slot, in rank order and as
+ * received. The bits are those of transport/collectives/shm_sum.h. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_WIRE_SUM_H
 #define SKEP_KERNELS_CUDA_LAUNCH_WIRE_SUM_H
 
@@ -12,19 +12,20 @@ struct cuda_wire_sum_kernels {
     CUfunction f32, bf16;
 };
 
-/* cuda_wire_sum_kernels_init: load them onto the current context; errors as cuda_load_family. */
+/* cuda_wire_sum_kernels_init: load the kernels onto the current context; errors as
+ * cuda_load_family. */
 MUST_CHECK enum status cuda_wire_sum_kernels_init(const struct cuda_driver *driver,
                                                   struct cuda_wire_sum_kernels *kernels,
                                                   struct fault *fault);
 
 /* cuda_wire_sum_run: to[i] = ((x0[i] + x1[i]) + x2[i]) + ..., one rounding each.
- * shapes    own, to [count]; others: size - 1 of [count], in the order of the ranks without
- *           `index`, `apart` elements from each other
+ * shapes    own, to [count]; others: size - 1 of [count], of the other ranks in order, `apart`
+ *           elements from each other
  * dtypes    own, others `wire`, f32 or bf16; to f32
  * limits    0 <= index < size; count < 2^38; `to` may be `own` when the wire is f32
  * memory    caller owns all; no workspace
- * errors    none; a failed launch is kept in compute->failure
- * accuracy  exact: the bits of the same sum on a processor, but for those of a NaN */
+ * errors    none; a failed launch is recorded in compute->failure accuracy  exact: the bits of the
+ * same sum on a CPU, except for NaN */
 struct cuda_wire_sum_args {
     enum dtype wire;
     int size, index;

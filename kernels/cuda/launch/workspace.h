@@ -1,6 +1,6 @@
-/* workspace: the scratch memory of the CUDA kernels. Plain C that every build has, so that a laptop
- * lays out a GPU's plan: pure functions of shape and profile, never a library's query. 0 where an
- * operation needs none. */
+/* workspace: the scratch memory of the CUDA kernels, as pure functions of shape and profile. They
+ * are plain C in every build and call no library, so that a machine without a GPU can plan for one.
+ * The result is 0 if an operation needs no workspace. */
 #ifndef SKEP_KERNELS_CUDA_LAUNCH_WORKSPACE_H
 #define SKEP_KERNELS_CUDA_LAUNCH_WORKSPACE_H
 
@@ -12,33 +12,34 @@
 #include "kernels/optimizer.h"
 #include "targets/targets.h"
 
-/* cuda_column_sum_workspace_bytes: one f32 row for each 128 rows. */
+/* cuda_column_sum_workspace_bytes: one f32 row for every 128 rows. */
 uint64_t cuda_column_sum_workspace_bytes(const struct column_sum_args *args,
                                          const struct target *target);
 
-/* cuda_attention_backward_workspace_bytes: 16 bytes for each of lse. */
+/* cuda_attention_backward_workspace_bytes: 16 bytes for each element of lse. */
 uint64_t cuda_attention_backward_workspace_bytes(const struct attention_args *args,
                                                  const struct target *target);
 
-/* cuda_attention_cached_workspace_bytes: in bf16 an output in f32 for each part of the keys.
- * context  tokens of the caches */
+/* cuda_attention_cached_workspace_bytes: for bf16, an f32 output for each part of the keys. context
+ * capacity of the caches in tokens */
 uint64_t cuda_attention_cached_workspace_bytes(const struct attention_args *args, int64_t context,
                                                const struct target *target);
 
-/* cuda_norm_backward_workspace_bytes: an f32 row for weight and bias each per 16 rows, per 128
- * where rows have at most 768 elements. */
+/* cuda_norm_backward_workspace_bytes: an f32 row each for weight and bias for every 16 rows, or for
+ * every 128 rows of at most 768 elements. */
 uint64_t cuda_norm_backward_workspace_bytes(const struct norm_args *args,
                                             const struct target *target);
 
-/* cuda_matmul_workspace_bytes: the most that an algorithm of cuBLASLt may take: 32 MiB on Hopper
- * and data center Blackwell, 12 MiB on other Blackwells, else 4 MiB. */
+/* cuda_matmul_workspace_bytes: the most that an algorithm of cuBLASLt may use: 32 MiB on Hopper and
+ * data center Blackwell, 12 MiB on other Blackwells, else 4 MiB. */
 uint64_t cuda_matmul_workspace_bytes(const struct matmul_args *args, const struct target *target);
 
-/* cuda_head_loss_chunk: tokens whose logits exist at a time: as many as fit into 2 MiB for each
- * multiprocessor, but at least 32 MiB and at most 512 MiB. */
+/* cuda_head_loss_chunk: tokens whose logits exist at the same time: as many as fit into 2 MiB per
+ * multiprocessor, limited to between 32 MiB and 512 MiB. */
 int64_t cuda_head_loss_chunk(int64_t tokens, int64_t vocab, const struct target *target);
 
-/* cuda_head_loss_workspace_bytes: one chunk's logits, its losses, and its products' workspace. */
+/* cuda_head_loss_workspace_bytes: space for one chunk's logits, its losses, and the workspace of
+ * its products. */
 uint64_t cuda_head_loss_workspace_bytes(const struct head_loss_args *args,
                                         const struct target *target);
 uint64_t cuda_head_loss_losses_at(const struct head_loss_args *args);

@@ -1,4 +1,4 @@
-/* The workspaces of matrix products and of what is made of them. */
+/* The workspaces of matrix products and of operations that contain them. */
 #include "base/limits.h"
 #include "kernels/cuda/device/optimizer_params.h"
 #include "kernels/cuda/launch/workspace.h"
@@ -7,7 +7,7 @@
 
 enum { MIB = 1 << 20, PART_BYTES = 256 };
 
-/* What NVIDIA recommends for cuBLAS on each generation. */
+/* NVIDIA's recommendations for cuBLAS on each generation. */
 uint64_t cuda_matmul_workspace_bytes(const struct matmul_args *args, const struct target *target) {
     (void)args;
     switch (target->compute_major) {
@@ -23,9 +23,9 @@ uint64_t cuda_matmul_workspace_bytes(const struct matmul_args *args, const struc
 
 /* ---- the head's loss ---- */
 
-/* Each chunk reads the head's weight twice and its gradient once more, so that chunks are as large
- * as keeps the multiprocessors computing meanwhile. Not by the memory that there is: a lower limit
- * must not change the program. */
+/* Each chunk reads the head's weight twice and its gradient once, so chunks are large enough to
+ * hide that behind computation. The size does not depend on available memory, because a memory
+ * limit must not change the program. */
 enum { LOGITS_EACH = 2 * MIB, LOGITS_BYTES_LEAST = 32 * MIB, LOGITS_BYTES_MOST = 512 * MIB };
 
 int64_t cuda_head_loss_chunk(int64_t tokens, int64_t vocab, const struct target *target) {

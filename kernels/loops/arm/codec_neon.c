@@ -36,7 +36,8 @@ ALWAYS_INLINE codec_codes codes_get8(const uint8_t *from) {
     return vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(four))));
 }
 
-/* Two neighbours are one 64-bit lane: the odd one's four bits move down behind the even one's. */
+/* Two neighbours form one 64-bit lane: the four bits of the odd one are shifted down next to those
+ * of the even one. */
 ALWAYS_INLINE void codes_put4(uint8_t *to, codec_codes codes) {
     uint32x4_t nibbles = vandq_u32(vreinterpretq_u32_s32(codes), vdupq_n_u32(0xf));
     uint64x2_t lanes64 = vreinterpretq_u64_u32(nibbles);

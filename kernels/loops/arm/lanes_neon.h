@@ -1,5 +1,5 @@
-/* lanes: four floats at once under the names that kernels/cpu/NAME_lanes.h are written in, for
- * aarch64; as many of them as its overlays need. kernels/loops/x86/lanes_avx512.h has their
+/* lanes: operations on four floats for aarch64, under the names that kernels/loops/NAME_lanes.h
+ * uses. Only those that the NEON variants need; kernels/loops/x86/lanes_avx512.h has their
  * contracts. */
 #ifndef SKEP_KERNELS_LOOPS_ARM_LANES_NEON_H
 #define SKEP_KERNELS_LOOPS_ARM_LANES_NEON_H

@@ -3,17 +3,17 @@
 
 enum { ATTENTION_PANEL_VECTORS = 3 };
 
-typedef __m256 lanes_seen;
+typedef __m256 lanes_visible;
 
-ALWAYS_INLINE lanes_seen lanes_seen_between(int64_t first, int64_t last) {
+ALWAYS_INLINE lanes_visible lanes_visible_between(int64_t first, int64_t last) {
     return _mm256_castsi256_ps(_mm256_andnot_si256(lanes_mask(first), lanes_mask(last)));
 }
 
-ALWAYS_INLINE lanes lanes_where_seen(lanes_seen seen, lanes value, lanes other) {
-    return _mm256_blendv_ps(other, value, seen);
+ALWAYS_INLINE lanes lanes_where_visible(lanes_visible visible, lanes value, lanes other) {
+    return _mm256_blendv_ps(other, value, visible);
 }
 
-/* First within fours of floats, then the fours change places. */
+/* First transposes within groups of four floats, then exchanges the groups. */
 ALWAYS_INLINE void lanes_turn(lanes rows[LANES]) {
     lanes fours[LANES];
 #pragma GCC unroll 2
@@ -36,7 +36,7 @@ ALWAYS_INLINE void lanes_turn(lanes rows[LANES]) {
 
 #include "kernels/loops/attention_lanes.h"
 
-/* Widths are two or three: n is a whole number of pairs of vectors. */
+/* The width of a panel is two or three vectors, because n is an even number of vectors. */
 static void attention_panel(const struct attention_product *args, int64_t j, int64_t vectors) {
     for (int64_t i = 0; i < args->m; i += ATTENTION_ROW_GROUP) {
         if (vectors == ATTENTION_PANEL_VECTORS) {

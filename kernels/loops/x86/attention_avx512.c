@@ -3,17 +3,17 @@
 
 enum { ATTENTION_PANEL_VECTORS = 4 };
 
-typedef __mmask16 lanes_seen;
+typedef __mmask16 lanes_visible;
 
-ALWAYS_INLINE lanes_seen lanes_seen_between(int64_t first, int64_t last) {
-    return (lanes_seen)(lanes_mask(last) & ~lanes_mask(first));
+ALWAYS_INLINE lanes_visible lanes_visible_between(int64_t first, int64_t last) {
+    return (lanes_visible)(lanes_mask(last) & ~lanes_mask(first));
 }
 
-ALWAYS_INLINE lanes lanes_where_seen(lanes_seen seen, lanes value, lanes other) {
-    return _mm512_mask_mov_ps(other, seen, value);
+ALWAYS_INLINE lanes lanes_where_visible(lanes_visible visible, lanes value, lanes other) {
+    return _mm512_mask_mov_ps(other, visible, value);
 }
 
-/* First within fours of floats, then the fours change places. */
+/* First transposes within groups of four floats, then exchanges the groups. */
 ALWAYS_INLINE void lanes_turn(lanes rows[LANES]) {
     lanes fours[LANES];
 #pragma GCC unroll 4
@@ -42,7 +42,7 @@ ALWAYS_INLINE void lanes_turn(lanes rows[LANES]) {
 
 #include "kernels/loops/attention_lanes.h"
 
-/* Eight rows at a time where their sums fit in 24 registers, else four. */
+/* Eight rows at a time if their sums fit in 24 registers, else four. */
 ALWAYS_INLINE void panel_of(const struct attention_product *args, int64_t j, const int vectors) {
     int64_t i = 0;
     for (; vectors < 4 && i + 8 <= args->m; i += 8) {

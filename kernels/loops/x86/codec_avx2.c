@@ -36,7 +36,8 @@ ALWAYS_INLINE codec_codes codes_get8(const uint8_t *from) {
     return _mm256_cvtepi8_epi32(_mm_loadu_si64(from));
 }
 
-/* Two neighbours are one 64-bit lane: the odd one's four bits move down behind the even one's. */
+/* Two neighbours form one 64-bit lane: the four bits of the odd one are shifted down next to those
+ * of the even one. */
 ALWAYS_INLINE void codes_put4(uint8_t *to, codec_codes codes) {
     __m256i nibbles = _mm256_and_si256(codes, _mm256_set1_epi32(0xf));
     __m256i pairs = _mm256_or_si256(nibbles, _mm256_srli_epi64(nibbles, 28));

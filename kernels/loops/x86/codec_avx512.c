@@ -32,7 +32,8 @@ ALWAYS_INLINE codec_codes codes_get8(const uint8_t *from) {
     return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)from));
 }
 
-/* Two neighbours are one 64-bit lane: the odd one's four bits move down behind the even one's. */
+/* Two neighbours form one 64-bit lane: the four bits of the odd one are shifted down next to those
+ * of the even one. */
 ALWAYS_INLINE void codes_put4(uint8_t *to, codec_codes codes) {
     __m512i nibbles = _mm512_and_si512(codes, _mm512_set1_epi32(0xf));
     __m512i pairs = _mm512_or_si512(nibbles, _mm512_srli_epi64(nibbles, 28));

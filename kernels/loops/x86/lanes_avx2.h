@@ -1,5 +1,5 @@
-/* lanes: eight floats at once under the names that kernels/cpu/NAME_lanes.h are written in, for
- * sources compiled with AVX2 and FMA. lanes_avx512.h has the same names and their contracts. */
+/* lanes: operations on eight floats for sources compiled with AVX2 and FMA, under the names that
+ * kernels/loops/NAME_lanes.h uses. lanes_avx512.h has the same names and their contracts. */
 #ifndef SKEP_KERNELS_LOOPS_X86_LANES_AVX2_H
 #define SKEP_KERNELS_LOOPS_X86_LANES_AVX2_H
 

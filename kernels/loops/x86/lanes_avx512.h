@@ -1,5 +1,6 @@
-/* lanes: sixteen floats at once under the names that kernels/cpu/NAME_lanes.h are written in, for
- * sources compiled with AVX-512. lanes_avx2.h has the same names; arithmetic is by operators. */
+/* lanes: operations on sixteen floats for sources compiled with AVX-512, under the names that
+ * kernels/loops/NAME_lanes.h uses. lanes_avx2.h defines the same names for AVX2. Arithmetic uses
+ * operators. */
 #ifndef SKEP_KERNELS_LOOPS_X86_LANES_AVX512_H
 #define SKEP_KERNELS_LOOPS_X86_LANES_AVX512_H
 
@@ -32,8 +33,8 @@ ALWAYS_INLINE lanes lanes_of_bf16(__m256i bits) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
-/* The bits of a float whose upper half is its bf16, to nearest even; NaN stays quiet. Not
- * vcvtneps2bf16, which takes subnormals for zeros. */
+/* Rounds to nearest even so that the upper half of the result is the bf16; NaN stays a quiet NaN.
+ * The instruction vcvtneps2bf16 is not used because it flushes subnormals to zero. */
 ALWAYS_INLINE __m512i lanes_bf16_bits(lanes value) {
     __m512i bits = _mm512_castps_si512(value);
     __mmask16 is_odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
@@ -59,7 +60,7 @@ ALWAYS_INLINE lanes lanes_load(enum dtype dtype, const void *data, int64_t index
     return count >= LANES ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(lanes_mask(count), from);
 }
 
-/* lanes_store: the counterpart; rounds once to bf16. */
+/* lanes_store: the inverse of lanes_load; rounds once to bf16. */
 ALWAYS_INLINE void lanes_store(enum dtype dtype, void *data, int64_t index, int64_t count,
                                lanes value) {
     if (dtype == DTYPE_BF16) {
@@ -80,7 +81,7 @@ ALWAYS_INLINE void lanes_store(enum dtype dtype, void *data, int64_t index, int6
     }
 }
 
-/* What storing and loading again makes of a value. */
+/* The values after they were stored and loaded again. */
 ALWAYS_INLINE lanes lanes_round(enum dtype dtype, lanes value) {
     if (dtype != DTYPE_BF16) {
         return value;
@@ -94,7 +95,7 @@ ALWAYS_INLINE lanes lanes_fused(lanes a, lanes b, lanes c) {
     return _mm512_fmadd_ps(a, b, c);
 }
 
-/* The second operand where either is NaN. */
+/* Returns the second operand where either is NaN. */
 ALWAYS_INLINE lanes lanes_max(lanes a, lanes b) {
     return _mm512_max_ps(a, b);
 }
@@ -115,7 +116,7 @@ ALWAYS_INLINE lanes lanes_size(lanes a) {
     return _mm512_abs_ps(a);
 }
 
-/* `negative` where sign is below zero, `other` elsewhere. */
+/* `negative` where `sign` is below zero, `other` elsewhere. */
 ALWAYS_INLINE lanes lanes_by_sign(lanes sign, lanes negative, lanes other) {
     __mmask16 below = _mm512_cmp_ps_mask(sign, _mm512_setzero_ps(), _CMP_LT_OQ);
     return _mm512_mask_mov_ps(other, below, negative);

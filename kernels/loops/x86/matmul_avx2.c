@@ -10,7 +10,7 @@
 typedef __m256 tile_vector;
 enum { LANES = 8, TILE_ROWS = 6, TILE_VECTORS = 2 };
 
-/* All bits in the first `count` of 8 lanes; none when count <= 0. */
+/* A mask with all bits set in the first `count` of 8 lanes; empty when count <= 0. */
 ALWAYS_INLINE __m256i lane_mask(int64_t count) {
     int bound = count > LANES ? LANES : (int)(count < 0 ? 0 : count);
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(bound), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -53,7 +53,7 @@ ALWAYS_INLINE void store_values(float *out, int64_t count, __m256 values) {
     }
 }
 
-/* Turn rows[i] lane j into rows[j] lane i. */
+/* Transpose: rows[i] lane j becomes rows[j] lane i. */
 ALWAYS_INLINE void turn_values(__m256 rows[LANES]) {
     __m256 pairs[LANES];
     __m256 fours[LANES];
@@ -76,7 +76,7 @@ ALWAYS_INLINE void turn_values(__m256 rows[LANES]) {
     }
 }
 
-/* 8 lanes from `first` on, source [depth, lanes]. */
+/* Pack 8 lanes from `first` on, source [depth, lanes]. */
 ALWAYS_INLINE void pack_adjoining(const struct matmul_pack *pack, int64_t first, bool bf16) {
     float *out = (float *)pack->out + first;
     for (int64_t depth = 0; depth < pack->depth; depth++) {
@@ -86,7 +86,7 @@ ALWAYS_INLINE void pack_adjoining(const struct matmul_pack *pack, int64_t first,
     }
 }
 
-/* 8 lanes from `first` on, source [lanes, depth]. */
+/* Pack 8 lanes from `first` on, source [lanes, depth]. */
 ALWAYS_INLINE void pack_turning(const struct matmul_pack *pack, int64_t first, bool bf16) {
     float *out = (float *)pack->out + first;
     for (int64_t depth = 0; depth < pack->depth; depth += LANES) {

@@ -11,13 +11,13 @@ ALWAYS_INLINE __m512i load_words(const void *source, int64_t index, __mmask16 la
     return _mm512_maskz_loadu_epi32(lanes, (const uint32_t *)source + index);
 }
 
-/* Addresses past the end are harmless: nothing is read. */
+/* Addresses past the end are harmless, because a prefetch reads nothing. */
 ALWAYS_INLINE void prefetch_lane(const void *source, int64_t index, bool bf16) {
     uintptr_t address = (uintptr_t)source + (uintptr_t)index * (bf16 ? 2 : 4);
     _mm_prefetch((const char *)address, _MM_HINT_T0);
 }
 
-/* 16 lanes from `first` on, source [depth, lanes]. */
+/* Pack 16 lanes from `first` on, source [depth, lanes]. */
 ALWAYS_INLINE void pack_adjoining(const struct matmul_pack *pack, int64_t first, bool bf16) {
     __mmask16 read = lane_mask(pack->lanes - first);
     __mmask16 write = lane_mask(pack->width - first);
@@ -35,7 +35,7 @@ ALWAYS_INLINE void pack_adjoining(const struct matmul_pack *pack, int64_t first,
     }
 }
 
-/* 32 lanes of 32, source [depth, lanes]. */
+/* Pack all 32 lanes, source [depth, lanes]. */
 ALWAYS_INLINE void pack_adjoining_pair(const struct matmul_pack *pack, bool bf16) {
     const void *source = pack->source;
     uint32_t *out = pack->out;
@@ -51,7 +51,7 @@ ALWAYS_INLINE void pack_adjoining_pair(const struct matmul_pack *pack, bool bf16
     }
 }
 
-/* 16 lanes from `first` on, source [lanes, depth]. */
+/* Pack 16 lanes from `first` on, source [lanes, depth]. */
 ALWAYS_INLINE void pack_turning(const struct matmul_pack *pack, int64_t first, bool bf16) {
     const void *source = pack->source;
     int64_t stride = pack->stride;

@@ -1,6 +1,6 @@
-/* matmul_avx512: what the fp32 and the bf16 variants for AVX-512 share: their tiles, the
- * way sums are written, and the turning of 16 x 16 words.
- * The including file defines MATMUL_STEP(sum, a, b): sum + a * b over one step. */
+/* matmul_avx512: the code that the fp32 and the bf16 variants for AVX-512 share: tiles, storing of
+ * sums, and the transpose of 16 x 16 words. The including file defines MATMUL_STEP(sum, a, b): sum
+ * + a * b over one step. */
 #ifndef SKEP_KERNELS_LOOPS_X86_MATMUL_AVX512_H
 #define SKEP_KERNELS_LOOPS_X86_MATMUL_AVX512_H
 
@@ -10,8 +10,9 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Rows of a [depth, lanes] source between the one that is packed and the one that is fetched: the
- * driver comes to them after it has packed as many rows of the panels beside this one. */
+/* The distance in rows of a [depth, lanes] source between the row that is packed and the row that
+ * is prefetched: kernels/cpu/matmul.c packs as many rows of the neighbouring panels before it
+ * continues with this one. */
 enum { AHEAD = 64 };
 
 #define MATMUL_TILES FOURTEEN_TILES
@@ -19,13 +20,13 @@ enum { AHEAD = 64 };
 typedef __m512 tile_vector;
 enum { LANES = 16, TILE_ROWS = 14, TILE_VECTORS = 2 };
 
-/* The first `count` of 16 lanes; none when count <= 0. */
+/* A mask of the first `count` of 16 lanes; empty when count <= 0. */
 ALWAYS_INLINE __mmask16 lane_mask(int64_t count) {
     int64_t bound = count < 0 ? 0 : count > LANES ? LANES : count;
     return (__mmask16)((1u << bound) - 1);
 }
 
-/* Turn rows[i] lane j into rows[j] lane i. */
+/* Transpose: rows[i] lane j becomes rows[j] lane i. */
 ALWAYS_INLINE void turn_words(__m512i rows[LANES]) {
     __m512i pairs[LANES];
 #pragma GCC unroll 8
@@ -54,7 +55,7 @@ ALWAYS_INLINE void turn_words(__m512i rows[LANES]) {
     }
 }
 
-/* Store one step that has `left` - 1 more behind it, of at least 16 lanes together. */
+/* Store one step, which `left` - 1 more steps follow; together they have at least 16 lanes. */
 ALWAYS_INLINE void store_step(uint32_t *out, __m512i words, int64_t width, __mmask16 lanes,
                               int64_t left) {
     if (lanes == 0xffff || left * width >= LANES) {
@@ -64,9 +65,9 @@ ALWAYS_INLINE void store_step(uint32_t *out, __m512i words, int64_t width, __mma
     }
 }
 
-/* Store words[step] to out + step * width, for those of 16 steps that are among the `left` last of
- * the panel. While more follow, whole vectors are quicker than masked ones: what they write past
- * the step is overwritten by the next. */
+/* Store words[step] to out + step * width for at most 16 steps, of which the panel has `left` left.
+ * Unless it is the last step, whole vectors are faster than masked ones: the next step overwrites
+ * what they write too much. */
 ALWAYS_INLINE void store_steps(const __m512i words[LANES], uint32_t *out, int64_t width,
                                __mmask16 lanes, int64_t left) {
     if (lanes == 0xffff ? left >= LANES : left * width >= LANES * (width + 1)) {
@@ -84,7 +85,8 @@ ALWAYS_INLINE void store_steps(const __m512i words[LANES], uint32_t *out, int64_
     }
 }
 
-/* To bf16, nearest even. The instruction of AVX512_BF16 would flush subnormals to zero. */
+/* Converts to bf16, rounding to nearest even. The instruction of AVX512_BF16 would flush subnormals
+ * to zero. */
 ALWAYS_INLINE __m256i bf16_from_sums(__m512 sums) {
     __m512i bits = _mm512_castps_si512(sums);
     __m512i odd = _mm512_and_epi32(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -94,13 +96,14 @@ ALWAYS_INLINE __m256i bf16_from_sums(__m512 sums) {
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
 }
 
-/* What is the same for all rows of a tile, out of memory that the stores might change. */
+/* The values that are equal for all rows of a tile, copied so that the compiler need not reload
+ * them after stores. */
 struct tile_end {
     __mmask16 lanes[TILE_VECTORS];
     __m512 bias[TILE_VECTORS];
     const float *sum;
     char *out;
-    int64_t sum_stride, out_stride; /* in elements, in bytes */
+    int64_t sum_stride, out_stride; /* in elements and in bytes */
     bool wide;                      /* f32, not bf16 */
 };
 

@@ -6,7 +6,8 @@
 
 enum { PAIR = 2 };
 
-/* Lanes 0 to 15, and 16 to 31, of two rows by turns; 32 and more are the second row. */
+/* Permutations that interleave lanes 0 to 15, and 16 to 31, of two rows; indices from 32 select the
+ * second row. */
 static const _Alignas(64) uint16_t interleave_low[2 * LANES] = {
     0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
     8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
@@ -21,13 +22,14 @@ ALWAYS_INLINE __mmask32 half_lane_mask(int64_t count) {
     return count <= 0 ? 0 : (1u << count) - 1;
 }
 
-/* Addresses past the end are harmless: nothing is read. */
+/* Addresses past the end are harmless, because a prefetch reads nothing. */
 ALWAYS_INLINE void prefetch_lane(const uint16_t *source, int64_t index) {
     uintptr_t address = (uintptr_t)source + (uintptr_t)index * sizeof *source;
     _mm_prefetch((const char *)address, _MM_HINT_T0);
 }
 
-/* All lanes, at most 32, source [depth, lanes]: two rows of the source become one of pairs. */
+/* Pack all lanes, at most 32, source [depth, lanes]: two rows of the source become one row of
+ * pairs. */
 static void pack_adjoining(const struct matmul_pack *pack) {
     const uint16_t *source = pack->source;
     uint32_t *out = pack->out;
@@ -56,7 +58,7 @@ static void pack_adjoining(const struct matmul_pack *pack) {
     }
 }
 
-/* 16 lanes from `first` on, source [lanes, depth]: a pair is a word there already. */
+/* 16 lanes from `first` on, source [lanes, depth], in which a pair already is one word. */
 static void pack_turning(const struct matmul_pack *pack, int64_t first) {
     const uint16_t *source = pack->source;
     int64_t stride = pack->stride;

@@ -1,11 +1,11 @@
-/* vector math: exp and tanh of eight floats at once, for sources compiled with AVX2 and FMA. */
+/* vector math: exp and tanh of eight floats, for sources compiled with AVX2 and FMA. */
 #ifndef SKEP_KERNELS_LOOPS_X86_VECTOR_MATH_AVX2_H
 #define SKEP_KERNELS_LOOPS_X86_VECTOR_MATH_AVX2_H
 
 #include <immintrin.h>
 
-/* vscale_avx2: x times 2^n for whole n in [-280, 254]. Two factors, since 2^n alone may not be a
- * normal float. */
+/* vscale_avx2: x times 2^n for integers n in [-280, 254]. It multiplies by two factors, because 2^n
+ * itself may not be a normal float. */
 static inline __m256 vscale_avx2(__m256 x, __m256 n) {
     __m256i whole = _mm256_cvtps_epi32(n);
     __m256i half = _mm256_srai_epi32(whole, 1);
@@ -17,12 +17,12 @@ static inline __m256 vscale_avx2(__m256 x, __m256 n) {
 }
 
 /* vexp_avx2: e to the power of each lane.
- * limits    any value: overflow gives infinity, underflow gives subnormals and then 0, NaN stays
- * accuracy  at most 1 ulp, checked by tests/kernels/test_vector_math.c
+ * limits    any value: overflow gives infinity, underflow gives subnormals and then 0, NaN gives
+ *           NaN accuracy  at most 1 ulp, checked by tests/kernels/test_vector_math.c
  * source    x = n ln 2 + r, |r| <= ln 2 / 2; the polynomial is a minimax fit of relative error
  *           3e-9 */
 static inline __m256 vexp_avx2(__m256 x) {
-    /* max and min return their second operand when one is NaN, so NaN passes through. */
+    /* max and min return their second operand if one is NaN, so NaN is propagated. */
     x = _mm256_max_ps(_mm256_set1_ps(-104.0f), x);
     x = _mm256_min_ps(_mm256_set1_ps(89.0f), x);
     __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(0x1.715476p+0f)),
@@ -39,8 +39,7 @@ static inline __m256 vexp_avx2(__m256 x) {
 }
 
 /* vtanh_avx2: hyperbolic tangent of each lane.
- * limits    any value; NaN stays
- * accuracy  at most 2 ulp
+ * limits    any value; NaN gives NaN accuracy  at most 2 ulp
  * source    odd polynomial (minimax, 4e-9) below 0.625, 1 - 2 / (e^2|x| + 1) above */
 static inline __m256 vtanh_avx2(__m256 x) {
     __m256 sign_bit = _mm256_set1_ps(-0.0f);

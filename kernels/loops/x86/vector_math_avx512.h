@@ -1,16 +1,16 @@
-/* vector math: exp and tanh of sixteen floats at once, for sources compiled with AVX-512. */
+/* vector math: exp and tanh of sixteen floats, for sources compiled with AVX-512. */
 #ifndef SKEP_KERNELS_LOOPS_X86_VECTOR_MATH_AVX512_H
 #define SKEP_KERNELS_LOOPS_X86_VECTOR_MATH_AVX512_H
 
 #include <immintrin.h>
 
 /* vexp_avx512: e to the power of each lane.
- * limits    any value: overflow gives infinity, underflow gives subnormals and then 0, NaN stays
- * accuracy  at most 1 ulp, checked by tests/kernels/test_vector_math.c
+ * limits    any value: overflow gives infinity, underflow gives subnormals and then 0, NaN gives
+ *           NaN accuracy  at most 1 ulp, checked by tests/kernels/test_vector_math.c
  * source    x = n ln 2 + r, |r| <= ln 2 / 2; the polynomial is a minimax fit of relative error
  *           3e-9 */
 static inline __m512 vexp_avx512(__m512 x) {
-    /* max and min return their second operand when one is NaN, so NaN passes through. */
+    /* max and min return their second operand if one is NaN, so NaN is propagated. */
     x = _mm512_max_ps(_mm512_set1_ps(-104.0f), x);
     x = _mm512_min_ps(_mm512_set1_ps(89.0f), x);
     __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(0x1.715476p+0f)),
@@ -27,8 +27,7 @@ static inline __m512 vexp_avx512(__m512 x) {
 }
 
 /* vtanh_avx512: hyperbolic tangent of each lane.
- * limits    any value; NaN stays
- * accuracy  at most 2 ulp
+ * limits    any value; NaN gives NaN accuracy  at most 2 ulp
  * source    odd polynomial (minimax, 4e-9) below 0.625, 1 - 2 / (e^2|x| + 1) above */
 static inline __m512 vtanh_avx512(__m512 x) {
     __m512 size = _mm512_abs_ps(x);

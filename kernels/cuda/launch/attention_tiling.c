@@ -1,16 +1,17 @@
-#include "kernels/cuda/launch/attention_cut.h"
+#include "kernels/cuda/launch/attention_tiling.h"
 
 #include "base/check.h"
 #include "kernels/cuda/launch/workspace.h"
 
 enum {
-    DECODE_ROWS_MAX = 64, /* stacked rows that small tiles take; beyond, large ones */
+    DECODE_ROWS_MAX = 64, /* stacked rows up to which small tiles are used */
     DECODE_TILE_ROWS = ATTENTION_ROW_TILE,
-    DECODE_BLOCKS = 1024,    /* 8 for each of 132 multiprocessors */
-    FORWARD_BLOCKS = 256,    /* 2 for each; a part of a large tile is large */
-    FORWARD_TILE_ROWS = 128, /* of every large tile */
+    DECODE_BLOCKS = 1024, /* blocks in a grid: 8 for each of 132 multiprocessors */
+    /* 2 for each multiprocessor, because large tiles write large partial results */
+    FORWARD_BLOCKS = 256,
+    FORWARD_TILE_ROWS = 128, /* rows of every large tile */
     PARTS_MAX = 64,
-    PART_KEYS_MIN = 64, /* a tile of keys, or two */
+    PART_KEYS_MIN = 64, /* keys of a part: one or two tiles */
 };
 
 static int64_t cuts(int64_t count, int64_t size) {
@@ -51,7 +52,7 @@ uint64_t cuda_attention_cached_workspace_bytes(const struct attention_args *args
     if (args->dtype == DTYPE_F32) {
         return 0;
     }
-    struct cuda_attention_tiling cut = cuda_attention_tiling_of(args, context);
-    int64_t rows = cut.parts * args->heads * args->time;
-    return cut.parts == 1 ? 0 : (uint64_t)(rows * (args->head_dim + 2)) * sizeof(float);
+    struct cuda_attention_tiling tiling = cuda_attention_tiling_of(args, context);
+    int64_t rows = tiling.parts * args->heads * args->time;
+    return tiling.parts == 1 ? 0 : (uint64_t)(rows * (args->head_dim + 2)) * sizeof(float);
 }
