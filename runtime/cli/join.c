@@ -7,7 +7,7 @@
 #include "runtime/cli/command.h"
 #include "runtime/cli/ranks.h"
 #include "runtime/cli/reports/preflight_report.h"
-#include "runtime/swarm/client/link_probe.h"
+#include "runtime/swarm/client/client.h"
 #include "runtime/swarm/tracker/allow_list.h"
 #include "transport/identity/address.h"
 #include "transport/identity/join_string.h"

@@ -8,7 +8,6 @@
 #include "runtime/cli/command.h"
 #include "runtime/diagnose/ledger_export.h"
 #include "runtime/swarm/client/ledger_source.h"
-#include "runtime/swarm/client/swarm_place.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +65,7 @@ static enum status take(const struct ledger_request *request, const struct ledge
                         struct ledger_report *report, struct fault *fault) {
     const char *wrong = request->verify ? ledger_append(&report->chain, source->entry) : NULL;
     if (wrong != NULL) {
-        return fault_set(fault, STATUS_INPUT, source->place,
+        return fault_set(fault, STATUS_INPUT, source->location,
                          "take a ledger of another member, and trust nothing from this line on",
                          "the entry %s", wrong);
     }

@@ -5,7 +5,6 @@
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
 #include "runtime/swarm/client/client.h"
-#include "runtime/swarm/client/swarm_place.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -256,7 +255,7 @@ static enum status print_report(const struct tracker_answer *answer, const char 
 
 static enum status ask(const struct status_request *request, const struct key_pairs *keys,
                        struct region *region, struct fault *fault) {
-    const struct tracker_query_args question = {.ask = WIRE_STATUS_REQUEST,
+    const struct tracker_query_args question = {.request = WIRE_STATUS_REQUEST,
                                                 .timeout_ms = TIMEOUT_MS};
     struct tracker_client *asker = NULL;
     struct tracker_answer answer;

@@ -1,7 +1,7 @@
 #include "runtime/diagnose/ledger_export.h"
 
 #include "base/file.h"
-#include "runtime/swarm/ledger/ledger_line.h"
+#include "runtime/swarm/ledger/ledger_file.h"
 
 #include <unistd.h>
 

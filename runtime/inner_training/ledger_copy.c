@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "runtime/swarm/ledger/ledger_line.h"
+#include "runtime/swarm/ledger/ledger_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -114,7 +114,7 @@ enum status ledger_copy_read(void *context, const struct entry **entry, const ch
         return status;
     }
     *entry = more ? &ledger->past->entry : NULL;
-    *place = ledger->past->place;
+    *place = ledger->past->location;
     if (!more) {
         close_past(ledger);
     }

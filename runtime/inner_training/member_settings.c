@@ -1,7 +1,7 @@
 /* member_settings: what a member reads first: its identity, the swarm's manifest, its settings. */
 #include "base/log.h"
 #include "runtime/inner_training/lockstep.h"
-#include "runtime/swarm/client/document_fetch.h"
+#include "runtime/swarm/client/client.h"
 #include "transport/identity/identity.h"
 #include "transport/site/stop.h"
 
@@ -28,24 +28,21 @@ static bool is_not_stopped(void *context) {
 
 /* The tracker may start later, even days later: one log line reports that it does not answer. */
 static enum status fetch(struct member_run *member, const struct join_string *tracker,
-                         const char **text, size_t *length, struct fault *fault) {
+                         struct tracker_answer *manifest, struct fault *fault) {
     struct region *region = &member->trainer.session.region;
-    struct document_request request = {.tracker = tracker,
-                                       .ask = WIRE_MANIFEST_REQUEST,
-                                       .answer = WIRE_MANIFEST,
-                                       .bytes_max = MANIFEST_BYTES_MAX,
-                                       .timeout_ms = FIRST_TIMEOUT_MS,
-                                       .keep_on = is_not_stopped,
-                                       .context = member};
-    enum status status = document_fetch(&request, region, text, length, fault);
+    struct tracker_query_args args = {.request = WIRE_MANIFEST_REQUEST,
+                                      .timeout_ms = FIRST_TIMEOUT_MS,
+                                      .should_continue = is_not_stopped,
+                                      .context = member};
+    enum status status = tracker_query_once(tracker, &args, region, manifest, fault);
     if (status == STATUS_FAILED) {
         log_line(LOG_WARNING, "%s: %s; %s Retrying until it answers", fault->place, fault->reason,
                  fault->remedy);
     }
     while (status == STATUS_FAILED) {
-        int longer = 2 * request.timeout_ms;
-        request.timeout_ms = longer < LONGEST_TIMEOUT_MS ? longer : LONGEST_TIMEOUT_MS;
-        status = document_fetch(&request, region, text, length, fault);
+        int longer = 2 * args.timeout_ms;
+        args.timeout_ms = longer < LONGEST_TIMEOUT_MS ? longer : LONGEST_TIMEOUT_MS;
+        status = tracker_query_once(tracker, &args, region, manifest, fault);
     }
     return status;
 }
@@ -55,16 +52,15 @@ static enum status get_manifest(struct member_run *member, struct fault *fault) 
     struct member_swarm *swarm = &member->swarm;
     struct lockstep_command command = {.kind = COMMAND_MANIFEST};
     struct join_string tracker;
-    const char *text;
-    size_t length;
+    struct tracker_answer manifest;
     if (!is_join_string(swarm->args.swarm)) {
         return OK;
     }
     TRY(join_string_read(swarm->args.swarm, &tracker, fault));
-    TRY(fetch(member, &tracker, &text, &length, fault));
-    swarm->text = region_alloc(&member->trainer.session.region, length + 1, 1);
-    memcpy(swarm->text, text, length);
-    swarm->text_bytes = command.bytes = length;
+    TRY(fetch(member, &tracker, &manifest, fault));
+    swarm->text = region_alloc(&member->trainer.session.region, manifest.count + 1, 1);
+    memcpy(swarm->text, manifest.bytes, manifest.count);
+    swarm->text_bytes = command.bytes = manifest.count;
     return lockstep_do(member, &command, fault);
 }
 

@@ -1,7 +1,7 @@
 #include "runtime/swarm_setup/member_session.h"
 
 #include "runtime/model/families/families.h"
-#include "runtime/swarm/client/swarm_fetch.h"
+#include "runtime/swarm/client/client.h"
 #include "runtime/swarm/ledger/entry_bytes.h"
 #include "runtime/swarm_setup/swarm_memory.h"
 

@@ -68,7 +68,7 @@ EARLY = {
     "train": {"data_roots.c", "disk.c", "files.c", "fit_report.c", "fit_report_print.c",
               "genesis.c", "hello.c", "join_read.c", "keys.c", "list.c", "model_config.c",
               "outputs.c", "parts.c", "prepare.c", "remedies.c", "resume.c", "run.c", "run_model.c",
-              "run_print.c", "session.c", "setting.c", "swarm_fetch.c", "swarm_memory.c",
+              "run_print.c", "session.c", "setting.c", "swarm_memory.c",
               "swarm_offer.c", "swarm_replica.c", "swarm_run.c", "swarm_track.c", "token_file.c",
               "trial.c", "weights_in.c"},
     "checkpoint": {"config_text.c", "json_scan.c", "safetensors.c", "safetensors_parse.c",

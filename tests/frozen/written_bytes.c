@@ -3,7 +3,7 @@
 #include "kernels/codec.h"
 #include "kernels/cpu/cpu.h"
 #include "runtime/swarm/ledger/entry_bytes.h"
-#include "runtime/swarm/ledger/ledger_line.h"
+#include "runtime/swarm/ledger/ledger_file.h"
 #include "runtime/swarm/ledger/manifest.h"
 #include "runtime/swarm/ledger/merkle.h"
 #include "runtime/swarm/tracker/tracker_record_bytes.h"

@@ -2,7 +2,7 @@
  * holds together, reads back the same, and can be offered to a chain. */
 #include "runtime/swarm/ledger/entry_bytes.h"
 #include "runtime/swarm/ledger/ledger.h"
-#include "runtime/swarm/ledger/ledger_line.h"
+#include "runtime/swarm/ledger/ledger_file.h"
 
 #include <string.h>
 

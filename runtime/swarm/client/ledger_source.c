@@ -8,24 +8,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How every SQLite file begins. */
+/* The first bytes of every SQLite file. */
 static const char STORE_MARK[] = "SQLite format 3";
 enum { ANSWER_MS = 20000 };
 
 static enum status is_store(const char *path, bool *store, struct fault *fault) {
-    char head[sizeof STORE_MARK];
+    char head[sizeof STORE_MARK] = {0};
     int fd;
     int64_t bytes;
-    enum status status = file_open_read(path, &fd, &bytes, fault);
-    if (status != OK) {
-        return status;
-    }
-    bool long_enough = bytes >= (int64_t)sizeof head;
-    status = long_enough ? file_read_at(fd, path, head, sizeof head, 0, fault) : OK;
+    TRY(file_open_read(path, &fd, &bytes, fault));
+    const size_t count = bytes < (int64_t)sizeof head ? (size_t)bytes : sizeof head;
+    enum status status = file_read_at(fd, path, head, count, 0, fault);
     close(fd);
-    if (status == OK) {
-        *store = long_enough && memcmp(head, STORE_MARK, sizeof head) == 0;
-    }
+    *store = count == sizeof head && memcmp(head, STORE_MARK, sizeof head) == 0;
     return status;
 }
 
@@ -40,83 +35,77 @@ static struct ledger_source *make(const char *path, struct region *region) {
 enum status ledger_source_open(const char *path, struct region *region,
                                struct ledger_source **source, struct fault *fault) {
     bool store = false;
-    enum status status = is_store(path, &store, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(is_store(path, &store, fault));
     struct ledger_source *opened = make(path, region);
     if (store) {
         opened->store = region_alloc(region, 1, sizeof *opened->store);
-        status = ledger_store_open(path, region, opened->store, fault);
+        TRY(ledger_store_open(path, region, opened->store, fault));
     } else {
-        status = ledger_file_open(path, region, &opened->file, fault);
+        TRY(ledger_file_open(path, region, &opened->file, fault));
     }
-    if (status == OK) {
-        *source = opened;
-    }
-    return status;
+    *source = opened;
+    return OK;
 }
 
 enum status ledger_source_open_remote(const struct key_pairs *keys,
                                       const struct join_string *tracker, struct region *region,
                                       struct ledger_source **source, struct fault *fault) {
     struct ledger_source *opened = make(tracker->address, region);
-    enum status status = tracker_client_open(keys, tracker, region, &opened->asker, fault);
-    if (status == OK) {
-        *source = opened;
-    }
-    return status;
-}
-
-/* One record of those that came with the last answer. */
-static enum status take_record(struct ledger_source *source, struct fault *fault) {
-    struct entry_slice *slices = source->entry->slices;
-    struct packer pack = packer_reading(source->answer.bytes, source->answer.count);
-    memset(source->entry, 0, sizeof *source->entry);
-    source->entry->slices = slices;
-    entry_pack(&pack, source->entry, SWARM_SLICES_MAX);
-    entry_pack_proof(&pack, source->entry);
-    const char *wrong = pack.wrong != NULL ? pack.wrong : entry_error(source->entry);
-    if (wrong != NULL) {
-        return fault_set(fault, STATUS_INPUT, source->place,
-                         "ask a member for its ledger: this tracker's cannot be trusted", "%s",
-                         wrong);
-    }
-    source->answer.bytes += pack.at;
-    source->answer.count -= pack.at;
+    TRY(tracker_client_open(keys, tracker, region, &opened->client, fault));
+    *source = opened;
     return OK;
 }
 
-static enum status ask_next(struct ledger_source *source, bool *more, struct fault *fault) {
-    const struct tracker_query_args question = {
-        .ask = WIRE_LEDGER_REQUEST, .offset = source->number, .timeout_ms = ANSWER_MS};
-    enum status status = OK;
-    if (source->answer.count == 0) {
-        status = tracker_query(source->asker, &question, &source->answer, fault);
+/* Reads one record of the last answer. */
+static enum status read_record(struct ledger_source *source, struct fault *fault) {
+    struct entry_slice *slices = source->entry->slices;
+    struct packer packer = packer_reading(source->answer.bytes, source->answer.count);
+    memset(source->entry, 0, sizeof *source->entry);
+    source->entry->slices = slices;
+    entry_pack(&packer, source->entry, SWARM_SLICES_MAX);
+    entry_pack_proof(&packer, source->entry);
+    const char *error = packer.error != NULL ? packer.error : entry_error(source->entry);
+    if (error != NULL) {
+        return fault_set(fault, STATUS_INPUT, source->location,
+                         "use a member's copy of the ledger: this tracker's is invalid",
+                         "the entry %s", error);
     }
-    *more = status == OK && source->answer.count > 0;
-    return *more ? take_record(source, fault) : status;
+    source->answer.bytes += packer.at;
+    source->answer.count -= packer.at;
+    return OK;
+}
+
+static enum status query_next(struct ledger_source *source, bool *more, struct fault *fault) {
+    const struct tracker_query_args args = {
+        .request = WIRE_LEDGER_REQUEST, .offset = source->index, .timeout_ms = ANSWER_MS};
+    *more = false;
+    if (source->answer.count == 0) {
+        TRY(tracker_query(source->client, &args, &source->answer, fault));
+    }
+    *more = source->answer.count > 0;
+    return *more ? read_record(source, fault) : OK;
 }
 
 static enum status read_next(struct ledger_source *source, bool *more, struct fault *fault) {
-    *more = source->number < source->store->count;
-    return *more ? ledger_store_read(source->store, source->number, source->entry->slices,
+    *more = source->index < source->store->count;
+    return *more ? ledger_store_read(source->store, source->index, source->entry->slices,
                                      SWARM_SLICES_MAX, source->entry, fault)
                  : OK;
 }
 
 enum status ledger_source_next(struct ledger_source *source, bool *more, struct fault *fault) {
-    enum status status;
-    struct text place = text_over(source->place, sizeof source->place);
-    text_add(&place, "%.200s:%llu", source->path, (unsigned long long)source->number + 1);
+    struct text location = text_over(source->location, sizeof source->location);
+    text_add(&location, "%.200s:%llu", source->path, (unsigned long long)source->index + 1);
     if (source->file != NULL) {
-        status = ledger_file_next(source->file, more, fault);
+        TRY(ledger_file_next(source->file, more, fault));
         source->entry = &source->file->entry;
+    } else if (source->store != NULL) {
+        TRY(read_next(source, more, fault));
     } else {
-        status = (source->store != NULL ? read_next : ask_next)(source, more, fault);
+        TRY(query_next(source, more, fault));
     }
-    source->number += status == OK && *more;
-    return status;
+    source->index += *more;
+    return OK;
 }
 
 void ledger_source_close(struct ledger_source *source) {
@@ -126,7 +115,7 @@ void ledger_source_close(struct ledger_source *source) {
     if (source->store != NULL) {
         ledger_store_close(source->store);
     }
-    if (source->asker != NULL) {
-        tracker_client_close(source->asker);
+    if (source->client != NULL) {
+        tracker_client_close(source->client);
     }
 }

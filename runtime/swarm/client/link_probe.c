@@ -1,7 +1,5 @@
-#include "runtime/swarm/client/link_probe.h"
-
 #include "base/clock.h"
-#include "runtime/swarm/wire/wire.h"
+#include "runtime/swarm/client/client.h"
 
 #include <string.h>
 
@@ -11,12 +9,12 @@ struct probe {
     const struct join_string *tracker;
     struct messenger *messenger;
     int64_t until_ns;
-    int64_t sent_ns; /* of the ping that is under way; 0: none is */
+    int64_t sent_ns; /* of the ping that is not answered yet; 0: none */
     double seconds[LINK_PROBE_PINGS];
     int count;
 };
 
-/* A pong brings back what its ping said: when it was sent. */
+/* The payload is the time of sending. It returns in the pong, which identifies the ping. */
 static void send_ping(struct probe *probe) {
     const int64_t now_ns = clock_monotonic_ns();
     const struct frame frame = {.kind = WIRE_PING, .length = sizeof now_ns};
@@ -26,11 +24,11 @@ static void send_ping(struct probe *probe) {
     }
 }
 
-static void hear(struct probe *probe, const struct messenger_event *event) {
-    bool is_ours = event->kind == MESSENGER_FRAME && event->frame.kind == WIRE_PONG &&
-                   event->frame.length == sizeof probe->sent_ns && probe->sent_ns != 0 &&
-                   memcmp(event->payload, &probe->sent_ns, sizeof probe->sent_ns) == 0;
-    if (is_ours) {
+static void handle_event(struct probe *probe, const struct messenger_event *event) {
+    bool is_answer = event->kind == MESSENGER_FRAME && event->frame.kind == WIRE_PONG &&
+                     event->frame.length == sizeof probe->sent_ns && probe->sent_ns != 0 &&
+                     memcmp(event->payload, &probe->sent_ns, sizeof probe->sent_ns) == 0;
+    if (is_answer) {
         probe->seconds[probe->count++] = (double)(clock_monotonic_ns() - probe->sent_ns) / 1e9;
         probe->sent_ns = 0;
     }
@@ -44,7 +42,7 @@ static void run(struct probe *probe) {
         }
         messenger_wait(probe->messenger, -1, WAIT_MS);
         while (probe->count < LINK_PROBE_PINGS && messenger_next(probe->messenger, &event)) {
-            hear(probe, &event);
+            handle_event(probe, &event);
         }
     }
 }

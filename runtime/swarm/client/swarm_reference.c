@@ -1,6 +1,5 @@
-#include "runtime/swarm/client/swarm_place.h"
+#include "runtime/swarm/client/client.h"
 
-#include "runtime/swarm/ledger/manifest.h"
 #include "transport/identity/identity.h"
 
 #include <string.h>
@@ -19,16 +18,14 @@ enum status swarm_reference_read(const char *swarm, struct region *region,
     if (is_join_string(swarm)) {
         return join_string_read(swarm, tracker, fault);
     }
-    enum status status = manifest_read_file(swarm, region, &manifest, fault);
-    if (status == OK) {
-        *tracker = manifest.tracker;
-    }
-    return status;
+    TRY(manifest_read_file(swarm, region, &manifest, fault));
+    *tracker = manifest.tracker;
+    return OK;
 }
 
-enum status swarm_identity(const char *given, struct key_pairs *keys, struct fault *fault) {
-    char path[PATH_BYTES];
-    bool made = false;
-    enum status status = identity_path(given, path, fault);
-    return status == OK ? identity_load_or_create(path, keys, &made, fault) : status;
+enum status swarm_identity(const char *path, struct key_pairs *keys, struct fault *fault) {
+    char file[PATH_BYTES];
+    bool is_new = false;
+    TRY(identity_path(path, file, fault));
+    return identity_load_or_create(file, keys, &is_new, fault);
 }

@@ -1,6 +1,5 @@
-#include "runtime/swarm/client/client.h"
-
 #include "base/clock.h"
+#include "runtime/swarm/client/client.h"
 
 #include <string.h>
 
@@ -8,33 +7,35 @@ enum {
     CAPACITY = WIRE_LENGTH_BYTES +
                (WIRE_MANIFEST_MAX > WIRE_STATUS_MAX ? WIRE_MANIFEST_MAX : WIRE_STATUS_MAX),
     QUEUED_FRAMES = 4,
-    AGAIN_MS = 1000, /* an ask may be lost with a connection */
+    RESEND_MS = 1000, /* a query can be lost with its connection */
     LINGER_MS = 100,
+    FETCH_MS = 10000, /* a tracker answers within a few round trips */
 };
 
 struct tracker_client {
     const struct join_string *tracker;
     struct key_pairs keys; /* of this connection */
     uint8_t proof[WIRE_PROOF_BYTES];
-    uint32_t proof_bytes; /* 0: a stranger's */
+    uint32_t proof_bytes; /* 0: without an identity */
     struct messenger *messenger;
-    struct wire_chunks pieces;
-    char refusal[WIRE_REASON_BYTES]; /* "" for none */
-    bool has_answer, is_full;
+    struct wire_chunks chunks;
+    char rejection[WIRE_REASON_BYTES]; /* "" for none */
+    bool has_answer;
+    bool is_full; /* the tracker has no slot for this connection */
 };
 
 static int64_t now_ms(void) {
     return clock_monotonic_ns() / 1000000;
 }
 
-static void prove(struct tracker_client *asker, const struct key_pairs *identity) {
+static void sign_proof(struct tracker_client *client, const struct key_pairs *identity) {
     struct wire_proof proof;
-    wire_sign_proof(identity, &asker->tracker->keys, asker->keys.public_keys.curve, &proof);
-    asker->proof_bytes = (uint32_t)wire_write_proof(&proof, asker->proof);
+    wire_sign_proof(identity, &client->tracker->keys, client->keys.public_keys.curve, &proof);
+    client->proof_bytes = (uint32_t)wire_write_proof(&proof, client->proof);
 }
 
 enum status tracker_client_open(const struct key_pairs *identity, const struct join_string *tracker,
-                                struct region *region, struct tracker_client **asker,
+                                struct region *region, struct tracker_client **client,
                                 struct fault *fault) {
     struct tracker_client *opened = region_alloc(region, 1, sizeof *opened);
     struct messenger_options options = {
@@ -43,105 +44,148 @@ enum status tracker_client_open(const struct key_pairs *identity, const struct j
     opened->tracker = tracker;
     keys_generate(&opened->keys);
     if (identity != NULL) {
-        prove(opened, identity);
+        sign_proof(opened, identity);
     }
-    opened->pieces =
+    opened->chunks =
         (struct wire_chunks){.bytes = region_alloc(region, CAPACITY, 1), .capacity = CAPACITY};
-    enum status status = messenger_open(&options, region, &opened->messenger, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = messenger_peer(opened->messenger, tracker->keys.curve, tracker->address, fault);
+    TRY(messenger_open(&options, region, &opened->messenger, fault));
+    enum status status =
+        messenger_peer(opened->messenger, tracker->keys.curve, tracker->address, fault);
     if (status != OK) {
         messenger_close(opened->messenger, 0);
         return status;
     }
-    *asker = opened;
+    *client = opened;
     return OK;
 }
 
-static enum wire_kind answer_to(enum wire_kind ask) {
-    return ask == WIRE_MANIFEST_REQUEST ? WIRE_MANIFEST
-           : ask == WIRE_STATUS_REQUEST ? WIRE_STATUS
-                                        : WIRE_LEDGER;
+static enum wire_kind answer_to(enum wire_kind request) {
+    switch (request) {
+    case WIRE_MANIFEST_REQUEST:
+        return WIRE_MANIFEST;
+    case WIRE_STATUS_REQUEST:
+        return WIRE_STATUS;
+    default:
+        ASSERT(request == WIRE_LEDGER_REQUEST);
+        return WIRE_LEDGER;
+    }
 }
 
-static void take(struct tracker_client *asker, const struct tracker_query_args *question,
-                 const struct messenger_event *event, struct tracker_answer *answer) {
+static void handle_frame(struct tracker_client *client, const struct tracker_query_args *args,
+                         const struct messenger_event *event, struct tracker_answer *answer) {
     const uint8_t *payload = event->payload;
     const struct frame *frame = &event->frame;
+    struct wire_chunks *chunks = &client->chunks;
     if (frame->kind == WIRE_REFUSED) {
         size_t length = frame->length < WIRE_REASON_BYTES ? frame->length : WIRE_REASON_BYTES - 1;
-        memcpy(asker->refusal, payload, length);
-        asker->refusal[length] = '\0';
-    } else if (frame->kind != answer_to(question->ask)) {
+        memcpy(client->rejection, payload, length);
+        client->rejection[length] = '\0';
+    } else if (frame->kind != answer_to(args->request)) {
         return;
     } else if (!wire_is_chunked(frame->kind)) {
-        memcpy(asker->pieces.bytes, payload, frame->length);
-        *answer = (struct tracker_answer){asker->pieces.bytes, frame->length};
-        asker->has_answer = frame->offset == question->offset;
-    } else if (wire_chunks_add(&asker->pieces, frame, payload, &payload) == WIRE_COMPLETE) {
-        memmove(asker->pieces.bytes, payload, asker->pieces.count);
-        *answer = (struct tracker_answer){asker->pieces.bytes + WIRE_LENGTH_BYTES,
-                                          asker->pieces.count - WIRE_LENGTH_BYTES};
-        asker->has_answer = true;
+        memcpy(chunks->bytes, payload, frame->length);
+        *answer = (struct tracker_answer){chunks->bytes, frame->length};
+        client->has_answer = frame->offset == args->offset;
+    } else if (wire_chunks_add(chunks, frame, payload, &payload) == WIRE_COMPLETE) {
+        memmove(chunks->bytes, payload, chunks->count);
+        *answer = (struct tracker_answer){chunks->bytes + WIRE_LENGTH_BYTES,
+                                          chunks->count - WIRE_LENGTH_BYTES};
+        client->has_answer = true;
     }
 }
 
-/* What came in until now. */
-static enum status drain(struct tracker_client *asker, const struct tracker_query_args *question,
+/* Handles what has arrived. */
+static enum status drain(struct tracker_client *client, const struct tracker_query_args *args,
                          struct tracker_answer *answer, struct fault *fault) {
     struct messenger_event event;
-    while (!asker->has_answer && messenger_next(asker->messenger, &event)) {
+    while (!client->has_answer && messenger_next(client->messenger, &event)) {
         if (event.kind == MESSENGER_REJECTED) {
-            return fault_set(fault, STATUS_INPUT, asker->tracker->address,
+            return fault_set(fault, STATUS_INPUT, client->tracker->address,
                              "ask for the join string again",
-                             "who listens there has another key than the join string says");
+                             "another key than the join string's answers at this address");
         }
-        asker->is_full =
-            event.kind == MESSENGER_FULL || (asker->is_full && event.kind != MESSENGER_OPENED);
+        client->is_full =
+            event.kind == MESSENGER_FULL || (client->is_full && event.kind != MESSENGER_OPENED);
         if (event.kind == MESSENGER_FRAME) {
-            take(asker, question, &event, answer);
+            handle_frame(client, args, &event, answer);
         }
     }
-    return asker->refusal[0] == '\0' ? OK
-                                     : fault_set(fault, STATUS_INPUT, asker->tracker->address, NULL,
-                                                 "the tracker refuses: %s", asker->refusal);
+    return client->rejection[0] == '\0'
+               ? OK
+               : fault_set(fault, STATUS_INPUT, client->tracker->address, NULL,
+                           "the tracker rejects this: %s", client->rejection);
 }
 
-enum status tracker_query(struct tracker_client *asker, const struct tracker_query_args *question,
+static enum status no_answer(const struct tracker_client *client,
+                             const struct tracker_query_args *args, struct fault *fault) {
+    return fault_set(fault, STATUS_FAILED, client->tracker->address,
+                     client->is_full ? NULL : "is the tracker running, and its port open?",
+                     "no answer within %d s%s", args->timeout_ms / 1000,
+                     client->is_full ? ": all its slots for guests are in use" : "");
+}
+
+enum status tracker_query(struct tracker_client *client, const struct tracker_query_args *args,
                           struct tracker_answer *answer, struct fault *fault) {
-    const bool is_proven = question->ask != WIRE_MANIFEST_REQUEST;
-    const struct frame frame = {.kind = (uint8_t)question->ask,
-                                .offset = question->offset,
-                                .length = is_proven ? asker->proof_bytes : 0};
-    const int64_t until_ms = now_ms() + question->timeout_ms;
-    int64_t asked_ms = 0;
-    enum status status = OK;
-    asker->has_answer = false;
-    asker->refusal[0] = '\0';
-    while (status == OK && !asker->has_answer && now_ms() < until_ms) {
-        if (question->keep_on != NULL && !question->keep_on(question->context)) {
-            return fault_set(fault, STATUS_STOPPED, asker->tracker->address, NULL, "asked to stop");
+    /* The manifest is public: a query for it discloses no identity. */
+    const bool has_proof = args->request != WIRE_MANIFEST_REQUEST;
+    const struct frame frame = {.kind = (uint8_t)args->request,
+                                .offset = args->offset,
+                                .length = has_proof ? client->proof_bytes : 0};
+    const int64_t until_ms = now_ms() + args->timeout_ms;
+    int64_t sent_ms = 0;
+    client->has_answer = false;
+    client->rejection[0] = '\0';
+    while (!client->has_answer && now_ms() < until_ms) {
+        if (args->should_continue != NULL && !args->should_continue(args->context)) {
+            return fault_set(fault, STATUS_STOPPED, client->tracker->address, NULL,
+                             "asked to stop");
         }
-        bool is_due = asked_ms == 0 || now_ms() - asked_ms >= AGAIN_MS;
-        if (is_due && messenger_send(asker->messenger, asker->tracker->keys.curve, CHANNEL_CONTROL,
-                                     &frame, asker->proof) == SEND_OK) {
-            asked_ms = now_ms();
+        bool is_due = sent_ms == 0 || now_ms() - sent_ms >= RESEND_MS;
+        if (is_due && messenger_send(client->messenger, client->tracker->keys.curve,
+                                     CHANNEL_CONTROL, &frame, client->proof) == SEND_OK) {
+            sent_ms = now_ms();
         }
-        messenger_wait(asker->messenger, -1, AGAIN_MS / 10);
-        status = drain(asker, question, answer, fault);
+        messenger_wait(client->messenger, -1, RESEND_MS / 10);
+        TRY(drain(client, args, answer, fault));
     }
-    if (status == OK && !asker->has_answer) {
-        status = fault_set(fault, STATUS_FAILED, asker->tracker->address,
-                           asker->is_full ? NULL : "is the tracker running, and its port open?",
-                           "no answer within %d s%s", question->timeout_ms / 1000,
-                           asker->is_full ? ": it has no place for one more who asks" : "");
+    return client->has_answer ? OK : no_answer(client, args, fault);
+}
+
+void tracker_client_close(struct tracker_client *client) {
+    messenger_close(client->messenger, LINGER_MS);
+    keys_wipe(&client->keys);
+}
+
+enum status tracker_query_once(const struct join_string *tracker,
+                               const struct tracker_query_args *args, struct region *region,
+                               struct tracker_answer *answer, struct fault *fault) {
+    struct region scratch = {0};
+    struct tracker_client *client = NULL;
+    struct tracker_answer found;
+    enum status status = tracker_client_open(NULL, tracker, &scratch, &client, fault);
+    if (status == OK) {
+        status = tracker_query(client, args, &found, fault);
+        if (status == OK) {
+            uint8_t *bytes = region_alloc(region, found.count + 1, 1);
+            memcpy(bytes, found.bytes, found.count);
+            *answer = (struct tracker_answer){bytes, found.count};
+        }
+        tracker_client_close(client);
     }
+    region_finish(&scratch);
     return status;
 }
 
-void tracker_client_close(struct tracker_client *asker) {
-    messenger_close(asker->messenger, LINGER_MS);
-    keys_wipe(&asker->keys);
+enum status manifest_fetch(const char *join_string, struct region *region,
+                           struct manifest *manifest, const char **address, struct fault *fault) {
+    const struct tracker_query_args args = {.request = WIRE_MANIFEST_REQUEST,
+                                            .timeout_ms = FETCH_MS};
+    struct join_string tracker;
+    struct tracker_answer answer;
+    TRY(join_string_read(join_string, &tracker, fault));
+    TRY(tracker_query_once(&tracker, &args, region, &answer, fault));
+    TRY(manifest_read((const char *)answer.bytes, answer.count, tracker.address, &tracker.keys,
+                      region, manifest, fault));
+    *address = region_text(region, tracker.address);
+    return OK;
 }

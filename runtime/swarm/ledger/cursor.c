@@ -1,56 +1,56 @@
-/* cursor: see cursor.h. The list stays ascending, and ranges that touch are one. */
 #include "runtime/swarm/ledger/cursor.h"
 
 #include "base/check.h"
 
 #include <string.h>
 
+/* The list stays ascending, and adjacent ranges are merged, so that it needs the fewest rows. */
 static void remove_row(struct data_cursor *cursor, uint32_t row) {
     cursor->returned_count -= 1;
     memmove(&cursor->returned[row], &cursor->returned[row + 1],
             (cursor->returned_count - row) * sizeof(cursor->returned[0]));
 }
 
-static int insert_row(struct data_cursor *cursor, uint32_t row, struct sample_range range) {
+static bool insert_row(struct data_cursor *cursor, uint32_t row, struct sample_range range) {
     if (cursor->returned_count == SWARM_RETURNED_MAX) {
-        return 0;
+        return false;
     }
     memmove(&cursor->returned[row + 1], &cursor->returned[row],
             (cursor->returned_count - row) * sizeof(cursor->returned[0]));
     cursor->returned[row] = range;
     cursor->returned_count += 1;
-    return 1;
+    return true;
 }
 
 struct sample_range cursor_hand_out(struct data_cursor *cursor, uint64_t count) {
     ASSERT(count > 0);
-    struct sample_range taken = {cursor->position, cursor->position + count};
+    struct sample_range range = {cursor->position, cursor->position + count};
     if (cursor->returned_count == 0) {
         cursor->position += count;
-        return taken;
+        return range;
     }
     struct sample_range *first = &cursor->returned[0];
-    taken.begin = first->begin;
-    taken.end = first->end - first->begin > count ? first->begin + count : first->end;
-    first->begin = taken.end;
+    range.begin = first->begin;
+    range.end = first->end - first->begin > count ? first->begin + count : first->end;
+    first->begin = range.end;
     if (first->begin == first->end) {
         remove_row(cursor, 0);
     }
-    return taken;
+    return range;
 }
 
-int cursor_reclaim(struct data_cursor *cursor, struct sample_range range) {
+bool cursor_reclaim(struct data_cursor *cursor, struct sample_range range) {
     for (uint32_t row = 0; row < cursor->returned_count; row++) {
         struct sample_range *have = &cursor->returned[row];
         if (range.begin < have->begin || range.end > have->end) {
             continue;
         }
         struct sample_range tail = {range.end, have->end};
-        int has_head = have->begin < range.begin;
-        int has_tail = tail.begin < tail.end;
+        bool has_head = have->begin < range.begin;
+        bool has_tail = tail.begin < tail.end;
         if (has_head && has_tail) {
             if (!insert_row(cursor, row + 1, tail)) {
-                return 0;
+                return false;
             }
             cursor->returned[row].end = range.begin;
         } else if (has_head) {
@@ -60,9 +60,9 @@ int cursor_reclaim(struct data_cursor *cursor, struct sample_range range) {
         } else {
             remove_row(cursor, row);
         }
-        return 1;
+        return true;
     }
-    return 0;
+    return false;
 }
 
 void cursor_return(struct data_cursor *cursor, struct sample_range range) {
@@ -78,8 +78,8 @@ void cursor_return(struct data_cursor *cursor, struct sample_range range) {
     struct sample_range *after = row < cursor->returned_count ? &cursor->returned[row] : NULL;
     ASSERT((before == NULL || before->end <= range.begin) &&
            (after == NULL || after->begin >= range.end));
-    int joins_before = before != NULL && before->end == range.begin;
-    int joins_after = after != NULL && after->begin == range.end;
+    bool joins_before = before != NULL && before->end == range.begin;
+    bool joins_after = after != NULL && after->begin == range.end;
     if (joins_before && joins_after) {
         before->end = after->end;
         remove_row(cursor, row);
@@ -88,6 +88,6 @@ void cursor_return(struct data_cursor *cursor, struct sample_range range) {
     } else if (joins_after) {
         after->begin = range.begin;
     } else {
-        (void)insert_row(cursor, row, range); /* no row left: skipped, as the header says */
+        (void)insert_row(cursor, row, range); /* a full list drops it */
     }
 }

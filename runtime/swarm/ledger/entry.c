@@ -1,4 +1,3 @@
-/* entry: see entry.h. */
 #include "runtime/swarm/ledger/entry.h"
 
 #include <string.h>

@@ -1,14 +1,15 @@
-/* entry_code: the canonical bytes of an entry: what is hashed, stored and sent.
+/* entry_bytes: the canonical bytes of an entry, which are hashed, stored and sent.
  *
- * A fixed form rather than msgpack: what is hashed must have one spelling, and msgpack has several
- * for most integers. All integers are little-endian; counts come before what they count:
+ * The form is fixed rather than msgpack: bytes that are hashed must have one spelling, and msgpack
+ * has several for most integers. All integers are little-endian; a count comes before its items:
  *     version 4 (1), kind 4, incarnation 4, round 4, commits 4, deadline_ms 4,
  *     prev 32, root 32, manifest 32,
  *     cursor: position 8, count 4, {begin 8, end 8} ...
  *     seats:  count 4, {id 32, session 4, ranges: count 4, {begin 8, end 8} ...} ...
  *     members (as many as seats; commits only): {tokens 8, weight 8} ...
  *     slices: count 4, {begin 8, end 8, owner 4, epoch 4, contributors 8, weight 8, hash 32} ...
- * and, of a record but not of the hash: hash 32, signatures: count 4, {seat 4, signature 64} ... */
+ * and in a record, but not under the hash: hash 32, signatures: count 4, {seat 4, signature 64} ...
+ */
 #ifndef SKEP_SWARM_LEDGER_ENTRY_BYTES_H
 #define SKEP_SWARM_LEDGER_ENTRY_BYTES_H
 
@@ -31,35 +32,36 @@ enum {
                        SWARM_MEMBERS_MAX * ENTRY_SIGNATURE_BYTES,
 };
 
-/* entry_hash: what names an entry and is signed: BLAKE2b of "skep ledger entry" with its NUL and
- * the canonical bytes. entry->hash and the signatures do not matter.
+/* entry_hash: the hash that identifies an entry and that is signed: BLAKE2b of "skep ledger entry"
+ * with its NUL and the canonical bytes. It does not depend on entry->hash and the signatures.
  * limits  entry_error(entry) is NULL, or at least its counts are within their limits */
 struct hash entry_hash(const struct entry *entry);
 
-/* entry_record_bytes: how long the record of an entry is. */
+/* entry_record_bytes: the length of an entry's record. */
 size_t entry_record_bytes(const struct entry *entry);
 
-/* entry_write: the record into `bytes`, which has room for entry_record_bytes. Gives its length. */
+/* entry_write: write the record into `bytes`, which has room for entry_record_bytes. Returns its
+ * length. */
 size_t entry_write(const struct entry *entry, uint8_t *bytes, size_t capacity);
 
-/* entry_read: a record from the disk or a peer.
- * memory  entry->slices is set to `slices`, which has room for slice_max of them; *entry and slices
- *         are the reader's working memory: undefined after a fault
- * errors  what is wrong (cut, too long, a count above its limit, entry_error, a hash that is not
- *         the entry's), else NULL. Signatures are not verified here. */
+/* entry_read: a record from the disk or from a peer.
+ * memory  entry->slices is set to `slices`, which has room for slice_max; *entry and slices are
+ *         undefined after an error
+ * errors  the error (truncated, too long, a count above its limit, entry_error, a hash that does
+ *         not match), else NULL. Signatures are not verified here. */
 MUST_CHECK const char *entry_read(const uint8_t *bytes, size_t count, struct entry_slice *slices,
                                   uint32_t slice_max, struct entry *entry);
 
-/* entry_pack: the walk over what is hashed; entry_pack_proof: over hash and signatures behind it. A
- * walk that reads finds *entry zeroed but for `slices`, and looks at no more than the form. */
-void entry_pack(struct packer *pack, struct entry *entry, uint32_t slice_max);
-void entry_pack_proof(struct packer *pack, struct entry *entry);
+/* entry_pack: pass over the fields that are hashed. entry_pack_proof: over the hash and signatures
+ * after them. For reading, *entry is zero except for `slices`; only the form is checked. */
+void entry_pack(struct packer *packer, struct entry *entry, uint32_t slice_max);
+void entry_pack_proof(struct packer *packer, struct entry *entry);
 
-/* entry_error: what is wrong with the fields of an entry by themselves, in words, else NULL: a
- * field that its kind has no use for, a cursor out of order, an empty or doubled seat, slices that
- * do not follow each other, a commit that counts none, a weight that is not its contributors',
- * signatures out of order. Bounds on counts are looked at first, so any bytes may stand in *entry.
- */
+/* entry_error: the error in the fields of an entry, without the rest of its chain, in words, else
+ * NULL: a field that its kind does not use, a cursor out of order, a seat that is empty or given
+ * twice, slices with gaps, a commit that is not counted, a weight that differs from its
+ * contributors', signatures out of order. Counts are checked first, so that *entry may have any
+ * content. */
 MUST_CHECK const char *entry_error(const struct entry *entry);
 
 #endif

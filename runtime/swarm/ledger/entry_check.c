@@ -1,10 +1,10 @@
-/* entry_error: whether the fields of one entry, looked at alone, can be an entry's. */
+/* entry_check: entry_error, the checks of one entry without its chain. */
 #include "runtime/swarm/ledger/entry_bytes.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-/* JSON's readers hold whole numbers up to here. */
+/* The largest integer that JSON readers accept. */
 static const uint64_t NUMBER_MAX = INT64_MAX;
 
 static bool is_zero(const void *bytes, size_t count) {
@@ -18,16 +18,16 @@ static bool is_zero(const void *bytes, size_t count) {
 }
 
 static const char *cursor_error(const struct data_cursor *cursor) {
-    uint64_t least = 0;
+    uint64_t min = 0;
     if (cursor->position > NUMBER_MAX) {
-        return "has a cursor beyond 2^63";
+        return "has a cursor above 2^63";
     }
     for (uint32_t i = 0; i < cursor->returned_count; i++) {
         const struct sample_range *range = &cursor->returned[i];
-        if (range->begin < least || range->begin >= range->end || range->end > cursor->position) {
+        if (range->begin < min || range->begin >= range->end || range->end > cursor->position) {
             return "has returned samples out of order or above the cursor";
         }
-        least = range->end + 1; /* ranges that touch are one */
+        min = range->end + 1; /* adjacent ranges are merged into one */
     }
     return NULL;
 }
@@ -45,14 +45,14 @@ static const char *seats_error(const struct entry *entry) {
         }
         for (uint32_t k = 0; k < seat->range_count; k++) {
             if (seat->ranges[k].begin >= seat->ranges[k].end || seat->ranges[k].end > NUMBER_MAX) {
-                return "gives a member an empty range of samples";
+                return "has an empty range of samples";
             }
         }
     }
     return NULL;
 }
 
-/* The sum of weights cannot wrap: each is below 2^63 / SWARM_MEMBERS_MAX. */
+/* The sum cannot overflow: each weight is at most 2^63 / SWARM_MEMBERS_MAX. */
 static uint64_t weight_of(const struct entry *entry, uint64_t contributors) {
     uint64_t weight = 0;
     for (uint32_t i = 0; i < entry->seat_count; i++) {
@@ -65,66 +65,66 @@ static const char *slice_error(const struct entry *entry, uint32_t index) {
     const struct entry_slice *slice = &entry->slices[index];
     uint64_t begin = index == 0 ? 0 : entry->slices[index - 1].end;
     if (slice->begin != begin || slice->end <= begin || slice->end > NUMBER_MAX) {
-        return "has slices that do not follow each other";
+        return "has slices with gaps or overlaps";
     }
     if (slice->owner >= entry->seat_count ||
         (entry->seat_count < 64 && slice->contributors >> entry->seat_count != 0)) {
         return "has a slice of a member that is not in its roster";
     }
     if (slice->epoch > SWARM_EPOCH_MAX) {
-        return "has a slice of an epoch beyond its bound";
+        return "has a slice with an epoch above the limit";
     }
     return slice->weight == weight_of(entry, slice->contributors)
                ? NULL
-               : "has a slice whose weight is not its contributors'";
+               : "has a slice whose weight differs from that of its contributors";
 }
 
 static const char *result_error(const struct entry *entry) {
     if (entry->kind != ENTRY_COMMIT) {
-        return entry->slice_count == 0 ? NULL : "has slices, and is no commit";
+        return entry->slice_count == 0 ? NULL : "has slices, but is not a commit";
     }
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         if (entry->members[i].tokens > NUMBER_MAX ||
             entry->members[i].weight > NUMBER_MAX / SWARM_MEMBERS_MAX) {
-            return "has a weight or tokens beyond their bound";
+            return "has a weight or a number of tokens above the limit";
         }
     }
-    const char *wrong = entry->slice_count == 0 ? "has no slices" : NULL;
-    for (uint32_t i = 0; i < entry->slice_count && wrong == NULL; i++) {
-        wrong = slice_error(entry, i);
+    const char *error = entry->slice_count == 0 ? "has no slices" : NULL;
+    for (uint32_t i = 0; i < entry->slice_count && error == NULL; i++) {
+        error = slice_error(entry, i);
     }
-    return wrong;
+    return error;
 }
 
 static const char *signatures_error(const struct entry *entry) {
     if (entry->kind != ENTRY_COMMIT) {
         bool one = entry->signature_count <= 1 &&
                    (entry->signature_count == 0 || entry->signatures[0].seat == 0);
-        return one ? NULL : "has more signatures than the tracker's";
+        return one ? NULL : "has signatures other than the tracker's";
     }
     for (uint32_t i = 0; i < entry->signature_count; i++) {
         uint32_t seat = entry->signatures[i].seat;
         if (seat >= entry->seat_count || (i > 0 && seat <= entry->signatures[i - 1].seat)) {
-            return "has signatures out of the roster's order";
+            return "has signatures that are not in the order of the seats";
         }
     }
     return NULL;
 }
 
-static const char *unused_wrong(const struct entry *entry) {
+static const char *unused_field_error(const struct entry *entry) {
     bool genesis = entry->kind == ENTRY_GENESIS;
     if (genesis &&
         (entry->round != 0 || entry->commits != 0 || !is_zero(&entry->prev, sizeof entry->prev))) {
-        return "is a genesis with something before it";
+        return "is a genesis, but not the first entry";
     }
     if (entry->kind == ENTRY_COMMIT && entry->commits == 0) {
-        return "is a commit, and counts none";
+        return "is a commit, but counts no commits";
     }
     if (!genesis && !is_zero(&entry->manifest, sizeof entry->manifest)) {
-        return "has a manifest, and is no genesis";
+        return "has a manifest, but is not a genesis";
     }
     if (entry->kind != ENTRY_OPEN && entry->deadline_ms != 0) {
-        return "has a deadline, and opens no round";
+        return "has a deadline, but opens no round";
     }
     return NULL;
 }
@@ -141,14 +141,14 @@ static bool counts_fit(const struct entry *entry) {
 }
 
 const char *entry_error(const struct entry *entry) {
-    static const char *(*const CHECKS[])(const struct entry *) = {unused_wrong, seats_error,
+    static const char *(*const CHECKS[])(const struct entry *) = {unused_field_error, seats_error,
                                                                   result_error, signatures_error};
     if (!counts_fit(entry)) {
         return "has a count above its limit";
     }
-    const char *wrong = cursor_error(&entry->cursor);
-    for (size_t i = 0; i < ARRAY_COUNT(CHECKS) && wrong == NULL; i++) {
-        wrong = CHECKS[i](entry);
+    const char *error = cursor_error(&entry->cursor);
+    for (size_t i = 0; i < ARRAY_COUNT(CHECKS) && error == NULL; i++) {
+        error = CHECKS[i](entry);
     }
-    return wrong;
+    return error;
 }

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "runtime/swarm/ledger/entry_bytes.h"
 
@@ -18,39 +19,37 @@ static size_t record_max(uint32_t slice_max) {
     return ENTRY_RECORD_MAX - (size_t)(SWARM_SLICES_MAX - slice_max) * ENTRY_SLICE_BYTES;
 }
 
-/* Of `count` bytes of record with the length in front. */
+/* The bytes of the file that a record of `count` bytes takes. */
 static size_t framed(size_t count) {
     return LENGTH_BYTES + count + HASH_BYTES;
 }
 
-static enum status cut(struct entry_journal *journal, int64_t bytes, struct fault *fault) {
+static enum status truncate_to(struct entry_journal *journal, int64_t bytes, struct fault *fault) {
     if (ftruncate(journal->fd, bytes) != 0) {
-        return fault_set_errno(fault, STATUS_FAILED, journal->path, "cannot shorten", errno);
+        return fault_set_errno(fault, STATUS_FAILED, journal->path, "cannot truncate", errno);
     }
     journal->bytes = bytes;
     return file_sync(journal->fd, journal->path, fault);
 }
 
-/* A file that was made and not yet marked has no more than a part of the mark. */
+/* A crash after the file was created leaves at most a part of the mark in it. */
 static enum status check_mark(struct entry_journal *journal, int64_t size, struct fault *fault) {
     char found[MARK_BYTES] = {0};
     size_t some = size < MARK_BYTES ? (size_t)size : MARK_BYTES;
-    enum status status = file_read_at(journal->fd, journal->path, found, some, 0, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(file_read_at(journal->fd, journal->path, found, some, 0, fault));
     if (memcmp(found, MARK, some) != 0) {
-        return fault_set(fault, STATUS_INPUT, journal->path, "name another folder",
-                         "is no journal of this version of Skep");
+        return fault_set(fault, STATUS_INPUT, journal->path, "use another state folder",
+                         "is not a journal of this version of Skep");
     }
     if (size >= MARK_BYTES) {
         return OK;
     }
-    status = file_write_at(journal->fd, journal->path, MARK, MARK_BYTES, 0, fault);
-    return status == OK ? file_sync(journal->fd, journal->path, fault) : status;
+    TRY(file_write_at(journal->fd, journal->path, MARK, MARK_BYTES, 0, fault));
+    return file_sync(journal->fd, journal->path, fault);
 }
 
-/* The record at `offset` into journal->record; its length, or 0 when none is whole there. */
+/* Reads the record at `offset` into journal->record. Returns its length, or 0 when there is no
+ * complete record. */
 static size_t read_record(struct entry_journal *journal, int64_t offset, int64_t size) {
     struct fault fault;
     uint8_t *bytes = journal->record;
@@ -72,12 +71,10 @@ static size_t read_record(struct entry_journal *journal, int64_t offset, int64_t
 static enum status open_records(struct entry_journal *journal, struct fault *fault) {
     struct stat info;
     if (fstat(journal->fd, &info) != 0) {
-        return fault_set_errno(fault, STATUS_FAILED, journal->path, "cannot look at", errno);
+        return fault_set_errno(fault, STATUS_FAILED, journal->path, "cannot get the size of",
+                               errno);
     }
-    enum status status = check_mark(journal, info.st_size, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(check_mark(journal, info.st_size, fault));
     int64_t size = info.st_size > MARK_BYTES ? info.st_size : MARK_BYTES;
     int64_t end = MARK_BYTES;
     for (size_t count = 1; count > 0;) {
@@ -88,7 +85,7 @@ static enum status open_records(struct entry_journal *journal, struct fault *fau
     if (end == size) {
         return OK;
     }
-    log_line(LOG_WARNING, "%s: the last %lld bytes are no whole record", journal->path,
+    log_line(LOG_WARNING, "%s: ignoring the last %lld bytes: an incomplete record", journal->path,
              (long long)(size - end));
     journal->has_tail = true;
     return OK;
@@ -97,7 +94,7 @@ static enum status open_records(struct entry_journal *journal, struct fault *fau
 enum status entry_journal_open(const char *path, uint32_t slice_max, struct region *region,
                                struct entry_journal *journal, struct fault *fault) {
     ASSERT(slice_max <= SWARM_SLICES_MAX);
-    char folder[4096];
+    char folder[PATH_BYTES];
     struct entry_journal opened = {.path = path,
                                    .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE),
                                    .slice_max = slice_max,
@@ -130,7 +127,7 @@ enum status entry_journal_append(struct entry_journal *journal, const struct ent
     memcpy(bytes, &count, sizeof count);
     struct hash hash = hash_of(bytes, LENGTH_BYTES + count);
     memcpy(bytes + LENGTH_BYTES + count, hash.bytes, HASH_BYTES);
-    enum status status = journal->has_tail ? cut(journal, journal->bytes, fault) : OK;
+    enum status status = journal->has_tail ? truncate_to(journal, journal->bytes, fault) : OK;
     if (status == OK) {
         journal->has_tail = false;
         status =
@@ -143,9 +140,9 @@ enum status entry_journal_append(struct entry_journal *journal, const struct ent
         journal->bytes += (int64_t)framed(count);
         return OK;
     }
-    /* What is left of it is no record, and the next one is written over it. */
+    /* If this fails too, the next append overwrites the incomplete record. */
     struct fault ignored;
-    (void)!cut(journal, journal->bytes, &ignored);
+    (void)!truncate_to(journal, journal->bytes, &ignored);
     return status;
 }
 
@@ -157,13 +154,13 @@ enum status entry_journal_next(struct entry_journal *journal, int64_t *offset, s
         return OK;
     }
     size_t count = read_record(journal, at, journal->bytes);
-    const char *wrong = count == 0 ? "a record cannot be read any more"
+    const char *error = count == 0 ? "the record is damaged"
                                    : entry_read(journal->record + LENGTH_BYTES, count,
                                                 entry->slices, journal->slice_max, entry);
-    if (wrong != NULL) {
+    if (error != NULL) {
         return fault_set(fault, STATUS_INPUT, journal->path,
-                         "remove it: the state is then taken from other members",
-                         "the entry at byte %lld: %s", (long long)at, wrong);
+                         "remove it: the state is then fetched from other members",
+                         "the entry at byte %lld: %s", (long long)at, error);
     }
     *offset = at + (int64_t)framed(count);
     *found = true;
@@ -175,5 +172,5 @@ bool entry_journal_is_empty(const struct entry_journal *journal) {
 }
 
 enum status entry_journal_clear(struct entry_journal *journal, struct fault *fault) {
-    return cut(journal, MARK_BYTES, fault);
+    return truncate_to(journal, MARK_BYTES, fault);
 }

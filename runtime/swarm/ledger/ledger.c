@@ -19,7 +19,7 @@ bool ledger_signed_by(const uint8_t sign_key[static KEY_BYTES], const struct has
     return keys_verify(sign_key, CONTEXT, hash->bytes, HASH_BYTES, signature->bytes);
 }
 
-/* Two rosters are the same when seats, sessions and ranges are. */
+/* A hash over seats, sessions and ranges: equal hashes are equal rosters. */
 static struct hash roster_of(const struct entry *entry) {
     struct hash_state state;
     hash_begin(&state);
@@ -33,56 +33,58 @@ static struct hash roster_of(const struct entry *entry) {
     return hash_end(&state);
 }
 
-static const char *round_wrong(const struct ledger_chain *chain, const struct entry *entry) {
+static const char *round_error(const struct ledger_chain *chain, const struct entry *entry) {
     switch (entry->kind) {
     case ENTRY_GENESIS:
         return "is a second genesis";
     case ENTRY_OPEN:
         return entry->round > chain->closed && entry->round >= chain->round
                    ? NULL
-                   : "opens a round that is over";
+                   : "opens a round that has ended";
     case ENTRY_COMMIT:
     case ENTRY_ABORT:
         return chain->open && entry->round == chain->round ? NULL : "ends a round that is not open";
     case ENTRY_ROLLBACK:
-        return entry->round >= chain->closed ? NULL : "rolls back in a round that is over";
+        return entry->round >= chain->closed ? NULL : "rolls back in a round that has ended";
     }
-    return "is of no kind";
+    return "has an unknown kind";
 }
 
-static const char *place_wrong(const struct ledger_chain *chain, const struct entry *entry) {
+static const char *position_error(const struct ledger_chain *chain, const struct entry *entry) {
     bool ends = entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_ABORT;
     bool keeps_root = entry->kind == ENTRY_OPEN || entry->kind == ENTRY_ABORT;
     if (chain->entry_count == 0) {
-        return entry->kind == ENTRY_GENESIS ? NULL : "is the first, and no genesis";
+        return entry->kind == ENTRY_GENESIS ? NULL : "is the first entry, but not a genesis";
     }
     if (!hash_equal(&entry->prev, &chain->head)) {
-        return "does not follow the entry before: `prev` is not that one's hash";
+        return "does not follow the entry before: `prev` is not the hash of that entry";
     }
     if (entry->incarnation < chain->incarnation) {
-        return "is of an earlier incarnation of the tracker than the entry before";
+        return "has a lower incarnation of the tracker than the entry before";
     }
-    const char *wrong = round_wrong(chain, entry);
-    if (wrong != NULL) {
-        return wrong;
+    const char *error = round_error(chain, entry);
+    if (error != NULL) {
+        return error;
     }
     if (entry->commits != chain->commits + (entry->kind == ENTRY_COMMIT ? 1U : 0U)) {
-        return "does not count the commits of its chain";
+        return "has a count of commits that does not match its chain";
     }
     if (keeps_root && !hash_equal(&entry->root, &chain->root)) {
-        return "changes the root, and is neither commit nor rollback";
+        return "changes the root, but is neither a commit nor a rollback";
     }
     const struct hash roster = roster_of(entry);
-    return ends && !hash_equal(&roster, &chain->roster) ? "has another roster than its round's OPEN"
-                                                        : NULL;
+    return ends && !hash_equal(&roster, &chain->roster)
+               ? "has a roster that differs from that of its round's OPEN"
+               : NULL;
 }
 
 const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
                                     const struct entry *entry) {
     if (entry->kind != ENTRY_COMMIT) {
-        bool right = entry->signature_count == 1 &&
-                     ledger_signed_by(tracker_key, &entry->hash, &entry->signatures[0].signature);
-        return right ? NULL : "is not signed by the tracker";
+        bool is_signed =
+            entry->signature_count == 1 &&
+            ledger_signed_by(tracker_key, &entry->hash, &entry->signatures[0].signature);
+        return is_signed ? NULL : "is not signed by the tracker";
     }
     if (entry->signature_count < entry_quorum(entry->seat_count)) {
         return "has fewer signatures than a quorum of its roster";
@@ -91,13 +93,15 @@ const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
         const struct entry_signature *signature = &entry->signatures[i];
         if (!ledger_signed_by(entry->seats[signature->seat].id.bytes, &entry->hash,
                               &signature->signature)) {
-            return "has a signature that is not its member's";
+            return "has a signature that its member's key did not make";
         }
     }
     return NULL;
 }
 
-static void move_on(struct ledger_chain *chain, const struct entry *entry) {
+static void advance(struct ledger_chain *chain, const struct entry *entry) {
+    ASSERT(entry->incarnation >= chain->incarnation && entry->commits >= chain->commits);
+    ASSERT(entry->kind == ENTRY_GENESIS || entry->round >= chain->closed);
     chain->entry_count++;
     chain->head = entry->hash;
     chain->root = entry->root;
@@ -113,18 +117,18 @@ static void move_on(struct ledger_chain *chain, const struct entry *entry) {
 }
 
 const char *ledger_append(struct ledger_chain *chain, const struct entry *entry) {
-    const char *wrong = entry_error(entry);
-    if (wrong != NULL) {
-        return wrong;
+    const char *error = entry_error(entry);
+    if (error != NULL) {
+        return error;
     }
     const struct hash hash = entry_hash(entry);
-    wrong = hash_equal(&hash, &entry->hash) ? place_wrong(chain, entry)
-                                            : "does not have the hash that it names";
-    if (wrong == NULL && (chain->has_tracker || entry->kind == ENTRY_COMMIT)) {
-        wrong = ledger_signatures_error(chain->tracker_key, entry);
+    error = hash_equal(&hash, &entry->hash) ? position_error(chain, entry)
+                                            : "has a hash that does not match its content";
+    if (error == NULL && (chain->has_tracker || entry->kind == ENTRY_COMMIT)) {
+        error = ledger_signatures_error(chain->tracker_key, entry);
     }
-    if (wrong == NULL) {
-        move_on(chain, entry);
+    if (error == NULL) {
+        advance(chain, entry);
     }
-    return wrong;
+    return error;
 }

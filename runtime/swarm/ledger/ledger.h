@@ -1,4 +1,14 @@
-/* ledger: the chain of entries: signing one, and checking each against those before it. */
+/* The ledger room: the record of a swarm, as plain data and as files. The ledger is a chain of
+ * entries (entry.h): a genesis, then rounds that open and end with a commit or an abort. Trackers
+ * write it, members and readers verify it. The room owns the canonical bytes of an entry, its JSON
+ * line, the tracker's store in SQLite, a member's journal of commits, the manifest that defines a
+ * swarm, the cursor over samples, and the Merkle tree over states and files. All rooms of
+ * runtime/swarm call it, and `skep ledger` prints it. It neither communicates nor decides.
+ *
+ * This header is the chain itself: signing an entry, and verifying each against those before it.
+ *
+ * public   cursor.h entry.h entry_bytes.h entry_journal.h ledger_file.h ledger_store.h limits.h
+ * public   manifest.h merkle.h packer.h */
 #ifndef SKEP_SWARM_LEDGER_LEDGER_H
 #define SKEP_SWARM_LEDGER_LEDGER_H
 
@@ -9,41 +19,40 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a reader of the chain must remember of it. Zero it to stand before the genesis. */
+/* The part of a chain that its reader must remember. Zero it before the genesis. */
 struct ledger_chain {
     uint64_t entry_count;
     struct hash head; /* of the last entry */
     struct hash root; /* of the outer state after it */
     uint32_t incarnation;
-    uint32_t closed;  /* the last round that was committed or aborted */
-    uint32_t round;   /* the last round that was opened */
-    uint32_t commits; /* as the last entry counts them */
-    bool open;        /* whether that one is still open, with this roster: */
-    struct hash roster;
-    bool has_tracker;               /* the key is known, so that its entries are checked too */
+    uint32_t closed;                /* the last round that was committed or aborted */
+    uint32_t round;                 /* the last round that was opened */
+    uint32_t commits;               /* as counted by the last entry */
+    bool open;                      /* `round` is open */
+    struct hash roster;             /* of `round` */
+    bool has_tracker;               /* tracker_key is known: its signatures are verified too */
     uint8_t tracker_key[KEY_BYTES]; /* set by the caller, from the manifest */
 };
 
-/* ledger_sign: a voter's or the tracker's signature of entry->hash, into *signature. */
+/* ledger_sign: sign entry->hash, as a voter or as the tracker. */
 void ledger_sign(const struct key_pairs *keys, const struct hash *hash,
                  struct signature *signature);
 
-/* ledger_signed_by: whether that key made it. */
+/* ledger_signed_by: whether this key made the signature. */
 MUST_CHECK bool ledger_signed_by(const uint8_t sign_key[static KEY_BYTES], const struct hash *hash,
                                  const struct signature *signature);
 
-/* ledger_signatures_error: of a commit, whether every signature is its voter's and they are a
- * quorum of its roster; of any other kind, whether it has the tracker's and no other.
- * limits  entry_error(entry) is NULL; that entry->hash is its own is not looked at */
+/* ledger_signatures_error: NULL if a commit has valid signatures of a quorum of its roster, and an
+ * entry of another kind that of the tracker alone; else the error.
+ * limits  entry_error(entry) is NULL; entry->hash is not compared with the content */
 MUST_CHECK const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
                                                const struct entry *entry);
 
-/* ledger_append: check an entry as the next one of the chain, and move on to it: its fields, its
- * hash, `prev`, incarnation, round and count of commits, that a commit and an abort repeat their
- * OPEN's roster, that only a commit and a rollback change the root, and the signatures: of a commit
- * every one, and at least a quorum of the roster; of any other kind the tracker's, where the chain
- * knows its key.
- * errors  what is wrong, else NULL; *chain is then untouched */
+/* ledger_append: verify an entry as the next one of the chain, and advance the chain to it. Checked
+ * are its fields, hash, `prev`, incarnation, round and count of commits; that a commit and an abort
+ * repeat the roster of their OPEN; that only a commit and a rollback change the root; and the
+ * signatures: all of a commit's, at least a quorum, and the tracker's where its key is known.
+ * returns  NULL, or the error; *chain is then untouched */
 MUST_CHECK const char *ledger_append(struct ledger_chain *chain, const struct entry *entry);
 
 #endif

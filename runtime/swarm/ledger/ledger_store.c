@@ -7,14 +7,14 @@
 #include <sqlite3.h>
 #include <string.h>
 
-/* "skep" as SQLite's mark of a file's owner, and the version of the tables. */
+/* "skep" as the application id of the SQLite file, and the version of the tables. */
 static const char MARK[] = "PRAGMA application_id = 0x736b6570; PRAGMA user_version = 1;";
 enum { APPLICATION = 0x736b6570, TABLES_VERSION = 1 };
 
-/* The lock comes first: without it the log would need shared memory between processes. */
+/* Set before the journal mode: without the lock, the log needs shared memory between processes. */
 static const char LOCK[] = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;";
-/* A cache that is full after some tens of entries, so that the tracker stops growing early; it
- * appends, and seldom reads back. In KiB when negative. */
+/* The cache (negative: KiB) is full after some tens of entries, so that the tracker's memory stops
+ * growing early. A tracker appends, and seldom reads. */
 static const char SETTINGS[] =
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -256;";
 static const char TABLES[] =
@@ -28,25 +28,25 @@ static const char TABLES[] =
 
 static const char INCARNATION[] = "incarnation";
 static const char DAMAGED[] =
-    "put a copy back, or move it away and begin from a member's ledger: skep track --ledger FILE";
+    "restore a copy, or move it away and import a member's ledger: skep track --ledger FILE";
 
 static enum status failed(const struct ledger_store *store, const char *action,
                           struct fault *fault) {
     switch (sqlite3_errcode(store->database) & 0xff) {
     case SQLITE_FULL:
-        return fault_set(fault, STATUS_FIT, store->path, "make room on the disk",
+        return fault_set(fault, STATUS_FIT, store->path, "free space on the disk",
                          "cannot %s: the disk is full", action);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return fault_set(fault, STATUS_INPUT, store->path,
-                         "end the other tracker first, or ask it by the swarm's join string",
+                         "stop the other tracker first, or query it with the swarm's join string",
                          "cannot %s: another process has the ledger open", action);
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
         return fault_set(fault, STATUS_INPUT, store->path, DAMAGED,
-                         "cannot %s: the file is damaged, or no ledger's", action);
+                         "cannot %s: the file is damaged or not a ledger", action);
     case SQLITE_CANTOPEN:
-        return fault_set(fault, STATUS_INPUT, store->path, "name a file in a folder that exists",
+        return fault_set(fault, STATUS_INPUT, store->path, "use a file in an existing folder",
                          "cannot %s: the file cannot be opened", action);
     default:
         return fault_set(fault, STATUS_FAILED, store->path, NULL, "cannot %s: %s", action,
@@ -67,14 +67,12 @@ static enum status prepare(const struct ledger_store *store, const char *sql,
                : failed(store, "read the ledger", fault);
 }
 
-/* The first number of the first row. */
-static enum status ask(const struct ledger_store *store, const char *sql, int64_t *answer,
-                       struct fault *fault) {
+/* Reads the number in the first row and column. */
+static enum status query_number(const struct ledger_store *store, const char *sql, int64_t *answer,
+                                struct fault *fault) {
     struct sqlite3_stmt *statement = NULL;
-    enum status status = prepare(store, sql, &statement, fault);
-    if (status != OK) {
-        return status;
-    }
+    enum status status = OK;
+    TRY(prepare(store, sql, &statement, fault));
     if (sqlite3_step(statement) == SQLITE_ROW) {
         *answer = sqlite3_column_int64(statement, 0);
     } else {
@@ -84,42 +82,31 @@ static enum status ask(const struct ledger_store *store, const char *sql, int64_
     return status;
 }
 
-/* A file with tables that are not ours is left as it is. */
+/* Another program's database is not changed. */
 static enum status check_owner(const struct ledger_store *store, struct fault *fault) {
     int64_t application = 0;
     int64_t version = 0;
     int64_t tables = 0;
-    enum status status = ask(store, "PRAGMA application_id", &application, fault);
-    if (status == OK) {
-        status = ask(store, "PRAGMA user_version", &version, fault);
-    }
-    if (status == OK) {
-        status = ask(store, "SELECT count(*) FROM sqlite_schema", &tables, fault);
-    }
-    if (status != OK || (tables == 0 && application == 0)) {
-        return status;
-    }
-    if (application != APPLICATION || version != TABLES_VERSION) {
-        return fault_set(fault, STATUS_INPUT, store->path, "name another file",
-                         "is a database, and no ledger of this version of Skep");
-    }
-    return OK;
+    TRY(query_number(store, "PRAGMA application_id", &application, fault));
+    TRY(query_number(store, "PRAGMA user_version", &version, fault));
+    TRY(query_number(store, "SELECT count(*) FROM sqlite_schema", &tables, fault));
+    const bool is_new = tables == 0 && application == 0;
+    return is_new || (application == APPLICATION && version == TABLES_VERSION)
+               ? OK
+               : fault_set(fault, STATUS_INPUT, store->path, "use another file",
+                           "is a database, but not a ledger of this version of Skep");
 }
 
 static enum status read_head(struct ledger_store *store, struct fault *fault) {
     int64_t count = 0;
     int64_t last = -1;
-    enum status status = ask(store, "SELECT count(*) FROM entries", &count, fault);
-    if (status == OK) {
-        status = ask(store, "SELECT coalesce(max(number), -1) FROM entries", &last, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
+    enum status status = OK;
+    TRY(query_number(store, "SELECT count(*) FROM entries", &count, fault));
+    TRY(query_number(store, "SELECT coalesce(max(number), -1) FROM entries", &last, fault));
     if (last != count - 1) {
         return fault_set(fault, STATUS_INPUT, store->path, DAMAGED,
-                         "%lld entries, numbered up to %lld: some are missing", (long long)count,
-                         (long long)last);
+                         "%lld entries, but the last has the number %lld: some are missing",
+                         (long long)count, (long long)last);
     }
     store->count = (uint64_t)count;
     if (count == 0) {
@@ -147,47 +134,29 @@ static enum status prepare_all(struct ledger_store *store, struct fault *fault) 
         {"INSERT OR REPLACE INTO promises(name, bytes) VALUES(?, ?)", &store->promise},
         {"SELECT bytes FROM promises WHERE name = ?", &store->recall},
     };
-    enum status status = OK;
-    for (size_t i = 0; i < ARRAY_COUNT(rows) && status == OK; i++) {
-        status = prepare(store, rows[i].sql, rows[i].statement, fault);
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        TRY(prepare(store, rows[i].sql, rows[i].statement, fault));
     }
-    return status;
+    return OK;
 }
 
 static enum status make_tables(struct ledger_store *store, struct fault *fault) {
-    enum status status = execute(store, "BEGIN IMMEDIATE;", fault);
-    if (status == OK) {
-        status = execute(store, TABLES, fault);
-    }
-    if (status == OK) {
-        status = execute(store, MARK, fault);
-    }
-    return status == OK ? execute(store, "COMMIT;", fault) : status;
+    TRY(execute(store, "BEGIN IMMEDIATE;", fault));
+    TRY(execute(store, TABLES, fault));
+    TRY(execute(store, MARK, fault));
+    return execute(store, "COMMIT;", fault);
 }
 
 static enum status set_up(struct ledger_store *store, struct fault *fault) {
     char folder[PATH_BYTES];
-    enum status status = execute(store, LOCK, fault);
-    if (status == OK) {
-        status = check_owner(store, fault);
-    }
-    if (status == OK) {
-        status = execute(store, SETTINGS, fault);
-    }
-    if (status == OK) {
-        status = make_tables(store, fault);
-    }
-    if (status == OK) {
-        status = prepare_all(store, fault);
-    }
-    if (status == OK) {
-        status = read_head(store, fault);
-    }
-    if (status == OK) {
-        file_folder_of(store->path, folder, sizeof folder);
-        status = file_sync_folder(folder, fault);
-    }
-    return status;
+    TRY(execute(store, LOCK, fault));
+    TRY(check_owner(store, fault));
+    TRY(execute(store, SETTINGS, fault));
+    TRY(make_tables(store, fault));
+    TRY(prepare_all(store, fault));
+    TRY(read_head(store, fault));
+    file_folder_of(store->path, folder, sizeof folder);
+    return file_sync_folder(folder, fault);
 }
 
 enum status ledger_store_open(const char *path, struct region *region, struct ledger_store *store,
@@ -216,9 +185,9 @@ void ledger_store_close(struct ledger_store *store) {
     sqlite3_close(store->database);
 }
 
-/* Run a statement that writes; its bindings may go afterwards. */
-static enum status finish(const struct ledger_store *store, struct sqlite3_stmt *statement,
-                          const char *action, struct fault *fault) {
+/* Executes a statement that writes, and releases its bindings. */
+static enum status execute_bound(const struct ledger_store *store, struct sqlite3_stmt *statement,
+                                 const char *action, struct fault *fault) {
     enum status status = sqlite3_step(statement) == SQLITE_DONE ? OK : failed(store, action, fault);
     sqlite3_reset(statement);
     sqlite3_clear_bindings(statement);
@@ -232,7 +201,7 @@ enum status ledger_store_append(struct ledger_store *store, const struct entry *
     sqlite3_bind_int64(store->append, 1, (sqlite3_int64)store->count);
     sqlite3_bind_blob(store->append, 2, entry->hash.bytes, HASH_BYTES, SQLITE_STATIC);
     sqlite3_bind_blob(store->append, 3, store->record, (int)bytes, SQLITE_STATIC);
-    enum status status = finish(store, store->append, "append an entry", fault);
+    enum status status = execute_bound(store, store->append, "append an entry", fault);
     if (status == OK) {
         store->count++;
         store->head = entry->hash;
@@ -245,20 +214,20 @@ enum status ledger_store_read(struct ledger_store *store, uint64_t number,
                               struct fault *fault) {
     ASSERT(number < store->count);
     enum status status = OK;
-    const char *wrong = "is missing";
+    const char *error = "is missing";
     sqlite3_bind_int64(store->read, 1, (sqlite3_int64)number);
     int step = sqlite3_step(store->read);
     if (step == SQLITE_ROW) {
         const uint8_t *record = sqlite3_column_blob(store->read, 0);
         size_t bytes = (size_t)sqlite3_column_bytes(store->read, 0);
-        wrong = entry_read(record, record == NULL ? 0 : bytes, slices, slice_max, entry);
+        error = entry_read(record, record == NULL ? 0 : bytes, slices, slice_max, entry);
     } else if (step != SQLITE_DONE) {
         status = failed(store, "read an entry", fault);
     }
     sqlite3_reset(store->read);
-    if (status == OK && wrong != NULL) {
+    if (status == OK && error != NULL) {
         status = fault_set(fault, STATUS_INPUT, store->path, DAMAGED, "entry %llu %s",
-                           (unsigned long long)number, wrong);
+                           (unsigned long long)number, error);
     }
     return status;
 }
@@ -274,7 +243,7 @@ enum status ledger_store_promise(struct ledger_store *store, const char *name, c
     ASSERT(count <= STORE_PROMISE_MAX);
     bind_name(store->promise, name);
     sqlite3_bind_blob(store->promise, 2, count == 0 ? "" : bytes, (int)count, SQLITE_STATIC);
-    return finish(store, store->promise, "keep a promise", fault);
+    return execute_bound(store, store->promise, "store a promise", fault);
 }
 
 enum status ledger_store_recall(struct ledger_store *store, const char *name, void *bytes,
@@ -284,17 +253,17 @@ enum status ledger_store_recall(struct ledger_store *store, const char *name, vo
     bind_name(store->recall, name);
     int step = sqlite3_step(store->recall);
     if (step == SQLITE_ROW) {
-        const void *kept = sqlite3_column_blob(store->recall, 0);
+        const void *stored = sqlite3_column_blob(store->recall, 0);
         found = (size_t)sqlite3_column_bytes(store->recall, 0);
         if (found > capacity) {
-            status = fault_set(fault, STATUS_INPUT, store->path, NULL,
-                               "%zu bytes are kept as \"%s\", at most %zu are wanted", found, name,
-                               capacity);
+            status =
+                fault_set(fault, STATUS_INPUT, store->path, NULL,
+                          "\"%s\" has %zu bytes; at most %zu are expected", name, found, capacity);
         } else if (found > 0) {
-            memcpy(bytes, kept, found);
+            memcpy(bytes, stored, found);
         }
     } else if (step != SQLITE_DONE) {
-        status = failed(store, "recall a promise", fault);
+        status = failed(store, "read a promise", fault);
     }
     sqlite3_reset(store->recall);
     if (status == OK) {
@@ -303,24 +272,23 @@ enum status ledger_store_recall(struct ledger_store *store, const char *name, vo
     return status;
 }
 
-/* How many starts have been counted. */
+/* The number of starts that were counted. */
 static enum status recall_starts(struct ledger_store *store, uint32_t *starts,
                                  struct fault *fault) {
     uint8_t bytes[4] = {0};
     size_t count = 0;
-    enum status status =
-        ledger_store_recall(store, INCARNATION, bytes, sizeof bytes, &count, fault);
-    if (status == OK && count != 0 && count != sizeof bytes) {
-        status = fault_set(fault, STATUS_INPUT, store->path, NULL, "counts no starts any more");
+    TRY(ledger_store_recall(store, INCARNATION, bytes, sizeof bytes, &count, fault));
+    if (count != 0 && count != sizeof bytes) {
+        return fault_set(fault, STATUS_INPUT, store->path, NULL,
+                         "the count of starts is damaged or at its limit");
     }
-    if (status == OK) {
-        *starts = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
-                  (uint32_t)bytes[3] << 24;
-    }
-    return status;
+    *starts = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+              (uint32_t)bytes[3] << 24;
+    return OK;
 }
 
-enum status ledger_store_started(struct ledger_store *store, uint32_t starts, struct fault *fault) {
+enum status ledger_store_set_starts(struct ledger_store *store, uint32_t starts,
+                                    struct fault *fault) {
     uint8_t bytes[4];
     for (int i = 0; i < 4; i++) {
         bytes[i] = (uint8_t)(starts >> (8 * i));
@@ -331,17 +299,14 @@ enum status ledger_store_started(struct ledger_store *store, uint32_t starts, st
 enum status ledger_store_start(struct ledger_store *store, uint32_t *incarnation,
                                struct fault *fault) {
     uint32_t last = 0;
-    enum status status = recall_starts(store, &last, fault);
-    if (status == OK && last == UINT32_MAX) {
-        status = fault_set(fault, STATUS_INPUT, store->path, NULL, "counts no starts any more");
+    TRY(recall_starts(store, &last, fault));
+    if (last == UINT32_MAX) {
+        return fault_set(fault, STATUS_INPUT, store->path, NULL,
+                         "the count of starts is damaged or at its limit");
     }
-    if (status == OK) {
-        status = ledger_store_started(store, last + 1, fault);
-    }
-    if (status == OK) {
-        *incarnation = last + 1;
-    }
-    return status;
+    TRY(ledger_store_set_starts(store, last + 1, fault));
+    *incarnation = last + 1;
+    return OK;
 }
 
 static enum write_outcome write_all(struct ledger_store *store, const struct store_write *write,
@@ -350,8 +315,7 @@ static enum write_outcome write_all(struct ledger_store *store, const struct sto
     enum status status = recall_starts(store, &starts, fault);
     if (status == OK && starts != write->incarnation) {
         fault_set(fault, STATUS_FAILED, store->path, NULL,
-                  "start %u of the tracker has taken over from start %u", starts,
-                  write->incarnation);
+                  "start %u of the tracker has replaced start %u", starts, write->incarnation);
         return WRITE_FENCED;
     }
     for (uint32_t i = 0; i < write->promise_count && status == OK; i++) {
@@ -374,12 +338,12 @@ enum write_outcome ledger_store_write(struct ledger_store *store, const struct s
     if (execute(store, "BEGIN IMMEDIATE;", fault) != OK) {
         return WRITE_FAILED;
     }
-    enum write_outcome written = write_all(store, write, fault);
-    if (written != WRITE_OK) {
-        /* SQLite has undone it already where the disk was full. */
+    enum write_outcome outcome = write_all(store, write, fault);
+    if (outcome != WRITE_OK) {
+        /* On a full disk SQLite has rolled back already: the result does not matter. */
         sqlite3_exec(store->database, "ROLLBACK;", NULL, NULL, NULL);
         store->count = count;
         store->head = head;
     }
-    return written;
+    return outcome;
 }

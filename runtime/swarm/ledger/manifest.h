@@ -1,8 +1,8 @@
-/* manifest: what a swarm is, in one file NAME.skep that its tracker signed: where the tracker is,
- * what is trained, from which state, on which data, by which settings.
+/* manifest: the definition of a swarm, in one file NAME.skep that its tracker signed: the tracker's
+ * address and key, the model, the genesis, the data and the shared settings.
  *
- * The file is a YAML text of at most MANIFEST_BYTES_MAX bytes; its last line is the signature of
- * all before it, and the hash of the whole names the swarm:
+ * The file is a YAML text of at most MANIFEST_BYTES_MAX bytes. Its last line is the signature of
+ * all lines before it, and the hash of the whole file identifies the swarm:
  *
  *     format: 1
  *     name: heather
@@ -11,7 +11,7 @@
  *     tracker:
  *       address: tcp://203.0.113.7:7700
  *       key: p...
- *     genesis: <root of the outer state that everybody starts from>
+ *     genesis: <root of the outer state that all members start from>
  *     files:
  *       - key: data.train
  *         name: "train.u16"
@@ -48,55 +48,55 @@ enum manifest_data { MANIFEST_TRAIN, MANIFEST_VALIDATION };
 
 struct manifest_file {
     enum manifest_data data;
-    const char *name;   /* as its owner calls it, without folders; for people */
+    const char *name;   /* without folders; only shown to people */
     uint64_t bytes;     /* 1 .. INT64_MAX */
-    const char *format; /* how its tokens lie: letters, digits and '-' */
+    const char *format; /* of its tokens: letters, digits and '-' */
     struct hash root;   /* merkle.h, over its bytes */
 };
 
 struct manifest {
     const char *name;
-    int64_t protocol;           /* SWARM_PROTOCOL of who wrote it */
+    int64_t protocol;           /* SWARM_PROTOCOL of the tracker that wrote it */
     int64_t created;            /* Unix seconds */
-    struct join_string tracker; /* where it is, and the keys it proves itself and signs with */
+    struct join_string tracker; /* its address and public keys */
     struct hash genesis;
     const char *run_text;              /* shared run keys: a run file without paths */
     const char *config_text;           /* config.json */
-    const struct manifest_file *files; /* [file_count]: those of training before the others, each
-                                          in the order in which they are read */
+    const struct manifest_file *files; /* [file_count]: training files first, in the order in which
+                                          they are read */
     int file_count;
-    struct hash hash; /* of the whole file; filled in by reading and writing */
+    struct hash hash; /* of the whole file; set by reading and writing */
 };
 
 /* manifest_data_name: "data.train", "data.validation". */
 const char *manifest_data_name(enum manifest_data data);
 
-/* swarm_name_error: NULL when a swarm can have this name, which is a file's name and a folder's
- * too: up to 63 letters, digits and - _ . of which a '.' or '-' is not the first. Else what is
- * wrong with it. */
+/* swarm_name_error: NULL when a swarm can have this name, which also names files and folders: up to
+ * 63 letters, digits and - _ . not beginning with '.' or '-'. Else the error. */
 MUST_CHECK const char *swarm_name_error(const char *name);
 
-/* manifest_write: the file's text, signed by the tracker's keys, which are the manifest's.
- * limits  all fields but `protocol` and `hash` are filled in; a right name and address
- * text    a builder of at least MANIFEST_BYTES_MAX + 1 bytes; *hash: of what was written
+/* manifest_write: the file's text, signed with the tracker's keys, which the manifest contains.
+ * limits  all fields but `protocol` and `hash` are set; the name and address are valid
+ * text    has at least MANIFEST_BYTES_MAX + 1 bytes; *hash is that of the text
  * errors  STATUS_INPUT: more than MANIFEST_FILES_MAX files or MANIFEST_BYTES_MAX bytes, a name or
- *         config.json with characters that no YAML text has; `text` and *hash are then undefined */
+ *         config.json with characters that YAML cannot represent; `text` and *hash are then
+ *         undefined */
 MUST_CHECK enum status manifest_write(const struct manifest *manifest, const struct key_pairs *keys,
                                       struct text *text, struct hash *hash, struct fault *fault);
 
 /* manifest_read: a text from anywhere.
- * expected  the keys that the join string names; NULL: those that the manifest names itself, so
- *           that the text proves only that it is whole
+ * expected  the keys in the join string; NULL: those in the manifest, so that the signature proves
+ *           only that the text is unchanged
  * memory    everything in `region`
  * errors    STATUS_INPUT at "place:line:column" or `place`: longer than MANIFEST_BYTES_MAX, of a
- *           newer format or protocol, any key that is unknown, given twice or missing, any value
- *           out of bounds, a tracker other than `expected`, a signature that is not the tracker's.
+ *           newer format or protocol, a key that is unknown, given twice or missing, a value out of
+ *           bounds, a tracker other than `expected`, a signature that is not the tracker's.
  *           *manifest is then untouched */
 MUST_CHECK enum status manifest_read(const char *text, size_t length, const char *place,
                                      const struct public_keys *expected, struct region *region,
                                      struct manifest *manifest, struct fault *fault);
 
-/* manifest_read_file: the same for a file, by the keys that it names itself. */
+/* manifest_read_file: the same for a file, with the keys in it. */
 MUST_CHECK enum status manifest_read_file(const char *path, struct region *region,
                                           struct manifest *manifest, struct fault *fault);
 

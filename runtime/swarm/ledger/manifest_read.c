@@ -1,4 +1,4 @@
-/* manifest_read: a manifest from a text that nobody vouches for yet. */
+/* manifest_read: a manifest from a text that is not trusted yet. */
 #include "base/file.h"
 #include "base/hex.h"
 #include "base/yaml.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The last line, with its end. */
+/* The last line, with its line feed. */
 enum { SIGNATURE_LINE_BYTES = sizeof MANIFEST_SIGNATURE_KEY - 1 + 2 * SIGNATURE_BYTES + 1 };
 
 static const double WHOLE_MAX = 0x1p53; /* beyond it a double may stand for several integers */
@@ -18,12 +18,12 @@ struct manifest_reader {
     struct fault *fault;
 };
 
-static enum status refuse(struct manifest_reader *reader, const struct yaml_node *node,
-                          const char *wrong) {
-    return yaml_fault(&reader->document, node, reader->fault, NULL, "%s", wrong);
+static enum status value_fault(struct manifest_reader *reader, const struct yaml_node *node,
+                               const char *error) {
+    return yaml_fault(&reader->document, node, reader->fault, NULL, "%s", error);
 }
 
-/* The child of that key.
+/* Finds the child with this key.
  * errors  STATUS_INPUT at `parent` when there is none */
 static enum status child_of(struct manifest_reader *reader, const struct yaml_node *parent,
                             const char *key, const struct yaml_node **child) {
@@ -33,7 +33,7 @@ static enum status child_of(struct manifest_reader *reader, const struct yaml_no
     }
     if (node == NULL) {
         return yaml_fault(&reader->document, parent, reader->fault,
-                          "fetch the manifest again from who gave it", "lacks the key %s", key);
+                          "fetch the manifest again from its source", "lacks the key %s", key);
     }
     *child = node;
     return OK;
@@ -43,61 +43,51 @@ static enum status read_i64(struct manifest_reader *reader, const struct yaml_no
                             const char *key, int64_t minimum, int64_t *value) {
     const struct yaml_range range = {.minimum = (double)minimum, .maximum = WHOLE_MAX};
     const struct yaml_node *node;
-    enum status status = child_of(reader, parent, key, &node);
-    return status == OK ? yaml_i64(&reader->document, node, range, value, reader->fault) : status;
+    TRY(child_of(reader, parent, key, &node));
+    return yaml_i64(&reader->document, node, range, value, reader->fault);
 }
 
 static enum status read_text(struct manifest_reader *reader, const struct yaml_node *parent,
                              const char *key, const struct yaml_node **node, const char **value) {
-    enum status status = child_of(reader, parent, key, node);
-    return status == OK ? yaml_text(&reader->document, *node, value, reader->fault) : status;
+    TRY(child_of(reader, parent, key, node));
+    return yaml_text(&reader->document, *node, value, reader->fault);
 }
 
 static enum status read_hash(struct manifest_reader *reader, const struct yaml_node *parent,
                              const char *key, struct hash *hash) {
     const struct yaml_node *node;
     const char *text;
-    enum status status = read_text(reader, parent, key, &node, &text);
-    if (status != OK) {
-        return status;
-    }
+    TRY(read_text(reader, parent, key, &node, &text));
     return strlen(text) == 2 * HASH_BYTES && hex_read(text, HASH_BYTES, hash->bytes)
                ? OK
-               : refuse(reader, node, "is not a hash of 64 digits of 0-9 and a-f");
+               : value_fault(reader, node, "is not a hash of 64 digits of 0-9 and a-f");
 }
 
-/* A newer version may have keys that this one does not know: asked first. */
+/* Checked first: a newer version may have unknown keys. */
 static enum status check_version(struct manifest_reader *reader, const char *key, int64_t ours,
                                  int64_t *found) {
     const struct yaml_node *root = reader->document.root;
-    enum status status = read_i64(reader, root, key, 1, found);
-    if (status != OK || *found <= ours) {
-        return status;
-    }
-    return fault_set(reader->fault, STATUS_INPUT, reader->document.place,
-                     "install a newer skep here, or ask for a swarm of this version",
-                     "the swarm's %s is version %lld, this skep knows up to %lld", key,
-                     (long long)*found, (long long)ours);
+    TRY(read_i64(reader, root, key, 1, found));
+    return *found <= ours
+               ? OK
+               : fault_set(reader->fault, STATUS_INPUT, reader->document.place,
+                           "install a newer skep here, or ask for a swarm of this version",
+                           "the swarm's %s has version %lld; this skep supports up to %lld", key,
+                           (long long)*found, (long long)ours);
 }
 
 static enum status read_head(struct manifest_reader *reader) {
     struct manifest *manifest = reader->manifest;
     const struct yaml_node *root = reader->document.root;
     const struct yaml_node *node = NULL;
-    enum status status = read_text(reader, root, "name", &node, &manifest->name);
-    if (status == OK && swarm_name_error(manifest->name) != NULL) {
-        status = refuse(reader, node, swarm_name_error(manifest->name));
+    TRY(read_text(reader, root, "name", &node, &manifest->name));
+    if (swarm_name_error(manifest->name) != NULL) {
+        return value_fault(reader, node, swarm_name_error(manifest->name));
     }
-    if (status == OK) {
-        status = read_i64(reader, root, "created", 0, &manifest->created);
-    }
-    if (status == OK) {
-        status = read_hash(reader, root, "genesis", &manifest->genesis);
-    }
-    if (status == OK) {
-        status = read_text(reader, root, "run", &node, &manifest->run_text);
-    }
-    return status == OK ? read_text(reader, root, "config", &node, &manifest->config_text) : status;
+    TRY(read_i64(reader, root, "created", 0, &manifest->created));
+    TRY(read_hash(reader, root, "genesis", &manifest->genesis));
+    TRY(read_text(reader, root, "run", &node, &manifest->run_text));
+    return read_text(reader, root, "config", &node, &manifest->config_text);
 }
 
 static enum status read_tracker(struct manifest_reader *reader, const struct yaml_node **key) {
@@ -105,43 +95,33 @@ static enum status read_tracker(struct manifest_reader *reader, const struct yam
     const struct yaml_node *parent;
     const struct yaml_node *node;
     const char *text;
-    enum status status = child_of(reader, reader->document.root, "tracker", &parent);
-    if (status == OK) {
-        status = read_text(reader, parent, "address", &node, &text);
-    }
-    if (status != OK) {
-        return status;
-    }
+    TRY(child_of(reader, reader->document.root, "tracker", &parent));
+    TRY(read_text(reader, parent, "address", &node, &text));
     if (address_error(text) != NULL) {
-        return refuse(reader, node, address_error(text));
+        return value_fault(reader, node, address_error(text));
     }
     memcpy(tracker->address, text, strlen(text) + 1);
-    status = read_text(reader, parent, "key", key, &text);
-    if (status != OK) {
-        return status;
-    }
-    const char *wrong = public_keys_read(text, &tracker->keys);
-    return wrong == NULL ? OK : refuse(reader, *key, wrong);
+    TRY(read_text(reader, parent, "key", key, &text));
+    const char *error = public_keys_read(text, &tracker->keys);
+    return error == NULL ? OK : value_fault(reader, *key, error);
 }
 
 static enum status read_data(struct manifest_reader *reader, const struct yaml_node *item,
                              enum manifest_data *data) {
     const struct yaml_node *node;
     const char *text;
-    enum status status = read_text(reader, item, "key", &node, &text);
-    if (status != OK) {
-        return status;
-    }
+    TRY(read_text(reader, item, "key", &node, &text));
     bool train = strcmp(text, manifest_data_name(MANIFEST_TRAIN)) == 0;
     if (!train && strcmp(text, manifest_data_name(MANIFEST_VALIDATION)) != 0) {
-        return refuse(reader, node, "is none of data.train and data.validation");
+        return value_fault(reader, node, "must be data.train or data.validation");
     }
     *data = train ? MANIFEST_TRAIN : MANIFEST_VALIDATION;
     return OK;
 }
 
-/* A name is shown, and a format compared; neither may lead anywhere. */
-static const char *file_wrong(const struct manifest_file *file) {
+/* The name is shown and the format is compared: neither may contain a path or control
+ * characters. */
+static const char *file_error(const struct manifest_file *file) {
     static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
     size_t length = strlen(file->name);
     bool plain = length < MANIFEST_FILE_NAME_BYTES && strchr(file->name, '/') == NULL;
@@ -149,11 +129,11 @@ static const char *file_wrong(const struct manifest_file *file) {
         plain = (unsigned char)file->name[i] >= ' ' && file->name[i] != 0x7f;
     }
     if (!plain) {
-        return "has a name that is no file's";
+        return "has a name that no file can have";
     }
     return strlen(file->format) >= MANIFEST_FORM_BYTES ||
                    file->format[strspn(file->format, LETTERS)] != '\0'
-               ? "has a format that is no plain word"
+               ? "has a format with characters other than a-z 0-9 -"
                : NULL;
 }
 
@@ -161,50 +141,37 @@ static enum status read_file(struct manifest_reader *reader, const struct yaml_n
                              struct manifest_file *file) {
     const struct yaml_node *node;
     int64_t bytes = 0;
-    enum status status = read_data(reader, item, &file->data);
-    if (status == OK) {
-        status = read_text(reader, item, "name", &node, &file->name);
-    }
-    if (status == OK) {
-        status = read_i64(reader, item, "bytes", 1, &bytes);
-    }
-    if (status == OK) {
-        status = read_text(reader, item, "format", &node, &file->format);
-    }
-    if (status == OK) {
-        status = read_hash(reader, item, "root", &file->root);
-    }
+    TRY(read_data(reader, item, &file->data));
+    TRY(read_text(reader, item, "name", &node, &file->name));
+    TRY(read_i64(reader, item, "bytes", 1, &bytes));
+    TRY(read_text(reader, item, "format", &node, &file->format));
+    TRY(read_hash(reader, item, "root", &file->root));
     file->bytes = (uint64_t)bytes;
-    return status == OK && file_wrong(file) != NULL ? refuse(reader, item, file_wrong(file))
-                                                    : status;
+    return file_error(file) == NULL ? OK : value_fault(reader, item, file_error(file));
 }
 
 static enum status read_files(struct manifest_reader *reader) {
     const struct yaml_node *list;
-    enum status status = child_of(reader, reader->document.root, "files", &list);
-    if (status != OK) {
-        return status;
-    }
+    TRY(child_of(reader, reader->document.root, "files", &list));
     if (list->kind != YAML_LIST || list->child_count < 1 ||
         list->child_count > MANIFEST_FILES_MAX) {
-        return refuse(reader, list, "is not a list of 1 to 512 files");
+        return value_fault(reader, list, "is not a list of 1 to 512 files");
     }
     struct manifest_file *files =
         region_alloc(reader->document.region, (size_t)list->child_count, sizeof *files);
     int count = 0;
-    for (const struct yaml_node *item = list->child; item != NULL && status == OK;
-         item = item->sibling) {
-        status = read_file(reader, item, &files[count]);
+    for (const struct yaml_node *item = list->child; item != NULL; item = item->sibling) {
+        TRY(read_file(reader, item, &files[count]));
         enum manifest_data before = count > 0 ? files[count - 1].data : MANIFEST_TRAIN;
-        if (status == OK &&
-            (files[count].data < before || (count == 0 && files[count].data != MANIFEST_TRAIN))) {
-            status = refuse(reader, item, "is out of order: those of data.train come first");
+        if (files[count].data < before || (count == 0 && files[count].data != MANIFEST_TRAIN)) {
+            return value_fault(reader, item, "is out of order: data.train comes first");
         }
         count++;
     }
+    ASSERT(count == list->child_count);
     reader->manifest->files = files;
     reader->manifest->file_count = count;
-    return status;
+    return OK;
 }
 
 static enum status check_keys(struct manifest_reader *reader) {
@@ -213,13 +180,9 @@ static enum status check_keys(struct manifest_reader *reader) {
         "tracker.key",    "genesis",      "files[].key", "files[].name", "files[].bytes",
         "files[].format", "files[].root", "run",         "config",       "signature"};
     int64_t format;
-    enum status status = check_version(reader, "format", MANIFEST_FORMAT, &format);
-    if (status == OK) {
-        status = check_version(reader, "protocol", SWARM_PROTOCOL, &reader->manifest->protocol);
-    }
-    return status == OK
-               ? yaml_expect_known(&reader->document, NAMES, (int)ARRAY_COUNT(NAMES), reader->fault)
-               : status;
+    TRY(check_version(reader, "format", MANIFEST_FORMAT, &format));
+    TRY(check_version(reader, "protocol", SWARM_PROTOCOL, &reader->manifest->protocol));
+    return yaml_expect_known(&reader->document, NAMES, (int)ARRAY_COUNT(NAMES), reader->fault);
 }
 
 static enum status check_tracker(struct manifest_reader *reader, const struct yaml_node *key,
@@ -229,10 +192,9 @@ static enum status check_tracker(struct manifest_reader *reader, const struct ya
     if (expected == NULL || memcmp(found, expected, sizeof *found) == 0) {
         return OK;
     }
-    return yaml_fault(&reader->document, key, reader->fault,
-                      "ask the swarm's operator for its join string",
-                      "is another tracker's than the join string's, %.16s...",
-                      public_keys_write(expected, wanted));
+    return yaml_fault(
+        &reader->document, key, reader->fault, "ask the swarm's operator for its join string",
+        "is not the key in the join string, %.16s...", public_keys_write(expected, wanted));
 }
 
 static enum status check_signature(struct manifest_reader *reader, const char *text,
@@ -246,16 +208,16 @@ static enum status check_signature(struct manifest_reader *reader, const char *t
                    hex_read(line + key_length, SIGNATURE_BYTES, signature);
     if (!is_line) {
         return fault_set(reader->fault, STATUS_INPUT, reader->document.place,
-                         "fetch the manifest again from who gave it",
-                         "the last line is not the signature: 128 digits of 0-9 and a-f");
+                         "fetch the manifest again from its source",
+                         "the last line is not a signature of 128 digits 0-9 a-f");
     }
     if (keys_verify(reader->manifest->tracker.keys.sign, MANIFEST_SIGN_CONTEXT, text,
                     length - SIGNATURE_LINE_BYTES, signature)) {
         return OK;
     }
     return fault_set(reader->fault, STATUS_INPUT, reader->document.place,
-                     "fetch the manifest again from who gave it",
-                     "the signature is not the tracker's: the manifest was changed since");
+                     "fetch the manifest again from its source",
+                     "the signature does not match: the manifest was changed after it was signed");
 }
 
 enum status manifest_read(const char *text, size_t length, const char *place,
@@ -268,30 +230,16 @@ enum status manifest_read(const char *text, size_t length, const char *place,
         return fault_set(fault, STATUS_INPUT, place, NULL, "%zu bytes; a manifest has at most %d",
                          length, MANIFEST_BYTES_MAX);
     }
-    enum status status = yaml_open(text, length, place, region, &reader.document, fault);
-    if (status == OK) {
-        status = check_keys(&reader);
-    }
-    if (status == OK) {
-        status = read_tracker(&reader, &key);
-    }
-    if (status == OK) {
-        status = check_tracker(&reader, key, expected);
-    }
-    if (status == OK) {
-        status = check_signature(&reader, text, length);
-    }
-    if (status == OK) {
-        status = read_head(&reader);
-    }
-    if (status == OK) {
-        status = read_files(&reader);
-    }
-    if (status == OK) {
-        read.hash = hash_of(text, length);
-        *manifest = read;
-    }
-    return status;
+    TRY(yaml_open(text, length, place, region, &reader.document, fault));
+    TRY(check_keys(&reader));
+    TRY(read_tracker(&reader, &key));
+    TRY(check_tracker(&reader, key, expected));
+    TRY(check_signature(&reader, text, length));
+    TRY(read_head(&reader));
+    TRY(read_files(&reader));
+    read.hash = hash_of(text, length);
+    *manifest = read;
+    return OK;
 }
 
 enum status manifest_read_file(const char *path, struct region *region, struct manifest *manifest,

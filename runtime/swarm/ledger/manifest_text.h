@@ -1,4 +1,4 @@
-/* manifest_text: what writer and reader of a manifest must agree on beside its keys. */
+/* manifest_text: constants that writer and reader of a manifest share. */
 #ifndef SKEP_SWARM_LEDGER_MANIFEST_TEXT_H
 #define SKEP_SWARM_LEDGER_MANIFEST_TEXT_H
 

@@ -23,7 +23,7 @@ const char *swarm_name_error(const char *name) {
         return "is longer than 63 characters";
     }
     if (name[strspn(name, LETTERS)] != '\0') {
-        return "has a character that is no letter, digit, '-', '_' or '.'";
+        return "has a character other than letters, digits, '-', '_' and '.'";
     }
     return name[0] == '.' || name[0] == '-' ? "begins with '.' or '-'" : NULL;
 }
@@ -34,7 +34,7 @@ static void add_hash(struct text *text, const char *key, const struct hash *hash
     text_add(text, "\n");
 }
 
-/* Whether a block of indented lines gives the same characters back, and a person can read it. */
+/* Whether a YAML block of indented lines keeps every character of the text. */
 static bool is_printable(const char *value) {
     bool any = false;
     for (const char *c = value; *c != '\0'; c++) {
@@ -47,7 +47,7 @@ static bool is_printable(const char *value) {
     return any;
 }
 
-/* What a block's header says of the line ends behind its last character. */
+/* The block indicator for the line ends after the last character. */
 static const char *block_ending(const char *value) {
     size_t length = strlen(value);
     size_t ends = 0;
@@ -57,8 +57,8 @@ static const char *block_ending(const char *value) {
     return ends == 0 ? "-" : ends == 1 ? "" : "+";
 }
 
-/* A text as a block, every line as it is; or in quotes when it has characters that a block would
- * not keep. */
+/* Adds a text as a block of unchanged lines; in quotes if it has characters that a block would not
+ * keep. */
 static void add_block(struct text *text, const char *key, const char *value) {
     if (!is_printable(value)) {
         text_add(text, "%s: ", key);
@@ -108,7 +108,7 @@ static void sign(struct text *text, const struct key_pairs *keys) {
     text_add(text, "\n");
 }
 
-/* YAML has characters that no text can carry; whoever reads would find them first. */
+/* Some characters cannot be represented in YAML: found here, rather than by the readers. */
 static enum status read_back(const struct manifest *manifest, const struct text *text,
                              struct fault *fault) {
     struct region scratch = {0};
@@ -118,7 +118,7 @@ static enum status read_back(const struct manifest *manifest, const struct text 
     if (status == OK && (strcmp(again.config_text, manifest->config_text) != 0 ||
                          strcmp(again.run_text, manifest->run_text) != 0)) {
         status = fault_set(fault, STATUS_INPUT, "config.json", "write such characters as \\uXXXX",
-                           "has characters that a manifest does not keep");
+                           "has characters that a manifest cannot contain");
     }
     region_finish(&scratch);
     return status;
@@ -139,14 +139,12 @@ enum status manifest_write(const struct manifest *manifest, const struct key_pai
         sign(text, keys);
     }
     if (text->cut || text->length > MANIFEST_BYTES_MAX) {
-        return fault_set(fault, STATUS_INPUT, manifest->name, "name fewer data files",
+        return fault_set(fault, STATUS_INPUT, manifest->name, "list fewer data files",
                          "config.json of %zu bytes, settings and %d data files do not fit a "
                          "manifest of %d bytes",
                          strlen(manifest->config_text), manifest->file_count, MANIFEST_BYTES_MAX);
     }
-    enum status status = read_back(manifest, text, fault);
-    if (status == OK) {
-        *hash = hash_of(text->bytes, text->length);
-    }
-    return status;
+    TRY(read_back(manifest, text, fault));
+    *hash = hash_of(text->bytes, text->length);
+    return OK;
 }

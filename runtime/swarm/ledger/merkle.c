@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The first byte of what is hashed. */
+/* The first hashed byte, which tells the three kinds of node apart. */
 enum { DOMAIN_LEAF, DOMAIN_NODE, DOMAIN_ROOT };
 
 _Static_assert(MERKLE_BYTES_MAX / LEAF_BYTES <= (uint64_t)1 << (MERKLE_DEPTH_MAX - 1), "depth");
@@ -46,7 +46,7 @@ struct hash merkle_leaf_joined(const void *first, size_t first_count, const void
     return hash_end(&state);
 }
 
-/* A binary counter: a subtree is complete when the bit that counts it carries. */
+/* The stack is a binary counter: a subtree is complete when its bit carries. */
 void merkle_push(struct merkle_stack *stack, const struct hash *leaf) {
     struct hash node = *leaf;
     int level = 0;
@@ -137,8 +137,8 @@ int merkle_path(uint64_t bytes, const struct hash *leaves, uint64_t index,
     for (int level = 0; (count - 1) >> level != 0; level++) {
         uint64_t first = ((index >> level) ^ 1) << level;
         if (first < count) {
-            uint64_t most = (uint64_t)1 << level;
-            path[depth++] = top_of(leaves, first, count - first < most ? count - first : most);
+            uint64_t max = (uint64_t)1 << level;
+            path[depth++] = top_of(leaves, first, count - first < max ? count - first : max);
         }
     }
     return depth;
@@ -158,8 +158,8 @@ bool merkle_verify(const struct hash *root, uint64_t bytes, uint64_t index, cons
         if (used == path_count) {
             return false;
         }
-        const struct hash *beside = &path[used++];
-        node = index % 2 == 1 ? node_of(beside, &node) : node_of(&node, beside);
+        const struct hash *sibling = &path[used++];
+        node = index % 2 == 1 ? node_of(sibling, &node) : node_of(&node, sibling);
     }
     const struct hash found = merkle_root(bytes, &node);
     return used == path_count && hash_equal(&found, root);

@@ -232,8 +232,8 @@ static bool read_record(struct ledger_follower *follower, const uint8_t *bytes, 
     entry_pack(&packer, entry, follower->slice_count);
     entry_pack_proof(&packer, entry);
     *used = packer.at;
-    if (packer.wrong != NULL) {
-        reject_entry(follower, packer.wrong);
+    if (packer.error != NULL) {
+        reject_entry(follower, packer.error);
         return false;
     }
     return follower->tracker_has_head ? append(follower, entry) : check_head(follower, entry);

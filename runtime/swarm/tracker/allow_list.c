@@ -64,10 +64,7 @@ static enum status read_key(const struct yaml_document *document, const struct y
     if (node == NULL) {
         return yaml_fault(document, item, fault, "`skep keys` prints a key", "has no key");
     }
-    enum status status = yaml_text(document, node, &text, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(yaml_text(document, node, &text, fault));
     const char *wrong = public_keys_read(text, keys);
     if (wrong != NULL) {
         return yaml_fault(document, node, fault, "write it as `skep keys` prints it", "%s", wrong);

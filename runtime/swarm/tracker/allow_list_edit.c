@@ -162,11 +162,9 @@ static enum status publish(struct roster_edit *edit, struct region *region, stru
         return fault_set(fault, STATUS_INPUT, edit->path, NULL, "the file or its name is too long");
     }
     int fd;
-    enum status status = file_open_write(path, &fd, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = file_write_at(fd, path, edit->changed.bytes, edit->changed.length, 0, fault);
+    TRY(file_open_write(path, &fd, fault));
+    enum status status =
+        file_write_at(fd, path, edit->changed.bytes, edit->changed.length, 0, fault);
     if (status == OK) {
         status = file_close_synced(fd, path, fault);
     } else {

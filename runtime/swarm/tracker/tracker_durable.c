@@ -148,11 +148,7 @@ static enum status check_swarm(struct tracker_durable *durable,
                                const struct durable_options *options, struct fault *fault) {
     char here[HASH_HEX_BYTES], wanted[HASH_HEX_BYTES];
     struct entry *first = &durable->entry;
-    enum status status =
-        ledger_store_read(&durable->store, 0, first->slices, durable->slice_count, first, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(ledger_store_read(&durable->store, 0, first->slices, durable->slice_count, first, fault));
     bool same_manifest = hash_equal(&first->manifest, &options->manifest);
     if (first->kind == ENTRY_GENESIS && same_manifest && hash_equal(&first->root, &options->root)) {
         return OK;
@@ -211,15 +207,12 @@ enum status tracker_durable_open(const struct durable_options *options, struct r
     memset(durable, 0, sizeof *durable);
     durable->keys = options->keys;
     durable->slice_count = options->slice_count;
-    enum status status = ledger_store_open(options->path, region, &durable->store, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(ledger_store_open(options->path, region, &durable->store, fault));
     durable->entry.slices =
         region_alloc(region, options->slice_count, sizeof *durable->entry.slices);
     bind_part(&durable->members, RECORD_MEMBERS_MAX, region);
     bind_part(&durable->table, record_table_max(options->slice_count), region);
-    status = recall(durable, options, record, fault);
+    enum status status = recall(durable, options, record, fault);
     if (status != OK) {
         ledger_store_close(&durable->store);
     }

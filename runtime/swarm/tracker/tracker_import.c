@@ -37,9 +37,9 @@ static enum status take(const struct tracker_import *import, const struct ledger
         uint32_t session = entry->seats[seat].session;
         imported->session = session > imported->session ? session : imported->session;
     }
-    return wrong == NULL
-               ? OK
-               : fault_set(fault, STATUS_INPUT, source->place, OTHER_COPY, "the entry %s", wrong);
+    return wrong == NULL ? OK
+                         : fault_set(fault, STATUS_INPUT, source->location, OTHER_COPY,
+                                     "the entry %s", wrong);
 }
 
 static enum status copy_entries(const struct tracker_import *import, struct region *region,
@@ -75,9 +75,8 @@ static enum status count_on(const struct imported *imported, struct region *regi
     uint8_t *bytes = region_alloc(region, RECORD_MEMBERS_MAX, 1);
     record->session_next = behind(imported->session);
     size_t count = record_write_members(record, bytes);
-    enum status status = ledger_store_promise(store, TRACKER_MEMBERS, bytes, count, fault);
-    return status == OK ? ledger_store_started(store, behind(imported->chain.incarnation), fault)
-                        : status;
+    TRY(ledger_store_promise(store, TRACKER_MEMBERS, bytes, count, fault));
+    return ledger_store_set_starts(store, behind(imported->chain.incarnation), fault);
 }
 
 static enum status fill(const struct tracker_import *import, const char *path,
@@ -86,11 +85,8 @@ static enum status fill(const struct tracker_import *import, const char *path,
     struct imported *imported = region_alloc(region, 1, sizeof *imported);
     imported->chain.has_tracker = true;
     memcpy(imported->chain.tracker_key, import->tracker_key, KEY_BYTES);
-    enum status status = ledger_store_open(path, region, &store, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = copy_entries(import, region, &store, imported, fault);
+    TRY(ledger_store_open(path, region, &store, fault));
+    enum status status = copy_entries(import, region, &store, imported, fault);
     if (status == OK) {
         status = count_on(imported, region, &store, fault);
     }

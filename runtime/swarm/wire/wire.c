@@ -242,7 +242,7 @@ size_t wire_write(const struct wire_shape *shape, const struct message *message,
     walk(&counting, shape, walked, &parts, 0);
     struct packer writing = packer_writing(payload, capacity);
     walk(&writing, shape, walked, &parts, (uint32_t)counting.at);
-    ASSERT(writing.wrong == NULL && writing.at == counting.at);
+    ASSERT(writing.error == NULL && writing.at == counting.at);
     ASSERT(bulk_bytes <= FRAME_PAYLOAD_MAX);
     *frame = header_of(message, writing.at + bulk_bytes);
     return writing.at;
@@ -333,7 +333,7 @@ const char *wire_read(const struct wire_shape *shape, const struct frame *frame,
         packer_fail(&pack, "has no bytes of its slice");
     }
     if (packer_end(&pack) != NULL) {
-        return pack.wrong;
+        return pack.error;
     }
     point(message, arrays);
     *bulk = has_bulk ? payload + (count - rest) : NULL;

@@ -21,7 +21,7 @@ bool wire_has_unknown_seats(const struct wire_shape *shape, uint64_t seats) {
 }
 
 static void begin_entry(struct packer *pack, struct entry *entry) {
-    if (pack->direction == PACKER_READ) {
+    if (pack->mode == PACKER_READ) {
         struct entry_slice *slices = entry->slices;
         memset(entry, 0, sizeof *entry);
         entry->slices = slices;
@@ -30,7 +30,7 @@ static void begin_entry(struct packer *pack, struct entry *entry) {
 
 static void check_entry(struct packer *pack, const struct wire_shape *shape,
                         const struct entry *entry) {
-    if (pack->direction != PACKER_READ || pack->wrong != NULL) {
+    if (pack->mode != PACKER_READ || pack->error != NULL) {
         return;
     }
     const char *wrong = entry_error(entry);
@@ -101,7 +101,7 @@ static void pass_plans(struct packer *pack, const struct wire_shape *shape,
 
 void wire_body_table(struct packer *pack, const struct wire_shape *shape,
                      struct round_table *table) {
-    bool reads = pack->direction == PACKER_READ;
+    bool reads = pack->mode == PACKER_READ;
     size_t bytes = shape->slice_count * sizeof(struct hash);
     packer_u32(pack, &table->version);
     packer_u64(pack, &table->declared);
@@ -109,7 +109,7 @@ void wire_body_table(struct packer *pack, const struct wire_shape *shape,
         packer_fail(pack, "is no table, or declares seats that the swarm has not");
     }
     if (reads) {
-        table->declared = pack->wrong == NULL ? table->declared : 0;
+        table->declared = pack->error == NULL ? table->declared : 0;
         memset(table->members, 0, sizeof table->members);
         memset(table->signatures, 0, sizeof table->signatures);
     }
@@ -209,7 +209,7 @@ static void pass_row(struct packer *pack, const struct wire_shape *shape, struct
     if (wire_has_unknown_seats(shape, passed.received | passed.rejected | passed.contributors)) {
         packer_fail(pack, "has seats that the swarm has not");
     }
-    if (pack->direction == PACKER_READ) {
+    if (pack->mode == PACKER_READ) {
         *row = passed;
     }
 }
@@ -235,13 +235,13 @@ void wire_body_reports(struct packer *pack, const struct wire_shape *shape,
     const uint32_t count = shape->slice_count;
     struct rows last = {0};
     uint32_t at = 0;
-    if (pack->direction == PACKER_READ) {
+    if (pack->mode == PACKER_READ) {
         memset(reports, 0, count * sizeof *reports);
     }
-    while (at < count && pack->wrong == NULL) {
+    while (at < count && pack->error == NULL) {
         uint32_t silent = 0;
         uint32_t rows = 0;
-        if (pack->direction != PACKER_READ) {
+        if (pack->mode != PACKER_READ) {
             find_run(reports, at, count, &silent, &rows);
         }
         packer_uint(pack, &silent, 2);
@@ -252,7 +252,7 @@ void wire_body_reports(struct packer *pack, const struct wire_shape *shape,
             return;
         }
         at += silent;
-        for (uint32_t end = at + rows; at < end && pack->wrong == NULL; at++) {
+        for (uint32_t end = at + rows; at < end && pack->error == NULL; at++) {
             pass_row(pack, shape, &reports[at], &last);
         }
     }

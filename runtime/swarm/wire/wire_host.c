@@ -85,7 +85,7 @@ size_t wire_write_introduction(const struct wire_introduction *introduction, uin
     ASSERT(listening_error(introduction->address) == NULL);
     pass_introduction(&pack, walked);
     packer_bytes(&pack, walked->signature.bytes, SIGNATURE_BYTES);
-    ASSERT(pack.wrong == NULL);
+    ASSERT(pack.error == NULL);
     return pack.at;
 }
 
@@ -144,7 +144,7 @@ static void pass_proof(struct packer *pack, struct wire_proof *proof) {
 size_t wire_write_proof(const struct wire_proof *proof, uint8_t *payload) {
     struct packer pack = packer_writing(payload, WIRE_PROOF_BYTES);
     pass_proof(&pack, (struct wire_proof *)(uintptr_t)proof);
-    ASSERT(pack.wrong == NULL);
+    ASSERT(pack.error == NULL);
     return pack.at;
 }
 
@@ -207,7 +207,7 @@ size_t wire_write_address_book(const struct wire_address_book *roster, uint8_t *
     struct packer pack = packer_writing(payload, WIRE_ADDRESS_BOOK_MAX);
     ASSERT(address_book_error(roster) == NULL);
     pass_roster(&pack, (struct wire_address_book *)(uintptr_t)roster);
-    ASSERT(pack.wrong == NULL);
+    ASSERT(pack.error == NULL);
     return pack.at;
 }
 

@@ -34,7 +34,7 @@ static bool begin(struct wire_chunks *pieces, const struct frame *frame, const u
     pieces->count = length;
     pieces->frame = *frame;
     pieces->frame.length = length;
-    return pack.wrong == NULL && length >= WIRE_LENGTH_BYTES && length <= pieces->capacity;
+    return pack.error == NULL && length >= WIRE_LENGTH_BYTES && length <= pieces->capacity;
 }
 
 enum wire_progress wire_chunks_add(struct wire_chunks *pieces, const struct frame *frame,

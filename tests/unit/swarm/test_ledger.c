@@ -3,7 +3,7 @@
 #include "base/random.h"
 #include "entry_fixture.h"
 #include "runtime/swarm/ledger/entry_bytes.h"
-#include "runtime/swarm/ledger/ledger_line.h"
+#include "runtime/swarm/ledger/ledger_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

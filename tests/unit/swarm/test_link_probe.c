@@ -1,6 +1,6 @@
 /* test_link_probe: round trips to a peer that answers late, and to one that does not answer. */
 #include "base/clock.h"
-#include "runtime/swarm/client/link_probe.h"
+#include "runtime/swarm/client/client.h"
 #include "runtime/swarm/wire/wire.h"
 
 #include <pthread.h>

@@ -211,9 +211,9 @@ static void what_is_wrong_is_named_when_the_signature_is_right(void **state) {
         const char *from, *to, *place, *reason;
     } ROWS[] = {
         {"format: 1", "format: 2", "it",
-         "the swarm's format is version 2, this skep knows up to 1"},
+         "the swarm's format has version 2; this skep supports up to 1"},
         {"protocol: 1\n", "protocol: 9\nnews: x\n", "it",
-         "the swarm's protocol is version 9, this skep knows up to 1"},
+         "the swarm's protocol has version 9; this skep supports up to 1"},
         {"created:", "creatd:", "it:4:1", "creatd is not a known key"},
         {"created: 1795276800\n", "", "it:1:1", "lacks the key created"},
         {"    bytes: 12\n", "", "it:15:5", "files[1] lacks the key bytes"},
@@ -221,20 +221,20 @@ static void what_is_wrong_is_named_when_the_signature_is_right(void **state) {
         {"created: 1", "created: -1", "it:4:1",
          "created is \"-1795276800\", not a whole number from 0 to 9007199254740992"},
         {"heather\"\np", "../x\"\np", "it:2:1",
-         "name has a character that is no letter, digit, '-', '_' or '.'"},
+         "name has a character other than letters, digits, '-', '_' and '.'"},
         {"tcp://203", "udp://203", "it:6:3", "tracker.address does not begin with tcp://"},
         {"  key: p", "  key: q", "it:7:3", "tracker.key is not a Skep key"},
         {"00007\n", "0007\n", "it:8:1", "genesis is not a hash of 64 digits of 0-9 and a-f"},
         {"bytes: 12", "bytes: 0", "it:17:5",
          "files[1].bytes is \"0\", not a whole number from 1 to 9007199254740992"},
-        {"held-out", "held/out", "it:15:5", "files[1] has a name that is no file's"},
-        {"held-out", "held\\u001bout", "it:15:5", "files[1] has a name that is no file's"},
+        {"held-out", "held/out", "it:15:5", "files[1] has a name that no file can have"},
+        {"held-out", "held\\u001bout", "it:15:5", "files[1] has a name that no file can have"},
         {"format: bytes", "format: Bytes", "it:15:5",
-         "files[1] has a format that is no plain word"},
+         "files[1] has a format with characters other than a-z 0-9 -"},
         {"data.train", "data.test", "it:10:5",
-         "files[0].key is none of data.train and data.validation"},
+         "files[0].key must be data.train or data.validation"},
         {"data.train", "data.validation", "it:10:5",
-         "files[0] is out of order: those of data.train come first"},
+         "files[0] is out of order: data.train comes first"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         char text[8192];
@@ -254,7 +254,7 @@ static void a_manifest_of_another_tracker_is_refused_though_whole(void **state) 
     assert_int_equal(read_untouched(GOLDEN, sizeof GOLDEN - 1, &other.public_keys, &fault),
                      STATUS_INPUT);
     assert_string_equal(fault.place, "it:7:3");
-    assert_non_null(strstr(fault.reason, "is another tracker's than the join string's, p"));
+    assert_non_null(strstr(fault.reason, "is not the key in the join string, p"));
     assert_int_equal(read_untouched(GOLDEN, sizeof GOLDEN - 1, &keys.public_keys, &fault), OK);
 }
 

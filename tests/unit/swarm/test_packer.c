@@ -81,7 +81,7 @@ static void what_is_cut_reads_as_zeros_and_is_refused(void **state) {
         memset(&fields, 0xa5, sizeof fields);
         struct packer pack = packer_reading(BYTES, cut);
         walk(&pack, &fields);
-        assert_string_equal(packer_end(&pack), "is cut");
+        assert_string_equal(packer_end(&pack), "is truncated");
         assert_true(pack.at <= cut);
         assert_int_equal(fields.wide, cut < 8 ? 0 : FIELDS.wide);
         assert_int_equal(fields.number, cut < 12 ? 0 : FIELDS.number);

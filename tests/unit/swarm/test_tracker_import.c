@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "runtime/swarm/ledger/ledger_line.h"
+#include "runtime/swarm/ledger/ledger_file.h"
 #include "runtime/swarm/ledger/ledger_store.h"
 #include "runtime/swarm/tracker/tracker_durable.h"
 #include "runtime/swarm/tracker/tracker_record_bytes.h"

@@ -187,7 +187,8 @@ static void a_run_that_cannot_be_a_swarm_is_refused(void **state) {
         const char *override, *reason;
     } ROWS[] = {
         {"swarm.name=", "swarm.name is missing"},
-        {"swarm.name=a/b", "swarm.name has a character that is no letter, digit, '-', '_' or '.'"},
+        {"swarm.name=a/b",
+         "swarm.name has a character other than letters, digits, '-', '_' and '.'"},
         {"swarm.members_max=65",
          "swarm.members_max is more than 64: a round's roster has 64 seats"},
         {"swarm.members_min=17",
