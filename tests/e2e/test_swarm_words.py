@@ -52,7 +52,7 @@ class BadInput(WordsTest):
             self.say(2, words, "roster", "list", "--roster", roster)
         self.say(2, ["the key", "112 characters", "skep keys"],
                  "roster", "add", key[:-1], "--roster", "roster.yaml")
-        self.say(2, ["roster.yaml", "nobody of this name", "skep roster list"],
+        self.say(2, ["roster.yaml", "no member with this name", "skep roster list"],
                  "roster", "remove", "nobody", "--roster", "roster.yaml")
         self.say(1, [listen, "in use", "another port"],
                  "track", "run.yaml", "--state", "other", "--listen", listen)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-_Static_assert(3 * ALLOW_LIST_MAX + 2 <= YAML_NODES_MAX, "a full roster can be read");
+_Static_assert(3 * ALLOW_LIST_MAX + 2 <= YAML_NODES_MAX, "a full list can be read");
 
 const char *member_name_error(const char *name) {
     static const char LETTERS[] =
@@ -17,35 +17,34 @@ const char *member_name_error(const char *name) {
     if (length >= MEMBER_NAME_BYTES) {
         return "is longer than 63 characters";
     }
-    return strspn(name, LETTERS) == length ? NULL
-                                           : "has something else in it than A-Z a-z 0-9 - _ .";
+    return strspn(name, LETTERS) == length ? NULL : "has a character other than A-Z a-z 0-9 - _ .";
 }
 
 bool public_keys_equal(const struct public_keys *a, const struct public_keys *b) {
     return memcmp(a->curve, b->curve, KEY_BYTES) == 0 && memcmp(a->sign, b->sign, KEY_BYTES) == 0;
 }
 
-const struct allow_list_row *allow_list_find(const struct allow_list *roster,
+const struct allow_list_row *allow_list_find(const struct allow_list *list,
                                              const struct public_keys *keys) {
-    for (uint32_t i = 0; i < roster->count; i++) {
-        if (public_keys_equal(&roster->rows[i].keys, keys)) {
-            return &roster->rows[i];
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (public_keys_equal(&list->rows[i].keys, keys)) {
+            return &list->rows[i];
         }
     }
     return NULL;
 }
 
-bool allow_list_has_curve(const struct allow_list *roster, const uint8_t curve[static KEY_BYTES]) {
-    for (uint32_t i = 0; i < roster->count; i++) {
-        if (memcmp(roster->rows[i].keys.curve, curve, KEY_BYTES) == 0) {
+bool allow_list_has_curve(const struct allow_list *list, const uint8_t curve[static KEY_BYTES]) {
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (memcmp(list->rows[i].keys.curve, curve, KEY_BYTES) == 0) {
             return true;
         }
     }
     return false;
 }
 
-bool allow_list_permits(const struct allow_list *roster, const struct public_keys *keys) {
-    return roster->open || allow_list_find(roster, keys) != NULL;
+bool allow_list_permits(const struct allow_list *list, const struct public_keys *keys) {
+    return list->open || allow_list_find(list, keys) != NULL;
 }
 
 static const struct yaml_node *child_of(const struct yaml_node *map, const char *key) {
@@ -57,19 +56,19 @@ static const struct yaml_node *child_of(const struct yaml_node *map, const char 
 }
 
 static enum status read_key(const struct yaml_document *document, const struct yaml_node *item,
-                            struct allow_list *roster, struct fault *fault) {
+                            struct allow_list *list, struct fault *fault) {
     const struct yaml_node *node = child_of(item, "key");
-    struct public_keys *keys = &roster->rows[roster->count].keys;
+    struct public_keys *keys = &list->rows[list->count].keys;
     const char *text = NULL;
     if (node == NULL) {
         return yaml_fault(document, item, fault, "`skep keys` prints a key", "has no key");
     }
     TRY(yaml_text(document, node, &text, fault));
-    const char *wrong = public_keys_read(text, keys);
-    if (wrong != NULL) {
-        return yaml_fault(document, node, fault, "write it as `skep keys` prints it", "%s", wrong);
+    const char *error = public_keys_read(text, keys);
+    if (error != NULL) {
+        return yaml_fault(document, node, fault, "write it as `skep keys` prints it", "%s", error);
     }
-    if (allow_list_find(roster, keys) != NULL) {
+    if (allow_list_find(list, keys) != NULL) {
         return yaml_fault(document, node, fault, "remove one of the two",
                           "is the key of an earlier row too");
     }
@@ -80,57 +79,56 @@ static enum status read_name(const struct yaml_document *document, const struct 
                              struct allow_list_row *row, struct fault *fault) {
     const struct yaml_node *node = child_of(item, "name");
     const char *text = "";
-    enum status status = node == NULL ? OK : yaml_text(document, node, &text, fault);
-    if (status != OK) {
-        return status;
+    if (node != NULL) {
+        TRY(yaml_text(document, node, &text, fault));
     }
-    const char *wrong = member_name_error(text);
-    if (wrong != NULL) {
-        return yaml_fault(document, node, fault, NULL, "%s", wrong);
+    const char *error = member_name_error(text);
+    if (error != NULL) {
+        return yaml_fault(document, node, fault, NULL, "%s", error);
     }
     memcpy(row->name, text, strlen(text) + 1);
     return OK;
 }
 
 static enum status read_row(const struct yaml_document *document, const struct yaml_node *item,
-                            struct allow_list *roster, struct fault *fault) {
-    if (roster->count == ALLOW_LIST_MAX) {
-        return yaml_fault(document, item, fault, NULL, "is beyond the %d keys of a roster",
+                            struct allow_list *list, struct fault *fault) {
+    if (list->count == ALLOW_LIST_MAX) {
+        return yaml_fault(document, item, fault, NULL, "is above the limit of %d keys",
                           ALLOW_LIST_MAX);
     }
     if (item->kind != YAML_MAP) {
-        return yaml_fault(document, item, fault, "write it as `- key: ...`", "is no row");
+        return yaml_fault(document, item, fault, "write it as `- key: ...`",
+                          "is not a row with a key");
     }
-    enum status status = read_key(document, item, roster, fault);
-    if (status == OK) {
-        status = read_name(document, item, &roster->rows[roster->count], fault);
-    }
-    roster->count += status == OK;
-    return status;
+    TRY(read_key(document, item, list, fault));
+    TRY(read_name(document, item, &list->rows[list->count], fault));
+    list->count++;
+    return OK;
 }
 
-enum status allow_list_rows(const struct yaml_document *document, struct allow_list *roster,
+enum status allow_list_rows(const struct yaml_document *document, struct allow_list *list,
                             struct fault *fault) {
     static const char *const NAMES[] = {"open", "members", "members[].key", "members[].name"};
     const struct yaml_node *open = yaml_find(document, "open");
     const struct yaml_node *members = yaml_find(document, "members");
-    enum status status = yaml_expect_known(document, NAMES, ARRAY_COUNT(NAMES), fault);
-    roster->open = false;
-    roster->count = 0;
-    if (status == OK && open != NULL) {
-        status = yaml_bool(document, open, &roster->open, fault);
+    list->open = false;
+    list->count = 0;
+    TRY(yaml_expect_known(document, NAMES, ARRAY_COUNT(NAMES), fault));
+    if (open != NULL) {
+        TRY(yaml_bool(document, open, &list->open, fault));
     }
     bool is_empty = members == NULL ||
                     (members->kind == YAML_SCALAR && members->plain && members->text[0] == '\0');
-    if (status == OK && !is_empty && members->kind != YAML_LIST) {
-        status = yaml_fault(document, members, fault, "write one `- key: ...` a line",
-                            "is no list of members");
+    if (!is_empty && members->kind != YAML_LIST) {
+        return yaml_fault(document, members, fault,
+                          "write each member as `- key: ...` on its own line",
+                          "is not a list of members");
     }
     const struct yaml_node *item = is_empty ? NULL : members->child;
-    for (; status == OK && item != NULL; item = item->sibling) {
-        status = read_row(document, item, roster, fault);
+    for (; item != NULL; item = item->sibling) {
+        TRY(read_row(document, item, list, fault));
     }
-    return status;
+    return OK;
 }
 
 static struct file_stamp stamp_of(const char *path) {
@@ -145,24 +143,24 @@ static struct file_stamp stamp_of(const char *path) {
                                              info.st_mtim.tv_nsec};
 }
 
-bool allow_list_is_stale(const char *path, const struct allow_list *roster) {
+bool allow_list_is_stale(const char *path, const struct allow_list *list) {
     const struct file_stamp now = stamp_of(path);
-    return now.device != roster->stamp.device || now.inode != roster->stamp.inode ||
-           now.bytes != roster->stamp.bytes || now.changed_ns != roster->stamp.changed_ns;
+    return now.device != list->stamp.device || now.inode != list->stamp.inode ||
+           now.bytes != list->stamp.bytes || now.changed_ns != list->stamp.changed_ns;
 }
 
-bool allow_list_is_missing(const char *path, const struct allow_list *roster) {
-    return roster->stamp.inode != 0 && stamp_of(path).inode == 0;
+bool allow_list_is_missing(const char *path, const struct allow_list *list) {
+    return list->stamp.inode != 0 && stamp_of(path).inode == 0;
 }
 
-/* The stamp is taken first, so that a file that changes meanwhile is read once more. */
-enum status allow_list_read(const char *path, struct allow_list *roster, struct fault *fault) {
+/* The stamp is taken first, so that a file that changes during the reading is read again. */
+enum status allow_list_read(const char *path, struct allow_list *list, struct fault *fault) {
     struct region region = {0};
     struct yaml_document document;
-    roster->stamp = stamp_of(path);
-    if (roster->stamp.inode == 0) {
-        roster->open = false;
-        roster->count = 0;
+    list->stamp = stamp_of(path);
+    if (list->stamp.inode == 0) {
+        list->open = false;
+        list->count = 0;
         return OK;
     }
     struct allow_list *read = region_alloc(&region, 1, sizeof *read);
@@ -171,8 +169,8 @@ enum status allow_list_read(const char *path, struct allow_list *roster, struct 
         status = allow_list_rows(&document, read, fault);
     }
     if (status == OK) {
-        read->stamp = roster->stamp;
-        memcpy(roster, read, sizeof *roster);
+        read->stamp = list->stamp;
+        memcpy(list, read, sizeof *list);
     }
     region_finish(&region);
     return status;

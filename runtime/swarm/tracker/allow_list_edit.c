@@ -1,5 +1,5 @@
-/* roster_edit: changes a roster file by lines, so that what people wrote into it stays; where its
- * style does not let that be, it is written anew. */
+/* allow_list_edit: changes the allow-list line by line, so that comments and layout are kept. If
+ * the YAML style of the file does not allow that, the whole file is written again. */
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/text.h"
@@ -11,22 +11,23 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-static const char HEADER[] = "# Who is let in: `skep roster add` and `skep roster remove` change "
-                             "this file, and so may you.\n";
+static const char HEADER[] =
+    "# Keys that may join. Edit this file by hand, or with `skep roster add` "
+    "and `skep roster remove`.\n";
 
-enum { NOBODY = -1 };
+enum { NO_ROW = -1 };
 
-struct roster_edit {
+struct allow_list_edit {
     const char *path;
     int folder; /* locked by this editor */
     char *text; /* of the file as it is */
     size_t length;
     struct yaml_document document;
-    struct allow_list before, wanted, after;
+    struct allow_list before, target, after;
     struct text changed;
 };
 
-static enum status lock_folder(struct roster_edit *edit, struct fault *fault) {
+static enum status lock_folder(struct allow_list_edit *edit, struct fault *fault) {
     char folder[PATH_BYTES];
     file_folder_of(edit->path, folder, sizeof folder);
     edit->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -36,9 +37,9 @@ static enum status lock_folder(struct roster_edit *edit, struct fault *fault) {
     return OK;
 }
 
-static enum status begin(const char *path, struct region *region, struct roster_edit **begun,
+static enum status begin(const char *path, struct region *region, struct allow_list_edit **begun,
                          struct fault *fault) {
-    struct roster_edit *edit = region_alloc(region, 1, sizeof *edit);
+    struct allow_list_edit *edit = region_alloc(region, 1, sizeof *edit);
     edit->path = path;
     edit->text = region_alloc(region, YAML_BYTES_MAX, 1);
     edit->changed = text_over(region_alloc(region, YAML_BYTES_MAX, 1), YAML_BYTES_MAX);
@@ -60,7 +61,7 @@ static enum status begin(const char *path, struct region *region, struct roster_
     return status == OK ? allow_list_rows(&edit->document, &edit->before, fault) : status;
 }
 
-static void finish(struct roster_edit *edit) {
+static void finish(struct allow_list_edit *edit) {
     if (edit->folder >= 0) {
         close(edit->folder);
     }
@@ -74,8 +75,8 @@ static void add_row(struct text *text, const struct allow_list_row *row, int ind
     }
 }
 
-/* The offset behind line `line`, the first being 1. */
-static size_t behind_line(const struct roster_edit *edit, int line) {
+/* The offset after line `line`; the first line is 1. */
+static size_t offset_after(const struct allow_list_edit *edit, int line) {
     const char *at = edit->text;
     const char *end = edit->text + edit->length;
     for (; line > 0 && at < end; line--) {
@@ -93,19 +94,19 @@ static int last_line(const struct yaml_node *item) {
     return line;
 }
 
-static int indent_of(const struct roster_edit *edit, int line) {
-    const char *at = edit->text + behind_line(edit, line - 1);
+static int indent_of(const struct allow_list_edit *edit, int line) {
+    const char *at = edit->text + offset_after(edit, line - 1);
     return (int)strspn(at, " ");
 }
 
-/* The file with `row` put behind its last one. */
-static void insert_row(struct roster_edit *edit, const struct allow_list_row *row) {
+/* Writes the file with `row` added after the last row. */
+static void insert_row(struct allow_list_edit *edit, const struct allow_list_row *row) {
     const struct yaml_node *members = yaml_find(&edit->document, "members");
     const struct yaml_node *item = members == NULL ? NULL : members->child;
     int indent = item == NULL ? 2 : indent_of(edit, item->line);
-    size_t at = members == NULL ? edit->length : behind_line(edit, members->line);
+    size_t at = members == NULL ? edit->length : offset_after(edit, members->line);
     for (; item != NULL; item = item->sibling) {
-        at = behind_line(edit, last_line(item));
+        at = offset_after(edit, last_line(item));
     }
     text_add_bytes(&edit->changed, edit->text, at);
     if (at > 0 && edit->text[at - 1] != '\n') {
@@ -116,29 +117,29 @@ static void insert_row(struct roster_edit *edit, const struct allow_list_row *ro
     text_add_bytes(&edit->changed, edit->text + at, edit->length - at);
 }
 
-/* The file without the lines of row `index`. */
-static void cut_row(struct roster_edit *edit, int index) {
+/* Writes the file without the lines of row `index`. */
+static void remove_lines(struct allow_list_edit *edit, int index) {
     const struct yaml_node *item = yaml_find(&edit->document, "members")->child;
     for (int i = 0; i < index; i++) {
         item = item->sibling;
     }
-    size_t from = behind_line(edit, item->line - 1);
-    size_t until = behind_line(edit, last_line(item));
+    size_t from = offset_after(edit, item->line - 1);
+    size_t until = offset_after(edit, last_line(item));
     text_add_bytes(&edit->changed, edit->text, from);
     text_add_bytes(&edit->changed, edit->text + until, edit->length - until);
 }
 
-static void write_anew(struct roster_edit *edit) {
+static void write_all(struct allow_list_edit *edit) {
     edit->changed = text_over(edit->changed.bytes, edit->changed.capacity);
     text_add(&edit->changed, "%s", HEADER);
-    text_add(&edit->changed, "%smembers:\n", edit->wanted.open ? "open: true\n" : "");
-    for (uint32_t i = 0; i < edit->wanted.count; i++) {
-        add_row(&edit->changed, &edit->wanted.rows[i], 2);
+    text_add(&edit->changed, "%smembers:\n", edit->target.open ? "open: true\n" : "");
+    for (uint32_t i = 0; i < edit->target.count; i++) {
+        add_row(&edit->changed, &edit->target.rows[i], 2);
     }
 }
 
-/* Whether the changed text reads as the rows that were wanted, whatever the style of the file. */
-static bool reads_as_wanted(struct roster_edit *edit, struct region *region) {
+/* Whether the changed text reads as the target rows: a check against unusual YAML styles. */
+static bool reads_as_target(struct allow_list_edit *edit, struct region *region) {
     struct yaml_document document;
     struct fault fault;
     if (edit->changed.cut || yaml_open(edit->changed.bytes, edit->changed.length, edit->path,
@@ -146,19 +147,20 @@ static bool reads_as_wanted(struct roster_edit *edit, struct region *region) {
         return false;
     }
     return allow_list_rows(&document, &edit->after, &fault) == OK &&
-           edit->after.open == edit->wanted.open && edit->after.count == edit->wanted.count &&
-           memcmp(edit->after.rows, edit->wanted.rows,
-                  edit->wanted.count * sizeof edit->wanted.rows[0]) == 0;
+           edit->after.open == edit->target.open && edit->after.count == edit->target.count &&
+           memcmp(edit->after.rows, edit->target.rows,
+                  edit->target.count * sizeof edit->target.rows[0]) == 0;
 }
 
-static enum status publish(struct roster_edit *edit, struct region *region, struct fault *fault) {
+static enum status publish(struct allow_list_edit *edit, struct region *region,
+                           struct fault *fault) {
     char path[PATH_BYTES];
-    struct text beside = text_over(path, sizeof path);
-    text_add(&beside, "%s.new", edit->path);
-    if (!reads_as_wanted(edit, region)) {
-        write_anew(edit);
+    struct text new_name = text_over(path, sizeof path);
+    text_add(&new_name, "%s.new", edit->path);
+    if (!reads_as_target(edit, region)) {
+        write_all(edit);
     }
-    if (beside.cut || edit->changed.cut) {
+    if (new_name.cut || edit->changed.cut) {
         return fault_set(fault, STATUS_INPUT, edit->path, NULL, "the file or its name is too long");
     }
     int fd;
@@ -179,21 +181,21 @@ static enum status publish(struct roster_edit *edit, struct region *region, stru
     return status;
 }
 
-static int row_of_keys(const struct allow_list *roster, const struct public_keys *keys) {
-    const struct allow_list_row *row = allow_list_find(roster, keys);
-    return row == NULL ? NOBODY : (int)(row - roster->rows);
+static int row_of_keys(const struct allow_list *list, const struct public_keys *keys) {
+    const struct allow_list_row *row = allow_list_find(list, keys);
+    return row == NULL ? NO_ROW : (int)(row - list->rows);
 }
 
-static int row_of_name(const struct allow_list *roster, const char *name) {
-    for (uint32_t i = 0; i < roster->count; i++) {
-        if (strcmp(roster->rows[i].name, name) == 0) {
+static int row_of_name(const struct allow_list *list, const char *name) {
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (strcmp(list->rows[i].name, name) == 0) {
             return (int)i;
         }
     }
-    return NOBODY;
+    return NO_ROW;
 }
 
-static enum status refuse_known(struct roster_edit *edit, int index, struct fault *fault) {
+static enum status reject_known(struct allow_list_edit *edit, int index, struct fault *fault) {
     const struct yaml_node *item = yaml_find(&edit->document, "members")->child;
     for (int i = 0; i < index; i++) {
         item = item->sibling;
@@ -201,22 +203,22 @@ static enum status refuse_known(struct roster_edit *edit, int index, struct faul
     return yaml_fault(&edit->document, item, fault, NULL, "has this key already");
 }
 
-static enum status add(struct roster_edit *edit, const struct allow_list_row *row,
+static enum status add(struct allow_list_edit *edit, const struct allow_list_row *row,
                        struct region *region, struct fault *fault) {
     int known = row_of_keys(&edit->before, &row->keys);
-    if (known != NOBODY) {
-        return refuse_known(edit, known, fault);
+    if (known != NO_ROW) {
+        return reject_known(edit, known, fault);
     }
-    if (row->name[0] != '\0' && row_of_name(&edit->before, row->name) != NOBODY) {
+    if (row->name[0] != '\0' && row_of_name(&edit->before, row->name) != NO_ROW) {
         return fault_set(fault, STATUS_INPUT, edit->path, "choose another name",
-                         "has somebody of the name %s already", row->name);
+                         "already has a member named %s", row->name);
     }
     if (edit->before.count == ALLOW_LIST_MAX) {
         return fault_set(fault, STATUS_INPUT, edit->path, NULL, "is full: it has %d keys",
                          ALLOW_LIST_MAX);
     }
-    edit->wanted = edit->before;
-    edit->wanted.rows[edit->wanted.count++] = *row;
+    edit->target = edit->before;
+    edit->target.rows[edit->target.count++] = *row;
     insert_row(edit, row);
     return publish(edit, region, fault);
 }
@@ -225,15 +227,15 @@ enum status allow_list_add(const char *path, const char *key, const char *name,
                            struct fault *fault) {
     struct allow_list_row row = {0};
     struct region region = {0};
-    struct roster_edit *edit = NULL;
-    const char *wrong = public_keys_read(key, &row.keys);
-    if (wrong != NULL) {
+    struct allow_list_edit *edit = NULL;
+    const char *error = public_keys_read(key, &row.keys);
+    if (error != NULL) {
         return fault_set(fault, STATUS_INPUT, "the key", "write it as `skep keys` prints it", "%s",
-                         wrong);
+                         error);
     }
-    wrong = name == NULL ? NULL : member_name_error(name);
-    if (wrong != NULL) {
-        return fault_set(fault, STATUS_INPUT, "the name", NULL, "%s", wrong);
+    error = name == NULL ? NULL : member_name_error(name);
+    if (error != NULL) {
+        return fault_set(fault, STATUS_INPUT, "the name", NULL, "%s", error);
     }
     memcpy(row.name, name == NULL ? "" : name, name == NULL ? 1 : strlen(name) + 1);
     enum status status = begin(path, &region, &edit, fault);
@@ -245,27 +247,27 @@ enum status allow_list_add(const char *path, const char *key, const char *name,
     return status;
 }
 
-static enum status remove_row(struct roster_edit *edit, const char *key_or_name,
+static enum status remove_row(struct allow_list_edit *edit, const char *key_or_name,
                               struct region *region, struct fault *fault) {
     struct public_keys keys;
     bool is_key = public_keys_read(key_or_name, &keys) == NULL;
     int index =
         is_key ? row_of_keys(&edit->before, &keys) : row_of_name(&edit->before, key_or_name);
-    if (index == NOBODY || key_or_name[0] == '\0') {
-        return fault_set(fault, STATUS_INPUT, edit->path, "`skep roster list` shows who is in it",
-                         "has nobody of this %s", is_key ? "key" : "name");
+    if (index == NO_ROW || key_or_name[0] == '\0') {
+        return fault_set(fault, STATUS_INPUT, edit->path, "`skep roster list` prints its members",
+                         "has no member with this %s", is_key ? "key" : "name");
     }
-    edit->wanted = edit->before;
-    edit->wanted.count--;
-    memmove(&edit->wanted.rows[index], &edit->wanted.rows[index + 1],
-            (edit->wanted.count - (uint32_t)index) * sizeof edit->wanted.rows[0]);
-    cut_row(edit, index);
+    edit->target = edit->before;
+    edit->target.count--;
+    memmove(&edit->target.rows[index], &edit->target.rows[index + 1],
+            (edit->target.count - (uint32_t)index) * sizeof edit->target.rows[0]);
+    remove_lines(edit, index);
     return publish(edit, region, fault);
 }
 
 enum status allow_list_remove(const char *path, const char *key_or_name, struct fault *fault) {
     struct region region = {0};
-    struct roster_edit *edit = NULL;
+    struct allow_list_edit *edit = NULL;
     enum status status = begin(path, &region, &edit, fault);
     if (status == OK) {
         status = remove_row(edit, key_or_name, &region, fault);

@@ -1,13 +1,13 @@
-/* allow_list_read: the text of a roster file to rows, for its readers and its editor. */
+/* allow_list_read: the rows of a parsed allow-list, for its reader and its editor. */
 #ifndef SKEP_SWARM_TRACKER_ALLOW_LIST_READ_H
 #define SKEP_SWARM_TRACKER_ALLOW_LIST_READ_H
 
 #include "base/yaml.h"
 #include "runtime/swarm/tracker/allow_list.h"
 
-/* allow_list_rows: every row of a parsed file; row r is item r of its members.
+/* allow_list_rows: all rows of a parsed file; row r is item r of its members.
  * errors  those of allow_list_read; open, count and rows are then undefined */
 MUST_CHECK enum status allow_list_rows(const struct yaml_document *document,
-                                       struct allow_list *roster, struct fault *fault);
+                                       struct allow_list *list, struct fault *fault);
 
 #endif

@@ -9,7 +9,7 @@
 
 static const char MEMBERS[] = TRACKER_MEMBERS, TABLE[] = "table";
 static const char DAMAGED[] =
-    "put a copy of the store back, or move it away and begin from a member's ledger: --ledger FILE";
+    "restore a copy of the store, or move it away and import a member's ledger: --ledger FILE";
 
 enum {
     HASHES_NAME_BYTES = 16,
@@ -24,19 +24,19 @@ static const char *hashes_name(uint32_t seat, char name[static HASHES_NAME_BYTES
 }
 
 static void bind_part(struct durable_part *part, size_t capacity, struct region *region) {
-    part->kept = region_alloc(region, capacity, 1);
-    part->wanted = region_alloc(region, capacity, 1);
+    part->stored = region_alloc(region, capacity, 1);
+    part->next = region_alloc(region, capacity, 1);
 }
 
 static enum status damaged(const struct tracker_durable *durable, const char *what,
-                           const char *wrong, struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, durable->store.path, DAMAGED, "what is kept as \"%s\" %s",
-                     what, wrong);
+                           const char *error, struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, durable->store.path, DAMAGED,
+                     "the stored value \"%s\" %s", what, error);
 }
 
 static enum status recall_part(struct tracker_durable *durable, const char *name,
                                struct durable_part *part, size_t capacity, struct fault *fault) {
-    return ledger_store_recall(&durable->store, name, part->kept, capacity, &part->kept_count,
+    return ledger_store_recall(&durable->store, name, part->stored, capacity, &part->stored_count,
                                fault);
 }
 
@@ -45,11 +45,11 @@ static enum status recall_members(struct tracker_durable *durable, struct tracke
     struct durable_part *part = &durable->members;
     enum status status = recall_part(durable, MEMBERS, part, RECORD_MEMBERS_MAX, fault);
     record->session_next = 1;
-    if (status != OK || part->kept_count == 0) {
+    if (status != OK || part->stored_count == 0) {
         return status;
     }
-    const char *wrong = record_read_members(part->kept, part->kept_count, record);
-    return wrong == NULL ? OK : damaged(durable, MEMBERS, wrong, fault);
+    const char *error = record_read_members(part->stored, part->stored_count, record);
+    return error == NULL ? OK : damaged(durable, MEMBERS, error, fault);
 }
 
 static enum status recall_hashes(struct tracker_durable *durable, struct tracker_record *record,
@@ -68,7 +68,7 @@ static enum status recall_hashes(struct tracker_durable *durable, struct tracker
             return status;
         }
         if (count != bytes) {
-            return damaged(durable, name, "is of another number of slices", fault);
+            return damaged(durable, name, "has a different number of slices", fault);
         }
     }
     durable->hashes_round = record->table.round;
@@ -80,24 +80,25 @@ static enum status recall_table(struct tracker_durable *durable, struct tracker_
     struct durable_part *part = &durable->table;
     size_t capacity = record_table_max(durable->slice_count);
     enum status status = recall_part(durable, TABLE, part, capacity, fault);
-    if (status != OK || part->kept_count == 0) {
+    if (status != OK || part->stored_count == 0) {
         return status;
     }
-    const char *wrong =
-        record_read_table(part->kept, part->kept_count, durable->slice_count, record);
-    if (wrong != NULL) {
-        return damaged(durable, TABLE, wrong, fault);
+    const char *error =
+        record_read_table(part->stored, part->stored_count, durable->slice_count, record);
+    if (error != NULL) {
+        return damaged(durable, TABLE, error, fault);
     }
     return record->table.version > 0 ? recall_hashes(durable, record, fault) : OK;
 }
 
-/* Whether an entry says which state stands from there on. */
-static bool is_standing(const struct entry *entry) {
+/* Whether an entry makes a root current. */
+static bool has_new_root(const struct entry *entry) {
     return entry->kind == ENTRY_GENESIS || entry->kind == ENTRY_COMMIT ||
            entry->kind == ENTRY_ROLLBACK;
 }
 
-/* The newest state stands before the entries of rounds that had no result. */
+/* Reads the newest entry with a root of its own. Entries of rounds without a result come after
+ * it. */
 static enum status recall_commit(struct tracker_durable *durable, struct tracker_record *record,
                                  struct fault *fault) {
     struct ledger_store *store = &durable->store;
@@ -110,7 +111,7 @@ static enum status recall_commit(struct tracker_durable *durable, struct tracker
         if (status == OK && number == store->count - 1) {
             entry_copy(&record->head, commit);
         }
-    } while (status == OK && number > 0 && !is_standing(commit));
+    } while (status == OK && number > 0 && !has_new_root(commit));
     if (status == OK && number > 0) {
         status = ledger_store_read(store, number - 1, durable->entry.slices, durable->slice_count,
                                    &durable->entry, fault);
@@ -130,7 +131,7 @@ enum status tracker_durable_replay(struct tracker_durable *durable, struct track
          number > 0 && count < ROLLBACK_STATES_MAX && status == OK;) {
         status =
             ledger_store_read(store, --number, entry->slices, durable->slice_count, entry, fault);
-        if (status == OK && is_standing(entry)) {
+        if (status == OK && has_new_root(entry)) {
             numbers[count++] = number;
         }
     }
@@ -146,19 +147,20 @@ enum status tracker_durable_replay(struct tracker_durable *durable, struct track
 
 static enum status check_swarm(struct tracker_durable *durable,
                                const struct durable_options *options, struct fault *fault) {
-    char here[HASH_HEX_BYTES], wanted[HASH_HEX_BYTES];
+    char found[HASH_HEX_BYTES], expected[HASH_HEX_BYTES];
     struct entry *first = &durable->entry;
     TRY(ledger_store_read(&durable->store, 0, first->slices, durable->slice_count, first, fault));
     bool same_manifest = hash_equal(&first->manifest, &options->manifest);
     if (first->kind == ENTRY_GENESIS && same_manifest && hash_equal(&first->root, &options->root)) {
         return OK;
     }
-    const struct hash *kept = same_manifest ? &first->root : &first->manifest;
+    const struct hash *stored = same_manifest ? &first->root : &first->manifest;
     const struct hash *given = same_manifest ? &options->root : &options->manifest;
-    return fault_set(
-        fault, STATUS_INPUT, durable->store.path, "name another state folder for this one",
-        "is the ledger of another swarm: its %s is %.16s, this one's %.16s",
-        same_manifest ? "first root" : "manifest", hash_hex(kept, here), hash_hex(given, wanted));
+    return fault_set(fault, STATUS_INPUT, durable->store.path,
+                     "use another state folder for this swarm",
+                     "is the ledger of another swarm: its %s is %.16s, expected %.16s",
+                     same_manifest ? "first root" : "manifest", hash_hex(stored, found),
+                     hash_hex(given, expected));
 }
 
 static void sign(struct tracker_durable *durable) {
@@ -169,8 +171,8 @@ static void sign(struct tracker_durable *durable) {
     ledger_sign(durable->keys, &entry->hash, &entry->signatures[0].signature);
 }
 
-static enum status begin_chain(struct tracker_durable *durable,
-                               const struct durable_options *options, struct fault *fault) {
+static enum status write_genesis(struct tracker_durable *durable,
+                                 const struct durable_options *options, struct fault *fault) {
     durable->entry.kind = ENTRY_GENESIS;
     durable->entry.incarnation = durable->incarnation;
     durable->entry.manifest = options->manifest;
@@ -181,24 +183,16 @@ static enum status begin_chain(struct tracker_durable *durable,
 
 static enum status recall(struct tracker_durable *durable, const struct durable_options *options,
                           struct tracker_record *record, struct fault *fault) {
-    enum status status = ledger_store_start(&durable->store, &durable->incarnation, fault);
-    if (status == OK && durable->store.count == 0) {
-        status = begin_chain(durable, options, fault);
+    TRY(ledger_store_start(&durable->store, &durable->incarnation, fault));
+    if (durable->store.count == 0) {
+        TRY(write_genesis(durable, options, fault));
     }
-    if (status == OK) {
-        status = check_swarm(durable, options, fault);
-    }
-    if (status == OK) {
-        status = recall_commit(durable, record, fault);
-    }
-    if (status == OK) {
-        status = recall_members(durable, record, fault);
-    }
-    if (status == OK) {
-        status = recall_table(durable, record, fault);
-    }
+    TRY(check_swarm(durable, options, fault));
+    TRY(recall_commit(durable, record, fault));
+    TRY(recall_members(durable, record, fault));
+    TRY(recall_table(durable, record, fault));
     record->incarnation = durable->incarnation;
-    return status;
+    return OK;
 }
 
 enum status tracker_durable_open(const struct durable_options *options, struct region *region,
@@ -223,8 +217,8 @@ void tracker_durable_close(struct tracker_durable *durable) {
     ledger_store_close(&durable->store);
 }
 
-/* The entry as it goes into the ledger. One that is wrong, or a commit whose hash its voters did
- * not compute from these fields, would be a chain that nobody can check: it is refused here. */
+/* Completes the entry for the ledger. An invalid entry, or a commit whose fields do not have the
+ * hash that its voters signed, would make the chain impossible to verify: it is not written. */
 static const char *complete(struct tracker_durable *durable, const struct entry *entry) {
     entry_copy(&durable->entry, entry);
     if (entry->kind != ENTRY_COMMIT) {
@@ -232,38 +226,39 @@ static const char *complete(struct tracker_durable *durable, const struct entry 
         return entry_error(&durable->entry);
     }
     const struct hash hash = entry_hash(&durable->entry);
-    return hash_equal(&hash, &entry->hash) ? entry_error(&durable->entry)
-                                           : "has another hash than its quorum voted for";
+    return hash_equal(&hash, &entry->hash)
+               ? entry_error(&durable->entry)
+               : "has a hash that differs from the one its quorum signed";
 }
 
 static bool is_changed(const struct durable_part *part) {
-    return part->kept_count != part->wanted_count ||
-           memcmp(part->kept, part->wanted, part->wanted_count) != 0;
+    return part->stored_count != part->next_count ||
+           memcmp(part->stored, part->next, part->next_count) != 0;
 }
 
-static void keep(struct durable_part *part) {
-    uint8_t *kept = part->kept;
-    part->kept = part->wanted;
-    part->kept_count = part->wanted_count;
-    part->wanted = kept;
+static void mark_stored(struct durable_part *part) {
+    uint8_t *old = part->stored;
+    part->stored = part->next;
+    part->stored_count = part->next_count;
+    part->next = old;
 }
 
-/* Of the record, what is not in the store as it is. */
+/* Lists the parts of the record that differ from those in the store. */
 static uint32_t list_promises(struct tracker_durable *durable, const struct tracker_record *record,
                               struct store_promise promises[static PROMISES_MAX],
                               char names[static SWARM_MEMBERS_MAX][HASHES_NAME_BYTES]) {
     const struct round_table *table = &record->table;
     uint32_t count = 0;
-    durable->members.wanted_count = record_write_members(record, durable->members.wanted);
-    durable->table.wanted_count =
-        record_write_table(record, durable->slice_count, durable->table.wanted);
+    durable->members.next_count = record_write_members(record, durable->members.next);
+    durable->table.next_count =
+        record_write_table(record, durable->slice_count, durable->table.next);
     if (is_changed(&durable->members)) {
         promises[count++] =
-            (struct store_promise){MEMBERS, durable->members.wanted, durable->members.wanted_count};
+            (struct store_promise){MEMBERS, durable->members.next, durable->members.next_count};
     }
     if (is_changed(&durable->table)) {
         promises[count++] =
-            (struct store_promise){TABLE, durable->table.wanted, durable->table.wanted_count};
+            (struct store_promise){TABLE, durable->table.next, durable->table.next_count};
     }
     bool is_new = table->version > 0 && table->round != durable->hashes_round;
     for (uint32_t seat = 0; is_new && seat < SWARM_MEMBERS_MAX; seat++) {
@@ -282,10 +277,10 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
     char names[SWARM_MEMBERS_MAX][HASHES_NAME_BYTES];
     const struct tracker_record *record = action->record;
     *event = (struct event){.kind = EVENT_WRITTEN, .written = WRITE_FAILED};
-    const char *wrong = action->entry == NULL ? NULL : complete(durable, action->entry);
-    if (wrong != NULL) {
-        fault_set(fault, STATUS_FAILED, durable->store.path, NULL,
-                  "the entry that ends or opens round %u %s", action->entry->round, wrong);
+    const char *error = action->entry == NULL ? NULL : complete(durable, action->entry);
+    if (error != NULL) {
+        fault_set(fault, STATUS_FAILED, durable->store.path, NULL, "the entry of round %u %s",
+                  action->entry->round, error);
         return;
     }
     const struct store_write write = {.incarnation = durable->incarnation,
@@ -297,8 +292,8 @@ void tracker_durable_write(struct tracker_durable *durable, const struct action 
     if (event->written != WRITE_OK) {
         return;
     }
-    keep(&durable->members);
-    keep(&durable->table);
+    mark_stored(&durable->members);
+    mark_stored(&durable->table);
     if (record->table.version > 0) {
         durable->hashes_round = record->table.round;
     }

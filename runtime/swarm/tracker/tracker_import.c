@@ -13,33 +13,35 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { UNTOLD = 1 << 10 }; /* starts and sessions that no entry may tell of, and more */
+enum { NUMBERS_SKIPPED = 1 << 10 }; /* more starts and sessions than the lost store used unseen */
 
-static const char OTHER_COPY[] = "take the copy of another member";
+static const char OTHER_COPY[] = "use the copy of another member";
 
-/* What the ledger says of the numbers that may not come again. */
+/* The highest numbers in the ledger, which must not be used again. */
 struct imported {
     struct ledger_chain chain;
     uint32_t session;
 };
 
-static uint32_t behind(uint32_t number) {
-    return number < UINT32_MAX - UNTOLD ? number + UNTOLD : UINT32_MAX - 1;
+static uint32_t skip_from(uint32_t number) {
+    return number < UINT32_MAX - NUMBERS_SKIPPED ? number + NUMBERS_SKIPPED : UINT32_MAX - 1;
 }
 
-static enum status take(const struct tracker_import *import, const struct ledger_source *source,
-                        struct imported *imported, struct fault *fault) {
+static enum status check_entry(const struct tracker_import *import,
+                               const struct ledger_source *source, struct imported *imported,
+                               struct fault *fault) {
     const struct entry *entry = source->entry;
     bool is_other =
         entry->kind == ENTRY_GENESIS && !hash_equal(&entry->manifest, &import->manifest);
-    const char *wrong = is_other ? "begins another swarm" : ledger_append(&imported->chain, entry);
-    for (uint32_t seat = 0; wrong == NULL && seat < entry->seat_count; seat++) {
+    const char *error =
+        is_other ? "is the genesis of another swarm" : ledger_append(&imported->chain, entry);
+    for (uint32_t seat = 0; error == NULL && seat < entry->seat_count; seat++) {
         uint32_t session = entry->seats[seat].session;
         imported->session = session > imported->session ? session : imported->session;
     }
-    return wrong == NULL ? OK
+    return error == NULL ? OK
                          : fault_set(fault, STATUS_INPUT, source->location, OTHER_COPY,
-                                     "the entry %s", wrong);
+                                     "the entry %s", error);
 }
 
 static enum status copy_entries(const struct tracker_import *import, struct region *region,
@@ -57,7 +59,7 @@ static enum status copy_entries(const struct tracker_import *import, struct regi
             snprintf(fault->remedy, sizeof fault->remedy, "%s", OTHER_COPY);
         }
         if (status == OK && more) {
-            status = take(import, source, imported, fault);
+            status = check_entry(import, source, imported, fault);
         }
         if (status == OK && more) {
             status = ledger_store_append(store, source->entry, fault);
@@ -65,18 +67,18 @@ static enum status copy_entries(const struct tracker_import *import, struct regi
     }
     ledger_source_close(source);
     return status == OK && store->count == 0
-               ? fault_set(fault, STATUS_INPUT, import->from, OTHER_COPY, "holds no entries")
+               ? fault_set(fault, STATUS_INPUT, import->from, OTHER_COPY, "has no entries")
                : status;
 }
 
-static enum status count_on(const struct imported *imported, struct region *region,
-                            struct ledger_store *store, struct fault *fault) {
+static enum status set_counts(const struct imported *imported, struct region *region,
+                              struct ledger_store *store, struct fault *fault) {
     struct tracker_record *record = region_alloc(region, 1, sizeof *record);
     uint8_t *bytes = region_alloc(region, RECORD_MEMBERS_MAX, 1);
-    record->session_next = behind(imported->session);
+    record->session_next = skip_from(imported->session);
     size_t count = record_write_members(record, bytes);
     TRY(ledger_store_promise(store, TRACKER_MEMBERS, bytes, count, fault));
-    return ledger_store_set_starts(store, behind(imported->chain.incarnation), fault);
+    return ledger_store_set_starts(store, skip_from(imported->chain.incarnation), fault);
 }
 
 static enum status fill(const struct tracker_import *import, const char *path,
@@ -88,14 +90,14 @@ static enum status fill(const struct tracker_import *import, const char *path,
     TRY(ledger_store_open(path, region, &store, fault));
     enum status status = copy_entries(import, region, &store, imported, fault);
     if (status == OK) {
-        status = count_on(imported, region, &store, fault);
+        status = set_counts(imported, region, &store, fault);
     }
     *entry_count = store.count;
     ledger_store_close(&store);
     return status;
 }
 
-/* SQLite takes away what a lost store has left beside it, when it opens the name. */
+/* Opening the store lets SQLite remove the log files that a lost store has left. */
 static enum status check_empty(const char *path, struct fault *fault) {
     struct region region = {0};
     struct ledger_store store;
@@ -103,7 +105,7 @@ static enum status check_empty(const char *path, struct fault *fault) {
     if (status == OK) {
         status = store.count == 0 ? OK
                                   : fault_set(fault, STATUS_INPUT, path, "start without --ledger",
-                                              "has a ledger of %llu entries already",
+                                              "already has a ledger of %llu entries",
                                               (unsigned long long)store.count);
         ledger_store_close(&store);
     }
@@ -114,21 +116,21 @@ static enum status check_empty(const char *path, struct fault *fault) {
 enum status tracker_import(const struct tracker_import *import, uint64_t *entry_count,
                            struct fault *fault) {
     struct region region = {0};
-    char beside[PATH_BYTES + 8];
+    char new_path[PATH_BYTES + 8];
     uint64_t count = 0;
-    struct text name = text_over(beside, sizeof beside);
+    struct text name = text_over(new_path, sizeof new_path);
     text_add(&name, "%s.new", import->store);
-    (void)unlink(beside);
+    (void)unlink(new_path);
     enum status status = check_empty(import->store, fault);
     if (status == OK) {
-        status = fill(import, beside, &region, &count, fault);
+        status = fill(import, new_path, &region, &count, fault);
     }
     region_finish(&region);
     if (status == OK) {
-        status = file_publish(beside, import->store, fault);
+        status = file_publish(new_path, import->store, fault);
     }
     if (status != OK) {
-        (void)unlink(beside);
+        (void)unlink(new_path);
         return status;
     }
     *entry_count = count;

@@ -122,7 +122,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state) {
         {"members:\n  - name: ada\n", ":2:", "has no key"},
         {"members:\n  - key: K0\n    name: \"a b\"\n", ":3:", "members[0].name"},
         {"members:\n  - key: K0\n    role: seed\n", ":3:", "role"},
-        {"members: K0\n", ":1:", "no list"},
+        {"members: K0\n", ":1:", "not a list"},
         {"members:\n  - K0\n", ":2:", ""},
         {"open: perhaps\n", ":1:", "open"},
         {"opne: true\n", ":1:", "opne"},
