@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The first hashed byte, which tells the three kinds of node apart. */
+/* The first hashed byte, different for the three kinds of node. */
 enum { DOMAIN_LEAF, DOMAIN_NODE, DOMAIN_ROOT };
 
 _Static_assert(MERKLE_BYTES_MAX / LEAF_BYTES <= (uint64_t)1 << (MERKLE_DEPTH_MAX - 1), "depth");

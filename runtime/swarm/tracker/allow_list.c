@@ -131,6 +131,18 @@ enum status allow_list_rows(const struct yaml_document *document, struct allow_l
     return OK;
 }
 
+void allow_list_append(struct allow_list *list, const struct allow_list_row *row) {
+    ASSERT(list->count < ALLOW_LIST_MAX);
+    list->rows[list->count++] = *row;
+}
+
+void allow_list_erase(struct allow_list *list, uint32_t index) {
+    ASSERT(index < list->count);
+    list->count--;
+    memmove(&list->rows[index], &list->rows[index + 1],
+            (list->count - index) * sizeof list->rows[0]);
+}
+
 static struct file_stamp stamp_of(const char *path) {
     struct stat info;
     if (stat(path, &info) != 0) {

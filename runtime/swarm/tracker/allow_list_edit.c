@@ -218,7 +218,7 @@ static enum status add(struct allow_list_edit *edit, const struct allow_list_row
                          ALLOW_LIST_MAX);
     }
     edit->target = edit->before;
-    edit->target.rows[edit->target.count++] = *row;
+    allow_list_append(&edit->target, row);
     insert_row(edit, row);
     return publish(edit, region, fault);
 }
@@ -258,9 +258,7 @@ static enum status remove_row(struct allow_list_edit *edit, const char *key_or_n
                          "has no member with this %s", is_key ? "key" : "name");
     }
     edit->target = edit->before;
-    edit->target.count--;
-    memmove(&edit->target.rows[index], &edit->target.rows[index + 1],
-            (edit->target.count - (uint32_t)index) * sizeof edit->target.rows[0]);
+    allow_list_erase(&edit->target, (uint32_t)index);
     remove_lines(edit, index);
     return publish(edit, region, fault);
 }

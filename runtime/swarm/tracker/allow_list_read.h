@@ -10,4 +10,9 @@
 MUST_CHECK enum status allow_list_rows(const struct yaml_document *document,
                                        struct allow_list *list, struct fault *fault);
 
+/* allow_list_append: add a row at the end. allow_list_erase: remove row `index`.
+ * limits  fewer than ALLOW_LIST_MAX rows; index < list->count */
+void allow_list_append(struct allow_list *list, const struct allow_list_row *row);
+void allow_list_erase(struct allow_list *list, uint32_t index);
+
 #endif
