@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Items that are still to be placed and hang together in time. */
+/* Items that are still to be placed and that overlap in time, directly or through each other. */
 struct goal {
     int begin, end;              /* its sections */
     int items_start, item_count; /* in branch->items, by first section */
     int parent;                  /* the choice that made it, -1: none */
-    int next;                    /* behind it in the list of open goals, -1: none */
-    uint64_t floor_offset;       /* of what was placed last: nothing goes lower */
-    int floor_rank;              /* and nothing of lower rank goes there */
+    int next;                    /* the next open goal, -1: none */
+    uint64_t floor_offset;       /* offset of the item placed last: no later item may be lower */
+    int floor_rank; /* and its rank: at the same offset, later items have a higher rank */
 };
 
 /* Which item of a goal comes next. */
@@ -18,7 +18,7 @@ struct choice {
     int goal;
     int candidates_start, candidate_count, tried;
     int placed; /* item, -1: none */
-    /* Where the stacks stood before the placement, for taking it back. */
+    /* Sizes of the stacks before the placement, to undo it. */
     int goal_count, items_used, undo_count;
 };
 
@@ -29,7 +29,7 @@ struct undo {
 };
 
 /* The lowest offset that an item can still get. */
-struct seat {
+struct lowest {
     uint64_t low;
     int item;
 };
@@ -38,15 +38,15 @@ struct branch {
     const struct cluster *cluster;
     struct sections sections;
     uint64_t ceiling_bytes;
-    int *by_first;        /* (count) items by first section */
-    int *rank;            /* (count) place in the order of preference */
-    int *neighbour_start; /* (count + 1) in neighbours */
-    int *neighbours;      /* what is alive together with each item */
-    uint64_t *low;        /* (count) lowest offset on top of what is placed */
-    bool *is_placed;      /* (count) its offset is its low */
-    uint64_t *blame;      /* (count) how often an item was among those that did not fit */
-    struct seat *seats;   /* (count) scratch */
-    uint64_t *stacked;    /* (sections) scratch: bytes of the items looked at */
+    int *by_first;         /* (count) items by first section */
+    int *rank;             /* (count) position in the order of preference */
+    int *neighbour_start;  /* (count + 1) in neighbours */
+    int *neighbours;       /* items that are alive together with each item */
+    uint64_t *low;         /* (count) lowest offset on top of what is placed */
+    bool *is_placed;       /* (count) its offset is its low */
+    uint64_t *conflicts;   /* (count) how often an item was among those that did not fit */
+    struct lowest *lowest; /* (count) scratch */
+    uint64_t *stacked;     /* (sections) scratch: bytes of the items looked at */
     struct choice *choices;
     int choice_count;
     struct goal *goals;
@@ -57,7 +57,7 @@ struct branch {
     int undo_count;
 };
 
-static bool meet(const struct sections *sections, int a, int b) {
+static bool overlap_in_time(const struct sections *sections, int a, int b) {
     return sections->first[a] < sections->last[b] && sections->first[b] < sections->last[a];
 }
 
@@ -67,7 +67,7 @@ static void list_neighbours(struct branch *branch, struct region *region) {
     for (int i = 0; i < count; i++) {
         branch->neighbour_start[i] = pair_count;
         for (int j = 0; j < count; j++) {
-            pair_count += i != j && meet(&branch->sections, i, j);
+            pair_count += i != j && overlap_in_time(&branch->sections, i, j);
         }
     }
     branch->neighbour_start[count] = pair_count;
@@ -77,7 +77,7 @@ static void list_neighbours(struct branch *branch, struct region *region) {
     pair_count = 0;
     for (int i = 0; i < count; i++) {
         for (int j = 0; j < count; j++) {
-            if (i != j && meet(&branch->sections, i, j)) {
+            if (i != j && overlap_in_time(&branch->sections, i, j)) {
                 branch->neighbours[pair_count++] = j;
             }
         }
@@ -112,8 +112,8 @@ struct branch *branch_init(const struct cluster *cluster, struct region *region)
     branch->rank = region_alloc(region, count, sizeof(int));
     branch->low = region_alloc(region, count, sizeof(uint64_t));
     branch->is_placed = region_alloc(region, count, sizeof(bool));
-    branch->blame = region_alloc(region, count, sizeof(uint64_t));
-    branch->seats = region_alloc(region, count, sizeof(struct seat));
+    branch->conflicts = region_alloc(region, count, sizeof(uint64_t));
+    branch->lowest = region_alloc(region, count, sizeof(struct lowest));
     branch->stacked = region_alloc(region, (size_t)branch->sections.count, sizeof(uint64_t));
     /* Every goal but the open ones has one item placed; open goals share no item; so there are at
      * most `count` of them, with `count` items in the first, one less in the next, and so on. */
@@ -125,11 +125,12 @@ struct branch *branch_init(const struct cluster *cluster, struct region *region)
 }
 
 const uint64_t *branch_conflicts(const struct branch *branch) {
-    return branch->blame;
+    return branch->conflicts;
 }
 
-/* Push goals for the items on top of the stack, which are in order of their first section: one for
- * each stretch of time. The new goals go before `next` in the list; the head is given back. */
+/* Push one goal for each group of items on top of the stack that overlap in time. These items are
+ * in order of their first section. The new goals go before `like.next` in the list. Returns the
+ * head of the list. */
 static int push_goals(struct branch *branch, int items_start, struct goal like) {
     const struct sections *sections = &branch->sections;
     int head = like.next;
@@ -154,24 +155,26 @@ static int push_goals(struct branch *branch, int items_start, struct goal like) 
     return head;
 }
 
-/* Falling offsets. Shell's sort: the items of a goal are few, and nothing may be allocated. */
-static void sort_seats(struct seat *seats, int count) {
+/* Sort by falling offset. Shell sort, because a goal has few items and nothing may be allocated
+ * here. */
+static void sort_lowest(struct lowest *lowest, int count) {
     static const int GAPS[] = {301, 132, 57, 23, 10, 4, 1};
     for (size_t g = 0; g < ARRAY_COUNT(GAPS); g++) {
         int gap = GAPS[g];
         for (int i = gap; i < count; i++) {
-            struct seat seat = seats[i];
+            struct lowest moved = lowest[i];
             int j = i;
-            for (; j >= gap && seats[j - gap].low < seat.low; j -= gap) {
-                seats[j] = seats[j - gap];
+            for (; j >= gap && lowest[j - gap].low < moved.low; j -= gap) {
+                lowest[j] = lowest[j - gap];
             }
-            seats[j] = seat;
+            lowest[j] = moved;
         }
     }
 }
 
-/* The lowest offset that each item of the goal can still get; false when one does not fit. */
-static bool seat_items(struct branch *branch, const struct goal *goal, uint64_t *lowest_end) {
+/* Find the lowest offset that each item of the goal can still get. Returns false when one does not
+ * fit. */
+static bool find_lowest(struct branch *branch, const struct goal *goal, uint64_t *lowest_end) {
     const struct cluster *cluster = branch->cluster;
     *lowest_end = UINT64_MAX;
     for (int i = 0; i < goal->item_count; i++) {
@@ -184,10 +187,10 @@ static bool seat_items(struct branch *branch, const struct goal *goal, uint64_t 
             low = align_up(goal->floor_offset, cluster->align[item]);
         }
         if (low + cluster->bytes[item] > branch->ceiling_bytes) {
-            branch->blame[item]++;
+            branch->conflicts[item]++;
             return false;
         }
-        branch->seats[i] = (struct seat){low, item};
+        branch->lowest[i] = (struct lowest){low, item};
     }
     return true;
 }
@@ -196,20 +199,20 @@ static void count_conflicts(struct branch *branch, const struct goal *goal, int 
     ASSERT(section >= goal->begin && section < goal->end);
     for (int i = 0; i < goal->item_count; i++) {
         int item = branch->items[goal->items_start + i];
-        branch->blame[item] +=
+        branch->conflicts[item] +=
             branch->sections.first[item] <= section && section < branch->sections.last[item];
     }
 }
 
-/* The items that start at some offset or above it lie between there and the ceiling: in every
- * section, and for every offset, there must be room for all of them. */
+/* All items that start at or above an offset must fit between it and the ceiling. Check this in
+ * every section for every offset. */
 static bool have_room(struct branch *branch, const struct goal *goal) {
     memset(branch->stacked + goal->begin, 0,
            (size_t)(goal->end - goal->begin) * sizeof *branch->stacked);
     for (int i = 0; i < goal->item_count; i++) {
-        int item = branch->seats[i].item;
+        int item = branch->lowest[i].item;
         uint64_t bytes = branch->cluster->bytes[item];
-        uint64_t room = branch->ceiling_bytes - branch->seats[i].low;
+        uint64_t room = branch->ceiling_bytes - branch->lowest[i].low;
         ASSERT(room >= bytes);
         for (int s = branch->sections.first[item]; s < branch->sections.last[item]; s++) {
             branch->stacked[s] += bytes;
@@ -222,28 +225,28 @@ static bool have_room(struct branch *branch, const struct goal *goal) {
     return true;
 }
 
-/* false: no layout can be completed.
- *   lowest_end      of any item, if it were placed next
- *   highest_offset  above it, some section cannot hold what is left for it */
+/* Returns false when no layout can be completed.
+ *   lowest_end      the lowest end that any item would have if it were placed next
+ *   highest_offset  above it, some section could not hold the remaining items */
 static bool measure_goal(struct branch *branch, const struct goal *goal, uint64_t *lowest_end,
                          uint64_t *highest_offset) {
-    if (!seat_items(branch, goal, lowest_end)) {
+    if (!find_lowest(branch, goal, lowest_end)) {
         return false;
     }
-    sort_seats(branch->seats, goal->item_count);
+    sort_lowest(branch->lowest, goal->item_count);
     if (!have_room(branch, goal)) {
         return false;
     }
-    uint64_t most_bytes = 0;
+    uint64_t max_bytes = 0;
     for (int s = goal->begin; s < goal->end; s++) {
-        most_bytes = branch->stacked[s] > most_bytes ? branch->stacked[s] : most_bytes;
+        max_bytes = branch->stacked[s] > max_bytes ? branch->stacked[s] : max_bytes;
     }
-    ASSERT(most_bytes > 0 && most_bytes <= branch->ceiling_bytes);
-    *highest_offset = branch->ceiling_bytes - most_bytes;
+    ASSERT(max_bytes > 0 && max_bytes <= branch->ceiling_bytes);
+    *highest_offset = branch->ceiling_bytes - max_bytes;
     return true;
 }
 
-/* Equally low items: by rank. Insertion sort: there are few. */
+/* Sort by lowest offset, equal ones by rank. Insertion sort, because there are few. */
 static void insert_candidate(struct branch *branch, const struct choice *choice, int count,
                              int item) {
     int *candidates = branch->items + choice->candidates_start;
@@ -259,8 +262,8 @@ static void insert_candidate(struct branch *branch, const struct choice *choice,
     candidates[i] = item;
 }
 
-/* Push a choice for an open goal. What may come next lies no lower than what was placed last (at
- * the same offset ranks rise), and not wholly above a hole that another item fits into. */
+/* Push a choice for an open goal. A candidate does not lie below the item placed last (at the same
+ * offset its rank is higher), nor entirely above a hole that another item fits into. */
 static void open_choice(struct branch *branch, int goal_index, struct effort *effort) {
     ASSERT(goal_index >= 0 && goal_index < branch->goal_count);
     ASSERT(branch->choice_count < branch->cluster->count);
@@ -288,7 +291,7 @@ static void open_choice(struct branch *branch, int goal_index, struct effort *ef
     choice->undo_count = branch->undo_count;
 }
 
-/* Put the next candidate where it goes; gives back the head of the open goals. */
+/* Place the next candidate. Returns the head of the open goals. */
 static int place_next(struct branch *branch, struct choice *choice, int choice_index) {
     const struct cluster *cluster = branch->cluster;
     const struct goal *goal = &branch->goals[choice->goal];
@@ -337,8 +340,8 @@ static void unplace(struct branch *branch, struct choice *choice) {
     choice->placed = -1;
 }
 
-/* The goal of the topmost choice has no solution: take back everything down to the choice that made
- * it. */
+/* The goal of the topmost choice has no solution: undo all choices down to the one that made the
+ * goal. */
 static void fail_goal(struct branch *branch) {
     int parent = branch->goals[branch->choices[branch->choice_count - 1].goal].parent;
     ASSERT(parent < branch->choice_count - 1); /* a goal is made before a choice is opened for it */

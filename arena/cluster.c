@@ -12,7 +12,8 @@ struct event {
     uint64_t bytes;
 };
 
-/* Deaths come first: lives are half-open, so bytes freed at a step can be given out at it. */
+/* Deaths come first: lives are half-open, so bytes that are freed at a step can be used from that
+ * step on. */
 static int compare_events(const void *left, const void *right) {
     const struct event *a = left, *b = right;
     if (a->step != b->step) {
@@ -61,7 +62,7 @@ static void cluster_measure(struct cluster *cluster, struct region *region) {
             cluster->bound_step = events[i].step;
         }
     }
-    ASSERT(live_bytes == cluster->base_bytes); /* all that was born has died */
+    ASSERT(live_bytes == cluster->base_bytes); /* every birth has its death */
     ASSERT(cluster->count == 0 || cluster->bound_bytes > cluster->base_bytes);
 }
 
@@ -129,8 +130,8 @@ static bool is_permanent(const struct cluster *cluster, int item, struct span sp
     return cluster->first[item] == span.begin && cluster->last[item] == span.end;
 }
 
-/* Stack what is alive throughout, largest alignment first so that gaps are rare, and give back the
- * stack's top. */
+/* Stack the items that are alive throughout, largest alignment first so that gaps are rare. Returns
+ * the top of the stack. */
 static uint64_t stack_permanent(const struct cluster *cluster, struct span span,
                                 uint64_t *offsets) {
     uint64_t align_bits = 0;
@@ -190,8 +191,8 @@ static void cluster_split(const struct cluster *cluster, struct region *region,
     }
 }
 
-/* One round: every cluster of `pending` loses its permanent items and is cut; one that has none is
- * pushed onto `done`. */
+/* One round: remove the permanent items of every pending cluster, and split what remains. A cluster
+ * without permanent items is pushed onto `done`. */
 static struct cluster *reduce_round(struct cluster *pending, uint64_t *offsets,
                                     struct region *region, struct cluster **done) {
     struct cluster *parts = NULL;

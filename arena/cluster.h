@@ -1,9 +1,9 @@
-/* cluster: extents of one space as plain arrays, and their split into parts that never meet in
- * time, so that each part is packed alone. */
+/* cluster: extents of one space as plain arrays, and their split into parts that share no
+ * program step, so that each part can be packed alone. */
 #ifndef SKEP_ARENA_CLUSTER_H
 #define SKEP_ARENA_CLUSTER_H
 
-#include "arena/plan.h"
+#include "arena/arena.h"
 #include "base/bytes.h"
 #include "base/region.h"
 
@@ -20,9 +20,9 @@ struct cluster {
     uint32_t *last;
     int *source;
     uint64_t base_bytes;  /* no item may lie below */
-    uint64_t bound_bytes; /* base + most bytes of items alive at one step */
+    uint64_t bound_bytes; /* base + the most bytes of items alive at one step */
     uint32_t bound_step;  /* first step at which that many are alive */
-    struct cluster *next; /* of a worklist */
+    struct cluster *next; /* the next cluster of a worklist */
 };
 
 struct cluster_list {
@@ -36,17 +36,17 @@ struct cluster_list {
 struct cluster cluster_of_space(const struct arena_problem *problem, enum space space,
                                 struct region *region);
 
-/* cluster_round_sizes: round sizes up to the alignment that all items share, and measure the bound
- * anew. Nothing could lie in the bytes behind an item, except behind the topmost, so that a search
- * for a peak below that bound would be for less than one alignment.
+/* cluster_round_sizes: round all sizes up to the smallest alignment, and compute the bound again.
+ * No item can use the bytes that this adds, except on top of the highest item, so the bound rises
+ * by less than one alignment above what a layout can reach.
  * memory  scratch in `region` */
 void cluster_round_sizes(struct cluster *cluster, struct region *region);
 
-/* cluster_reduce: take from a packing problem what needs no search, and give back the rest in
- * parts, highest bound first.
- *   What is alive throughout can be slid to the bottom of any layout, so it is stacked there, and
- *   its offsets are written to `offsets`; what is left is cut at every step that
- *   nothing lives across; each part is treated alike, CLUSTER_DEPTH_MAX times.
+/* cluster_reduce: take out the items that need no search, and divide the rest into parts, highest
+ * bound first. Items that are alive throughout can be moved to the bottom of any layout, so they
+ * are stacked there and their offsets are written to `offsets`. The rest is divided at every step
+ * that no item is alive across. Each part is treated in the same way, at most CLUSTER_DEPTH_MAX
+ * times.
  *   offsets  (extents of the arena problem) by extent, not by item
  * accuracy  loses nothing when alignments divide all sizes, else less than one alignment a level
  * memory    arrays in `region` */

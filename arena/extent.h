@@ -1,5 +1,5 @@
-/* extent: one buffer that the planner must place. The planner knows nothing else, and never writes
- * to one: an extent's offset is in the plan. */
+/* extent: one buffer that the planner must place. The planner knows nothing else about it and never
+ * changes it: the offset of an extent is in the plan. */
 #ifndef SKEP_ARENA_EXTENT_H
 #define SKEP_ARENA_EXTENT_H
 
@@ -22,8 +22,8 @@ enum extent_role {
     ROLE_WORKSPACE,
     ROLE_CACHE,
     ROLE_STAGING,
-    ROLE_OUTER,    /* the outer state of a swarm, and what follows it from round to round */
-    ROLE_EXCHANGE, /* encoded contributions and results, until a round is committed */
+    ROLE_OUTER,    /* the outer state and the error feedback of a swarm member */
+    ROLE_EXCHANGE, /* encoded contributions and results, until the round is committed */
     ROLE_COUNT
 };
 

@@ -22,33 +22,33 @@ static int compare_ranked(const void *left, const void *right) {
     return a->item < b->item ? -1 : a->item > b->item;
 }
 
-static struct ranked ranked_of(const struct cluster *cluster, enum sort_key order, int item,
+static struct ranked ranked_of(const struct cluster *cluster, enum sort_key key, int item,
                                const uint64_t *crowding) {
     double bytes = (double)cluster->bytes[item];
     double steps = (double)(cluster->last[item] - cluster->first[item]);
     double area = bytes * steps;
     ASSERT(cluster->first[item] < cluster->last[item]);
-    switch (order) {
-    case ORDER_AREA:
+    switch (key) {
+    case SORT_AREA:
         return (struct ranked){area, bytes, item};
-    case ORDER_LIFETIME:
+    case SORT_LIFETIME:
         return (struct ranked){steps, bytes, item};
-    case ORDER_SIZE:
+    case SORT_SIZE:
         return (struct ranked){bytes, steps, item};
-    case ORDER_BIRTH:
+    case SORT_BIRTH:
         return (struct ranked){-(double)cluster->first[item], steps, item};
-    case ORDER_SQUARE:
+    case SORT_SQUARE:
         return (struct ranked){area * bytes, steps, item};
-    case ORDER_LONG:
+    case SORT_LONG:
         return (struct ranked){area * steps, bytes, item};
-    case ORDER_DEATH:
+    case SORT_DEATH:
         return (struct ranked){(double)cluster->last[item], steps, item};
-    case ORDER_CROWDING:
+    case SORT_CROWDING:
         return (struct ranked){(double)crowding[item], area, item};
-    case ORDER_COUNT:
+    case SORT_COUNT:
         break;
     }
-    ASSERT(order < ORDER_COUNT);
+    ASSERT(key < SORT_COUNT);
     return (struct ranked){0};
 }
 
@@ -56,22 +56,22 @@ void ranked_sort(struct ranked *ranked, int count) {
     qsort(ranked, (size_t)count, sizeof *ranked, compare_ranked);
 }
 
-void greedy_rank(const struct cluster *cluster, enum sort_key order, const uint64_t *crowding,
+void greedy_rank(const struct cluster *cluster, enum sort_key key, const uint64_t *crowding,
                  struct ranked *ranked) {
     for (int i = 0; i < cluster->count; i++) {
-        ranked[i] = ranked_of(cluster, order, i, crowding);
+        ranked[i] = ranked_of(cluster, key, i, crowding);
     }
     ranked_sort(ranked, cluster->count);
 }
 
-/* An item to be placed among those on the shelf. */
+/* An item that is to be placed among those on the shelf. */
 struct piece {
     uint64_t bytes, align;
     uint32_t first, last;
 };
 
-/* The lowest offset at which the piece meets nothing that is alive with it. The shelf is in order
- * of offset, so the first gap that is large enough ends the walk. */
+/* The lowest offset at which the piece overlaps no item that is alive with it. The shelf is sorted
+ * by offset, so the search ends at the first gap that is large enough. */
 static uint64_t first_fit(const struct placed *shelf, int count, const struct piece *piece,
                           uint64_t base_bytes, struct effort *effort) {
     uint64_t cursor = align_up(base_bytes, piece->align);
@@ -93,7 +93,8 @@ static uint64_t first_fit(const struct placed *shelf, int count, const struct pi
     return cursor;
 }
 
-/* The smallest gap that the piece fits into; the lowest of equals; above everything if none. */
+/* The smallest gap that the piece fits into, the lowest of equal ones; above all items if there is
+ * none. */
 static uint64_t best_fit(const struct placed *shelf, int count, const struct piece *piece,
                          uint64_t base_bytes, struct effort *effort) {
     uint64_t cursor = align_up(base_bytes, piece->align);
@@ -159,15 +160,15 @@ bool greedy_place(const struct cluster *cluster, const int *sequence, enum fit f
     return true;
 }
 
-static const char *const HEURISTICS[ORDER_COUNT][FIT_COUNT] = {
-    [ORDER_AREA] = {"first fit by area", "best fit by area"},
-    [ORDER_LIFETIME] = {"first fit by lifetime", "best fit by lifetime"},
-    [ORDER_SIZE] = {"first fit by size", "best fit by size"},
-    [ORDER_BIRTH] = {"first fit by birth", "best fit by birth"},
-    [ORDER_SQUARE] = {"first fit by size x area", "best fit by size x area"},
-    [ORDER_LONG] = {"first fit by lifetime x area", "best fit by lifetime x area"},
-    [ORDER_DEATH] = {"first fit by death", "best fit by death"},
-    [ORDER_CROWDING] = {"first fit by crowding", "best fit by crowding"},
+static const char *const HEURISTICS[SORT_COUNT][FIT_COUNT] = {
+    [SORT_AREA] = {"first fit by area", "best fit by area"},
+    [SORT_LIFETIME] = {"first fit by lifetime", "best fit by lifetime"},
+    [SORT_SIZE] = {"first fit by size", "best fit by size"},
+    [SORT_BIRTH] = {"first fit by birth", "best fit by birth"},
+    [SORT_SQUARE] = {"first fit by size x area", "best fit by size x area"},
+    [SORT_LONG] = {"first fit by lifetime x area", "best fit by lifetime x area"},
+    [SORT_DEATH] = {"first fit by death", "best fit by death"},
+    [SORT_CROWDING] = {"first fit by crowding", "best fit by crowding"},
 };
 
 struct layout greedy_best(const struct cluster *cluster, uint64_t target_bytes,
@@ -181,14 +182,14 @@ struct layout greedy_best(const struct cluster *cluster, uint64_t target_bytes,
     struct layout best = {.offset = region_alloc(region, count, sizeof(uint64_t)),
                           .peak_bytes = UINT64_MAX};
     struct layout trial = {.offset = region_alloc(region, count, sizeof(uint64_t))};
-    for (enum sort_key order = 0; order < ORDER_COUNT; order++) {
-        greedy_rank(cluster, order, crowding, ranked);
+    for (enum sort_key key = 0; key < SORT_COUNT; key++) {
+        greedy_rank(cluster, key, crowding, ranked);
         for (int i = 0; i < cluster->count; i++) {
             sequence[i] = ranked[i].item;
         }
         for (enum fit fit = 0; fit < FIT_COUNT; fit++) {
             trial.peak_bytes = best.peak_bytes;
-            trial.heuristic = HEURISTICS[order][fit];
+            trial.heuristic = HEURISTICS[key][fit];
             if (greedy_place(cluster, sequence, fit, shelf, effort, &trial)) {
                 struct layout worse = best;
                 best = trial;

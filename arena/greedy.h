@@ -6,30 +6,30 @@
 
 #include <stdbool.h>
 
-/* What a search may still spend. Work is counted, so that a plan does not depend on the machine's
- * speed; a deadline is for searches that a person waits for. */
+/* The work limit of a search. Work is counted instead of timed, so that a plan does not depend on
+ * the speed of the machine. Only a search that a person waits for has a deadline. */
 struct effort {
-    uint64_t work;       /* spent: placed items looked at */
+    uint64_t work;       /* done so far: placed items inspected */
     uint64_t work_max;   /* stop at this */
     int64_t deadline_ns; /* stop at this clock_monotonic_ns; 0: no deadline */
 };
 
 bool effort_spent(const struct effort *effort);
 
-/* Which of the gaps that an item fits into it gets. */
+/* Which gap an item goes into, of those that it fits into. */
 enum fit { FIT_FIRST /* the lowest */, FIT_BEST /* the smallest */, FIT_COUNT };
 
-/* What the items are sorted by, largest or earliest first; ties by the next thing that tells. */
+/* The key by which items are sorted, largest or earliest first, and the second key for ties. */
 enum sort_key {
-    ORDER_AREA,     /* bytes x steps alive */
-    ORDER_SIZE,     /* bytes, then steps alive */
-    ORDER_LIFETIME, /* steps alive, then bytes */
-    ORDER_BIRTH,    /* first step, then steps alive: a stack where lives are nested */
-    ORDER_SQUARE,   /* bytes x bytes x steps alive */
-    ORDER_LONG,     /* bytes x steps alive x steps alive */
-    ORDER_DEATH,    /* last step, latest first, then steps alive */
-    ORDER_CROWDING, /* most bytes alive at one step of the life, then area */
-    ORDER_COUNT
+    SORT_AREA,     /* bytes x steps alive */
+    SORT_SIZE,     /* bytes, then steps alive */
+    SORT_LIFETIME, /* steps alive, then bytes */
+    SORT_BIRTH,    /* first step, then steps alive: a stack where lives are nested */
+    SORT_SQUARE,   /* bytes x bytes x steps alive */
+    SORT_LONG,     /* bytes x steps alive x steps alive */
+    SORT_DEATH,    /* last step, latest first, then steps alive */
+    SORT_CROWDING, /* most bytes alive at one step of the life, then area */
+    SORT_COUNT
 };
 
 /* Offsets for every item of a cluster. */
@@ -39,14 +39,14 @@ struct layout {
     const char *heuristic; /* a static string */
 };
 
-/* Placed items in order of offset: scratch of greedy_place. */
+/* A placed item. greedy_place keeps these in order of offset. */
 struct placed {
     uint64_t offset, end;
     uint32_t first, last;
 };
 
-/* An item with what it is sorted by, largest first; equals by their number. Doubles hold products
- * of any size, and round alike on every machine. */
+/* An item with its sort keys. Larger keys come first, then smaller item numbers. Doubles hold
+ * products of any size, and round equally on every machine. */
 struct ranked {
     double major, minor;
     int item;
@@ -54,21 +54,21 @@ struct ranked {
 
 void ranked_sort(struct ranked *ranked, int count);
 
-/* greedy_rank: fill `ranked` (cluster count), sorted by `order`.
+/* greedy_rank: fill `ranked` (cluster count), sorted by `key`.
  *   crowding  of sections_crowding */
-void greedy_rank(const struct cluster *cluster, enum sort_key order, const uint64_t *crowding,
+void greedy_rank(const struct cluster *cluster, enum sort_key key, const uint64_t *crowding,
                  struct ranked *ranked);
 
-/* greedy_place: place the items in `sequence`, all of them below layout->peak_bytes; false, with
- * that peak kept, when one does not go there.
+/* greedy_place: place all items in the order of `sequence`, each below layout->peak_bytes. Returns
+ * false, and leaves that peak unchanged, when an item does not fit.
  *   shelf   (cluster count) scratch
  *   layout  offsets filled (undefined after false), peak lowered
  * memory  allocates nothing */
 bool greedy_place(const struct cluster *cluster, const int *sequence, enum fit fit,
                   struct placed *shelf, struct effort *effort, struct layout *layout);
 
-/* greedy_best: the lowest layout of every order with every fit; ends at the first whose peak is
- * `target_bytes` or below, or when the effort is spent (the first layout is always finished).
+/* greedy_best: the lowest layout over all sort keys and fits. Stops at the first whose peak is
+ * `target_bytes` or below, or at the work limit (the first layout is always finished).
  * memory  layout and scratch in `region` */
 struct layout greedy_best(const struct cluster *cluster, uint64_t target_bytes,
                           struct effort *effort, struct region *region);

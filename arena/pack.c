@@ -1,4 +1,4 @@
-#include "arena/pack.h"
+#include "arena/arena.h"
 
 #include "arena/cluster.h"
 #include "arena/search.h"
@@ -12,8 +12,8 @@ struct pack {
     struct cluster_list parts;
     struct search *searches; /* (parts.count) */
     uint64_t capacity_bytes; /* UINT64_MAX: none */
-    uint64_t target_bytes;   /* lower is of no use */
-    bool is_exact;           /* what a part's search proves holds for the whole */
+    uint64_t target_bytes;   /* stop at this peak */
+    bool is_exact;           /* limits proved for a part hold for the whole */
     struct effort effort;
 };
 
@@ -28,20 +28,8 @@ static int highest_part(const struct pack *pack) {
     return highest;
 }
 
-static void keep_offsets(const struct pack *pack, uint64_t *offsets) {
-    for (int i = 0; i < pack->parts.count; i++) {
-        const struct cluster *part = &pack->parts.clusters[i];
-        const struct layout *layout = &pack->searches[i].layout;
-        for (int j = 0; j < part->count; j++) {
-            ASSERT(layout->offset[j] >= part->base_bytes);
-            ASSERT((layout->offset[j] & (part->align[j] - 1)) == 0);
-            offsets[part->source[j]] = layout->offset[j];
-        }
-    }
-}
-
-/* Stacking what is alive throughout loses nothing if every size is a multiple of every alignment;
- * else what the search proved holds only for such layouts. */
+/* Stacking the permanent items loses nothing if every alignment divides every size. Otherwise, the
+ * limits that the searches prove hold only for layouts with such a stack. */
 static bool is_reduction_exact(const struct cluster *whole) {
     uint64_t align_bits = 0, size_bits = 0;
     for (int i = 0; i < whole->count; i++) {
@@ -63,7 +51,7 @@ static uint64_t lowest_bytes(const struct pack *pack) {
     return lowest;
 }
 
-/* The highest part makes the peak, so it alone is worth an attempt. */
+/* The part with the highest layout determines the peak, so only that part is searched. */
 static void improve(struct pack *pack, struct region *region) {
     while (!effort_spent(&pack->effort) && lowest_bytes(pack) <= pack->capacity_bytes) {
         struct search *search = &pack->searches[highest_part(pack)];
@@ -119,7 +107,9 @@ void arena_pack(const struct arena_problem *problem, const struct pack_request *
     if (pack.parts.count > 0) {
         improve(&pack, region);
     }
-    keep_offsets(&pack, offsets);
+    for (int i = 0; i < pack.parts.count; i++) {
+        search_store_offsets(&pack.searches[i], offsets);
+    }
     *plan = (struct plan){.problem = *problem, .offsets = offsets};
     fill_plan(&pack, plan);
     *outcome = (struct pack_outcome){

@@ -1,21 +1,11 @@
-#include "arena/plan.h"
+#include "arena/arena.h"
 
 #include "arena/cluster.h"
 #include "arena/search.h"
 
-/* Placed items that the planner may look at in one space: 2,000 extents take at most some 50 ms,
- * 12,000 some 300 ms. Most programs reach their bound within the first few heuristics. */
+/* The work limit for one space, in placed items inspected: 2,000 extents take at most about 50 ms,
+ * 12,000 about 300 ms. Most programs reach their bound with one of the first heuristics. */
 static const uint64_t WORK_ALWAYS = 10000000, WORK_PER_EXTENT = 15000;
-
-static void keep_offsets(const struct cluster *cluster, const struct layout *layout,
-                         uint64_t *offsets) {
-    for (int i = 0; i < cluster->count; i++) {
-        ASSERT(layout->offset[i] >= cluster->base_bytes);
-        ASSERT((layout->offset[i] & (cluster->align[i] - 1)) == 0);
-        ASSERT(layout->offset[i] + cluster->bytes[i] <= layout->peak_bytes);
-        offsets[cluster->source[i]] = layout->offset[i];
-    }
-}
 
 static uint64_t highest_end(const struct cluster *cluster, const struct plan *plan) {
     uint64_t highest = 0;
@@ -36,8 +26,8 @@ static void plan_space(enum space space, uint64_t *offsets, struct region *regio
     struct effort effort = {.work_max = WORK_ALWAYS + WORK_PER_EXTENT * (uint64_t)whole.count};
     uint64_t searched_bytes = 0;
     const char *heuristic = whole.count > 0 ? "stacked" : "empty";
-    /* The parts come with falling bounds: one that stays below the peak of an earlier one is as
-     * good as it need be. */
+    /* The parts are sorted by falling bound, so a part needs no further search once its peak is not
+     * above that of an earlier part. */
     uint64_t target_bytes = whole.bound_bytes;
     for (int i = 0; i < parts.count; i++) {
         const struct cluster *part = &parts.clusters[i];
@@ -48,7 +38,7 @@ static void plan_space(enum space space, uint64_t *offsets, struct region *regio
             search_attempt(&search, target_bytes, &effort, region);
         }
         ASSERT(search.layout.peak_bytes >= part->bound_bytes);
-        keep_offsets(part, &search.layout, offsets);
+        search_store_offsets(&search, offsets);
         if (search.layout.peak_bytes > searched_bytes) {
             searched_bytes = search.layout.peak_bytes;
             heuristic = search.layout.heuristic;

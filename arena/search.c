@@ -2,20 +2,20 @@
 
 #include "base/random.h"
 
-/* The shortest attempt goes through all choices this many times over. Attempts that succeed mostly
- * do so at once, so there are many short ones, and few long ones. */
+/* The shortest attempt may make every choice this many times. Successful attempts mostly succeed
+ * early, so most attempts are short and few are long. */
 enum { DESCENTS = 2, DESCENT_ITEMS_MIN = 200 };
 
-/* Attempts aim at a part of the way from the lowest useful peak to the present one: lower after a
- * success, higher after a failure; every few rounds, at the lowest itself. */
+/* An attempt aims between the lowest useful peak and the current one: lower after a success, higher
+ * after a failure. Every second round aims at the lowest. */
 enum { LOWEST_AIM_ROUNDS = 2 };
 
 static const double AIM_FIRST = 0.5, AIM_SUCCESS = 0.6, AIM_FAILURE = 1.15, AIM_STEP = 0.01,
                     AIM_MAX = 0.95;
 
-/* How far attempts move items in an order, in parts of its length: at random, in turn; and forward,
- * for what was most to blame for failures. */
-static const double REACH_NEAR = 0.1, REACH_FAR = 0.5, REACH_BLAME = 0.7;
+/* How far an attempt moves items in the sequence, as a part of its length: at random by either of
+ * the first two, and forward for the items that most often did not fit. */
+static const double REACH_NEAR = 0.1, REACH_FAR = 0.5, REACH_CONFLICTS = 0.7;
 
 void search_init(const struct cluster *cluster, uint64_t target_bytes, struct effort *effort,
                  struct region *region, struct search *search) {
@@ -35,7 +35,7 @@ bool search_is_done(const struct search *search, uint64_t target_bytes) {
            search->layout.peak_bytes <= search->lowest_bytes;
 }
 
-/* 1 1 2 1 1 2 4 1 1 2 ...: with such lengths, restarts cost at most a logarithm over the best fixed
+/* 1 1 2 1 1 2 4 1 1 2 ...: with such lengths, restarts cost at max a logarithm over the best fixed
  * length (Luby, Sinclair and Zuckerman 1993). `index` from 1. */
 static uint64_t luby(unsigned index) {
     ASSERT(index >= 1);
@@ -46,36 +46,36 @@ static uint64_t luby(unsigned index) {
     return (index + 1) / 2;
 }
 
-static double most_conflicts(const struct search *search) {
-    const uint64_t *blame = branch_conflicts(search->branch);
-    uint64_t most = 1;
+static double max_conflicts(const struct search *search) {
+    const uint64_t *conflicts = branch_conflicts(search->branch);
+    uint64_t max = 1;
     for (int i = 0; i < search->cluster->count; i++) {
-        most = blame[i] > most ? blame[i] : most;
+        max = conflicts[i] > max ? conflicts[i] : max;
     }
-    return (double)most;
+    return (double)max;
 }
 
-/* Change the order that search->ranked is in. */
+/* Perturb the sequence in search->ranked. */
 static void perturb(struct search *search, int round) {
     ASSERT(round > 0);
     int count = search->cluster->count;
-    const uint64_t *blame = branch_conflicts(search->branch);
+    const uint64_t *conflicts = branch_conflicts(search->branch);
     double reach = (round % 4 >= 2 ? REACH_NEAR : REACH_FAR) * count;
-    double forward = round % 8 >= 4 ? REACH_BLAME * count / most_conflicts(search) : 0;
+    double forward = round % 8 >= 4 ? REACH_CONFLICTS * count / max_conflicts(search) : 0;
     uint64_t stream = (uint64_t)search->attempt_count << 32;
     for (int i = 0; i < count; i++) {
         int item = search->ranked[i].item;
-        double place = i + reach * random_uniform(0, stream + (uint64_t)i);
-        place -= forward * (double)blame[item];
-        search->ranked[i] = (struct ranked){-place, 0, item};
+        double position = i + reach * random_uniform(0, stream + (uint64_t)i);
+        position -= forward * (double)conflicts[item];
+        search->ranked[i] = (struct ranked){-position, 0, item};
     }
     ranked_sort(search->ranked, count);
 }
 
-/* The first round tries the greedy orders as they are. */
+/* The first round tries the sort keys unchanged. */
 static void make_sequence(struct search *search, int round) {
-    enum sort_key order = (enum sort_key)(search->attempt_count % ORDER_COUNT);
-    greedy_rank(search->cluster, order, search->crowding, search->ranked);
+    enum sort_key key = (enum sort_key)(search->attempt_count % SORT_COUNT);
+    greedy_rank(search->cluster, key, search->crowding, search->ranked);
     if (round > 0) {
         perturb(search, round);
     }
@@ -108,12 +108,12 @@ static void adjust_aim(struct search *search, enum branch_result result) {
 }
 
 static void attempt_branch(struct search *search, uint64_t target_bytes, struct effort *effort) {
-    int round = search->attempt_count / ORDER_COUNT;
+    int round = search->attempt_count / SORT_COUNT;
     bool aims_lowest = round % LOWEST_AIM_ROUNDS == LOWEST_AIM_ROUNDS - 1;
     uint64_t lowest = search->lowest_bytes > target_bytes ? search->lowest_bytes : target_bytes;
     ASSERT(lowest < search->layout.peak_bytes);
-    double way = (double)(search->layout.peak_bytes - 1 - lowest);
-    uint64_t ceiling = lowest + (aims_lowest ? 0 : (uint64_t)(search->aim * way));
+    double range = (double)(search->layout.peak_bytes - 1 - lowest);
+    uint64_t ceiling = lowest + (aims_lowest ? 0 : (uint64_t)(search->aim * range));
     ASSERT(ceiling >= lowest && ceiling < search->layout.peak_bytes);
     struct effort share = share_of_attempt(search, round, effort);
     make_sequence(search, round);
@@ -158,4 +158,15 @@ void search_attempt(struct search *search, uint64_t target_bytes, struct effort 
     }
     ASSERT(search->layout.peak_bytes <= peak_bytes);
     search->attempt_count++;
+}
+
+void search_store_offsets(const struct search *search, uint64_t *offsets) {
+    const struct cluster *cluster = search->cluster;
+    const struct layout *layout = &search->layout;
+    for (int i = 0; i < cluster->count; i++) {
+        ASSERT(layout->offset[i] >= cluster->base_bytes);
+        ASSERT((layout->offset[i] & (cluster->align[i] - 1)) == 0);
+        ASSERT(layout->offset[i] + cluster->bytes[i] <= layout->peak_bytes);
+        offsets[cluster->source[i]] = layout->offset[i];
+    }
 }

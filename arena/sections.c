@@ -21,7 +21,7 @@ static int find_starts(const uint32_t *births, const uint32_t *deaths, int count
         while (deaths[death] <= births[birth]) {
             death++;
         }
-        ASSERT(death < count); /* nothing dies before it is born */
+        ASSERT(death < count); /* no item dies before it is born */
         if (is_last || births[birth + 1] >= deaths[death]) {
             starts[start_count++] = births[birth];
         }
@@ -30,7 +30,7 @@ static int find_starts(const uint32_t *births, const uint32_t *deaths, int count
     return start_count;
 }
 
-/* How many starts lie before `step`. */
+/* The number of starts before `step`. */
 static int starts_before(const uint32_t *starts, int start_count, uint32_t step) {
     int low = 0, high = start_count;
     while (low < high) {

@@ -1,5 +1,5 @@
-/* sections: the stretches of a cluster's time that matter to a layout: those that begin with a
- * birth and end with a death. What is alive in any other stretch is alive in one of these too. */
+/* sections: the spans of a cluster's time that a layout must consider: those that begin with a
+ * birth and end with a death. The items alive in any other span are also alive in one of these. */
 #ifndef SKEP_ARENA_SECTIONS_H
 #define SKEP_ARENA_SECTIONS_H
 
@@ -8,11 +8,11 @@
 struct sections {
     int count;            /* at most the cluster's count */
     int *first;           /* (cluster count) first section in which item i is alive */
-    int *last;            /* (cluster count) behind the last one: first < last */
+    int *last;            /* (cluster count) one past the last: first < last */
     uint64_t *live_bytes; /* (count) bytes alive, base not included */
 };
 
-/* sections_of: the sections of a cluster, cut at every birth and death.
+/* sections_of: the sections of a cluster, divided at every birth and death.
  * memory  in `region` */
 struct sections sections_of(const struct cluster *cluster, struct region *region);
 

@@ -1,6 +1,6 @@
-/* The proof that a plan is right: a sweep over each space's births and deaths that keeps what is
- * alive in order of offset. It shares no code with the planner. */
-#include "arena/plan.h"
+/* verify: proves that a plan is correct. It sweeps over the births and deaths of each space and
+ * keeps the extents that are alive in order of offset. It shares no code with the planner. */
+#include "arena/arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@ struct change {
     int extent;
 };
 
-/* What is alive at the sweep's step, by offset: disjoint, or the sweep would have stopped. */
+/* The extents that are alive at the current step, by offset. They are disjoint, or the sweep would
+ * have stopped. */
 struct alive {
     const struct extent *extents;
     const uint64_t *offsets;
@@ -22,7 +23,7 @@ struct alive {
     uint64_t bytes;
 };
 
-static const char REMEDY[] = "this is a fault of the planner; do not run the plan";
+static const char REMEDY[] = "this is a bug of the planner; do not execute the plan, and report it";
 
 static int compare_changes(const void *left, const void *right) {
     const struct change *a = left, *b = right;
@@ -36,10 +37,11 @@ static int compare_changes(const void *left, const void *right) {
 }
 
 static uint64_t end_of(const struct alive *alive, int id) {
+    ASSERT(alive->offsets[id] <= UINT64_MAX - alive->extents[id].bytes); /* check_extent */
     return alive->offsets[id] + alive->extents[id].bytes;
 }
 
-static const char *place_of(enum space space, char buffer[static 32]) {
+static const char *subject_of(enum space space, char buffer[static 32]) {
     snprintf(buffer, 32, "plan, %s space", space_name(space));
     return buffer;
 }
@@ -47,26 +49,25 @@ static const char *place_of(enum space space, char buffer[static 32]) {
 static enum status check_extent(const struct extent *extent, uint64_t offset, int index,
                                 struct fault *fault) {
     if ((unsigned)extent->space >= SPACE_COUNT) {
-        return fault_set(fault, STATUS_FAILED, "plan", REMEDY, "extent %d '%s' is in no space",
+        return fault_set(fault, STATUS_FAILED, "plan", REMEDY, "extent %d '%s' belongs to no space",
                          index, extent->name);
     }
-    char place[32];
-    place_of(extent->space, place);
+    char subject[32];
+    subject_of(extent->space, subject);
     if (extent->first >= extent->last || extent->bytes == 0) {
-        return fault_set(fault, STATUS_FAILED, place, REMEDY,
-                         "extent %d '%s' has %llu bytes and the empty life [%u, %u)", index,
-                         extent->name, (unsigned long long)extent->bytes, extent->first,
-                         extent->last);
+        return fault_set(fault, STATUS_FAILED, subject, REMEDY,
+                         "extent %d '%s' is empty: %llu bytes, life [%u, %u)", index, extent->name,
+                         (unsigned long long)extent->bytes, extent->first, extent->last);
     }
     if (extent->align == 0 || (extent->align & (extent->align - 1)) != 0 ||
         offset % extent->align != 0) {
-        return fault_set(fault, STATUS_FAILED, place, REMEDY,
+        return fault_set(fault, STATUS_FAILED, subject, REMEDY,
                          "extent %d '%s' at offset %llu is not aligned to %llu", index,
                          extent->name, (unsigned long long)offset,
                          (unsigned long long)extent->align);
     }
     if (offset > UINT64_MAX - extent->bytes) {
-        return fault_set(fault, STATUS_FAILED, place, REMEDY,
+        return fault_set(fault, STATUS_FAILED, subject, REMEDY,
                          "extent %d '%s' at offset %llu ends beyond 2^64", index, extent->name,
                          (unsigned long long)offset);
     }
@@ -91,8 +92,8 @@ static enum status overlap_fault(const struct alive *alive, int below, int above
                                  struct fault *fault) {
     const struct extent *a = &alive->extents[below], *b = &alive->extents[above];
     ASSERT(a->space == b->space && alive->offsets[below] <= alive->offsets[above]);
-    char place[32];
-    return fault_set(fault, STATUS_FAILED, place_of(a->space, place), REMEDY,
+    char subject[32];
+    return fault_set(fault, STATUS_FAILED, subject_of(a->space, subject), REMEDY,
                      "extents '%s' (bytes [%llu, %llu), steps [%u, %u)) and '%s' "
                      "(bytes [%llu, %llu), steps [%u, %u)) overlap",
                      a->name, (unsigned long long)alive->offsets[below],
@@ -101,9 +102,12 @@ static enum status overlap_fault(const struct alive *alive, int below, int above
                      (unsigned long long)end_of(alive, above), b->first, b->last);
 }
 
-/* Its two neighbours by offset are enough: all alive ones are disjoint. */
+/* Comparing with the two neighbours by offset is enough, because all extents that are alive are
+ * disjoint. */
 static enum status alive_add(struct alive *alive, int id, struct fault *fault) {
     int position = position_of(alive, id);
+    ASSERT(alive->extents[id].bytes > 0 && alive->offsets[id] < end_of(alive, id));
+    ASSERT(position >= 0 && position <= alive->count);
     if (position > 0) {
         int below = alive->ids[position - 1];
         if (end_of(alive, below) > alive->offsets[id]) {
@@ -142,18 +146,21 @@ struct measured {
 
 static enum status compare_measured(const struct plan *plan, enum space space,
                                     const struct measured *measured, struct fault *fault) {
-    char place[32];
-    place_of(space, place);
+    char subject[32];
+    ASSERT(measured->bound_bytes <= measured->peak_bytes);
+    ASSERT(measured->bound_bytes > 0 || measured->peak_step == 0);
+    subject_of(space, subject);
     if (plan->peak_bytes[space] != measured->peak_bytes) {
-        return fault_set(
-            fault, STATUS_FAILED, place, REMEDY, "the peak is said to be %llu bytes and is %llu",
-            (unsigned long long)plan->peak_bytes[space], (unsigned long long)measured->peak_bytes);
+        return fault_set(fault, STATUS_FAILED, subject, REMEDY,
+                         "the plan records a peak of %llu bytes; actual: %llu",
+                         (unsigned long long)plan->peak_bytes[space],
+                         (unsigned long long)measured->peak_bytes);
     }
     if (plan->bound_bytes[space] != measured->bound_bytes ||
         plan->peak_step[space] != measured->peak_step) {
-        return fault_set(fault, STATUS_FAILED, place, REMEDY,
-                         "at most %llu bytes are said to be alive, first at step %u; "
-                         "there are %llu, first at step %u",
+        return fault_set(fault, STATUS_FAILED, subject, REMEDY,
+                         "the plan records at most %llu bytes alive, first at step %u; "
+                         "actual: %llu, first at step %u",
                          (unsigned long long)plan->bound_bytes[space], plan->peak_step[space],
                          (unsigned long long)measured->bound_bytes, measured->peak_step);
     }
@@ -163,15 +170,13 @@ static enum status compare_measured(const struct plan *plan, enum space space,
 static enum status sweep(const struct plan *plan, enum space space, const struct change *changes,
                          int change_count, struct alive *alive, struct fault *fault) {
     struct measured measured = {0};
+    ASSERT(change_count % 2 == 0 && alive->count == 0);
     for (int i = 0; i < change_count; i++) {
         if (!changes[i].is_birth) {
             alive_remove(alive, changes[i].extent);
             continue;
         }
-        enum status status = alive_add(alive, changes[i].extent, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(alive_add(alive, changes[i].extent, fault));
         uint64_t end = end_of(alive, changes[i].extent);
         measured.peak_bytes = end > measured.peak_bytes ? end : measured.peak_bytes;
         if (alive->bytes > measured.bound_bytes) {
@@ -180,7 +185,7 @@ static enum status sweep(const struct plan *plan, enum space space, const struct
         }
     }
     ASSERT(alive->count == 0 && alive->bytes == 0);
-    ASSERT(measured.peak_bytes >= measured.bound_bytes); /* all that is alive is disjoint */
+    ASSERT(measured.peak_bytes >= measured.bound_bytes); /* extents that are alive are disjoint */
     return compare_measured(plan, space, &measured, fault);
 }
 
@@ -199,7 +204,7 @@ static enum status verify_space(const struct arena_problem *problem, const struc
             changes[filled++] = (struct change){extent->last, 0, i};
         }
     }
-    ASSERT(filled == 2 * count);
+    ASSERT(filled == 2 * count && count <= problem->extent_count);
     qsort(changes, (size_t)filled, sizeof *changes, compare_changes);
     struct alive alive = {.extents = problem->extents,
                           .offsets = plan->offsets,
@@ -211,16 +216,10 @@ enum status arena_verify(const struct arena_problem *problem, const struct plan 
                          struct region *region, struct fault *fault) {
     ASSERT(plan->problem.extent_count == problem->extent_count);
     for (int i = 0; i < problem->extent_count; i++) {
-        enum status status = check_extent(&problem->extents[i], plan->offsets[i], i, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(check_extent(&problem->extents[i], plan->offsets[i], i, fault));
     }
     for (enum space space = 0; space < SPACE_COUNT; space++) {
-        enum status status = verify_space(problem, plan, space, region, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(verify_space(problem, plan, space, region, fault));
     }
     return OK;
 }

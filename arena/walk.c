@@ -5,17 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* After this many rounds without a lower peak the walk starts again from the best order. */
+/* After this many rounds without a lower peak, the walk returns to the best sequence. */
 enum { ROUNDS_BEFORE_RETURN = 64 };
 
 struct walk {
     const struct cluster *cluster;
-    int *sequence;         /* the order that is being changed */
-    int *best_sequence;    /* the order that gave the lowest peak */
+    int *sequence;         /* the sequence that is being changed */
+    int *best_sequence;    /* the sequence that gave the lowest peak */
     struct placed *shelf;  /* (cluster count) */
     struct layout current; /* made from `sequence` */
     uint64_t draw_index;   /* position in the random stream */
-    int rounds_left;       /* 0: start again from the best order */
+    int rounds_left;       /* 0: start again from the best sequence */
 };
 
 struct height {
@@ -66,7 +66,7 @@ static uint64_t draw(struct walk *walk, uint64_t below) {
     return value < below ? value : below - 1;
 }
 
-/* Move every item that sticks out to a place drawn from the part of the order before it. */
+/* Move every item that ends above the target to a random earlier position. */
 static void promote(struct walk *walk, uint64_t target_bytes) {
     int *sequence = walk->sequence;
     for (int i = 1; i < walk->cluster->count; i++) {

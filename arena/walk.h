@@ -1,4 +1,4 @@
-/* walk: lower the peak of a layout by placing its items again and again in changed orders. */
+/* walk: lowers the peak of a layout by placing its items repeatedly in perturbed sequences. */
 #ifndef SKEP_ARENA_WALK_H
 #define SKEP_ARENA_WALK_H
 
@@ -11,8 +11,8 @@ struct walk;
 struct walk *walk_init(const struct cluster *cluster, const struct layout *layout,
                        struct region *region);
 
-/* walk_round: the items that stick out above `target_bytes` move forward in the order of placement,
- * by seeded draws, and everything is placed anew; `layout` is replaced if that lowers its peak.
+/* walk_round: move the items that end above `target_bytes` forward in the sequence by seeded random
+ * draws, and place all items again. `layout` is replaced if its peak becomes lower.
  * source  after Joslin and Clements 1999, "Squeaky wheel optimization" */
 void walk_round(struct walk *walk, uint64_t target_bytes, struct effort *effort,
                 struct layout *layout);

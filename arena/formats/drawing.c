@@ -1,4 +1,4 @@
-#include "arena/formats/drawing.h"
+#include "arena/formats/formats.h"
 
 #include "arena/formats/drawing_axes.h"
 #include "arena/formats/drawing_profile.h"
@@ -58,7 +58,7 @@ static struct panel panel_of(const struct drawing *drawing) {
             panel.end = extent->last > panel.end ? extent->last : panel.end;
         }
     }
-    if (panel.begin >= panel.end) { /* nothing to draw: any scale will do */
+    if (panel.begin >= panel.end) { /* an empty drawing: any scale is right */
         panel.begin = 0;
         panel.end = 1;
         panel.bytes_top = 1;
@@ -97,7 +97,7 @@ static void write_tooltip(const struct extent *extent, uint64_t offset, struct w
                (unsigned long long)offset);
 }
 
-/* A border is drawn where there is room for one; a name where it fits, cut at the end. */
+/* Draw a border where there is room for one, and the name where it fits, truncated at the end. */
 static void write_extent(const struct panel *panel, const struct extent *extent, uint64_t offset,
                          struct writer *writer) {
     double x = panel_x(panel, extent->first);
@@ -134,7 +134,7 @@ static void write_extents(const struct panel *panel, const struct drawing *drawi
     }
 }
 
-/* A level across the arena, and to the right of it, at `label_y`, what it is. */
+/* A horizontal line across the arena, with its name and value at `label_y` on the right. */
 static void write_level(const struct panel *panel, const char *name, uint64_t level_bytes,
                         double label_y, struct writer *writer) {
     char bytes[24];

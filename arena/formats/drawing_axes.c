@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Blue for weights, warm for gradients, green for activations, so that the three large kinds are
- * told apart at a glance and without red against green. */
+/* Blue for weights, warm colours for gradients, green for activations, so that the three large
+ * kinds differ at a glance without red against green. */
 static const char *const COLOURS[ROLE_COUNT] = {
     [ROLE_PARAMS] = "#4e79a7",      [ROLE_MASTER] = "#2f4b7c",
     [ROLE_GATHERED] = "#7ea6d3",    [ROLE_GRADIENTS] = "#d1495b",
@@ -35,7 +35,8 @@ void writer_add_xml(struct writer *writer, const char *text, size_t length_max) 
         } else if (c == '>') {
             writer_add_text(writer, "&gt;");
         } else if (c < ' ' || c > '~') {
-            writer_add_text(writer, "?"); /* bytes that may be no UTF-8 would break the document */
+            writer_add_text(writer,
+                            "?"); /* bytes that are not valid UTF-8 would break the document */
         } else {
             writer_add_text(writer, (const char[]){(char)c, '\0'});
         }
@@ -100,8 +101,8 @@ void axes_steps(const struct panel *panel, struct writer *writer) {
         panel->left + panel->width, bottom + 34);
 }
 
-/* A name stands to the right of its line if it ends before the next line, or to the left of the
- * last line; else the line stands alone. */
+/* A name is written to the right of its line if it ends before the next line, to the left of the
+ * last line otherwise. Without room for it, the line has no name. */
 static void write_mark_name(const struct panel *panel, const struct drawing *drawing, int index,
                             struct writer *writer) {
     const struct drawing_mark *mark = &drawing->marks[index];

@@ -1,16 +1,15 @@
-/* drawing_axes: where a drawing's panels lie, how bytes and steps become points in them, and their
- * axes, marks and legend. */
+/* drawing_axes: the panels of a drawing, the mapping from steps and bytes to points, and the axes,
+ * marks and legend. */
 #ifndef SKEP_ARENA_FORMATS_DRAWING_AXES_H
 #define SKEP_ARENA_FORMATS_DRAWING_AXES_H
 
-#include "arena/formats/drawing.h"
-#include "arena/formats/report.h"
+#include "arena/formats/formats.h"
 #include "arena/formats/writer.h"
 
 /* All in CSS pixels. */
 struct panel {
     double left, top, width, height;
-    uint64_t bytes_top;  /* shown at the upper edge; 0 lies at the lower one */
+    uint64_t bytes_top;  /* shown at the upper edge; the lower edge is 0 */
     uint32_t begin, end; /* steps at the left and right edges */
 };
 

@@ -1,13 +1,14 @@
 #include "arena/formats/drawing_profile.h"
 
-enum { COLUMN_COUNT = 480 };
+enum { PROFILE_COLUMNS = 480 };
 
 /* Bytes alive in each column, by role. */
 struct profile {
-    uint64_t bytes[ROLE_COUNT][COLUMN_COUNT];
+    uint64_t bytes[ROLE_COUNT][PROFILE_COLUMNS];
 };
 
-/* alive[role][step]: births add, deaths subtract, and a running sum makes bytes of it. */
+/* The bytes of one role that are alive at each step: births add, deaths subtract, and a running sum
+ * adds them up. */
 static uint64_t *alive_by_step(const struct panel *panel, const struct drawing *drawing, int role,
                                struct region *region) {
     size_t step_count = panel->end - panel->begin;
@@ -40,9 +41,9 @@ static void fill_profile(const struct panel *panel, const struct drawing *drawin
     for (int role = 0; role < ROLE_COUNT; role++) {
         alive[role] = alive_by_step(panel, drawing, role, region);
     }
-    for (size_t column = 0; column < COLUMN_COUNT; column++) {
-        size_t from = column * step_count / COLUMN_COUNT;
-        size_t to = (column + 1) * step_count / COLUMN_COUNT;
+    for (size_t column = 0; column < PROFILE_COLUMNS; column++) {
+        size_t from = column * step_count / PROFILE_COLUMNS;
+        size_t to = (column + 1) * step_count / PROFILE_COLUMNS;
         size_t fullest = from;
         for (size_t step = from + 1; step < to; step++) {
             fullest = alive_in_all(alive, step) > alive_in_all(alive, fullest) ? step : fullest;
@@ -54,24 +55,24 @@ static void fill_profile(const struct panel *panel, const struct drawing *drawin
 }
 
 static double column_x(const struct panel *panel, int column) {
-    return panel->left + panel->width * column / COLUMN_COUNT;
+    return panel->left + panel->width * column / PROFILE_COLUMNS;
 }
 
-/* The outline of one role's area: along its upper edge, and back along its lower one. Points are
+/* The outline of one role's area: along its upper edge, then back along the lower one. Points are
  * written only where the height changes. */
 static void write_area(const struct panel *panel, const uint64_t *lower, const uint64_t *upper,
                        const char *colour, struct writer *writer) {
     writer_add(writer, "<path fill=\"%s\" d=\"M%.1f %.1f", colour, panel->left,
                panel_y(panel, (double)upper[0]));
-    for (int column = 1; column < COLUMN_COUNT; column++) {
+    for (int column = 1; column < PROFILE_COLUMNS; column++) {
         if (upper[column] != upper[column - 1]) {
             writer_add(writer, "H%.1fV%.1f", column_x(panel, column),
                        panel_y(panel, (double)upper[column]));
         }
     }
     writer_add(writer, "H%.1fV%.1f", panel->left + panel->width,
-               panel_y(panel, (double)lower[COLUMN_COUNT - 1]));
-    for (int column = COLUMN_COUNT - 1; column > 0; column--) {
+               panel_y(panel, (double)lower[PROFILE_COLUMNS - 1]));
+    for (int column = PROFILE_COLUMNS - 1; column > 0; column--) {
         if (lower[column] != lower[column - 1]) {
             writer_add(writer, "H%.1fV%.1f", column_x(panel, column),
                        panel_y(panel, (double)lower[column - 1]));
@@ -83,20 +84,20 @@ static void write_area(const struct panel *panel, const uint64_t *lower, const u
 void drawing_profile(const struct panel *panel, const struct drawing *drawing,
                      struct region *region, struct writer *writer) {
     struct profile *profile = region_alloc(region, 1, sizeof *profile);
-    uint64_t *edges = region_alloc(region, 2 * COLUMN_COUNT, sizeof *edges);
-    uint64_t *lower = edges, *upper = edges + COLUMN_COUNT;
+    uint64_t *edges = region_alloc(region, 2 * PROFILE_COLUMNS, sizeof *edges);
+    uint64_t *lower = edges, *upper = edges + PROFILE_COLUMNS;
     fill_profile(panel, drawing, region, profile);
     for (enum extent_role role = 0; role < ROLE_COUNT; role++) {
         uint64_t sum = 0;
-        for (int column = 0; column < COLUMN_COUNT; column++) {
+        for (int column = 0; column < PROFILE_COLUMNS; column++) {
             upper[column] = lower[column] + profile->bytes[role][column];
             sum |= profile->bytes[role][column];
         }
         if (sum > 0) {
             write_area(panel, lower, upper, drawing_role_colour(role), writer);
         }
-        uint64_t *kept = lower;
+        uint64_t *swapped = lower;
         lower = upper;
-        upper = kept;
+        upper = swapped;
     }
 }

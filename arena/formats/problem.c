@@ -1,4 +1,4 @@
-#include "arena/formats/problem.h"
+#include "arena/formats/formats.h"
 
 #include "arena/formats/writer.h"
 #include "base/file.h"
@@ -17,7 +17,7 @@ static const char *const COLUMN_NAMES[COLUMN_COUNT] = {
 static const char HEADER_REMEDY[] =
     "the first line names the columns: id,lower,upper,size and optionally alignment";
 
-/* A walk through the file, line by line and field by field. */
+/* The position in the file, line by line and field by field. */
 struct cursor {
     const char *bytes;
     size_t length, position;
@@ -27,34 +27,34 @@ struct cursor {
     size_t line_start;
 };
 
-/* One field, without the blanks around it. */
+/* A field without the blanks around it. */
 struct field {
     const char *bytes;
     size_t length;
     size_t column; /* of its first byte in the line, from 1 */
 };
 
-static enum status refuse(const struct cursor *cursor, const struct field *field,
-                          const char *remedy, const char *reason, struct fault *fault) {
-    char place[PATH_BYTES];
-    /* A path too long for the fault's place loses its head, not the line and column. */
+static enum status field_fault(const struct cursor *cursor, const struct field *field,
+                               const char *remedy, const char *reason, struct fault *fault) {
+    char subject[PATH_BYTES];
+    /* A path that is too long loses its beginning, not the line and column. */
     size_t path_length = strlen(cursor->path);
-    size_t kept_max = sizeof fault->place - 48;
-    const char *kept = cursor->path + (path_length > kept_max ? path_length - kept_max : 0);
-    snprintf(place, sizeof place, "%s:%d:%zu", kept, cursor->line, field->column);
+    size_t path_max = sizeof fault->place - 48;
+    const char *path = cursor->path + (path_length > path_max ? path_length - path_max : 0);
+    snprintf(subject, sizeof subject, "%s:%d:%zu", path, cursor->line, field->column);
     char shown[64] = "";
     for (size_t i = 0; i < field->length && i + 1 < sizeof shown; i++) {
         bool is_printable = field->bytes[i] >= ' ' && field->bytes[i] <= '~';
         shown[i] = is_printable ? field->bytes[i] : '?';
     }
-    return fault_set(fault, STATUS_INPUT, place, remedy, "'%s' %s", shown, reason);
+    return fault_set(fault, STATUS_INPUT, subject, remedy, "'%s' %s", shown, reason);
 }
 
 static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Go to the next line that is not blank. */
+/* Move to the next line that is not blank. Returns false at the end of the file. */
 static bool next_line(struct cursor *cursor) {
     while (cursor->position < cursor->length) {
         const char *start = cursor->bytes + cursor->position;
@@ -72,8 +72,8 @@ static bool next_line(struct cursor *cursor) {
     return false;
 }
 
-/* The field at the cursor; the cursor goes behind its comma, or behind the line's end, and *is_last
- * says which. */
+/* Read the field at the cursor, and move the cursor past the comma or the end of the line. *is_last
+ * says which of the two. */
 static struct field next_field(struct cursor *cursor, bool *is_last) {
     size_t start = cursor->position;
     const char *comma = memchr(cursor->bytes + start, ',', cursor->line_end - start);
@@ -104,17 +104,18 @@ static enum status parse_header(struct cursor *cursor, struct problem *problem,
     bool seen[COLUMN_COUNT] = {false};
     struct field field = {.bytes = "", .column = 1};
     if (!next_line(cursor)) {
-        return refuse(cursor, &field, HEADER_REMEDY, "is all there is: the file is empty", fault);
+        return field_fault(cursor, &field, HEADER_REMEDY, "is not a header: the file is empty",
+                           fault);
     }
     bool is_last = false;
     while (!is_last) {
         field = next_field(cursor, &is_last);
         int column = column_of(&field);
         if (column < 0) {
-            return refuse(cursor, &field, HEADER_REMEDY, "is no known column", fault);
+            return field_fault(cursor, &field, HEADER_REMEDY, "is not a known column", fault);
         }
         if (seen[column]) {
-            return refuse(cursor, &field, HEADER_REMEDY, "is there twice", fault);
+            return field_fault(cursor, &field, HEADER_REMEDY, "occurs twice", fault);
         }
         seen[column] = true;
         problem->columns[problem->column_count++] = (enum column)column;
@@ -122,7 +123,7 @@ static enum status parse_header(struct cursor *cursor, struct problem *problem,
     for (enum column column = COLUMN_ID; column <= COLUMN_SIZE; column++) {
         if (!seen[column]) {
             field = (struct field){COLUMN_NAMES[column], strlen(COLUMN_NAMES[column]), 1};
-            return refuse(cursor, &field, HEADER_REMEDY, "is missing from the columns", fault);
+            return field_fault(cursor, &field, HEADER_REMEDY, "is missing from the columns", fault);
         }
     }
     return OK;
@@ -141,7 +142,7 @@ static bool parse_number(const struct field *field, uint64_t *number) {
     return field->length > 0;
 }
 
-/* A row's fields by column, and the numbers in them. */
+/* The fields of a row by column, and their numbers. */
 struct row {
     struct field fields[COLUMN_COUNT];
     uint64_t numbers[COLUMN_COUNT];
@@ -153,16 +154,16 @@ static enum status split_row(struct cursor *cursor, const struct problem *proble
     for (int i = 0; i < problem->column_count; i++) {
         struct field field = {.bytes = "", .column = cursor->line_end - cursor->line_start + 1};
         if (is_last) {
-            return refuse(cursor, &field, "every row has the columns of the first line",
-                          "is where a row ends too early", fault);
+            return field_fault(cursor, &field, "every row has the columns of the first line",
+                               "is a missing field: the row is too short", fault);
         }
         field = next_field(cursor, &is_last);
         row->fields[problem->columns[i]] = field;
     }
     if (!is_last) {
         struct field field = next_field(cursor, &is_last);
-        return refuse(cursor, &field, "every row has the columns of the first line",
-                      "is one field too many", fault);
+        return field_fault(cursor, &field, "every row has the columns of the first line",
+                           "is one field too many", fault);
     }
     return OK;
 }
@@ -172,27 +173,28 @@ static enum status check_row(const struct cursor *cursor, const struct row *row,
     const uint64_t *numbers = row->numbers;
     const struct field *fields = row->fields;
     if (numbers[COLUMN_UPPER] > UINT32_MAX) {
-        return refuse(cursor, &fields[COLUMN_UPPER], "rescale the lives", "is not below 2^32",
-                      fault);
+        return field_fault(cursor, &fields[COLUMN_UPPER], "rescale the lives", "is not below 2^32",
+                           fault);
     }
     if (numbers[COLUMN_LOWER] >= numbers[COLUMN_UPPER]) {
-        return refuse(cursor, &fields[COLUMN_UPPER], "a life is [lower, upper)",
-                      "is not above lower: the life is empty", fault);
+        return field_fault(cursor, &fields[COLUMN_UPPER], "a life is [lower, upper)",
+                           "is not above lower: the life is empty", fault);
     }
     if (numbers[COLUMN_SIZE] == 0 || numbers[COLUMN_SIZE] >= TOTAL_BYTES_MAX) {
-        return refuse(cursor, &fields[COLUMN_SIZE], "leave out buffers without bytes",
-                      "is not from 1 to 2^62 - 1", fault);
+        return field_fault(cursor, &fields[COLUMN_SIZE], "remove buffers without bytes",
+                           "is not from 1 to 2^62 - 1", fault);
     }
     uint64_t align = numbers[COLUMN_ALIGNMENT];
     if (align == 0 || (align & (align - 1)) != 0 || align >= TOTAL_BYTES_MAX) {
-        return refuse(cursor, &fields[COLUMN_ALIGNMENT], "use 1 for none",
-                      "is not a power of two below 2^62", fault);
+        return field_fault(cursor, &fields[COLUMN_ALIGNMENT], "use 1 for none",
+                           "is not a power of two below 2^62", fault);
     }
     if (fields[COLUMN_ID].length > PROBLEM_ID_BYTES_MAX) {
-        return refuse(cursor, &fields[COLUMN_ID], "at most 256 bytes", "is too long an id", fault);
+        return field_fault(cursor, &fields[COLUMN_ID], "at most 256 bytes", "is too long an id",
+                           fault);
     }
     if (memchr(fields[COLUMN_ID].bytes, '\0', fields[COLUMN_ID].length) != NULL) {
-        return refuse(cursor, &fields[COLUMN_ID], "remove it", "holds a NUL byte", fault);
+        return field_fault(cursor, &fields[COLUMN_ID], "remove it", "holds a NUL byte", fault);
     }
     return OK;
 }
@@ -205,14 +207,14 @@ static enum status parse_row(struct cursor *cursor, const struct problem *proble
         enum column column = problem->columns[i];
         bool is_number = column != COLUMN_ID && column != COLUMN_OFFSET;
         if (is_number && !parse_number(&row->fields[column], &row->numbers[column])) {
-            status = refuse(cursor, &row->fields[column], "write plain decimal digits",
-                            "is no whole number below 2^64", fault);
+            status = field_fault(cursor, &row->fields[column], "write plain decimal digits",
+                                 "is not a whole number below 2^64", fault);
         }
     }
     return status == OK ? check_row(cursor, row, fault) : status;
 }
 
-static const char *keep_name(struct region *region, const struct field *field) {
+static const char *copy_name(struct region *region, const struct field *field) {
     char *name = region_alloc(region, field->length + 1, 1);
     memcpy(name, field->bytes, field->length);
     return name;
@@ -230,12 +232,14 @@ static int count_rows(struct cursor cursor) {
 static enum status parse_rows(struct cursor *cursor, struct region *region, struct problem *problem,
                               struct fault *fault) {
     uint64_t total_bytes = 0;
-    struct field nothing = {.bytes = "", .column = 1};
+    struct field line_start_field = {.bytes = "", .column = 1};
     int row_count = count_rows(*cursor);
     if (row_count == 0 || row_count > PROBLEM_EXTENTS_MAX) {
-        return refuse(cursor, &nothing, "from 1 to 100,000 rows follow the first line",
-                      row_count == 0 ? "is all that follows: no rows" : "begins too many rows",
-                      fault);
+        return field_fault(cursor, &line_start_field,
+                           "write 1 to 100,000 rows after the first line",
+                           row_count == 0 ? "is not a row: the file ends after the header"
+                                          : "begins the rows: there are too many",
+                           fault);
     }
     problem->extents = region_alloc(region, (size_t)row_count, sizeof(struct extent));
     while (next_line(cursor)) {
@@ -246,11 +250,11 @@ static enum status parse_rows(struct cursor *cursor, struct region *region, stru
         }
         total_bytes += row.numbers[COLUMN_SIZE] + row.numbers[COLUMN_ALIGNMENT];
         if (total_bytes >= TOTAL_BYTES_MAX) {
-            return refuse(cursor, &row.fields[COLUMN_SIZE], "rescale the sizes",
-                          "brings sizes and alignments above 2^62 in all", fault);
+            return field_fault(cursor, &row.fields[COLUMN_SIZE], "rescale the sizes",
+                               "makes the sum of sizes and alignments exceed 2^62", fault);
         }
         problem->extents[problem->extent_count++] = (struct extent){
-            .name = keep_name(region, &row.fields[COLUMN_ID]),
+            .name = copy_name(region, &row.fields[COLUMN_ID]),
             .role = ROLE_WORKSPACE,
             .space = SPACE_DEVICE,
             .bytes = row.numbers[COLUMN_SIZE],

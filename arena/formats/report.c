@@ -1,8 +1,8 @@
-#include "arena/formats/report.h"
+#include "arena/formats/formats.h"
 
 #include <stdlib.h>
 
-/* A change of what one role has alive. */
+/* A birth or death of an extent, by role. */
 struct change {
     uint32_t step;
     bool is_birth;
@@ -31,9 +31,9 @@ static void total_over_time(struct change *changes, size_t count,
         uint64_t *alive = &alive_bytes[change->role];
         struct role_total *total = &totals[change->role];
         *alive += change->is_birth ? change->bytes : -change->bytes;
-        if (*alive > total->most_bytes) {
-            total->most_bytes = *alive;
-            total->most_step = change->step;
+        if (*alive > total->max_bytes) {
+            total->max_bytes = *alive;
+            total->max_step = change->step;
         }
     }
 }
@@ -127,9 +127,9 @@ void report_spaces(const struct plan *plan, struct text *text) {
 }
 
 static void report_role_line(const char *name, const struct role_total *total, struct text *text) {
-    char peak[24], most[24];
+    char peak[24], max[24];
     text_add(text, "  %-22s %12s %12s %10u %8d\n", name, text_bytes(total->peak_bytes, peak),
-             text_bytes(total->most_bytes, most), total->most_step, total->extent_count);
+             text_bytes(total->max_bytes, max), total->max_step, total->extent_count);
 }
 
 static void report_roles_of_space(const struct plan *plan, enum space space, struct region *region,

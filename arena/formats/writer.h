@@ -1,5 +1,5 @@
-/* writer: formatted text to a file descriptor through one bounded buffer; the first error sticks,
- * so that it need be looked at only at the end. */
+/* writer: formatted text to a file descriptor through one bounded buffer. The first error is
+ * stored, so that callers check for errors only at the end. */
 #ifndef SKEP_ARENA_FORMATS_WRITER_H
 #define SKEP_ARENA_FORMATS_WRITER_H
 
@@ -11,7 +11,7 @@ enum { WRITER_BYTES = 4096, WRITER_PIECE_MAX = 2048 };
 
 struct writer {
     int fd;
-    int error; /* an errno, 0 while all is well */
+    int error; /* an errno; 0: no error so far */
     size_t length;
     char bytes[WRITER_BYTES];
 };

@@ -6,7 +6,7 @@
 #include "runtime/checkpoint/checkpoint_site.h"
 #include "runtime/checkpoint/piece.h"
 #include "runtime/checkpoint/tensor_file.h"
-#include "runtime/model/blueprint.h"
+#include "runtime/model/model.h"
 
 enum {
     WEIGHT_FILES_MAX = 1024,           /* the most sharded published model has below 300 */
@@ -27,7 +27,7 @@ struct weights_load_args {
 
 /* weights_load: fill every piece from the folder's tensors. Every rank calls it for the pieces it
  * holds; they agree on the outcome by themselves.
- * names    matched by runtime/model/weight_names.h; buffers that are no parameters are passed over
+ * names    matched by runtime/model/model.h; buffers that are no parameters are passed over
  * dtypes   F32, BF16, F16 in the file, each piece's own type in memory, nearest even
  * checked  before anything is read: every parameter is there once, with its shape, nothing else is;
  *          while reading: every value is finite; a tied head in the file equals the embedding where

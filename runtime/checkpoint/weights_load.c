@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "runtime/checkpoint/weight_files.h"
 #include "runtime/checkpoint/weights.h"
-#include "runtime/model/weight_names.h"
+#include "runtime/model/model.h"
 
 #include <string.h>
 #include <unistd.h>

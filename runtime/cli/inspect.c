@@ -65,7 +65,7 @@ static enum status inspect(const struct request *request, struct region *region,
     if (status != OK) {
         return status;
     }
-    struct unit_part *parts = region_alloc(region, (size_t)units.slot_count, sizeof *parts);
+    struct unit_part *parts = region_alloc(region, (size_t)units.param_count, sizeof *parts);
     int64_t longest = blueprint.max_positions;
     const struct inspect_report report = {.model = request->model,
                                           .weights = find_weights(folder),

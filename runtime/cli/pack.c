@@ -1,7 +1,7 @@
 /* pack: `skep pack PROBLEM.csv [--capacity BYTES] [--seconds S] [-o OUT.csv]`: the planner on a
  * bare packing problem. Exit 3 when --capacity is not met, and nothing is then written. */
-#include "arena/pack.h"
-#include "arena/formats/problem.h"
+#include "arena/arena.h"
+#include "arena/formats/formats.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "runtime/cli/arguments.h"

@@ -1,5 +1,5 @@
 /* plan: the layout of everything a run will do, before anything runs. */
-#include "arena/formats/report.h"
+#include "arena/formats/formats.h"
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"

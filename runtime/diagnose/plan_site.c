@@ -1,7 +1,7 @@
 #include "runtime/diagnose/plan_site.h"
 
 #include "base/text.h"
-#include "runtime/shard/unit.h"
+#include "runtime/shard/shard.h"
 
 #include <string.h>
 
@@ -9,7 +9,7 @@ static void count_padding(const struct session *session, struct region *region,
                           struct site_report *report) {
     const struct unit_table *units = session->program.schedule.units;
     int shards = session->spread.sharding.shard;
-    struct unit_part *parts = region_alloc(region, (size_t)units->slot_count, sizeof *parts);
+    struct unit_part *parts = region_alloc(region, (size_t)units->param_count, sizeof *parts);
     report->padding_of_shard =
         region_alloc(region, (size_t)shards, sizeof *report->padding_of_shard);
     for (int unit = 0; unit < units->unit_count; unit++) {

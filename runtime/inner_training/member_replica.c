@@ -7,7 +7,7 @@
 #endif
 
 void *swarm_extent_at(const struct session *session, enum swarm_extent line) {
-    int extent = session->program.schedule.kept[line];
+    int extent = session->program.schedule.resident[line];
     return extent == EXTENT_NONE ? NULL : program_extent(&session->bound, extent);
 }
 

@@ -1,14 +1,14 @@
-#include "runtime/model/backward.h"
+#include "runtime/model/graph.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* What is known of the gradient of each forward tensor, by its base's id. */
+/* The gradient of each forward tensor, by the id of the tensor that owns its bytes. */
 struct flow {
     struct graph *graph;
-    bool *wanted;  /* made from something trainable, so that its gradient matters */
-    int *gradient; /* tensor id, TENSOR_NONE until something flowed in */
-    bool *owned;   /* no other tensor's gradient lies in the same bytes: may be updated in place */
+    bool *needed;  /* depends on a trainable parameter, so its gradient is needed */
+    int *gradient; /* tensor id; TENSOR_NONE until an op contributes to it */
+    bool *owned;   /* no other gradient shares its bytes: it may be updated in place */
 };
 
 static int gradient_tensor(struct flow *flow, int tensor) {
@@ -22,7 +22,7 @@ static int gradient_tensor(struct flow *flow, int tensor) {
 }
 
 /* A gradient in the shape of `tensor`: the whole of `base_gradient`, or the matching view of it. */
-static int seen_as(struct flow *flow, int tensor, int base_gradient) {
+static int view_of_gradient(struct flow *flow, int tensor, int base_gradient) {
     struct tensor view = flow->graph->tensors[tensor];
     if (view.base == TENSOR_NONE) {
         return base_gradient;
@@ -35,15 +35,15 @@ static int seen_as(struct flow *flow, int tensor, int base_gradient) {
 static int gradient_of(struct flow *flow, int tensor) {
     int base_gradient = flow->gradient[graph_base(flow->graph, tensor)];
     ASSERT(base_gradient != TENSOR_NONE);
-    return seen_as(flow, tensor, base_gradient);
+    return view_of_gradient(flow, tensor, base_gradient);
 }
 
 static bool has_gradient(const struct flow *flow, int tensor) {
     return flow->gradient[graph_base(flow->graph, tensor)] != TENSOR_NONE;
 }
 
-static bool wants_gradient(const struct flow *flow, int tensor) {
-    return flow->wanted[graph_base(flow->graph, tensor)];
+static bool needs_gradient(const struct flow *flow, int tensor) {
+    return flow->needed[graph_base(flow->graph, tensor)];
 }
 
 /* The gradient tensor of parameter `tensor`, TENSOR_NONE when it is frozen. */
@@ -58,7 +58,7 @@ static void set_gradient(struct flow *flow, int tensor, int gradient, bool owned
     flow->owned[base] = owned;
 }
 
-/* A new gradient for `tensor`, which an op is about to write. Views of one base share one. */
+/* Create the gradient of `tensor`, which an op is about to write. Views of one base share one. */
 static int new_gradient(struct flow *flow, int tensor) {
     if (flow->graph->tensors[tensor].base == TENSOR_NONE) {
         ASSERT(!has_gradient(flow, tensor));
@@ -69,9 +69,9 @@ static int new_gradient(struct flow *flow, int tensor) {
     return gradient_of(flow, tensor);
 }
 
-/* Adds `gradient`, which stays readable for others, to the gradient of `tensor`. */
+/* Add `gradient` to the gradient of `tensor`. `gradient` itself stays readable for other ops. */
 static void add_gradient(struct flow *flow, int layer, int tensor, int gradient, bool owned) {
-    if (!wants_gradient(flow, tensor)) {
+    if (!needs_gradient(flow, tensor)) {
         return;
     }
     if (!has_gradient(flow, tensor)) {
@@ -88,8 +88,8 @@ static void add_gradient(struct flow *flow, int layer, int tensor, int gradient,
 static void linear_input_backward(struct flow *flow, const struct op *op, int dout) {
     struct graph *graph = flow->graph;
     int x = op->operands[LINEAR_X];
-    /* In f32 a further contribution is added inside the product. In bf16 it is rounded first and
-     * then added, as every other sum of activations is. */
+    /* In f32, a further contribution is added inside the product. In bf16 it is rounded first and
+     * then added, as in all other sums of activations. */
     bool inside = has_gradient(flow, x) && flow->owned[graph_base(graph, x)] &&
                   graph->shape.dtype == DTYPE_F32;
     int dx = inside ? gradient_of(flow, x) : gradient_tensor(flow, x);
@@ -131,14 +131,15 @@ static void linear_backward(struct flow *flow, const struct op *op) {
     if (!graph_frozen(graph, op->operands[LINEAR_WEIGHT])) {
         linear_weight_backward(flow, op, dout);
     }
-    if (wants_gradient(flow, op->operands[LINEAR_X])) {
+    if (needs_gradient(flow, op->operands[LINEAR_X])) {
         linear_input_backward(flow, op, dout);
     }
 }
 
-/* The sum of what has flowed into x and what the norm gives it: takes the place of the former. */
+/* The gradient of x after the norm: the sum of the earlier contributions and that of the norm. It
+ * replaces the earlier gradient. */
 static int norm_input_gradient(struct flow *flow, int x) {
-    if (!wants_gradient(flow, x)) {
+    if (!needs_gradient(flow, x)) {
         return TENSOR_NONE;
     }
     int dx = gradient_tensor(flow, x);
@@ -146,7 +147,7 @@ static int norm_input_gradient(struct flow *flow, int x) {
     return dx;
 }
 
-/* What has flowed into x so far: the norm's backward pass adds it to its own dx. */
+/* The gradient of x so far, which the backward pass of the norm adds to its own dx. */
 static int norm_addend(struct flow *flow, int x) {
     return has_gradient(flow, x) ? gradient_of(flow, x) : TENSOR_NONE;
 }
@@ -184,7 +185,8 @@ static void layernorm_backward(struct flow *flow, const struct op *op) {
         ->heads = op->heads;
 }
 
-/* One op makes all three gradients; an unwanted one is dropped after it. SwiGLU's two alike. */
+/* One op computes all three gradients, and one that is not needed is dropped after it. SwiGLU does
+ * the same with its two. */
 static void attention_backward(struct flow *flow, const struct op *op) {
     const int *of = op->operands;
     int dout = gradient_of(flow, of[ATTENTION_OUT]);
@@ -207,7 +209,7 @@ static void attention_backward(struct flow *flow, const struct op *op) {
     added->window = op->window;
 }
 
-/* The rotation is undone in place, in the gradient that attention has just made. */
+/* Undo the rotation in place, in the gradient that attention has just computed. */
 static void rope_backward(struct flow *flow, const struct op *op) {
     int x = op->operands[ROPE_X];
     ASSERT(flow->owned[graph_base(flow->graph, x)]);
@@ -288,7 +290,7 @@ static void loss_backward(struct flow *flow) {
     enum param_kind kind = blueprint->tied ? PARAM_EMBEDDING : PARAM_HEAD;
     int weight = graph_param(graph, kind, PARAM_NO_LAYER);
     int hidden = graph->final_hidden;
-    int dhidden = wants_gradient(flow, hidden) ? new_gradient(flow, hidden) : TENSOR_NONE;
+    int dhidden = needs_gradient(flow, hidden) ? new_gradient(flow, hidden) : TENSOR_NONE;
     int dweight = param_gradient(flow, weight);
     ASSERT(dhidden != TENSOR_NONE || dweight != TENSOR_NONE);
     const int operands[] = {
@@ -298,8 +300,8 @@ static void loss_backward(struct flow *flow) {
     graph_op(graph, OP_HEAD_LOSS_GRADIENT, PARAM_NO_LAYER, operands, HEAD_LOSS_GRADIENT_OPERANDS);
 }
 
-/* Whether `op` reads something trainable, or something made from it. */
-static bool reads_wanted(const struct flow *flow, const struct op *op) {
+/* Whether `op` reads a trainable parameter, or a tensor that depends on one. */
+static bool reads_needed(const struct flow *flow, const struct op *op) {
     const struct graph *graph = flow->graph;
     for (int k = 0; k < OPERANDS_MAX; k++) {
         int tensor = op->operands[k];
@@ -307,30 +309,30 @@ static bool reads_wanted(const struct flow *flow, const struct op *op) {
             continue;
         }
         bool param = graph->tensors[tensor].kind == TENSOR_PARAM;
-        if (param ? !graph_frozen(graph, tensor) : wants_gradient(flow, tensor)) {
+        if (param ? !graph_frozen(graph, tensor) : needs_gradient(flow, tensor)) {
             return true;
         }
     }
     return false;
 }
 
-static bool writes_wanted(const struct flow *flow, const struct op *op) {
+static bool writes_needed(const struct flow *flow, const struct op *op) {
     for (int k = 0; k < OPERANDS_MAX; k++) {
-        if ((op_access(op, k) & ACCESS_WRITE) && wants_gradient(flow, op->operands[k])) {
+        if ((op_access(op, k) & ACCESS_WRITE) && needs_gradient(flow, op->operands[k])) {
             return true;
         }
     }
     return false;
 }
 
-static void find_wanted(struct flow *flow) {
+static void find_needed(struct flow *flow) {
     const struct graph *graph = flow->graph;
     for (int i = 0; i < graph->forward_count; i++) {
         const struct op *op = &graph->ops[i];
-        bool wanted = reads_wanted(flow, op);
-        for (int k = 0; wanted && k < OPERANDS_MAX; k++) {
+        bool needed = reads_needed(flow, op);
+        for (int k = 0; needed && k < OPERANDS_MAX; k++) {
             if (op_access(op, k) & ACCESS_WRITE) {
-                flow->wanted[graph_base(graph, op->operands[k])] = true;
+                flow->needed[graph_base(graph, op->operands[k])] = true;
             }
         }
     }
@@ -339,16 +341,16 @@ static void find_wanted(struct flow *flow) {
 void backward_build(struct graph *graph) {
     ASSERT(graph->shape.mode == GRAPH_TRAIN && graph->forward_count == 0);
     graph->forward_count = graph->op_count;
-    size_t count = (size_t)graph->tensor_count + 1; /* one more: the head's weight, if new */
+    size_t count = (size_t)graph->tensor_count + 1; /* one more: the head weight may be new */
     struct flow flow = {.graph = graph,
-                        .wanted = region_alloc(graph->region, count, sizeof(bool)),
+                        .needed = region_alloc(graph->region, count, sizeof(bool)),
                         .gradient = region_alloc(graph->region, count, sizeof(int)),
                         .owned = region_alloc(graph->region, count, sizeof(bool))};
     memset(flow.gradient, 0xff, count * sizeof(int)); /* TENSOR_NONE is -1 */
-    find_wanted(&flow);
+    find_needed(&flow);
     loss_backward(&flow);
     for (int i = graph->forward_count - 1; i >= 0; i--) {
-        if (writes_wanted(&flow, &graph->ops[i])) {
+        if (writes_needed(&flow, &graph->ops[i])) {
             op_backward(&flow, graph->ops[i]);
         }
     }

@@ -1,4 +1,4 @@
-#include "runtime/model/blueprint.h"
+#include "runtime/model/model.h"
 
 #include "base/text.h"
 
@@ -13,16 +13,8 @@ struct param_span blueprint_span(const struct blueprint *blueprint) {
     while (blueprint->params[span.first + span.per_layer].layer == 0) {
         span.per_layer++;
     }
-    span.behind = span.first + (int)blueprint->layers * span.per_layer;
+    span.after = span.first + (int)blueprint->layers * span.per_layer;
     return span;
-}
-
-void blueprint_tie_head(struct blueprint *blueprint) {
-    if (!blueprint->tied) {
-        ASSERT(blueprint->params[blueprint->param_count - 1].kind == PARAM_HEAD);
-        blueprint->param_count--;
-        blueprint->tied = true;
-    }
 }
 
 static const struct param *find(const struct blueprint *blueprint, int begin, int end,
@@ -44,7 +36,7 @@ const struct param *blueprint_param(const struct blueprint *blueprint, enum para
         return find(blueprint, begin, begin + span.per_layer, kind);
     }
     const struct param *param = find(blueprint, 0, span.first, kind);
-    return param != NULL ? param : find(blueprint, span.behind, blueprint->param_count, kind);
+    return param != NULL ? param : find(blueprint, span.after, blueprint->param_count, kind);
 }
 
 int64_t param_elements(const struct param *param) {

@@ -1,4 +1,4 @@
-#include "runtime/model/counts.h"
+#include "runtime/model/model.h"
 
 static const char *const KIND_NAMES[PARAM_KIND_COUNT] = {
     [PARAM_EMBEDDING] = "embedding",

@@ -1,22 +1,22 @@
-/* graph: the operations and tensors of one microbatch, in the order in which they run. Built by the
- * families forward only; backward.h, recompute.h and offload.h rewrite it. Shapes are known,
- * addresses are not. */
+/* graph: the operations and tensors of one microbatch, in the order in which they execute. The
+ * families build the forward pass; backward_build adds the backward pass, and recompute_apply and
+ * offload_apply rewrite it. Shapes are known, addresses are not. */
 #ifndef SKEP_MODEL_GRAPH_H
 #define SKEP_MODEL_GRAPH_H
 
-#include "runtime/model/blueprint.h"
+#include "runtime/model/model.h"
 #include "runtime/model/op_list.h"
 
-/* What a tensor is, which decides who owns its bytes. */
+/* What a tensor is, which determines where its bytes are. */
 enum tensor_kind {
     TENSOR_PARAM,          /* a range of a unit's params */
     TENSOR_PARAM_GRADIENT, /* the same range of the unit's gradients, f32 */
     TENSOR_ACTIVATION,
     TENSOR_ACTIVATION_GRADIENT,
-    TENSOR_SAVED, /* an activation's copy in host memory, from forward to backward */
-    TENSOR_INPUT, /* filled by the host: ids, positions, labels, rotary table, scalars */
+    TENSOR_SAVED, /* a copy of an activation in host memory, from forward to backward pass */
+    TENSOR_INPUT, /* written by the CPU: ids, positions, labels, rotary table, scalars */
     TENSOR_CACHE, /* keys and values of a generation */
-    TENSOR_OUTPUT /* read by the host after the segment: logits */
+    TENSOR_OUTPUT /* read by the CPU after the segment: logits */
 };
 
 enum { TENSOR_NONE = -1 };
@@ -58,7 +58,7 @@ OP_LIST(OP)
 #undef MAY_WRITE
 #undef MAY_UPDATE
 
-/* How an op touches an operand. */
+/* How an op uses an operand. */
 enum access { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_UPDATE = 3 };
 
 struct operand_row {
@@ -66,7 +66,7 @@ struct operand_row {
     bool optional; /* the operand may be absent */
 };
 
-/* What op_list.h says of one kind. */
+/* The row of one kind in op_list.h. */
 struct op_row {
     const char *name;
     int operand_count;
@@ -85,13 +85,13 @@ struct op {
     int64_t window;             /* attention */
 };
 
-/* op_access: how `op` touches operand `index`; an absent operand is not touched (0). */
+/* op_access: how `op` uses operand `index`; 0 for an absent operand. */
 enum access op_access(const struct op *op, int index);
 
 enum graph_mode {
     GRAPH_TRAIN, /* forward to the loss, and its gradient with respect to the last hidden state */
     GRAPH_EVALUATE, /* forward to the loss */
-    GRAPH_LOGITS,   /* forward to whole logits, and the loss: for comparing implementations */
+    GRAPH_LOGITS,   /* forward to the logits of all tokens, and the loss */
     GRAPH_GENERATE  /* forward over new tokens with a key-value cache, to the last token's logits */
 };
 
@@ -100,9 +100,9 @@ struct graph_shape {
     int64_t rows, time; /* tokens = rows * time; GRAPH_GENERATE: rows = 1, time = new tokens */
     int64_t context;    /* GRAPH_GENERATE: capacity of the cache in tokens */
     enum dtype dtype;   /* of params and activations */
-    /* [blueprint->param_count]: which parameters have no gradient; NULL: none. It must outlive the
-     * graph. Every mode takes it, because parameters with unlike flags lie in different units and
-     * are not multiplied as one. */
+    /* [blueprint->param_count]: which parameters have no gradient; NULL: none. The array must
+     * outlive the graph. Every mode needs it, because parameters with different flags are in
+     * different units and cannot share one product. */
     const bool *frozen;
 };
 
@@ -115,7 +115,7 @@ struct graph {
     struct op *ops;
     int op_count, op_capacity;
     int forward_count; /* ops of the forward pass; set by backward_build */
-    /* well-known tensors; TENSOR_NONE where the mode or family has none */
+    /* tensors by purpose; TENSOR_NONE where the mode or family has none */
     int ids, positions, labels, scalars, rope_table, logits;
     int final_hidden; /* [tokens, hidden], after the final norm */
     int *caches; /* [2 * layers]: key and value cache of each layer, shared by generation graphs */
@@ -129,7 +129,7 @@ void graph_begin(const struct blueprint *blueprint, const struct graph_shape *sh
                  struct region *region, struct graph *graph);
 void graph_end(struct graph *graph, int final_hidden);
 
-/* For builders and rewrites. */
+/* For builders of graphs and for the passes that rewrite them. */
 int graph_tensor(struct graph *graph, struct tensor tensor);
 int graph_activation(struct graph *graph, const char *name, int layer, int64_t rows,
                      int64_t columns);
@@ -139,7 +139,7 @@ int graph_view(struct graph *graph, int base, const char *name, int64_t column, 
 /* graph_param: the tensor of a parameter, made once; `shape` as the file stores it. */
 int graph_param(struct graph *graph, enum param_kind kind, int layer);
 /* graph_param_span: one matrix over `kind` and the parameters that follow it in its unit, `rows` in
- * all; the caller knows that no gap lies between them. */
+ * all. The caller ensures that there is no gap between them. */
 int graph_param_span(struct graph *graph, enum param_kind kind, int layer, int64_t rows);
 /* graph_frozen: whether param tensor `tensor` has no gradient. */
 bool graph_frozen(const struct graph *graph, int tensor);
@@ -154,12 +154,65 @@ struct op *graph_op(struct graph *graph, enum op_kind kind, int layer, const int
 int graph_base(const struct graph *graph, int tensor);
 int64_t graph_tokens(const struct graph *graph);
 
-/* Pieces that the families' builders share. */
+/* Parts that the builders of several families share. */
 int graph_add(struct graph *graph, int layer, int a, int b, const char *name);
 /* graph_attention: over q, k, v of the new tokens; in generation through the layer's cache. */
 struct qkv {
     int q, k, v; /* tensors of queries, keys and values */
 };
 int graph_attention(struct graph *graph, int layer, const struct qkv *qkv);
+
+/* ---- the backward pass ---- */
+
+/* backward_build: append the ops that compute every gradient, from the loss back to the embedding,
+ * by one rule per op kind. Parameter gradients are added to, because they hold those of earlier
+ * microbatches; activation gradients are created and used up here. A frozen parameter
+ * (graph->shape.frozen) has no gradient tensor and no op that computes one, and neither has an
+ * activation that depends on no trainable parameter.
+ * limits  graph->shape.mode is GRAPH_TRAIN and backward has not been built yet; not all parameters
+ *         are frozen
+ * result  graph->forward_count: the number of ops before the call */
+void backward_build(struct graph *graph);
+
+/* ---- recomputation ---- */
+
+enum recompute {
+    RECOMPUTE_NONE,
+    RECOMPUTE_SELECTIVE, /* recompute outputs of norms and of the MLP's activation */
+    RECOMPUTE_BLOCK,     /* recompute everything of a block but its input */
+    RECOMPUTE_COUNT
+};
+
+const char *recompute_name(enum recompute kind);
+
+/* recompute_apply: rewrite the backward pass of `graph`. A tensor that is not stored for it is
+ * computed again, by clones of the ops that computed it, just before its first use there. This
+ * trades time for memory.
+ * policy  one entry per layer
+ * limits  backward_build has been called; at most once per graph
+ * result  the same gradients to the bit: clones run the same kernels on the same values */
+void recompute_apply(struct graph *graph, const enum recompute *policy);
+
+/* ---- offload of activations ---- */
+
+/* One page: starting a copy of fewer bytes takes longer than the copy. */
+enum { OFFLOAD_BYTES_MIN = 4096 };
+
+/* offload_apply: rewrite a training graph, so that tensors which the backward pass reads are in
+ * host memory until then. This trades time on the host link for device memory. Each activation of
+ * at least OFFLOAD_BYTES_MIN is copied out after its last use in the forward pass, and its bytes
+ * are released one layer later. A new tensor is copied in one layer before the first use in the
+ * backward pass, which reads the new tensor. Each copy therefore has the time of a whole layer.
+ *
+ *   layer         1         2              3    head   3        2              1
+ *   compute   x = f()  ...  release x  ...                 ...             ... g(x')
+ *   copies              out x                                    in x'
+ *
+ * Tensors of the last layer stay on the device, because they are needed again at once. So do
+ * tensors that recompute_apply computes again.
+ * limits  backward_build has been called; recompute_apply comes before it; at most once
+ * result  the same gradients to the bit
+ * memory  in the graph's region */
+void offload_apply(struct graph *graph);
 
 #endif

@@ -1,4 +1,4 @@
-#include "runtime/model/hub_cache.h"
+#include "runtime/model/model.h"
 
 #include "base/file.h"
 #include "base/limits.h"
@@ -34,33 +34,30 @@ static const char *environment(const char *name) {
 }
 
 static bool cache_folder(char *out, size_t capacity) {
-    static const char *const WAYS[][2] = {{"HF_HUB_CACHE", ""},
-                                          {"HF_HOME", "/hub"},
-                                          {"XDG_CACHE_HOME", "/huggingface/hub"},
-                                          {"HOME", "/.cache/huggingface/hub"}};
-    for (size_t i = 0; i < ARRAY_COUNT(WAYS); i++) {
-        const char *value = environment(WAYS[i][0]);
+    static const char *const LOCATIONS[][2] = {{"HF_HUB_CACHE", ""},
+                                               {"HF_HOME", "/hub"},
+                                               {"XDG_CACHE_HOME", "/huggingface/hub"},
+                                               {"HOME", "/.cache/huggingface/hub"}};
+    for (size_t i = 0; i < ARRAY_COUNT(LOCATIONS); i++) {
+        const char *value = environment(LOCATIONS[i][0]);
         if (value != NULL) {
-            int length = snprintf(out, capacity, "%s%s", value, WAYS[i][1]);
+            int length = snprintf(out, capacity, "%s%s", value, LOCATIONS[i][1]);
             return length > 0 && (size_t)length < capacity;
         }
     }
     return false;
 }
 
-/* The commit that refs/main names: hexadecimal, so that it cannot lead out of the folder. */
+/* The commit in refs/main. It must be hexadecimal, so that it cannot lead out of the folder. */
 static enum status read_revision(const char *model, char *revision, struct fault *fault) {
     char path[PATH_BYTES + 16];
     size_t length;
     snprintf(path, sizeof path, "%s/refs/main", model);
-    enum status status = file_read_text(path, revision, REVISION_BYTES, &length, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(file_read_text(path, revision, REVISION_BYTES, &length, fault));
     length = strcspn(revision, " \r\n");
     revision[length] = '\0';
     if (length == 0 || strspn(revision, "0123456789abcdefABCDEF") != length) {
-        return fault_set(fault, STATUS_INPUT, path, NULL, "does not hold a commit's hash");
+        return fault_set(fault, STATUS_INPUT, path, NULL, "does not contain a commit hash");
     }
     return OK;
 }
@@ -92,7 +89,8 @@ enum status hub_cache_find(const char *name, char *folder, struct fault *fault) 
     char found[PATH_BYTES + REVISION_BYTES + 16];
     int length = snprintf(found, sizeof found, "%s/snapshots/%s", model, revision);
     if (!file_is_folder(found) || length >= PATH_BYTES) {
-        return fault_set(fault, STATUS_INPUT, found, command, "the snapshot is not in the cache");
+        return fault_set(fault, STATUS_INPUT, found, command,
+                         "the snapshot is not in the Hub cache");
     }
     memcpy(folder, found, (size_t)length + 1);
     return OK;

@@ -1,4 +1,4 @@
-#include "runtime/model/init.h"
+#include "runtime/model/model.h"
 
 #include "base/random.h"
 

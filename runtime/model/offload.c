@@ -1,43 +1,43 @@
-#include "runtime/model/offload.h"
+#include "runtime/model/graph.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { NOWHERE = -1 };
+enum { NO_OP = -1 };
 
 /* Ops of a layer in one pass: [begin, end). */
-struct replica_chunk {
+struct op_span {
     int begin, end;
 };
 
-/* What happens to one tensor, by ops of the graph as it was. */
+/* A tensor that is copied out and in again, with ops of the graph before the rewrite. */
 struct saved {
-    int tensor, copy, back; /* the copy is in host memory; `back` takes the tensor's place */
-    int layer;              /* that uses it last in the forward pass */
-    int out_behind, release_before, in_before;
+    int tensor, copy, restored; /* `copy` is in host memory; `restored` replaces the tensor */
+    int layer;                  /* the layer that uses it last in the forward pass */
+    int copy_out_after, release_before, copy_in_before;
 };
 
 struct rewrite {
     struct graph *graph;
     const struct op *old_ops;
     int old_count, old_forward_count;
-    struct replica_chunk *forward, *backward; /* per layer */
-    int *last_forward, *first_backward;       /* per tensor that owns its bytes: ops, or NOWHERE */
+    struct op_span *forward, *backward; /* per layer */
+    int *last_forward, *first_backward; /* per tensor that owns its bytes: ops, or NO_OP */
     struct saved *saved;
     int saved_count;
-    int *saved_of; /* per tensor: index in `saved`, or NOWHERE */
+    int *saved_of; /* per tensor: index in `saved`, or NO_OP */
 };
 
-static void note_layer(struct replica_chunk *layers, const struct op *op, int index) {
+static void find_layer(struct op_span *layers, const struct op *op, int index) {
     if (op->layer == PARAM_NO_LAYER) {
         return;
     }
-    struct replica_chunk *layer = &layers[op->layer];
+    struct op_span *layer = &layers[op->layer];
     layer->begin = layer->end == 0 ? index : layer->begin;
     layer->end = index + 1;
 }
 
-static void note_uses(struct rewrite *rewrite, const struct op *op, int index) {
+static void find_uses(struct rewrite *rewrite, const struct op *op, int index) {
     for (int k = 0; k < OPERANDS_MAX; k++) {
         if (op_access(op, k) == 0) {
             continue;
@@ -45,7 +45,7 @@ static void note_uses(struct rewrite *rewrite, const struct op *op, int index) {
         int base = graph_base(rewrite->graph, op->operands[k]);
         if (index < rewrite->old_forward_count) {
             rewrite->last_forward[base] = index;
-        } else if (rewrite->first_backward[base] == NOWHERE) {
+        } else if (rewrite->first_backward[base] == NO_OP) {
             rewrite->first_backward[base] = index;
         }
     }
@@ -55,30 +55,29 @@ static uint64_t bytes_of(const struct tensor *tensor) {
     return (uint64_t)(tensor->rows * tensor->stride * dtype_bytes(tensor->dtype));
 }
 
-/* The op of `layer` as far from its beginning as `index` is from the beginning of `own`. */
-static int same_place(const struct replica_chunk *own, const struct replica_chunk *layer,
-                      int index) {
+/* The op of `layer` at the same distance from its beginning as `index` is from that of `own`. */
+static int same_position(const struct op_span *own, const struct op_span *layer, int index) {
     ASSERT(layer->end > 0);
-    int place = layer->begin + index - own->begin;
-    return place < layer->end ? place : layer->end - 1;
+    int position = layer->begin + index - own->begin;
+    return position < layer->end ? position : layer->end - 1;
 }
 
 static bool is_saved(const struct rewrite *rewrite, int tensor) {
     const struct tensor *of = &rewrite->graph->tensors[tensor];
     int last = rewrite->last_forward[tensor];
     int first = rewrite->first_backward[tensor];
-    if (of->kind != TENSOR_ACTIVATION || of->base != TENSOR_NONE || last == NOWHERE ||
-        first == NOWHERE || bytes_of(of) < OFFLOAD_BYTES_MIN) {
+    if (of->kind != TENSOR_ACTIVATION || of->base != TENSOR_NONE || last == NO_OP ||
+        first == NO_OP || bytes_of(of) < OFFLOAD_BYTES_MIN) {
         return false;
     }
-    int followed = (int)rewrite->graph->blueprint->layers - 1;
-    int left = rewrite->old_ops[last].layer;
-    int wanted = rewrite->old_ops[first].layer;
-    return left != PARAM_NO_LAYER && wanted != PARAM_NO_LAYER && left < followed &&
-           wanted < followed;
+    int layers_but_last = (int)rewrite->graph->blueprint->layers - 1;
+    int last_layer = rewrite->old_ops[last].layer;
+    int first_layer = rewrite->old_ops[first].layer;
+    return last_layer != PARAM_NO_LAYER && first_layer != PARAM_NO_LAYER &&
+           last_layer < layers_but_last && first_layer < layers_but_last;
 }
 
-static int named_after(struct rewrite *rewrite, int tensor, const char *suffix) {
+static int copy_of_tensor(struct rewrite *rewrite, int tensor, const char *suffix) {
     struct tensor made = rewrite->graph->tensors[tensor];
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%.100s.%s", made.name, suffix);
@@ -89,16 +88,18 @@ static int named_after(struct rewrite *rewrite, int tensor, const char *suffix) 
 static void save(struct rewrite *rewrite, int tensor) {
     int last = rewrite->last_forward[tensor];
     int first = rewrite->first_backward[tensor];
-    int left = rewrite->old_ops[last].layer;
-    int wanted = rewrite->old_ops[first].layer;
+    int last_layer = rewrite->old_ops[last].layer;
+    int first_layer = rewrite->old_ops[first].layer;
     struct saved saved = {
         .tensor = tensor,
-        .copy = named_after(rewrite, tensor, "saved"),
-        .back = named_after(rewrite, tensor, "back"),
-        .layer = left,
-        .out_behind = last,
-        .release_before = same_place(&rewrite->forward[left], &rewrite->forward[left + 1], last),
-        .in_before = same_place(&rewrite->backward[wanted], &rewrite->backward[wanted + 1], first)};
+        .copy = copy_of_tensor(rewrite, tensor, "saved"),
+        .restored = copy_of_tensor(rewrite, tensor, "back"),
+        .layer = last_layer,
+        .copy_out_after = last,
+        .release_before =
+            same_position(&rewrite->forward[last_layer], &rewrite->forward[last_layer + 1], last),
+        .copy_in_before = same_position(&rewrite->backward[first_layer],
+                                        &rewrite->backward[first_layer + 1], first)};
     rewrite->graph->tensors[saved.copy].kind = TENSOR_SAVED;
     rewrite->saved_of[tensor] = rewrite->saved_count;
     rewrite->saved[rewrite->saved_count++] = saved;
@@ -107,8 +108,8 @@ static void save(struct rewrite *rewrite, int tensor) {
 static void find_saved(struct rewrite *rewrite, int tensor_count) {
     for (int i = 0; i < rewrite->old_count; i++) {
         bool forward = i < rewrite->old_forward_count;
-        note_layer(forward ? rewrite->forward : rewrite->backward, &rewrite->old_ops[i], i);
-        note_uses(rewrite, &rewrite->old_ops[i], i);
+        find_layer(forward ? rewrite->forward : rewrite->backward, &rewrite->old_ops[i], i);
+        find_uses(rewrite, &rewrite->old_ops[i], i);
     }
     for (int tensor = 0; tensor < tensor_count; tensor++) {
         if (is_saved(rewrite, tensor)) {
@@ -132,33 +133,33 @@ static void emit_before(struct rewrite *rewrite, int index) {
     }
     for (int i = 0; i < rewrite->saved_count; i++) {
         const struct saved *saved = &rewrite->saved[i];
-        if (saved->in_before == index) {
-            emit_copy(graph, saved->layer, saved->copy, saved->back);
+        if (saved->copy_in_before == index) {
+            emit_copy(graph, saved->layer, saved->copy, saved->restored);
         }
     }
 }
 
-static void emit_behind(struct rewrite *rewrite, int index) {
+static void emit_after(struct rewrite *rewrite, int index) {
     for (int i = 0; i < rewrite->saved_count; i++) {
         const struct saved *saved = &rewrite->saved[i];
-        if (saved->out_behind == index) {
+        if (saved->copy_out_after == index) {
             emit_copy(rewrite->graph, saved->layer, saved->tensor, saved->copy);
         }
     }
 }
 
-/* What stands for `tensor` in the backward pass. */
-static int stand_in(struct rewrite *rewrite, int tensor) {
+/* The operand that replaces `tensor` in the backward pass. */
+static int replace_operand(struct rewrite *rewrite, int tensor) {
     struct tensor view = rewrite->graph->tensors[tensor];
     int index = rewrite->saved_of[graph_base(rewrite->graph, tensor)];
-    if (index == NOWHERE) {
+    if (index == NO_OP) {
         return tensor;
     }
-    int back = rewrite->saved[index].back;
+    int restored = rewrite->saved[index].restored;
     if (view.base == TENSOR_NONE) {
-        return back;
+        return restored;
     }
-    view.base = back;
+    view.base = restored;
     return graph_tensor(rewrite->graph, view);
 }
 
@@ -167,19 +168,19 @@ static void emit(struct rewrite *rewrite, int index) {
     int operand_count = op_row(op.kind)->operand_count;
     for (int k = 0; index >= rewrite->old_forward_count && k < operand_count; k++) {
         if (op.operands[k] != TENSOR_NONE) {
-            op.operands[k] = stand_in(rewrite, op.operands[k]);
+            op.operands[k] = replace_operand(rewrite, op.operands[k]);
         }
     }
     *graph_op(rewrite->graph, op.kind, op.layer, op.operands, operand_count) = op;
 }
 
-static int *nowhere(struct region *region, size_t count) {
-    int *places = region_alloc(region, count, sizeof *places);
-    memset(places, 0xff, count * sizeof *places); /* NOWHERE is -1 */
-    return places;
+static int *filled_with_no_op(struct region *region, size_t count) {
+    int *positions = region_alloc(region, count, sizeof *positions);
+    memset(positions, 0xff, count * sizeof *positions); /* NO_OP is -1 */
+    return positions;
 }
 
-/* Tensors are added on the way: only those that there were have a place in saved_of. */
+/* Emitting adds tensors. Only tensors that existed before have an entry in saved_of. */
 static void emit_all(struct rewrite *rewrite) {
     struct graph *graph = rewrite->graph;
     graph->ops = NULL;
@@ -187,7 +188,7 @@ static void emit_all(struct rewrite *rewrite) {
     for (int i = 0; i < rewrite->old_count; i++) {
         emit_before(rewrite, i);
         emit(rewrite, i);
-        emit_behind(rewrite, i);
+        emit_after(rewrite, i);
         if (i + 1 == rewrite->old_forward_count) {
             graph->forward_count = graph->op_count;
         }
@@ -203,13 +204,12 @@ void offload_apply(struct graph *graph) {
                               .old_ops = graph->ops,
                               .old_count = graph->op_count,
                               .old_forward_count = graph->forward_count,
-                              .forward = region_alloc(region, layers, sizeof(struct replica_chunk)),
-                              .backward =
-                                  region_alloc(region, layers, sizeof(struct replica_chunk)),
-                              .last_forward = nowhere(region, tensors),
-                              .first_backward = nowhere(region, tensors),
+                              .forward = region_alloc(region, layers, sizeof(struct op_span)),
+                              .backward = region_alloc(region, layers, sizeof(struct op_span)),
+                              .last_forward = filled_with_no_op(region, tensors),
+                              .first_backward = filled_with_no_op(region, tensors),
                               .saved = region_alloc(region, tensors, sizeof(struct saved)),
-                              .saved_of = nowhere(region, tensors)};
+                              .saved_of = filled_with_no_op(region, tensors)};
     find_saved(&rewrite, graph->tensor_count);
     emit_all(&rewrite);
 }

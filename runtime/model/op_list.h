@@ -1,13 +1,13 @@
 /* op_list: every operation of a program, once: its kind, the name that listings print, and its
- * operands. graph.h makes the enums from it, graph.c the table of rows, runtime/ops the table of
- * implementations: none of them needs a line for a new row.
+ * operands. graph.h generates the enums from it, graph.c the table of rows, and runtime/ops the
+ * table of implementations, so none of them needs a line for a new row.
  *
  *   OP(KIND, name, operands)   OP_KIND in enum op_kind; in enum name_operand the operands, then
  *                              KIND_OPERANDS, their count
- *   READ, WRITE, UPDATE        how the op touches the operand; UPDATE reads and writes
+ *   READ, WRITE, UPDATE        how the op uses the operand; UPDATE reads and writes
  *   MAY_READ and so on         the operand may be absent (TENSOR_NONE, EXTENT_NONE, NULL)
  *
- * The order of an op's operands is part of a plan's hash: it stays. */
+ * The order of an op's operands is part of the hash of a plan, so it must not change. */
 #ifndef SKEP_MODEL_OP_LIST_H
 #define SKEP_MODEL_OP_LIST_H
 
@@ -81,9 +81,9 @@
        READ(ADAMW_SCALARS) READ(ADAMW_GRADIENTS) UPDATE(ADAMW_MASTER) UPDATE(ADAMW_MOMENT1)        \
        UPDATE(ADAMW_MOMENT2) MAY_WRITE(ADAMW_PARAMS))                                              \
     OP(CAST, cast, READ(CAST_FROM) WRITE(CAST_TO))                                                 \
-    /* between memory spaces: offload.h */                                                         \
+    /* between memory spaces */                                                                    \
     OP(COPY, copy, READ(COPY_FROM) WRITE(COPY_TO))                                                 \
-    /* the host reads and writes this extent: a load, a snapshot */                                \
+    /* the CPU reads and writes this extent: a load, a snapshot */                                 \
     OP(HOST, host, UPDATE(HOST_EXTENT))                                                            \
     /* Between the ranks of a site. */                                                             \
     /* this rank's slot in, the slots of all ranks out */                                          \
@@ -95,7 +95,7 @@
     OP(TALLY_OUT, tally_out, READ(TALLY_OUT_SCALARS) WRITE(TALLY_OUT_TALLY))                       \
     /* token counts, losses and norms of all ranks */                                              \
     OP(TALLY_IN, tally_in, READ(TALLY_IN_TALLIES) UPDATE(TALLY_IN_SCALARS))                        \
-    /* runs nothing; earlier uses on other lanes end before it */                                  \
+    /* executes nothing; earlier uses on other lanes end before it */                              \
     OP(RELEASE, release, UPDATE(RELEASE_EXTENT))
 /* clang-format on */
 

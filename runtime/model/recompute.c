@@ -1,4 +1,4 @@
-#include "runtime/model/recompute.h"
+#include "runtime/model/graph.h"
 
 #include <string.h>
 
@@ -13,9 +13,9 @@ struct rewrite {
     struct graph *graph;
     const struct op *old_ops;
     int tensor_count; /* before any clone */
-    bool *dropped;    /* per tensor: not kept */
-    int *clone;       /* per tensor: its remade copy, TENSOR_NONE until made */
-    bool *wanted;     /* per tensor: scratch of one materialisation */
+    bool *dropped;    /* per tensor: not stored for the backward pass */
+    int *clone;       /* per tensor: its recomputed copy, TENSOR_NONE until made */
+    bool *needed;     /* per tensor: scratch of recompute_operands */
     int *layer_begin; /* forward ops of a layer: [begin, end) */
     int *layer_end;
 };
@@ -24,7 +24,7 @@ static bool selective_drops(enum op_kind kind) {
     return kind == OP_RMSNORM || kind == OP_LAYERNORM || kind == OP_SWIGLU || kind == OP_GELU;
 }
 
-/* A block's output is the next block's input, so it stays. */
+/* The output of a block is the input of the next one, so it is stored. */
 static void mark_dropped(struct rewrite *rewrite, const enum recompute *policy) {
     const struct graph *graph = rewrite->graph;
     for (int i = 0; i < graph->forward_count; i++) {
@@ -60,45 +60,45 @@ static bool needs_clone(const struct rewrite *rewrite, int tensor) {
            rewrite->dropped[graph_base(rewrite->graph, tensor)];
 }
 
-/* The stand-in of `tensor`: its clone, or the same view of its base's clone. */
-static int stand_in(struct rewrite *rewrite, int tensor) {
+/* The operand that replaces `tensor`: its clone, or the same view of the clone of its base. */
+static int replace_operand(struct rewrite *rewrite, int tensor) {
     struct graph *graph = rewrite->graph;
-    struct tensor shape = graph->tensors[tensor];
+    struct tensor view = graph->tensors[tensor];
     int base = graph_base(graph, tensor);
     if (rewrite->clone[base] == TENSOR_NONE) {
         rewrite->clone[base] = graph_tensor(graph, graph->tensors[base]);
     }
-    if (shape.base == TENSOR_NONE) {
+    if (view.base == TENSOR_NONE) {
         return rewrite->clone[base];
     }
-    shape.base = rewrite->clone[base];
-    return graph_tensor(graph, shape);
+    view.base = rewrite->clone[base];
+    return graph_tensor(graph, view);
 }
 
 static void substitute(struct rewrite *rewrite, struct op *op) {
     for (int k = 0; k < OPERANDS_MAX; k++) {
         if (needs_clone(rewrite, op->operands[k])) {
-            op->operands[k] = stand_in(rewrite, op->operands[k]);
+            op->operands[k] = replace_operand(rewrite, op->operands[k]);
         }
     }
 }
 
-static bool writes_wanted(const struct rewrite *rewrite, const struct op *op) {
+static bool writes_needed(const struct rewrite *rewrite, const struct op *op) {
     for (int k = 0; k < OPERANDS_MAX; k++) {
         if ((op_access(op, k) & ACCESS_WRITE) &&
-            rewrite->wanted[graph_base(rewrite->graph, op->operands[k])]) {
+            rewrite->needed[graph_base(rewrite->graph, op->operands[k])]) {
             return true;
         }
     }
     return false;
 }
 
-static void want(struct rewrite *rewrite, const struct op *op) {
+static void mark_needed(struct rewrite *rewrite, const struct op *op) {
     for (int k = 0; k < OPERANDS_MAX; k++) {
         int tensor = op->operands[k];
         if (needs_clone(rewrite, tensor) &&
             rewrite->clone[graph_base(rewrite->graph, tensor)] == TENSOR_NONE) {
-            rewrite->wanted[graph_base(rewrite->graph, tensor)] = true;
+            rewrite->needed[graph_base(rewrite->graph, tensor)] = true;
         }
     }
 }
@@ -113,23 +113,24 @@ static void emit(struct rewrite *rewrite, struct op op) {
     emit_plain(rewrite->graph, op);
 }
 
-/* Before `op`: clones of whatever makes the dropped tensors that it reads. Going backward through
- * the block finds what they need in turn; going forward again emits it in order. */
-static void materialise(struct rewrite *rewrite, const struct op *op) {
+/* Before `op`, emit clones of the ops that compute the dropped tensors it reads. The backward scan
+ * through the block finds the ops that are needed in turn, and the forward scan emits them in
+ * order. */
+static void recompute_operands(struct rewrite *rewrite, const struct op *op) {
     if (op->layer == PARAM_NO_LAYER) {
         return;
     }
     int begin = rewrite->layer_begin[op->layer];
     int end = rewrite->layer_end[op->layer];
-    memset(rewrite->wanted, 0, (size_t)rewrite->tensor_count * sizeof(bool));
-    want(rewrite, op);
+    memset(rewrite->needed, 0, (size_t)rewrite->tensor_count * sizeof(bool));
+    mark_needed(rewrite, op);
     for (int i = end - 1; i >= begin; i--) {
-        if (writes_wanted(rewrite, &rewrite->old_ops[i])) {
-            want(rewrite, &rewrite->old_ops[i]);
+        if (writes_needed(rewrite, &rewrite->old_ops[i])) {
+            mark_needed(rewrite, &rewrite->old_ops[i]);
         }
     }
     for (int i = begin; i < end; i++) {
-        if (writes_wanted(rewrite, &rewrite->old_ops[i])) {
+        if (writes_needed(rewrite, &rewrite->old_ops[i])) {
             emit(rewrite, rewrite->old_ops[i]);
         }
     }
@@ -145,7 +146,7 @@ void recompute_apply(struct graph *graph, const enum recompute *policy) {
                               .tensor_count = graph->tensor_count,
                               .dropped = region_alloc(region, tensors, sizeof(bool)),
                               .clone = region_alloc(region, tensors, sizeof(int)),
-                              .wanted = region_alloc(region, tensors, sizeof(bool)),
+                              .needed = region_alloc(region, tensors, sizeof(bool)),
                               .layer_begin = region_alloc(region, layers, sizeof(int)),
                               .layer_end = region_alloc(region, layers, sizeof(int))};
     int old_count = graph->op_count;
@@ -159,7 +160,7 @@ void recompute_apply(struct graph *graph, const enum recompute *policy) {
             emit_plain(graph, rewrite.old_ops[i]);
             continue;
         }
-        materialise(&rewrite, &rewrite.old_ops[i]);
+        recompute_operands(&rewrite, &rewrite.old_ops[i]);
         emit(&rewrite, rewrite.old_ops[i]);
     }
 }

@@ -1,12 +1,12 @@
-#include "runtime/model/weight_names.h"
+#include "runtime/model/model.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* How one family writes its names. */
+/* How the weight files of one family spell names. */
 struct spelling {
-    const char *prefix;         /* of the base model; files saved from the base model lack it */
-    const char *layer_prefix;   /* between it and the layer's number */
+    const char *prefix;         /* of the full model; files saved from the base model lack it */
+    const char *layer_prefix;   /* between the prefix and the layer number */
     const char *const *ignored; /* endings of buffers that older versions saved; NULL-terminated */
 };
 
@@ -24,8 +24,8 @@ static bool ends_with(const char *text, const char *ending) {
     return length >= ending_length && strcmp(text + length - ending_length, ending) == 0;
 }
 
-/* The layer in "PREFIX LAYERS 12.rest", or PARAM_NO_LAYER. The number must be as printed: no sign,
- * no leading zero, in range; the comparison of whole names then settles the rest. */
+/* The layer number in "PREFIX LAYERS 12.rest", or PARAM_NO_LAYER. It must have no sign and at most
+ * LAYER_DIGITS_MAX digits and be in range. The comparison of whole names rejects leading zeros. */
 static int layer_of(const struct blueprint *blueprint, const struct spelling *spelling,
                     const char *name) {
     const char *digits = name + strlen(spelling->prefix);
@@ -63,7 +63,7 @@ static int match_full(const struct blueprint *blueprint, const struct spelling *
     }
     int index = find(blueprint, 0, span.first, name);
     return index != WEIGHT_UNKNOWN ? index
-                                   : find(blueprint, span.behind, blueprint->param_count, name);
+                                   : find(blueprint, span.after, blueprint->param_count, name);
 }
 
 static bool is_ignored(const struct blueprint *blueprint, const struct spelling *spelling,

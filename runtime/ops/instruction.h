@@ -13,7 +13,7 @@
 #include "kernels/optimizer.h"
 #include "kernels/tally.h"
 #include "runtime/model/graph.h"
-#include "runtime/shard/strategy.h"
+#include "runtime/shard/shard.h"
 
 enum { EXTENT_NONE = -1, EVENT_NONE = 0, WAITS_MAX = 2 };
 

@@ -1,5 +1,5 @@
-/* ranks: operations between the ranks of a site. runtime/schedule/ranks.c sets their arguments; the
- * transport carries out the collectives. */
+/* ranks: operations between the ranks of a site. runtime/schedule/rank_exchange.c sets their
+ * arguments; the transport carries out the collectives. */
 #include "runtime/ops/operation.h"
 
 #if SKEP_CUDA

@@ -23,15 +23,16 @@ void program_cast(const struct bound_program *bound, const struct program_cast *
 
 struct param_part program_part(const struct bound_program *bound, int index, enum param_view view) {
     const struct schedule *schedule = &bound->program->schedule;
-    const struct unit_param *slot = &schedule->units->slots[schedule->units->slot_of_param[index]];
+    const struct unit_param *slot =
+        &schedule->units->params[schedule->units->index_of_param[index]];
     struct unit_view of = schedule_unit_view(schedule, slot->unit, view);
     if (of.extent == EXTENT_NONE) {
         return (struct param_part){0};
     }
     struct unit_range here = {0, schedule->units->units[slot->unit].elements};
     if (of.split) {
-        here.begin = of.slot * bound->ranks.of[AXIS_SHARD];
-        here.end = here.begin + of.slot;
+        here.begin = of.shard_elements * bound->ranks.of[AXIS_SHARD];
+        here.end = here.begin + of.shard_elements;
     }
     struct unit_part part;
     if (!unit_part_of(schedule->units, index, here, &part)) {

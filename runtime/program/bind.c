@@ -101,12 +101,12 @@ static void find_shared(struct bound_program *bound) {
 static void exclude_resident(struct bound_program *bound, struct region *region) {
     const struct schedule *schedule = &bound->program->schedule;
     const struct plan *plan = &bound->program->plan;
-    size_t most = (size_t)schedule->options.kept_count;
+    size_t most = (size_t)schedule->options.resident_count;
     for (int space = 0; space < SPACE_COUNT && bound->ranks.of[AXIS_WORLD] > 0; space++) {
         struct port_hole *holes = region_alloc(region, most, sizeof *holes);
         int count = 0;
         for (size_t i = 0; i < most; i++) {
-            int kept = schedule->kept[i];
+            int kept = schedule->resident[i];
             if (kept != EXTENT_NONE && schedule->extents[kept].space == (enum space)space) {
                 holes[count++] = (struct port_hole){plan->offsets[kept], plan_end(plan, kept)};
             }

@@ -3,7 +3,6 @@
 
 #include "base/text.h"
 #include "runtime/program/print.h"
-#include "runtime/schedule/order.h"
 
 static enum status make_units(const struct blueprint *blueprint,
                               const struct schedule_options *options, struct region *region,
@@ -33,7 +32,7 @@ enum status program_compile(const struct blueprint *blueprint, const struct targ
     arena_plan(&problem, region, &program->plan);
     status = arena_verify(&problem, &program->plan, region, fault);
     if (status == OK) {
-        status = order_verify(schedule, program->plan.offsets, region, fault);
+        status = schedule_verify(schedule, program->plan.offsets, region, fault);
     }
     if (status == OK) {
         program->hash = program_hash(program);

@@ -8,7 +8,7 @@
 #ifndef SKEP_PROGRAM_PROGRAM_H
 #define SKEP_PROGRAM_PROGRAM_H
 
-#include "arena/plan.h"
+#include "arena/arena.h"
 #include "base/far.h"
 #include "base/hash.h"
 #include "kernels/cpu/cpu.h"

@@ -1,14 +1,14 @@
-/* build: the segments in their order, first instructions, then the lives of what they touch. */
+/* build: lists the segments in their order, then finds the lives of the extents that they touch. */
 #include "runtime/schedule/schedule.h"
 
-#include "runtime/model/backward.h"
 #include "runtime/model/families/families.h"
+#include "runtime/model/graph.h"
 #include "runtime/schedule/extents.h"
 #include "runtime/schedule/instruction_list.h"
 #include "runtime/schedule/lives.h"
+#include "runtime/schedule/optimizer_segments.h"
 #include "runtime/schedule/order.h"
-#include "runtime/schedule/ranks.h"
-#include "runtime/schedule/step.h"
+#include "runtime/schedule/rank_exchange.h"
 #include "runtime/schedule/translate.h"
 
 #include <stdio.h>
@@ -25,15 +25,15 @@ static void copy_batch_in(struct schedule *schedule, enum segment_kind segment,
     }
 }
 
-/* The host at work: nothing to run, but the extents named are in use. */
-static void add_host_work(struct schedule *schedule, enum segment_kind segment, int extent) {
+/* The CPU uses an extent: nothing is executed, but the extent is in use. */
+static void add_cpu_use(struct schedule *schedule, enum segment_kind segment, int extent) {
     struct instruction *work = list_instruction(schedule, OP_HOST, segment, LANE_COMPUTE);
     work->operands[HOST_EXTENT] = extent_table_whole(schedule, extent, ACCESS_UPDATE);
 }
 
 static void build_load(struct schedule *schedule, const struct device_inputs *inputs) {
     list_begin(schedule, SEGMENT_LOAD, 1);
-    add_host_work(schedule, SEGMENT_LOAD, schedule->host.staging);
+    add_cpu_use(schedule, SEGMENT_LOAD, schedule->host.staging);
     list_copy(schedule, SEGMENT_LOAD, schedule->host.rope_table, inputs->rope_table);
     list_end(schedule, SEGMENT_LOAD);
 }
@@ -132,8 +132,8 @@ static const bool *frozen_params(const struct schedule *schedule) {
     bool *frozen = region_alloc(schedule->region, (size_t)params, sizeof *frozen);
     bool any = false;
     for (int i = 0; i < params; i++) {
-        ASSERT(units->slot_of_param[i] >= 0 && units->slot_of_param[i] < params);
-        frozen[i] = units->units[units->slots[units->slot_of_param[i]].unit].frozen;
+        ASSERT(units->index_of_param[i] >= 0 && units->index_of_param[i] < params);
+        frozen[i] = units->units[units->params[units->index_of_param[i]].unit].frozen;
         any = any || frozen[i];
     }
     return any ? frozen : NULL;
@@ -163,9 +163,9 @@ void schedule_build(const struct blueprint *blueprint, const struct unit_table *
     extents_add_sum_staging(schedule);
     build_load(schedule, &context.inputs);
     if (options->train) {
-        step_build_begin(schedule, &context.inputs);
+        build_begin_segment(schedule, &context.inputs);
         build_microbatch(schedule, &context);
-        step_build_finish(schedule);
+        build_finish_segment(schedule);
     }
     if (options->evaluate) {
         build_evaluate(schedule, context);
@@ -174,7 +174,7 @@ void schedule_build(const struct blueprint *blueprint, const struct unit_table *
         build_generations(schedule, context);
     }
     list_begin(schedule, SEGMENT_SNAPSHOT, 1);
-    add_host_work(schedule, SEGMENT_SNAPSHOT, schedule->host.staging);
+    add_cpu_use(schedule, SEGMENT_SNAPSHOT, schedule->host.staging);
     list_end(schedule, SEGMENT_SNAPSHOT);
     ASSERT(schedule->segments[SEGMENT_SNAPSHOT].end == (uint32_t)schedule->instruction_count);
     struct order_clocks clocks;

@@ -13,8 +13,8 @@ static double peak_flops(const struct schedule *schedule, const struct target *t
     return peak * target->matmul_efficiency.value;
 }
 
-/* Where a profile speaks of a device, an assumption of its host: two channels of DDR4-3200, 51
- * GB/s, at 0.8. An offloaded optimizer is all that computes there. */
+/* The profile of a device does not state the speed of host memory. This assumes two channels of
+ * DDR4-3200, 51 GB/s, at 0.8. Only an offloaded optimizer computes there. */
 static const double HOST_MEMORY_SPEED = 41e9;
 
 static double memory_speed(const struct schedule *schedule, const struct target *target,
@@ -30,13 +30,13 @@ struct cost {
     enum bound_by bound;
 };
 
-/* What arrives from the other ranks of the group. A target without links between its ranks moves
- * it through memory. */
+/* The time to receive the bytes of the other ranks of the group. On a target without links between
+ * ranks, they go through memory. */
 static struct cost collective_cost(const struct schedule *schedule, const struct target *target,
                                    const struct collective_args *args) {
-    bool linked = target->peer_link_bandwidth.value > 0;
-    double speed = linked ? target->peer_link_bandwidth.value * target->link_efficiency.value
-                          : target->memory_bandwidth.value * target->memory_efficiency.value;
+    bool has_peer_link = target->peer_link_bandwidth.value > 0;
+    double speed = has_peer_link ? target->peer_link_bandwidth.value * target->link_efficiency.value
+                                 : target->memory_bandwidth.value * target->memory_efficiency.value;
     int others = schedule_ranks(schedule, args->axis) - 1;
     ASSERT(others >= 0 && speed > 0);
     double bytes = (double)args->slot_bytes * (double)others;
@@ -45,6 +45,7 @@ static struct cost collective_cost(const struct schedule *schedule, const struct
 
 static struct cost copy_cost(const struct target *target, int64_t count) {
     double speed = target->host_link_bandwidth.value * target->link_efficiency.value;
+    ASSERT(count > 0);
     return (struct cost){
         .seconds = (double)count / speed, .bytes = 2 * (double)count, .bound = BOUND_LINK};
 }
@@ -54,6 +55,7 @@ static struct cost kernel_cost(const struct schedule *schedule, const struct tar
     struct cost cost = {.flops = op_flops(instruction), .bytes = op_bytes(instruction)};
     double arithmetic = cost.flops / peak_flops(schedule, target);
     double memory = cost.bytes / memory_speed(schedule, target, instruction);
+    ASSERT(cost.flops >= 0 && cost.bytes >= 0);
     cost.bound = arithmetic > memory ? BOUND_COMPUTE : BOUND_MEMORY;
     cost.seconds = arithmetic > memory ? arithmetic : memory;
     return cost;
@@ -80,11 +82,11 @@ struct interval {
     double begin, end;
 };
 
-/* When each instruction of a segment runs, in the order of its lane. */
+/* When each instruction of a segment executes, in the order of its lane. */
 struct timeline {
     struct interval *lanes[LANE_COUNT];
     int counts[LANE_COUNT];
-    double *raised; /* per event: when */
+    double *raised; /* [event]: when it is raised */
 };
 
 static struct timeline timeline_for(const struct schedule *schedule, const struct segment *segment,
@@ -101,15 +103,18 @@ static struct timeline timeline_for(const struct schedule *schedule, const struc
 
 static double lane_end(const struct timeline *timeline, int lane) {
     int count = timeline->counts[lane];
+    ASSERT(lane >= 0 && lane < LANE_COUNT && count >= 0);
     return count == 0 ? 0 : timeline->lanes[lane][count - 1].end;
 }
 
-static void take(struct timeline *timeline, const struct instruction *instruction, double seconds) {
+static void add_to_lane(struct timeline *timeline, const struct instruction *instruction,
+                        double seconds) {
     int lane = instruction->lane;
     double begin = lane_end(timeline, lane);
     for (int k = 0; k < WAITS_MAX; k++) {
         uint32_t event = instruction->waits[k];
         double raised = event == EVENT_NONE ? 0 : timeline->raised[event];
+        ASSERT(raised >= 0);
         begin = raised > begin ? raised : begin;
     }
     ASSERT(lane < LANE_COUNT && seconds >= 0);
@@ -120,8 +125,9 @@ static void take(struct timeline *timeline, const struct instruction *instructio
     }
 }
 
-/* How long two lanes are at work at once. */
+/* How long two lanes are busy at the same time. */
 static double overlap(const struct timeline *timeline, enum lane a, enum lane b) {
+    ASSERT(a != b && a < LANE_COUNT && b < LANE_COUNT);
     double sum = 0;
     int i = 0;
     int j = 0;
@@ -146,7 +152,7 @@ struct segment_estimate estimate_segment(const struct schedule *schedule,
     for (uint32_t i = segment->first; i < segment->end; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
         struct cost cost = instruction_cost(schedule, target, instruction);
-        take(&timeline, instruction, cost.seconds);
+        add_to_lane(&timeline, instruction, cost.seconds);
         estimate.seconds_bound[cost.bound] += cost.seconds;
         estimate.flops += cost.flops;
         estimate.bytes += cost.bytes;
@@ -158,12 +164,14 @@ struct segment_estimate estimate_segment(const struct schedule *schedule,
     }
     ASSERT(estimate.collective_seconds <= estimate.seconds * (1 + 1e-9));
     estimate.hidden_seconds = overlap(&timeline, LANE_COMPUTE, LANE_COLLECTIVE);
+    ASSERT(estimate.hidden_seconds <= estimate.seconds * (1 + 1e-9));
     region_finish(&scratch);
     return estimate;
 }
 
 static void add_times(struct segment_estimate *sum, const struct segment_estimate *part,
                       double times) {
+    ASSERT(times >= 0 && part->seconds >= 0);
     sum->seconds += times * part->seconds;
     sum->collective_seconds += times * part->collective_seconds;
     sum->hidden_seconds += times * part->hidden_seconds;

@@ -1,5 +1,5 @@
-/* estimate: the simulated port. Walks the same instructions as the executor, on the profile's
- * speeds instead of a device: what a step will take, and what bounds it. */
+/* estimate: a simulation of a program on the speeds of a profile instead of a device. It walks the
+ * same instructions as the executor, and reports how long a step will take and what limits it. */
 #ifndef SKEP_SCHEDULE_ESTIMATE_H
 #define SKEP_SCHEDULE_ESTIMATE_H
 
@@ -12,23 +12,24 @@ enum bound_by { BOUND_COMPUTE, BOUND_MEMORY, BOUND_LINK, BOUND_PEERS, BOUND_COUN
 const char *bound_name(enum bound_by bound);
 
 struct segment_estimate {
-    double seconds;                    /* of one run of the segment, lanes overlapping */
-    double collective_seconds;         /* the collective lane is at work */
-    double hidden_seconds;             /* of these, with the compute lane at work too */
-    double seconds_bound[BOUND_COUNT]; /* sums over instructions, by what bounds each */
+    double seconds;                    /* of executing the segment once, with lanes overlapping */
+    double collective_seconds;         /* while the collective lane is busy */
+    double hidden_seconds;             /* of these, while the compute lane is busy too */
+    double seconds_bound[BOUND_COUNT]; /* sums over instructions, by what limits each */
     double flops;                      /* floating-point operations, a multiply-add counting 2 */
     double bytes;                      /* moved to and from device memory */
 };
 
-/* estimate_segment: an instruction begins when its lane is free and all it waits for is done. It
- * takes the longer of its arithmetic and its memory traffic; a copy or a collective takes as long
- * as its link needs for the bytes that arrive; each at the profile's speed and efficiency. All
- * ranks are taken to be equally fast, and lanes not to slow each other.
- * limits  before seal: scratch is allocated and given back */
+/* estimate_segment: an instruction begins when its lane is free and everything it waits for is
+ * done. It takes the longer of its arithmetic and its memory traffic. A copy or a collective takes
+ * as long as its link needs for the received bytes. Speeds and efficiencies are those of the
+ * profile. The estimate assumes that all ranks are equally fast and that lanes do not slow each
+ * other down.
+ * limits  before seal, because scratch memory is allocated and freed */
 struct segment_estimate estimate_segment(const struct schedule *schedule,
                                          const struct target *target, enum segment_kind kind);
 
-/* estimate_step: begin, every microbatch, finish. */
+/* estimate_step: the sum of begin, every microbatch and finish. */
 struct segment_estimate estimate_step(const struct schedule *schedule, const struct target *target);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Twice the room, with what is there. */
+/* Double the capacity. */
 static void grow(struct schedule *schedule) {
     ASSERT(schedule->extent_count == schedule->extent_capacity);
     int capacity = schedule->extent_capacity == 0 ? 512 : 2 * schedule->extent_capacity;

@@ -1,18 +1,19 @@
-/* extent_table: the one place that adds to schedule->extents. Every stage of building adds the
- * buffers that it needs here; lives_find sets their lives when all instructions are listed. */
+/* extent_table: the only place that adds to schedule->extents. Every stage of building adds the
+ * buffers that it needs here. lives_find sets their lives when all instructions are listed. */
 #ifndef SKEP_SCHEDULE_EXTENT_TABLE_H
 #define SKEP_SCHEDULE_EXTENT_TABLE_H
 
 #include "runtime/schedule/schedule.h"
 
-/* extent_table_add: a buffer of `bytes` > 0, aligned as the target wants it. A target with unified
- * memory has it in SPACE_DEVICE whatever `space` is. Gives its index.
+/* extent_table_add: add a buffer of `bytes` > 0 with the alignment of the target. On a target with
+ * unified memory it is in SPACE_DEVICE, whatever `space` is. Returns its index.
  *   name  must live as long as the schedule */
 int extent_table_add(struct schedule *schedule, const char *name, enum extent_role role,
                      enum space space, uint64_t bytes);
 
-/* extent_table_add_offloaded: a buffer in host memory also where the target is unified. `copied`:
- * the device copies from and to it, so that it is pinned: only those copies are asynchronous. */
+/* extent_table_add_offloaded: add a buffer in host memory, also on a target with unified memory.
+ * `copied`: the device copies from and to it, so it is pinned, because only such copies are
+ * asynchronous. */
 int extent_table_add_offloaded(struct schedule *schedule, const char *name, enum extent_role role,
                                bool copied, uint64_t bytes);
 

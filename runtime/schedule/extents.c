@@ -8,7 +8,7 @@
 
 enum place { ON_DEVICE, ON_HOST, ON_HOST_COPIED };
 
-/* What an extent of a unit is called, is for, and holds. */
+/* The name, role and content of an extent of a unit. */
 struct extent_spec {
     const char *suffix;
     enum extent_role role;
@@ -17,19 +17,19 @@ struct extent_spec {
     enum place place;
 };
 
-static int unit_extent(struct schedule *schedule, int unit, const struct extent_spec *holding) {
+static int unit_extent(struct schedule *schedule, int unit, const struct extent_spec *spec) {
     const struct unit *of = &schedule->units->units[unit];
-    int64_t elements = holding->split ? schedule_shard_elements(schedule, unit) : of->elements;
+    int64_t elements = spec->split ? schedule_shard_elements(schedule, unit) : of->elements;
     ASSERT(elements > 0 && elements <= of->elements);
     char name[NAME_BYTES];
-    snprintf(name, sizeof name, "%s.%s", of->name, holding->suffix);
-    const char *kept = region_text(schedule->region, name);
-    uint64_t bytes = (uint64_t)(elements * dtype_bytes(holding->dtype));
-    if (holding->place == ON_DEVICE) {
-        return extent_table_add(schedule, kept, holding->role, SPACE_DEVICE, bytes);
+    snprintf(name, sizeof name, "%s.%s", of->name, spec->suffix);
+    const char *full_name = region_text(schedule->region, name);
+    uint64_t bytes = (uint64_t)(elements * dtype_bytes(spec->dtype));
+    if (spec->place == ON_DEVICE) {
+        return extent_table_add(schedule, full_name, spec->role, SPACE_DEVICE, bytes);
     }
-    return extent_table_add_offloaded(schedule, kept, holding->role,
-                                      holding->place == ON_HOST_COPIED, bytes);
+    return extent_table_add_offloaded(schedule, full_name, spec->role,
+                                      spec->place == ON_HOST_COPIED, bytes);
 }
 
 static void add_params(struct schedule *schedule, int unit, struct unit_extents *of) {
@@ -37,9 +37,9 @@ static void add_params(struct schedule *schedule, int unit, struct unit_extents 
     struct zero_row row = schedule_zero(schedule, unit);
     bool trains = schedule_trains(schedule, unit);
     bool offloads = schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER);
-    bool leaves = row.params && schedule_offloads(schedule, unit, OFFLOAD_PARAMS);
+    bool in_host_memory = row.params && schedule_offloads(schedule, unit, OFFLOAD_PARAMS);
     struct extent_spec params = {"params", ROLE_PARAMS, compute, row.params,
-                                 leaves ? ON_HOST_COPIED : ON_DEVICE};
+                                 in_host_memory ? ON_HOST_COPIED : ON_DEVICE};
     struct extent_spec master = {"master", ROLE_MASTER, DTYPE_F32, row.optimizer,
                                  offloads ? ON_HOST : ON_DEVICE};
     if (!row.params || offloads) {
@@ -78,7 +78,7 @@ static void add_training(struct schedule *schedule, int unit, struct unit_extent
     }
 }
 
-/* Between an optimizer in host memory and the device: a unit's gradients out, its params in. */
+/* Staging between an optimizer in host memory and the device: gradients out, params in. */
 static void add_offload_staging(struct schedule *schedule, int unit, struct unit_extents *of) {
     bool split = schedule_zero(schedule, unit).optimizer;
     ASSERT(of->gradients != EXTENT_NONE && of->params != EXTENT_NONE);
@@ -87,8 +87,8 @@ static void add_offload_staging(struct schedule *schedule, int unit, struct unit
     struct extent_spec params = {"params.host", ROLE_STAGING, schedule->options.compute, split,
                                  ON_HOST_COPIED};
     of->host_gradients = unit_extent(schedule, unit, &gradients);
-    bool there = schedule->extents[of->params].space != SPACE_DEVICE;
-    of->host_params = there ? of->params : unit_extent(schedule, unit, &params);
+    bool is_in_host_memory = schedule->extents[of->params].space != SPACE_DEVICE;
+    of->host_params = is_in_host_memory ? of->params : unit_extent(schedule, unit, &params);
 }
 
 void extents_add_units(struct schedule *schedule) {
@@ -109,13 +109,13 @@ void extents_add_units(struct schedule *schedule) {
     }
 }
 
-/* The other ranks' slots of the largest sum, or a piece of them: sums are made piece by piece, one
- * at a time on their lane, so all share one buffer. Peers' arenas are read where they lie on a
- * processor, and need none. */
+/* Staging for the shards of the other ranks. Sums are computed in parts and one at a time on their
+ * lane, so all share one buffer, which the largest sum determines. On a CPU, the arenas of other
+ * ranks are read directly, so no staging is needed. */
 void extents_add_sum_staging(struct schedule *schedule) {
     enum dtype wire = schedule->options.sharding.reduce;
     int world = schedule_ranks(schedule, AXIS_WORLD);
-    uint64_t most = 0;
+    uint64_t bytes = 0;
     schedule->sum_staging = EXTENT_NONE;
     if (schedule_device(schedule) == NULL || world == 1 || !schedule->options.train ||
         schedule_wire_sum(schedule, wire) == WIRE_SUM_RING) {
@@ -124,19 +124,19 @@ void extents_add_sum_staging(struct schedule *schedule) {
     for (int unit = 0; unit < schedule->units->unit_count; unit++) {
         if (schedule_trains(schedule, unit)) {
             uint64_t whole = (uint64_t)(schedule->units->units[unit].elements * dtype_bytes(wire));
-            most = whole > most ? whole : most;
+            bytes = whole > bytes ? whole : bytes;
         }
     }
-    if (most == 0) {
+    if (bytes == 0) {
         return;
     }
-    uint64_t least = (uint64_t)world * SUM_STAGING_LEAST;
-    most -= most / (uint64_t)world; /* the own slot is summed from where it lies */
-    most = most > SUM_STAGING_MOST ? SUM_STAGING_MOST : most;
-    most = most < least ? least : most;
-    ASSERT(most >= least && (most <= SUM_STAGING_MOST || most == least));
+    uint64_t bytes_min = (uint64_t)world * SUM_STAGING_MIN;
+    bytes -= bytes / (uint64_t)world; /* this rank's shard is read in place */
+    bytes = bytes > SUM_STAGING_MAX ? SUM_STAGING_MAX : bytes;
+    bytes = bytes < bytes_min ? bytes_min : bytes;
+    ASSERT(bytes >= bytes_min && (bytes <= SUM_STAGING_MAX || bytes == bytes_min));
     schedule->sum_staging =
-        extent_table_add(schedule, "gradients.summed", ROLE_STAGING, SPACE_DEVICE, most);
+        extent_table_add(schedule, "gradients.summed", ROLE_STAGING, SPACE_DEVICE, bytes);
 }
 
 int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, int unit) {
@@ -149,10 +149,10 @@ int extents_add_gathered(struct schedule *schedule, enum segment_kind segment, i
     return unit_extent(schedule, unit, &gathered);
 }
 
-/* ---- what the host fills ---- */
+/* ---- inputs that the CPU writes ---- */
 
-/* What one buffer of the host looks like from both sides: the device's, and the pinned one that the
- * host fills when it cannot reach the device's. */
+/* Add an input twice: on the device, and in pinned memory, which the CPU writes where it cannot
+ * access the device. Returns the latter, and *device. */
 static int host_extent(struct schedule *schedule, const char *name, enum extent_role role,
                        uint64_t bytes, int *device) {
     *device = extent_table_add(schedule, name, role, SPACE_DEVICE, bytes);
@@ -202,7 +202,7 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
         host->rope_table =
             host_extent(schedule, "rope_table", ROLE_CONSTANTS, bytes, &device.rope_table);
     }
-    /* One row with its last label, in the widest form that token files have. */
+    /* One row and its last label, in the widest format of token files. */
     bytes = (uint64_t)(options->sequence + 1) * sizeof(uint32_t);
     host->raw_tokens = extent_table_add(schedule, "batch.raw", ROLE_STAGING, SPACE_HOST, bytes);
     host->staging = extent_table_add(schedule, "files.staging", ROLE_STAGING, SPACE_HOST,
@@ -216,15 +216,16 @@ struct device_inputs extents_add_host(struct schedule *schedule) {
 
 void extents_add_resident(struct schedule *schedule) {
     const struct schedule_options *options = &schedule->options;
-    ASSERT(options->kept_count >= 0);
-    schedule->kept =
-        region_alloc(schedule->region, (size_t)options->kept_count + 1, sizeof *schedule->kept);
-    for (int i = 0; i < options->kept_count; i++) {
-        const struct resident_extent *kept = &options->kept[i];
-        ASSERT(kept->role == ROLE_OUTER || kept->role == ROLE_EXCHANGE);
-        schedule->kept[i] = kept->bytes == 0 ? EXTENT_NONE
-                                             : extent_table_add(schedule, kept->name, kept->role,
-                                                                kept->space, kept->bytes);
+    ASSERT(options->resident_count >= 0);
+    schedule->resident = region_alloc(schedule->region, (size_t)options->resident_count + 1,
+                                      sizeof *schedule->resident);
+    for (int i = 0; i < options->resident_count; i++) {
+        const struct resident_extent *spec = &options->resident[i];
+        ASSERT(spec->role == ROLE_OUTER || spec->role == ROLE_EXCHANGE);
+        schedule->resident[i] =
+            spec->bytes == 0
+                ? EXTENT_NONE
+                : extent_table_add(schedule, spec->name, spec->role, spec->space, spec->bytes);
     }
 }
 

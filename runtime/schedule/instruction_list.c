@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Twice the room, with what is there. */
+/* Double the capacity. */
 static void grow(struct schedule *schedule) {
     ASSERT(schedule->instruction_count == schedule->instruction_capacity);
     int capacity = schedule->instruction_capacity == 0 ? 512 : 2 * schedule->instruction_capacity;

@@ -11,7 +11,7 @@ static int segment_at(const struct schedule *schedule, uint32_t step) {
     return schedule->instructions[step].segment;
 }
 
-/* What is read before anything writes it was filled by the host before the segment. */
+/* An extent that is read before it is written was filled by the CPU before the segment. */
 static void touch(struct schedule *schedule, const struct operand *operand, uint32_t step) {
     if (operand->extent == EXTENT_NONE) {
         return;
@@ -28,7 +28,8 @@ static void touch(struct schedule *schedule, const struct operand *operand, uint
     ASSERT(extent->first <= step);
 }
 
-/* Alive across a segment's end means alive in all of both segments: each may repeat. */
+/* An extent that is alive across the end of a segment is alive in all of both segments, because
+ * each may repeat. */
 static void widen_across_segments(struct schedule *schedule, struct extent *extent) {
     int first = segment_at(schedule, extent->first);
     int last = segment_at(schedule, extent->last - 1);
@@ -39,26 +40,26 @@ static void widen_across_segments(struct schedule *schedule, struct extent *exte
     }
 }
 
-/* ---- uses beside the compute lane ---- */
+/* ---- uses on other lanes ---- */
 
-/* Per extent: the newest place on each other lane where it is used in its last segment. */
-struct uses_beside {
+/* Per extent: its newest position on each other lane in its last segment. */
+struct other_lane_uses {
     uint32_t newest[LANE_COUNT];
 };
 
-static void note_beside(const struct instruction *instruction, uint32_t place,
-                        struct uses_beside *uses) {
+static void note_other_lanes(const struct instruction *instruction, uint32_t position,
+                             struct other_lane_uses *uses) {
     for (int k = 0; instruction->lane != LANE_COMPUTE && k < OPERANDS_MAX; k++) {
         if (instruction->operands[k].extent != EXTENT_NONE) {
-            uses[instruction->operands[k].extent].newest[instruction->lane] = place;
+            uses[instruction->operands[k].extent].newest[instruction->lane] = position;
         }
     }
 }
 
-/* The compute lane is what later births are listed behind: an extent ends there, with a use that
- * knows all others to be done, or with its segment. */
-static void widen_beside_lanes(struct schedule *schedule, const struct order_clocks *clocks,
-                               struct extent *extent, const struct uses_beside *uses) {
+/* Later births are listed on the compute lane. Therefore an extent ends at a use there that comes
+ * after all its other uses, or else with its segment. */
+static void widen_over_lanes(struct schedule *schedule, const struct order_clocks *clocks,
+                             struct extent *extent, const struct other_lane_uses *uses) {
     ASSERT(extent->first < extent->last);
     uint32_t last = extent->last - 1;
     bool ends_here = schedule->instructions[last].lane == LANE_COMPUTE;
@@ -78,8 +79,8 @@ static void extend_for_host(struct schedule *schedule, int extent, enum segment_
     }
 }
 
-/* The data loader reads a step's tokens between segments, and weights pass through the staging;
- * nothing tells when. */
+/* The data loader reads the tokens of a step between segments, and weights pass through the staging
+ * at times that no instruction shows. */
 static void live_throughout(struct schedule *schedule, int extent) {
     ASSERT(extent >= 0 && extent < schedule->extent_count);
     schedule->extents[extent].first = 0;
@@ -87,7 +88,7 @@ static void live_throughout(struct schedule *schedule, int extent) {
 }
 
 void lives_find(struct schedule *schedule, const struct order_clocks *clocks) {
-    struct uses_beside *uses =
+    struct other_lane_uses *uses =
         region_alloc(schedule->region, (size_t)schedule->extent_count, sizeof *uses);
     for (int i = 0; i < schedule->instruction_count; i++) {
         const struct instruction *instruction = &schedule->instructions[i];
@@ -95,7 +96,7 @@ void lives_find(struct schedule *schedule, const struct order_clocks *clocks) {
             touch(schedule, &instruction->operands[k], (uint32_t)i);
         }
         touch(schedule, &instruction->workspace, (uint32_t)i);
-        note_beside(instruction, clocks->place[i], uses);
+        note_other_lanes(instruction, clocks->position[i], uses);
     }
     extend_for_host(schedule, schedule->host.logits, SEGMENT_EVALUATE);
     extend_for_host(schedule, schedule->host.next_logits, SEGMENT_DECODE);
@@ -103,7 +104,7 @@ void lives_find(struct schedule *schedule, const struct order_clocks *clocks) {
     if (schedule->host.device_staging != EXTENT_NONE) {
         live_throughout(schedule, schedule->host.device_staging);
     }
-    if (schedule->extents[schedule->host.labels].last == 0) { /* a program that only generates */
+    if (schedule->extents[schedule->host.labels].last == 0) { /* the program only generates */
         live_throughout(schedule, schedule->host.labels);
     }
     for (int i = 0; i < schedule->extent_count; i++) {
@@ -112,7 +113,7 @@ void lives_find(struct schedule *schedule, const struct order_clocks *clocks) {
             live_throughout(schedule, i);
         }
         ASSERT(extent->first < extent->last);
-        widen_beside_lanes(schedule, clocks, extent, &uses[i]);
+        widen_over_lanes(schedule, clocks, extent, &uses[i]);
         widen_across_segments(schedule, extent);
         ASSERT(extent->last <= (uint32_t)schedule->instruction_count);
     }

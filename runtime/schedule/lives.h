@@ -5,12 +5,12 @@
 #include "runtime/schedule/order.h"
 
 /* lives_find: set first and last of every extent.
- * Params, master, moments, constants, scalars, batches and what is kept for a swarm live
- * throughout: the host may touch them between any two segments. Gradients live from begin to
- * finish. What several segments touch, and what the host reads after a segment, lives to the end of
- * the last of them; what the host fills lives from the segment's beginning. All else lives from its
- * first to its last mention, when that is on the compute lane and all uses on other lanes are known
- * to be done there; otherwise to its segment's end.
+ * Params, masters, moments, constants, scalars, batches and resident extents live throughout,
+ * because the CPU may access them between any two segments. Gradients live from begin to finish. An
+ * extent that several segments touch lives to the end of the last of them, and so does one that the
+ * CPU reads after a segment. An extent that the CPU writes lives from the beginning of the segment.
+ * Any other extent lives from its first to its last use, if that is on the compute lane and all
+ * uses on other lanes are known to be done by then; otherwise it lives to the end of the segment.
  *
  *   compute     cast A   op ...    op A |            A's bytes are free from | on
  *   collective          gather A

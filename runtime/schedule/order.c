@@ -5,10 +5,12 @@
 enum { TOUCHES_MAX = OPERANDS_MAX + 1, NO_INSTRUCTION = 0 };
 
 static const struct operand *operand_at(const struct instruction *instruction, int index) {
+    ASSERT(index >= 0 && index < TOUCHES_MAX);
     return index < OPERANDS_MAX ? &instruction->operands[index] : &instruction->workspace;
 }
 
 static bool segment_has_lanes(const struct schedule *schedule, const struct segment *segment) {
+    ASSERT(segment->first <= segment->end);
     for (uint32_t i = segment->first; i < segment->end; i++) {
         if (schedule->instructions[i].lane != LANE_COMPUTE) {
             return true;
@@ -27,12 +29,12 @@ static void clock_join(struct vector_clock *into, const struct vector_clock *fro
 static struct order_clocks clocks_for(const struct schedule *schedule, struct region *region) {
     size_t count = (size_t)schedule->instruction_count;
     return (struct order_clocks){.after = region_alloc(region, count, sizeof(struct vector_clock)),
-                                 .place = region_alloc(region, count, sizeof(uint32_t))};
+                                 .position = region_alloc(region, count, sizeof(uint32_t))};
 }
 
 /* ---- adding waits ---- */
 
-/* The newest uses of an extent on each lane: instruction + 1, or NO_INSTRUCTION. */
+/* The newest uses of an extent on each lane, as instruction + 1, or NO_INSTRUCTION. */
 struct newest_uses {
     uint32_t touched[LANE_COUNT];
     uint32_t written[LANE_COUNT];
@@ -63,7 +65,8 @@ static void add_wait(struct schedule *schedule, uint32_t before_index, uint32_t 
     ASSERT(false && "more waits than a record holds");
 }
 
-/* For each other lane the newest instruction there that must be done first; it covers the older. */
+/* For each other lane, find the newest instruction there that must be done first. It implies the
+ * older ones. */
 static void find_needs(const struct waiting *waiting, const struct instruction *instruction,
                        uint32_t needs[static LANE_COUNT]) {
     memset(needs, 0, LANE_COUNT * sizeof *needs);
@@ -83,18 +86,18 @@ static void find_needs(const struct waiting *waiting, const struct instruction *
     needs[instruction->lane] = NO_INSTRUCTION;
 }
 
-/* Known to this lane already, or by way of another need. */
-static bool implied(const struct waiting *waiting, int on_lane,
+/* Whether the need is known to this lane already, or follows from another need. */
+static bool implied(const struct waiting *waiting, int own_lane,
                     const uint32_t needs[static LANE_COUNT], int lane) {
     const struct order_clocks *clocks = &waiting->clocks;
-    ASSERT(lane != on_lane && needs[lane] != NO_INSTRUCTION);
-    uint32_t place = clocks->place[needs[lane] - 1];
-    if (waiting->lane_clock[on_lane].done[lane] >= place) {
+    ASSERT(lane != own_lane && needs[lane] != NO_INSTRUCTION);
+    uint32_t position = clocks->position[needs[lane] - 1];
+    if (waiting->lane_clock[own_lane].done[lane] >= position) {
         return true;
     }
     for (int other = 0; other < LANE_COUNT; other++) {
         if (other != lane && needs[other] != NO_INSTRUCTION &&
-            clocks->after[needs[other] - 1].done[lane] >= place) {
+            clocks->after[needs[other] - 1].done[lane] >= position) {
             return true;
         }
     }
@@ -109,7 +112,7 @@ static void note_uses(struct waiting *waiting, uint32_t index) {
             continue;
         }
         struct newest_uses *uses = &waiting->uses[operand->extent];
-        ASSERT(uses->touched[instruction->lane] <= index + 1); /* in the order of the list */
+        ASSERT(uses->touched[instruction->lane] <= index + 1); /* uses are noted in list order */
         uses->touched[instruction->lane] = index + 1;
         if (operand->access & ACCESS_WRITE) {
             uses->written[instruction->lane] = index + 1;
@@ -134,12 +137,12 @@ static void order_instruction(struct waiting *waiting, uint32_t index) {
     }
     ASSERT(joined.done[instruction->lane] == clock->done[instruction->lane]);
     *clock = joined;
-    waiting->clocks.place[index] = ++clock->done[instruction->lane];
+    waiting->clocks.position[index] = ++clock->done[instruction->lane];
     waiting->clocks.after[index] = *clock;
     note_uses(waiting, index);
 }
 
-/* Without other lanes the compute instruction listed before is done in any case. */
+/* Add all waits, segment by segment. In a segment without other lanes, none is needed. */
 void order_add_waits(struct schedule *schedule, struct order_clocks *clocks) {
     size_t extents = (size_t)schedule->extent_count;
     struct waiting waiting = {
@@ -166,18 +169,18 @@ struct verification {
     const struct schedule *schedule;
     const uint64_t *offsets; /* [extent_count] of the plan */
     struct order_clocks clocks;
-    uint32_t *raised;            /* per event: its instruction + 1 in this segment */
+    uint32_t *raised;            /* [event]: its instruction + 1 in this segment */
     uint32_t *lanes[LANE_COUNT]; /* the segment's instructions, lane by lane */
     uint32_t counts[LANE_COUNT];
 };
 
-static enum status refuse_wait(uint32_t index, uint32_t event, struct fault *fault) {
+static enum status wait_fault(uint32_t index, uint32_t event, struct fault *fault) {
     return fault_set(fault, STATUS_FAILED, "schedule", "this is a bug; please report it",
-                     "instruction %u waits for event %u, which nothing before it raises", index,
-                     event);
+                     "instruction %u waits for event %u, which no earlier instruction raises",
+                     index, event);
 }
 
-/* What each instruction knows to be done, from the list's own waits and signals. */
+/* Compute what each instruction knows to be done, from the waits and signals of the list. */
 static enum status find_clocks(struct verification *verification, const struct segment *segment,
                                struct fault *fault) {
     const struct schedule *schedule = verification->schedule;
@@ -192,14 +195,14 @@ static enum status find_clocks(struct verification *verification, const struct s
             uint32_t event = instruction->waits[k];
             uint32_t raised = event == EVENT_NONE ? 0 : verification->raised[event];
             if (event != EVENT_NONE && raised <= segment->first) {
-                return refuse_wait(i, event, fault);
+                return wait_fault(i, event, fault);
             }
             if (event != EVENT_NONE) {
                 clock_join(clock, &clocks->after[raised - 1]);
             }
         }
         ASSERT(lane < LANE_COUNT && clock->done[lane] == verification->counts[lane]);
-        clocks->place[i] = ++clock->done[lane];
+        clocks->position[i] = ++clock->done[lane];
         clocks->after[i] = *clock;
         verification->lanes[lane][verification->counts[lane]++] = i;
         if (instruction->signal != EVENT_NONE) {
@@ -209,9 +212,10 @@ static enum status find_clocks(struct verification *verification, const struct s
     return OK;
 }
 
-/* Past the end of what an operand covers on any rank. */
+/* One past the last byte that an operand covers on any rank. */
 static uint64_t operand_bytes_end(const struct schedule *schedule, const struct operand *operand) {
     int ranks = schedule_ranks(schedule, operand->axis);
+    ASSERT(ranks >= 1 && operand->bytes > 0);
     return operand->bytes + operand->stride * (uint64_t)(ranks - 1);
 }
 
@@ -220,6 +224,8 @@ static bool bytes_overlap(const struct verification *verification, const struct 
     const struct schedule *schedule = verification->schedule;
     const struct extent *x = &schedule->extents[a->extent];
     const struct extent *y = &schedule->extents[b->extent];
+    ASSERT(a->extent >= 0 && a->extent < schedule->extent_count);
+    ASSERT(b->extent >= 0 && b->extent < schedule->extent_count);
     uint64_t x_first = verification->offsets[a->extent] + a->offset;
     uint64_t y_first = verification->offsets[b->extent] + b->offset;
     return x->space == y->space && x_first < y_first + operand_bytes_end(schedule, b) &&
@@ -254,51 +260,49 @@ static enum status verify_pair(const struct verification *verification, uint32_t
     if (!conflict(verification, a, b, &a_extent, &b_extent)) {
         return OK;
     }
-    return fault_set(fault, STATUS_FAILED, "schedule", "this is a bug; please report it",
-                     "instruction %u (%s, \"%s\") may run beside %u (%s, \"%s\") on the same bytes",
-                     after, op_row(b->op)->name, schedule->extents[b_extent].name, before,
-                     op_row(a->op)->name, schedule->extents[a_extent].name);
+    return fault_set(
+        fault, STATUS_FAILED, "schedule", "this is a bug; please report it",
+        "instructions %u (%s, \"%s\") and %u (%s, \"%s\") may use the same bytes concurrently",
+        after, op_row(b->op)->name, schedule->extents[b_extent].name, before, op_row(a->op)->name,
+        schedule->extents[a_extent].name);
 }
 
-/* A lane's clock only grows along it, so what may run beside `index` is one stretch of the lane:
- * from the first that `index` does not know to be done to the last that does not know `index` is.
- */
-static enum status verify_beside(const struct verification *verification, uint32_t index, int lane,
-                                 struct fault *fault) {
+/* The clock of a lane only grows, so the instructions that may execute concurrently with `index`
+ * are one span of the lane: from the first that `index` does not know to be done to the last that
+ * does not know `index` to be done. */
+static enum status verify_concurrent(const struct verification *verification, uint32_t index,
+                                     int lane, struct fault *fault) {
     const struct order_clocks *clocks = &verification->clocks;
     ASSERT(lane >= 0 && lane < LANE_COUNT);
-    int own = verification->schedule->instructions[index].lane;
+    int own_lane = verification->schedule->instructions[index].lane;
     for (uint32_t at = clocks->after[index].done[lane]; at < verification->counts[lane]; at++) {
         uint32_t other = verification->lanes[lane][at];
         ASSERT(other != index);
-        if (clocks->after[other].done[own] >= clocks->place[index]) {
+        if (clocks->after[other].done[own_lane] >= clocks->position[index]) {
             break;
         }
         uint32_t before = other < index ? other : index;
         uint32_t after = other < index ? index : other;
-        enum status status = verify_pair(verification, before, after, fault);
-        if (status != OK) {
-            return status;
+        TRY(verify_pair(verification, before, after, fault));
+    }
+    return OK;
+}
+
+/* Verify all pairs of instructions on different lanes. */
+static enum status verify_segment(struct verification *verification, const struct segment *segment,
+                                  struct fault *fault) {
+    TRY(find_clocks(verification, segment, fault));
+    for (uint32_t i = segment->first; i < segment->end; i++) {
+        int own_lane = verification->schedule->instructions[i].lane;
+        for (int lane = 0; lane < own_lane; lane++) {
+            TRY(verify_concurrent(verification, i, lane, fault));
         }
     }
     return OK;
 }
 
-/* Two instructions of different lanes: one of them is not on the compute lane. */
-static enum status verify_segment(struct verification *verification, const struct segment *segment,
-                                  struct fault *fault) {
-    enum status status = find_clocks(verification, segment, fault);
-    for (uint32_t i = segment->first; i < segment->end && status == OK; i++) {
-        int own = verification->schedule->instructions[i].lane;
-        for (int lane = 0; lane < own && status == OK; lane++) {
-            status = verify_beside(verification, i, lane, fault);
-        }
-    }
-    return status;
-}
-
-enum status order_verify(const struct schedule *schedule, const uint64_t *offsets,
-                         struct region *region, struct fault *fault) {
+enum status schedule_verify(const struct schedule *schedule, const uint64_t *offsets,
+                            struct region *region, struct fault *fault) {
     struct verification verification = {
         .schedule = schedule,
         .offsets = offsets,
@@ -308,12 +312,11 @@ enum status order_verify(const struct schedule *schedule, const uint64_t *offset
         verification.lanes[lane] =
             region_alloc(region, (size_t)schedule->instruction_count, sizeof(uint32_t));
     }
-    enum status status = OK;
-    for (int kind = 0; kind < SEGMENT_COUNT && status == OK; kind++) {
+    for (int kind = 0; kind < SEGMENT_COUNT; kind++) {
         const struct segment *segment = &schedule->segments[kind];
         if (segment_has_lanes(schedule, segment)) {
-            status = verify_segment(&verification, segment, fault);
+            TRY(verify_segment(&verification, segment, fault));
         }
     }
-    return status;
+    return OK;
 }

@@ -1,36 +1,29 @@
-/* order: happens-before over the lanes. Lanes run beside each other; only waits and signals, and
- * the joins at segment ends, order them. */
+/* order: happens-before between instructions. Lanes execute concurrently; only waits and signals,
+ * and the joins at the ends of segments, order them. */
 #ifndef SKEP_SCHEDULE_ORDER_H
 #define SKEP_SCHEDULE_ORDER_H
 
 #include "runtime/schedule/schedule.h"
 
-/* How many instructions of each lane, in this segment, are known to be done. */
+/* The number of instructions of each lane, in this segment, that are known to be done. */
 struct vector_clock {
     uint32_t done[LANES_MAX];
 };
 
-/* What waits and signals say of every instruction. */
+/* The vector clock of every instruction, from waits and signals. */
 struct order_clocks {
-    struct vector_clock *after; /* what is done once it is, itself among it */
-    uint32_t *place;            /* its number in its lane, from 1 in each segment */
+    struct vector_clock *after; /* what is done when the instruction is done, including itself */
+    uint32_t *position;         /* its position in its lane, from 1 in each segment */
 };
 
-/* order_add_waits: within each segment
- *   - two instructions on different lanes that touch the same extent, one of them writing, run as
- *     listed: the later waits for the earlier;
- *   - what is not on the compute lane waits for the compute instruction listed before it, so that
- *     it runs no earlier than listed: extents may take the bytes of those that died before.
- * A wait that others imply is left out.
+/* order_add_waits: within each segment,
+ *   - two instructions on different lanes that touch the same extent execute in the listed order if
+ *     one of them writes: the later waits for the earlier;
+ *   - an instruction that is not on the compute lane waits for the compute instruction listed
+ *   before
+ *     it, because its extents may take the bytes of extents that died before.
+ * A wait that other waits imply is left out.
  * memory  *clocks in the schedule's region */
 void order_add_waits(struct schedule *schedule, struct order_clocks *clocks);
-
-/* order_verify: prove, with vector clocks and planned offsets, that any two instructions of a
- * segment that touch the same bytes of a space on any rank, one of them writing, are ordered as
- * listed, and that every wait is for an event that is raised before it in the list.
- *   offsets  [schedule->extent_count] of its plan
- * errors  STATUS_FAILED naming both instructions and an extent of each, or the event */
-MUST_CHECK enum status order_verify(const struct schedule *schedule, const uint64_t *offsets,
-                                    struct region *region, struct fault *fault);
 
 #endif

@@ -1,5 +1,5 @@
-/* schedule: questions about a schedule and the options that it was built from. They only read it;
- * the stages of building write to it. */
+/* schedule: queries of a schedule and the options that it was built from. They only read; the
+ * stages of building write. */
 #include "runtime/schedule/schedule.h"
 
 static const char *const SEGMENT_NAMES[SEGMENT_COUNT] = {
@@ -88,9 +88,10 @@ struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
     };
     ASSERT((size_t)view < ARRAY_COUNT(views));
     struct unit_view found = views[view];
-    found.slot = schedule_shard_elements(schedule, unit);
+    found.shard_elements = schedule_shard_elements(schedule, unit);
     if (found.extent != EXTENT_NONE) {
-        int64_t elements = found.split ? found.slot : schedule->units->units[unit].elements;
+        int64_t elements =
+            found.split ? found.shard_elements : schedule->units->units[unit].elements;
         ASSERT(!found.split || schedule->options.sharding.shard > 1);
         ASSERT(schedule->extents[found.extent].bytes ==
                (uint64_t)(elements * dtype_bytes(found.dtype)));

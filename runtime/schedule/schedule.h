@@ -1,28 +1,31 @@
-/* schedule: the one explicit list of instructions of everything a program does, with the extents it
- * works in. The executor walks it and decides nothing; the planner lays out what it names. */
+/* schedule: everything that a program does as one explicit list of instructions, with the extents
+ * that they work in. The room builds the list from a blueprint, its units and a target, adds the
+ * waits between lanes, finds the life of every extent and proves the order. A schedule is constant
+ * once it is built and belongs to its caller. The planner places its extents; runtime/program
+ * executes it without deciding anything.
+ *
+ * public   estimate.h */
 #ifndef SKEP_SCHEDULE_SCHEDULE_H
 #define SKEP_SCHEDULE_SCHEDULE_H
 
 #include "arena/extent.h"
-#include "runtime/model/offload.h"
-#include "runtime/model/recompute.h"
+#include "runtime/model/graph.h"
 #include "runtime/ops/ops.h"
-#include "runtime/shard/strategy.h"
-#include "runtime/shard/unit.h"
+#include "runtime/shard/shard.h"
 #include "runtime/shard/volumes.h"
 #include "targets/targets.h"
 
-/* Straight-line pieces; the loop repeats and orders them. Every segment begins and ends with all
- * lanes joined. */
+/* The straight-line parts of a program. The training loop repeats and orders them. At the beginning
+ * and the end of a segment, all lanes are joined. */
 enum segment_kind {
-    SEGMENT_LOAD,       /* once: weights, constants */
+    SEGMENT_LOAD,       /* once: the CPU writes weights and constants */
     SEGMENT_BEGIN,      /* per step: zero the gradients */
     SEGMENT_MICROBATCH, /* per microbatch: forward and backward */
     SEGMENT_FINISH,     /* per step: norm, clip, optimizer */
     SEGMENT_EVALUATE,   /* per batch of held-out text: forward to the loss */
-    SEGMENT_PREFILL,    /* per piece of a prompt */
+    SEGMENT_PREFILL,    /* per part of a prompt */
     SEGMENT_DECODE,     /* per generated token */
-    SEGMENT_SNAPSHOT,   /* the host writes the state out */
+    SEGMENT_SNAPSHOT,   /* the CPU reads the state and writes it to files */
     SEGMENT_COUNT
 };
 
@@ -36,27 +39,27 @@ struct segment {
 enum lane { LANE_COMPUTE, LANE_COLLECTIVE, LANE_COPY, LANE_COUNT };
 _Static_assert((int)LANE_COUNT <= (int)LANES_MAX, "vector clocks have room for every lane");
 
-/* What lies in host memory between its uses; bits of schedule_options.offload. Where the device's
- * memory is the host's own, such bytes are in SPACE_HOST and are copied all the same. */
+/* What is in host memory between its uses: bits of schedule_options.offload. On a target with
+ * unified memory, these bytes are in SPACE_HOST and are still copied. */
 enum offload {
-    /* What the forward pass saves for the backward pass, in SPACE_PINNED (model/offload.h). */
+    /* Activations from the forward to the backward pass, in SPACE_PINNED (offload_apply). */
     OFFLOAD_ACTIVATIONS = 1,
-    /* Masters and moments, in SPACE_HOST; AdamW runs there, on gradients copied out, and the params
-     * it rounds are copied in, both by way of SPACE_PINNED. */
+    /* Masters and moments, in SPACE_HOST. AdamW executes there, on gradients that are copied out,
+     * and the params that it rounds are copied in. Both copies go through SPACE_PINNED. */
     OFFLOAD_OPTIMIZER = 2,
-    /* Own slots of split params, in SPACE_PINNED, where the optimizer leaves them; each gather
-     * begins with a copy. Only with OFFLOAD_OPTIMIZER; whole params stay. */
+    /* This rank's shards of split params, in SPACE_PINNED, where the optimizer writes them. Each
+     * gather begins with a copy. Only with OFFLOAD_OPTIMIZER; whole params stay on the device. */
     OFFLOAD_PARAMS = 4
 };
 
-/* A buffer that lies in the arenas all along, and that no instruction touches: what a swarm's
- * member keeps beside the program. Of several ranks the first one has it; in the arenas of the
- * others, which are laid out alike, its pages stay absent. */
+/* A buffer that is in an arena throughout and that no instruction touches: what a swarm member
+ * stores beside the program. In a site of several ranks, only rank 0 uses it. The arenas of the
+ * other ranks have the same layout, but these pages are never touched. */
 struct resident_extent {
     const char *name;
     enum extent_role role; /* ROLE_OUTER or ROLE_EXCHANGE */
-    enum space space;      /* SPACE_DEVICE where the device's memory is the host's own */
-    uint64_t bytes;        /* 0: not there */
+    enum space space;      /* SPACE_DEVICE on a target with unified memory */
+    uint64_t bytes;        /* 0: absent */
 };
 
 struct schedule_options {
@@ -67,67 +70,72 @@ struct schedule_options {
     int64_t prefill;      /* tokens of a prompt at a time */
     bool train;           /* false: neither gradients nor optimizer */
     bool evaluate;
-    bool logits; /* evaluation keeps whole logits: for comparing implementations */
+    bool logits; /* evaluation stores the logits of every token: for comparing implementations */
     enum dtype compute, moments;
     enum rounding rounding;          /* of bf16 moments */
     const enum recompute *recompute; /* [layers] */
     unsigned offload;                /* enum offload; of programs that train */
     float clip_norm, beta1, beta2, epsilon, weight_decay;
-    uint64_t staging_bytes;             /* host: pieces of files on their way in or out */
-    struct sharding sharding;           /* over the ranks of a site; zeros: one rank */
-    const struct unit_table *units;     /* made for that world; NULL: by block (program_compile) */
-    const struct resident_extent *kept; /* [kept_count] */
-    int kept_count;
+    uint64_t staging_bytes;   /* in host memory: parts of files that are read or written */
+    struct sharding sharding; /* over the ranks of a site; all zero: one rank */
+    const struct unit_table *units;         /* for the world of `sharding`; NULL: by block */
+    const struct resident_extent *resident; /* [resident_count] */
+    int resident_count;
 };
 
-/* Extents that the host fills or reads; EXTENT_NONE where the program has none. */
+/* Extents that the CPU writes or reads; EXTENT_NONE where the program has none. */
 struct host_extents {
-    int ids, labels, positions, scalars; /* where the host writes them */
-    int device_scalars;                  /* where kernels read and write them */
+    int ids, labels, positions, scalars; /* where the CPU writes them */
+    int device_scalars;                  /* where kernels use them */
     int rope_table;
-    int raw_tokens;  /* pieces of a token file */
+    int raw_tokens;  /* parts of a token file */
     int logits;      /* [rows * sequence, vocab] f32 of an evaluation, when options.logits */
-    int next_logits; /* [vocab] f32: what follows the last token of a prefill or decode */
+    int next_logits; /* [vocab] f32: after the last token of a prefill or decode */
     int staging;
-    int device_staging; /* pinned: bytes between segments from and to a device whose memory the
-                           host cannot touch; none where it can */
+    /* Pinned: bytes on their way to and from a device whose memory the CPU cannot access;
+     * EXTENT_NONE where it can. */
+    int device_staging;
 };
 
-/* The extents of one unit; EXTENT_NONE where the program has none. What is split holds the slot
- * that this rank owns, else the whole unit. */
+/* The extents of one unit; EXTENT_NONE where the program has none. An extent of a split view holds
+ * this rank's shard, any other the whole unit. */
 struct unit_extents {
-    int params;    /* compute dtype; none when split: every gather has an extent of its own; but the
-                   own slot, which is gathered from, when the optimizer is offloaded */
-    int master;    /* what is optimized, and gathered from when there are no params: params itself
-                   where that is f32 and whole, and not offloaded; split params of a program that
-                   does not train: in compute dtype */
+    /* In the compute dtype. EXTENT_NONE when split, because every gather has its own extent;
+     * with an offloaded optimizer, the shard that gathers read. */
+    int params;
+    /* What the optimizer updates, and gathers read when there are no params. Equal to params
+     * where those are f32, whole and not offloaded. Split params of a program that does not
+     * train are here, in the compute dtype. */
+    int master;
     int gradients; /* summed over microbatches, f32 */
     int moment1, moment2;
-    int local; /* a microbatch's gradients on their way to the sum, whole, f32 */
-    int wire;  /* those in the type on the wire, when that is not f32 */
-    /* On their way from and to an offloaded optimizer; params itself where that is offloaded. */
+    int local; /* a microbatch's whole gradients before they are reduced, f32 */
+    int wire;  /* the same in the dtype of the transfer, when that is not f32 */
+    /* Staging for an offloaded optimizer; host_params equals params when those are offloaded. */
     int host_gradients, host_params;
 };
 
-/* The flavours of a parameter's values. */
+/* The views of a unit's values. */
 enum param_view { VIEW_PARAMS, VIEW_MASTER, VIEW_GRADIENT, VIEW_MOMENT1, VIEW_MOMENT2 };
 
-/* Where the elements of a unit lie in one flavour. This rank, with index i along AXIS_SHARD, owns
- * elements [i, i + 1) * slot of the unit. Element e lies e * dtype_bytes(dtype) from the extent's
- * beginning, or, when the extent is split, (e - i * slot) * dtype_bytes(dtype), own ones only. */
+/* The location of a unit's elements in one view. This rank, with index i along AXIS_SHARD, holds
+ * elements [i, i + 1) * shard_elements of the unit. Element e is e * dtype_bytes(dtype) after the
+ * beginning of the extent, or (e - i * shard_elements) * dtype_bytes(dtype) when the extent is
+ * split and holds this rank's elements only. */
 struct unit_view {
-    int extent;       /* EXTENT_NONE: the program has no such flavour of this unit */
-    enum space space; /* of the extent: SPACE_HOST for what is offloaded */
+    int extent;       /* EXTENT_NONE: the program does not have this view of the unit */
+    enum space space; /* of the extent; SPACE_HOST when offloaded */
     enum dtype dtype;
     bool split;
-    int64_t slot; /* the whole unit when nothing of it is split */
+    int64_t shard_elements; /* elements per shard; the whole unit when nothing is split */
 };
 
 struct schedule {
     const struct blueprint *blueprint;
     const struct unit_table *units;
-    const struct target *target; /* what the program is for: alignment, spaces, threads, kernels */
-    struct schedule_options options; /* a world of one rank has shard and replicate 1 */
+    const struct target
+        *target; /* what the program is compiled for: alignment, spaces, threads, kernels */
+    struct schedule_options options; /* with one rank, shard and replicate are 1 */
     struct region *region;
     struct segment segments[SEGMENT_COUNT];
     struct instruction *instructions;
@@ -137,59 +145,66 @@ struct schedule {
     const bool *frozen; /* [blueprint->param_count], from the units; NULL: all train */
     struct unit_extents *unit_extents; /* [units->unit_count] */
     int tallies;                       /* [world] struct rank_tally; EXTENT_NONE on one rank */
-    int sum_staging;                   /* what comes of other GPUs' slots, to be summed in order;
-                                          EXTENT_NONE where no sum is */
-    struct step_volumes volumes;       /* what a rank receives in a step, by the formulas */
+    /* Where shards of other GPUs arrive to be summed in order; EXTENT_NONE without such a sum. */
+    int sum_staging;
+    struct step_volumes volumes; /* the bytes that a rank receives in a step, by formula */
     struct host_extents host;
-    int *kept; /* [options.kept_count]: their extents; EXTENT_NONE for one of no bytes */
+    int *resident; /* [options.resident_count]: their extents; EXTENT_NONE for one of no bytes */
     uint32_t event_count;
 };
 
-/* schedule_build: every segment's instructions, every extent with its life.
+/* schedule_build: list the instructions of every segment, and every extent with its life.
  * memory  everything in `region`; `blueprint`, `units` and `target` must outlive the schedule
  * errors  none: options have been checked against the blueprint */
 void schedule_build(const struct blueprint *blueprint, const struct unit_table *units,
                     const struct target *target, const struct schedule_options *options,
                     struct region *region, struct schedule *schedule);
 
-/* schedule_unit_view: where unit `unit` lies in flavour `view`. Gradients are whole sums between
+/* schedule_unit_view: the location of unit `unit` in view `view`. Gradients are whole sums between
  * the last microbatch and finish; with REDUCE_AT_STEP they are then this rank's own part. */
 struct unit_view schedule_unit_view(const struct schedule *schedule, int unit,
                                     enum param_view view);
 
-/* schedule_device: the GPU that computes; NULL: a CPU does. */
+/* schedule_device: the GPU that computes, or NULL when the CPU computes. */
 const struct target *schedule_device(const struct schedule *schedule);
 
-/* schedule_ranks: how many ranks have an index along `axis`. */
+/* schedule_ranks: the number of ranks along `axis`. */
 int schedule_ranks(const struct schedule *schedule, enum rank_axis axis);
 
-/* schedule_wire_sum: how gradients in that type on the wire are summed: between GPUs a ring would
- * round bf16 at every hop, so it sums f32 only. */
+/* schedule_wire_sum: how gradients that are transferred as `wire` are summed. Between GPUs, a ring
+ * would round bf16 at every hop, so rings sum f32 only. */
 enum wire_sum schedule_wire_sum(const struct schedule *schedule, enum dtype wire);
 
-/* schedule_zero: what of a unit is split: nothing, whatever its strategy says, where the shard
- * group is one rank. */
+/* schedule_zero: which views of a unit are split; none when the shard group is one rank. */
 struct zero_row schedule_zero(const struct schedule *schedule, int unit);
 
-/* schedule_trains: the program makes gradients of the unit and updates it. */
+/* schedule_trains: whether the program computes gradients of the unit and updates it. */
 bool schedule_trains(const struct schedule *schedule, int unit);
 
-/* schedule_offloads: the program offloads `what` of the unit. */
+/* schedule_offloads: whether the program offloads `what` of the unit. */
 bool schedule_offloads(const struct schedule *schedule, int unit, enum offload what);
 
-/* schedule_reduces_microbatches: several ranks reduce a microbatch's gradients before they add them
- * to the step's. */
+/* schedule_reduces_microbatches: whether several ranks reduce the gradients of a microbatch before
+ * they add them to those of the step. */
 bool schedule_reduces_microbatches(const struct schedule *schedule);
 
-/* schedule_splits_gradients: a rank sums up its own slot of the unit's gradients only. Gradients
- * that are reduced at the step's end are whole until then. */
+/* schedule_splits_gradients: whether a rank sums only its own shard of the unit's gradients.
+ * Gradients that are reduced at the end of the step are whole until then. */
 bool schedule_splits_gradients(const struct schedule *schedule, int unit);
 
-/* schedule_shard_elements: elements of a unit that each rank of the shard group owns. */
+/* schedule_shard_elements: elements of a unit that each rank of the shard group holds. */
 int64_t schedule_shard_elements(const struct schedule *schedule, int unit);
 
-/* schedule_on_host: no operand lies on the device: the host's threads run the instruction, in the
- * place that its lane gives it. Also true of instructions without operands. */
+/* schedule_on_host: whether no operand is on the device. The CPU then executes the instruction, in
+ * the order of its lane. Also true of instructions without operands. */
 bool schedule_on_host(const struct schedule *schedule, const struct instruction *instruction);
+
+/* schedule_verify: prove, with vector clocks and planned offsets, that two instructions of a
+ * segment execute in the listed order whenever they touch the same bytes of a space on any rank and
+ * one of them writes, and that every wait is for an event that is raised before it in the list.
+ *   offsets  [schedule->extent_count] of the plan
+ * errors  STATUS_FAILED naming both instructions and an extent of each, or the event */
+MUST_CHECK enum status schedule_verify(const struct schedule *schedule, const uint64_t *offsets,
+                                       struct region *region, struct fault *fault);
 
 #endif

@@ -1,8 +1,8 @@
-/* translate: one graph becomes one segment's instructions. */
+/* translate: turns one graph into the instructions of one segment. */
 #include "runtime/schedule/translate.h"
 
 #include "runtime/schedule/instruction_list.h"
-#include "runtime/schedule/ranks.h"
+#include "runtime/schedule/rank_exchange.h"
 #include "runtime/shard/spans.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@ struct translation {
     const int *caches; /* extents of the caches, by graph->caches' order */
     int *extent_of;    /* [graph->tensor_count]: extent of each tensor that owns bytes */
     struct spans spans;
-    int *span_extent; /* [spans.gather_count]: where each is gathered, once it is listed */
-    int *params;      /* [unit_count]: where ops find a unit's params now */
+    int *span_extent; /* [spans.gather_count]: the extent of each gather that is listed */
+    int *params;      /* [unit_count]: the extent with a unit's params at the current op */
     int gathers_listed, reduces_listed, sums_listed; /* of the spans, in their order */
 };
 
@@ -61,7 +61,7 @@ static const char *extent_name(const struct translation *translation, const char
     return region_text(translation->schedule->region, full);
 }
 
-/* The extent of a tensor that owns its bytes, made at its first mention. */
+/* The extent of a tensor that owns its bytes, added at its first use. */
 static int owner_extent(struct translation *translation, int tensor) {
     const struct tensor *of = &translation->graph->tensors[tensor];
     ASSERT(of->base == TENSOR_NONE);
@@ -89,14 +89,14 @@ static int owner_extent(struct translation *translation, int tensor) {
 static struct operand param_operand(const struct translation *translation, int tensor) {
     const struct schedule *schedule = translation->schedule;
     const struct tensor *of = &translation->graph->tensors[tensor];
-    const struct unit_param *slot =
-        &schedule->units->slots[schedule->units->slot_of_param[of->param]];
-    const struct unit_extents *extents = &schedule->unit_extents[slot->unit];
+    const struct unit_param *placed =
+        &schedule->units->params[schedule->units->index_of_param[of->param]];
+    const struct unit_extents *extents = &schedule->unit_extents[placed->unit];
     uint64_t element = (uint64_t)dtype_bytes(of->dtype);
     int gradients = extents->local != EXTENT_NONE ? extents->local : extents->gradients;
-    struct operand operand = {.extent = of->kind == TENSOR_PARAM ? translation->params[slot->unit]
+    struct operand operand = {.extent = of->kind == TENSOR_PARAM ? translation->params[placed->unit]
                                                                  : gradients,
-                              .offset = (uint64_t)slot->offset * element,
+                              .offset = (uint64_t)placed->offset * element,
                               .bytes = tensor_bytes(of)};
     ASSERT(operand.extent != EXTENT_NONE);
     ASSERT(operand.offset + operand.bytes <= schedule->extents[operand.extent].bytes);
@@ -138,18 +138,18 @@ static void add_op(struct translation *translation, const struct op *op) {
 
 /* ---- between the ranks ---- */
 
-static bool in_parts(const struct translation *translation, int unit) {
+static bool reduces_by_microbatch(const struct translation *translation, int unit) {
     return translation->schedule->unit_extents[unit].local != EXTENT_NONE;
 }
 
-/* Units whose gradients are complete once op `index - 1` has run. */
+/* List the reductions of units whose gradients are complete before op `index`. */
 static void list_reductions(struct translation *translation, int index) {
     const struct spans *spans = &translation->spans;
     while (translation->reduces_listed < spans->reduce_count &&
            spans->reduces[translation->reduces_listed].last < index) {
         ASSERT(spans->reduces[translation->reduces_listed].first <= index);
         int unit = spans->reduces[translation->reduces_listed++].unit;
-        if (in_parts(translation, unit)) {
+        if (reduces_by_microbatch(translation, unit)) {
             ranks_reduce(translation->schedule, translation->segment, unit,
                          translation->schedule->unit_extents[unit].local);
         }
@@ -162,7 +162,7 @@ static void list_sums(struct translation *translation, int index) {
            spans->reduces[translation->sums_listed].accumulate_at <= index) {
         int unit = spans->reduces[translation->sums_listed++].unit;
         ASSERT(translation->sums_listed <= translation->reduces_listed);
-        if (in_parts(translation, unit)) {
+        if (reduces_by_microbatch(translation, unit)) {
             ranks_reduce_end(translation->schedule, translation->segment, unit,
                              translation->schedule->unit_extents[unit].local);
             ranks_accumulate(translation->schedule, translation->segment, unit);
@@ -181,7 +181,7 @@ static void list_gathers(struct translation *translation, int index) {
     }
 }
 
-/* What the spans that begin with op `index` compute with, and add up in. */
+/* Set the extents that the spans beginning at op `index` compute with and add to. */
 static void enter_spans(struct translation *translation, int index) {
     struct schedule *schedule = translation->schedule;
     const struct spans *spans = &translation->spans;
@@ -193,7 +193,7 @@ static void enter_spans(struct translation *translation, int index) {
     }
     for (int i = 0; i < spans->reduce_count; i++) {
         int unit = spans->reduces[i].unit;
-        if (spans->reduces[i].first == index && in_parts(translation, unit)) {
+        if (spans->reduces[i].first == index && reduces_by_microbatch(translation, unit)) {
             list_zero_fill(schedule, translation->segment, schedule->unit_extents[unit].local);
         }
     }

@@ -1,4 +1,4 @@
-/* translate: one graph becomes one segment's instructions. */
+/* translate: turns one graph into the instructions of one segment. */
 #ifndef SKEP_SCHEDULE_TRANSLATE_H
 #define SKEP_SCHEDULE_TRANSLATE_H
 
@@ -8,13 +8,12 @@
 struct translate_context {
     struct device_inputs inputs;
     const int *caches; /* [2 * layers] in the order of graph->caches; NULL without generation */
-    int logits;        /* EXTENT_NONE unless the graph makes them */
+    int logits;        /* EXTENT_NONE unless the graph has logits */
 };
 
-/* translate_graph: append the instructions of `graph`, copies on the copy lane, all else on the
- * compute lane, to `segment`, and
- * around them those that gather params and reduce gradients, by the spans of the graph; extents for
- * its activations and workspaces are added on the way. */
+/* translate_graph: append the instructions of `graph` to `segment`: copies on the copy lane, all
+ * others on the compute lane, and between them the gathers of params and reductions of gradients
+ * that the spans of the graph require. Adds the extents of activations and workspaces. */
 void translate_graph(struct schedule *schedule, const struct graph *graph,
                      enum segment_kind segment, const struct translate_context *context);
 

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "runtime/checkpoint/snapshot.h"
 #include "runtime/checkpoint/weights.h"
-#include "runtime/model/init.h"
+#include "runtime/model/model.h"
 #include "runtime/session/rank_parts.h"
 
 enum { INIT_PIECE_ELEMENTS = 1 << 14, INIT_SHARE_ELEMENTS = 1 << 11 };

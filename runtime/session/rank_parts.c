@@ -2,7 +2,7 @@
 
 static const struct unit_param *slot_of(const struct session *session, int index) {
     const struct unit_table *units = session->program.schedule.units;
-    return &units->slots[units->slot_of_param[index]];
+    return &units->params[units->index_of_param[index]];
 }
 
 static struct unit_view view_of(const struct session *session, int index, enum param_view view) {
@@ -25,7 +25,7 @@ struct tensor_spec rank_parts_tensor(const struct session *session, int index,
 bool rank_parts_range(const struct session *session, int index, enum param_view view, int shard,
                       int64_t *first, int64_t *count) {
     const struct unit_param *of = slot_of(session, index);
-    int64_t slot = view_of(session, index, view).slot;
+    int64_t slot = view_of(session, index, view).shard_elements;
     int64_t begin = slot * shard - of->offset;
     int64_t end = begin + slot;
     begin = begin > 0 ? begin : 0;

@@ -161,8 +161,8 @@ struct schedule_options session_options(const struct session *session, enum purp
         .sharding =
             session_rank_count(session) > 1 ? session->spread.sharding : (struct sharding){0},
         .units = &session->spread.units,
-        .kept = session->resident,
-        .kept_count = train ? session->resident_count : 0,
+        .resident = session->resident,
+        .resident_count = train ? session->resident_count : 0,
     };
 }
 

@@ -6,8 +6,8 @@
 #include "base/fault.h"
 #include "base/region.h"
 #include "base/text.h"
-#include "runtime/model/blueprint.h"
-#include "runtime/model/recompute.h"
+#include "runtime/model/graph.h"
+#include "runtime/model/model.h"
 #include "runtime/settings/files.h"
 #include "runtime/settings/keys.h"
 

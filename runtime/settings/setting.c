@@ -3,7 +3,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/limits.h"
-#include "runtime/model/hub_cache.h"
+#include "runtime/model/model.h"
 #include "runtime/settings/list.h"
 #include "runtime/settings/run.h"
 

@@ -3,8 +3,7 @@
 #define SKEP_SETTINGS_SPREAD_H
 
 #include "runtime/settings/run.h"
-#include "runtime/shard/strategy.h"
-#include "runtime/shard/unit.h"
+#include "runtime/shard/shard.h"
 
 struct spread {
     struct unit_table units;

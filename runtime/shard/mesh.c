@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-static enum status refuse(struct fault *fault, const char *remedy, const char *what,
-                          const char *name) {
-    return fault_set(fault, STATUS_INPUT, "mesh", remedy, "%s \"%s\"", what, name);
+static enum status dimension_fault(struct fault *fault, const char *remedy, const char *reason,
+                                   const char *name) {
+    return fault_set(fault, STATUS_INPUT, "mesh", remedy, "%s \"%s\"", reason, name);
 }
 
 static enum status check_dims(const struct mesh_dim *dims, int dim_count, int *ranks,
@@ -23,12 +23,12 @@ static enum status check_dims(const struct mesh_dim *dims, int dim_count, int *r
         }
         for (int other = 0; other < d; other++) {
             if (strcmp(dims[other].name, name) == 0) {
-                return refuse(fault, "names tell dimensions apart", "two dimensions are named",
-                              name);
+                return dimension_fault(fault, "names tell dimensions apart",
+                                       "two dimensions are named", name);
             }
         }
         if (dims[d].size < 1) {
-            return refuse(fault, "sizes are 1 or more", "no rank is in dimension", name);
+            return dimension_fault(fault, "sizes are 1 or more", "no rank is in dimension", name);
         }
         if (dims[d].size > RANKS_MAX / product) {
             return fault_set(fault, STATUS_INPUT, "mesh", "take smaller dimensions",
@@ -40,24 +40,24 @@ static enum status check_dims(const struct mesh_dim *dims, int dim_count, int *r
     return OK;
 }
 
-/* Fills cell[rank] = place in the table; every rank must have one place. */
+/* Set cell[rank] to the position of each rank in the table. Every rank must occur once. */
 static enum status invert(const int *table, int ranks, int *cell, struct fault *fault) {
     static const char REMEDY[] = "name every rank from 0 once";
-    int twice = -1;
+    int duplicate = -1;
     for (int rank = 0; rank < ranks; rank++) {
         cell[rank] = -1;
     }
-    for (int place = 0; place < ranks; place++) {
-        int rank = table[place];
+    for (int position = 0; position < ranks; position++) {
+        int rank = table[position];
         if (rank < 0 || rank >= ranks) {
             return fault_set(fault, STATUS_INPUT, "mesh", REMEDY,
                              "the table names rank %d, but the mesh has ranks 0 to %d", rank,
                              ranks - 1);
         }
-        twice = cell[rank] >= 0 && twice < 0 ? rank : twice;
-        cell[rank] = place;
+        duplicate = cell[rank] >= 0 && duplicate < 0 ? rank : duplicate;
+        cell[rank] = position;
     }
-    if (twice < 0) {
+    if (duplicate < 0) {
         return OK;
     }
     int missing = 0;
@@ -65,29 +65,23 @@ static enum status invert(const int *table, int ranks, int *cell, struct fault *
         missing++;
     }
     return fault_set(fault, STATUS_INPUT, "mesh", REMEDY,
-                     "the table names rank %d twice and rank %d nowhere", twice, missing);
+                     "the table names rank %d twice and rank %d nowhere", duplicate, missing);
 }
 
 enum status mesh_init(const struct mesh_dim *dims, int dim_count, const int *table,
                       struct region *region, struct mesh *mesh, struct fault *fault) {
-    struct mesh made = {.dim_count = dim_count};
-    enum status status = check_dims(dims, dim_count, &made.ranks, fault);
-    if (status != OK) {
-        return status;
+    struct mesh built = {.dim_count = dim_count};
+    TRY(check_dims(dims, dim_count, &built.ranks, fault));
+    memcpy(built.dims, dims, (size_t)dim_count * sizeof built.dims[0]);
+    int *own = region_alloc(region, (size_t)built.ranks, sizeof *own);
+    int *cell = region_alloc(region, (size_t)built.ranks, sizeof *cell);
+    for (int position = 0; position < built.ranks; position++) {
+        own[position] = table != NULL ? table[position] : position;
     }
-    memcpy(made.dims, dims, (size_t)dim_count * sizeof made.dims[0]);
-    int *own = region_alloc(region, (size_t)made.ranks, sizeof *own);
-    int *cell = region_alloc(region, (size_t)made.ranks, sizeof *cell);
-    for (int place = 0; place < made.ranks; place++) {
-        own[place] = table != NULL ? table[place] : place;
-    }
-    status = invert(own, made.ranks, cell, fault);
-    if (status != OK) {
-        return status;
-    }
-    made.table = own;
-    made.cell = cell;
-    *mesh = made;
+    TRY(invert(own, built.ranks, cell, fault));
+    built.table = own;
+    built.cell = cell;
+    *mesh = built;
     return OK;
 }
 

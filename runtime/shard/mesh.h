@@ -17,7 +17,7 @@ struct mesh_dim {
     int size;
 };
 
-/* Cells in row-major order, the last dimension fastest; `table` says which rank sits in each. */
+/* Cells are in row-major order, the last dimension fastest. `table` maps cells to ranks. */
 struct mesh {
     struct mesh_dim dims[MESH_DIMS_MAX];
     int dim_count;
@@ -28,9 +28,9 @@ struct mesh {
 
 /* mesh_init: `table` NULL: rank = cell.
  * memory  in `region`
- * errors  STATUS_INPUT: no or too many dimensions, a size below 1, more than RANKS_MAX ranks, a
- *         name twice or empty, a table that is no permutation (naming the rank that is twice,
- *         missing or beyond); *mesh untouched */
+ * errors  STATUS_INPUT: no or too many dimensions, a size below 1, more than RANKS_MAX ranks, an
+ *         empty or duplicate name, a table that is no permutation (with the rank that is duplicate,
+ *         missing or out of range); *mesh untouched */
 MUST_CHECK enum status mesh_init(const struct mesh_dim *dims, int dim_count, const int *table,
                                  struct region *region, struct mesh *mesh, struct fault *fault);
 
@@ -42,27 +42,28 @@ MUST_CHECK enum status mesh_parse(const char *text, struct region *region, struc
 
 int mesh_dim_find(const struct mesh *mesh, const char *name); /* -1: none */
 
-/* mesh_coordinate, mesh_rank: where a rank sits, and who sits there.
+/* mesh_coordinate: the cell of a rank. mesh_rank: the rank of a cell.
  * limits  0 <= rank < ranks; each coordinate within its dimension */
 void mesh_coordinate(const struct mesh *mesh, int rank, int coordinate[MESH_DIMS_MAX]);
 int mesh_rank(const struct mesh *mesh, const int *coordinate);
 
 /* mesh_group: the ranks that differ from `rank` only in the dimensions whose bit is set in `dims`,
- * row-major over those: one dimension's group, or a projection onto several.
+ * row-major over those dimensions. Returns the number of ranks.
  * limits  no bit beyond dim_count
- * ranks   [product of those sizes]; gives how many, and *index, own place among them */
+ * ranks   [product of the sizes of those dimensions]
+ * index   set to the position of `rank` among them */
 int mesh_group(const struct mesh *mesh, unsigned dims, int rank, int *ranks, int *index);
 
-/* mesh_node_aware: put the busiest dimensions inside a node. Ranks are numbered node by node,
- * `per_node` each (the last may have fewer). `bytes` is what a rank receives a step along each
- * dimension, from all others of its group alike. Fills table[ranks] for mesh_init so that the least
- * bytes come from other nodes, among all orders of the dimensions over all tiles that divide the
- * mesh; rank = cell where nothing is better.
+/* mesh_node_aware: choose a rank for each cell so that the fewest bytes come from other nodes.
+ * Ranks are numbered node by node, `per_node` each (the last node may have fewer). `bytes` is what
+ * a rank receives in a step along each dimension, equally from all other ranks of its group. Fills
+ * table[ranks] for mesh_init with the best of all orders of the dimensions over all tiles that
+ * divide the mesh; rank = cell if none is better.
  * limits  1 to 4 dimensions, at most RANKS_MAX ranks, per_node >= 1, bytes >= 0 */
 void mesh_node_aware(const struct mesh_dim *dims, int dim_count, const double *bytes, int per_node,
                      int *table);
 
-/* mesh_print: cells, ranks, and every dimension's groups, as a table. */
+/* mesh_print: a table of the cells, the ranks and the groups of every dimension. */
 void mesh_print(const struct mesh *mesh, struct text *text);
 
 #endif

@@ -1,11 +1,11 @@
-/* mesh_text: a mesh as run keys write it, and as people read it. */
+/* mesh_text: reads a mesh from the text of a run key, and prints it as a table. */
 #include "runtime/shard/mesh.h"
 
 #include <string.h>
 
-static const char FORM[] = "write NAME=SIZE,... and, after a colon, the ranks of all cells";
+static const char FORM[] = "write NAME=SIZE,... and optionally a colon and the ranks of all cells";
 
-/* What stands before the first comma of [from, end). */
+/* The end of the item at `from`: the first comma of [from, end), or `end`. */
 static const char *item_end(const char *from, const char *end) {
     const char *comma = memchr(from, ',', (size_t)(end - from));
     return comma != NULL ? comma : end;
@@ -21,9 +21,9 @@ static bool parse_number(const char *from, const char *end, int64_t *value) {
     return text_parse_i64(digits, value) && *value >= -1 && *value <= INT32_MAX;
 }
 
-static enum status refuse_item(const char *from, const char *end, const char *what,
-                               struct fault *fault) {
-    return fault_set(fault, STATUS_INPUT, "mesh", FORM, "\"%.*s\" is no %s", (int)(end - from),
+static enum status item_fault(const char *from, const char *end, const char *what,
+                              struct fault *fault) {
+    return fault_set(fault, STATUS_INPUT, "mesh", FORM, "\"%.*s\" is not a %s", (int)(end - from),
                      from, what);
 }
 
@@ -36,7 +36,7 @@ static enum status parse_dims(const char *from, const char *end, struct mesh_dim
         int64_t size;
         if (equals == NULL || equals - item >= MESH_NAME_BYTES ||
             !parse_number(equals + 1, stop, &size)) {
-            return refuse_item(item, stop, "dimension with a size", fault);
+            return item_fault(item, stop, "dimension with a size", fault);
         }
         if (*count == MESH_DIMS_MAX) {
             return fault_set(fault, STATUS_INPUT, "mesh", FORM, "more than %d dimensions",
@@ -56,7 +56,7 @@ static enum status parse_table(const char *from, int *table, int *count, struct 
         const char *stop = item_end(item, end);
         int64_t rank;
         if (!parse_number(item, stop, &rank)) {
-            return refuse_item(item, stop, "rank", fault);
+            return item_fault(item, stop, "rank", fault);
         }
         if (*count == RANKS_MAX) {
             return fault_set(fault, STATUS_INPUT, "mesh", FORM, "the table has more than %d ranks",
@@ -108,7 +108,7 @@ static void print_cells(const struct mesh *mesh, struct text *text) {
     }
 }
 
-/* Every group of one dimension, once: where its first member has coordinate 0. */
+/* Print every group of one dimension once, from its rank with coordinate 0. */
 static void print_groups(const struct mesh *mesh, int dim, struct text *text) {
     text_add(text, "groups of %s\n", mesh->dims[dim].name);
     for (int cell = 0; cell < mesh->ranks; cell++) {

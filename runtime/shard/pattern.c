@@ -32,7 +32,7 @@ static bool matches_any(const char *pattern, const struct blueprint *blueprint) 
     return false;
 }
 
-/* Bytes of `name` up to the first dot (or the end) behind `from`. */
+/* The length of `name` up to the first dot from `from` on, or to its end. */
 static size_t next_dot(const char *name, size_t from) {
     return from + strcspn(name + from, ".");
 }
@@ -45,21 +45,21 @@ static size_t shared_bytes(const char *a, const char *b) {
     return length;
 }
 
-/* Every module and parameter of the model once: what a pattern may have meant. */
+/* List every module and parameter of the model once, as candidates for what a pattern meant. */
 static int list_names(const struct blueprint *blueprint, struct region *region,
                       const char ***names) {
     int count = 0;
     for (int pass = 0; pass < 2; pass++) {
-        const char **into = pass == 0 ? NULL : region_alloc(region, (size_t)count, sizeof *into);
+        const char **list = pass == 0 ? NULL : region_alloc(region, (size_t)count, sizeof *list);
         count = 0;
         for (int i = 0; i < blueprint->param_count; i++) {
             const char *name = blueprint->params[i].name;
-            size_t known = i == 0 ? 0 : shared_bytes(name, blueprint->params[i - 1].name);
-            for (size_t end = next_dot(name, known);; end = next_dot(name, end + 1)) {
-                if (into != NULL) {
+            size_t shared = i == 0 ? 0 : shared_bytes(name, blueprint->params[i - 1].name);
+            for (size_t end = next_dot(name, shared);; end = next_dot(name, end + 1)) {
+                if (list != NULL) {
                     char *copy = region_alloc(region, end + 1, 1);
                     memcpy(copy, name, end);
-                    into[count] = copy;
+                    list[count] = copy;
                 }
                 count++;
                 if (name[end] == '\0') {
@@ -67,26 +67,26 @@ static int list_names(const struct blueprint *blueprint, struct region *region,
                 }
             }
         }
-        *names = into;
+        *names = list;
     }
     return count;
 }
 
-static enum status no_match(const char *pattern, const char *place,
-                            const struct blueprint *blueprint, struct fault *fault) {
+static enum status no_match_fault(const char *pattern, const char *place,
+                                  const struct blueprint *blueprint, struct fault *fault) {
     struct region scratch = {0};
     const char **names;
     int count = list_names(blueprint, &scratch, &names);
     int nearest = text_nearest(pattern, names, count);
-    const char *meant = nearest >= 0 ? names[nearest] : names[0];
-    enum status status =
-        fault_set(fault, STATUS_INPUT, place, "`skep inspect MODEL` lists the names",
-                  "\"%s\" matches no parameter; a name of this model is \"%s\"", pattern, meant);
+    const char *suggestion = nearest >= 0 ? names[nearest] : names[0];
+    enum status status = fault_set(
+        fault, STATUS_INPUT, place, "`skep inspect MODEL` lists the names",
+        "\"%s\" matches no parameter; a name of this model is \"%s\"", pattern, suggestion);
     region_finish(&scratch);
     return status;
 }
 
-/* The pattern at `from`, `length` bytes up to a comma, without the spaces around it. */
+/* A copy of the pattern at `from`, `length` bytes long, without the spaces around it. */
 static const char *trimmed(const char *from, size_t length, struct region *region) {
     while (length > 0 && *from == ' ') {
         from++;
@@ -117,7 +117,8 @@ enum status patterns_read(const char *text, const char *place, const struct blue
     }
     int count = count_patterns(text);
     if (count > PATTERNS_MAX) {
-        return fault_set(fault, STATUS_INPUT, place, "a pattern that ends in * stands for many",
+        return fault_set(fault, STATUS_INPUT, place,
+                         "use a pattern that ends in *; it matches many names",
                          "more than %d names", PATTERNS_MAX);
     }
     const char **texts = region_alloc(region, (size_t)count, sizeof *texts);
@@ -130,7 +131,7 @@ enum status patterns_read(const char *text, const char *place, const struct blue
                              "name %d of the list is empty", i + 1);
         }
         if (strlen(texts[i]) >= NAME_BYTES || !matches_any(texts[i], blueprint)) {
-            return no_match(texts[i], place, blueprint, fault);
+            return no_match_fault(texts[i], place, blueprint, fault);
         }
     }
     *patterns = (struct name_patterns){.texts = texts, .count = count};

@@ -1,13 +1,13 @@
-/* pattern: lists of Hugging Face names, as run keys write them, against a model's parameters. */
+/* pattern: lists of Hugging Face names in run keys, and the parameters that they match. */
 #ifndef SKEP_SHARD_PATTERN_H
 #define SKEP_SHARD_PATTERN_H
 
-#include "runtime/model/blueprint.h"
+#include "runtime/model/model.h"
 
-enum { PATTERNS_MAX = 4096 /* of one key; more than any model has modules worth a unit */ };
+enum { PATTERNS_MAX = 4096 /* of one key; more than any model has modules */ };
 
-/* "model.layers.0" is that name and all below it, up to a dot: not model.layers.01. With a * at its
- * end a pattern is any name that begins so. */
+/* "model.layers.0" matches that name and all names below it, after a dot: not model.layers.01. A
+ * pattern that ends in * matches any name with that beginning. */
 struct name_patterns {
     const char *const *texts;
     int count;
@@ -15,9 +15,9 @@ struct name_patterns {
 
 /* patterns_read: "A,B*,C", spaces around commas allowed; each must match a parameter.
  * text    NULL or "": no pattern
- * place   of the key, for faults
+ * place   location of the key, for faults
  * memory  in `region`
- * errors  STATUS_INPUT: an empty pattern, too many of them, one that matches nothing (naming the
+ * errors  STATUS_INPUT: an empty pattern, too many of them, one that matches no parameter (with the
  *         nearest name); *patterns untouched */
 MUST_CHECK enum status patterns_read(const char *text, const char *place,
                                      const struct blueprint *blueprint, struct region *region,

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* One graph's ops seen as uses of units. */
+/* The search for the spans of one graph. */
 struct search {
     const struct graph *graph;
     const struct unit_table *units;
@@ -10,14 +10,14 @@ struct search {
     struct region *region;
     struct spans *spans;
     int gather_capacity;
-    int *span_of_unit; /* its newest span, -1 before the first */
+    int *span_of_unit; /* the newest span of each unit, -1 before the first */
     int use_count;     /* ops so far that use any unit's params */
     int *last_use;     /* per unit: use_count at its newest use */
 };
 
 static int unit_of(const struct search *search, int tensor) {
     int param = search->graph->tensors[tensor].param;
-    return search->units->slots[search->units->slot_of_param[param]].unit;
+    return search->units->params[search->units->index_of_param[param]].unit;
 }
 
 static bool is_kind(const struct search *search, const struct op *op, int index,
@@ -43,18 +43,18 @@ static void add_gather(struct search *search, struct gather_span span) {
     spans->gathers[spans->gather_count++] = span;
 }
 
-static bool keeps(const struct search *search, const struct gather_span *span, int op) {
+static bool keeps_gathered(const struct search *search, const struct gather_span *span, int op) {
     int forward = search->graph->forward_count;
     return search->sharding->units[span->unit].keep_gathered && span->last < forward &&
            op >= forward;
 }
 
-/* Makes op `op`'s use of `unit` part of the unit's newest span, or the first of another. `alone`:
- * no op used other params since. */
-static void use_params(struct search *search, int unit, int op, bool alone) {
+/* Extend the newest span of the unit to op `op`, or begin a new span. `is_adjacent`: no op has used
+ * other params since the last use. */
+static void use_params(struct search *search, int unit, int op, bool is_adjacent) {
     int newest = search->span_of_unit[unit];
     struct gather_span *span = newest < 0 ? NULL : &search->spans->gathers[newest];
-    if (span != NULL && (alone || span->last == op || keeps(search, span, op))) {
+    if (span != NULL && (is_adjacent || span->last == op || keeps_gathered(search, span, op))) {
         span->last = op;
         return;
     }
@@ -62,8 +62,8 @@ static void use_params(struct search *search, int unit, int op, bool alone) {
     add_gather(search, (struct gather_span){.unit = unit, .first = op, .last = op});
 }
 
-/* A use is alone when the use before it, of any unit, was an op that used this unit too: or
- * others may lie between. */
+/* Find all uses of params. A use is adjacent when the previous use of any params was an op that
+ * also used this unit; otherwise uses of other units may be between them. */
 static void find_uses(struct search *search) {
     const struct graph *graph = search->graph;
     for (int i = 0; i < graph->op_count; i++) {
@@ -76,40 +76,40 @@ static void find_uses(struct search *search) {
             int unit = unit_of(search, op->operands[k]);
             search->use_count += !uses;
             uses = true;
-            bool alone = search->last_use[unit] >= search->use_count - 1;
+            bool is_adjacent = search->last_use[unit] >= search->use_count - 1;
             search->last_use[unit] = search->use_count;
             if (params_are_split(search, unit)) {
-                use_params(search, unit, i, alone);
+                use_params(search, unit, i, is_adjacent);
             }
         }
     }
 }
 
-/* What is gathered while the gathers are placed, one after the other. */
+/* The spans that are gathered while the gathers are placed one after the other. */
 struct placing {
     const struct search *search;
-    int *active; /* spans gathered at the newest listing, by no order */
+    int *active; /* spans that are gathered at the newest listing, unordered */
     int active_count;
-    int64_t elements; /* of them */
-    int64_t bound;    /* most elements */
+    int64_t elements; /* of these spans */
+    int64_t bound;    /* limit of elements */
 };
 
 static int64_t elements_of(const struct search *search, int span) {
     return search->units->units[search->spans->gathers[span].unit].elements;
 }
 
-/* Forgets spans that have ended before op `at`. */
-static void forget(struct placing *placing, int at) {
-    int kept = 0;
+/* Drop spans that ended before op `at`. */
+static void drop_ended(struct placing *placing, int at) {
+    int count = 0;
     placing->elements = 0;
     for (int i = 0; i < placing->active_count; i++) {
         int span = placing->active[i];
         if (placing->search->spans->gathers[span].last >= at) {
-            placing->active[kept++] = span;
+            placing->active[count++] = span;
             placing->elements += elements_of(placing->search, span);
         }
     }
-    placing->active_count = kept;
+    placing->active_count = count;
 }
 
 static bool may_gather(const struct placing *placing, int span) {
@@ -126,7 +126,7 @@ static bool may_gather(const struct placing *placing, int span) {
     return placing->elements + elements_of(search, span) <= placing->bound;
 }
 
-/* The op behind the first active span to end. */
+/* The op after the first active span to end. */
 static int next_end(const struct placing *placing) {
     int end = placing->search->graph->op_count;
     for (int i = 0; i < placing->active_count; i++) {
@@ -153,11 +153,11 @@ static void place_gathers(const struct search *search) {
         int ahead = i > sharding->prefetch ? i - sharding->prefetch : 0;
         int at = spans->gathers[ahead].first;
         at = i > 0 && spans->gathers[i - 1].gather_at > at ? spans->gathers[i - 1].gather_at : at;
-        forget(&placing, at);
+        drop_ended(&placing, at);
         while (at < span->first && !may_gather(&placing, i)) {
             int end = next_end(&placing);
             at = end < span->first ? end : span->first;
-            forget(&placing, at);
+            drop_ended(&placing, at);
         }
         span->gather_at = at;
         placing.active[placing.active_count++] = i;
@@ -170,7 +170,8 @@ static int gradient_unit(const struct search *search, const struct op *op, int i
     return gradient ? unit_of(search, op->operands[index]) : -1;
 }
 
-/* Each unit's first and last writer; first -1 where it has none or does not train. */
+/* The first and last writer of each unit's gradients; first is -1 where there is none or the unit
+ * is not trained. */
 static struct reduce_span *find_writers(const struct search *search) {
     const struct graph *graph = search->graph;
     int units = search->units->unit_count;
@@ -240,18 +241,4 @@ void spans_find(const struct graph *graph, const struct unit_table *units,
     place_gathers(&search);
     find_reduces(&search);
     place_sums(&search);
-}
-
-int64_t spans_gathered_most(const struct spans *spans, const struct unit_table *units) {
-    int64_t most = 0;
-    for (int i = 0; i < spans->gather_count; i++) {
-        int64_t sum = 0;
-        for (int j = 0; j <= i; j++) {
-            if (spans->gathers[j].last >= spans->gathers[i].gather_at) {
-                sum += units->units[spans->gathers[j].unit].elements;
-            }
-        }
-        most = sum > most ? sum : most;
-    }
-    return most;
 }

@@ -1,4 +1,4 @@
-#include "runtime/shard/strategy.h"
+#include "runtime/shard/shard.h"
 
 #include "base/text.h"
 
@@ -16,8 +16,8 @@ const struct zero_row *zero_row(int stage) {
     return &ROWS[stage];
 }
 
-/* A piece of the run key's text. */
-struct piece {
+/* A part of the text of the run key. */
+struct part {
     const char *bytes;
     size_t length;
 };
@@ -29,97 +29,96 @@ struct reading {
     struct fault *fault;
 };
 
-/* Cuts *rest at the first `mark`: what stood before it, without spaces around. */
-static struct piece cut(struct piece *rest, char mark) {
+/* Remove the part before the first `mark` from *rest, and return it without the spaces around
+ * it. */
+static struct part next_part(struct part *rest, char mark) {
     const char *found = memchr(rest->bytes, mark, rest->length);
-    struct piece piece = *rest;
+    struct part part = *rest;
     if (found == NULL) {
-        *rest = (struct piece){rest->bytes + rest->length, 0};
+        *rest = (struct part){rest->bytes + rest->length, 0};
     } else {
-        piece.length = (size_t)(found - rest->bytes);
-        *rest = (struct piece){found + 1, rest->length - piece.length - 1};
+        part.length = (size_t)(found - rest->bytes);
+        *rest = (struct part){found + 1, rest->length - part.length - 1};
     }
-    while (piece.length > 0 && *piece.bytes == ' ') {
-        piece.bytes++;
-        piece.length--;
+    while (part.length > 0 && *part.bytes == ' ') {
+        part.bytes++;
+        part.length--;
     }
-    while (piece.length > 0 && piece.bytes[piece.length - 1] == ' ') {
-        piece.length--;
+    while (part.length > 0 && part.bytes[part.length - 1] == ' ') {
+        part.length--;
     }
-    return piece;
+    return part;
 }
 
-static bool is(struct piece piece, const char *text) {
-    return strlen(text) == piece.length && memcmp(text, piece.bytes, piece.length) == 0;
+static bool part_is(struct part part, const char *text) {
+    return strlen(text) == part.length && memcmp(text, part.bytes, part.length) == 0;
 }
 
-static bool names(struct piece pattern, const char *unit) {
+static bool matches_unit(struct part pattern, const char *unit) {
     if (pattern.length > 0 && pattern.bytes[pattern.length - 1] == '*') {
         return strncmp(unit, pattern.bytes, pattern.length - 1) == 0;
     }
-    return is(pattern, unit);
+    return part_is(pattern, unit);
 }
 
-static enum status refuse_name(const struct reading *reading, struct piece name) {
+static enum status unknown_unit_fault(const struct reading *reading, struct part name) {
     struct region scratch = {0};
-    char wanted[NAME_BYTES] = "";
-    struct text text = text_over(wanted, sizeof wanted);
+    char unknown[NAME_BYTES] = "";
+    struct text text = text_over(unknown, sizeof unknown);
     text_add_bytes(&text, name.bytes, name.length);
     const struct unit_table *units = reading->units;
     const char **known = region_alloc(&scratch, (size_t)units->unit_count, sizeof *known);
     for (int unit = 0; unit < units->unit_count; unit++) {
         known[unit] = units->units[unit].name;
     }
-    int nearest = text_nearest(wanted, known, units->unit_count);
+    int nearest = text_nearest(unknown, known, units->unit_count);
     enum status status =
         fault_set(reading->fault, STATUS_INPUT, reading->place,
                   "write NAME=KEY:VALUE with a unit's name, or the beginning of several and *",
-                  "\"%s\" names no unit; a unit of this model is \"%s\"", wanted,
+                  "no unit is named \"%s\"; a unit of this model is \"%s\"", unknown,
                   known[nearest >= 0 ? nearest : 0]);
     region_finish(&scratch);
     return status;
 }
 
-static enum status refuse_setting(const struct reading *reading, struct piece setting) {
+static enum status setting_fault(const struct reading *reading, struct part setting) {
     return fault_set(reading->fault, STATUS_INPUT, reading->place,
                      "write zero:0 to zero:3, keep_gathered:true or keep_gathered:false",
-                     "\"%.*s\" is no setting of a unit", (int)setting.length, setting.bytes);
+                     "\"%.*s\" is not a setting of a unit", (int)setting.length, setting.bytes);
 }
 
-static enum status read_setting(const struct reading *reading, struct piece setting,
+static enum status read_setting(const struct reading *reading, struct part setting,
                                 struct unit_strategy *strategy) {
-    struct piece value = setting;
-    struct piece key = cut(&value, ':');
-    value = cut(&value, '\0');
-    if (is(key, "zero") && value.length == 1 && *value.bytes >= '0' &&
+    struct part value = setting;
+    struct part key = next_part(&value, ':');
+    value = next_part(&value, '\0');
+    if (part_is(key, "zero") && value.length == 1 && *value.bytes >= '0' &&
         *value.bytes < '0' + ZERO_STAGES) {
         strategy->zero = *value.bytes - '0';
-    } else if (is(key, "keep_gathered") && (is(value, "true") || is(value, "false"))) {
-        strategy->keep_gathered = is(value, "true");
+    } else if (part_is(key, "keep_gathered") &&
+               (part_is(value, "true") || part_is(value, "false"))) {
+        strategy->keep_gathered = part_is(value, "true");
     } else {
-        return refuse_setting(reading, setting);
+        return setting_fault(reading, setting);
     }
     return OK;
 }
 
-static enum status read_override(const struct reading *reading, struct piece settings) {
-    struct piece name = cut(&settings, '=');
+static enum status read_override(const struct reading *reading, struct part settings) {
+    struct part name = next_part(&settings, '=');
     const struct unit_table *units = reading->units;
     bool found = false;
     for (int unit = 0; unit < units->unit_count; unit++) {
-        if (!names(name, units->units[unit].name)) {
+        if (!matches_unit(name, units->units[unit].name)) {
             continue;
         }
         found = true;
-        struct piece rest = settings;
+        struct part rest = settings;
         do {
-            enum status status = read_setting(reading, cut(&rest, ';'), &reading->strategies[unit]);
-            if (status != OK) {
-                return status;
-            }
+            TRY(read_setting(reading, next_part(&rest, ';'), &reading->strategies[unit]));
         } while (rest.length > 0);
     }
-    return found ? OK : refuse_name(reading, name);
+    return found ? OK : unknown_unit_fault(reading, name);
 }
 
 enum status strategy_read(const struct strategy_keys *keys, const struct unit_table *units,
@@ -136,12 +135,9 @@ enum status strategy_read(const struct strategy_keys *keys, const struct unit_ta
             (struct unit_strategy){.zero = keys->zero, .keep_gathered = keys->keep_gathered};
     }
     const char *text = keys->overrides != NULL ? keys->overrides : "";
-    struct piece rest = {text, strlen(text)};
+    struct part rest = {text, strlen(text)};
     while (rest.length > 0) {
-        enum status status = read_override(&reading, cut(&rest, ','));
-        if (status != OK) {
-            return status;
-        }
+        TRY(read_override(&reading, next_part(&rest, ',')));
     }
     *strategies = reading.strategies;
     return OK;

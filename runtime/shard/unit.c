@@ -1,4 +1,4 @@
-#include "runtime/shard/unit.h"
+#include "runtime/shard/shard.h"
 
 #include "runtime/shard/pattern.h"
 #include "runtime/shard/wrap.h"
@@ -13,8 +13,8 @@ struct layout {
     struct unit *units;
     int unit_count;
     int *unit_of_param; /* [param_count] */
-    struct unit_param *slots;
-    int *slot_of_param; /* [param_count] */
+    struct unit_param *params;
+    int *index_of_param; /* [param_count] */
 };
 
 static int64_t round_up(int64_t elements, int64_t to) {
@@ -26,10 +26,7 @@ static enum status read_frozen(const struct blueprint *blueprint,
                                const bool **frozen, struct fault *fault) {
     struct name_patterns patterns;
     const char *place = options->frozen_place != NULL ? options->frozen_place : "frozen";
-    enum status status = patterns_read(options->frozen, place, blueprint, region, &patterns, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(patterns_read(options->frozen, place, blueprint, region, &patterns, fault));
     int training = 0;
     bool *flags = region_alloc(region, (size_t)blueprint->param_count, sizeof *flags);
     for (int i = 0; i < blueprint->param_count; i++) {
@@ -37,7 +34,8 @@ static enum status read_frozen(const struct blueprint *blueprint,
         training += !flags[i];
     }
     if (training == 0) {
-        return fault_set(fault, STATUS_INPUT, place, "leave some out", "freezes every parameter");
+        return fault_set(fault, STATUS_INPUT, place, "freeze fewer parameters",
+                         "this freezes every parameter");
     }
     *frozen = flags;
     return OK;
@@ -56,9 +54,9 @@ static enum param_kind first_of_product(enum param_kind kind) {
     }
 }
 
-/* One product may make q, k and v (graph_param_span), so that nothing may come between them. */
-static enum status keep_products(const struct layout *layout, const struct unit_options *options,
-                                 struct fault *fault) {
+/* One product may compute q, k and v (graph_param_span), so nothing may separate them. */
+static enum status check_products(const struct layout *layout, const struct unit_options *options,
+                                  struct fault *fault) {
     const struct blueprint *blueprint = layout->blueprint;
     for (int i = 0; i < blueprint->param_count; i++) {
         const struct param *param = &blueprint->params[i];
@@ -71,7 +69,7 @@ static enum status keep_products(const struct layout *layout, const struct unit_
         if (layout->wrapping.group_of_param[i] != layout->wrapping.group_of_param[with]) {
             const char *place = options->wrap_place;
             return fault_set(fault, STATUS_INPUT, place != NULL ? place : "strategy.units",
-                             "name what holds all three, as self_attn",
+                             "name a module that contains all three, such as self_attn",
                              "puts %s and %s in two units, but one product makes q, k and v",
                              first->name, param->name);
         }
@@ -98,7 +96,7 @@ static struct unit start_unit(const struct wrapping *wrapping, int group, bool f
     return unit;
 }
 
-/* Numbers the units by their first parameter. */
+/* Number the units by their first parameter. */
 static void number_units(struct layout *layout, struct region *region) {
     int kinds = 2 * layout->wrapping.group_count;
     int *numbers = region_alloc(region, (size_t)kinds, sizeof *numbers);
@@ -113,36 +111,36 @@ static void number_units(struct layout *layout, struct region *region) {
                 start_unit(&layout->wrapping, group, layout->frozen[i], region);
         }
         layout->unit_of_param[i] = *number;
-        layout->units[*number].slot_count++;
+        layout->units[*number].param_count++;
     }
 }
 
-static void add_slot(struct layout *layout, int param, int slot) {
+static void add_unit_param(struct layout *layout, int param, int placed) {
     struct unit *unit = &layout->units[layout->unit_of_param[param]];
     int64_t elements = param_elements(&layout->blueprint->params[param]);
-    layout->slot_of_param[param] = slot;
-    layout->slots[slot] = (struct unit_param){.param = param,
-                                              .unit = layout->unit_of_param[param],
-                                              .offset = unit->elements,
-                                              .elements = elements};
+    layout->index_of_param[param] = placed;
+    layout->params[placed] = (struct unit_param){.param = param,
+                                                 .unit = layout->unit_of_param[param],
+                                                 .offset = unit->elements,
+                                                 .elements = elements};
     unit->elements += round_up(elements, GRANULE_ELEMENTS);
     unit->padding_elements += round_up(elements, GRANULE_ELEMENTS) - elements;
 }
 
-/* Matrices of every unit in blueprint order, then the vectors behind them, then padding. */
-static void place_slots(struct layout *layout, int64_t world, struct region *region) {
+/* Place the matrices of every unit in blueprint order, then the vectors, then padding. */
+static void place_params(struct layout *layout, int64_t world, struct region *region) {
     const struct blueprint *blueprint = layout->blueprint;
     int *next = region_alloc(region, (size_t)layout->unit_count, sizeof *next);
-    int slots = 0;
+    int placed = 0;
     for (int unit = 0; unit < layout->unit_count; unit++) {
-        layout->units[unit].first_slot = slots;
-        next[unit] = slots;
-        slots += layout->units[unit].slot_count;
+        layout->units[unit].first_param = placed;
+        next[unit] = placed;
+        placed += layout->units[unit].param_count;
     }
     for (int matrices = 1; matrices >= 0; matrices--) {
         for (int i = 0; i < blueprint->param_count; i++) {
             if ((blueprint->params[i].rank == 2) == (matrices == 1)) {
-                add_slot(layout, i, next[layout->unit_of_param[i]]++);
+                add_unit_param(layout, i, next[layout->unit_of_param[i]]++);
             }
         }
         for (int unit = 0; unit < layout->unit_count && matrices == 1; unit++) {
@@ -163,27 +161,19 @@ enum status unit_table_init(const struct blueprint *blueprint, const struct unit
     size_t params = (size_t)blueprint->param_count;
     const char *place = options->wrap_place != NULL ? options->wrap_place : "strategy.units";
     struct layout layout = {.blueprint = blueprint};
-    enum status status =
-        wrap_params(blueprint, options->wrap, place, region, &layout.wrapping, fault);
-    if (status == OK) {
-        status = read_frozen(blueprint, options, region, &layout.frozen, fault);
-    }
-    if (status == OK) {
-        status = keep_products(&layout, options, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
+    TRY(wrap_params(blueprint, options->wrap, place, region, &layout.wrapping, fault));
+    TRY(read_frozen(blueprint, options, region, &layout.frozen, fault));
+    TRY(check_products(&layout, options, fault));
     layout.unit_of_param = region_alloc(region, params, sizeof(int));
-    layout.slots = region_alloc(region, params, sizeof(struct unit_param));
-    layout.slot_of_param = region_alloc(region, params, sizeof(int));
+    layout.params = region_alloc(region, params, sizeof(struct unit_param));
+    layout.index_of_param = region_alloc(region, params, sizeof(int));
     number_units(&layout, region);
-    place_slots(&layout, options->world, region);
+    place_params(&layout, options->world, region);
     *table = (struct unit_table){.units = layout.units,
                                  .unit_count = layout.unit_count,
-                                 .slots = layout.slots,
-                                 .slot_count = blueprint->param_count,
-                                 .slot_of_param = layout.slot_of_param};
+                                 .params = layout.params,
+                                 .param_count = blueprint->param_count,
+                                 .index_of_param = layout.index_of_param};
     return OK;
 }
 
@@ -194,23 +184,23 @@ int64_t unit_shard_elements(const struct unit *unit, int64_t shards) {
 
 struct unit_range unit_shard(const struct unit *unit, int64_t shards, int64_t shard) {
     ASSERT(shard >= 0 && shard < shards);
-    int64_t slot = unit_shard_elements(unit, shards);
-    return (struct unit_range){shard * slot, (shard + 1) * slot};
+    int64_t elements = unit_shard_elements(unit, shards);
+    return (struct unit_range){shard * elements, (shard + 1) * elements};
 }
 
 bool unit_part_of(const struct unit_table *table, int param, struct unit_range range,
                   struct unit_part *part) {
-    const struct unit_param *slot = &table->slots[table->slot_of_param[param]];
+    const struct unit_param *placed = &table->params[table->index_of_param[param]];
     ASSERT(range.begin >= 0 && range.begin <= range.end);
-    ASSERT(range.end <= table->units[slot->unit].elements);
-    int64_t end = slot->offset + slot->elements;
-    int64_t begin = slot->offset > range.begin ? slot->offset : range.begin;
+    ASSERT(range.end <= table->units[placed->unit].elements);
+    int64_t end = placed->offset + placed->elements;
+    int64_t begin = placed->offset > range.begin ? placed->offset : range.begin;
     end = end < range.end ? end : range.end;
     if (begin >= end) {
         return false;
     }
     *part = (struct unit_part){.param = param,
-                               .first = begin - slot->offset,
+                               .first = begin - placed->offset,
                                .count = end - begin,
                                .offset = begin - range.begin};
     return true;
@@ -220,8 +210,8 @@ int unit_parts(const struct unit_table *table, int unit, struct unit_range range
                struct unit_part *parts) {
     const struct unit *of = &table->units[unit];
     int count = 0;
-    for (int i = of->first_slot; i < of->first_slot + of->slot_count; i++) {
-        count += unit_part_of(table, table->slots[i].param, range, &parts[count]);
+    for (int i = of->first_param; i < of->first_param + of->param_count; i++) {
+        count += unit_part_of(table, table->params[i].param, range, &parts[count]);
     }
     return count;
 }

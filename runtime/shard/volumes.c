@@ -1,6 +1,7 @@
 #include "runtime/shard/volumes.h"
 
-/* What a rank of a group of `ranks` receives of `elements`, of which it has its own slot. */
+/* The bytes that a rank receives of `elements`, of which it has its own shard, in a group of
+ * `ranks`. */
 static uint64_t from_others(int64_t elements, int ranks, enum dtype wire) {
     return (uint64_t)(elements / ranks * (ranks - 1) * dtype_bytes(wire));
 }
@@ -21,15 +22,15 @@ static void add_gathers(const struct volume_args *args, struct step_volumes *vol
 
 static void add_reduces(const struct volume_args *args, struct step_volumes *volumes) {
     const struct sharding *sharding = args->sharding;
-    bool every = sharding->reduce_at == REDUCE_AT_MICROBATCH;
-    uint64_t times = every ? (uint64_t)args->accumulation : 1;
+    bool each_microbatch = sharding->reduce_at == REDUCE_AT_MICROBATCH;
+    uint64_t times = each_microbatch ? (uint64_t)args->accumulation : 1;
     for (int i = 0; i < args->spans->reduce_count; i++) {
         int unit = args->spans->reduces[i].unit;
         int64_t elements = args->units->units[unit].elements;
-        int64_t slot = elements / sharding->shard;
+        int64_t shard_elements = elements / sharding->shard;
         volumes->reduce += from_others(elements, sharding->shard, sharding->reduce) * times;
-        volumes->replicate += (from_others(slot, sharding->replicate, sharding->reduce) +
-                               from_others(slot, sharding->replicate, DTYPE_F32)) *
+        volumes->replicate += (from_others(shard_elements, sharding->replicate, sharding->reduce) +
+                               from_others(shard_elements, sharding->replicate, DTYPE_F32)) *
                               times;
         const struct zero_row *row = zero_row(sharding->units[unit].zero);
         if (!row->optimizer) {
@@ -46,9 +47,4 @@ struct step_volumes volumes_of_step(const struct volume_args *args) {
     add_gathers(args, &volumes);
     add_reduces(args, &volumes);
     return volumes;
-}
-
-uint64_t volumes_total(const struct step_volumes *volumes) {
-    return volumes->gather_forward + volumes->gather_backward + volumes->reduce +
-           volumes->reduce_whole + volumes->replicate + volumes->gather_params;
 }

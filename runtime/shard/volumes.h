@@ -1,11 +1,11 @@
-/* volumes: bytes a rank receives in one step, by the formulas, for what the transport counts to be
- * held against. */
+/* volumes: the bytes that a rank receives in one step, by formula, to compare with the counts of
+ * the transport. */
 #ifndef SKEP_SHARD_VOLUMES_H
 #define SKEP_SHARD_VOLUMES_H
 
 #include "base/dtype.h"
+#include "runtime/shard/shard.h"
 #include "runtime/shard/spans.h"
-#include "runtime/shard/strategy.h"
 
 struct step_volumes {
     uint64_t gather_forward, gather_backward; /* split params, every microbatch */
@@ -25,11 +25,9 @@ struct volume_args {
 };
 
 /* volumes_of_step: all-gather and reduce-scatter N (W - 1) / W, all-reduce twice that, N the unit's
- * bytes with padding in the type on the wire, W the ranks of the group. Tallies are not in it.
- * limits  accumulation >= 1; units made for the world shard * replicate, so that all divides */
+ * bytes with padding in the type on the wire, W the ranks of the group. Tallies are not counted.
+ * limits  accumulation >= 1; units made for the world shard * replicate, so that all divisions are
+ * exact */
 struct step_volumes volumes_of_step(const struct volume_args *args);
-
-/* volumes_total: the sum of all. */
-uint64_t volumes_total(const struct step_volumes *volumes);
 
 #endif

@@ -10,7 +10,7 @@ static bool in_final(enum param_kind kind) {
     return kind == PARAM_FINAL_NORM || kind == PARAM_FINAL_NORM_BIAS || kind == PARAM_HEAD;
 }
 
-/* The default groups in order: 0 embed, 1 + layer, 1 + layers final. */
+/* The index of the default group: 0 embed, 1 + layer, 1 + layers final. */
 static int block_of(const struct blueprint *blueprint, const struct param *param) {
     if (param->layer != PARAM_NO_LAYER) {
         return 1 + param->layer;
@@ -47,7 +47,7 @@ static struct wrapping allocate(const struct blueprint *blueprint, int groups,
     return wrapping;
 }
 
-/* The default groups, with room for `more` behind them. */
+/* The default groups, with room for `more` after them. */
 static struct wrapping wrap_blocks(const struct blueprint *blueprint, int more,
                                    struct region *region) {
     int blocks = block_count(blueprint);
@@ -63,7 +63,7 @@ static struct wrapping wrap_blocks(const struct blueprint *blueprint, int more,
     return wrapping;
 }
 
-/* "layers.3..5", "embed..layers.2": the first block of a joined group, and the last. */
+/* The name of blocks first to last: "layers.3..5", "embed..layers.2". */
 static const char *joined_name(const struct blueprint *blueprint, int first, int last,
                                struct region *region) {
     if (first == last) {
@@ -80,9 +80,9 @@ static const char *joined_name(const struct blueprint *blueprint, int first, int
     return region_text(region, name);
 }
 
-/* Blocks joined in order until each group has `least` parameters. What is left at the end, being
- * less than that, belongs to the last group. */
-static struct wrapping wrap_sizes(const struct blueprint *blueprint, int64_t least,
+/* Join blocks in order until each group has at least `elements_min` parameters. A smaller rest at
+ * the end joins the last group. */
+static struct wrapping wrap_sizes(const struct blueprint *blueprint, int64_t elements_min,
                                   struct region *region) {
     int blocks = block_count(blueprint);
     int64_t *elements = region_alloc(region, (size_t)blocks, sizeof *elements);
@@ -97,7 +97,7 @@ static struct wrapping wrap_sizes(const struct blueprint *blueprint, int64_t lea
     for (int block = 0; block < blocks; block++) {
         group_of[block] = groups;
         sum += elements[block];
-        if (sum >= least) {
+        if (sum >= elements_min) {
             first[++groups] = block + 1;
             sum = 0;
         }
@@ -153,12 +153,12 @@ enum status wrap_params(const struct blueprint *blueprint, const char *policy, c
         return OK;
     }
     if (strncmp(policy, "size:", strlen("size:")) == 0) {
-        int64_t least;
-        if (!text_parse_i64(policy + strlen("size:"), &least) || least < 1) {
-            return fault_set(fault, STATUS_INPUT, place, "write size:N, as size:10000000",
+        int64_t elements_min;
+        if (!text_parse_i64(policy + strlen("size:"), &elements_min) || elements_min < 1) {
+            return fault_set(fault, STATUS_INPUT, place, "write size:N, such as size:10000000",
                              "\"%s\" has no number of parameters above 0", policy);
         }
-        *wrapping = wrap_sizes(blueprint, least, region);
+        *wrapping = wrap_sizes(blueprint, elements_min, region);
         return OK;
     }
     return wrap_names(blueprint, policy, place, region, wrapping, fault);

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "runtime/checkpoint/weights.h"
-#include "runtime/model/init.h"
+#include "runtime/model/model.h"
 #include "runtime/swarm/ledger/merkle.h"
 #include "runtime/swarm/replica/replica.h"
 #include "transport/site/stop.h"

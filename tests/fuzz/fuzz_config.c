@@ -1,6 +1,6 @@
 /* fuzz_config: any bytes as a config.json are refused or give a consistent blueprint. */
-#include "runtime/model/blueprint.h"
 #include "runtime/model/families/families.h"
+#include "runtime/model/model.h"
 
 #include <math.h>
 #include <string.h>

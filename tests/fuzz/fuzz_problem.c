@@ -1,6 +1,6 @@
 /* Fuzz target: any bytes as a packing problem. What is accepted is within its limits, and reads
  * back as the same problem after it was written. */
-#include "arena/formats/problem.h"
+#include "arena/formats/formats.h"
 
 #include <string.h>
 #include <sys/mman.h>

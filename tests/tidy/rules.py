@@ -171,8 +171,7 @@ NO_DOOR = (
     # nothing includes them: kernels/loops declares what they define
     "kernels/loops/x86", "kernels/loops/arm",
     # still to come
-    "base", "arena", "arena/formats",
-    "runtime/model", "runtime/model/families", "runtime/shard", "runtime/schedule",
+    "base",
     "runtime/checkpoint", "runtime/swarm/ledger", "runtime/swarm/replica",
     "runtime/swarm/client", "runtime/swarm/tracker", "runtime/settings",
     "runtime/data",
@@ -226,6 +225,14 @@ UNBUILT_FILES = {}
 # docstrings contain none of PHRASES. Add a folder when it has been rewritten; the aim is the whole
 # tree.
 PLAIN_FOLDERS = (
+    "arena",
+    "runtime/model",
+    "runtime/schedule",
+    "runtime/shard",
+    "tests/unit/arena",
+    "tests/unit/model",
+    "tests/unit/schedule",
+    "tests/unit/shard",
     "docs/ARCHITECTURE.md",
     "docs/GLOSSARY.md",
     "docs/PIPELINE.md",

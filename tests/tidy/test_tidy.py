@@ -49,11 +49,11 @@ class RuleTest(unittest.TestCase):
 
     def test_upward_include_is_found(self):
         for path, target in (
-            ("base/text.c", "arena/plan.h"),
+            ("base/text.c", "arena/arena.h"),
             ("arena/plan.c", "kernels/matmul.h"),
             ("kernels/loops/norm.c", "runtime/model/graph.h"),
             ("runtime/model/graph.c", "arena/extent.h"),
-            ("runtime/schedule/lanes.c", "arena/plan.h"),
+            ("runtime/schedule/lanes.c", "arena/arena.h"),
             ("runtime/program/bind.c", "runtime/train/train.h"),
             ("runtime/swarm/ledger/entry.c", "runtime/swarm/protocol/protocol.h"),
             ("targets/targets.c", "targets/os/machine.h"),
@@ -67,8 +67,8 @@ class RuleTest(unittest.TestCase):
         for path, target in (
             ("kernels/loops/norm.c", "kernels/norm.h"),
             ("runtime/schedule/extents.c", "arena/extent.h"),
-            ("runtime/cli/main.c", "arena/plan.h"),
-            ("tests/unit/arena/test_plan.c", "arena/plan.h"),
+            ("runtime/cli/main.c", "arena/arena.h"),
+            ("tests/unit/arena/test_plan.c", "arena/arena.h"),
         ):
             with self.subTest(path):
                 text = f'#include "{target}"\n'

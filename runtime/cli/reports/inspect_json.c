@@ -2,7 +2,7 @@
 #include "runtime/cli/reports/inspect_report.h"
 
 #include "base/text.h"
-#include "runtime/model/counts.h"
+#include "runtime/model/model.h"
 
 #include <stdio.h>
 #include <string.h>

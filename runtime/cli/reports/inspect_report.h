@@ -2,7 +2,7 @@
 #ifndef SKEP_CLI_REPORTS_INSPECT_REPORT_H
 #define SKEP_CLI_REPORTS_INSPECT_REPORT_H
 
-#include "runtime/shard/unit.h"
+#include "runtime/shard/shard.h"
 
 #include <stdbool.h>
 
@@ -16,7 +16,7 @@ struct inspect_report {
     int64_t sequence; /* of the operations per token */
     int64_t shards;   /* 0 when not asked for */
     bool full;        /* text: each rank's parts of every parameter */
-    /* Room for what lies in one shard: [units->slot_count]. */
+    /* Room for what lies in one shard: [units->param_count]. */
     struct unit_part *parts;
 };
 

@@ -9,7 +9,7 @@ enum { RANKS_SHOWN = 16 }; /* more have to be asked for */
 
 static bool is_whole(const struct inspect_report *report, const struct unit_part *part) {
     const struct unit_table *units = report->units;
-    return part->count == units->slots[units->slot_of_param[part->param]].elements;
+    return part->count == units->params[units->index_of_param[part->param]].elements;
 }
 
 static int64_t held(const struct unit_part *parts, int count) {

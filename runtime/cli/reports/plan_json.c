@@ -1,7 +1,6 @@
 #include "runtime/cli/reports/plan_json.h"
 
-#include "arena/formats/drawing.h"
-#include "arena/formats/report.h"
+#include "arena/formats/formats.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "runtime/session/disk_budget.h"

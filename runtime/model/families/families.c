@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "runtime/model/families/family.h"
 #include "runtime/model/families/hf_fields.h"
-#include "runtime/model/hub_cache.h"
+#include "runtime/model/model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,10 +25,7 @@ static const struct family_rules *const FAMILIES[FAMILY_COUNT] = {
 static enum status find_family(const struct json_node *root, const struct family_rules **rules,
                                struct fault *fault) {
     const char *type = NULL;
-    enum status status = json_get_text(root, "model_type", &type, NULL, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(json_get_text(root, "model_type", &type, NULL, fault));
     if (type == NULL) {
         return json_fault_member(root, "model_type", fault, "is missing; supported: %s", SUPPORTED);
     }
@@ -46,41 +43,30 @@ static enum status build(const struct json_node *root, struct region *region,
                          struct blueprint *blueprint, struct fault *fault) {
     const struct family_rules *rules = NULL;
     struct hf_config config;
-    struct blueprint made = {0};
-    enum status status = find_family(root, &rules, fault);
-    if (status == OK) {
-        status =
-            hf_fields_check(root, rules->fields, rules->field_count, region, &made.notice, fault);
-    }
-    if (status == OK) {
-        status = hf_config_read(root, rules->fields, rules->field_count, &config, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
-    made.family = rules->family;
-    made.model_type = rules->model_type;
-    made.layer_window =
-        region_alloc(region, (size_t)config.num_hidden_layers, sizeof *made.layer_window);
-    status = rules->settle(&config, &made, fault);
-    if (status != OK) {
-        return status;
-    }
-    /* transformers takes a range of 0 for an absent one. */
+    struct blueprint built = {0};
+    TRY(find_family(root, &rules, fault));
+    TRY(hf_fields_check(root, rules->fields, rules->field_count, region, &built.notice, fault));
+    TRY(hf_config_read(root, rules->fields, rules->field_count, &config, fault));
+    built.family = rules->family;
+    built.model_type = rules->model_type;
+    built.layer_window =
+        region_alloc(region, (size_t)config.num_hidden_layers, sizeof *built.layer_window);
+    TRY(rules->settle(&config, &built, fault));
+    /* transformers treats an initializer_range of 0 as absent. */
     float std = config.initializer_range > 0 ? (float)config.initializer_range : INIT_STD_DEFAULT;
-    struct param_list list = param_list_over(region, made.layers);
-    rules->list(&made, std, &list);
-    made.params = list.params;
-    made.param_count = list.count;
-    *blueprint = made;
+    struct param_list list = param_list_over(region, built.layers);
+    rules->list(&built, std, &list);
+    built.params = list.params;
+    built.param_count = list.count;
+    *blueprint = built;
     return OK;
 }
 
-enum status blueprint_read(const char *json, size_t length, const char *place,
+enum status blueprint_read(const char *json, size_t length, const char *subject,
                            struct region *region, struct blueprint *blueprint,
                            struct fault *fault) {
     struct json_document document;
-    enum status status = json_parse(json, length, CONFIG_BYTES_MAX, place, &document, fault);
+    enum status status = json_parse(json, length, CONFIG_BYTES_MAX, subject, &document, fault);
     if (status != OK) {
         return status;
     }
@@ -89,7 +75,7 @@ enum status blueprint_read(const char *json, size_t length, const char *place,
     return status;
 }
 
-/* Fills `file` and `folder` for what the user named. */
+/* Set `file` and `folder` for the path that the user gave. */
 static enum status locate(const char *path, char *file, char *folder, struct fault *fault) {
     if (strlen(path) >= PATH_BYTES - sizeof "/config.json") {
         return fault_set(fault, STATUS_INPUT, "model", NULL, "a path of %zu bytes is too long",
@@ -102,10 +88,7 @@ static enum status locate(const char *path, char *file, char *folder, struct fau
         snprintf(file, PATH_BYTES, "%s", path);
         return OK;
     } else if (hub_cache_names_model(path)) {
-        enum status status = hub_cache_find(path, folder, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(hub_cache_find(path, folder, fault));
     } else {
         return fault_set(fault, STATUS_INPUT, path,
                          "name a model folder, a config.json, or org/name of the Hub cache",

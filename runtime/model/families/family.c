@@ -29,10 +29,7 @@ static enum status settle_heads(const struct hf_config *config, const char *head
 
 enum status family_settle_shape(const struct hf_config *config, const char *heads_field,
                                 struct blueprint *blueprint, struct fault *fault) {
-    enum status status = settle_heads(config, heads_field, blueprint, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(settle_heads(config, heads_field, blueprint, fault));
     blueprint->vocab = config->vocab_size;
     blueprint->hidden = config->hidden_size;
     blueprint->ffn = config->intermediate_size;
@@ -47,14 +44,11 @@ enum status family_settle_shape(const struct hf_config *config, const char *head
 
 static enum status settle_rope(struct hf_config *config, struct blueprint *blueprint,
                                struct fault *fault) {
-    enum status status = hf_rope_read(config, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(hf_rope_read(config, fault));
     if (blueprint->head_dim % 2 != 0) {
         return json_fault_member(config->root, "head_dim", fault,
                                  "is %lld (given, or hidden_size / num_attention_heads); rotary "
-                                 "embeddings want an even one",
+                                 "embeddings need an even one",
                                  (long long)blueprint->head_dim);
     }
     blueprint->rope = config->rope;
@@ -64,16 +58,10 @@ static enum status settle_rope(struct hf_config *config, struct blueprint *bluep
 enum status family_settle_decoder(struct hf_config *config, int64_t window, int64_t first_windowed,
                                   struct blueprint *blueprint, struct fault *fault) {
     static const char *const SILU[] = {"silu", "swish", NULL};
-    enum status status = hf_check_activation(config, "hidden_act", SILU, fault);
-    if (status == OK) {
-        status = family_settle_shape(config, "num_attention_heads", blueprint, fault);
-    }
-    if (status == OK) {
-        status = settle_rope(config, blueprint, fault);
-    }
-    return status == OK
-               ? hf_layer_windows(config, window, first_windowed, blueprint->layer_window, fault)
-               : status;
+    TRY(hf_check_activation(config, "hidden_act", SILU, fault));
+    TRY(family_settle_shape(config, "num_attention_heads", blueprint, fault));
+    TRY(settle_rope(config, blueprint, fault));
+    return hf_layer_windows(config, window, first_windowed, blueprint->layer_window, fault);
 }
 
 static void list_attention(const struct blueprint *model, float std, struct param_list *list) {

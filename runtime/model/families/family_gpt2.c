@@ -31,13 +31,8 @@ static enum status settle(struct hf_config *config, struct blueprint *blueprint,
         return json_fault_member(config->root, "scale_attn_by_inverse_layer_idx", fault,
                                  "is true; scores are scaled by head_dim^-0.5 alone");
     }
-    enum status status = hf_check_activation(config, "activation_function", ACTIVATIONS, fault);
-    if (status == OK) {
-        status = family_settle_shape(config, "n_head", blueprint, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
+    TRY(hf_check_activation(config, "activation_function", ACTIVATIONS, fault));
+    TRY(family_settle_shape(config, "n_head", blueprint, fault));
     if (blueprint->ffn == 0) {
         blueprint->ffn = 4 * blueprint->hidden;
     }
@@ -76,8 +71,8 @@ static void list_block(struct param_list *list, const struct blueprint *model, f
     static const char *const NORM_1[2] = {"ln_1.weight", "ln_1.bias"};
     static const char *const NORM_2[2] = {"ln_2.weight", "ln_2.bias"};
     int64_t hidden = model->hidden;
-    /* Two residual paths a block: their last products start smaller (GPT-2's paper, section
-     * 2.3). */
+    /* A block has two residual paths, and the last product of each starts with smaller values
+     * (GPT-2 paper, section 2.3). */
     float residual_std = std / sqrtf(2.0f * (float)model->layers);
     const struct product qkv = {PARAM_QKV,          PARAM_QKV_BIAS, "attn.c_attn.weight",
                                 "attn.c_attn.bias", hidden,         3 * hidden};

@@ -1,4 +1,4 @@
-/* family_llama: Llama 1 to 3.3 and what is built like them (TinyLlama, SmolLM, Vicuna). */
+/* family_llama: Llama 1 to 3.3 and models of the same structure (TinyLlama, SmolLM, Vicuna). */
 #include "runtime/model/families/family.h"
 
 static const struct hf_field FIELDS[] = {

@@ -11,15 +11,15 @@ static const struct hf_field FIELDS[] = {
     HF_NULLABLE_FIELD("sliding_window", sliding_window, 4096, POSITIONS_MAX),
 };
 
-/* transformers gives every layer the window and does not look at layer_types; a file whose layers
- * alternate means another model. */
+/* transformers uses the window in every layer and ignores layer_types. A file whose layers
+ * alternate describes another model. */
 static enum status check_layer_types(const struct hf_config *config,
                                      const struct blueprint *blueprint, struct fault *fault) {
     for (int64_t i = 0; i < blueprint->layers; i++) {
         if (blueprint->layer_window[i] != config->sliding_window) {
             return json_fault_member(config->root, "layer_types", fault,
-                                     "has full_attention at layer %lld beside a sliding_window of "
-                                     "%lld; mistral has one kind for all layers",
+                                     "has full_attention in layer %lld and a sliding_window of "
+                                     "%lld; mistral uses one kind in all layers",
                                      (long long)i, (long long)config->sliding_window);
         }
     }
@@ -28,8 +28,8 @@ static enum status check_layer_types(const struct hf_config *config,
 
 static enum status settle(struct hf_config *config, struct blueprint *blueprint,
                           struct fault *fault) {
-    enum status status = family_settle_decoder(config, config->sliding_window, 0, blueprint, fault);
-    return status == OK ? check_layer_types(config, blueprint, fault) : status;
+    TRY(family_settle_decoder(config, config->sliding_window, 0, blueprint, fault));
+    return check_layer_types(config, blueprint, fault);
 }
 
 const struct family_rules FAMILY_MISTRAL_RULES = {.model_type = "mistral",

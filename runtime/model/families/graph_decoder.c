@@ -1,5 +1,5 @@
-/* graph_decoder: the block shared by llama, mistral, qwen2 and qwen3: RMSNorm, rotary attention
- * with grouped queries, SwiGLU. Their differences are fields of the blueprint. */
+/* graph_decoder: the block of llama, mistral, qwen2 and qwen3: RMSNorm, rotary attention with
+ * grouped queries, SwiGLU. The blueprint holds their differences. */
 #include "runtime/model/families/family.h"
 
 static int linear(struct graph *graph, int layer, int x, enum param_kind weight_kind,
@@ -18,11 +18,11 @@ static int rmsnorm(struct graph *graph, int layer, int x, int weight, int64_t he
                    const char *name) {
     struct tensor shape = graph->tensors[x];
     int out = graph_activation(graph, name, layer, shape.rows, shape.columns);
-    int inverse = graph_statistic(graph, "rms_inv", layer, shape.rows, heads);
+    int rms_inv = graph_statistic(graph, "rms_inv", layer, shape.rows, heads);
     const int operands[] = {[RMSNORM_X] = x,
                             [RMSNORM_WEIGHT] = weight,
                             [RMSNORM_OUT] = out,
-                            [RMSNORM_RMS_INV] = inverse};
+                            [RMSNORM_RMS_INV] = rms_inv};
     struct op *op = graph_op(graph, OP_RMSNORM, layer, operands, RMSNORM_OPERANDS);
     op->heads = heads;
     return out;
@@ -35,7 +35,7 @@ static void rope(struct graph *graph, int layer, int x, int64_t heads) {
     op->heads = heads;
 }
 
-static bool frozen_alike(const struct graph *graph, int layer, const enum param_kind kinds[3]) {
+static bool equally_frozen(const struct graph *graph, int layer, const enum param_kind kinds[3]) {
     const struct blueprint *blueprint = graph->blueprint;
     const bool *frozen = graph->shape.frozen;
     bool flags[3];
@@ -46,22 +46,23 @@ static bool frozen_alike(const struct graph *graph, int layer, const enum param_
     return flags[0] == flags[1] && flags[1] == flags[2];
 }
 
-/* One product makes q, k and v when their weights (and biases) lie gapless in one unit and nothing
- * stands between the product and the rotation. */
-static bool qkv_is_one_product(const struct graph *graph, int layer) {
+/* One product computes q, k and v when their weights (and biases) are adjacent in one unit and no
+ * op is between the product and the rotation. */
+static bool has_one_qkv_product(const struct graph *graph, int layer) {
     static const enum param_kind WEIGHTS[3] = {PARAM_Q, PARAM_K, PARAM_V};
     static const enum param_kind BIASES[3] = {PARAM_Q_BIAS, PARAM_K_BIAS, PARAM_V_BIAS};
     const struct blueprint *blueprint = graph->blueprint;
     int64_t q = blueprint->heads * blueprint->head_dim;
     int64_t kv = blueprint->kv_heads * blueprint->head_dim;
-    bool weights_touch = q * blueprint->hidden % GRANULE_ELEMENTS == 0 &&
-                         kv * blueprint->hidden % GRANULE_ELEMENTS == 0;
-    bool biases_touch = q % GRANULE_ELEMENTS == 0 && kv % GRANULE_ELEMENTS == 0;
-    return weights_touch && (!blueprint->qkv_bias || biases_touch) && !blueprint->qk_norm &&
-           frozen_alike(graph, layer, WEIGHTS) && frozen_alike(graph, layer, BIASES);
+    bool weights_are_adjacent = q * blueprint->hidden % GRANULE_ELEMENTS == 0 &&
+                                kv * blueprint->hidden % GRANULE_ELEMENTS == 0;
+    bool biases_are_adjacent = q % GRANULE_ELEMENTS == 0 && kv % GRANULE_ELEMENTS == 0;
+    return weights_are_adjacent && (!blueprint->qkv_bias || biases_are_adjacent) &&
+           !blueprint->qk_norm && equally_frozen(graph, layer, WEIGHTS) &&
+           equally_frozen(graph, layer, BIASES);
 }
 
-static struct qkv qkv_together(struct graph *graph, int layer, int x) {
+static struct qkv qkv_in_one_product(struct graph *graph, int layer, int x) {
     const struct blueprint *blueprint = graph->blueprint;
     int64_t q = blueprint->heads * blueprint->head_dim;
     int64_t kv = blueprint->kv_heads * blueprint->head_dim;
@@ -79,7 +80,7 @@ static struct qkv qkv_together(struct graph *graph, int layer, int x) {
                         graph_view(graph, out, "v", q + kv, kv)};
 }
 
-static struct qkv qkv_apart(struct graph *graph, int layer, int x) {
+static struct qkv qkv_in_three_products(struct graph *graph, int layer, int x) {
     const struct blueprint *blueprint = graph->blueprint;
     struct qkv qkv = {linear(graph, layer, x, PARAM_Q, PARAM_Q_BIAS, "q"),
                       linear(graph, layer, x, PARAM_K, PARAM_K_BIAS, "k"),
@@ -107,8 +108,9 @@ static int block(struct graph *graph, int layer, int x) {
     const struct blueprint *blueprint = graph->blueprint;
     int weight = graph_param(graph, PARAM_ATTENTION_NORM, layer);
     int normed = rmsnorm(graph, layer, x, weight, 1, "attention_norm");
-    struct qkv qkv = qkv_is_one_product(graph, layer) ? qkv_together(graph, layer, normed)
-                                                      : qkv_apart(graph, layer, normed);
+    struct qkv qkv = has_one_qkv_product(graph, layer)
+                         ? qkv_in_one_product(graph, layer, normed)
+                         : qkv_in_three_products(graph, layer, normed);
     rope(graph, layer, qkv.q, blueprint->heads);
     rope(graph, layer, qkv.k, blueprint->kv_heads);
     int attended = graph_attention(graph, layer, &qkv);

@@ -20,10 +20,7 @@ static enum status read_count(const struct json_node *root, const struct hf_fiel
         return OK;
     }
     int64_t value;
-    enum status status = json_as_i64(&node, &value, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(json_as_i64(&node, &value, fault));
     if (value < (int64_t)field->low || value > (int64_t)field->high) {
         return json_fault(&node, fault, NULL, "is %lld, allowed are %lld to %lld", (long long)value,
                           (long long)field->low, (long long)field->high);
@@ -35,10 +32,7 @@ static enum status read_count(const struct json_node *root, const struct hf_fiel
 static enum status read_real(const struct json_node *root, const struct hf_field *field,
                              struct hf_config *config, struct fault *fault) {
     double value = field->fallback;
-    enum status status = json_get_f64(root, field->name, &value, NULL, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(json_get_f64(root, field->name, &value, NULL, fault));
     if (!(value >= field->low && value <= field->high)) {
         return json_fault_member(root, field->name, fault, "is %g, allowed are %g to %g", value,
                                  field->low, field->high);
@@ -74,10 +68,7 @@ static enum status read_dtype(const struct json_node *root, enum dtype *dtype,
     *dtype = DTYPE_F32;
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         const char *text = NULL;
-        enum status status = json_get_text(root, names[i], &text, NULL, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(json_get_text(root, names[i], &text, NULL, fault));
         if (text == NULL) {
             continue;
         }
@@ -95,8 +86,8 @@ static enum status read_dtype(const struct json_node *root, enum dtype *dtype,
     return OK;
 }
 
-/* A token id, or the first of a list of them. Files on the Hub hold ids that no row stands for;
- * such a token never occurs, so it is as good as absent. */
+/* A token id, or the first of a list of them. Some files on the Hub have ids outside the
+ * vocabulary. Such a token never occurs, so it is treated as absent. */
 static enum status read_token(const struct json_node *root, const char *name, int64_t *token,
                               struct fault *fault) {
     struct json_node node;
@@ -124,22 +115,15 @@ static enum status read_tokens(const struct json_node *root, struct hf_config *c
     int64_t bos;
     int64_t padding;
     struct json_node node;
-    enum status status = read_token(root, "eos_token_id", &eos, fault);
-    if (status == OK) {
-        status = read_token(root, "bos_token_id", &bos, fault);
-    }
-    if (status == OK) {
-        status = read_token(root, "pad_token_id", &padding, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
-    bool from_the_end = padding == -1 && json_find(root, "pad_token_id", &node);
+    TRY(read_token(root, "eos_token_id", &eos, fault));
+    TRY(read_token(root, "bos_token_id", &bos, fault));
+    TRY(read_token(root, "pad_token_id", &padding, fault));
+    bool counts_from_end = padding == -1 && json_find(root, "pad_token_id", &node);
     config->tokens.eos = token_in_vocabulary(eos, config->vocab_size);
     config->tokens.bos = token_in_vocabulary(bos, config->vocab_size);
     /* PyTorch's embedding counts a negative padding row from the end; -1 is what files hold. */
     config->tokens.padding =
-        token_in_vocabulary(from_the_end ? config->vocab_size - 1 : padding, config->vocab_size);
+        token_in_vocabulary(counts_from_end ? config->vocab_size - 1 : padding, config->vocab_size);
     return OK;
 }
 
@@ -147,22 +131,16 @@ enum status hf_config_read(const struct json_node *root, const struct hf_field *
                            int field_count, struct hf_config *config, struct fault *fault) {
     *config = (struct hf_config){.root = root};
     for (int i = 0; i < field_count; i++) {
-        enum status status = read_field(root, &fields[i], config, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(read_field(root, &fields[i], config, fault));
     }
-    enum status status = read_dtype(root, &config->dtype, fault);
-    return status == OK ? read_tokens(root, config, fault) : status;
+    TRY(read_dtype(root, &config->dtype, fault));
+    return read_tokens(root, config, fault);
 }
 
 static enum status read_layer_type(const struct json_node *entry, int64_t window,
                                    int64_t *layer_window, struct fault *fault) {
     const char *type;
-    enum status status = json_as_text(entry, &type, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(json_as_text(entry, &type, fault));
     if (strcmp(type, "full_attention") == 0 || strcmp(type, "attention") == 0) {
         *layer_window = 0;
         return OK;
@@ -184,10 +162,7 @@ enum status hf_layer_windows(const struct hf_config *config, int64_t window, int
     int64_t layers = config->num_hidden_layers;
     struct json_node types;
     bool present;
-    enum status status = json_get_array(config->root, "layer_types", &types, &present, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(json_get_array(config->root, "layer_types", &types, &present, fault));
     if (!present) {
         for (int64_t i = 0; i < layers; i++) {
             windows[i] = i >= first_windowed ? window : 0;
@@ -200,10 +175,7 @@ enum status hf_layer_windows(const struct hf_config *config, int64_t window, int
     }
     for (int64_t i = 0; i < layers; i++) {
         struct json_node entry = json_element(&types, (size_t)i);
-        status = read_layer_type(&entry, window, &windows[i], fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(read_layer_type(&entry, window, &windows[i], fault));
     }
     return OK;
 }

@@ -5,23 +5,24 @@
 #include "base/dtype.h"
 #include "base/json.h"
 #include "base/limits.h"
-#include "runtime/model/blueprint.h"
+#include "runtime/model/model.h"
 
-/* How a field is read. A null member is an absent one, and an absent one has the default of the
- * family's class in transformers; only *_OR_NULL fields tell null (read as 0) from absent. HF_OTHER
- * fields are read by a function of their own, and stand in the table because they are accepted. */
+/* How a field is read. A null member counts as absent, and an absent one gets the default of the
+ * family's class in transformers. Only *_OR_NULL fields distinguish null (read as 0) from absent.
+ * HF_OTHER fields are read by a function of their own and are in the table because they are
+ * accepted. */
 enum hf_kind { HF_COUNT, HF_COUNT_OR_NULL, HF_REAL, HF_FLAG, HF_TEXT, HF_OTHER };
 
 struct hf_field {
     const char *name;
     enum hf_kind kind;
-    size_t offset;   /* into struct hf_config */
+    size_t offset;   /* offset in struct hf_config */
     double fallback; /* when absent; texts fall back to NULL */
     double low;      /* smallest and largest value allowed */
     double high;
 };
 
-/* Names are those of the file. What a family does not read stays zero. */
+/* Names are those of config.json. Fields that a family does not read are zero. */
 struct hf_config {
     const struct json_node *root;
     int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers;
@@ -31,14 +32,15 @@ struct hf_config {
     bool use_sliding_window, attention_bias, mlp_bias, tie_word_embeddings;
     bool scale_attn_weights, scale_attn_by_inverse_layer_idx, add_cross_attention;
     const char *activation;
-    struct rope rope; /* from either spelling: rope_theta and rope_scaling, or rope_parameters */
+    struct rope rope; /* from rope_theta and rope_scaling, or from rope_parameters */
     enum dtype dtype;
     struct special_tokens tokens;
 };
 
-enum { WINDOW_LAYERS_MAX = 1 << 20 }; /* max_window_layers may lie above any number of layers */
+enum { WINDOW_LAYERS_MAX = 1 << 20 }; /* max_window_layers may exceed any number of layers */
 
-/* Rows of a family's table: the defaults are the class's, the limits are base/limits.h's. */
+/* Rows of the field table of a family: defaults are those of the class in transformers, limits
+ * those of base/limits.h. */
 #define HF_COUNT_FIELD(name, member, fallback, high)                                               \
     { name, HF_COUNT, offsetof(struct hf_config, member), fallback, 1, high }
 #define HF_WHOLE_FIELD(name, member, fallback, high)                                               \
@@ -55,7 +57,7 @@ enum { WINDOW_LAYERS_MAX = 1 << 20 }; /* max_window_layers may lie above any num
 #define HF_OTHER_FIELD(name)                                                                       \
     { name, HF_OTHER, 0, 0, 0, 0 }
 
-/* What hf_config_read and hf_rope_read read besides the table. */
+/* Fields that hf_config_read and hf_rope_read read without the table. */
 #define HF_SHARED_FIELDS                                                                           \
     HF_OTHER_FIELD("model_type"), HF_OTHER_FIELD("dtype"), HF_OTHER_FIELD("torch_dtype"),          \
         HF_OTHER_FIELD("eos_token_id"), HF_OTHER_FIELD("bos_token_id"),                            \
@@ -65,7 +67,7 @@ enum { WINDOW_LAYERS_MAX = 1 << 20 }; /* max_window_layers may lie above any num
         HF_OTHER_FIELD("rope_parameters"), HF_OTHER_FIELD("original_max_position_embeddings"),     \
         HF_OTHER_FIELD("layer_types")
 
-/* What llama, mistral, qwen2 and qwen3 have with the same default. */
+/* Fields of llama, mistral, qwen2 and qwen3 with the same default. */
 #define HF_DECODER_FIELDS                                                                          \
     HF_SHARED_FIELDS, HF_ROPE_FIELDS,                                                              \
         HF_COUNT_FIELD("hidden_size", hidden_size, 4096, HIDDEN_MAX),                              \
@@ -75,7 +77,7 @@ enum { WINDOW_LAYERS_MAX = 1 << 20 }; /* max_window_layers may lie above any num
         HF_REAL_FIELD("initializer_range", initializer_range, 0.02, 0, 1),                         \
         HF_FLAG_FIELD("tie_word_embeddings", tie_word_embeddings, false),                          \
         HF_TEXT_FIELD("hidden_act", activation)
-/* What qwen2 and qwen3 have besides. */
+/* Further fields of qwen2 and qwen3. */
 #define HF_QWEN_FIELDS                                                                             \
     HF_COUNT_FIELD("vocab_size", vocab_size, 151936, VOCAB_MAX),                                   \
         HF_COUNT_FIELD("intermediate_size", intermediate_size, 22016, FFN_MAX),                    \
@@ -85,23 +87,23 @@ enum { WINDOW_LAYERS_MAX = 1 << 20 }; /* max_window_layers may lie above any num
         HF_WHOLE_FIELD("max_window_layers", max_window_layers, 28, WINDOW_LAYERS_MAX),             \
         HF_FLAG_FIELD("use_sliding_window", use_sliding_window, false)
 
-/* hf_config_read: every field of the table, and dtype and token ids.
+/* hf_config_read: read every field of the table, the dtype and the token ids.
  * memory  *config points into the document: it must not outlive it
  * errors  STATUS_INPUT naming the field, its value and what is allowed; *config undefined */
 MUST_CHECK enum status hf_config_read(const struct json_node *root, const struct hf_field *fields,
                                       int field_count, struct hf_config *config,
                                       struct fault *fault);
 
-/* hf_rope_read: fills config->rope.
- * errors  STATUS_INPUT for types other than default, linear and llama3, unknown keys and wrong
+/* hf_rope_read: read the rotary embedding into config->rope.
+ * errors  STATUS_INPUT for types other than default, linear and llama3, unknown keys and invalid
  *         values */
 MUST_CHECK enum status hf_rope_read(struct hf_config *config, struct fault *fault);
 
 /* hf_layer_windows: the attention window of each layer, 0 for full attention.
  * shapes  windows [num_hidden_layers]
  * rules   `layer_types` where present; otherwise layers from `first_windowed` on have `window`
- * errors  STATUS_INPUT when layer_types has other entries, another length, or wants a window that
- *         is not given (window 0) */
+ * errors  STATUS_INPUT when layer_types has other entries, another length, or needs a window and
+ *         `window` is 0 */
 MUST_CHECK enum status hf_layer_windows(const struct hf_config *config, int64_t window,
                                         int64_t first_windowed, int64_t *windows,
                                         struct fault *fault);

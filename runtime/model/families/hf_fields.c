@@ -6,7 +6,7 @@
 
 enum { NOTICE_BYTES = 256, FIELDS_MAX = 64 };
 
-/* Fields of files on the Hub that change nothing in training or in the logits. */
+/* Fields of files on the Hub that have no effect on training or on logits. */
 static const char *const HARMLESS[] = {
     "architectures", "transformers_version", "transformers.js_config", "_name_or_path",
     "name_or_path", "_commit_hash", "_num_labels", "num_labels", "id2label", "label2id",
@@ -32,13 +32,13 @@ static const char *const HARMLESS[] = {
     "begin_suppress_tokens", "sep_token_id", "cls_token_id", "mask_token_id", "unk_token_id",
     "decoder_start_token_id"};
 
-/* Trained models of today set them to 0; here they run as 0 in any case. */
+/* Current models set these to 0. They are treated as 0 in any case. */
 static const char *const DROPOUTS[] = {"attention_dropout", "attn_pdrop",     "resid_pdrop",
                                        "embd_pdrop",        "hidden_dropout", "hidden_dropout_prob",
                                        "residual_dropout",  "mlp_dropout"};
 
-/* Fields that change the mathematics unless they hold this one value (false is 0, an empty object
- * or list is 0 too). */
+/* Fields that change the mathematics unless they have this one value. false, an empty object and an
+ * empty list count as 0. */
 struct neutral_field {
     const char *name;
     double value;
@@ -74,7 +74,7 @@ static const struct neutral_field NEUTRAL[] = {
     {"neftune_noise_alpha", 0, NULL},
     {"z_loss_coefficient", 0, NULL},
     {"label_smoothing", 0, NULL},
-    {"auto_map", 0, "it names model code of its own, which is never run"},
+    {"auto_map", 0, "the model comes with its own code, which is never executed; remove the field"},
     {"quantization_config", 0, PLAIN_WEIGHTS},
     {"compression_config", 0, PLAIN_WEIGHTS},
     {"quantization", 0, PLAIN_WEIGHTS},
@@ -136,8 +136,9 @@ static enum status check_dropout(const struct json_node *member, struct text *no
     return status;
 }
 
-static enum status refuse(const struct json_node *member, const struct hf_field *fields,
-                          int field_count, struct fault *fault) {
+static enum status unknown_field_fault(const struct json_node *member,
+                                       const struct hf_field *fields, int field_count,
+                                       struct fault *fault) {
     const char *names[FIELDS_MAX];
     int count = 0;
     for (; count < field_count && count < (int)ARRAY_COUNT(names); count++) {
@@ -172,7 +173,7 @@ enum status hf_fields_check(const struct json_node *root, const struct hf_field 
         } else if (neutral != NULL) {
             status = check_neutral(&walk.member, neutral, fault);
         } else {
-            status = refuse(&walk.member, fields, field_count, fault);
+            status = unknown_field_fault(&walk.member, fields, field_count, fault);
         }
         if (status != OK) {
             return status;

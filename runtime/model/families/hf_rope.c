@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double THETA_DEFAULT = 10000.0; /* of every class that has rope */
+static const double THETA_DEFAULT = 10000.0; /* of every class with a rotary embedding */
 static const double THETA_MAX = 1e18;
 static const double FACTOR_MAX = 1e6;
 
@@ -20,7 +20,8 @@ struct rope_type {
 static const struct rope_type TYPES[] = {
     {"default", ROPE_DEFAULT}, {"linear", ROPE_LINEAR}, {"llama3", ROPE_LLAMA3}};
 
-/* What transformers reads for the supported types, and the factors that must be 1 or absent. */
+/* Keys that transformers reads for the supported types. Factors that are not supported must be 1 or
+ * absent. */
 static const char *const KNOWN_KEYS[] = {"rope_type",
                                          "type",
                                          "rope_theta",
@@ -30,14 +31,11 @@ static const char *const KNOWN_KEYS[] = {"rope_type",
                                          "original_max_position_embeddings",
                                          "partial_rotary_factor"};
 
-static enum status positive(const struct json_node *object, const char *key, double high,
-                            double *value, struct fault *fault) {
+static enum status read_positive(const struct json_node *object, const char *key, double high,
+                                 double *value, struct fault *fault) {
     double found = *value;
     bool present;
-    enum status status = json_get_f64(object, key, &found, &present, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(json_get_f64(object, key, &found, &present, fault));
     if (!(found > 0 && found <= high)) {
         return present ? json_fault_member(object, key, fault,
                                            "is %g, allowed are numbers above 0, at most %g", found,
@@ -68,10 +66,7 @@ static enum status read_kind(const struct json_node *object, enum rope_kind *kin
                              struct fault *fault) {
     const char *key = json_has(object, "rope_type") ? "rope_type" : "type";
     const char *name = "default";
-    enum status status = json_get_text(object, key, &name, NULL, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(json_get_text(object, key, &name, NULL, fault));
     if (!json_has(object, key) && json_has(object, "factor")) {
         return json_fault_member(object, "factor", fault,
                                  "scales nothing without a rope_type: linear or llama3");
@@ -90,28 +85,20 @@ static enum status read_llama3(const struct json_node *root, const struct json_n
                                int64_t max_positions, struct rope *rope, struct fault *fault) {
     double low = 0;
     double high = 0;
-    enum status status = positive(object, "low_freq_factor", FACTOR_MAX, &low, fault);
-    if (status == OK) {
-        status = positive(object, "high_freq_factor", FACTOR_MAX, &high, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
+    TRY(read_positive(object, "low_freq_factor", FACTOR_MAX, &low, fault));
+    TRY(read_positive(object, "high_freq_factor", FACTOR_MAX, &high, fault));
     if (high <= low) {
         return json_fault_member(object, "high_freq_factor", fault,
                                  "is %g, allowed are numbers above low_freq_factor, %g", high, low);
     }
-    /* A field of the whole file goes before the dictionary's own, as in transformers. */
+    /* A member of the root has precedence over one of the dictionary, as in transformers. */
     const char *key = "original_max_position_embeddings";
     const struct json_node *holder = json_has(root, key) ? root : object;
     int64_t original = max_positions;
-    status = json_get_i64(holder, key, &original, NULL, fault);
-    if (status == OK && (original < 1 || original > POSITIONS_MAX)) {
-        status = json_fault_member(holder, key, fault, "is %lld, allowed are 1 to %d",
-                                   (long long)original, POSITIONS_MAX);
-    }
-    if (status != OK) {
-        return status;
+    TRY(json_get_i64(holder, key, &original, NULL, fault));
+    if (original < 1 || original > POSITIONS_MAX) {
+        return json_fault_member(holder, key, fault, "is %lld, allowed are 1 to %d",
+                                 (long long)original, POSITIONS_MAX);
     }
     rope->low_freq_factor = low;
     rope->high_freq_factor = high;
@@ -121,30 +108,21 @@ static enum status read_llama3(const struct json_node *root, const struct json_n
 
 static enum status read_dictionary(const struct json_node *root, const struct json_node *object,
                                    int64_t max_positions, struct rope *rope, struct fault *fault) {
-    enum status status = read_kind(object, &rope->kind, fault);
-    if (status == OK) {
-        status = check_keys(object, fault);
-    }
-    if (status == OK) {
-        status = positive(object, "rope_theta", THETA_MAX, &rope->theta, fault);
-    }
     double partial = 1;
-    if (status == OK) {
-        status = json_get_f64(object, "partial_rotary_factor", &partial, NULL, fault);
+    TRY(read_kind(object, &rope->kind, fault));
+    TRY(check_keys(object, fault));
+    TRY(read_positive(object, "rope_theta", THETA_MAX, &rope->theta, fault));
+    TRY(json_get_f64(object, "partial_rotary_factor", &partial, NULL, fault));
+    if (partial != 1) {
+        return json_fault_member(object, "partial_rotary_factor", fault, "is %g, supported: 1",
+                                 partial);
     }
-    if (status == OK && partial != 1) {
-        status = json_fault_member(object, "partial_rotary_factor", fault, "is %g, supported: 1",
-                                   partial);
-    }
-    if (status != OK || rope->kind == ROPE_DEFAULT) {
-        return status;
+    if (rope->kind == ROPE_DEFAULT) {
+        return OK;
     }
     rope->factor = 0;
-    status = positive(object, "factor", FACTOR_MAX, &rope->factor, fault);
-    if (status != OK || rope->kind == ROPE_LINEAR) {
-        return status;
-    }
-    return read_llama3(root, object, max_positions, rope, fault);
+    TRY(read_positive(object, "factor", FACTOR_MAX, &rope->factor, fault));
+    return rope->kind == ROPE_LINEAR ? OK : read_llama3(root, object, max_positions, rope, fault);
 }
 
 enum status hf_rope_read(struct hf_config *config, struct fault *fault) {
@@ -152,23 +130,17 @@ enum status hf_rope_read(struct hf_config *config, struct fault *fault) {
     struct rope rope = {.kind = ROPE_DEFAULT, .theta = THETA_DEFAULT, .factor = 1};
     struct json_node scaling;
     struct json_node parameters;
-    bool scaled;
-    bool parametered;
-    enum status status = positive(root, "rope_theta", THETA_MAX, &rope.theta, fault);
-    if (status == OK) {
-        status = json_get_object(root, "rope_scaling", &scaling, &scaled, fault);
+    bool has_scaling;
+    bool has_parameters;
+    TRY(read_positive(root, "rope_theta", THETA_MAX, &rope.theta, fault));
+    TRY(json_get_object(root, "rope_scaling", &scaling, &has_scaling, fault));
+    TRY(json_get_object(root, "rope_parameters", &parameters, &has_parameters, fault));
+    /* The older spelling has precedence, as in transformers. */
+    if (has_scaling && json_count(&scaling) > 0) {
+        TRY(read_dictionary(root, &scaling, config->max_position_embeddings, &rope, fault));
+    } else if (has_parameters) {
+        TRY(read_dictionary(root, &parameters, config->max_position_embeddings, &rope, fault));
     }
-    if (status == OK) {
-        status = json_get_object(root, "rope_parameters", &parameters, &parametered, fault);
-    }
-    /* The older spelling wins where both say something, as in transformers. */
-    if (status == OK && scaled && json_count(&scaling) > 0) {
-        status = read_dictionary(root, &scaling, config->max_position_embeddings, &rope, fault);
-    } else if (status == OK && parametered) {
-        status = read_dictionary(root, &parameters, config->max_position_embeddings, &rope, fault);
-    }
-    if (status == OK) {
-        config->rope = rope;
-    }
-    return status;
+    config->rope = rope;
+    return OK;
 }

@@ -46,7 +46,7 @@ struct instance instance_tiling(uint64_t seed, int count, uint32_t steps, uint64
     uint64_t index = 0;
     instance.extents[0] = (struct extent){.bytes = bytes, .align = 1, .last = steps};
     for (int tries = 0; tries < 1000 * count && instance.count < count; tries++) {
-        /* Cut the larger of two drawn pieces, so that no crumbs remain beside a boulder. */
+        /* Split the larger of two drawn rectangles, so that sizes do not differ too much. */
         struct extent *a = &instance.extents[drawn(seed, &index, (uint64_t)instance.count)];
         struct extent *b = &instance.extents[drawn(seed, &index, (uint64_t)instance.count)];
         double area_a = (double)a->bytes * (a->last - a->first);
@@ -74,7 +74,7 @@ struct instance instance_tiling(uint64_t seed, int count, uint32_t steps, uint64
     return instance;
 }
 
-/* What every generated training buffer has in common. */
+/* Append an extent with the settings that all generated extents share. */
 static void push(struct instance *instance, struct extent extent) {
     extent.align = 256;
     extent.bytes = (extent.bytes + 255) & ~(uint64_t)255;

@@ -2,7 +2,7 @@
 #ifndef SKEP_TESTS_UNIT_ARENA_INSTANCES_H
 #define SKEP_TESTS_UNIT_ARENA_INSTANCES_H
 
-#include "arena/plan.h"
+#include "arena/arena.h"
 #include "base/region.h"
 
 struct instance {

@@ -1,6 +1,6 @@
-/* Tests of the drawing: the document is well formed, each extent is one rectangle where its numbers
- * say, and a small one is kept as a golden file (SKEP_GOLDEN_WRITE=1 makes it anew). */
-#include "arena/formats/drawing.h"
+/* Tests of the drawing: the document is well formed, each extent is one rectangle at the right
+ * place, and a small drawing equals a golden file (SKEP_GOLDEN_WRITE=1 writes it). */
+#include "arena/formats/formats.h"
 #include "instances.h"
 
 #include <fcntl.h>

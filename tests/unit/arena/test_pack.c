@@ -1,6 +1,6 @@
-/* Tests of arena_pack: least peaks are those of an exhaustive search of another kind, or known from
- * how the problem was made. */
-#include "arena/pack.h"
+/* Tests of arena_pack: lowest peaks equal those of an independent exhaustive search, or are known
+ * from how the problem was made. */
+#include "arena/arena.h"
 #include "instances.h"
 
 #include <setjmp.h>
@@ -17,7 +17,7 @@ static bool meet(const struct extent *a, const struct extent *b) {
     return a->first < b->last && b->first < a->last;
 }
 
-/* The lowest offset, above `below`, at which nothing placed before is met. */
+/* The lowest offset, above `below`, at which no placed item overlaps. */
 static uint64_t drop(const struct extent *extents, const uint64_t *offsets, const int *order,
                      int placed) {
     const struct extent *item = &extents[order[placed]];
@@ -63,8 +63,8 @@ static bool next_permutation(int *order, int count) {
     return true;
 }
 
-/* Some best layout comes from placing in order of its offsets, each as low as it goes; so all
- * orders give all there is to see. */
+/* An optimal layout results from placing the items in order of its offsets, each as low as
+ * possible. Trying all sequences therefore finds it. */
 static uint64_t least_peak(const struct extent *extents, int count) {
     uint64_t offsets[SMALL];
     int order[SMALL];
@@ -132,7 +132,7 @@ static void pack_finds_the_least_peak_of_small_problems(void **state) {
     }
     print_message("arena_plan: least peak in %d of %d; the bound is out of reach in %d\n",
                   plans_at_least, cases, above_bound);
-    assert_true(above_bound > 0); /* or proofs would not have been asked for */
+    assert_true(above_bound > 0); /* otherwise no proof was needed */
 }
 
 static void pack_solves_tilings(void **state) {

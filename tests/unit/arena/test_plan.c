@@ -1,6 +1,6 @@
 /* Tests of arena_plan: every layout is checked by comparing all pairs, peaks are compared with
  * exhaustive search on small problems and with the bound where the bound can be met. */
-#include "arena/plan.h"
+#include "arena/arena.h"
 #include "instances.h"
 
 #include "base/clock.h"
@@ -17,7 +17,7 @@ static uint64_t higher(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* All pairs, all steps: slow and plain. */
+/* Compares all pairs at all steps: slow, but independent of the planner. */
 static void assert_plan_is_sound(const struct plan *plan) {
     const struct extent *e = plan->problem.extents;
     const uint64_t *offsets = plan->offsets;
@@ -25,7 +25,7 @@ static void assert_plan_is_sound(const struct plan *plan) {
     for (int i = 0; i < plan->problem.extent_count; i++) {
         assert_int_equal(offsets[i] % e[i].align, 0);
         peak[e[i].space] = higher(peak[e[i].space], offsets[i] + e[i].bytes);
-        uint64_t alive = 0; /* at e[i].first: the most alive are so at a birth */
+        uint64_t alive = 0; /* the most bytes are alive at a birth */
         for (int j = 0; j < plan->problem.extent_count; j++) {
             if (e[j].space != e[i].space || j == i) {
                 continue;
@@ -134,8 +134,8 @@ static void plan_meets_the_bound_for_training_steps(void **state) {
     }
 }
 
-/* Nothing fits behind an odd size where all alignments are 256: the layout of the rounded sizes is
- * as good as any, and the planner must not search for a better one. */
+/* When all alignments are 256, no item fits into the rest of an odd size. The layout of the rounded
+ * sizes is therefore optimal, and the planner must not search for a better one. */
 static void plan_rounds_odd_sizes_up_to_the_shared_alignment(void **state) {
     (void)state;
     struct region region = {0};

@@ -1,6 +1,6 @@
-/* Tests of the CSV form of packing problems: what it accepts, where it says a fault is, and that a
- * written table reads back as the same. */
-#include "arena/formats/problem.h"
+/* Tests of packing problems in CSV: which files are accepted, where a fault is located, and that a
+ * written table reads back unchanged. */
+#include "arena/formats/formats.h"
 
 #include "base/file.h"
 #include "instances.h"
@@ -55,27 +55,26 @@ static void parse_names_the_place_of_a_fault(void **state) {
         {"", "p.csv:0:1", "empty"},
         {"\n \n", "p.csv:2:1", "empty"},
         {"id,lower,upper\na,0,1\n", "p.csv:1:1", "'size' is missing"},
-        {"id,lower,upper,size,gaps\n", "p.csv:1:21", "'gaps' is no known column"},
-        {"id,lower,upper,size,\n", "p.csv:1:21", "'' is no known column"},
-        {"id,lower,lower,size\n", "p.csv:1:10", "'lower' is there twice"},
-        {"id,lower,upper,size\n", "p.csv:1:1", "no rows"},
-        {"id,lower,upper,size\na,0,1\n", "p.csv:2:6", "ends too early"},
+        {"id,lower,upper,size,gaps\n", "p.csv:1:21", "'gaps' is not a known column"},
+        {"id,lower,upper,size,\n", "p.csv:1:21", "'' is not a known column"},
+        {"id,lower,lower,size\n", "p.csv:1:10", "'lower' occurs twice"},
+        {"id,lower,upper,size\n", "p.csv:1:1", "the file ends after the header"},
+        {"id,lower,upper,size\na,0,1\n", "p.csv:2:6", "the row is too short"},
         {"id,lower,upper,size\na,0,1,2,3\n", "p.csv:2:9", "'3' is one field too many"},
-        {"id,lower,upper,size\na,-1,1,2\n", "p.csv:2:3", "'-1' is no whole number"},
-        {"id,lower,upper,size\na,0,1,2\nb,0,1.5,2\n", "p.csv:3:5", "'1.5' is no whole number"},
-        {"id,lower,upper,size\na,0,,2\n", "p.csv:2:5", "'' is no whole number"},
-        {"id,lower,upper,size\na,0,1, 0x2\n", "p.csv:2:8", "'0x2' is no whole number"},
+        {"id,lower,upper,size\na,-1,1,2\n", "p.csv:2:3", "'-1' is not a whole number"},
+        {"id,lower,upper,size\na,0,1,2\nb,0,1.5,2\n", "p.csv:3:5", "'1.5' is not a whole number"},
+        {"id,lower,upper,size\na,0,,2\n", "p.csv:2:5", "'' is not a whole number"},
+        {"id,lower,upper,size\na,0,1, 0x2\n", "p.csv:2:8", "'0x2' is not a whole number"},
         {"id,lower,upper,size\na,0,1,18446744073709551616\n", "p.csv:2:7", "below 2^64"},
         {"id,lower,upper,size\na,3,3,2\n", "p.csv:2:5", "the life is empty"},
         {"id,lower,upper,size\na,0,4294967296,2\n", "p.csv:2:5", "below 2^32"},
         {"id,lower,upper,size\na,0,1,0\n", "p.csv:2:7", "'0' is not from 1"},
         {"id,lower,upper,size\na,0,1,4611686018427387904\n", "p.csv:2:7", "2^62"},
-        {"id,lower,upper,size\na,0,1,4611686018427387800\nb,1,2,200\n", "p.csv:3:7",
-         "above 2^62 in all"},
+        {"id,lower,upper,size\na,0,1,4611686018427387800\nb,1,2,200\n", "p.csv:3:7", "exceed 2^62"},
         {"id,lower,upper,size,alignment\na,0,1,2,3\n", "p.csv:2:9", "'3' is not a power of two"},
         {"id,lower,upper,size,alignment\na,0,1,2,0\n", "p.csv:2:9", "'0' is not a power of two"},
         {"id,lower,upper,size\n\x1b[31m,0,1,x\n", "p.csv:2:11", "'x' is no"},
-        {"\x1b[31m,lower,upper,size\n", "p.csv:1:1", "'?[31m' is no known"},
+        {"\x1b[31m,lower,upper,size\n", "p.csv:1:1", "'?[31m' is not a known"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         struct region region = {0};
@@ -139,7 +138,7 @@ static void parse_refuses_too_many_rows(void **state) {
     struct problem problem;
     struct fault fault;
     assert_int_equal(problem_parse(text, length, "p.csv", &region, &problem, &fault), STATUS_INPUT);
-    assert_non_null(strstr(fault.reason, "too many rows"));
+    assert_non_null(strstr(fault.reason, "there are too many"));
     length -= sizeof ROW - 1;
     assert_int_equal(problem_parse(text, length, "p.csv", &region, &problem, &fault), OK);
     assert_int_equal(problem.extent_count, PROBLEM_EXTENTS_MAX);

@@ -1,6 +1,6 @@
-/* Tests of the arena's report: sums add up to the byte, and the tables say what a count by hand
- * over all steps says. */
-#include "arena/formats/report.h"
+/* Tests of the arena's reports: sums are exact, and the tables agree with a count over all
+ * steps. */
+#include "arena/formats/formats.h"
 #include "instances.h"
 
 #include <setjmp.h>
@@ -52,8 +52,8 @@ static void role_totals_are_those_of_counting_every_step(void **state) {
                     uint64_t alive = alive_bytes(&plan, space, role, step);
                     most = alive > most ? alive : most;
                 }
-                assert_int_equal(totals[role].most_bytes, most);
-                assert_int_equal(alive_bytes(&plan, space, role, totals[role].most_step), most);
+                assert_int_equal(totals[role].max_bytes, most);
+                assert_int_equal(alive_bytes(&plan, space, role, totals[role].max_step), most);
                 assert_int_equal(totals[role].peak_bytes,
                                  alive_bytes(&plan, space, role, plan.peak_step[space]));
                 sum += totals[role].peak_bytes;
@@ -89,10 +89,10 @@ static void tenants_add_up_to_the_peak_to_the_byte(void **state) {
         }
         region_finish(&region);
     }
-    assert_true(gaps > 0); /* or the case would not have been seen */
+    assert_true(gaps > 0); /* otherwise the case was not tested */
 }
 
-/* Two tenants with alignment in the way: 3 + 5 bytes alive, 9 needed. */
+/* Two tenants with a gap for alignment: 3 + 5 bytes alive, 9 needed. */
 static void draw_gap(struct extent extents[static 2], struct plan *plan) {
     static const uint64_t OFFSETS[2] = {0, 4};
     extents[0] = (struct extent){"odd", ROLE_PARAMS, SPACE_HOST, 3, 4, 0, 2};

@@ -1,5 +1,5 @@
-/* Tests of the sections: whatever is alive at any step is alive in one section together, and
- * nothing else is; crowding is what counting over every step gives. */
+/* Tests of the sections: extents that are alive at a step are alive together in one section, and no
+ * others are; crowding equals a count over every step. */
 #include "arena/sections.h"
 #include "instances.h"
 

@@ -1,5 +1,5 @@
-/* Tests of arena_verify: a sound plan passes, and every planted fault is found and named. */
-#include "arena/plan.h"
+/* Tests of arena_verify: a correct plan passes, and every planted error is found and reported. */
+#include "arena/arena.h"
 #include "instances.h"
 
 #include <setjmp.h>
@@ -128,7 +128,7 @@ static void verify_refuses_malformed_extents(void **state) {
     struct drawn drawn;
     draw_plan(&drawn);
     drawn.extents[1].last = 2;
-    assert_refused(&drawn, (const char *[]){"'b'", "empty life", NULL});
+    assert_refused(&drawn, (const char *[]){"'b'", "is empty", NULL});
     draw_plan(&drawn);
     drawn.extents[1].bytes = 0;
     assert_refused(&drawn, (const char *[]){"'b'", "0 bytes", NULL});
@@ -151,7 +151,7 @@ static void verify_refuses_wrong_peaks(void **state) {
     assert_refused(&drawn, (const char *[]){"host", "104", "100", NULL});
     draw_plan(&drawn);
     drawn.plan.peak_step[SPACE_DEVICE] =
-        4; /* as many are alive there, but not for the first time */
+        4; /* as many bytes are alive there, but not for the first time */
     assert_refused(&drawn, (const char *[]){"device", "step 4", "step 2", NULL});
     draw_plan(&drawn);
     drawn.plan.peak_bytes[SPACE_PINNED] = 1;

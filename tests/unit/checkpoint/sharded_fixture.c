@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "runtime/checkpoint/folder.h"
 #include "runtime/model/families/families.h"
-#include "runtime/shard/unit.h"
+#include "runtime/shard/shard.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

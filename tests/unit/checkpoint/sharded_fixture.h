@@ -4,7 +4,7 @@
 #define SKEP_TESTS_UNIT_CHECKPOINT_SHARDED_FIXTURE_H
 
 #include "runtime/checkpoint/snapshot.h"
-#include "runtime/model/blueprint.h"
+#include "runtime/model/model.h"
 
 enum { SHARDED_GROUPS = 3, SHARDED_PARAMS_MAX = 32, SHARDED_STAGING = STAGING_BYTES_MIN };
 

@@ -126,7 +126,7 @@ static void bad_usage_is_exit_2(void **state) {
         const char *shown;
     } ROWS[] = {
         {{"mesh"}, "skep: mesh: an argument is missing"},
-        {{"mesh", "shard"}, "\"shard\" is no dimension with a size"},
+        {{"mesh", "shard"}, "\"shard\" is not a dimension with a size"},
         {{"mesh", "a=2,a=2"}, "skep: mesh: "},
         {{"mesh", "a=2000"}, "more than 1024 ranks"},
         {{"mesh", "a=2", "--table", "0,0"}, "names rank 0 twice"},

@@ -1,6 +1,6 @@
 /* The backward graph under frozen parameters: which operations are left out, and that what stays is
  * what the whole backward graph holds. */
-#include "runtime/model/backward.h"
+#include "runtime/model/graph.h"
 
 #include "base/random.h"
 #include "runtime/model/families/families.h"

@@ -1,8 +1,8 @@
 /* test_blueprint: published configurations give exactly the parameters that transformers makes. */
 #include "base/file.h"
 #include "base/hash.h"
-#include "runtime/model/blueprint.h"
 #include "runtime/model/families/families.h"
+#include "runtime/model/model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

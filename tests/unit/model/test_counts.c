@@ -1,6 +1,6 @@
 /* test_counts: operations against PyTorch's own counter, attention against a plain sum. */
-#include "runtime/model/counts.h"
 #include "runtime/model/families/families.h"
+#include "runtime/model/model.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* test_hf_config: what a config.json may not say, each with an error that names it; and
  * defaults. */
-#include "runtime/model/blueprint.h"
 #include "runtime/model/families/families.h"
+#include "runtime/model/model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,7 +68,7 @@ static const struct refused REFUSED[] = {
     {"{\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 6}",
      "num_attention_heads", "does not divide the hidden size 64"},
     {"{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_head\": 6}", "n_head", "does not divide"},
-    {LLAMA ", \"head_dim\": 15}", "head_dim", "want an even one"},
+    {LLAMA ", \"head_dim\": 15}", "head_dim", "need an even one"},
     {"{\"model_type\": \"llama\", \"hidden_size\": 36, \"num_attention_heads\": 4}", "head_dim",
      "is 9"},
     {QWEN2 ", \"num_key_value_heads\": null, \"num_hidden_layers\": 2, \"layer_types\": "
@@ -95,7 +95,7 @@ static const struct refused REFUSED[] = {
     {LLAMA ", \"num_local_experts\": 8}", "num_local_experts", "changes the mathematics"},
     {LLAMA ", \"sliding_window\": 4096}", "sliding_window", "not known for this model_type"},
     {LLAMA ", \"auto_map\": {\"AutoModelForCausalLM\": \"modeling_x.X\"}}", "auto_map",
-     "model code of its own"},
+     "the model comes with its own code"},
     {LLAMA ", \"is_causal\": false}", "is_causal", "changes the mathematics"},
     {LLAMA ", \"rope_interleaved\": true}", "rope_interleaved", "changes the mathematics"},
     {MISTRAL ", \"attention_bias\": true}", "attention_bias", "changes the mathematics"},

@@ -1,5 +1,5 @@
 /* test_init: first values have the moments that transformers asks for, whatever the range. */
-#include "runtime/model/init.h"
+#include "runtime/model/model.h"
 
 #include <math.h>
 #include <setjmp.h>

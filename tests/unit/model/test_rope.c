@@ -1,6 +1,6 @@
 /* test_rope: inverse frequencies against the bits that transformers computes. */
-#include "runtime/model/blueprint.h"
 #include "runtime/model/families/families.h"
+#include "runtime/model/model.h"
 #include "runtime/model/rope.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* test_weight_names: every way that files spell a parameter leads to it, and nothing else does. */
 #include "runtime/model/families/families.h"
-#include "runtime/model/weight_names.h"
+#include "runtime/model/model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,27 +91,11 @@ static void a_name_of_any_length_is_unknown(void **state) {
     region_finish(&region);
 }
 
-static void a_head_that_turns_out_tied_is_dropped(void **state) {
-    (void)state;
-    struct region region = {0};
-    struct blueprint blueprint = opened("llama-2-7b", &region);
-    assert_int_equal(weight_name_match(&blueprint, "lm_head.weight"), 290);
-    blueprint_tie_head(&blueprint);
-    blueprint_tie_head(&blueprint);
-    assert_true(blueprint.tied);
-    assert_int_equal(blueprint.param_count, 290);
-    assert_int_equal(blueprint_elements(&blueprint), 6738415616 - 32000L * 4096);
-    assert_int_equal(weight_name_match(&blueprint, "lm_head.weight"), WEIGHT_IGNORED);
-    assert_null(blueprint_param(&blueprint, PARAM_HEAD, PARAM_NO_LAYER));
-    region_finish(&region);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_names_and_those_of_the_base_model_match),
         cmocka_unit_test(buffers_are_ignored_and_strangers_unknown),
         cmocka_unit_test(a_name_of_any_length_is_unknown),
-        cmocka_unit_test(a_head_that_turns_out_tied_is_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* The operation that docs/PORTING.md adds as its example: it is in the graph and its backward pass,
  * its kernels are called on named operands, and its gradient is the slope of its values. */
-#include "runtime/model/backward.h"
 #include "runtime/model/families/families.h"
+#include "runtime/model/graph.h"
 #include "runtime/ops/ops.h"
 
 #include <math.h>

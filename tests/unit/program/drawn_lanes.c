@@ -1,7 +1,7 @@
 #include "tests/unit/program/drawn_lanes.h"
 
 #include "base/random.h"
-#include "runtime/schedule/order.h"
+#include "runtime/schedule/schedule.h"
 #include "targets/probe/detect.h"
 
 #include <setjmp.h>
@@ -190,7 +190,7 @@ void drawn_lanes_init(struct drawn_lanes *drawn, uint64_t seed) {
     struct schedule *schedule = &drawn->program.schedule;
     arena_plan(&(struct arena_problem){schedule->extents, DRAWN_BUFFERS}, &drawn->region,
                &drawn->program.plan);
-    assert_int_equal(order_verify(schedule, drawn->program.plan.offsets, &drawn->region, &fault),
+    assert_int_equal(schedule_verify(schedule, drawn->program.plan.offsets, &drawn->region, &fault),
                      OK);
     struct rank_indices ranks;
     drawn->communicator = (struct communicator){.methods = &MADE_UP,

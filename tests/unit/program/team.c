@@ -2,7 +2,7 @@
 
 #include "base/random.h"
 #include "runtime/model/families/families.h"
-#include "runtime/model/init.h"
+#include "runtime/model/model.h"
 #include "targets/probe/detect.h"
 
 #include <errno.h>

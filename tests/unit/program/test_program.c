@@ -4,7 +4,7 @@
 
 #include "base/random.h"
 #include "runtime/model/families/families.h"
-#include "runtime/model/init.h"
+#include "runtime/model/model.h"
 #include "targets/probe/detect.h"
 #include "tests/unit/program/models.h"
 

@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 #include "runtime/model/families/families.h"
-#include "runtime/schedule/order.h"
+#include "runtime/schedule/schedule.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,8 +88,8 @@ static struct schedule_options options_of(struct rig *rig) {
                                      .weight_decay = 0.1F,
                                      .staging_bytes = 1024,
                                      .sharding = rig->sharding,
-                                     .kept = rig->of.kept,
-                                     .kept_count = rig->of.kept_count};
+                                     .resident = rig->of.resident,
+                                     .resident_count = rig->of.resident_count};
 }
 
 /* Every parameter of the second block, by name. */
@@ -135,7 +135,7 @@ void rig_init(struct rig *rig, const struct rig_case *of) {
 void rig_prove(struct rig *rig) {
     struct fault fault;
     expect(rig, arena_verify(&rig->plan.problem, &rig->plan, &rig->region, &fault), &fault);
-    expect(rig, order_verify(&rig->schedule, rig->plan.offsets, &rig->region, &fault), &fault);
+    expect(rig, schedule_verify(&rig->schedule, rig->plan.offsets, &rig->region, &fault), &fault);
 }
 
 void rig_finish(struct rig *rig) {

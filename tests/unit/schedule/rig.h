@@ -2,7 +2,7 @@
 #ifndef SKEP_TESTS_UNIT_SCHEDULE_RIG_H
 #define SKEP_TESTS_UNIT_SCHEDULE_RIG_H
 
-#include "arena/plan.h"
+#include "arena/arena.h"
 #include "runtime/schedule/schedule.h"
 
 enum { RIG_FAMILIES = 4, RIG_LAYERS = 4, RIG_UNITS_MAX = 16 };
@@ -22,8 +22,8 @@ struct rig_case {
     bool no_training;
     bool frozen;    /* the second block */
     int64_t hidden; /* 0: 32 */
-    const struct resident_extent *kept;
-    int kept_count;
+    const struct resident_extent *resident;
+    int resident_count;
 };
 
 struct rig {
@@ -38,10 +38,11 @@ struct rig {
     struct plan plan;
 };
 
-/* rig_init: build and plan; nothing is proven yet. */
+/* rig_init: build and plan, without the proofs. */
 void rig_init(struct rig *rig, const struct rig_case *of);
 
-/* rig_prove: the plan and the order, or a failed test that tells the case. */
+/* rig_prove: verify the plan and the order; on failure, fail the test with the title of the
+ * case. */
 void rig_prove(struct rig *rig);
 
 /* rig_title: the case in words; valid until the next call. */

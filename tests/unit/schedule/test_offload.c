@@ -1,5 +1,4 @@
-/* Offload: what leaves the device leaves it in time, comes back in time, and makes the peak fall.
- */
+/* Offload: copies out and in are complete in time, and the peak falls. */
 #include "rig.h"
 
 #include "base/random.h"

@@ -1,7 +1,7 @@
 /* Order and lives of sharded schedules, against a brute-force search through happens-before. */
 #include "rig.h"
 
-#include "runtime/schedule/order.h"
+#include "runtime/schedule/schedule.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -151,7 +151,7 @@ static bool races(const struct schedule *schedule) {
 static bool proven(struct rig *rig) {
     struct region scratch = {0};
     struct fault fault;
-    bool holds = order_verify(&rig->schedule, rig->plan.offsets, &scratch, &fault) == OK;
+    bool holds = schedule_verify(&rig->schedule, rig->plan.offsets, &scratch, &fault) == OK;
     region_finish(&scratch);
     return holds;
 }
@@ -198,9 +198,9 @@ static void a_wait_that_nothing_ends_is_refused(void **state) {
             continue;
         }
         *signal = EVENT_NONE;
-        assert_int_equal(order_verify(&rig.schedule, rig.plan.offsets, &rig.region, &fault),
+        assert_int_equal(schedule_verify(&rig.schedule, rig.plan.offsets, &rig.region, &fault),
                          STATUS_FAILED);
-        assert_non_null(strstr(fault.reason, "which nothing before it raises"));
+        assert_non_null(strstr(fault.reason, "which no earlier instruction raises"));
         *signal = kept;
     }
     rig_finish(&rig);

@@ -1,9 +1,8 @@
 /* Schedules: lives, order between lanes, and what a step is estimated to take. */
-#include "arena/plan.h"
-#include "runtime/model/counts.h"
+#include "arena/arena.h"
 #include "runtime/model/families/families.h"
+#include "runtime/model/model.h"
 #include "runtime/schedule/estimate.h"
-#include "runtime/schedule/order.h"
 #include "runtime/schedule/schedule.h"
 
 #include <math.h>
@@ -101,7 +100,7 @@ static void lanes_are_ordered_where_they_share_bytes(void **state) {
     static struct rig rig;
     struct fault fault;
     rig_init(&rig, false);
-    assert_int_equal(order_verify(&rig.schedule, rig.plan.offsets, &rig.region, &fault), OK);
+    assert_int_equal(schedule_verify(&rig.schedule, rig.plan.offsets, &rig.region, &fault), OK);
     region_finish(&rig.region);
 }
 
@@ -122,9 +121,9 @@ static void a_missing_wait_is_found(void **state) {
             }
             *wait = EVENT_NONE;
             waits++;
-            if (order_verify(&rig.schedule, rig.plan.offsets, &rig.region, &fault) != OK) {
+            if (schedule_verify(&rig.schedule, rig.plan.offsets, &rig.region, &fault) != OK) {
                 found++;
-                assert_non_null(strstr(fault.reason, "may run beside"));
+                assert_non_null(strstr(fault.reason, "may use the same bytes concurrently"));
             }
             *wait = kept;
         }

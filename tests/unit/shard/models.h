@@ -2,7 +2,7 @@
 #ifndef SKEP_TESTS_UNIT_SHARD_MODELS_H
 #define SKEP_TESTS_UNIT_SHARD_MODELS_H
 
-#include "runtime/shard/unit.h"
+#include "runtime/shard/shard.h"
 
 /* model_open: a configuration of tests/unit/model/configs by its file's name without .json. */
 void model_open(const char *name, struct region *region, struct blueprint *blueprint);

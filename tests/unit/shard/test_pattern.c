@@ -1,4 +1,4 @@
-/* Patterns: what a name of a run key stands for, and what a misspelt one is answered. */
+/* Patterns: which names a run key matches, and the fault for a misspelt one. */
 #include "runtime/shard/pattern.h"
 
 #include <setjmp.h>

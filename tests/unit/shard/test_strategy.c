@@ -1,5 +1,5 @@
-/* Strategies: the table of stages, and what overrides do to single units. */
-#include "runtime/shard/strategy.h"
+/* Strategies: the table of stages, and the effect of overrides on single units. */
+#include "runtime/shard/shard.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,15 +77,15 @@ static void bad_overrides_are_refused(void **state) {
     static const struct {
         const char *overrides, *reason;
     } CASES[] = {
-        {"layer.3=zero:1", "\"layer.3\" names no unit; a unit of this model is \"layers.3\""},
-        {"embed", "\"\" is no setting"},
-        {"=zero:1", "\"\" names no unit"},
-        {"embed=zero:4", "\"zero:4\" is no setting"},
-        {"embed=zero:", "\"zero:\" is no setting"},
-        {"embed=stage:1", "\"stage:1\" is no setting"},
-        {"embed=keep_gathered:yes", "\"keep_gathered:yes\" is no setting"},
-        {"embed=zero:1,layers.17=zero:1", "\"layers.17\" names no unit"},
-        {"embed=zero:1,,final=zero:1", "\"\" names no unit"},
+        {"layer.3=zero:1", "no unit is named \"layer.3\"; a unit of this model is \"layers.3\""},
+        {"embed", "\"\" is not a setting"},
+        {"=zero:1", "no unit is named \"\""},
+        {"embed=zero:4", "\"zero:4\" is not a setting"},
+        {"embed=zero:", "\"zero:\" is not a setting"},
+        {"embed=stage:1", "\"stage:1\" is not a setting"},
+        {"embed=keep_gathered:yes", "\"keep_gathered:yes\" is not a setting"},
+        {"embed=zero:1,layers.17=zero:1", "no unit is named \"layers.17\""},
+        {"embed=zero:1,,final=zero:1", "no unit is named \"\""},
     };
     for (size_t c = 0; c < ARRAY_COUNT(CASES); c++) {
         const struct strategy_keys keys = {

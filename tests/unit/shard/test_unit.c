@@ -1,5 +1,6 @@
-/* Units: every parameter once, on granules, decayed first, hardly any padding in real models. */
-#include "runtime/shard/unit.h"
+/* Units: every parameter once, on granules, decayed ones first, with little padding in real
+ * models. */
+#include "runtime/shard/shard.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,16 +26,16 @@ static void slots_hold_every_parameter_once_and_apart(void **state) {
         model_units(&blueprint, (struct unit_options){.world = 1}, &region, &table);
         int *seen = region_alloc(&region, (size_t)blueprint.param_count, sizeof *seen);
         int64_t end = 0;
-        for (int s = 0; s < table.slot_count; s++) {
-            const struct unit_param *slot = &table.slots[s];
+        for (int s = 0; s < table.param_count; s++) {
+            const struct unit_param *slot = &table.params[s];
             const struct unit *unit = &table.units[slot->unit];
-            end = s == unit->first_slot ? 0 : end;
+            end = s == unit->first_param ? 0 : end;
             assert_int_equal(slot->offset % GRANULE_ELEMENTS, 0);
             assert_true(slot->offset >= end && slot->offset - end < GRANULE_ELEMENTS);
             assert_int_equal(slot->elements, param_elements(&blueprint.params[slot->param]));
             end = slot->offset + slot->elements;
             assert_true(end <= unit->elements);
-            assert_int_equal(table.slot_of_param[slot->param], s);
+            assert_int_equal(table.index_of_param[slot->param], s);
             seen[slot->param]++;
         }
         for (int i = 0; i < blueprint.param_count; i++) {
@@ -52,8 +53,8 @@ static void decayed_parameters_come_first(void **state) {
         struct unit_table table;
         model_open(REAL_MODELS[m], &region, &blueprint);
         model_units(&blueprint, (struct unit_options){.world = 1}, &region, &table);
-        for (int s = 0; s < table.slot_count; s++) {
-            const struct unit_param *slot = &table.slots[s];
+        for (int s = 0; s < table.param_count; s++) {
+            const struct unit_param *slot = &table.params[s];
             bool decayed = slot->offset < table.units[slot->unit].decayed_elements;
             assert_int_equal(decayed, blueprint.params[slot->param].rank == 2);
         }
@@ -96,9 +97,9 @@ static void a_tied_head_lives_with_the_embedding(void **state) {
     model_units(&blueprint, (struct unit_options){.world = 1}, &region, &table);
     assert_int_equal(table.unit_count, 14);
     assert_string_equal(table.units[0].name, "embed");
-    assert_int_equal(table.units[0].slot_count, 2); /* tokens and positions */
+    assert_int_equal(table.units[0].param_count, 2); /* tokens and positions */
     assert_string_equal(table.units[13].name, "final");
-    assert_int_equal(table.units[13].slot_count, 2); /* norm weight and bias, no head */
+    assert_int_equal(table.units[13].param_count, 2); /* norm weight and bias, no head */
     region_finish(&region);
 }
 
@@ -114,8 +115,8 @@ static void a_world_only_lengthens_units_at_their_ends(void **state) {
         struct unit_table table;
         model_units(&blueprint, (struct unit_options){.world = WORLDS[w]}, &region, &table);
         assert_int_equal(table.unit_count, alone.unit_count);
-        assert_memory_equal(table.slots, alone.slots,
-                            (size_t)alone.slot_count * sizeof alone.slots[0]);
+        assert_memory_equal(table.params, alone.params,
+                            (size_t)alone.param_count * sizeof alone.params[0]);
         for (int unit = 0; unit < table.unit_count; unit++) {
             int64_t more = table.units[unit].elements - alone.units[unit].elements;
             int64_t step = WORLDS[w] * GRANULE_ELEMENTS;
@@ -163,10 +164,10 @@ static void frozen_parameters_form_units_of_their_own(void **state) {
     assert_true(table.units[unit_named(&table, "embed.frozen")].frozen);
     assert_true(table.units[unit_named(&table, "layers.15.frozen")].frozen);
     assert_false(table.units[unit_named(&table, "layers.1")].frozen);
-    assert_int_equal(table.units[unit_named(&table, "layers.1")].slot_count, 6);
+    assert_int_equal(table.units[unit_named(&table, "layers.1")].param_count, 6);
     const struct unit *mlp = &table.units[unit_named(&table, "layers.1.frozen")];
-    assert_true(mlp->frozen && mlp->slot_count == 3);
-    assert_string_equal(blueprint.params[table.slots[mlp->first_slot].param].name,
+    assert_true(mlp->frozen && mlp->param_count == 3);
+    assert_string_equal(blueprint.params[table.params[mlp->first_param].param].name,
                         "model.layers.1.mlp.gate_proj.weight");
     region_finish(&region);
 }
@@ -178,7 +179,7 @@ static void freezing_part_of_a_product_or_everything_is_refused(void **state) {
     } CASES[] = {
         {"model.layers.3.self_attn.k_proj.bias", "model.layers.3.self_attn.k_proj.bias",
          "together"},
-        {"model*", "freezes every parameter", "leave some out"},
+        {"model*", "freezes every parameter", "freeze fewer parameters"},
         {"model.layer", "matches no parameter", "skep inspect"},
     };
     struct region region = {0};
@@ -210,13 +211,13 @@ static void parts_of_all_shards_are_every_parameter_once(void **state) {
         struct unit_table table;
         model_units(&blueprint, (struct unit_options){.world = WORLDS[w]}, &region, &table);
         memset(next, 0, (size_t)blueprint.param_count * sizeof *next);
-        struct unit_part *parts = region_alloc(&region, (size_t)table.slot_count, sizeof *parts);
+        struct unit_part *parts = region_alloc(&region, (size_t)table.param_count, sizeof *parts);
         for (int64_t k = 0; k < table.unit_count * WORLDS[w]; k++) {
             int unit = (int)(k / WORLDS[w]);
             struct unit_range range = unit_shard(&table.units[unit], WORLDS[w], k % WORLDS[w]);
             int count = unit_parts(&table, unit, range, parts);
             for (int p = 0; p < count; p++) {
-                const struct unit_param *slot = &table.slots[table.slot_of_param[parts[p].param]];
+                const struct unit_param *slot = &table.params[table.index_of_param[parts[p].param]];
                 assert_true(parts[p].count > 0 && slot->unit == unit);
                 assert_int_equal(parts[p].first, next[parts[p].param]);
                 assert_int_equal(range.begin + parts[p].offset, slot->offset + parts[p].first);

@@ -1,4 +1,5 @@
-/* Wrap policies: which parameters share a unit, its name, and what is refused. */
+/* Wrap policies: which parameters share a unit, how it is named, and which policies are
+ * rejected. */
 #include "runtime/shard/wrap.h"
 
 #include <setjmp.h>
@@ -28,7 +29,7 @@ static void rig_init(struct rig *rig, const char *model, const char *wrap) {
 static const char *unit_of(const struct rig *rig, const char *name) {
     for (int i = 0; i < rig->blueprint.param_count; i++) {
         if (strcmp(rig->blueprint.params[i].name, name) == 0) {
-            const struct unit_param *slot = &rig->table.slots[rig->table.slot_of_param[i]];
+            const struct unit_param *slot = &rig->table.params[rig->table.index_of_param[i]];
             assert_int_equal(slot->param, i);
             return rig->table.units[slot->unit].name;
         }
@@ -62,8 +63,8 @@ static void sizes_join_neighbours_until_they_suffice(void **state) {
             const struct unit *of = &rig.table.units[unit];
             assert_true(of->elements - of->padding_elements >= SIZES[s] ||
                         (SIZES[s] > whole && rig.table.unit_count == 1));
-            for (int k = 0; k < of->slot_count; k++) {
-                const struct unit_param *slot = &rig.table.slots[of->first_slot + k];
+            for (int k = 0; k < of->param_count; k++) {
+                const struct unit_param *slot = &rig.table.params[of->first_param + k];
                 int next = rig.blueprint.params[slot->param].layer;
                 layer = next > layer ? next : layer; /* blocks never go back */
                 assert_true(next == PARAM_NO_LAYER || next == layer ||
@@ -124,7 +125,7 @@ static void one_product_has_neighbours_under_every_policy(void **state) {
             for (int k = 0; k < 6; k++) {
                 const struct param *param = blueprint_param(&rig.blueprint, KINDS[k], layer);
                 const struct unit_param *slot =
-                    &rig.table.slots[rig.table.slot_of_param[param - rig.blueprint.params]];
+                    &rig.table.params[rig.table.index_of_param[param - rig.blueprint.params]];
                 if (k % 3 > 0) {
                     assert_int_equal(slot[-1].unit, slot->unit);
                     assert_int_equal(rig.blueprint.params[slot[-1].param].kind, KINDS[k - 1]);

@@ -4,7 +4,7 @@
 
 #include "runtime/checkpoint/weights.h"
 #include "runtime/model/families/families.h"
-#include "runtime/model/init.h"
+#include "runtime/model/model.h"
 #include "runtime/swarm/ledger/merkle.h"
 #include "runtime/swarm/replica/replica.h"
 #include "scratch.h"

@@ -1,6 +1,6 @@
 /* Tests of train/parts: over the ranks of a site every element of every copy is somebody's own
  * exactly once, and what lies on a rank has the values that one rank alone would have. */
-#include "runtime/model/init.h"
+#include "runtime/model/model.h"
 #include "runtime/session/rank_parts.h"
 #include "scratch.h"
 

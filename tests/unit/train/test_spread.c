@@ -112,7 +112,7 @@ static void some_parameters_may_be_frozen_but_not_all(void **state) {
         frozen += session.spread.units.units[unit].frozen;
     }
     assert_int_equal(frozen, 2);
-    refused(1, "frozen=model,lm_head", "freezes every parameter", "leave some");
+    refused(1, "frozen=model,lm_head", "freezes every parameter", "freeze fewer");
     refused(1, "frozen=model.layer", "model.layers", "inspect");
 }
 

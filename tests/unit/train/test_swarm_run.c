@@ -257,8 +257,9 @@ static void a_plan_of_a_manifest_has_a_line_for_all_that_a_member_keeps(void **s
     assert_int_equal(session->resident_count, SWARM_EXTENTS);
     for (int i = 0; i < SWARM_EXTENTS; i++) {
         kept += session->resident[i].bytes;
-        planned +=
-            schedule->kept[i] == EXTENT_NONE ? 0 : schedule->extents[schedule->kept[i]].bytes;
+        planned += schedule->resident[i] == EXTENT_NONE
+                       ? 0
+                       : schedule->extents[schedule->resident[i]].bytes;
     }
     assert_int_equal(kept, memory.params + memory.momentum + memory.feedback + memory.residual +
                                memory.contribution + memory.results + memory.slots + memory.marks +
@@ -282,8 +283,8 @@ static void a_plan_for_a_device_keeps_the_outer_state_pinned(void **state) {
     expect_ok(session_compile(session, PURPOSE_TRAIN, &fault));
     const struct schedule *schedule = &session->program.schedule;
     for (int i = 0; i < SWARM_EXTENTS; i++) {
-        if (schedule->kept[i] != EXTENT_NONE) {
-            const struct extent *extent = &schedule->extents[schedule->kept[i]];
+        if (schedule->resident[i] != EXTENT_NONE) {
+            const struct extent *extent = &schedule->extents[schedule->resident[i]];
             bytes[extent->space] += extent->bytes;
         }
     }

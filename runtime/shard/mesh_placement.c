@@ -1,10 +1,10 @@
-/* mesh_place: which rank sits in which cell, so that the least bytes leave a node. */
+/* mesh_placement: chooses the rank of each cell so that the fewest bytes leave a node. */
 #include "runtime/shard/mesh.h"
 
 enum { ORDERS_MAX = 24 /* of four dimensions */ };
 
-/* One way to number the cells: tiles of `tile` cells one after the other, in a tile cell by cell,
- * both with the dimensions from slowest to fastest in `order`. */
+/* One numbering of the cells: tile after tile, and in each tile cell by cell, with the dimensions
+ * from slowest to fastest in `order`. */
 struct numbering {
     int order[MESH_DIMS_MAX];
     int tile[MESH_DIMS_MAX];
@@ -15,8 +15,8 @@ struct search {
     int dim_count, ranks, per_node;
     const double *bytes;
     int stride[MESH_DIMS_MAX]; /* cells from one coordinate to the next */
-    int rank_of[RANKS_MAX];    /* by cell, under the numbering looked at */
-    int in_node[RANKS_MAX];    /* members of one group, by node */
+    int rank_of[RANKS_MAX];    /* by cell, for the current numbering */
+    int in_node[RANKS_MAX];    /* ranks of one group, by node */
 };
 
 static void number_cells(struct search *search, const struct numbering *numbering) {
@@ -35,13 +35,14 @@ static void number_cells(struct search *search, const struct numbering *numberin
     }
 }
 
-/* Ordered pairs of the group that begins at `cell` along `dim` whose ranks are on two nodes. */
-static int pairs_apart(struct search *search, int cell, int dim) {
+/* The number of ordered pairs of ranks on different nodes, in the group that is_first at `cell`
+ * along `dim`. */
+static int pairs_on_two_nodes(struct search *search, int cell, int dim) {
     int size = search->dims[dim].size;
     int together = 0;
     for (int i = 0; i < size; i++) {
         int node = search->rank_of[cell + i * search->stride[dim]] / search->per_node;
-        together += 2 * search->in_node[node]++ + 1; /* a square grows by odd numbers */
+        together += 2 * search->in_node[node]++ + 1; /* n^2 is the sum of the first n odd numbers */
     }
     for (int i = 0; i < size; i++) {
         search->in_node[search->rank_of[cell + i * search->stride[dim]] / search->per_node] = 0;
@@ -49,15 +50,15 @@ static int pairs_apart(struct search *search, int cell, int dim) {
     return size * size - together;
 }
 
-/* Bytes of a step that come from other nodes, over all ranks: a rank receives a dimension's bytes
- * from all others of its group alike. */
-static double bytes_apart(struct search *search) {
+/* The bytes of a step that come from other nodes, summed over all ranks. A rank receives the bytes
+ * of a dimension equally from all others of its group. */
+static double bytes_between_nodes(struct search *search) {
     double sum = 0;
     for (int d = 0; d < search->dim_count; d++) {
         int64_t pairs = 0;
         for (int cell = 0; cell < search->ranks; cell++) {
-            bool begins = cell / search->stride[d] % search->dims[d].size == 0;
-            pairs += begins ? pairs_apart(search, cell, d) : 0;
+            bool is_first = cell / search->stride[d] % search->dims[d].size == 0;
+            pairs += is_first ? pairs_on_two_nodes(search, cell, d) : 0;
         }
         int others = search->dims[d].size - 1;
         sum += others > 0 ? (double)pairs * search->bytes[d] / others : 0;
@@ -65,7 +66,7 @@ static double bytes_apart(struct search *search) {
     return sum;
 }
 
-/* The next tile whose sides divide the mesh's; false after the last. */
+/* Advance to the next tile whose sides divide those of the mesh. Returns false after the last. */
 static bool next_tile(const struct search *search, int tile[MESH_DIMS_MAX]) {
     for (int d = 0; d < search->dim_count; d++) {
         do {
@@ -87,7 +88,7 @@ static int cells_of_tile(const struct search *search, const int tile[MESH_DIMS_M
     return cells;
 }
 
-/* The `index`-th order of the dimensions; 0 is theirs. */
+/* The `index`-th permutation of the dimensions; 0 is the identity. */
 static void make_order(int dim_count, int index, int order[MESH_DIMS_MAX]) {
     bool used[MESH_DIMS_MAX] = {false};
     int orders = 1;
@@ -125,7 +126,7 @@ void mesh_node_aware(const struct mesh_dim *dims, int dim_count, const double *b
         .dims = dims, .dim_count = dim_count, .per_node = per_node, .bytes = bytes};
     begin(&search);
     struct numbering numbering = {.tile = {1, 1, 1, 1}};
-    double least = -1;
+    double lowest = -1;
     do {
         if (cells_of_tile(&search, numbering.tile) > per_node) {
             continue;
@@ -133,11 +134,11 @@ void mesh_node_aware(const struct mesh_dim *dims, int dim_count, const double *b
         for (int index = 0; index < ORDERS[dim_count]; index++) {
             make_order(dim_count, index, numbering.order);
             number_cells(&search, &numbering);
-            double apart = bytes_apart(&search);
-            if (least >= 0 && apart >= least * (1 - 1e-12)) {
+            double apart = bytes_between_nodes(&search);
+            if (lowest >= 0 && apart >= lowest * (1 - 1e-12)) {
                 continue;
             }
-            least = apart;
+            lowest = apart;
             for (int cell = 0; cell < search.ranks; cell++) {
                 table[cell] = search.rank_of[cell];
             }

@@ -1,4 +1,4 @@
-#include "runtime/schedule/ranks.h"
+#include "runtime/schedule/rank_exchange.h"
 
 #include "runtime/schedule/extents.h"
 #include "runtime/schedule/instruction_list.h"
@@ -13,12 +13,12 @@ static uint64_t bytes_of(int64_t elements, enum dtype dtype) {
 struct operand ranks_owned(const struct schedule *schedule, int unit, int extent,
                            enum access access, enum dtype dtype) {
     struct operand owned = extent_table_whole(schedule, extent, access);
-    uint64_t slot = bytes_of(schedule_shard_elements(schedule, unit), dtype);
-    if (owned.bytes != slot) {
-        ASSERT(owned.bytes == slot * (uint64_t)schedule->options.sharding.shard);
+    uint64_t shard_bytes = bytes_of(schedule_shard_elements(schedule, unit), dtype);
+    if (owned.bytes != shard_bytes) {
+        ASSERT(owned.bytes == shard_bytes * (uint64_t)schedule->options.sharding.shard);
         owned.axis = AXIS_SHARD;
-        owned.stride = slot;
-        owned.bytes = slot;
+        owned.stride = shard_bytes;
+        owned.bytes = shard_bytes;
     }
     return owned;
 }
@@ -37,26 +37,26 @@ static void add_cast(struct schedule *schedule, enum segment_kind segment, struc
     ASSERT(bytes_of(cast->args.cast.count, to_dtype) == to.bytes);
 }
 
-/* `slots` is the whole group's. */
+/* `all_shards` covers the shards of the whole group. */
 static void add_gather(struct schedule *schedule, enum segment_kind segment, enum rank_axis axis,
-                       struct operand slots, enum dtype dtype) {
+                       struct operand all_shards, enum dtype dtype) {
     struct instruction *gather =
         list_instruction(schedule, OP_ALL_GATHER, segment, LANE_COLLECTIVE);
     ASSERT(schedule_ranks(schedule, axis) > 1);
-    ASSERT(slots.bytes % (uint64_t)schedule_ranks(schedule, axis) == 0);
-    slots.access = ACCESS_UPDATE;
-    gather->operands[ALL_GATHER_SLOTS] = slots;
+    ASSERT(all_shards.bytes % (uint64_t)schedule_ranks(schedule, axis) == 0);
+    all_shards.access = ACCESS_UPDATE;
+    gather->operands[ALL_GATHER_SLOTS] = all_shards;
     gather->args.collective = (struct collective_args){
         .axis = axis,
         .wire = dtype,
-        .slot_bytes = slots.bytes / (uint64_t)schedule_ranks(schedule, axis)};
+        .slot_bytes = all_shards.bytes / (uint64_t)schedule_ranks(schedule, axis)};
 }
 
 int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
     enum dtype compute = schedule->options.compute;
-    enum param_view held = of->params != EXTENT_NONE ? VIEW_PARAMS : VIEW_MASTER;
-    struct unit_view own = schedule_unit_view(schedule, unit, held);
+    enum param_view view = of->params != EXTENT_NONE ? VIEW_PARAMS : VIEW_MASTER;
+    struct unit_view own = schedule_unit_view(schedule, unit, view);
     ASSERT(own.split);
     int gathered = extents_add_gathered(schedule, segment, unit);
     struct operand from = extent_table_whole(schedule, own.extent, ACCESS_READ);
@@ -78,7 +78,8 @@ void ranks_gather_whole(struct schedule *schedule, enum segment_kind segment, in
                schedule->options.compute);
 }
 
-/* Own slot of `sums`, which the whole group's slots begin at: the sum over `axis`. */
+/* Reduce `sums`, which begins with the shards of the whole group, over `axis` into this rank's
+ * shard. */
 static void add_reduce(struct schedule *schedule, enum segment_kind segment, enum rank_axis axis,
                        struct operand sums, int wire) {
     enum dtype reduce = schedule->options.sharding.reduce;
@@ -108,7 +109,8 @@ static void add_reduce(struct schedule *schedule, enum segment_kind segment, enu
     }
 }
 
-/* The sums of one shard group meet those of the others, then go where they are wanted. */
+/* Add the sums of the other shard groups, then gather the result where the unit's gradients are
+ * whole. */
 static void add_second_half(struct schedule *schedule, enum segment_kind segment, int unit,
                             int sums) {
     const struct sharding *sharding = &schedule->options.sharding;
@@ -123,8 +125,8 @@ static void add_second_half(struct schedule *schedule, enum segment_kind segment
     }
 }
 
-/* A second cast to the wire waits for the first sum, and with it the whole compute lane: it is
- * listed as late as can be. */
+/* A second cast to the transfer dtype waits for the first sum, and makes the whole compute lane
+ * wait. It is listed as late as possible. */
 static bool casts_twice(const struct schedule *schedule, int unit) {
     const struct sharding *sharding = &schedule->options.sharding;
     return schedule->unit_extents[unit].wire != EXTENT_NONE && sharding->shard > 1 &&

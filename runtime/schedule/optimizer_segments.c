@@ -1,9 +1,9 @@
-#include "runtime/schedule/step.h"
+#include "runtime/schedule/optimizer_segments.h"
 
 #include "runtime/schedule/instruction_list.h"
-#include "runtime/schedule/ranks.h"
+#include "runtime/schedule/rank_exchange.h"
 
-void step_build_begin(struct schedule *schedule, const struct device_inputs *inputs) {
+void build_begin_segment(struct schedule *schedule, const struct device_inputs *inputs) {
     ASSERT(schedule->options.train);
     list_begin(schedule, SEGMENT_BEGIN, 1);
     list_copy(schedule, SEGMENT_BEGIN, schedule->host.scalars, inputs->scalars);
@@ -14,22 +14,23 @@ void step_build_begin(struct schedule *schedule, const struct device_inputs *inp
         }
     }
     ranks_tally_receive(schedule, SEGMENT_BEGIN, TALLY_TOKENS);
-    if (schedule->tallies != EXTENT_NONE) { /* whose tokens the host has not counted alone */
+    if (schedule->tallies != EXTENT_NONE) { /* the CPU counted the tokens of this rank only */
         list_copy(schedule, SEGMENT_BEGIN, inputs->scalars, schedule->host.scalars);
     }
     list_end(schedule, SEGMENT_BEGIN);
 }
 
-static bool reduces_here(const struct schedule *schedule, int unit) {
+static bool reduces_at_finish(const struct schedule *schedule, int unit) {
+    ASSERT(unit >= 0 && unit < schedule->units->unit_count);
     return schedule_trains(schedule, unit) && schedule_ranks(schedule, AXIS_WORLD) > 1 &&
            schedule->options.sharding.reduce_at == REDUCE_AT_STEP;
 }
 
-/* One unit's reduction runs while the next one's is cast to the wire. */
+/* The reduction of one unit overlaps the cast of the next. */
 static void add_reductions(struct schedule *schedule) {
     int before = -1;
     for (int unit = 0; unit <= schedule->units->unit_count; unit++) {
-        bool reduces = unit < schedule->units->unit_count && reduces_here(schedule, unit);
+        bool reduces = unit < schedule->units->unit_count && reduces_at_finish(schedule, unit);
         if (reduces) {
             ranks_reduce(schedule, SEGMENT_FINISH, unit, schedule->unit_extents[unit].gradients);
         }
@@ -42,7 +43,7 @@ static void add_reductions(struct schedule *schedule) {
     }
 }
 
-/* Over what this rank owns, so that the ranks of a replica count every gradient once. */
+/* The norm covers this rank's shard, so that the ranks of a replica count every gradient once. */
 static void add_gradient_norm(struct schedule *schedule, int unit) {
     ASSERT(schedule_trains(schedule, unit));
     struct instruction *norm =
@@ -59,6 +60,7 @@ static void add_clip(struct schedule *schedule) {
     struct instruction *clip = list_instruction(schedule, OP_CLIP, SEGMENT_FINISH, LANE_COMPUTE);
     clip->operands[CLIP_SCALARS] =
         extent_table_whole(schedule, schedule->host.device_scalars, ACCESS_UPDATE);
+    ASSERT(schedule->options.clip_norm >= 0);
     clip->args.clip_norm = schedule->options.clip_norm;
 }
 
@@ -83,14 +85,15 @@ static struct adamw_of_rank adamw_args_of(const struct schedule *schedule, int u
                                           .stream = (uint32_t)unit}};
 }
 
-/* What AdamW reads and writes of a unit beside master and moments. */
+/* The extents of AdamW besides master and moments. */
 struct adamw_extents {
-    int scalars, gradients, params; /* params: EXTENT_NONE where the master is what computes */
+    int scalars, gradients, params; /* params: EXTENT_NONE where the master is used directly */
 };
 
-/* The part of an extent that this rank optimizes: all of it, or its own slot. */
+/* The part of an extent that this rank optimizes: all of it, or its shard. */
 static struct operand optimized(const struct schedule *schedule, int unit, int extent,
                                 enum access access, enum dtype dtype) {
+    ASSERT(extent >= 0 && extent < schedule->extent_count);
     return schedule_zero(schedule, unit).optimizer
                ? ranks_owned(schedule, unit, extent, access, dtype)
                : extent_table_whole(schedule, extent, access);
@@ -122,7 +125,7 @@ static void add_adamw(struct schedule *schedule, int unit, const struct adamw_ex
     adamw->args.adamw = adamw_args_of(schedule, unit, schedule_zero(schedule, unit).optimizer);
 }
 
-/* Params that every rank has whole, each a slot of them new. */
+/* Gather params that are whole on every rank, after each rank has updated its shard. */
 static void add_gather(struct schedule *schedule, int unit) {
     struct zero_row row = schedule_zero(schedule, unit);
     if (row.optimizer && !row.params) {
@@ -130,7 +133,7 @@ static void add_gather(struct schedule *schedule, int unit) {
     }
 }
 
-static void add_optimizer_here(struct schedule *schedule, int unit) {
+static void add_optimizer_on_device(struct schedule *schedule, int unit) {
     ASSERT(schedule_trains(schedule, unit) &&
            !schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER));
     const struct unit_extents *of = &schedule->unit_extents[unit];
@@ -164,6 +167,7 @@ static void add_params_in(struct schedule *schedule, int unit) {
 
 static void add_release(struct schedule *schedule, int unit) {
     const struct unit_extents *of = &schedule->unit_extents[unit];
+    ASSERT(schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER) && of->host_params != EXTENT_NONE);
     if (of->host_params != of->params) {
         struct instruction *release =
             list_instruction(schedule, OP_RELEASE, SEGMENT_FINISH, LANE_COMPUTE);
@@ -173,6 +177,7 @@ static void add_release(struct schedule *schedule, int unit) {
 }
 
 static int next_offloaded(const struct schedule *schedule, int unit) {
+    ASSERT(unit >= -1 && unit < schedule->units->unit_count);
     do {
         unit++;
     } while (unit < schedule->units->unit_count &&
@@ -180,8 +185,8 @@ static int next_offloaded(const struct schedule *schedule, int unit) {
     return unit;
 }
 
-/* While the host works on one unit, the gradients of the next come and the params of the one before
- * go; what was before that has left.
+/* While the CPU updates one unit, the gradients of the next unit are copied out and the params of
+ * the previous one are copied in.
  *
  *   compute   adamw 1           adamw 2   release 1   adamw 3   release 2
  *   copies    out 2   in 1      out 3     in 2        out 4     in 3
@@ -213,7 +218,7 @@ static void add_offloaded_optimizer(struct schedule *schedule) {
     }
 }
 
-void step_build_finish(struct schedule *schedule) {
+void build_finish_segment(struct schedule *schedule) {
     int unit_count = schedule->units->unit_count;
     ASSERT(schedule->options.train);
     list_begin(schedule, SEGMENT_FINISH, 1);
@@ -230,7 +235,7 @@ void step_build_finish(struct schedule *schedule) {
     for (int unit = 0; unit < unit_count; unit++) {
         if (schedule_trains(schedule, unit) &&
             !schedule_offloads(schedule, unit, OFFLOAD_OPTIMIZER)) {
-            add_optimizer_here(schedule, unit);
+            add_optimizer_on_device(schedule, unit);
         }
     }
     add_offloaded_optimizer(schedule);

@@ -1,0 +1,72 @@
+/* arena: the memory planner. It places every extent of a program at a fixed offset in the arena of
+ * its space, so that extents that are alive at the same time never overlap and the peak is low, and
+ * it proves each plan by a separate check. The room knows extents and nothing of what they hold; a
+ * problem is read only, a plan belongs to its caller. runtime/program plans programs with it, and
+ * `skep pack` plans bare packing problems.
+ *
+ * public   extent.h */
+#ifndef SKEP_ARENA_ARENA_H
+#define SKEP_ARENA_ARENA_H
+
+#include "arena/extent.h"
+#include "base/fault.h"
+#include "base/region.h"
+
+#include <stdbool.h>
+
+/* A packing problem: the extents to place. The planner only reads it. */
+struct arena_problem {
+    const struct extent *extents; /* [extent_count] */
+    int extent_count;
+};
+
+struct plan {
+    /* The problem that this plan solves; the caller owns its extents. */
+    struct arena_problem problem;
+    const uint64_t *offsets; /* [problem.extent_count] first byte of each extent in its space */
+    uint64_t peak_bytes[SPACE_COUNT];   /* highest end of any extent */
+    uint64_t bound_bytes[SPACE_COUNT];  /* most bytes alive at one step: no plan can be lower */
+    uint32_t peak_step[SPACE_COUNT];    /* first step at which that many bytes are alive */
+    const char *heuristic[SPACE_COUNT]; /* the heuristic whose layout was used */
+};
+
+/* arena_plan: place every extent. Deterministic: the same extents give the same offsets.
+ * memory  offsets and scratch in `region`
+ * errors  none: a malformed extent (no bytes, empty life, bad alignment) is a caller's bug */
+void arena_plan(const struct arena_problem *problem, struct region *region, struct plan *plan);
+
+/* arena_verify: prove that `plan` solves `problem`: no two extents of one space overlap in time and
+ * bytes, offsets are aligned, and the recorded peaks are correct. It shares no code with the
+ * planner, and runs after every plan, also in release builds.
+ * errors  STATUS_FAILED naming both extents */
+MUST_CHECK enum status arena_verify(const struct arena_problem *problem, const struct plan *plan,
+                                    struct region *region, struct fault *fault);
+
+/* plan_end: the first byte after extent `index`. */
+static inline uint64_t plan_end(const struct plan *plan, int index) {
+    ASSERT(index >= 0 && index < plan->problem.extent_count);
+    return plan->offsets[index] + plan->problem.extents[index].bytes;
+}
+
+/* ---- a bare packing problem ---- */
+
+struct pack_request {
+    /* Stop when the peak is this low, or when that is proved impossible; 0: as low as possible. */
+    uint64_t capacity_bytes;
+    double seconds; /* stop after this time; the first layout is always finished */
+};
+
+struct pack_outcome {
+    uint64_t lowest_bytes; /* a proved lower limit of the peak of every layout */
+    double seconds;        /* time taken */
+};
+
+/* arena_pack: place every extent, all of SPACE_DEVICE. Unlike the result of arena_plan, the layout
+ * depends on the machine's speed if the time runs out.
+ *   plan    filled as by arena_plan
+ * memory    offsets and scratch in `region`, up to 64 MiB for 2,000 extents that overlap in time
+ * errors    none: a malformed extent is a caller's bug */
+void arena_pack(const struct arena_problem *problem, const struct pack_request *request,
+                struct region *region, struct plan *plan, struct pack_outcome *outcome);
+
+#endif

@@ -1,0 +1,34 @@
+/* rank_exchange: the instructions between the ranks of a site: gathers of params, reductions of
+ * gradients, tallies. With one rank, none of them lists anything. */
+#ifndef SKEP_SCHEDULE_RANK_EXCHANGE_H
+#define SKEP_SCHEDULE_RANK_EXCHANGE_H
+
+#include "runtime/schedule/schedule.h"
+
+/* ranks_gather_split: gather `unit`, whose params are split, in a new extent. This rank's shard is
+ * cast from the master, or copied from params in host memory. Returns the extent. */
+int ranks_gather_split(struct schedule *schedule, enum segment_kind segment, int unit);
+
+/* ranks_gather_whole: gather params that are whole on every rank, after each rank has updated its
+ * own shard. */
+void ranks_gather_whole(struct schedule *schedule, enum segment_kind segment, int unit);
+
+/* ranks_reduce: sum a unit's whole f32 gradients in extent `sums` over all ranks: in place in this
+ * rank's shard, or in the whole extent when the gradients are whole on every rank (ZeRO 0).
+ * ranks_reduce_end lists the part for which the compute lane must wait. It comes before any use. */
+void ranks_reduce(struct schedule *schedule, enum segment_kind segment, int unit, int sums);
+void ranks_reduce_end(struct schedule *schedule, enum segment_kind segment, int unit, int sums);
+
+/* ranks_accumulate: add the reduced gradients of a microbatch to those of the step. */
+void ranks_accumulate(struct schedule *schedule, enum segment_kind segment, int unit);
+
+/* ranks_owned: this rank's shard in `extent`, which holds all of `unit` or the shard only. */
+struct operand ranks_owned(const struct schedule *schedule, int unit, int extent,
+                           enum access access, enum dtype dtype);
+
+/* ranks_tally_send, ranks_tally_receive: sum `parts` (kernels/tally.h) of the scalars over all
+ * ranks. Instructions between the two execute while the transfer is in progress. */
+void ranks_tally_send(struct schedule *schedule, enum segment_kind segment);
+void ranks_tally_receive(struct schedule *schedule, enum segment_kind segment, unsigned parts);
+
+#endif
