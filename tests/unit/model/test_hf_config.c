@@ -139,7 +139,7 @@ static const struct refused REFUSED[] = {
     {MISTRAL ", \"sliding_window\": \"4096\"}", "sliding_window", "wanted an integer"},
     {MISTRAL ", \"num_hidden_layers\": 2, \"layer_types\": [\"sliding_attention\", "
              "\"full_attention\"]}",
-     "layer_types", "at layer 1"},
+     "layer_types", "in layer 1"},
     {QWEN2 ", \"num_key_value_heads\": 4, \"num_hidden_layers\": 1, \"layer_types\": "
            "[\"sliding_attention\"]}",
      "layer_types[0]", "no window"},
