@@ -167,7 +167,7 @@ static bool all_answered(const struct thrower *thrower) {
 }
 
 static bool was_refused(const struct thrower *thrower) {
-    return thrower->heard[WIRE_REFUSED] > 0;
+    return thrower->heard[WIRE_REJECTED] > 0;
 }
 
 static bool never(const struct thrower *thrower) {

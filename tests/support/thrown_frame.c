@@ -94,7 +94,7 @@ static struct message random_message(struct thrower_view *view, struct dice *dic
     fill(dice, &message.signature, sizeof message.signature);
     memcpy(message.owner.bytes, view->keys->public_keys.sign, sizeof message.owner.bytes);
     if (dice_below(dice, 2) == 0) {
-        site_health_kind(&view->shape, view->keys, &message);
+        wire_sign(&view->shape, view->keys, &message);
     }
     return message;
 }

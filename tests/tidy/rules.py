@@ -172,7 +172,7 @@ NO_DOOR = (
     "kernels/loops/x86", "kernels/loops/arm",
     # still to come
     "base",
-    "runtime/checkpoint", "runtime/swarm/ledger", "runtime/swarm/replica",
+    "runtime/checkpoint", "runtime/swarm/ledger",
     "runtime/swarm/client", "runtime/swarm/tracker", "runtime/settings",
     "runtime/data",
     "runtime/diagnose", "runtime/cli/reports", "runtime/cli")

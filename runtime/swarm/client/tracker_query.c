@@ -76,7 +76,7 @@ static void handle_frame(struct tracker_client *client, const struct tracker_que
     const uint8_t *payload = event->payload;
     const struct frame *frame = &event->frame;
     struct wire_chunks *chunks = &client->chunks;
-    if (frame->kind == WIRE_REFUSED) {
+    if (frame->kind == WIRE_REJECTED) {
         size_t length = frame->length < WIRE_REASON_BYTES ? frame->length : WIRE_REASON_BYTES - 1;
         memcpy(client->rejection, payload, length);
         client->rejection[length] = '\0';

@@ -1,7 +1,5 @@
 #include "runtime/swarm/member/catch_up.h"
 
-#include "runtime/swarm/replica/replica.h"
-
 size_t catch_up_bytes(uint32_t slice_count) {
     return (size_t)REPLAY_ROUNDS_MAX * slice_count * sizeof(struct entry_slice);
 }

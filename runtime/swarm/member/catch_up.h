@@ -10,7 +10,7 @@
 #define SKEP_SWARM_MEMBER_CATCH_UP_H
 
 #include "runtime/swarm/protocol/protocol.h"
-#include "runtime/swarm/replica/slices.h"
+#include "runtime/swarm/replica/replica.h"
 
 struct catch_up {
     const struct slices *slices;

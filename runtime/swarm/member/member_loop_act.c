@@ -21,7 +21,7 @@ static void push(struct member_loop *loop, const struct action *action) {
 
 static void send_signed(struct member_loop *loop, const struct action *action) {
     struct message message = action->message;
-    site_health_kind(&loop->shape, loop->options.keys, &message);
+    wire_sign(&loop->shape, loop->options.keys, &message);
     if (action->to_tracker) {
         (void)uplink_send_message(&loop->uplink, loop->options.tracker.curve, &message);
         return;

@@ -155,7 +155,7 @@ static void on_records(struct member_loop *loop, const struct messenger_event *e
 static void on_tracker_service(struct member_loop *loop, const struct messenger_event *event) {
     const struct frame *frame = &event->frame;
     switch (frame->kind) {
-    case WIRE_REFUSED:
+    case WIRE_REJECTED:
         admission_on_rejected(&loop->admission, event->payload, frame->length);
         break;
     case WIRE_REPLACED:

@@ -19,7 +19,7 @@ size_t slice_store_bytes(const struct member_loop_options *options) {
 
 /* The index entry of a result that this member made, with its signature. */
 static void add_signed(struct slice_store *store, struct message *result) {
-    site_health_kind(store->shape, store->options->keys, result);
+    wire_sign(store->shape, store->options->keys, result);
     *result_index_slot(&store->index, result->round, result->slice) =
         (struct stored_result){.is_held = true,
                                .epoch = result->epoch,

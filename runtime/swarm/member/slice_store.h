@@ -6,7 +6,7 @@
 
 #include "runtime/swarm/member/member.h"
 #include "runtime/swarm/member/outbox.h"
-#include "runtime/swarm/replica/result_rows.h"
+#include "runtime/swarm/replica/result_index.h"
 
 struct slice_store {
     const struct member_loop_options *options;

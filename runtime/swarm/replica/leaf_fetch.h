@@ -5,13 +5,13 @@
  *       follow ──┘ └─(wrong, slow, refused: another source)    └─(the same, for that leaf only)
  *
  * What is fetched goes straight into the replica: leaf by leaf it becomes the other state. When the
- * root moves on, what is here follows it by the results of the rounds in between (leaf_forward);
+ * root moves on, what is here follows it by the results of the rounds in between (leaf_replay);
  * what is not comes at the newest root; so it ends however fast the rounds are. A fetch that is
  * begun anew keeps the leaves that both states have. */
 #ifndef SKEP_SWARM_REPLICA_LEAF_FETCH_H
 #define SKEP_SWARM_REPLICA_LEAF_FETCH_H
 
-#include "runtime/swarm/replica/leaf_forward.h"
+#include "runtime/swarm/replica/leaf_replay.h"
 
 enum {
     LEAF_SOURCES_MAX = SWARM_MEMBERS_MAX,

@@ -1,12 +1,18 @@
-/* replica: a member's outer state, and the arithmetic of a round on it. Knows bytes and ranges of
- * the flat parameter space; never a layer, a socket or a file.
+/* replica: a member's copy of the outer state, and the arithmetic of a round on it: encoding this
+ * member's contribution, averaging the contributions to a slice, the outer step, the hashes of the
+ * state. The room also fetches the state from other members leaf by leaf, and reads and writes the
+ * files of results. It knows only bytes and ranges of the flat parameter space: no layers, no
+ * sockets. runtime/swarm/member and runtime/inner_training call it.
  *
- * Outer state as leaves (merkle.h): leaf i is the LEAF_ELEMENTS parameters from i * LEAF_ELEMENTS
- * on, then the momentum of the same elements, fp32 each, little-endian; the last may be shorter:
+ * The outer state is a list of leaves (merkle.h). Leaf i is the parameters in elements
+ * [i * LEAF_ELEMENTS, (i + 1) * LEAF_ELEMENTS), then the momentum of the same elements, each fp32
+ * little-endian. The last leaf may be shorter:
  *
  *     leaf i   | params [e, e + n) | momentum [e, e + n) |     e = i * 131072, n <= 131072
  *
- * so that every leaf can be brought forward by a round's results on its own. */
+ * Each leaf therefore advances by a round's results independently of the others.
+ *
+ * public   leaf_fetch.h replica_cuda.h result_file.h result_index.h */
 #ifndef SKEP_SWARM_REPLICA_REPLICA_H
 #define SKEP_SWARM_REPLICA_REPLICA_H
 

@@ -105,7 +105,7 @@ static bool make_room(struct tracker_loop *loop) {
 }
 
 void guest_reject(struct tracker_loop *loop, struct tracker_guest *guest, const char *reason) {
-    guest_set_rejected(guest, tracker_loop_send(loop, guest, WIRE_REFUSED, 0, reason,
+    guest_set_rejected(guest, tracker_loop_send(loop, guest, WIRE_REJECTED, 0, reason,
                                                 strnlen(reason, WIRE_REASON_BYTES - 1)));
 }
 

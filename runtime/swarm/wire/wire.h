@@ -38,7 +38,7 @@ enum wire_kind {
     WIRE_MACHINE_KINDS = MESSAGE_KINDS,
     WIRE_INTRODUCE =
         32,            /* process to tracker: who I am, where I listen (struct wire_introduction) */
-    WIRE_REFUSED,      /* tracker: why it is not let in, as text; it stays connected and waits */
+    WIRE_REJECTED,     /* tracker: why it is not let in, as text; it stays connected and waits */
     WIRE_ADDRESS_BOOK, /* tracker: every member, and the deadlines (struct wire_address_book) */
     WIRE_MANIFEST_REQUEST,    /* anybody to tracker, also without being on the roster */
     WIRE_MANIFEST,            /* tracker: length 4 and the file's bytes, in pieces */
@@ -118,13 +118,13 @@ struct wire_shape {
 /* wire_payload_max: the longest payload, whole, that machine messages of this shape have. */
 size_t wire_payload_max(const struct wire_shape *shape);
 
-/* site_health_kind: fill message->signature where the kind carries one of its sender's: DECLARE
+/* wire_sign: fill message->signature where the kind carries one of its sender's: DECLARE
  * (session, round, tokens, hashes; "skep declaration") and RESULT (round, slice, epoch,
  * contributors, hash; "skep result"; owner is set too). Signed is the hash of the swarm and those
  * fields in that order. VOTE and ENTRY carry signatures of ledger_sign already, whose hash names
  * the chain. */
-void site_health_kind(const struct wire_shape *shape, const struct key_pairs *keys,
-                      struct message *message);
+void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
+               struct message *message);
 
 /* wire_write: header and payload of a machine message; bulk bytes are not part of the payload but
  * follow it in the same frame: their length is added to frame->length.

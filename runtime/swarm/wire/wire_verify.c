@@ -52,8 +52,8 @@ static struct hash declared_hash(const struct wire_shape *shape, const struct me
                                                         .hashes = message->hashes});
 }
 
-void site_health_kind(const struct wire_shape *shape, const struct key_pairs *keys,
-                      struct message *message) {
+void wire_sign(const struct wire_shape *shape, const struct key_pairs *keys,
+               struct message *message) {
     if (message->kind == MESSAGE_DECLARE) {
         const struct hash hash = declared_hash(shape, message);
         keys_sign(keys, DECLARATION, hash.bytes, HASH_BYTES, message->signature.bytes);

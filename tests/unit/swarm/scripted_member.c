@@ -59,7 +59,7 @@ void scripted_close(struct scripted_member *member) {
 static void say(struct scripted_member *member, struct message *message) {
     struct frame frame;
     message->session = member->session;
-    site_health_kind(&member->shape, &member->keys, message);
+    wire_sign(&member->shape, &member->keys, message);
     (void)wire_write(&member->shape, message, 0, &frame, member->payload,
                      wire_payload_max(&member->shape));
     (void)messenger_send(member->messenger, member->tracker.curve, CHANNEL_CONTROL, &frame,
@@ -230,7 +230,7 @@ static void hear_frame(struct scripted_member *member, const struct messenger_ev
         hear_roster(member, payload, frame->length);
     } else if (frame->kind == WIRE_REPLACED) {
         member->is_replaced = true;
-    } else if (frame->kind == WIRE_REFUSED) {
+    } else if (frame->kind == WIRE_REJECTED) {
         memcpy(member->reason, payload, frame->length);
         member->reason[frame->length] = '\0';
     } else if (frame->kind < WIRE_MACHINE_KINDS && !wire_is_chunked(frame->kind)) {

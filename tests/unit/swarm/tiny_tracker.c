@@ -151,7 +151,7 @@ static void introduce(struct tiny_tracker *tracker, const struct messenger_event
     ASSERT(wrong == NULL && wire_introduction_verified(&introduction));
     if (!atomic_load(&tracker->lets_in)) {
         const char text[] = "not on the roster; ask for: skep roster add p123";
-        struct frame frame = {.kind = WIRE_REFUSED, .length = sizeof text - 1};
+        struct frame frame = {.kind = WIRE_REJECTED, .length = sizeof text - 1};
         send(tracker, event->curve, &frame, text);
         return;
     }

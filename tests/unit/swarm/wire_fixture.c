@@ -99,7 +99,7 @@ static void declare(struct wire_fixture *fixture, uint32_t seat, enum wire_fill 
     for (uint32_t i = 0; i < slices; i++) {
         table->hashes[(size_t)seat * slices + i] = draw_hash(fixture);
     }
-    site_health_kind(&fixture->shape, &fixture->swarm.members[seat], &message);
+    wire_sign(&fixture->shape, &fixture->swarm.members[seat], &message);
     table->members[seat] =
         (struct entry_member){.tokens = message.tokens, .weight = number(fixture, fill) >> 7};
     table->signatures[seat] = message.signature;
@@ -196,7 +196,7 @@ static void make_signed(struct wire_fixture *fixture, enum wire_fill fill) {
         message->hash = draw_hash(fixture);
         ledger_sign(keys, &message->hash, &message->signature);
     }
-    site_health_kind(&fixture->shape, keys, message);
+    wire_sign(&fixture->shape, keys, message);
 }
 
 void wire_fixture_make(struct wire_fixture *fixture, enum message_kind kind, enum wire_fill fill,

@@ -1,10 +1,10 @@
-/* result_rows: whose the results in a replica's rows are, with their owners' signatures, so that
+/* result_index: whose the results in a replica's rows are, with their owners' signatures, so that
  * they can be served to whoever lacks them.
  *
  *     round 7 | s0 | s1 |    | s3 |      RESULT_ROUNDS rows: the open round's and the one before
  *     round 8 | s0 |    |    |    |      a new round takes the row of the oldest */
-#ifndef SKEP_SWARM_REPLICA_RESULT_ROWS_H
-#define SKEP_SWARM_REPLICA_RESULT_ROWS_H
+#ifndef SKEP_SWARM_REPLICA_RESULT_INDEX_H
+#define SKEP_SWARM_REPLICA_RESULT_INDEX_H
 
 #include "runtime/swarm/replica/replica.h"
 

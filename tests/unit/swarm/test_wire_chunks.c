@@ -1,4 +1,4 @@
-/* test_wire_pieces: what is cut into pieces comes together as it was, and nothing else does. */
+/* test_wire_chunks: chunked payloads are reassembled unchanged, and invalid chunks are rejected. */
 #include "wire_fixture.h"
 
 #include <setjmp.h>

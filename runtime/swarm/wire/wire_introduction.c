@@ -1,4 +1,4 @@
-/* wire_host: the forms of what the hosts of the machines say of themselves. */
+/* wire_introduction: introductions, proofs and address books as bytes. */
 #include "runtime/swarm/ledger/packer.h"
 #include "runtime/swarm/wire/wire.h"
 #include "transport/identity/address.h"

@@ -1,4 +1,4 @@
-#include "runtime/swarm/replica/leaf_forward.h"
+#include "runtime/swarm/replica/leaf_replay.h"
 
 #include <string.h>
 

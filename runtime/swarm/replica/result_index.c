@@ -1,4 +1,4 @@
-#include "runtime/swarm/replica/result_rows.h"
+#include "runtime/swarm/replica/result_index.h"
 
 #include "base/check.h"
 

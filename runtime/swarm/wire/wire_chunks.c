@@ -1,4 +1,4 @@
-/* wire_pieces: payloads that are longer than a frame, cut and put together again. */
+/* wire_chunks: split payloads that are longer than a frame, and reassemble them. */
 #include "runtime/swarm/ledger/packer.h"
 #include "runtime/swarm/wire/wire.h"
 

@@ -1,12 +1,12 @@
-/* leaf_forward: leaves that are here already follow a root that moves on: the results of each round
+/* leaf_replay: leaves that are here already follow a root that moves on: the results of each round
  * in between are asked for by hash, and one step after the other is taken on these leaves.
  *
  *     place 1 ──round 7──► place 2 ──round 9──► place 3      a place: a root that was wanted once
  *     leaves 0, 1          leaf 2                leaf 5      the last one is wanted now
  *
  * Leaves stand at places of their own; a leaf at place 0 is not here. */
-#ifndef SKEP_SWARM_REPLICA_LEAF_FORWARD_H
-#define SKEP_SWARM_REPLICA_LEAF_FORWARD_H
+#ifndef SKEP_SWARM_REPLICA_LEAF_REPLAY_H
+#define SKEP_SWARM_REPLICA_LEAF_REPLAY_H
 
 #include "runtime/swarm/replica/replica.h"
 

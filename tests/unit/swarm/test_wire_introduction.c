@@ -1,4 +1,5 @@
-/* test_wire_host: introductions and rosters read back, are signed, and have one spelling. */
+/* test_wire_introduction: introductions and address books read back as written, are signed, and
+ * have exactly one encoding. */
 #include "wire_fixture.h"
 
 #include <setjmp.h>
