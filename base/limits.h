@@ -19,7 +19,6 @@ enum {
     HEADS_MAX = 1 << 12,     /* 32 times the most of a published model */
     HEAD_DIM_MAX = 256,      /* the largest published one, and a tile row of attention */
     POSITIONS_MAX = 1 << 30, /* positions are int32, and so is one past the last */
-    SEGMENTS_MAX = 10,       /* begin .. outer */
     RUN_KEYS_MAX = 96,       /* the keys of run.yaml */
     CONFIG_BYTES_MAX = 1 << 20, /* config.json; the largest published one is below 64 KiB */
     YAML_BYTES_MAX = 1 << 20,   /* run files and profiles */

@@ -254,10 +254,3 @@ size_t safetensors_render_header(const struct safetensors_header *header, char *
     }
     return total;
 }
-
-enum status safetensors_write_header(const struct safetensors_header *header, int fd,
-                                     const char *path, char *buffer, size_t capacity,
-                                     struct fault *fault) {
-    size_t bytes = safetensors_render_header(header, buffer, capacity);
-    return file_write_at(fd, path, buffer, bytes, 0, fault);
-}

@@ -131,9 +131,4 @@ size_t safetensors_header_bytes(const struct safetensors_header *header);
 size_t safetensors_render_header(const struct safetensors_header *header, char *buffer,
                                  size_t capacity);
 
-/* safetensors_write_header: the same, written at the start of `fd`. */
-MUST_CHECK enum status safetensors_write_header(const struct safetensors_header *header, int fd,
-                                                const char *path, char *buffer, size_t capacity,
-                                                struct fault *fault);
-
 #endif

@@ -46,12 +46,6 @@ struct param_part program_part(const struct bound_program *bound, int index, enu
                                .address = base + part.offset * dtype_bytes(of.dtype)};
 }
 
-void *program_param(const struct bound_program *bound, int index, enum param_view view) {
-    struct param_part part = program_part(bound, index, view);
-    ASSERT(part.count == param_elements(&bound->program->schedule.blueprint->params[index]));
-    return part.address;
-}
-
 struct step_scalars *program_scalars(const struct bound_program *bound) {
     return program_extent(bound, bound->program->schedule.host.scalars);
 }

@@ -164,9 +164,6 @@ struct param_part {
 };
 struct param_part program_part(const struct bound_program *bound, int index, enum param_view view);
 
-/* program_param: the address of parameter `index`, which must be stored whole on this rank. / */
-void *program_param(const struct bound_program *bound, int index, enum param_view view);
-
 struct step_scalars *program_scalars(const struct bound_program *bound);
 
 /* program_release: stop the lanes and the pool, and release the arenas. The communicator, which

@@ -27,6 +27,13 @@ struct rig {
     int64_t valid;
 };
 
+/* A parameter that this rank holds whole. */
+static void *whole_param(const struct bound_program *bound, int index, enum param_view view) {
+    struct param_part part = program_part(bound, index, view);
+    ASSERT(part.count == param_elements(&bound->program->schedule.blueprint->params[index]));
+    return part.address;
+}
+
 static void expect_ok(enum status status, const struct fault *fault) {
     if (status != OK) {
         fail_msg("%s: %s; %s", fault->place, fault->reason, fault->remedy);
@@ -92,13 +99,13 @@ static void init_params(struct rig *rig) {
     for (int i = 0; i < rig->blueprint.param_count; i++) {
         const struct param *param = &rig->blueprint.params[i];
         int64_t count = param_elements(param);
-        float *master = program_param(&rig->bound, i, VIEW_MASTER);
+        float *master = whole_param(&rig->bound, i, VIEW_MASTER);
         param_init_fill(param, SEED, 0, count, master);
         for (int64_t k = 0; k < count; k++) {
             master[k] +=
                 0.1f * random_normal(random_key(SEED, "jitter"), (uint64_t)(i * 100000 + k));
         }
-        uint16_t *params = program_param(&rig->bound, i, VIEW_PARAMS);
+        uint16_t *params = whole_param(&rig->bound, i, VIEW_PARAMS);
         for (int64_t k = 0; (void *)params != (void *)master && k < count; k++) {
             params[k] = bf16_from_f32(master[k]);
         }
@@ -178,12 +185,12 @@ static void gradients_agree_with_finite_differences(void **state) {
         for (int i = 0; i < rig.blueprint.param_count; i++) {
             const struct param *param = &rig.blueprint.params[i];
             int64_t count = param_elements(param);
-            float *weights = program_param(&rig.bound, i, VIEW_PARAMS);
+            float *weights = whole_param(&rig.bound, i, VIEW_PARAMS);
             for (int probe = 0; probe < PROBES_PER_TENSOR; probe++) {
                 run_gradients(&rig);
                 int64_t k = (int64_t)random_permute(SEED, (uint64_t)probe, (uint64_t)count);
                 double exact =
-                    (double)((const float *)program_param(&rig.bound, i, VIEW_GRADIENT))[k];
+                    (double)((const float *)whole_param(&rig.bound, i, VIEW_GRADIENT))[k];
                 double measured = difference_at(&rig, &weights[k]);
                 /* fp32 losses of about 5 carry 3e-7 of noise; divided by the step, 2e-5. */
                 if (fabs(exact - measured) > 1e-4 + 0.02 * fabs(exact)) {
@@ -219,10 +226,10 @@ static void recompute_changes_no_bit(void **state) {
             take_step(&other);
             for (int i = 0; i < plain.blueprint.param_count; i++) {
                 size_t bytes = (size_t)param_elements(&plain.blueprint.params[i]) * sizeof(float);
-                assert_memory_equal(program_param(&plain.bound, i, VIEW_MASTER),
-                                    program_param(&other.bound, i, VIEW_MASTER), bytes);
-                assert_memory_equal(program_param(&plain.bound, i, VIEW_MOMENT2),
-                                    program_param(&other.bound, i, VIEW_MOMENT2), bytes);
+                assert_memory_equal(whole_param(&plain.bound, i, VIEW_MASTER),
+                                    whole_param(&other.bound, i, VIEW_MASTER), bytes);
+                assert_memory_equal(whole_param(&plain.bound, i, VIEW_MOMENT2),
+                                    whole_param(&other.bound, i, VIEW_MOMENT2), bytes);
             }
             rig_finish(&other);
         }
