@@ -1,6 +1,7 @@
 /* eval: loss and perplexity of a text. */
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/cli/reports/json_stdout.h"
 #include "runtime/session/step.h"
 #include "runtime/swarm_setup/member_session.h"
 
@@ -45,22 +46,20 @@ static enum status evaluate(struct evaluation *evaluation, struct evaluation_res
 }
 
 /* JSON has no infinities: what is not finite is null. */
-static const char *json_number(double value, char buffer[static 32]) {
-    snprintf(buffer, 32, isfinite(value) ? "%.9g" : "null", value);
-    return buffer;
-}
-
-static void print_result(const struct evaluation_result *result, bool json) {
+static void print_result(const struct evaluation_result *result, bool as_json) {
     double loss = result->loss;
-    long long tokens = (long long)result->tokens;
-    if (json) {
-        char number[2][32];
-        printf("{\"format\": 1, \"loss\": %s, \"perplexity\": %s, \"tokens\": %lld}\n",
-               json_number(loss, number[0]), json_number(exp(loss), number[1]), tokens);
-    } else {
+    if (!as_json) {
         printf("loss %.4f, perplexity %.2f over %lld tokens\n", plain_nan(loss),
-               plain_nan(exp(loss)), tokens);
+               plain_nan(exp(loss)), (long long)result->tokens);
+        return;
     }
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out);
+    json_add_i64(json, "format", 1);
+    json_add_f64(json, "loss", loss, 9);
+    json_add_f64(json, "perplexity", exp(loss), 9);
+    json_add_i64(json, "tokens", result->tokens);
+    json_stdout_end(&out);
 }
 
 int command_eval(int argc, char **argv) {

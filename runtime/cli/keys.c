@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/cli/reports/json_stdout.h"
 #include "transport/identity/identity.h"
 
 #include <stdio.h>
@@ -15,13 +16,13 @@ static void print_identity(const char *key, const char *path, bool made) {
 }
 
 static void print_document(const char *key, const char *path, bool made) {
-    static char buffer[6 * PATH_BYTES + 256]; /* each byte of the path may become \uXXXX */
-    struct text text = text_over(buffer, sizeof buffer);
-    text_add(&text, "{\"format\": 1, \"key\": \"%s\", \"file\": ", key);
-    text_add_json(&text, path);
-    text_add(&text, ", \"made\": %s}", made ? "true" : "false");
-    ASSERT(!text.cut);
-    puts(buffer);
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out);
+    json_add_i64(json, "format", 1);
+    json_add_text(json, "key", key);
+    json_add_text(json, "file", path);
+    json_add_bool(json, "made", made);
+    json_stdout_end(&out);
 }
 
 static enum status run(const char *given, bool json, struct fault *fault) {

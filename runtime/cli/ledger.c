@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/cli/reports/json_stdout.h"
 #include "runtime/diagnose/ledger_export.h"
 #include "runtime/swarm/client/ledger_source.h"
 
@@ -94,17 +95,20 @@ static enum status read_all(const struct ledger_request *request, struct ledger_
 
 static void print_document(const struct ledger_request *request,
                            const struct ledger_report *report) {
-    char head[HASH_HEX_BYTES], root[HASH_HEX_BYTES];
-    printf("{\"format\": 1, \"verified\": %s, \"tracker_verified\": %s, \"entries\": %llu",
-           request->verify ? "true" : "false",
-           request->verify && report->chain.has_tracker ? "true" : "false",
-           (unsigned long long)report->lines);
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out);
+    json_add_i64(json, "format", 1);
+    json_add_bool(json, "verified", request->verify);
+    json_add_bool(json, "tracker_verified", request->verify && report->chain.has_tracker);
+    json_add_u64(json, "entries", report->lines);
     for (size_t i = 0; i < ARRAY_COUNT(KINDS); i++) {
-        printf(", \"%s\": %llu", KINDS[i], (unsigned long long)report->kinds[i]);
+        json_add_u64(json, KINDS[i], report->kinds[i]);
     }
-    printf(", \"round\": %u, \"tokens\": %llu, \"head\": \"%s\", \"root\": \"%s\"}\n",
-           report->round, (unsigned long long)report->tokens, hash_hex(&report->head, head),
-           hash_hex(&report->root, root));
+    json_add_u64(json, "round", report->round);
+    json_add_u64(json, "tokens", report->tokens);
+    json_add_hex(json, "head", report->head.bytes, HASH_BYTES);
+    json_add_hex(json, "root", report->root.bytes, HASH_BYTES);
+    json_stdout_end(&out);
 }
 
 static void print_verified(const struct ledger_report *report) {

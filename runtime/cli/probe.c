@@ -8,6 +8,7 @@
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
 #include "runtime/cli/ranks.h"
+#include "runtime/cli/reports/json_stdout.h"
 #include "runtime/diagnose/probe_gpu.h"
 #include "targets/probe/detect.h"
 #include "targets/profile.h"
@@ -76,7 +77,7 @@ static void print_lines(const struct probed *probed) {
     const struct target *target = probed->target;
     printf("machine  %s\n", probed->machine);
     if (probed->products[0] != '\0') {
-        printf("products %s\nranks    %s\n", probed->products, probed->nccl);
+        printf("products %s\nranks    %s\n", probed->products, probed->gpu.nccl.library);
     }
     printf("target   %s (%s): %s\n\n", target->name, target->place, target->description);
     printf("%-26s %14s %14s\n", "", "profile", "here");
@@ -95,26 +96,76 @@ static void print_report(const struct probed *probed, const struct probe_result 
            "", probe_isa_lower(probed->target, result) ? "LOWER" : "ok");
 }
 
-static void print_json(const struct probed *probed, bool fits) {
+/* The members of "machine" for a GPU. */
+static void add_gpu(struct json_writer *json, const struct probe_gpu *gpu) {
+    char capability[32];
+    snprintf(capability, sizeof capability, "%d.%d", gpu->compute_major, gpu->compute_minor);
+    json_add_text(json, "gpu", gpu->name);
+    json_add_text(json, "compute_capability", capability);
+    json_add_text(json, "driver", gpu->driver);
+    json_add_u64(json, "context_bytes", gpu->context_bytes);
+    json_add_u64(json, "kernels_bytes", gpu->kernels_bytes);
+    json_add_text(json, "products", gpu->products);
+    json_add_u64(json, "products_bytes", gpu->products_bytes);
+    json_add_f64(json, "own_f32_flops", gpu->own_f32_flops, 6);
+    json_add_f64(json, "own_bf16_flops", gpu->own_bf16_flops, 6);
+    json_add_text(json, "nccl", gpu->nccl.library);
+    if (gpu->nccl.ranks > 0) {
+        json_add_i64(json, "nccl_ranks", gpu->nccl.ranks);
+        json_add_u64(json, "nccl_bytes", gpu->nccl.bytes);
+        json_add_u64(json, "nccl_group_bytes", gpu->nccl.group_bytes);
+    }
+    if (gpu->has_health && gpu->health.temperature_c >= 0) {
+        json_add_i64(json, "temperature_c", gpu->health.temperature_c);
+    }
+    if (gpu->has_health && gpu->health.slowed) {
+        json_add_text(json, "slowed_by", gpu->health.slowed_by);
+    }
+    if (gpu->has_health && gpu->health.ecc_errors > 0) {
+        json_add_i64(json, "ecc_errors", gpu->health.ecc_errors);
+    }
+}
+
+/* The same for a CPU. */
+static void add_cpu(struct json_writer *json, const struct probe_result *cpu) {
+    json_add_text(json, "cpu", cpu->machine.cpu_name);
+    json_add_i64(json, "cpus", cpu->machine.cpu_count);
+    json_add_text(json, "isa", cpu->machine.isa);
+    json_add_f64(json, "f32_flops_thread", cpu->f32_flops_thread, 6);
+}
+
+/* `cpu` is NULL when a GPU was measured. */
+static void print_json(const struct probed *probed, const struct probe_result *cpu, bool fits) {
     static const char *const UNITS[] = {"bytes", "operations/s", "bytes/s", "count"};
     static const char *const VERDICTS[] = {"ok", "lower", "assumed"};
-    char buffer[8192];
-    struct text text = text_over(buffer, sizeof buffer);
-    text_add(&text, "{\"format\": 1, \"target\": ");
-    text_add_json(&text, probed->target->name);
-    text_add(&text, ", \"fits\": %s, \"machine\": {%s", fits ? "true" : "false", probed->json);
-    text_add(&text, ", \"lines\": [");
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out);
+    json_add_i64(json, "format", 1);
+    json_add_text(json, "target", probed->target->name);
+    json_add_bool(json, "fits", fits);
+    json_begin_object(json, "machine");
+    if (cpu != NULL) {
+        add_cpu(json, cpu);
+    } else {
+        add_gpu(json, &probed->gpu);
+    }
+    json_end(json);
+    if (cpu != NULL) {
+        json_add_bool(json, "isa_ok", !probe_isa_lower(probed->target, cpu));
+    }
+    json_begin_array(json, "lines");
     for (int i = 0; i < probed->count; i++) {
         const struct probe_line *line = &probed->lines[i];
-        text_add(&text,
-                 "%s{\"name\": \"%s\", \"unit\": \"%s\", \"promised\": %.12g, \"found\": %.12g, "
-                 "\"verdict\": \"%s\"}",
-                 i > 0 ? ", " : "", line->name, UNITS[line->unit], line->promised, line->found,
-                 VERDICTS[line->verdict]);
+        json_begin_object(json, NULL);
+        json_add_text(json, "name", line->name);
+        json_add_text(json, "unit", UNITS[line->unit]);
+        json_add_f64(json, "promised", line->promised, 12);
+        json_add_f64(json, "found", line->found, 12);
+        json_add_text(json, "verdict", VERDICTS[line->verdict]);
+        json_end(json);
     }
-    text_add(&text, "]}\n");
-    ASSERT(!text.cut);
-    fputs(buffer, stdout);
+    json_end(json);
+    json_stdout_end(&out);
 }
 
 /* "dir/my-box.yaml" -> "my-box". */
@@ -183,7 +234,6 @@ static enum status probe_cpu(const struct request *request, const struct target 
     struct probe_line lines[PROBE_LINES];
     struct probed probed = {.target = target, .lines = lines, .count = PROBE_LINES};
     char name[NAME_BYTES];
-    struct text json = text_over(probed.json, sizeof probed.json);
     struct text holders = text_over(probed.holders, sizeof probed.holders);
     enum status status = probe_measure(target->threads, &result, fault);
     if (status != OK) {
@@ -195,12 +245,8 @@ static enum status probe_cpu(const struct request *request, const struct target 
     machine_largest_processes("", PROBE_HOLDERS, &holders);
     snprintf(probed.machine, sizeof probed.machine, "%s, %d CPUs, %s", machine->cpu_name,
              machine->cpu_count, machine->isa);
-    text_add(&json, "\"cpu\": ");
-    text_add_json(&json, machine->cpu_name);
-    text_add(&json, ", \"cpus\": %d, \"isa\": \"%s\", \"f32_flops_thread\": %.6g}, \"isa_ok\": %s",
-             machine->cpu_count, machine->isa, result.f32_flops_thread, lower ? "false" : "true");
     if (request->json) {
-        print_json(&probed, fits);
+        print_json(&probed, &result, fits);
     } else {
         print_report(&probed, &result);
     }
@@ -217,7 +263,7 @@ static enum status report_gpu(const struct request *request, const struct probed
                               struct region *region, struct fault *fault) {
     enum status status = OK;
     if (request->json) {
-        print_json(probed, probed->lower == 0);
+        print_json(probed, NULL, probed->lower == 0);
     } else {
         print_lines(probed);
     }

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/cli/reports/json_stdout.h"
 #include "runtime/swarm/tracker/allow_list.h"
 
 #include <stdio.h>
@@ -27,20 +28,21 @@ static void print_rows(const struct allow_list *roster) {
 }
 
 static void print_document(const char *path, const struct allow_list *roster) {
-    static char
-        buffer[6 * PATH_BYTES + ALLOW_LIST_MAX * (KEYS_TEXT_BYTES + MEMBER_NAME_BYTES + 32)];
     char key[KEYS_TEXT_BYTES];
-    struct text text = text_over(buffer, sizeof buffer);
-    text_add(&text, "{\"format\": 1, \"file\": ");
-    text_add_json(&text, path);
-    text_add(&text, ", \"open\": %s, \"members\": [", roster->open ? "true" : "false");
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out);
+    json_add_i64(json, "format", 1);
+    json_add_text(json, "file", path);
+    json_add_bool(json, "open", roster->open);
+    json_begin_array(json, "members");
     for (uint32_t i = 0; i < roster->count; i++) {
-        text_add(&text, "%s{\"key\": \"%s\", \"name\": \"%s\"}", i == 0 ? "" : ", ",
-                 public_keys_write(&roster->rows[i].keys, key), roster->rows[i].name);
+        json_begin_object(json, NULL);
+        json_add_text(json, "key", public_keys_write(&roster->rows[i].keys, key));
+        json_add_text(json, "name", roster->rows[i].name);
+        json_end(json);
     }
-    text_add(&text, "]}");
-    ASSERT(!text.cut);
-    puts(buffer);
+    json_end(json);
+    json_stdout_end(&out);
 }
 
 static enum status list(const struct roster_request *request, struct fault *fault) {

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "runtime/cli/arguments.h"
 #include "runtime/cli/command.h"
+#include "runtime/cli/reports/json_stdout.h"
 #include "runtime/swarm_setup/tracker_setup.h"
 #include "transport/site/stop.h"
 
@@ -37,22 +38,16 @@ static enum status watch_signals(int *fd, struct fault *fault) {
 }
 
 static void print_document(const struct tracker_setup *track, const char *join) {
-    static char buffer[16 * PATH_BYTES];
-    char hash[HASH_HEX_BYTES];
-    struct text text = text_over(buffer, sizeof buffer);
-    text_add(&text, "{\"format\": 1, \"join\": ");
-    text_add_json(&text, join);
-    text_add(&text, ", \"name\": ");
-    text_add_json(&text, track->manifest.name);
-    text_add(&text, ", \"hash\": \"%s\", \"manifest\": ", hash_hex(&track->manifest.hash, hash));
-    text_add_json(&text, track->manifest_path);
-    text_add(&text, ", \"roster\": ");
-    text_add_json(&text, track->roster);
-    text_add(&text, ", \"state\": ");
-    text_add_json(&text, track->state);
-    text_add(&text, "}");
-    ASSERT(!text.cut);
-    puts(buffer);
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out);
+    json_add_i64(json, "format", 1);
+    json_add_text(json, "join", join);
+    json_add_text(json, "name", track->manifest.name);
+    json_add_hex(json, "hash", track->manifest.hash.bytes, HASH_BYTES);
+    json_add_text(json, "manifest", track->manifest_path);
+    json_add_text(json, "roster", track->roster);
+    json_add_text(json, "state", track->state);
+    json_stdout_end(&out);
 }
 
 static void say_where(const struct tracking *tracking) {

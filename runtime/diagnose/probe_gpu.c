@@ -71,55 +71,23 @@ static void name_holders(const struct cuda_device *device, struct probed *probed
     }
 }
 
-static void describe_products(const struct probe_gpu *gpu, struct probed *probed,
-                              struct text *json) {
-    struct text text = text_over(probed->products, sizeof probed->products);
-    text_add(&text, "%s; our own kernels %.3g TFLOP/s in f32, %.3g TFLOP/s in bf16", gpu->products,
-             gpu->own_f32_flops * 1e-12, gpu->own_bf16_flops * 1e-12);
-    text_add(json, ", \"products\": ");
-    text_add_json(json, gpu->products);
-    text_add(json, ", \"products_bytes\": %llu, \"own_f32_flops\": %.6g, \"own_bf16_flops\": %.6g",
-             (unsigned long long)gpu->products_bytes, gpu->own_f32_flops, gpu->own_bf16_flops);
-}
-
-static void describe_nccl(const struct probe_gpu *gpu, struct probed *probed, struct text *json) {
-    snprintf(probed->nccl, sizeof probed->nccl, "%s", gpu->nccl.library);
-    text_add(json, ", \"nccl\": ");
-    text_add_json(json, gpu->nccl.library);
-    if (gpu->nccl.ranks > 0) {
-        text_add(json, ", \"nccl_ranks\": %d, \"nccl_bytes\": %llu, \"nccl_group_bytes\": %llu",
-                 gpu->nccl.ranks, (unsigned long long)gpu->nccl.bytes,
-                 (unsigned long long)gpu->nccl.group_bytes);
-    }
-}
-
-static void describe(const struct probe_gpu *gpu, struct probed *probed) {
-    struct text text = text_over(probed->machine, sizeof probed->machine);
-    struct text json = text_over(probed->json, sizeof probed->json);
-    text_add(&text, "%s, compute capability %d.%d, driver %s", gpu->name, gpu->compute_major,
+static void describe(struct probed *probed) {
+    const struct probe_gpu *gpu = &probed->gpu;
+    struct text machine = text_over(probed->machine, sizeof probed->machine);
+    struct text products = text_over(probed->products, sizeof probed->products);
+    text_add(&machine, "%s, compute capability %d.%d, driver %s", gpu->name, gpu->compute_major,
              gpu->compute_minor, gpu->driver);
-    text_add(&json, "\"gpu\": ");
-    text_add_json(&json, gpu->name);
-    text_add(&json, ", \"compute_capability\": \"%d.%d\", \"driver\": ", gpu->compute_major,
-             gpu->compute_minor);
-    text_add_json(&json, gpu->driver);
-    text_add(&json, ", \"context_bytes\": %llu, \"kernels_bytes\": %llu",
-             (unsigned long long)gpu->context_bytes, (unsigned long long)gpu->kernels_bytes);
-    describe_products(gpu, probed, &json);
-    describe_nccl(gpu, probed, &json);
     if (gpu->has_health && gpu->health.temperature_c >= 0) {
-        text_add(&text, ", %d C", gpu->health.temperature_c);
-        text_add(&json, ", \"temperature_c\": %d", gpu->health.temperature_c);
+        text_add(&machine, ", %d C", gpu->health.temperature_c);
     }
     if (gpu->has_health && gpu->health.slowed) {
-        text_add(&text, ", slowed by %s", gpu->health.slowed_by);
-        text_add(&json, ", \"slowed_by\": \"%s\"", gpu->health.slowed_by);
+        text_add(&machine, ", slowed by %s", gpu->health.slowed_by);
     }
     if (gpu->has_health && gpu->health.ecc_errors > 0) {
-        text_add(&text, ", %lld ECC errors", (long long)gpu->health.ecc_errors);
-        text_add(&json, ", \"ecc_errors\": %lld", (long long)gpu->health.ecc_errors);
+        text_add(&machine, ", %lld ECC errors", (long long)gpu->health.ecc_errors);
     }
-    text_add(&json, "}");
+    text_add(&products, "%s; our own kernels %.3g TFLOP/s in f32, %.3g TFLOP/s in bf16",
+             gpu->products, gpu->own_f32_flops * 1e-12, gpu->own_bf16_flops * 1e-12);
 }
 
 int probe_gpu_count(void) {
@@ -172,14 +140,15 @@ static enum status measure_all(struct site *site, struct region *region, struct 
 
 enum status probe_gpu_run(const char *name, struct site *site, struct region *region,
                           struct probed *probed, struct fault *fault) {
-    struct probe_gpu result = {.nccl = {.ranks = 0}};
+    struct probe_gpu *result = &probed->gpu;
     struct probe_line *lines = region_alloc(region, PROBE_GPU_LINES, sizeof *lines);
-    enum status status = measure_all(site, region, probed, &result, fault);
+    *result = (struct probe_gpu){.nccl = {.ranks = 0}};
+    enum status status = measure_all(site, region, probed, result, fault);
     if (status == OK && (site == NULL || site_launch_info(site)->rank == 0)) {
         probed->lines = lines;
-        probed->count = probe_gpu_compare(probed->target, &result, lines, &probed->lower);
-        probed->measured = probe_gpu_target(&result, name, region);
-        describe(&result, probed);
+        probed->count = probe_gpu_compare(probed->target, result, lines, &probed->lower);
+        probed->measured = probe_gpu_target(result, name, region);
+        describe(probed);
     }
     return status;
 }

@@ -2,7 +2,7 @@
 #ifndef SKEP_DIAGNOSE_PROBE_GPU_H
 #define SKEP_DIAGNOSE_PROBE_GPU_H
 
-#include "targets/probe/probe.h"
+#include "targets/probe/probe_cuda.h"
 
 struct site;
 
@@ -16,8 +16,7 @@ struct probed {
     char machine[256];             /* "NVIDIA H200, compute capability 9.0, ..." */
     char holders[256];             /* who holds most memory; "" when that is not seen */
     char products[384];            /* who makes matrix products, and how fast; "": not measured */
-    char nccl[192];                /* between whom NCCL was measured, or why not */
-    char json[1536];               /* what describes the machine, behind its "{" */
+    struct probe_gpu gpu;          /* what was measured; zeros when a CPU was */
     const struct target *measured; /* the profile to write */
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/cli/reports/comm_report.h"
 
 #include "base/text.h"
+#include "runtime/cli/reports/json_stdout.h"
 
 #include <stdio.h>
 
@@ -89,49 +90,61 @@ static void print_text(const struct comm_report *report) {
     }
 }
 
-static void put_tests(const struct comm_report *report) {
-    const char *separator = "";
-    printf(",\n\"tests\": [");
+static void add_tests(struct json_writer *json, const struct comm_report *report) {
+    json_newline(json, 0);
+    json_begin_array(json, "tests");
     for (int row = 0; row < COMM_CHECKS; row++) {
         for (int group = 0; group < COMM_GROUPS; group++) {
             const struct comm_verdict *verdict = &report->verdicts[row][group];
-            printf("%s\n{\"collective\": \"%s\", \"wire\": \"%s\", \"group\": \"%s\", "
-                   "\"group_ranks\": %d, \"calls\": %lld, \"elements\": %lld, \"wrong\": %lld}",
-                   separator, COMM_CHECK_ROWS[row].name, dtype_name(COMM_CHECK_ROWS[row].wire),
-                   comm_group_name((enum comm_group)group),
-                   report->comm.communicator.groups[group].size, (long long)verdict->calls,
-                   (long long)verdict->elements, (long long)verdict->wrong);
-            separator = ",";
+            json_newline(json, 0);
+            json_begin_object(json, NULL);
+            json_add_text(json, "collective", COMM_CHECK_ROWS[row].name);
+            json_add_text(json, "wire", dtype_name(COMM_CHECK_ROWS[row].wire));
+            json_add_text(json, "group", comm_group_name((enum comm_group)group));
+            json_add_i64(json, "group_ranks", report->comm.communicator.groups[group].size);
+            json_add_i64(json, "calls", verdict->calls);
+            json_add_i64(json, "elements", verdict->elements);
+            json_add_i64(json, "wrong", verdict->wrong);
+            json_end(json);
         }
     }
-    printf("]");
+    json_end(json);
 }
 
-static void put_rates(const struct comm_report *report) {
-    printf(",\n\"bandwidth\": [");
+static void add_rates(struct json_writer *json, const struct comm_report *report) {
+    json_newline(json, 0);
+    json_begin_array(json, "bandwidth");
     for (int i = 0; i < report->rate_count; i++) {
         const struct comm_rate *rate = &report->rates[i];
-        printf(
-            "%s\n{\"collective\": \"%s\", \"wire\": \"%s\", \"bytes\": %llu, \"median_s\": %.9g, "
-            "\"best_s\": %.9g, \"algorithm_bytes_per_s\": %.9g, \"bus_bytes_per_s\": %.9g, "
-            "\"algorithm_bits_per_s\": %.9g, \"bus_bits_per_s\": %.9g}",
-            i > 0 ? "," : "", rate->row->name, dtype_name(rate->row->wire),
-            (unsigned long long)rate->bytes, rate->median_s, rate->best_s, rate->algorithm_rate,
-            rate->bus_rate, 8 * rate->algorithm_rate, 8 * rate->bus_rate);
+        json_newline(json, 0);
+        json_begin_object(json, NULL);
+        json_add_text(json, "collective", rate->row->name);
+        json_add_text(json, "wire", dtype_name(rate->row->wire));
+        json_add_u64(json, "bytes", rate->bytes);
+        json_add_f64(json, "median_s", rate->median_s, 9);
+        json_add_f64(json, "best_s", rate->best_s, 9);
+        json_add_f64(json, "algorithm_bytes_per_s", rate->algorithm_rate, 9);
+        json_add_f64(json, "bus_bytes_per_s", rate->bus_rate, 9);
+        json_add_f64(json, "algorithm_bits_per_s", 8 * rate->algorithm_rate, 9);
+        json_add_f64(json, "bus_bits_per_s", 8 * rate->bus_rate, 9);
+        json_end(json);
     }
-    printf("]");
+    json_end(json);
 }
 
 static void print_json(const struct comm_report *report) {
-    printf("{\"format\": 1, \"ranks\": %d, \"transport\": \"%s\"", report->comm.world,
-           report->comm.communicator.methods->name);
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out);
+    json_add_i64(json, "format", 1);
+    json_add_i64(json, "ranks", report->comm.world);
+    json_add_text(json, "transport", report->comm.communicator.methods->name);
     if (report->tested) {
-        put_tests(report);
+        add_tests(json, report);
     }
     if (report->rate_count > 0) {
-        put_rates(report);
+        add_rates(json, report);
     }
-    printf("}\n");
+    json_stdout_end(&out);
 }
 
 void comm_report_print(const struct comm_report *report, bool json) {

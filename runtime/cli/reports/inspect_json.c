@@ -1,154 +1,178 @@
-/* inspect_json: the report of `skep inspect` for programs: one document, "format": 1. */
+/* inspect_json: the report of `skep inspect` as one JSON document, "format": 1. */
 #include "runtime/cli/reports/inspect_report.h"
 
-#include "base/text.h"
+#include "runtime/cli/reports/json_stdout.h"
 #include "runtime/model/model.h"
 
-#include <stdio.h>
-#include <string.h>
-
-enum { PIECE_BYTES = 128 };
-
-/* In pieces, because a path of 4 KiB may grow six times. */
-static void print_string(const char *value) {
-    putchar('"');
-    for (size_t length = strlen(value); length > 0;) {
-        char piece[PIECE_BYTES + 1];
-        char escaped[6 * PIECE_BYTES + 3];
-        size_t count = length < PIECE_BYTES ? length : PIECE_BYTES;
-        snprintf(piece, sizeof piece, "%.*s", (int)count, value);
-        struct text text = text_over(escaped, sizeof escaped);
-        text_add_json(&text, piece);
-        printf("%.*s", (int)(text.length - 2), escaped + 1);
-        value += count;
-        length -= count;
-    }
-    putchar('"');
+static void add_shape(struct json_writer *json, const struct blueprint *model) {
+    json_newline(json, 2);
+    json_begin_object(json, "shape");
+    json_add_i64(json, "vocab", model->vocab);
+    json_add_i64(json, "hidden", model->hidden);
+    json_add_i64(json, "ffn", model->ffn);
+    json_add_i64(json, "layers", model->layers);
+    json_add_i64(json, "heads", model->heads);
+    json_add_i64(json, "kv_heads", model->kv_heads);
+    json_add_i64(json, "head_dim", model->head_dim);
+    json_add_i64(json, "max_positions", model->max_positions);
+    json_newline(json, 4);
+    json_add_bool(json, "tied", model->tied);
+    json_add_bool(json, "qk_norm", model->qk_norm);
+    json_add_bool(json, "qkv_bias", model->qkv_bias);
+    json_add_bool(json, "o_bias", model->o_bias);
+    json_add_bool(json, "mlp_bias", model->mlp_bias);
+    json_end(json);
 }
 
-static const char *truth(bool value) {
-    return value ? "true" : "false";
-}
-
-static void print_shape(const struct blueprint *model) {
-    printf("  \"shape\": {\"vocab\": %lld, \"hidden\": %lld, \"ffn\": %lld, \"layers\": %lld, "
-           "\"heads\": %lld, \"kv_heads\": %lld, \"head_dim\": %lld, \"max_positions\": %lld,\n",
-           (long long)model->vocab, (long long)model->hidden, (long long)model->ffn,
-           (long long)model->layers, (long long)model->heads, (long long)model->kv_heads,
-           (long long)model->head_dim, (long long)model->max_positions);
-    printf("    \"tied\": %s, \"qk_norm\": %s, \"qkv_bias\": %s, \"o_bias\": %s, \"mlp_bias\": "
-           "%s},\n",
-           truth(model->tied), truth(model->qk_norm), truth(model->qkv_bias), truth(model->o_bias),
-           truth(model->mlp_bias));
-}
-
-static void print_counts(const struct inspect_report *report) {
-    const struct blueprint *model = report->blueprint;
+static void add_parameters(struct json_writer *json, const struct blueprint *model) {
     struct param_counts counts = counts_params(model);
-    struct token_flops flops = counts_flops_per_token(model, report->sequence);
-    printf("  \"parameters\": {\"total\": %lld, \"matrix\": %lld, \"block\": %lld, \"outside\": "
-           "%lld, \"by_kind\": {",
-           (long long)counts.total, (long long)counts.matrix, (long long)counts.block,
-           (long long)counts.outside);
-    const char *separator = "";
+    json_newline(json, 2);
+    json_begin_object(json, "parameters");
+    json_add_i64(json, "total", counts.total);
+    json_add_i64(json, "matrix", counts.matrix);
+    json_add_i64(json, "block", counts.block);
+    json_add_i64(json, "outside", counts.outside);
+    json_begin_object(json, "by_kind");
     for (int kind = 0; kind < PARAM_KIND_COUNT; kind++) {
         if (counts.by_kind[kind] > 0) {
-            printf("%s\"%s\": %lld", separator, param_kind_name((enum param_kind)kind),
-                   (long long)counts.by_kind[kind]);
-            separator = ", ";
+            json_add_i64(json, param_kind_name((enum param_kind)kind), counts.by_kind[kind]);
         }
     }
-    printf("}},\n  \"parameter_bytes\": {\"f32\": %lld, \"bf16\": %lld, \"f16\": %lld},\n",
-           (long long)counts_param_bytes(model, DTYPE_F32),
-           (long long)counts_param_bytes(model, DTYPE_BF16),
-           (long long)counts_param_bytes(model, DTYPE_F16));
-    printf("  \"flops_per_token\": {\"sequence\": %lld, \"products\": %.0f, \"attention\": %.0f, "
-           "\"attention_full\": %.0f, \"forward\": %.0f, \"training\": %.0f},\n",
-           (long long)report->sequence, flops.products, flops.attention, flops.attention_full,
-           flops.forward, flops.training);
-    printf("  \"cache_bytes_per_token\": {\"f32\": %lld, \"bf16\": %lld},\n",
-           (long long)counts_cache_bytes_per_token(model, DTYPE_F32),
-           (long long)counts_cache_bytes_per_token(model, DTYPE_BF16));
+    json_end(json);
+    json_end(json);
+    json_newline(json, 2);
+    json_begin_object(json, "parameter_bytes");
+    json_add_i64(json, "f32", counts_param_bytes(model, DTYPE_F32));
+    json_add_i64(json, "bf16", counts_param_bytes(model, DTYPE_BF16));
+    json_add_i64(json, "f16", counts_param_bytes(model, DTYPE_F16));
+    json_end(json);
 }
 
-/* What each rank holds, by rank: names with the elements [first, first + count) of each. */
-static void print_holds(const struct inspect_report *report, int unit) {
+static void add_per_token(struct json_writer *json, const struct inspect_report *report) {
+    const struct blueprint *model = report->blueprint;
+    struct token_flops flops = counts_flops_per_token(model, report->sequence);
+    json_newline(json, 2);
+    json_begin_object(json, "flops_per_token");
+    json_add_i64(json, "sequence", report->sequence);
+    json_add_fixed(json, "products", flops.products, 0);
+    json_add_fixed(json, "attention", flops.attention, 0);
+    json_add_fixed(json, "attention_full", flops.attention_full, 0);
+    json_add_fixed(json, "forward", flops.forward, 0);
+    json_add_fixed(json, "training", flops.training, 0);
+    json_end(json);
+    json_newline(json, 2);
+    json_begin_object(json, "cache_bytes_per_token");
+    json_add_i64(json, "f32", counts_cache_bytes_per_token(model, DTYPE_F32));
+    json_add_i64(json, "bf16", counts_cache_bytes_per_token(model, DTYPE_BF16));
+    json_end(json);
+}
+
+/* The shards of a unit, and for each rank the parameters that its shard holds elements of. */
+static void add_shards(struct json_writer *json, const struct inspect_report *report, int index) {
+    const struct unit *unit = &report->units->units[index];
+    json_begin_array(json, "shards");
     for (int64_t rank = 0; rank < report->shards; rank++) {
-        struct unit_range range = unit_shard(&report->units->units[unit], report->shards, rank);
-        int count = unit_parts(report->units, unit, range, report->parts);
-        printf("%s[", rank > 0 ? ",\n      " : ",\n      \"holds\": [");
-        for (int i = 0; i < count; i++) {
-            const struct unit_part *part = &report->parts[i];
-            printf("%s{\"name\": \"%s\", \"first\": %lld, \"count\": %lld}", i > 0 ? ", " : "",
-                   report->blueprint->params[part->param].name, (long long)part->first,
-                   (long long)part->count);
-        }
-        printf("]");
+        struct unit_range range = unit_shard(unit, report->shards, rank);
+        json_begin_array(json, NULL);
+        json_add_i64(json, NULL, range.begin);
+        json_add_i64(json, NULL, range.end);
+        json_end(json);
     }
-    printf("]");
+    json_end(json);
+    json_newline(json, 6);
+    json_begin_array(json, "holds");
+    for (int64_t rank = 0; rank < report->shards; rank++) {
+        struct unit_range range = unit_shard(unit, report->shards, rank);
+        int count = unit_parts(report->units, index, range, report->parts);
+        if (rank > 0) {
+            json_newline(json, 6);
+        }
+        json_begin_array(json, NULL);
+        for (int i = 0; i < count; i++) {
+            json_begin_object(json, NULL);
+            json_add_text(json, "name", report->blueprint->params[report->parts[i].param].name);
+            json_add_i64(json, "first", report->parts[i].first);
+            json_add_i64(json, "count", report->parts[i].count);
+            json_end(json);
+        }
+        json_end(json);
+    }
+    json_end(json);
 }
 
-static void print_units(const struct inspect_report *report) {
-    printf("  \"units\": [");
+static void add_units(struct json_writer *json, const struct inspect_report *report) {
+    json_newline(json, 2);
+    json_begin_array(json, "units");
     for (int i = 0; i < report->units->unit_count; i++) {
         const struct unit *unit = &report->units->units[i];
-        printf("%s\n    {\"name\": \"%s\", \"parameters\": %lld, \"elements\": %lld, \"padding\": "
-               "%lld",
-               i > 0 ? "," : "", unit->name, (long long)(unit->elements - unit->padding_elements),
-               (long long)unit->elements, (long long)unit->padding_elements);
-        for (int64_t rank = 0; rank < report->shards; rank++) {
-            struct unit_range range = unit_shard(unit, report->shards, rank);
-            printf("%s[%lld, %lld]", rank > 0 ? ", " : ", \"shards\": [", (long long)range.begin,
-                   (long long)range.end);
-        }
+        json_newline(json, 4);
+        json_begin_object(json, NULL);
+        json_add_text(json, "name", unit->name);
+        json_add_i64(json, "parameters", unit->elements - unit->padding_elements);
+        json_add_i64(json, "elements", unit->elements);
+        json_add_i64(json, "padding", unit->padding_elements);
         if (report->shards > 0) {
-            printf("]");
-            print_holds(report, i);
+            add_shards(json, report, i);
         }
-        printf("}");
+        json_end(json);
     }
-    printf("\n  ],\n");
+    json_newline(json, 2);
+    json_end(json);
 }
 
-static void print_tensors(const struct blueprint *model) {
-    printf("  \"tensors\": [");
+static void add_tensors(struct json_writer *json, const struct blueprint *model) {
+    json_newline(json, 2);
+    json_begin_array(json, "tensors");
     for (int i = 0; i < model->param_count; i++) {
         const struct param *param = &model->params[i];
-        printf("%s\n    {\"name\": \"%s\", \"kind\": \"%s\", ", i > 0 ? "," : "", param->name,
-               param_kind_name(param->kind));
+        json_newline(json, 4);
+        json_begin_object(json, NULL);
+        json_add_text(json, "name", param->name);
+        json_add_text(json, "kind", param_kind_name(param->kind));
         if (param->layer != PARAM_NO_LAYER) {
-            printf("\"layer\": %d, ", param->layer);
+            json_add_i64(json, "layer", param->layer);
         } else {
-            printf("\"layer\": null, ");
+            json_add_null(json, "layer");
         }
+        json_begin_array(json, "shape");
+        json_add_i64(json, NULL, param->shape[0]);
         if (param->rank == 2) {
-            printf("\"shape\": [%lld, %lld]}", (long long)param->shape[0],
-                   (long long)param->shape[1]);
-        } else {
-            printf("\"shape\": [%lld]}", (long long)param->shape[0]);
+            json_add_i64(json, NULL, param->shape[1]);
         }
+        json_end(json);
+        json_end(json);
     }
-    printf("\n  ]\n");
+    json_newline(json, 2);
+    json_end(json);
 }
 
 void inspect_print_json(const struct inspect_report *report) {
     const struct blueprint *model = report->blueprint;
-    printf("{\n  \"format\": 1,\n  \"model\": ");
-    print_string(report->model);
-    printf(",\n  \"model_type\": \"%s\",\n  \"dtype\": \"%s\",\n  \"weights\": ", model->model_type,
-           dtype_name(model->checkpoint_dtype));
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out);
+    json_newline(json, 2);
+    json_add_i64(json, "format", 1);
+    json_newline(json, 2);
+    json_add_text(json, "model", report->model);
+    json_newline(json, 2);
+    json_add_text(json, "model_type", model->model_type);
+    json_newline(json, 2);
+    json_add_text(json, "dtype", dtype_name(model->checkpoint_dtype));
+    json_newline(json, 2);
     if (report->weights != NULL) {
-        print_string(report->weights);
+        json_add_text(json, "weights", report->weights);
     } else {
-        printf("null");
+        json_add_null(json, "weights");
     }
-    printf(",\n");
     if (report->shards > 0) {
-        printf("  \"shards\": %lld,\n", (long long)report->shards);
+        json_newline(json, 2);
+        json_add_i64(json, "shards", report->shards);
     }
-    print_shape(model);
-    print_counts(report);
-    print_units(report);
-    print_tensors(model);
-    printf("}\n");
+    add_shape(json, model);
+    add_parameters(json, model);
+    add_per_token(json, report);
+    add_units(json, report);
+    add_tensors(json, model);
+    json_newline(json, 0);
+    json_stdout_end(&out);
 }

@@ -1,5 +1,7 @@
 #include "runtime/cli/reports/mesh_report.h"
 
+#include "runtime/cli/reports/json_stdout.h"
+
 #include <stdio.h>
 
 enum { MASKS = 1 << MESH_DIMS_MAX, TABLE_BYTES = 1 << 18 };
@@ -99,84 +101,89 @@ void mesh_report_text(const struct mesh_report *report, struct region *region) {
     }
 }
 
-static void print_numbers(const int *numbers, int count) {
-    printf("[");
+static void add_numbers(struct json_writer *json, const char *name, const int *numbers, int count) {
+    json_begin_array(json, name);
     for (int i = 0; i < count; i++) {
-        printf("%s%d", i > 0 ? ", " : "", numbers[i]);
+        json_add_i64(json, NULL, numbers[i]);
     }
-    printf("]");
+    json_end(json);
 }
 
-static void print_name(const char *name) {
-    char buffer[6 * MESH_NAME_BYTES + 3];
-    struct text text = text_over(buffer, sizeof buffer);
-    text_add_json(&text, name);
-    printf("%s", buffer);
-}
-
-static void print_names(const struct mesh *mesh, unsigned mask) {
-    const char *separator = "";
-    for (int d = 0; d < mesh->dim_count; d++) {
-        if ((mask & 1u << d) != 0) {
-            printf("%s", separator);
-            print_name(mesh->dims[d].name);
-            separator = ", ";
-        }
-    }
-}
-
-static void print_coordinates(const struct mesh *mesh) {
-    printf(",\n\"table\": ");
-    print_numbers(mesh->table, mesh->ranks);
-    printf(",\n\"coordinates\": [");
+static void add_coordinates(struct json_writer *json, const struct mesh *mesh) {
+    json_newline(json, 0);
+    add_numbers(json, "table", mesh->table, mesh->ranks);
+    json_newline(json, 0);
+    json_begin_array(json, "coordinates");
     for (int rank = 0; rank < mesh->ranks; rank++) {
         int coordinate[MESH_DIMS_MAX];
         mesh_coordinate(mesh, rank, coordinate);
-        printf("%s", rank > 0 ? ", " : "");
-        print_numbers(coordinate, mesh->dim_count);
+        add_numbers(json, NULL, coordinate, mesh->dim_count);
     }
-    printf("]");
+    json_end(json);
 }
 
-static void print_groups(const struct mesh *mesh) {
-    unsigned all = (1u << mesh->dim_count) - 1;
-    printf(",\n\"groups\": [");
-    for (unsigned mask = 1; mask <= all; mask++) {
-        int members[RANKS_MAX];
-        int count;
-        const char *separator = "";
-        printf("%s\n{\"dims\": [", mask > 1 ? "," : "");
-        print_names(mesh, mask);
-        printf("], \"ranks\": [");
-        for (int cell = 0; cell < mesh->ranks; cell++) {
-            if (leads(mesh, mask, mesh->table[cell], members, &count)) {
-                printf("%s", separator);
-                print_numbers(members, count);
-                separator = ", ";
-            }
+static void add_projection(struct json_writer *json, const struct mesh *mesh, unsigned mask) {
+    int members[RANKS_MAX];
+    int count;
+    json_newline(json, 0);
+    json_begin_object(json, NULL);
+    json_begin_array(json, "dims");
+    for (int d = 0; d < mesh->dim_count; d++) {
+        if ((mask & 1u << d) != 0) {
+            json_add_text(json, NULL, mesh->dims[d].name);
         }
-        printf("]}");
     }
-    printf("]");
+    json_end(json);
+    json_begin_array(json, "ranks");
+    for (int cell = 0; cell < mesh->ranks; cell++) {
+        if (leads(mesh, mask, mesh->table[cell], members, &count)) {
+            add_numbers(json, NULL, members, count);
+        }
+    }
+    json_end(json);
+    json_end(json);
+}
+
+static void add_groups(struct json_writer *json, const struct mesh *mesh) {
+    unsigned all = (1u << mesh->dim_count) - 1;
+    json_newline(json, 0);
+    json_begin_array(json, "groups");
+    for (unsigned mask = 1; mask <= all; mask++) {
+        add_projection(json, mesh, mask);
+    }
+    json_end(json);
+}
+
+static void add_placement(struct json_writer *json, const struct mesh_report *report) {
+    json_newline(json, 0);
+    json_begin_object(json, "placement");
+    json_add_i64(json, "per_node", report->per_node);
+    json_add_f64(json, "far_bytes", far_bytes(report, &report->mesh), 17);
+    json_begin_object(json, "suggested");
+    add_numbers(json, "table", report->placed.table, report->mesh.ranks);
+    json_add_f64(json, "far_bytes", far_bytes(report, &report->placed), 17);
+    json_end(json);
+    json_end(json);
 }
 
 void mesh_report_json(const struct mesh_report *report) {
     const struct mesh *mesh = &report->mesh;
-    printf("{\"format\": 1, \"ranks\": %d, \"dims\": [", mesh->ranks);
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out);
+    json_add_i64(json, "format", 1);
+    json_add_i64(json, "ranks", mesh->ranks);
+    json_begin_array(json, "dims");
     for (int d = 0; d < mesh->dim_count; d++) {
-        printf("%s{\"name\": ", d > 0 ? ", " : "");
-        print_name(mesh->dims[d].name);
-        printf(", \"size\": %d}", mesh->dims[d].size);
+        json_begin_object(json, NULL);
+        json_add_text(json, "name", mesh->dims[d].name);
+        json_add_i64(json, "size", mesh->dims[d].size);
+        json_end(json);
     }
-    printf("]");
-    print_coordinates(mesh);
-    print_groups(mesh);
+    json_end(json);
+    add_coordinates(json, mesh);
+    add_groups(json, mesh);
     if (report->per_node > 0) {
-        printf(",\n\"placement\": {\"per_node\": %d, \"far_bytes\": %.17g, \"suggested\": "
-               "{\"table\": ",
-               report->per_node, far_bytes(report, mesh));
-        print_numbers(report->placed.table, mesh->ranks);
-        printf(", \"far_bytes\": %.17g}}", far_bytes(report, &report->placed));
+        add_placement(json, report);
     }
-    printf("}\n");
+    json_stdout_end(&out);
 }

@@ -2,169 +2,162 @@
 
 #include "arena/formats/formats.h"
 #include "base/file.h"
-#include "base/text.h"
+#include "runtime/cli/reports/json_stdout.h"
 #include "runtime/session/disk_budget.h"
 #include "runtime/session/remedies.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
-/* Names hold no quotes but may come from a file: always escaped. */
-static void put_text(const char *key, const char *value) {
-    char buffer[4 * NAME_BYTES];
-    struct text text = text_over(buffer, sizeof buffer);
-    text_add_json(&text, value);
-    printf("\"%s\": %s", key, buffer);
+static void add_named_bytes(struct json_writer *json, const char *name, uint64_t bytes) {
+    json_begin_object(json, NULL);
+    json_add_text(json, "name", name);
+    json_add_u64(json, "bytes", bytes);
+    json_end(json);
 }
 
-static void put_number(const char *key, uint64_t value) {
-    printf(", \"%s\": %llu", key, (unsigned long long)value);
+static void begin_disk(struct json_writer *json, const char *name, bool known,
+                       uint64_t capacity_bytes) {
+    json_begin_object(json, NULL);
+    json_add_text(json, "name", name);
+    json_add_u64(json, "capacity_bytes", known ? capacity_bytes : 0);
+    json_add_bool(json, "capacity_known", known);
+    json_begin_array(json, "declared");
 }
 
-static void put_line(const char *before, const char *name, uint64_t bytes) {
-    printf("%s{", before);
-    put_text("name", name);
-    put_number("bytes", bytes);
-    printf("}");
+static void end_disk(struct json_writer *json, uint64_t peak_bytes) {
+    json_end(json);
+    json_add_u64(json, "peak_bytes", peak_bytes);
+    json_add_u64(json, "bound_bytes", peak_bytes);
+    json_end(json);
 }
 
-static void put_declared(const struct target *target, enum space space) {
-    printf(", \"declared\": [");
-    for (int i = 0; i < target->spaces[space].declared_count; i++) {
-        const struct target_declared *line = &target->spaces[space].declared[i];
-        put_line(i > 0 ? ", " : "", line->name, line->bytes);
-    }
-    printf("]");
-}
-
-static void begin_disk(const char *name, bool known, uint64_t capacity_bytes) {
-    printf("{");
-    put_text("name", name);
-    put_number("capacity_bytes", known ? capacity_bytes : 0);
-    printf(", \"capacity_known\": %s, \"declared\": [", known ? "true" : "false");
-}
-
-static void end_disk(uint64_t peak_bytes) {
-    printf("]");
-    put_number("peak_bytes", peak_bytes);
-    put_number("bound_bytes", peak_bytes);
-    printf("}");
-}
-
-/* An export on a file system of its own is a space of its own. */
-static void put_disk(const struct disk_budget *disk) {
-    begin_disk("disk", disk->capacity_known, disk->capacity_bytes);
+/* An export on another file system is listed as a space of its own. */
+static void add_disk(struct json_writer *json, const struct disk_budget *disk) {
+    begin_disk(json, "disk", disk->capacity_known, disk->capacity_bytes);
     if (!disk->export_apart) {
-        put_line("", "export", disk->export_bytes);
+        add_named_bytes(json, "export", disk->export_bytes);
     }
-    put_line(disk->export_apart ? "" : ", ", "snapshots",
-             disk->snapshot_bytes * disk->snapshot_count);
+    add_named_bytes(json, "snapshots", disk->snapshot_bytes * disk->snapshot_count);
     if (disk->results_bytes > 0) {
-        put_line(", ", "results", disk->results_bytes);
-        put_line(", ", "ledger", disk->ledger_bytes);
+        add_named_bytes(json, "results", disk->results_bytes);
+        add_named_bytes(json, "ledger", disk->ledger_bytes);
     }
-    end_disk(disk->peak_bytes);
+    end_disk(json, disk->peak_bytes);
     if (disk->export_apart) {
-        printf(", ");
-        begin_disk("export_disk", disk->capacity_known, disk->export_capacity_bytes);
-        put_line("", "export", disk->export_bytes);
-        end_disk(disk->export_bytes);
+        begin_disk(json, "export_disk", disk->capacity_known, disk->export_capacity_bytes);
+        add_named_bytes(json, "export", disk->export_bytes);
+        end_disk(json, disk->export_bytes);
     }
 }
 
-static void put_spaces(const struct session *session) {
-    const struct plan *plan = &session->program.plan;
+static void add_space(struct json_writer *json, const struct session *session, enum space space) {
+    const struct target_space *of = &session->target->spaces[space];
+    json_begin_object(json, NULL);
+    json_add_text(json, "name", space_name(space));
+    json_add_u64(json, "capacity_bytes", of->capacity_bytes);
+    json_begin_array(json, "declared");
+    for (int i = 0; i < of->declared_count; i++) {
+        add_named_bytes(json, of->declared[i].name, of->declared[i].bytes);
+    }
+    json_end(json);
+    json_add_u64(json, "peak_bytes", session->program.plan.peak_bytes[space]);
+    json_add_u64(json, "bound_bytes", session->program.plan.bound_bytes[space]);
+    json_end(json);
+}
+
+static void add_spaces(struct json_writer *json, const struct session *session) {
     struct disk_budget disk = disk_budget_of(session);
-    printf("\"spaces\": [");
+    json_newline(json, 0);
+    json_begin_array(json, "spaces");
     for (int space = 0; space < SPACE_COUNT; space++) {
-        if (plan->peak_bytes[space] == 0) {
-            continue;
+        if (session->program.plan.peak_bytes[space] > 0) {
+            add_space(json, session, (enum space)space);
         }
-        printf("{");
-        put_text("name", space_name((enum space)space));
-        put_number("capacity_bytes", session->target->spaces[space].capacity_bytes);
-        put_declared(session->target, (enum space)space);
-        put_number("peak_bytes", plan->peak_bytes[space]);
-        put_number("bound_bytes", plan->bound_bytes[space]);
-        printf("}, ");
     }
-    put_disk(&disk);
-    printf("]");
+    add_disk(json, &disk);
+    json_end(json);
 }
 
-static void put_extents(const struct session *session) {
-    printf(",\n\"extents\": [");
+static void add_extents(struct json_writer *json, const struct session *session) {
+    json_newline(json, 0);
+    json_begin_array(json, "extents");
     for (int i = 0; i < session->program.schedule.extent_count; i++) {
         const struct extent *extent = &session->program.schedule.extents[i];
-        printf("%s\n{", i > 0 ? "," : "");
-        put_text("name", extent->name);
-        printf(", ");
-        put_text("role", extent_role_name(extent->role));
-        printf(", ");
-        put_text("space", space_name(extent->space));
-        put_number("offset", session->program.plan.offsets[i]);
-        put_number("bytes", extent->bytes);
-        put_number("align", extent->align);
-        put_number("first", extent->first);
-        put_number("last", extent->last);
-        printf("}");
+        json_newline(json, 0);
+        json_begin_object(json, NULL);
+        json_add_text(json, "name", extent->name);
+        json_add_text(json, "role", extent_role_name(extent->role));
+        json_add_text(json, "space", space_name(extent->space));
+        json_add_u64(json, "offset", session->program.plan.offsets[i]);
+        json_add_u64(json, "bytes", extent->bytes);
+        json_add_u64(json, "align", extent->align);
+        json_add_u64(json, "first", extent->first);
+        json_add_u64(json, "last", extent->last);
+        json_end(json);
     }
-    printf("]");
+    json_end(json);
 }
 
-static void put_blame(struct session *session) {
+/* The extents that are alive at the peak, when the plan does not fit. */
+static void add_blame(struct json_writer *json, struct session *session) {
     const struct plan *plan = &session->program.plan;
     struct tenant_list list = report_tenant_list(plan, SPACE_DEVICE, &session->region);
-    printf(",\n\"blame\": {\"step\": %u, \"tenants\": [", plan->peak_step[SPACE_DEVICE]);
+    json_newline(json, 0);
+    json_begin_object(json, "blame");
+    json_add_u64(json, "step", plan->peak_step[SPACE_DEVICE]);
+    json_begin_array(json, "tenants");
     for (int i = 0; i < list.count; i++) {
-        put_line(i > 0 ? ",\n" : "\n", list.tenants[i].name, list.tenants[i].bytes);
+        json_newline(json, 0);
+        add_named_bytes(json, list.tenants[i].name, list.tenants[i].bytes);
     }
-    printf("]}");
+    json_end(json);
+    json_end(json);
 }
 
-static enum status put_remedies(const struct session *session, struct fault *fault) {
+static enum status add_remedies(struct json_writer *json, const struct session *session,
+                                struct fault *fault) {
     struct remedy remedies[REMEDIES_MAX];
     int count;
-    enum status status = remedies_find(session, PURPOSE_TRAIN, remedies, &count, fault);
-    if (status != OK) {
-        return status;
-    }
-    printf(",\n\"remedies\": [");
+    TRY(remedies_find(session, PURPOSE_TRAIN, remedies, &count, fault));
+    json_newline(json, 0);
+    json_begin_array(json, "remedies");
     for (int i = 0; i < count; i++) {
-        printf("%s{\"change\": {", i > 0 ? ", " : "");
+        json_begin_object(json, NULL);
+        json_begin_object(json, "change");
         for (int k = 0; k < remedies[i].change_count; k++) {
-            printf("%s", k > 0 ? ", " : "");
-            put_text(remedies[i].changes[k].key, remedies[i].changes[k].value);
+            json_add_text(json, remedies[i].changes[k].key, remedies[i].changes[k].value);
         }
-        printf("}");
-        put_number("peak_bytes", remedies[i].peak_bytes);
-        printf("}");
+        json_end(json);
+        json_add_u64(json, "peak_bytes", remedies[i].peak_bytes);
+        json_end(json);
     }
-    printf("]");
+    json_end(json);
     return OK;
 }
 
 enum status plan_print_json(struct session *session, const struct site_report *site, bool fits,
                             struct fault *fault) {
-    char hash[HASH_HEX_BYTES];
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out);
     enum status status = OK;
-    printf("{\"format\": 1, \"hash\": \"%s\", \"fits\": %s, ",
-           hash_hex(&session->program.hash, hash), fits ? "true" : "false");
-    put_text("model", session->run.model);
-    printf(", ");
-    put_text("target", session->target->name);
-    printf(", \"ranks\": %d, \"program_steps\": %d,\n", session->ranks > 1 ? session->ranks : 1,
-           session->program.schedule.instruction_count);
-    put_spaces(session);
-    put_extents(session);
+    json_add_i64(json, "format", 1);
+    json_add_hex(json, "hash", session->program.hash.bytes, HASH_BYTES);
+    json_add_bool(json, "fits", fits);
+    json_add_text(json, "model", session->run.model);
+    json_add_text(json, "target", session->target->name);
+    json_add_i64(json, "ranks", session->ranks > 1 ? session->ranks : 1);
+    json_add_i64(json, "program_steps", session->program.schedule.instruction_count);
+    add_spaces(json, session);
+    add_extents(json, session);
     if (site != NULL) {
-        plan_site_print_json(site);
+        plan_site_add_json(json, site);
     }
     if (!fits) {
-        put_blame(session);
-        status = put_remedies(session, fault);
+        add_blame(json, session);
+        status = add_remedies(json, session, fault);
     }
-    printf("}\n");
+    json_stdout_end(&out);
     return status;
 }
 

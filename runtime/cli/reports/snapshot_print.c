@@ -1,31 +1,11 @@
 #include "runtime/cli/reports/snapshot_print.h"
 
 #include "base/text.h"
+#include "runtime/cli/reports/json_stdout.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
-
-enum { PIECE_BYTES = 128 };
-
-/* Quoted in pieces, as a text may grow six times. */
-static void print_quoted(const char *value) {
-    putchar('"');
-    for (size_t length = strlen(value); length > 0;) {
-        char piece[PIECE_BYTES + 1];
-        char escaped[6 * PIECE_BYTES + 3];
-        size_t count = length < PIECE_BYTES ? length : PIECE_BYTES;
-        memcpy(piece, value, count);
-        piece[count] = '\0';
-        struct text text = text_over(escaped, sizeof escaped);
-        text_add_json(&text, piece);
-        fwrite(escaped + 1, 1, text.length - 2, stdout);
-        value += count;
-        length -= count;
-    }
-    putchar('"');
-}
 
 static int64_t all_bytes(const struct snapshot *snapshot) {
     int64_t bytes = 0;
@@ -65,32 +45,44 @@ void snapshot_print_list(const char *folder, const struct snapshot_listed *liste
     }
 }
 
-static void print_head_json(const struct snapshot *snapshot) {
-    printf("\"step\": %lld, \"sequence\": %" PRIu64 ", \"saved_at\": %.3f, \"bytes\": %lld",
-           (long long)snapshot->step, snapshot->sequence, snapshot->saved_at,
-           (long long)all_bytes(snapshot));
+static void add_head(struct json_writer *json, const struct snapshot *snapshot) {
+    json_add_i64(json, "step", snapshot->step);
+    json_add_u64(json, "sequence", snapshot->sequence);
+    json_add_fixed(json, "saved_at", snapshot->saved_at, 3);
+    json_add_i64(json, "bytes", all_bytes(snapshot));
 }
 
 void snapshot_print_list_json(const char *folder, const struct snapshot_listed *listed, int count,
                               bool verified) {
-    printf("{\n  \"format\": 1,\n  \"folder\": ");
-    print_quoted(folder);
-    printf(",\n  \"verified\": %s,\n  \"snapshots\": [", verified ? "true" : "false");
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out);
+    json_newline(json, 2);
+    json_add_i64(json, "format", 1);
+    json_newline(json, 2);
+    json_add_text(json, "folder", folder);
+    json_newline(json, 2);
+    json_add_bool(json, "verified", verified);
+    json_newline(json, 2);
+    json_begin_array(json, "snapshots");
     for (int i = 0; i < count; i++) {
-        printf("%s\n    {\"path\": ", i == 0 ? "" : ",");
-        print_quoted(listed[i].snapshot.path);
-        printf(", \"good\": %s, ", listed[i].readable ? "true" : "false");
+        json_newline(json, 4);
+        json_begin_object(json, NULL);
+        json_add_text(json, "path", listed[i].snapshot.path);
+        json_add_bool(json, "good", listed[i].readable);
         if (listed[i].readable) {
-            print_head_json(&listed[i].snapshot);
+            add_head(json, &listed[i].snapshot);
         } else {
-            printf("\"place\": ");
-            print_quoted(listed[i].fault.place);
-            printf(", \"reason\": ");
-            print_quoted(listed[i].fault.reason);
+            json_add_text(json, "place", listed[i].fault.place);
+            json_add_text(json, "reason", listed[i].fault.reason);
         }
-        printf("}");
+        json_end(json);
     }
-    printf("%s]\n}\n", count == 0 ? "" : "\n  ");
+    if (count > 0) {
+        json_newline(json, 2);
+    }
+    json_end(json);
+    json_newline(json, 0);
+    json_stdout_end(&out);
 }
 
 void snapshot_print_whole(const struct snapshot *snapshot) {
@@ -113,41 +105,62 @@ void snapshot_print_whole(const struct snapshot *snapshot) {
            snapshot->keys);
 }
 
-void snapshot_print_whole_json(const struct snapshot *snapshot) {
-    char hex[HASH_HEX_BYTES];
-    printf("{\n  \"format\": 1,\n  \"path\": ");
-    print_quoted(snapshot->path);
-    printf(",\n  ");
-    print_head_json(snapshot);
-    printf(",\n  \"seed\": \"%" PRIu64 "\",\n  \"plan_hash\": \"%s\",\n  \"values\": {",
-           snapshot->seed, hash_hex(&snapshot->plan_hash, hex));
+static void add_contents(struct json_writer *json, const struct snapshot *snapshot) {
+    json_newline(json, 2);
+    json_begin_object(json, "values");
     for (int i = 0; i < snapshot->value_count; i++) {
-        printf("%s\n    ", i == 0 ? "" : ",");
-        print_quoted(snapshot->values[i].name);
-        printf(": \"%" PRIu64 "\"", snapshot->values[i].value);
+        json_newline(json, 4);
+        json_add_u64_text(json, snapshot->values[i].name, snapshot->values[i].value);
     }
-    printf("\n  },\n  \"files\": [");
+    json_newline(json, 2);
+    json_end(json);
+    json_newline(json, 2);
+    json_begin_array(json, "files");
     for (int i = 0; i < snapshot->file_count; i++) {
-        printf("%s\n    {\"name\": ", i == 0 ? "" : ",");
-        print_quoted(snapshot->files[i].name);
-        printf(", \"bytes\": %lld, \"blake2b\": \"%s\"}", (long long)snapshot->files[i].bytes,
-               hash_hex(&snapshot->files[i].hash, hex));
+        const struct snapshot_file *file = &snapshot->files[i];
+        json_newline(json, 4);
+        json_begin_object(json, NULL);
+        json_add_text(json, "name", file->name);
+        json_add_i64(json, "bytes", file->bytes);
+        json_add_hex(json, "blake2b", file->hash.bytes, HASH_BYTES);
+        json_end(json);
     }
-    printf("\n  ],\n  \"model_folder\": ");
-    print_quoted(snapshot->model_folder);
-    printf(",\n  \"keys\": ");
-    print_quoted(snapshot->keys);
-    printf("\n}\n");
+    json_newline(json, 2);
+    json_end(json);
+}
+
+void snapshot_print_whole_json(const struct snapshot *snapshot) {
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out);
+    json_newline(json, 2);
+    json_add_i64(json, "format", 1);
+    json_newline(json, 2);
+    json_add_text(json, "path", snapshot->path);
+    json_newline(json, 2);
+    add_head(json, snapshot);
+    json_newline(json, 2);
+    json_add_u64_text(json, "seed", snapshot->seed);
+    json_newline(json, 2);
+    json_add_hex(json, "plan_hash", snapshot->plan_hash.bytes, HASH_BYTES);
+    add_contents(json, snapshot);
+    json_newline(json, 2);
+    json_add_text(json, "model_folder", snapshot->model_folder);
+    json_newline(json, 2);
+    json_add_text(json, "keys", snapshot->keys);
+    json_newline(json, 0);
+    json_stdout_end(&out);
 }
 
 void snapshot_print_export(const struct snapshot *snapshot, const char *out) {
     printf("%s: the weights of step %lld\n", out, (long long)snapshot->step);
 }
 
-void snapshot_print_export_json(const struct snapshot *snapshot, const char *out) {
-    printf("{\"format\": 1, \"step\": %lld, \"snapshot\": ", (long long)snapshot->step);
-    print_quoted(snapshot->path);
-    printf(", \"model\": ");
-    print_quoted(out);
-    printf("}\n");
+void snapshot_print_export_json(const struct snapshot *snapshot, const char *out_path) {
+    struct json_stdout out;
+    struct json_writer *json = json_stdout_begin(&out);
+    json_add_i64(json, "format", 1);
+    json_add_i64(json, "step", snapshot->step);
+    json_add_text(json, "snapshot", snapshot->path);
+    json_add_text(json, "model", out_path);
+    json_stdout_end(&out);
 }

@@ -1,0 +1,23 @@
+#include "runtime/cli/reports/json_stdout.h"
+
+#include <stdio.h>
+
+static void drain(void *context, struct text *text) {
+    (void)context;
+    fwrite(text->bytes, 1, text->length, stdout);
+    *text = text_over(text->bytes, text->capacity);
+}
+
+struct json_writer *json_stdout_begin(struct json_stdout *out) {
+    out->text = text_over(out->buffer, sizeof out->buffer);
+    out->json = json_writer_draining(&out->text, drain, NULL);
+    json_begin_object(&out->json, NULL);
+    return &out->json;
+}
+
+void json_stdout_end(struct json_stdout *out) {
+    json_end(&out->json);
+    ASSERT(out->json.depth == 0);
+    drain(NULL, &out->text);
+    putchar('\n');
+}
