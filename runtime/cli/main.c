@@ -1,4 +1,4 @@
-/* main: finds the command and hands over. */
+/* main: finds the command of that name and runs it. */
 #include "base/log.h"
 #include "base/text.h"
 #include "build_config.h"
@@ -20,53 +20,53 @@ struct command_row {
 
 static const struct command_row COMMANDS[] = {
     {"inspect", command_inspect, "inspect MODEL [--shards N] [--json]",
-     "parameters, units, FLOPs and bytes per token, tensors"},
+     "print the parameters, units, FLOPs and bytes per token, and tensors of a model"},
     {"plan", command_plan,
      "plan RUN-or-MODEL-or-SWARM [--target T] [--ranks N] [--json] [--program] [--svg FILE] "
      "[key=value...]",
-     "lay out every byte; exit 0 fits, 3 does not"},
+     "place every buffer of a run in memory; exit code 0 if it fits, 3 if not"},
     {"mesh", command_mesh,
      "mesh NAME=SIZE,... [--table RANK,...] [--per-node K] [--bytes NAME=B,...] [--json]",
-     "where each rank of a site sits, its groups, and how to place them on nodes"},
+     "print the coordinates and groups of each rank, and their placement on nodes"},
     {"comm", command_comm, "comm [--ranks N] [--test] [--bandwidth] [--bytes SIZE,...] [--json]",
-     "try out the transport between ranks: right, and how fast"},
+     "test the collectives between ranks and measure their speed"},
     {"pack", command_pack, "pack PROBLEM.csv [--capacity BYTES] [--seconds S] [-o OUT.csv]",
-     "the planner on a bare packing problem"},
+     "run the planner on a packing problem given as CSV"},
     {"train", command_train, "train RUN.yaml [--ranks N] [--fresh] [key=value...]",
-     "train; goes on from the newest good snapshot"},
+     "train a model, resuming from the newest good snapshot"},
     {"eval", command_eval, "eval RUN-or-MODEL --data FILE [--json] [key=value...]",
-     "loss and perplexity"},
+     "compute loss and perplexity on a token file"},
     {"generate", command_generate,
      "generate MODEL --prompt TEXT [--tokens N] [--temperature X] [--seed S] [--ids]",
-     "sample a continuation"},
+     "sample a continuation of a prompt"},
     {"dump", command_dump,
      "dump MODEL BATCH.safetensors -o OUT.safetensors [--gradients] [--steps N] [--ranks N] "
      "[key=value...]",
-     "logits, losses, gradients and weights, for comparing"},
+     "write logits, losses, gradients and weights, for comparison with other programs"},
     {"join", command_join,
      "join SWARM [--check] [--target T] [--ranks N] [--identity FILE] [--listen ADDR] "
      "[--public ADDR] [--name NAME] [key=value...]",
-     "train as a member of a swarm: NAME.skep or tcp://HOST:PORT#KEY"},
+     "train as a member of a swarm, given as NAME.skep or tcp://HOST:PORT#KEY"},
     {"snapshot", command_snapshot,
      "snapshot list, verify, inspect, export FOLDER [-o OUT] [--dtype T] [--json]",
-     "look into snapshots; write one as a model folder"},
+     "list, verify or print snapshots; export one as a model folder"},
     {"keys", command_keys, "keys [--identity FILE] [--json]",
-     "this machine's identity in swarms; made if there is none"},
+     "print the public key of this machine; creates an identity if there is none"},
     {"track", command_track,
      "track RUN.yaml [--listen ADDR] [--public ADDR] [--state DIR] [--roster FILE] "
      "[--identity FILE] [--ledger FILE] [--json] [key=value...]",
-     "the tracker of a swarm: prints the join string, and serves it until it is stopped"},
+     "run the tracker of a swarm until it is stopped; prints the join string"},
     {"roster", command_roster,
      "roster add KEY [--name NAME], remove KEY-or-NAME, list  --roster FILE [--json]",
-     "whose processes a tracker lets in; a running one sees the change"},
+     "edit the allow-list of a tracker; a running tracker applies the change"},
     {"status", command_status, "status SWARM [--identity FILE] [--json]",
-     "what a swarm is doing now, as its tracker says"},
+     "print the current state of a swarm, as its tracker reports it"},
     {"ledger", command_ledger,
      "ledger FILE-or-SWARM [--verify] [--tracker KEY] [--export OUT.jsonl] [--identity FILE] "
      "[--json]",
-     "a swarm's ledger: what it records, and whether it holds together"},
+     "print, verify or export the ledger of a swarm"},
     {"probe", command_probe, "probe [--target T] [--ranks N] [--write FILE] [--json]",
-     "a profile against this machine"},
+     "measure this machine and compare it with a profile"},
 };
 
 static void print(const char *text) {
@@ -78,8 +78,9 @@ static int help_all(void) {
     for (size_t i = 0; i < ARRAY_COUNT(COMMANDS); i++) {
         printf("  %-9s %s\n", COMMANDS[i].name, COMMANDS[i].summary);
     }
-    print("\n`skep help COMMAND` for one of them, `skep help keys` for the settings of run.yaml.\n"
-          "-q and -v say less and more than usual; behind -- nothing is a flag.\n");
+    print("\n`skep help COMMAND` explains one command, `skep help keys` lists the settings of "
+          "run.yaml.\n"
+          "-q prints less and -v prints more; arguments after -- are not flags.\n");
     return 0;
 }
 
@@ -120,8 +121,8 @@ static int help_command(const struct command_row *row) {
     return 0;
 }
 
-/* The keys of run.yaml are asked for far more often than the command of that name, whose own
- * --help is about itself. */
+/* `skep help keys` lists the keys of run.yaml, which are needed more often than help about the
+ * command `keys`. `skep keys --help` explains that command. */
 static int help(const char *name) {
     if (strcmp(name, "keys") == 0) {
         return help_keys();
@@ -130,8 +131,8 @@ static int help(const char *name) {
     return row != NULL ? help_command(row) : unknown(name);
 }
 
-/* -q and -v may stand anywhere but as a flag's value and behind "--"; they are taken out before the
- * command sees its arguments. */
+/* Removes -q and -v, which may be anywhere except after "--" or as a flag's value, so that commands
+ * need not know them. */
 static int take_verbosity(int argc, char **argv, int *verbosity) {
     const int end = arguments_flags_end(argc, argv);
     int kept = 1;
@@ -179,7 +180,7 @@ static int dispatch(int argc, char **argv) {
     return row->run(argc - 1, argv + 1);
 }
 
-/* A report that a full disk cut short is a failure, whichever command made it. */
+/* A report that a full disk truncated is a failure of any command. */
 static int check_output(int code) {
     struct fault fault;
     if ((fflush(stdout) == 0 && !ferror(stdout)) || code != 0) {
@@ -190,8 +191,8 @@ static int check_output(int code) {
     return 1;
 }
 
-/* Where a standard stream is closed the next file or socket would take its number, and what is
- * printed would go into it. Opened for reading, a report that goes nowhere is still noticed. */
+/* If a standard stream is closed, the next file or socket would get its number, and printed text
+ * would go into that. /dev/null is opened for reading, so that printing to it still fails. */
 static void keep_standard_numbers(void) {
     int fd = 0;
     while (fd >= 0 && fd <= STDERR_FILENO) {
