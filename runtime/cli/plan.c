@@ -137,23 +137,12 @@ static void write_line(void *context, const char *line, size_t length) {
 
 static enum status print_misfit(struct request *request, const struct fault *misfit) {
     struct remedy remedies[REMEDIES_MAX];
+    static char buffer[REMEDIES_MAX * 1024];
+    struct text text = text_over(buffer, sizeof buffer);
     int count;
-    enum status status =
-        remedies_find(&request->session, PURPOSE_TRAIN, remedies, &count, &request->fault);
-    if (status != OK) {
-        return status;
-    }
-    printf("\ndoes not fit: %s\n", misfit->reason);
-    printf(count == 0 ? "no microbatch, strategy, recompute, moments or sequence makes it fit\n"
-                      : "would fit, each planned:\n");
-    for (int i = 0; i < count; i++) {
-        char peak[24];
-        printf("  ");
-        for (int k = 0; k < remedies[i].change_count; k++) {
-            printf("%s=%s ", remedies[i].changes[k].key, remedies[i].changes[k].value);
-        }
-        printf("(arena %s)\n", text_bytes(remedies[i].peak_bytes, peak));
-    }
+    TRY(remedies_find(&request->session, PURPOSE_TRAIN, remedies, &count, &request->fault));
+    remedies_write(remedies, count, &text);
+    printf("\ndoes not fit: %s\n%s", misfit->reason, buffer);
     return OK;
 }
 

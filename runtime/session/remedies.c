@@ -382,3 +382,17 @@ enum status remedies_find(const struct session *session, enum purpose purpose,
     }
     return status;
 }
+
+void remedies_write(const struct remedy *remedies, int count, struct text *text) {
+    text_add(text, count == 0 ? "no change of microbatch, strategy, recompute, offload, moments or "
+                                "sequence makes it fit\n"
+                              : "would fit, each planned:\n");
+    for (int i = 0; i < count; i++) {
+        char peak[24];
+        text_add(text, "  ");
+        for (int k = 0; k < remedies[i].change_count; k++) {
+            text_add(text, "%s=%s ", remedies[i].changes[k].key, remedies[i].changes[k].value);
+        }
+        text_add(text, "(arena %s)\n", text_bytes(remedies[i].peak_bytes, peak));
+    }
+}

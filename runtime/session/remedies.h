@@ -2,6 +2,7 @@
 #ifndef SKEP_SESSION_REMEDIES_H
 #define SKEP_SESSION_REMEDIES_H
 
+#include "base/text.h"
 #include "runtime/session/session.h"
 
 enum { REMEDIES_MAX = 12, REMEDY_CHANGES_MAX = 12 };
@@ -28,5 +29,8 @@ struct remedy {
  * errors  STATUS_FAILED when a proof of a plan fails */
 MUST_CHECK enum status remedies_find(const struct session *session, enum purpose purpose,
                                      struct remedy *remedies, int *count, struct fault *fault);
+
+/* remedies_write: the remedies for people, one on each line, or that there are none. */
+void remedies_write(const struct remedy *remedies, int count, struct text *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* plan_site_json: the part of a plan that is about ranks, as members of the plan's JSON document. */
+/* plan_site_json: the part of a plan that is about ranks, as members of its JSON document. */
 #include "runtime/cli/reports/plan_site_report.h"
 
 static void add_unit(struct json_writer *json, const struct sharding *sharding,

@@ -106,20 +106,6 @@ static void add_disk(const struct disk_budget *disk, struct text *text) {
     text_add(text, "\n");
 }
 
-static void add_remedies(const struct fit_report *report, struct text *text) {
-    text_add(text, report->remedy_count == 0
-                       ? "no microbatch, strategy, recompute or offload makes it fit\n"
-                       : "would fit, each planned:\n");
-    for (int i = 0; i < report->remedy_count; i++) {
-        const struct remedy *remedy = &report->remedies[i];
-        text_add(text, "  ");
-        for (int k = 0; k < remedy->change_count; k++) {
-            text_add(text, "%s=%s ", remedy->changes[k].key, remedy->changes[k].value);
-        }
-        add_bytes(text, "(arena ", remedy->peak_bytes, ")\n");
-    }
-}
-
 static bool memory_fits(const struct fit_report *report) {
     const struct session *session = report->session;
     struct fault ignored;
@@ -142,7 +128,7 @@ void fit_report_text(const struct fit_report *report, struct text *text) {
     }
     text_add(text, "does not fit: %s; %s\n", report->misfit.reason, report->misfit.remedy);
     if (!memory_fits(report)) {
-        add_remedies(report, text);
+        remedies_write(report->remedies, report->remedy_count, text);
     }
 }
 

@@ -15,11 +15,6 @@
 
 enum { CASES = 400 };
 
-static uint64_t volumes_total(const struct step_volumes *volumes) {
-    return volumes->gather_forward + volumes->gather_backward + volumes->reduce +
-           volumes->reduce_whole + volumes->replicate + volumes->gather_params;
-}
-
 static uint64_t seed(void) {
     const char *wanted = getenv("SKEP_TEST_SEED");
     return wanted == NULL ? 4 : strtoull(wanted, NULL, 10);
