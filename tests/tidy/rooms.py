@@ -151,5 +151,5 @@ def check_map(sources):
         yield MAP, 1, "list the rooms in the order of rules.py"
 
 
-CHECKS = (check_bounds, check_doors, check_struct_sizes, check_field_owners,
+CHECKS = (check_map, check_bounds, check_doors, check_struct_sizes, check_field_owners,
           check_function_lengths)
