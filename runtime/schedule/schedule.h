@@ -76,9 +76,9 @@ struct schedule_options {
     const enum recompute *recompute; /* [layers] */
     unsigned offload;                /* enum offload; of programs that train */
     float clip_norm, beta1, beta2, epsilon, weight_decay;
-    uint64_t staging_bytes;   /* in host memory: parts of files that are read or written */
-    struct sharding sharding; /* over the ranks of a site; all zero: one rank */
-    const struct unit_table *units;         /* for the world of `sharding`; NULL: by block */
+    uint64_t staging_bytes;         /* in host memory: parts of files that are read or written */
+    struct sharding sharding;       /* over the ranks of a site; all zero: one rank */
+    const struct unit_table *units; /* for the world of `sharding`; NULL: by block */
     const struct resident_extent *resident; /* [resident_count] */
     int resident_count;
 };
