@@ -75,9 +75,9 @@ enum status swarm_replica_bind(struct session *session, const struct replica_sha
         .contribution = swarm_extent_at(session, SWARM_EXTENT_CONTRIBUTION),
         .results = swarm_extent_at(session, SWARM_EXTENT_RESULTS),
         .slots = swarm_extent_at(session, SWARM_EXTENT_SLOTS),
-        .marks = swarm_extent_at(session, SWARM_EXTENT_MARKS),
+        .residual_sources = swarm_extent_at(session, SWARM_EXTENT_MARKS),
         .leaves = names,
-        .voted = names + replica_leaf_count(shape->slices.parameter_count),
+        .voted_leaves = names + replica_leaf_count(shape->slices.parameter_count),
         .scratch = swarm_extent_at(session, SWARM_EXTENT_SCRATCH),
     };
     float *inner = swarm_extent_at(session, SWARM_EXTENT_INNER);

@@ -37,7 +37,7 @@ void swarm_memory_extents(const struct swarm_terms *terms, const struct target *
         [SWARM_EXTENT_MOMENTUM] = {"outer momentum", ROLE_OUTER, copied, memory.momentum},
         [SWARM_EXTENT_FEEDBACK] = {"error feedback", ROLE_OUTER, copied, memory.feedback},
         [SWARM_EXTENT_RESIDUAL] = {"re-encoding residual", ROLE_OUTER, SPACE_HOST, memory.residual},
-        [SWARM_EXTENT_MARKS] = {"residual marks", ROLE_OUTER, SPACE_HOST, memory.marks},
+        [SWARM_EXTENT_MARKS] = {"residual marks", ROLE_OUTER, SPACE_HOST, memory.residual_sources},
         [SWARM_EXTENT_NAMES] = {"leaf names", ROLE_OUTER, SPACE_HOST, memory.leaves},
         [SWARM_EXTENT_CONTRIBUTION] = {"own contribution", ROLE_EXCHANGE, copied,
                                        memory.contribution},

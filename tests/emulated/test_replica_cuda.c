@@ -64,7 +64,7 @@ static void cut_parts(struct pair *pair) {
             (struct flat_span){.begin = like->begin,
                                .count = like->count,
                                .values = (is_near ? pair->near : pair->inner) + like->begin,
-                               .far = is_near ? NULL : &UNREACHED};
+                               .device_memory = is_near ? NULL : &UNREACHED};
     }
 }
 
@@ -81,13 +81,14 @@ static void make_replica(struct pair *pair) {
         .contribution = pinned(pair, memory.contribution),
         .results = pinned(pair, memory.results),
         .slots = pinned(pair, memory.slots),
-        .marks = pinned(pair, memory.marks),
+        .marks = pinned(pair, memory.residual_sources),
         .leaves = pinned(pair, memory.leaves),
         .scratch = pinned(pair, replica_device_memory_of(shape).scratch),
         .parts = pair->parts,
         .part_count = pair->host.replica.part_count,
     };
-    pair->replica.voted = pair->replica.leaves + replica_leaf_count(shape->slices.parameter_count);
+    pair->replica.voted_leaves =
+        pair->replica.leaves + replica_leaf_count(shape->slices.parameter_count);
     cut_parts(pair);
 }
 
@@ -157,7 +158,7 @@ static void assert_same_inner(struct pair *pair) {
         while (part + 1 < pair->replica.part_count && pair->parts[part + 1].begin <= i) {
             part++;
         }
-        float found = pair->parts[part].far == NULL ? pair->near[i] : pair->values[i];
+        float found = pair->parts[part].device_memory == NULL ? pair->near[i] : pair->values[i];
         if (found != *fixture_inner(&pair->host, i)) {
             fail_msg("inner weight %lld: %a on the device, %a on the host", (long long)i,
                      (double)found, (double)*fixture_inner(&pair->host, i));

@@ -240,6 +240,7 @@ PLAIN_FOLDERS = (
     "runtime/swarm/client",
     "runtime/swarm/ledger",
     "runtime/swarm/member",
+    "runtime/swarm/replica",
     "runtime/swarm/tracker",
     "runtime/swarm_setup",
     "runtime/train",

@@ -118,7 +118,7 @@ static void publish_view(struct member_loop *loop) {
         .members = admission->member_count,
         .is_adopting = state_fetcher_is_active(&loop->fetcher),
         .behind = (uint32_t)leaf_fetch_outdated(&loop->fetcher.fetch),
-        .adopted_bytes = loop->fetcher.fetch.received,
+        .adopted_bytes = loop->fetcher.fetch.received_bytes,
         .contributors = loop->contributors,
         .sent_bytes = counts.sent_bytes,
         .received_bytes = counts.received_bytes,

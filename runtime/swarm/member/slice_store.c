@@ -21,7 +21,7 @@ size_t slice_store_bytes(const struct member_loop_options *options) {
 static void add_signed(struct slice_store *store, struct message *result) {
     wire_sign(store->shape, store->options->keys, result);
     *result_index_slot(&store->index, result->round, result->slice) =
-        (struct stored_result){.is_held = true,
+        (struct stored_result){.is_stored = true,
                                .epoch = result->epoch,
                                .contributors = result->contributors,
                                .hash = result->hash,
@@ -67,7 +67,8 @@ bool slice_store_receive(struct slice_store *store, uint32_t slice, const uint8_
 }
 
 bool slice_store_is_valid(const struct slice_store *store, uint32_t slice) {
-    return replica_sound(store->options->replica, slice, store->incoming, store->incoming_bytes);
+    return replica_encoding_is_valid(store->options->replica, slice, store->incoming,
+                                     store->incoming_bytes);
 }
 
 void slice_store_keep_result(struct slice_store *store, const struct message *message) {
@@ -75,7 +76,7 @@ void slice_store_keep_result(struct slice_store *store, const struct message *me
     memcpy(replica_result(store->options->replica, message->round, message->slice), store->incoming,
            store->incoming_bytes);
     *result_index_slot(&store->index, message->round, message->slice) =
-        (struct stored_result){.is_held = true,
+        (struct stored_result){.is_stored = true,
                                .epoch = message->epoch,
                                .contributors = message->contributors,
                                .hash = message->hash,

@@ -1,83 +1,80 @@
 #include "runtime/swarm/replica/leaf_fetch.h"
 
+#include "base/bytes.h"
 #include "base/check.h"
+#include "base/clock.h"
 
 #include <string.h>
 
-static const int64_t MS = 1000000;
-static const int64_t SECOND_NS = 1000000000;
-
 enum {
-    PATIENCE_S = 1,        /* until the host says what few bytes take */
-    LEAF_FIRST_FACTOR = 8, /* times that, for the first leaf of all */
-    LEAF_LEAST_FACTOR = 2,
-    LEAF_WAIT_FACTOR = 6, /* times what a source's last one took, or the slowest one's */
-    SLOW_REST_MS = 2000,  /* after a slow answer, times the number of faults */
-    REFUSED_REST_MS = 50, /* the same: it is on its way to that root, or is at the next one */
+    TIMEOUT_S = 1,         /* of a short answer, until leaf_fetch_set_timeout */
+    LEAF_FIRST_FACTOR = 8, /* times that: timeout of the first leaf */
+    LEAF_MIN_FACTOR = 2,   /* times that: lower bound of each leaf's timeout */
+    LEAF_WAIT_FACTOR =
+        6, /* times the duration of the source's latest leaf, or the slowest source's */
+    SLOW_BACKOFF_MS = 2000, /* after a timeout, times the number of faults */
+    MISSING_BACKOFF_MS =
+        50, /* the same, when the source has another root: it may reach this one soon */
     FAULTS_MAX = 8,
-    WRONG_REST_MS = 3600000, /* who sends what does not have the name is not asked again */
-    CARRIED_MAX = 8,         /* leaves brought forward by one step: some ten milliseconds */
+    BAN_MS = 3600000, /* after data that does not match its hash */
+    REPLAYED_MAX = 8, /* leaves replayed by one call: about ten milliseconds */
 };
 
-static size_t aligned(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
-static size_t places_bytes(const struct replica_shape *shape) {
-    return aligned(replica_leaf_count(shape->slices.parameter_count) * sizeof(uint32_t));
+static size_t versions_bytes(const struct replica_shape *shape) {
+    return carve_bytes(replica_leaf_count(shape->slices.parameter_count) * sizeof(uint32_t));
 }
 
 size_t leaf_fetch_bytes(const struct replica_shape *shape) {
-    return places_bytes(shape) + leaf_replay_bytes(shape->slices.count);
+    return versions_bytes(shape) + leaf_replay_bytes(shape->slices.count);
 }
 
 void leaf_fetch_init(struct leaf_fetch *fetch, void *memory, struct replica *replica,
-                     struct leaf_fetch_callbacks way) {
+                     struct leaf_fetch_callbacks callbacks) {
     struct fault fault;
-    size_t bytes = places_bytes(&replica->shape);
+    size_t bytes = versions_bytes(&replica->shape);
     memset(fetch, 0, sizeof(*fetch));
     enum status status = pool_init(&fetch->pool, 1, &fault);
-    ASSERT(status == OK); /* it starts no thread */
+    ASSERT(status == OK); /* a pool of one thread starts none, so it cannot fail */
     fetch->compute = (struct compute){.table = replica->compute->table, .pool = &fetch->pool};
     fetch->replica = replica;
-    fetch->way = way;
+    fetch->callbacks = callbacks;
     fetch->bytes = replica_state_bytes(replica->shape.slices.parameter_count);
     fetch->leaf_count = replica_leaf_count(replica->shape.slices.parameter_count);
-    fetch->places = memory;
-    memset(fetch->places, 0, bytes);
-    leaf_replay_bind(&fetch->forward, (char *)memory + bytes, replica,
-                     (struct replay_callbacks){way.context, way.ask_result});
-    leaf_fetch_set_timeout(fetch, PATIENCE_S * SECOND_NS);
+    fetch->versions = memory;
+    memset(fetch->versions, 0, bytes);
+    leaf_replay_bind(&fetch->replay, (char *)memory + bytes, replica,
+                     (struct replay_callbacks){callbacks.context, callbacks.request_result});
+    leaf_fetch_set_timeout(fetch, TIMEOUT_S * NS_PER_SECOND);
 }
 
-void leaf_fetch_set_timeout(struct leaf_fetch *fetch, int64_t patience_ns) {
-    fetch->patience_ns = patience_ns;
-    fetch->forward.patience_ns = patience_ns;
+void leaf_fetch_set_timeout(struct leaf_fetch *fetch, int64_t timeout_ns) {
+    fetch->timeout_ns = timeout_ns;
+    fetch->replay.timeout_ns = timeout_ns;
 }
 
-static void begin_names(struct leaf_fetch *fetch) {
+static void begin_hashes(struct leaf_fetch *fetch) {
     fetch->stage = LEAF_HASHES;
-    fetch->named = 0;
-    fetch->has_namer = false;
+    fetch->hash_count = 0;
+    fetch->has_hash_request = false;
 }
 
-/* Where the leaves stand has changed. */
+/* Counts again after the versions have changed. */
 static void count_leaves(struct leaf_fetch *fetch) {
-    fetch->next = 0;
-    fetch->missing = 0;
-    fetch->behind = 0;
+    fetch->next_leaf = 0;
+    fetch->missing_count = 0;
+    fetch->outdated_count = 0;
     for (uint64_t leaf = 0; leaf < fetch->leaf_count; leaf++) {
-        fetch->missing += fetch->places[leaf] == 0;
-        fetch->behind += fetch->places[leaf] != fetch->place;
+        fetch->missing_count += fetch->versions[leaf] == 0;
+        fetch->outdated_count += fetch->versions[leaf] != fetch->target_version;
     }
 }
 
-/* Leaves below a place cannot be brought forward any more: they come anew. */
-static void lose_below(struct leaf_fetch *fetch, uint32_t place) {
-    for (uint64_t leaf = 0; leaf < fetch->leaf_count && place > 0; leaf++) {
-        fetch->places[leaf] = fetch->places[leaf] < place ? 0 : fetch->places[leaf];
+/* Leaves below a version can no longer be replayed: they count as missing. */
+static void drop_below(struct leaf_fetch *fetch, uint32_t target_version) {
+    for (uint64_t leaf = 0; leaf < fetch->leaf_count && target_version > 0; leaf++) {
+        fetch->versions[leaf] = fetch->versions[leaf] < target_version ? 0 : fetch->versions[leaf];
     }
-    fetch->carried = 0;
+    fetch->replayed_leaves = 0;
     count_leaves(fetch);
 }
 
@@ -85,182 +82,187 @@ void leaf_fetch_begin(struct leaf_fetch *fetch, const struct hash *root) {
     leaf_fetch_end(fetch);
     fetch->root = *root;
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
-        fetch->sources[i] = (struct leaf_source){.is_there = fetch->sources[i].is_there};
+        fetch->sources[i] = (struct leaf_source){.is_connected = fetch->sources[i].is_connected};
     }
-    leaf_replay_reset(&fetch->forward);
-    fetch->place = 1;
-    fetch->received = 0;
-    memset(fetch->places, 0, fetch->leaf_count * sizeof(*fetch->places));
-    lose_below(fetch, 0);
-    begin_names(fetch);
+    leaf_replay_reset(&fetch->replay);
+    fetch->target_version = 1;
+    fetch->received_bytes = 0;
+    memset(fetch->versions, 0, fetch->leaf_count * sizeof(*fetch->versions));
+    drop_below(fetch, 0);
+    begin_hashes(fetch);
 }
 
 void leaf_fetch_follow(struct leaf_fetch *fetch, const struct entry *commit, uint64_t sources) {
     leaf_fetch_end(fetch);
     fetch->root = commit->root;
-    uint32_t lost = leaf_replay_add(&fetch->forward, commit, sources, fetch->place, fetch->places);
-    fetch->place++;
-    lose_below(fetch, lost);
-    begin_names(fetch);
+    uint32_t first_valid =
+        leaf_replay_add(&fetch->replay, commit, sources, fetch->target_version, fetch->versions);
+    fetch->target_version++;
+    drop_below(fetch, first_valid);
+    begin_hashes(fetch);
 }
 
 void leaf_fetch_end(struct leaf_fetch *fetch) {
     fetch->stage = LEAF_IDLE;
-    leaf_replay_stop(&fetch->forward);
-    memset(fetch->asks, 0, sizeof(fetch->asks));
+    leaf_replay_stop(&fetch->replay);
+    memset(fetch->requests, 0, sizeof(fetch->requests));
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
-        fetch->sources[i].asked = 0;
+        fetch->sources[i].pending = 0;
     }
 }
 
-/* The leaf of an ask is to come from another source. */
-static void ask_again(struct leaf_fetch *fetch, struct leaf_request *ask) {
-    ASSERT(ask->state == REQUEST_SENT);
-    fetch->sources[ask->source].asked--;
-    ask->state = REQUEST_RETRY;
+/* The leaf must come from another source. */
+static void retry_request(struct leaf_fetch *fetch, struct leaf_request *request) {
+    ASSERT(request->state == REQUEST_SENT);
+    fetch->sources[request->source].pending--;
+    request->state = REQUEST_RETRY;
 }
 
-static void rest(struct leaf_fetch *fetch, uint32_t index, int64_t rest_ms, int64_t now_ns) {
+static void back_off(struct leaf_fetch *fetch, uint32_t index, int64_t backoff_ms, int64_t now_ns) {
     struct leaf_source *source = &fetch->sources[index];
-    source->rests_until_ns = now_ns + rest_ms * MS;
+    source->backoff_until_ns = now_ns + backoff_ms * NS_PER_MS;
     for (uint32_t i = 0; i < LEAF_REQUESTS_MAX; i++) {
-        if (fetch->asks[i].state == REQUEST_SENT && fetch->asks[i].source == index) {
-            ask_again(fetch, &fetch->asks[i]);
+        if (fetch->requests[i].state == REQUEST_SENT && fetch->requests[i].source == index) {
+            retry_request(fetch, &fetch->requests[i]);
         }
     }
-    fetch->has_namer = fetch->has_namer && fetch->namer != index;
+    fetch->has_hash_request = fetch->has_hash_request && fetch->hash_source != index;
 }
 
-static void shun(struct leaf_fetch *fetch, uint32_t index, int64_t now_ns) {
-    fetch->sources[index].shunned_until_ns = now_ns + WRONG_REST_MS * MS;
-    rest(fetch, index, 0, now_ns);
+static void ban(struct leaf_fetch *fetch, uint32_t index, int64_t now_ns) {
+    fetch->sources[index].banned_until_ns = now_ns + BAN_MS * NS_PER_MS;
+    back_off(fetch, index, 0, now_ns);
 }
 
-static void blame(struct leaf_fetch *fetch, uint32_t index, int64_t rest_ms, int64_t now_ns) {
+static void penalise(struct leaf_fetch *fetch, uint32_t index, int64_t backoff_ms, int64_t now_ns) {
     struct leaf_source *source = &fetch->sources[index];
     source->faults += source->faults < FAULTS_MAX;
-    rest(fetch, index, rest_ms * (int64_t)source->faults, now_ns);
+    back_off(fetch, index, backoff_ms * (int64_t)source->faults, now_ns);
 }
 
-void leaf_fetch_set_source(struct leaf_fetch *fetch, uint32_t source, bool is_there) {
+void leaf_fetch_set_source(struct leaf_fetch *fetch, uint32_t source, bool is_connected) {
     ASSERT(source < LEAF_SOURCES_MAX);
-    fetch->sources[source].is_there = is_there;
-    leaf_replay_set_source(&fetch->forward, source, is_there);
-    if (!is_there) {
-        rest(fetch, source, 0, 0);
+    fetch->sources[source].is_connected = is_connected;
+    leaf_replay_set_source(&fetch->replay, source, is_connected);
+    if (!is_connected) {
+        back_off(fetch, source, 0, 0);
     }
 }
 
-/* Whether a leaf has the name that it has at the root; all names are there. */
-static bool is_named(const struct leaf_fetch *fetch, uint64_t leaf) {
-    return hash_equal(&fetch->replica->leaves[leaf], &fetch->replica->voted[leaf]);
+/* Whether a leaf matches the target root. Valid once all hashes are present. */
+static bool matches_target(const struct leaf_fetch *fetch, uint64_t leaf) {
+    return hash_equal(&fetch->replica->leaves[leaf], &fetch->replica->voted_leaves[leaf]);
 }
 
-/* What stands at the root already shows by its name, and what seems to and does not. */
+/* Sets the versions by the hashes: a leaf that matches is at the target; one that was replayed to
+ * the target and does not match is missing. */
 static void begin_leaves(struct leaf_fetch *fetch) {
     fetch->stage = LEAF_LEAVES;
     fetch->replica->voted_round = 0;
     for (uint64_t leaf = 0; leaf < fetch->leaf_count; leaf++) {
-        if (is_named(fetch, leaf)) {
-            fetch->places[leaf] = fetch->place;
-        } else if (fetch->places[leaf] == fetch->place) {
-            fetch->places[leaf] = 0;
+        if (matches_target(fetch, leaf)) {
+            fetch->versions[leaf] = fetch->target_version;
+        } else if (fetch->versions[leaf] == fetch->target_version) {
+            fetch->versions[leaf] = 0;
         }
     }
     count_leaves(fetch);
 }
 
 void leaf_fetch_on_hashes(struct leaf_fetch *fetch, uint32_t source, const struct hash *root,
-                          uint64_t index, const uint8_t *names, size_t count, int64_t now_ns) {
-    uint64_t name_count = count / HASH_BYTES;
-    bool is_asked = fetch->has_namer && source == fetch->namer && index == fetch->named;
-    bool is_late = index == 0 && fetch->named == 0 && name_count == fetch->leaf_count;
-    if (fetch->stage != LEAF_HASHES || (!is_asked && !is_late) || !hash_equal(root, &fetch->root)) {
+                          uint64_t index, const uint8_t *hashes, size_t count, int64_t now_ns) {
+    uint64_t count_of_hashes = count / HASH_BYTES;
+    bool is_answer =
+        fetch->has_hash_request && source == fetch->hash_source && index == fetch->hash_count;
+    bool is_late_answer =
+        index == 0 && fetch->hash_count == 0 && count_of_hashes == fetch->leaf_count;
+    if (fetch->stage != LEAF_HASHES || (!is_answer && !is_late_answer) ||
+        !hash_equal(root, &fetch->root)) {
         return;
     }
     if (count == 0) {
-        blame(fetch, source, REFUSED_REST_MS, now_ns);
+        penalise(fetch, source, MISSING_BACKOFF_MS, now_ns);
         return;
     }
-    if (count % HASH_BYTES != 0 || name_count > fetch->leaf_count - fetch->named) {
-        begin_names(fetch);
-        shun(fetch, source, now_ns);
+    if (count % HASH_BYTES != 0 || count_of_hashes > fetch->leaf_count - fetch->hash_count) {
+        begin_hashes(fetch);
+        ban(fetch, source, now_ns);
         return;
     }
-    memcpy(&fetch->replica->voted[fetch->named], names, count);
-    fetch->named += name_count;
-    fetch->has_namer = false;
-    if (fetch->named < fetch->leaf_count) {
-        return; /* the next step asks the same source on */
+    memcpy(&fetch->replica->voted_leaves[fetch->hash_count], hashes, count);
+    fetch->hash_count += count_of_hashes;
+    fetch->has_hash_request = false;
+    if (fetch->hash_count < fetch->leaf_count) {
+        return; /* the next step requests the rest from the same source */
     }
-    struct hash got = merkle_root_of(fetch->bytes, fetch->replica->voted);
+    struct hash got = merkle_root_of(fetch->bytes, fetch->replica->voted_leaves);
     if (!hash_equal(&got, &fetch->root)) {
-        begin_names(fetch);
-        shun(fetch, source, now_ns);
+        begin_hashes(fetch);
+        ban(fetch, source, now_ns);
         return;
     }
     begin_leaves(fetch);
 }
 
-static struct leaf_request *find_ask(struct leaf_fetch *fetch, uint64_t leaf) {
+static struct leaf_request *find_request(struct leaf_fetch *fetch, uint64_t leaf) {
     for (uint32_t i = 0; i < LEAF_REQUESTS_MAX; i++) {
-        if (fetch->asks[i].state != REQUEST_FREE && fetch->asks[i].leaf == leaf) {
-            return &fetch->asks[i];
+        if (fetch->requests[i].state != REQUEST_FREE && fetch->requests[i].leaf == leaf) {
+            return &fetch->requests[i];
         }
     }
     return NULL;
 }
 
-static bool is_right(const struct leaf_fetch *fetch, uint64_t index, const uint8_t *bytes,
-                     size_t count) {
+static bool leaf_is_valid(const struct leaf_fetch *fetch, uint64_t index, const uint8_t *bytes,
+                          size_t count) {
     if (count != merkle_leaf_bytes(fetch->bytes, index)) {
         return false;
     }
-    struct hash name = merkle_leaf(bytes, count);
-    return hash_equal(&name, &fetch->replica->voted[index]);
+    struct hash hash = merkle_leaf(bytes, count);
+    return hash_equal(&hash, &fetch->replica->voted_leaves[index]);
 }
 
-/* Also one that comes late, when another source was asked already: its name is right. */
+/* A valid leaf that arrives late is used too, although it was requested from another source. */
 void leaf_fetch_on_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t index,
                         const uint8_t *bytes, size_t count, int64_t now_ns) {
-    struct leaf_request *ask = fetch->stage == LEAF_LEAVES ? find_ask(fetch, index) : NULL;
-    if (ask == NULL) {
+    struct leaf_request *request = fetch->stage == LEAF_LEAVES ? find_request(fetch, index) : NULL;
+    if (request == NULL) {
         return;
     }
-    bool is_asked = ask->state == REQUEST_SENT && ask->source == source;
-    if (count == 0 || !is_right(fetch, index, bytes, count)) {
+    bool is_answer = request->state == REQUEST_SENT && request->source == source;
+    if (count == 0 || !leaf_is_valid(fetch, index, bytes, count)) {
         if (count > 0) {
-            shun(fetch, source, now_ns);
-        } else if (is_asked) {
-            blame(fetch, source, REFUSED_REST_MS, now_ns);
+            ban(fetch, source, now_ns);
+        } else if (is_answer) {
+            penalise(fetch, source, MISSING_BACKOFF_MS, now_ns);
         }
         return;
     }
     replica_leaf_write(fetch->replica, index, bytes);
-    fetch->replica->leaves[index] = fetch->replica->voted[index];
-    fetch->missing -= fetch->places[index] == 0;
-    fetch->behind--;
-    fetch->places[index] = fetch->place;
-    fetch->received += count;
-    if (ask->state == REQUEST_SENT) {
-        fetch->sources[ask->source].asked--;
+    fetch->replica->leaves[index] = fetch->replica->voted_leaves[index];
+    fetch->missing_count -= fetch->versions[index] == 0;
+    fetch->outdated_count--;
+    fetch->versions[index] = fetch->target_version;
+    fetch->received_bytes += count;
+    if (request->state == REQUEST_SENT) {
+        fetch->sources[request->source].pending--;
     }
-    if (is_asked) {
-        fetch->sources[source].took_ns = now_ns - ask->since_ns;
+    if (is_answer) {
+        fetch->sources[source].response_ns = now_ns - request->sent_ns;
         fetch->sources[source].faults = 0;
     }
-    ask->state = REQUEST_FREE;
+    request->state = REQUEST_FREE;
 }
 
-/* NULL: none that can be asked now. */
-static struct leaf_source *next_source(struct leaf_fetch *fetch, uint32_t window, int64_t now_ns,
+/* Round-robin. NULL: no source accepts a request now. */
+static struct leaf_source *pick_source(struct leaf_fetch *fetch, uint32_t window, int64_t now_ns,
                                        uint32_t *index) {
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
-        uint32_t at = (fetch->turn + i) % LEAF_SOURCES_MAX;
+        uint32_t at = (fetch->next_source + i) % LEAF_SOURCES_MAX;
         struct leaf_source *source = &fetch->sources[at];
-        bool is_resting = source->rests_until_ns > now_ns || source->shunned_until_ns > now_ns;
-        if (source->is_there && source->asked < window && !is_resting) {
-            fetch->turn = (at + 1) % LEAF_SOURCES_MAX;
+        bool is_resting = source->backoff_until_ns > now_ns || source->banned_until_ns > now_ns;
+        if (source->is_connected && source->pending < window && !is_resting) {
+            fetch->next_source = (at + 1) % LEAF_SOURCES_MAX;
             *index = at;
             return source;
         }
@@ -268,137 +270,140 @@ static struct leaf_source *next_source(struct leaf_fetch *fetch, uint32_t window
     return NULL;
 }
 
-static void step_names(struct leaf_fetch *fetch, int64_t now_ns) {
-    if (fetch->has_namer) {
-        if (now_ns - fetch->namer_since_ns > fetch->patience_ns) {
-            uint32_t slow = fetch->namer;
-            begin_names(fetch);
-            blame(fetch, slow, SLOW_REST_MS, now_ns);
+static void step_hashes(struct leaf_fetch *fetch, int64_t now_ns) {
+    if (fetch->has_hash_request) {
+        if (now_ns - fetch->hash_request_ns > fetch->timeout_ns) {
+            uint32_t slow = fetch->hash_source;
+            begin_hashes(fetch);
+            penalise(fetch, slow, SLOW_BACKOFF_MS, now_ns);
         }
         return;
     }
-    uint32_t index = fetch->namer;
-    bool goes_on = fetch->named > 0 && fetch->sources[index].is_there;
-    if (!goes_on) {
-        fetch->named = 0;
+    uint32_t index = fetch->hash_source;
+    bool continues = fetch->hash_count > 0 && fetch->sources[index].is_connected;
+    if (!continues) {
+        fetch->hash_count = 0;
     }
-    if (!goes_on && next_source(fetch, LEAF_REQUESTS_PER_SOURCE, now_ns, &index) == NULL) {
+    if (!continues && pick_source(fetch, LEAF_REQUESTS_PER_SOURCE, now_ns, &index) == NULL) {
         return;
     }
-    fetch->has_namer = fetch->way.ask_names(fetch->way.context, index, &fetch->root, fetch->named);
-    fetch->namer = index;
-    fetch->namer_since_ns = now_ns;
+    fetch->has_hash_request = fetch->callbacks.request_hashes(fetch->callbacks.context, index,
+                                                              &fetch->root, fetch->hash_count);
+    fetch->hash_source = index;
+    fetch->hash_request_ns = now_ns;
 }
 
-/* What the slowest source that has sent a leaf took; 0: none has. */
+/* The duration of the slowest source's latest leaf; 0: none has arrived. */
 static int64_t slowest_ns(const struct leaf_fetch *fetch) {
-    int64_t most_ns = 0;
+    int64_t max_ns = 0;
     for (uint32_t i = 0; i < LEAF_SOURCES_MAX; i++) {
-        int64_t took_ns = fetch->sources[i].took_ns;
-        most_ns = took_ns > most_ns ? took_ns : most_ns;
+        int64_t response_ns = fetch->sources[i].response_ns;
+        max_ns = response_ns > max_ns ? response_ns : max_ns;
     }
-    return most_ns;
+    return max_ns;
 }
 
-static int64_t patience_ns(const struct leaf_fetch *fetch, uint32_t index) {
-    int64_t took_ns = fetch->sources[index].took_ns;
-    took_ns = took_ns > 0 ? took_ns : slowest_ns(fetch);
-    int64_t least_ns = LEAF_LEAST_FACTOR * fetch->patience_ns;
-    if (took_ns == 0) {
-        return LEAF_FIRST_FACTOR * fetch->patience_ns;
+static int64_t leaf_timeout_ns(const struct leaf_fetch *fetch, uint32_t index) {
+    int64_t response_ns = fetch->sources[index].response_ns;
+    response_ns = response_ns > 0 ? response_ns : slowest_ns(fetch);
+    int64_t min_ns = LEAF_MIN_FACTOR * fetch->timeout_ns;
+    if (response_ns == 0) {
+        return LEAF_FIRST_FACTOR * fetch->timeout_ns;
     }
-    return LEAF_WAIT_FACTOR * took_ns > least_ns ? LEAF_WAIT_FACTOR * took_ns : least_ns;
+    return LEAF_WAIT_FACTOR * response_ns > min_ns ? LEAF_WAIT_FACTOR * response_ns : min_ns;
 }
 
-static void end_patience(struct leaf_fetch *fetch, int64_t now_ns) {
+static void time_out_requests(struct leaf_fetch *fetch, int64_t now_ns) {
     for (uint32_t i = 0; i < LEAF_REQUESTS_MAX; i++) {
-        struct leaf_request *ask = &fetch->asks[i];
-        if (ask->state == REQUEST_SENT &&
-            now_ns - ask->since_ns > patience_ns(fetch, ask->source)) {
-            blame(fetch, ask->source, SLOW_REST_MS, now_ns);
+        struct leaf_request *request = &fetch->requests[i];
+        if (request->state == REQUEST_SENT &&
+            now_ns - request->sent_ns > leaf_timeout_ns(fetch, request->source)) {
+            penalise(fetch, request->source, SLOW_BACKOFF_MS, now_ns);
         }
     }
 }
 
-/* An ask for the next leaf that nobody was asked for; first those that did not come. */
-static struct leaf_request *next_ask(struct leaf_fetch *fetch) {
+/* The next request to send, first those to retry. NULL: none. */
+static struct leaf_request *next_request(struct leaf_fetch *fetch) {
     struct leaf_request *free = NULL;
     for (uint32_t i = 0; i < LEAF_REQUESTS_MAX; i++) {
-        if (fetch->asks[i].state == REQUEST_RETRY) {
-            return &fetch->asks[i];
+        if (fetch->requests[i].state == REQUEST_RETRY) {
+            return &fetch->requests[i];
         }
-        free = fetch->asks[i].state == REQUEST_FREE ? &fetch->asks[i] : free;
+        free = fetch->requests[i].state == REQUEST_FREE ? &fetch->requests[i] : free;
     }
-    while (free != NULL && fetch->next < fetch->leaf_count &&
-           (fetch->places[fetch->next] > 0 || find_ask(fetch, fetch->next) != NULL)) {
-        fetch->next++;
+    while (
+        free != NULL && fetch->next_leaf < fetch->leaf_count &&
+        (fetch->versions[fetch->next_leaf] > 0 || find_request(fetch, fetch->next_leaf) != NULL)) {
+        fetch->next_leaf++;
     }
-    if (free == NULL || fetch->next == fetch->leaf_count) {
+    if (free == NULL || fetch->next_leaf == fetch->leaf_count) {
         return NULL;
     }
-    free->leaf = fetch->next++;
+    free->leaf = fetch->next_leaf++;
     free->state = REQUEST_RETRY;
     return free;
 }
 
 static void step_leaves(struct leaf_fetch *fetch, int64_t now_ns) {
-    end_patience(fetch, now_ns);
-    for (uint32_t turns = 0; turns < LEAF_REQUESTS_MAX; turns++) {
+    time_out_requests(fetch, now_ns);
+    for (uint32_t sent = 0; sent < LEAF_REQUESTS_MAX; sent++) {
         uint32_t index;
-        struct leaf_source *source = next_source(fetch, LEAF_REQUESTS_PER_SOURCE, now_ns, &index);
-        struct leaf_request *ask = source != NULL ? next_ask(fetch) : NULL;
-        if (ask == NULL ||
-            !fetch->way.ask_leaf(fetch->way.context, index, &fetch->root, ask->leaf)) {
+        struct leaf_source *source = pick_source(fetch, LEAF_REQUESTS_PER_SOURCE, now_ns, &index);
+        struct leaf_request *request = source != NULL ? next_request(fetch) : NULL;
+        if (request == NULL || !fetch->callbacks.request_leaf(fetch->callbacks.context, index,
+                                                              &fetch->root, request->leaf)) {
             return;
         }
-        ask->state = REQUEST_SENT;
-        ask->source = index;
-        ask->since_ns = now_ns;
-        source->asked++;
+        request->state = REQUEST_SENT;
+        request->source = index;
+        request->sent_ns = now_ns;
+        source->pending++;
     }
 }
 
-/* A leaf that one more step was taken on is right, unless it was not what its name said. */
-static void carry(struct leaf_fetch *fetch, uint64_t leaf, uint32_t round) {
+/* A replayed leaf matches the target hash unless it was damaged before: then it is missing. */
+static void replay_leaf(struct leaf_fetch *fetch, uint64_t leaf, uint32_t round) {
     replica_replay_leaf(&fetch->compute, fetch->replica, leaf, round);
-    fetch->places[leaf]++;
-    if (fetch->stage == LEAF_LEAVES && fetch->places[leaf] == fetch->place &&
-        !is_named(fetch, leaf)) {
-        fetch->places[leaf] = 0;
+    fetch->versions[leaf]++;
+    if (fetch->stage == LEAF_LEAVES && fetch->versions[leaf] == fetch->target_version &&
+        !matches_target(fetch, leaf)) {
+        fetch->versions[leaf] = 0;
     }
 }
 
-static void step_forward(struct leaf_fetch *fetch, int64_t now_ns) {
-    uint32_t lost = leaf_replay_request(&fetch->forward, now_ns);
-    if (lost > 0) {
-        lose_below(fetch, lost);
+static void step_replay(struct leaf_fetch *fetch, int64_t now_ns) {
+    uint32_t first_valid = leaf_replay_request(&fetch->replay, now_ns);
+    if (first_valid > 0) {
+        drop_below(fetch, first_valid);
     }
-    const struct replay_step *step = leaf_replay_ready(&fetch->forward);
-    for (uint32_t count = 0; step != NULL && count < CARRIED_MAX; count++) {
-        while (fetch->carried < fetch->leaf_count && fetch->places[fetch->carried] != step->from) {
-            fetch->carried++;
+    const struct replay_step *step = leaf_replay_ready(&fetch->replay);
+    for (uint32_t count = 0; step != NULL && count < REPLAYED_MAX; count++) {
+        while (fetch->replayed_leaves < fetch->leaf_count &&
+               fetch->versions[fetch->replayed_leaves] != step->from_version) {
+            fetch->replayed_leaves++;
         }
-        if (fetch->carried == fetch->leaf_count) {
-            leaf_replay_step_done(&fetch->forward);
-            lose_below(fetch, 0);
+        if (fetch->replayed_leaves == fetch->leaf_count) {
+            leaf_replay_step_done(&fetch->replay);
+            drop_below(fetch, 0);
             return;
         }
-        carry(fetch, fetch->carried, step->round);
+        replay_leaf(fetch, fetch->replayed_leaves, step->round);
     }
 }
 
 enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns) {
     if (fetch->stage == LEAF_HASHES || fetch->stage == LEAF_LEAVES) {
-        step_forward(fetch, now_ns);
+        step_replay(fetch, now_ns);
     }
     if (fetch->stage == LEAF_HASHES) {
-        step_names(fetch, now_ns);
+        step_hashes(fetch, now_ns);
     }
-    if (fetch->stage == LEAF_LEAVES && fetch->missing > 0) {
+    if (fetch->stage == LEAF_LEAVES && fetch->missing_count > 0) {
         step_leaves(fetch, now_ns);
     }
-    if (fetch->stage == LEAF_LEAVES && fetch->behind == 0) {
-        leaf_replay_reset(&fetch->forward);
+    if (fetch->stage == LEAF_LEAVES && fetch->outdated_count == 0) {
+        leaf_replay_reset(&fetch->replay);
         fetch->replica->root = fetch->root;
         fetch->stage = LEAF_DONE;
     }
@@ -406,21 +411,21 @@ enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns) {
 }
 
 bool leaf_fetch_is_busy(const struct leaf_fetch *fetch) {
-    bool goes_on = fetch->stage == LEAF_HASHES || fetch->stage == LEAF_LEAVES;
-    return goes_on && leaf_replay_ready(&fetch->forward) != NULL;
+    bool is_active = fetch->stage == LEAF_HASHES || fetch->stage == LEAF_LEAVES;
+    return is_active && leaf_replay_ready(&fetch->replay) != NULL;
 }
 
 bool leaf_fetch_result(struct leaf_fetch *fetch, uint32_t source,
                        const struct replay_request *result, int64_t now_ns) {
-    bool goes_on = fetch->stage == LEAF_HASHES || fetch->stage == LEAF_LEAVES;
-    if (!goes_on || !leaf_replay_on_result(&fetch->forward, source, result, now_ns)) {
+    bool is_active = fetch->stage == LEAF_HASHES || fetch->stage == LEAF_LEAVES;
+    if (!is_active || !leaf_replay_on_result(&fetch->replay, source, result, now_ns)) {
         return false;
     }
-    fetch->received += slices_range(&fetch->replica->shape.slices, result->slice).bytes;
+    fetch->received_bytes += slices_range(&fetch->replica->shape.slices, result->slice).bytes;
     return true;
 }
 
 uint64_t leaf_fetch_outdated(const struct leaf_fetch *fetch) {
     return fetch->stage == LEAF_HASHES ? fetch->leaf_count
-                                       : (fetch->stage == LEAF_LEAVES ? fetch->behind : 0);
+                                       : (fetch->stage == LEAF_LEAVES ? fetch->outdated_count : 0);
 }

@@ -1,10 +1,10 @@
-/* leaf_replay: leaves that are here already follow a root that moves on: the results of each round
- * in between are asked for by hash, and one step after the other is taken on these leaves.
+/* leaf_replay: bring leaves that are already present up to a newer root. It requests the results of
+ * each round in between by their hashes, then applies one round after the other to these leaves.
  *
- *     place 1 ──round 7──► place 2 ──round 9──► place 3      a place: a root that was wanted once
- *     leaves 0, 1          leaf 2                leaf 5      the last one is wanted now
+ *     version 1 ──round 7──► version 2 ──round 9──► version 3     a version: a root that was
+ *     leaves 0, 1            leaf 2                 leaf 5        the target; the last one still is
  *
- * Leaves stand at places of their own; a leaf at place 0 is not here. */
+ * Each leaf has a version of its own. Version 0 means that the leaf is missing. */
 #ifndef SKEP_SWARM_REPLICA_LEAF_REPLAY_H
 #define SKEP_SWARM_REPLICA_LEAF_REPLAY_H
 
@@ -13,82 +13,86 @@
 #include <stdbool.h>
 
 enum {
-    REPLAY_STEPS_MAX = RESULT_ROUNDS, /* under way: whose results have a row in the replica */
+    REPLAY_STEPS_MAX = RESULT_ROUNDS, /* at a time: each needs a row of results in the replica */
     REPLAY_REQUESTS_MAX = RESULT_REQUESTS_MAX,
     REPLAY_SOURCES_MAX = SWARM_MEMBERS_MAX,
 };
 
-/* A result that is asked for. */
+/* The result that a request names. */
 struct replay_request {
     uint32_t round, slice, epoch;
     struct hash hash;
 };
 
-/* false: not now. */
+/* request_result: request a result from a source; false: try again later. */
 struct replay_callbacks {
     void *context;
-    bool (*ask_result)(void *context, uint32_t source, const struct replay_request *ask);
+    bool (*request_result)(void *context, uint32_t source, const struct replay_request *request);
 };
 
 struct replay_slice {
-    enum { RESULT_UNUSED, RESULT_LACKING, RESULT_ASKED, RESULT_HERE } state;
-    uint32_t source; /* who was asked last */
-    uint32_t turn;   /* how many were asked in vain */
-    int64_t since_ns;
+    enum { RESULT_UNUSED, RESULT_MISSING, RESULT_REQUESTED, RESULT_STORED } state;
+    uint32_t source;   /* of the latest request */
+    uint32_t attempts; /* requests that timed out */
+    int64_t sent_ns;
     uint32_t epoch;
     struct hash hash;
 };
 
-/* From place `from` to the next one. */
+/* Takes leaves from version `from_version` to the next one. */
 struct replay_step {
-    uint32_t round, from;
-    uint64_t sources;            /* bit i: source i was in that round */
-    uint32_t lacking;            /* results that are used and not here */
-    int64_t moved_ns;            /* when the last of them came; 0: not looked at yet */
+    uint32_t round, from_version;
+    uint64_t sources;       /* bit i: source i took part in that round */
+    uint32_t missing_count; /* needed results that have not arrived */
+    int64_t
+        last_result_ns; /* arrival of the newest result, at first the first request; 0: neither */
     struct replay_slice *slices; /* [slice_count] */
 };
 
 struct leaf_replay {
     struct replica *replica;
-    struct replay_callbacks way;
-    int64_t patience_ns;                /* as leaf_fetch_set_timeout says */
-    uint64_t there;                     /* bit i: source i can be asked */
-    uint32_t asked[REPLAY_SOURCES_MAX]; /* results that are on their way from it */
-    int64_t took_ns[REPLAY_SOURCES_MAX];
-    struct replay_step steps[REPLAY_STEPS_MAX]; /* the oldest first */
+    struct replay_callbacks callbacks;
+    int64_t timeout_ns;                         /* see leaf_fetch_set_timeout */
+    uint64_t connected;                         /* bit i: source i is connected */
+    uint32_t pending[REPLAY_SOURCES_MAX];       /* requests to it without an answer */
+    int64_t response_ns[REPLAY_SOURCES_MAX];    /* duration of its latest answer; 0: none yet */
+    struct replay_step steps[REPLAY_STEPS_MAX]; /* oldest first */
     uint32_t step_count;
 };
 
-/* leaf_replay_bytes: memory of its tables. leaf_replay_bind: no steps, in that memory. */
+/* leaf_replay_bytes: size of the tables. leaf_replay_bind: initialize without steps, with tables in
+ * `memory`. */
 size_t leaf_replay_bytes(uint32_t slice_count);
-void leaf_replay_bind(struct leaf_replay *forward, void *memory, struct replica *replica,
-                      struct replay_callbacks way);
+void leaf_replay_bind(struct leaf_replay *replay, void *memory, struct replica *replica,
+                      struct replay_callbacks callbacks);
 
-/* leaf_replay_reset: forget all steps. leaf_replay_stop: what is asked for counts as not asked. */
-void leaf_replay_reset(struct leaf_replay *forward);
-void leaf_replay_stop(struct leaf_replay *forward);
+/* leaf_replay_reset: drop all steps. leaf_replay_stop: cancel all requests and keep the steps. */
+void leaf_replay_reset(struct leaf_replay *replay);
+void leaf_replay_stop(struct leaf_replay *replay);
 
-/* leaf_replay_set_source: whether a source can be asked. */
-void leaf_replay_set_source(struct leaf_replay *forward, uint32_t source, bool is_there);
+/* leaf_replay_set_source: record that a source connected or disconnected. */
+void leaf_replay_set_source(struct leaf_replay *replay, uint32_t source, bool is_connected);
 
-/* leaf_replay_add: one more step, by the results of a commit, from place `from`.
- * shapes  places [leaf_count]: of the leaves; those of a later place do not need this step
- * result  steps that cannot be taken any more were dropped: no leaf below this place comes on */
-uint32_t leaf_replay_add(struct leaf_replay *forward, const struct entry *commit, uint64_t sources,
-                         uint32_t from, const uint32_t *places);
+/* leaf_replay_add: add the step that applies the results of a commit to leaves at `from_version`.
+ * shapes   versions [leaf_count], of the leaves
+ * returns  0, or a version: steps were dropped to free their rows of results, so leaves below this
+ *          version can no longer be replayed */
+uint32_t leaf_replay_add(struct leaf_replay *replay, const struct entry *commit, uint64_t sources,
+                         uint32_t from_version, const uint32_t *versions);
 
-/* leaf_replay_request: ask for what can be asked for. The result as above: results that nobody
- * has. */
-uint32_t leaf_replay_request(struct leaf_replay *forward, int64_t now_ns);
+/* leaf_replay_request: request missing results as far as the limits of each source permit.
+ * returns  as leaf_replay_add: the oldest step is dropped when its results do not arrive */
+uint32_t leaf_replay_request(struct leaf_replay *replay, int64_t now_ns);
 
-/* leaf_replay_on_result: whether a result is one that is lacking; the caller then puts its bytes
- * into the replica's row. Its hash was made from its bytes. */
-MUST_CHECK bool leaf_replay_on_result(struct leaf_replay *forward, uint32_t source,
+/* leaf_replay_on_result: whether a step needs this result; the caller then copies its bytes into
+ * the replica's row.
+ * limits  result->hash was computed from the bytes received */
+MUST_CHECK bool leaf_replay_on_result(struct leaf_replay *replay, uint32_t source,
                                       const struct replay_request *result, int64_t now_ns);
 
-/* leaf_replay_ready: the oldest step if all of its results are here, else NULL.
- * leaf_replay_step_done: it was taken on every leaf that stood there. */
-const struct replay_step *leaf_replay_ready(const struct leaf_replay *forward);
-void leaf_replay_step_done(struct leaf_replay *forward);
+/* leaf_replay_ready: the oldest step if all its results have arrived, else NULL.
+ * leaf_replay_step_done: remove that step, after it was applied to every leaf at its version. */
+const struct replay_step *leaf_replay_ready(const struct leaf_replay *replay);
+void leaf_replay_step_done(struct leaf_replay *replay);
 
 #endif

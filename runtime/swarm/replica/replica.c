@@ -1,13 +1,14 @@
 #include "runtime/swarm/replica/replica.h"
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "kernels/outer.h"
 #include "runtime/swarm/replica/replica_state.h"
 
 #include <string.h>
 
-_Static_assert(LEAF_ELEMENTS % SLICE_GRANULE == 0, "a leaf begins with a block of its slice");
-_Static_assert(REPLICA_CHUNK_ELEMENTS % LEAF_ELEMENTS == 0, "a stretch is whole leaves");
+_Static_assert(LEAF_ELEMENTS % SLICE_GRANULE == 0, "each leaf begins at a block of its slice");
+_Static_assert(REPLICA_CHUNK_ELEMENTS % LEAF_ELEMENTS == 0, "a chunk is whole leaves");
 
 static bool has_feedback(enum codec codec) {
     return codec == CODEC_INT4;
@@ -25,7 +26,7 @@ uint64_t replica_leaf_count(int64_t parameter_count) {
 struct replica_memory replica_memory_of(const struct replica_shape *shape) {
     const struct slices *slices = &shape->slices;
     int64_t count = slices->parameter_count;
-    int64_t stretch = replica_chunk_max(shape);
+    int64_t chunk = replica_chunk_max(shape);
     uint64_t vector = sizeof(float) * (uint64_t)count;
     bool feeds = has_feedback(slices->codec);
     return (struct replica_memory){
@@ -36,20 +37,17 @@ struct replica_memory replica_memory_of(const struct replica_shape *shape) {
         .contribution = slices->bytes,
         .results = RESULT_ROUNDS * slices->bytes,
         .slots = (uint64_t)shape->members_max * CONTRIBUTION_SLOTS_PER_MEMBER * slices->bytes_max,
-        .marks = feeds ? slices->count * sizeof(struct residual_source) : 0,
+        .residual_sources = feeds ? slices->count * sizeof(struct residual_source) : 0,
         .leaves = 2 * replica_leaf_count(count) * sizeof(struct hash),
-        .scratch = 2 * sizeof(float) * (uint64_t)stretch,
+        .scratch = 2 * sizeof(float) * (uint64_t)chunk,
     };
 }
 
-static uint64_t aligned(uint64_t bytes) {
-    return (bytes + REPLICA_DEVICE_WORDS - 1) / REPLICA_DEVICE_WORDS * REPLICA_DEVICE_WORDS;
-}
-
 struct replica_device_memory replica_device_memory_of(const struct replica_shape *shape) {
-    int64_t stretch = replica_chunk_max(shape);
-    uint64_t vector = sizeof(float) * (uint64_t)stretch;
-    uint64_t slot = 3 * aligned(vector) + aligned(codec_bytes(shape->slices.codec, stretch)) +
+    int64_t chunk = replica_chunk_max(shape);
+    uint64_t vector = sizeof(float) * (uint64_t)chunk;
+    uint64_t slot = 3 * align_up(vector, REPLICA_DEVICE_WORDS) +
+                    align_up(codec_bytes(shape->slices.codec, chunk), REPLICA_DEVICE_WORDS) +
                     REPLICA_DEVICE_WORDS;
     return (struct replica_device_memory){.slots = REPLICA_DEVICE_SLOTS * slot,
                                           .scratch = REPLICA_DEVICE_SLOTS * 2 * vector +
@@ -58,95 +56,97 @@ struct replica_device_memory replica_device_memory_of(const struct replica_shape
 
 /* ---- the inner weights ---- */
 
-/* A device that fails keeps its failure; whoever runs it finds it there before the values count. */
+/* The device records its failure; the caller that runs it checks the record before it uses the
+ * values, so the status is not needed here. */
 static void read_inner(const struct flat_span *part, int64_t first, int64_t count, float *values) {
-    struct fault kept;
-    enum status status =
-        device_read(part->far, part->values + first, values, (size_t)count * sizeof *values, &kept);
+    struct fault ignored;
+    enum status status = device_read(part->device_memory, part->values + first, values,
+                                     (size_t)count * sizeof *values, &ignored);
     (void)status;
 }
 
 static void write_inner(const struct flat_span *part, const float *values) {
-    struct fault kept;
-    enum status status =
-        device_write(part->far, part->values, values, (size_t)part->count * sizeof *values, &kept);
+    struct fault ignored;
+    enum status status = device_write(part->device_memory, part->values, values,
+                                      (size_t)part->count * sizeof *values, &ignored);
     (void)status;
 }
 
-/* Elements that a stretch and a part share; a count of 0 or less: none. */
-static struct replica_chunk overlap(struct replica_chunk stretch, const struct flat_span *part) {
-    int64_t begin = stretch.begin > part->begin ? stretch.begin : part->begin;
-    int64_t end = stretch.begin + stretch.count;
+/* The overlap of a chunk and a part; a count of 0 or less: none. */
+static struct replica_chunk overlap(struct replica_chunk chunk, const struct flat_span *part) {
+    int64_t begin = chunk.begin > part->begin ? chunk.begin : part->begin;
+    int64_t end = chunk.begin + chunk.count;
     int64_t part_end = part->begin + part->count;
     return (struct replica_chunk){begin, (end < part_end ? end : part_end) - begin};
 }
 
-void replica_pseudo_gradient(const struct replica *replica, struct replica_chunk stretch,
+void replica_pseudo_gradient(const struct replica *replica, struct replica_chunk chunk,
                              float *gradient) {
     for (int i = 0; i < replica->part_count; i++) {
         const struct flat_span *part = &replica->parts[i];
-        struct replica_chunk both = overlap(stretch, part);
-        if (both.count <= 0) {
+        struct replica_chunk shared = overlap(chunk, part);
+        if (shared.count <= 0) {
             continue;
         }
-        const float *inner = part->values + (both.begin - part->begin);
-        float *into = gradient + (both.begin - stretch.begin);
-        if (part->far != NULL) {
-            read_inner(part, both.begin - part->begin, both.count, into);
-            inner = into;
+        const float *inner = part->values + (shared.begin - part->begin);
+        float *target = gradient + (shared.begin - chunk.begin);
+        if (part->device_memory != NULL) {
+            read_inner(part, shared.begin - part->begin, shared.count, target);
+            inner = target;
         }
-        outer_gradient_run(replica->compute, both.count, replica->params + both.begin, inner, into);
+        outer_gradient_run(replica->compute, shared.count, replica->params + shared.begin, inner,
+                           target);
     }
 }
 
-static void follow(struct replica *replica, bool near_only) {
+static void copy_to_inner(struct replica *replica, bool host_only) {
     for (int i = 0; i < replica->part_count; i++) {
         const struct flat_span *part = &replica->parts[i];
-        if (!near_only || part->far == NULL) {
+        if (!host_only || part->device_memory == NULL) {
             write_inner(part, replica->params + part->begin);
         }
     }
 }
 
 void replica_reset_inner_on_cpu(struct replica *replica) {
-    follow(replica, true);
+    copy_to_inner(replica, true);
 }
 
 void replica_reset_inner(struct replica *replica) {
     if (replica->device != NULL) {
-        replica->device->methods->follow(replica->device);
+        replica->device->methods->reset_inner(replica->device);
     }
-    follow(replica, replica->device != NULL);
+    copy_to_inner(replica, replica->device != NULL);
 }
 
 /* ---- leaves ---- */
 
-struct naming {
-    struct replica_chunk stretch;
+struct leaf_hashing {
+    struct replica_chunk chunk;
     const float *params, *momentum;
-    struct hash *names;
+    struct hash *hashes;
 };
 
-static void name_one(void *context, int64_t item, int thread) {
+static void hash_leaf(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct naming *naming = context;
+    const struct leaf_hashing *leaf_hashing = context;
     int64_t first = item * LEAF_ELEMENTS;
-    int64_t left = naming->stretch.count - first;
+    int64_t left = leaf_hashing->chunk.count - first;
     size_t bytes = sizeof(float) * (size_t)(left < LEAF_ELEMENTS ? left : LEAF_ELEMENTS);
-    naming->names[naming->stretch.begin / LEAF_ELEMENTS + item] =
-        merkle_leaf_joined(naming->params + first, bytes, naming->momentum + first, bytes);
+    leaf_hashing->hashes[leaf_hashing->chunk.begin / LEAF_ELEMENTS + item] = merkle_leaf_joined(
+        leaf_hashing->params + first, bytes, leaf_hashing->momentum + first, bytes);
 }
 
-void replica_hash_leaves(const struct replica *replica, struct replica_chunk stretch,
-                         const float *params, const float *momentum, struct hash *names) {
-    ASSERT(stretch.begin % LEAF_ELEMENTS == 0);
-    struct naming naming = {stretch, params, momentum, names};
-    pool_run(replica->compute->pool, name_one, &naming,
-             (stretch.count + LEAF_ELEMENTS - 1) / LEAF_ELEMENTS);
+void replica_hash_leaves(const struct replica *replica, struct replica_chunk chunk,
+                         const float *params, const float *momentum, struct hash *hashes) {
+    ASSERT(chunk.begin % LEAF_ELEMENTS == 0);
+    struct leaf_hashing leaf_hashing = {chunk, params, momentum, hashes};
+    pool_run(replica->compute->pool, hash_leaf, &leaf_hashing,
+             (chunk.count + LEAF_ELEMENTS - 1) / LEAF_ELEMENTS);
 }
 
-struct hash replica_root_of(const struct replica *replica, const struct hash *names) {
-    return merkle_root_of(replica_state_bytes(replica->shape.slices.parameter_count), names);
+struct hash replica_root_of(const struct replica *replica, const struct hash *hashes) {
+    return merkle_root_of(replica_state_bytes(replica->shape.slices.parameter_count), hashes);
 }
 
 void replica_refresh(struct replica *replica) {
@@ -163,7 +163,7 @@ void replica_clear_feedback(struct replica *replica) {
     const struct slices *slices = &replica->shape.slices;
     if (replica->feedback != NULL) {
         memset(replica->feedback, 0, sizeof(float) * (size_t)slices->parameter_count);
-        memset(replica->marks, 0, sizeof *replica->marks * slices->count);
+        memset(replica->residual_sources, 0, sizeof *replica->residual_sources * slices->count);
     }
 }
 

@@ -24,29 +24,30 @@
 
 enum {
     LEAF_ELEMENTS = LEAF_BYTES / 8,
-    RESULT_ROUNDS = 2, /* rounds whose results are in memory: the open one and the one before */
+    RESULT_ROUNDS = 2, /* rounds whose results are in memory: the open one and the previous one */
     REPLICA_CHUNK_ELEMENTS =
-        8 * LEAF_ELEMENTS, /* worked on at a time: a leaf for each of a few threads */
+        8 * LEAF_ELEMENTS, /* processed at a time: a leaf for each of eight threads */
 };
 
-/* Elements [begin, begin + count) of the flat space as the inner optimizer has them, fp32. */
+/* The inner weights of elements [begin, begin + count) of the flat space, fp32. */
 struct flat_span {
     int64_t begin, count;
     float *values;
-    const struct device_memory *far; /* what `values` is in; NULL: ordinary memory */
+    const struct device_memory *device_memory; /* where `values` is; NULL: ordinary memory */
 };
 
-/* What a replica needs of memory: one plan line each. Bytes; 0: not needed. */
+/* Memory of a replica in bytes, one extent of the plan for each field; 0: not needed. */
 struct replica_memory {
     uint64_t params, momentum;   /* f32 [P] */
-    uint64_t feedback, residual; /* f32 [P], of codecs with error feedback: what was not sent yet,
-                                    and what the re-encoding of the own slices' means left */
-    uint64_t contribution;       /* own, encoded */
+    uint64_t feedback, residual; /* f32 [P], for codecs with error feedback: the error of this
+                                    member's contributions that is still to be sent, and the error
+                                    of re-encoding the means of the slices that it owns */
+    uint64_t contribution;       /* this member's, encoded */
     uint64_t results;            /* RESULT_ROUNDS x slices, encoded */
-    uint64_t slots;              /* others' contributions to own slices:
+    uint64_t slots;              /* other members' contributions to slices that this member owns:
                                     members_max x CONTRIBUTION_SLOTS_PER_MEMBER x bytes_max */
-    uint64_t marks;              /* per slice, what `residual` there is of; where there is one */
-    uint64_t leaves;             /* names: of the state, and of the one that is voted on */
+    uint64_t residual_sources;   /* which result the residual of each slice belongs to */
+    uint64_t leaves;             /* hashes of the leaves, of the state and of the state voted on */
     uint64_t scratch;            /* REPLICA_CHUNK_ELEMENTS elements in f32, twice */
 };
 
@@ -58,103 +59,108 @@ struct replica_shape {
 
 struct replica_memory replica_memory_of(const struct replica_shape *shape);
 
-/* A result that this member made: what its residual is of, and what of the mean the member's own
- * contribution is, by which the residual is divided to become feedback. */
+/* The result to which the residual of a slice belongs. Dividing the residual by `divisor` gives the
+ * feedback: a member's contribution enters the mean with only its share of the weight. */
 struct residual_source {
     struct hash result;
-    float divisor; /* the own share, but at least a quarter of a fair one; 0: not to be used */
+    float divisor; /* this member's share, at least a quarter of an equal share; 0: no feedback */
 };
 
 struct replica {
     struct replica_shape shape;
     const struct compute *compute;
-    struct replica_device *device; /* does what it can; NULL: `compute` does it all */
+    struct replica_device *device; /* does most of the arithmetic; NULL: `compute` does all of it */
     float *params, *momentum;      /* [P] */
     float *feedback, *residual;    /* [P] or NULL */
     uint8_t *contribution;         /* [slices.bytes] */
     uint8_t *results; /* [RESULT_ROUNDS][slices.bytes]: round r in row r % RESULT_ROUNDS */
     uint8_t *slots;   /* [members_max * CONTRIBUTION_SLOTS_PER_MEMBER][slices.bytes_max] */
-    struct residual_source *marks; /* [slices.count], or NULL as `residual` */
-    struct hash *leaves, *voted;   /* [leaf_count] each */
+    struct residual_source *residual_sources; /* [slices.count]; NULL without `residual` */
+    struct hash *leaves, *voted_leaves;       /* hashes, [leaf_count] each */
     float *scratch;
-    const struct flat_span *parts; /* ascending, together all of [0, P) */
+    const struct flat_span *parts; /* ascending; together they cover [0, P) */
     int part_count;
     struct hash root;
-    struct hash voted_root; /* what `voted` has the names of, after round `voted_round`; 0: none */
-    uint32_t voted_round;
+    struct hash voted_root; /* of `voted_leaves` */
+    uint32_t voted_round;   /* the round after which the state has voted_root; 0: none */
 };
 
-/* replica_leaf_count, replica_state_bytes: of the whole outer state. */
+/* replica_leaf_count, replica_state_bytes: leaves and bytes of the whole outer state. */
 uint64_t replica_leaf_count(int64_t parameter_count);
 uint64_t replica_state_bytes(int64_t parameter_count);
 
-/* replica_begin: from the inner weights as they are, momentum and feedback zero; names and root of
- * the leaves are made. replica_refresh: names and root again, after params and momentum were filled
- * by the caller (a snapshot). */
+/* replica_begin: copy the inner weights to params, zero momentum and feedback, and compute the leaf
+ * hashes and the root. replica_refresh: compute hashes and root again, after the caller filled
+ * params and momentum (from a snapshot). */
 void replica_begin(struct replica *replica);
 void replica_refresh(struct replica *replica);
 
-/* replica_encode: the own contribution to every slice, from outer - inner and the feedback; hashes
- * [slices.count]. false when a value is not finite: the member must declare no tokens, and the
- * contribution is then all zeros. The feedback is untouched. */
+/* replica_encode: encode this member's contribution to every slice: outer - inner weights plus the
+ * feedback, which stays unchanged. false when a value is not finite: the contribution is then all
+ * zeros, and the member must declare 0 tokens.
+ * shapes  hashes [slices.count], of the encoded slices */
 MUST_CHECK bool replica_encode(struct replica *replica, struct hash *hashes);
 
-/* replica_sound: whether bytes that came for a slice are an encoding of it, finite throughout. */
-MUST_CHECK bool replica_sound(const struct replica *replica, uint32_t slice, const uint8_t *bytes,
-                              uint64_t size);
+/* replica_encoding_is_valid: whether received bytes are an encoding of the slice with only finite
+ * values. */
+MUST_CHECK bool replica_encoding_is_valid(const struct replica *replica, uint32_t slice,
+                                          const uint8_t *bytes, uint64_t size);
 
-/* One contribution to a sum. */
+/* One contribution to a mean. */
 struct addend {
     const uint8_t *bytes;
     uint64_t weight; /* tokens */
 };
 
-/* replica_sum: the mean of the addends in their order (roster order), re-encoded into
- * replica_result(round, slice); its hash. Zeros for a total weight of 0, for one that no tokens
- * come to (2^53), and for a mean that is too large for the codec. `own_weight` is the member's own
- * among them (0: none), for the residual of the re-encoding.
- * limits  the addends passed replica_sound */
+/* replica_sum: the weighted mean of the addends, summed in their order (roster order) and
+ * re-encoded into replica_result(round, slice); returns its hash. The result is all zeros when the
+ * total weight is 0 or at least 2^53, and when the mean is too large for the codec. `own_weight` is
+ * the weight of this member's addend, 0 if it has none; it sets the divisor of the residual.
+ * limits  the addends passed replica_encoding_is_valid */
 struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
                         const struct addend *addends, uint32_t count, uint64_t own_weight);
 
-/* replica_result: where the result of a slice lies. replica_own: where the own contribution does.
- * replica_slot: where contribution `slot` of seat `seat` lies, bytes_max of room. */
+/* replica_result: the bytes of a slice's result. replica_own: the bytes of this member's
+ * contribution to a slice. replica_slot: buffer `slot` of bytes_max bytes for contributions of seat
+ * `seat`. */
 uint8_t *replica_result(const struct replica *replica, uint32_t round, uint32_t slice);
 uint8_t *replica_own(const struct replica *replica, uint32_t slice);
 uint8_t *replica_slot(const struct replica *replica, uint32_t seat, uint32_t slot);
 
-/* replica_root_after: the root after the results of `round`, overwriting nothing of the state; the
- * new leaves' names are in `voted`, for replica_apply. */
+/* replica_root_after: compute the root that the state would have after the results of `round`. The
+ * state stays unchanged; the hashes of the new leaves are kept in voted_leaves for replica_apply.
+ * */
 struct hash replica_root_after(struct replica *replica, uint32_t round);
 
-/* replica_apply: the results of entry->round become the outer state; the feedback advances in the
- * slices whose line names `seat` (-1: none) as contributor, or as owner for the re-encoding; then
- * the inner weights follow. Gives the new root. With a seat it needs contribution and inner weights
- * as replica_encode left them. Leaves that were named for a vote on the same root are not hashed
- * again.
- * limits  no result of the round has changed since replica_root_after gave entry->root for it */
+/* replica_apply: apply the results of entry->round to the outer state, then copy the outer weights
+ * to the inner weights; returns the new root. It also updates the feedback of the slices to which
+ * `seat` contributed or that it owns; with seat -1 the feedback stays unchanged. Leaves hashed for
+ * a vote on the same root are not hashed again.
+ * limits  with a seat, contribution and inner weights are unchanged since replica_encode; no result
+ *         of the round has changed since replica_root_after returned entry->root */
 struct hash replica_apply(struct replica *replica, const struct entry *entry, int seat);
 
-/* replica_clear_feedback: the feedback is of another history: it becomes zero.
- * replica_clear_sent_feedback: the contribution that `entry` has of this identity is not at hand
- * any more (a start before this one made it): what was owed in the slices that it is in was part of
- * it, and what it left is not known. The feedback of those becomes zero. */
+/* replica_clear_feedback: zero the feedback, because it belongs to another history.
+ * replica_clear_sent_feedback: zero the feedback of the slices in which `entry` contains a
+ * contribution of `id`. An earlier process made that contribution: it included the feedback, and
+ * its encoding error is unknown. */
 void replica_clear_feedback(struct replica *replica);
 void replica_clear_sent_feedback(struct replica *replica, const struct entry *entry,
                                  const struct identity *id);
 
-/* replica_reset_inner: inner weights = outer weights. The caller refreshes compute copies. */
+/* replica_reset_inner: copy the outer weights to the inner weights. The caller then refreshes the
+ * compute copies. */
 void replica_reset_inner(struct replica *replica);
 
-/* replica_leaf_read: leaf `index` into bytes [LEAF_BYTES]; its length. replica_leaf_write: the same
- * backwards, for a leaf whose name was checked. */
+/* replica_leaf_read: copy leaf `index` into bytes [LEAF_BYTES]; returns its length.
+ * replica_leaf_write: overwrite leaf `index` with bytes that the caller checked by their hash. */
 size_t replica_leaf_read(const struct replica *replica, uint64_t index, uint8_t *bytes);
 void replica_leaf_write(struct replica *replica, uint64_t index, const uint8_t *bytes);
 
-/* replica_replay_leaf: the outer step on leaf `index` alone, by the results of `round`, of which
- * those that lie over it are there: the bits that replica_apply gives. Its name follows; the root,
- * the feedback and the inner weights do not.
- * limits  `compute` is the calling thread's own; nobody else uses params, momentum and scratch */
+/* replica_replay_leaf: apply the results of `round` to leaf `index` only, with the same bits as
+ * replica_apply, and update its hash. Root, feedback and inner weights stay unchanged.
+ * limits  the results of the slices that overlap the leaf are present; `compute` belongs to the
+ *         calling thread; no other thread uses params, momentum and scratch */
 void replica_replay_leaf(const struct compute *compute, struct replica *replica, uint64_t index,
                          uint32_t round);
 

@@ -1,5 +1,6 @@
 #include "runtime/swarm/replica/replica_cuda.h"
 
+#include "base/bytes.h"
 #include "kernels/cuda/launch/codec.h"
 #include "kernels/cuda/launch/outer.h"
 #include "runtime/swarm/replica/replica_state.h"
@@ -7,34 +8,34 @@
 #include <string.h>
 
 /* A slot in device memory. */
-struct place {
-    float *values;  /* outer params; their pseudo-gradients, or their next values, in place */
-    float *moments; /* or the feedback, and what is left of it, in place */
-    float *spare;   /* results decoded, or inner weights that came from the host */
-    uint8_t *coded; /* a contribution, or results */
-    int32_t *refused;
+struct slot_memory {
+    float *values;  /* outer params, replaced in place by pseudo-gradients or by the next params */
+    float *moments; /* momentum or feedback, replaced in place by the next values */
+    float *spare;   /* decoded results, or inner weights copied from the host */
+    uint8_t *coded; /* encoded contribution or results */
+    int32_t *rejected_count;
 };
 
 static struct replica_cuda *cuda_of(struct replica_device *device) {
     return (struct replica_cuda *)device;
 }
 
-static struct place place_of(const struct replica_cuda *cuda, int slot) {
+static struct slot_memory slot_memory_of(const struct replica_cuda *cuda, int slot) {
     const struct replica_shape *shape = &cuda->replica->shape;
     uint64_t bytes = replica_device_memory_of(shape).slots / REPLICA_DEVICE_SLOTS;
     uint64_t coded = codec_bytes(shape->slices.codec, replica_chunk_max(shape));
     uint64_t words = REPLICA_DEVICE_WORDS;
-    uint64_t vector = (bytes - words - (coded + words - 1) / words * words) / 3;
+    uint64_t vector = (bytes - words - align_up(coded, words)) / 3;
     char *begin = cuda->slots + (uint64_t)slot * bytes;
-    return (struct place){.values = (float *)begin,
-                          .moments = (float *)(begin + vector),
-                          .spare = (float *)(begin + 2 * vector),
-                          .coded = (uint8_t *)(begin + 3 * vector),
-                          .refused = (int32_t *)(begin + bytes - words)};
+    return (struct slot_memory){.values = (float *)begin,
+                                .moments = (float *)(begin + vector),
+                                .spare = (float *)(begin + 2 * vector),
+                                .coded = (uint8_t *)(begin + 3 * vector),
+                                .rejected_count = (int32_t *)(begin + bytes - words)};
 }
 
-/* Where the host finds how much of an encoding was refused. */
-static int32_t *told_of(const struct replica_cuda *cuda, int slot) {
+/* Host copy of the number of values that an encoding rejected as not finite. */
+static int32_t *rejected_count_of(const struct replica_cuda *cuda, int slot) {
     return (int32_t *)replica_scratch(cuda->replica, 2 * REPLICA_DEVICE_SLOTS) + slot;
 }
 
@@ -46,7 +47,7 @@ static bool has_failed(const struct cuda_compute *compute) {
     return compute->failure->result != CUDA_SUCCESS;
 }
 
-/* The caller's thread may be in no context yet. */
+/* Sets the context, because the calling thread may have none yet. */
 static const struct cuda_compute *enter(const struct replica_cuda *cuda, int slot) {
     const struct cuda_compute *compute = &cuda->compute[slot];
     if (!has_failed(compute)) {
@@ -75,113 +76,115 @@ static bool wait(struct replica_device *device, int slot) {
     const struct cuda_compute *compute = enter(cuda, slot);
     if (!has_failed(compute)) {
         cuda_note(compute, compute->driver->cuStreamSynchronize(compute->stream),
-                  "work on the outer state");
+                  "compute on the outer state");
     }
-    bool looks = cuda->encodes[slot] && !has_failed(compute);
+    bool has_encoding = cuda->encodes[slot] && !has_failed(compute);
     cuda->encodes[slot] = false;
-    return !looks || *told_of(cuda, slot) == 0;
+    return !has_encoding || *rejected_count_of(cuda, slot) == 0;
 }
 
 /* ---- contributions ---- */
 
-/* What a stretch and a part share; a count of 0 or less: nothing. */
-static struct replica_chunk shared(struct replica_chunk stretch, const struct flat_span *part) {
-    int64_t begin = stretch.begin > part->begin ? stretch.begin : part->begin;
-    int64_t end = stretch.begin + stretch.count;
+/* The overlap of a chunk and a part; a count of 0 or less: none. */
+static struct replica_chunk overlap(struct replica_chunk chunk, const struct flat_span *part) {
+    int64_t begin = chunk.begin > part->begin ? chunk.begin : part->begin;
+    int64_t end = chunk.begin + chunk.count;
     int64_t part_end = part->begin + part->count;
     return (struct replica_chunk){begin, (end < part_end ? end : part_end) - begin};
 }
 
-/* Inner weights of an optimizer in host memory pass through the slot's scratch. */
-static const float *bring_inner(const struct replica_cuda *cuda, int slot,
-                                struct replica_chunk stretch, const struct flat_span *part,
-                                struct replica_chunk both) {
-    const float *inner = part->values + (both.begin - part->begin);
-    if (part->far != NULL) {
+/* The address of the inner weights on the device. Those in host memory are copied there through the
+ * slot's pinned scratch. */
+static const float *inner_on_device(const struct replica_cuda *cuda, int slot,
+                                    struct replica_chunk chunk, const struct flat_span *part,
+                                    struct replica_chunk shared) {
+    const float *inner = part->values + (shared.begin - part->begin);
+    if (part->device_memory != NULL) {
         return inner;
     }
-    const struct place place = place_of(cuda, slot);
-    int64_t at = both.begin - stretch.begin;
+    const struct slot_memory memory = slot_memory_of(cuda, slot);
+    int64_t at = shared.begin - chunk.begin;
     float *staged = replica_scratch(cuda->replica, 2 * slot) + at;
-    memcpy(staged, inner, (size_t)both.count * sizeof *staged);
-    copy_values(&cuda->compute[slot], place.spare + at, staged, both.count);
-    return place.spare + at;
+    memcpy(staged, inner, (size_t)shared.count * sizeof *staged);
+    copy_values(&cuda->compute[slot], memory.spare + at, staged, shared.count);
+    return memory.spare + at;
 }
 
-/* values = outer - inner. */
-static void make_gradient(const struct replica_cuda *cuda, int slot, struct replica_chunk stretch) {
+/* values = outer - inner weights. */
+static void make_gradient(const struct replica_cuda *cuda, int slot, struct replica_chunk chunk) {
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = &cuda->compute[slot];
-    const struct place place = place_of(cuda, slot);
-    copy_values(compute, place.values, replica->params + stretch.begin, stretch.count);
+    const struct slot_memory memory = slot_memory_of(cuda, slot);
+    copy_values(compute, memory.values, replica->params + chunk.begin, chunk.count);
     for (int i = 0; i < replica->part_count; i++) {
-        struct replica_chunk both = shared(stretch, &replica->parts[i]);
-        if (both.count > 0) {
-            const float *inner = bring_inner(cuda, slot, stretch, &replica->parts[i], both);
-            float *values = place.values + (both.begin - stretch.begin);
-            cuda_outer_gradient_run(compute, both.count, values, inner, values);
+        struct replica_chunk shared = overlap(chunk, &replica->parts[i]);
+        if (shared.count > 0) {
+            const float *inner = inner_on_device(cuda, slot, chunk, &replica->parts[i], shared);
+            float *values = memory.values + (shared.begin - chunk.begin);
+            cuda_outer_gradient_run(compute, shared.count, values, inner, values);
         }
     }
 }
 
-/* The encoding of a stretch in its slot; with `leaves` what it left, in place of the feedback. */
-static void encode_in_slot(const struct replica_cuda *cuda, int slot, struct replica_chunk stretch,
-                           bool leaves) {
+/* Encodes a chunk in its slot; with `keeps_error` the encoding error replaces the feedback. */
+static void encode_in_slot(const struct replica_cuda *cuda, int slot, struct replica_chunk chunk,
+                           bool keeps_error) {
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = &cuda->compute[slot];
-    const struct place place = place_of(cuda, slot);
-    make_gradient(cuda, slot, stretch);
+    const struct slot_memory memory = slot_memory_of(cuda, slot);
+    make_gradient(cuda, slot, chunk);
     if (replica->feedback != NULL) {
-        copy_values(compute, place.moments, replica->feedback + stretch.begin, stretch.count);
+        copy_values(compute, memory.moments, replica->feedback + chunk.begin, chunk.count);
     }
     if (!has_failed(compute)) {
         cuda_note(compute,
-                  compute->driver->cuMemsetD8Async(address_of(place.refused), 0,
-                                                   sizeof *place.refused, compute->stream),
-                  "zero a count");
+                  compute->driver->cuMemsetD8Async(address_of(memory.rejected_count), 0,
+                                                   sizeof *memory.rejected_count, compute->stream),
+                  "reset the rejected count");
     }
     const struct codec_encode_args args = {.codec = replica->shape.slices.codec,
-                                           .count = stretch.count,
-                                           .source = place.values,
+                                           .count = chunk.count,
+                                           .source = memory.values,
                                            .feedback =
-                                               replica->feedback != NULL ? place.moments : NULL,
-                                           .residual = leaves ? place.moments : NULL};
-    cuda_codec_encode(compute, &args, place.coded, place.refused);
+                                               replica->feedback != NULL ? memory.moments : NULL,
+                                           .residual = keeps_error ? memory.moments : NULL};
+    cuda_codec_encode(compute, &args, memory.coded, memory.rejected_count);
 }
 
-static void encode(struct replica_device *device, int slot, struct replica_chunk stretch) {
+static void encode(struct replica_device *device, int slot, struct replica_chunk chunk) {
     struct replica_cuda *cuda = cuda_of(device);
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = enter(cuda, slot);
-    const struct place place = place_of(cuda, slot);
-    encode_in_slot(cuda, slot, stretch, false);
-    copy(compute, replica->contribution + replica_encoded(replica, stretch.begin), place.coded,
-         codec_bytes(replica->shape.slices.codec, stretch.count));
-    copy(compute, told_of(cuda, slot), place.refused, sizeof *place.refused);
+    const struct slot_memory memory = slot_memory_of(cuda, slot);
+    encode_in_slot(cuda, slot, chunk, false);
+    copy(compute, replica->contribution + replica_encoded(replica, chunk.begin), memory.coded,
+         codec_bytes(replica->shape.slices.codec, chunk.count));
+    copy(compute, rejected_count_of(cuda, slot), memory.rejected_count,
+         sizeof *memory.rejected_count);
     cuda->encodes[slot] = true;
 }
 
-/* Encoded again, from what it was encoded from, for what that leaves. */
-static void advance(struct replica_device *device, int slot, struct replica_chunk stretch) {
+/* Encodes the same values again, because only this run keeps the encoding error. */
+static void advance(struct replica_device *device, int slot, struct replica_chunk chunk) {
     struct replica_cuda *cuda = cuda_of(device);
     const struct cuda_compute *compute = enter(cuda, slot);
-    encode_in_slot(cuda, slot, stretch, true);
-    copy_values(compute, cuda->replica->feedback + stretch.begin, place_of(cuda, slot).moments,
-                stretch.count);
+    encode_in_slot(cuda, slot, chunk, true);
+    copy_values(compute, cuda->replica->feedback + chunk.begin, slot_memory_of(cuda, slot).moments,
+                chunk.count);
 }
 
 /* ---- the outer step ---- */
 
-static void follow_in_slot(const struct replica_cuda *cuda, int slot,
-                           struct replica_chunk stretch) {
+static void reset_inner_in_slot(const struct replica_cuda *cuda, int slot,
+                                struct replica_chunk chunk) {
     const struct replica *replica = cuda->replica;
-    const float *values = place_of(cuda, slot).values;
+    const float *values = slot_memory_of(cuda, slot).values;
     for (int i = 0; i < replica->part_count; i++) {
         const struct flat_span *part = &replica->parts[i];
-        struct replica_chunk both = shared(stretch, part);
-        if (part->far != NULL && both.count > 0) {
-            copy_values(&cuda->compute[slot], part->values + (both.begin - part->begin),
-                        values + (both.begin - stretch.begin), both.count);
+        struct replica_chunk shared = overlap(chunk, part);
+        if (part->device_memory != NULL && shared.count > 0) {
+            copy_values(&cuda->compute[slot], part->values + (shared.begin - part->begin),
+                        values + (shared.begin - chunk.begin), shared.count);
         }
     }
 }
@@ -190,48 +193,48 @@ static void step(struct replica_device *device, int slot, const struct device_st
     struct replica_cuda *cuda = cuda_of(device);
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = enter(cuda, slot);
-    const struct place place = place_of(cuda, slot);
-    struct replica_chunk stretch = step->stretch;
+    const struct slot_memory memory = slot_memory_of(cuda, slot);
+    struct replica_chunk chunk = step->chunk;
     enum codec codec = replica->shape.slices.codec;
-    copy(compute, place.coded,
-         replica_result(replica, step->round, 0) + replica_encoded(replica, stretch.begin),
-         codec_bytes(codec, stretch.count));
-    copy_values(compute, place.values, replica->params + stretch.begin, stretch.count);
-    copy_values(compute, place.moments, replica->momentum + stretch.begin, stretch.count);
-    cuda_codec_decode(compute, codec, stretch.count, place.coded, place.spare);
-    const struct outer_step_args args = {.count = stretch.count,
+    copy(compute, memory.coded,
+         replica_result(replica, step->round, 0) + replica_encoded(replica, chunk.begin),
+         codec_bytes(codec, chunk.count));
+    copy_values(compute, memory.values, replica->params + chunk.begin, chunk.count);
+    copy_values(compute, memory.moments, replica->momentum + chunk.begin, chunk.count);
+    cuda_codec_decode(compute, codec, chunk.count, memory.coded, memory.spare);
+    const struct outer_step_args args = {.count = chunk.count,
                                          .rate = replica->shape.outer_rate,
                                          .momentum = replica->shape.outer_momentum,
-                                         .params = place.values,
-                                         .moments = place.moments,
-                                         .gradients = place.spare,
-                                         .next_params = place.values,
-                                         .next_moments = place.moments};
+                                         .params = memory.values,
+                                         .moments = memory.moments,
+                                         .gradients = memory.spare,
+                                         .next_params = memory.values,
+                                         .next_moments = memory.moments};
     cuda_outer_step_run(compute, &args);
-    copy_values(compute, step->params, place.values, stretch.count);
-    copy_values(compute, step->momentum, place.moments, stretch.count);
-    if (step->follows) {
-        follow_in_slot(cuda, slot, stretch);
+    copy_values(compute, step->params, memory.values, chunk.count);
+    copy_values(compute, step->momentum, memory.moments, chunk.count);
+    if (step->resets_inner) {
+        reset_inner_in_slot(cuda, slot, chunk);
     }
 }
 
-static void follow(struct replica_device *device) {
+static void reset_inner(struct replica_device *device) {
     struct replica_cuda *cuda = cuda_of(device);
     const struct replica *replica = cuda->replica;
     const struct cuda_compute *compute = enter(cuda, 0);
     for (int i = 0; i < replica->part_count; i++) {
         const struct flat_span *part = &replica->parts[i];
-        if (part->far != NULL) {
+        if (part->device_memory != NULL) {
             copy_values(compute, part->values, replica->params + part->begin, part->count);
         }
     }
-    bool encodes_nothing = wait(device, 0);
-    (void)encodes_nothing;
+    bool is_finite = wait(device, 0);
+    (void)is_finite;
 }
 
 /* ---- life ---- */
 
-/* A failed device refuses, which changes nothing. */
+/* A failed device may return errors here; its failure is recorded already. */
 static void release(struct replica_device *device) {
     struct replica_cuda *cuda = cuda_of(device);
     for (int slot = 0; slot < REPLICA_DEVICE_SLOTS; slot++) {
@@ -246,22 +249,22 @@ static const struct replica_device_methods METHODS = {.encode = encode,
                                                       .advance = advance,
                                                       .step = step,
                                                       .wait = wait,
-                                                      .follow = follow,
+                                                      .reset_inner = reset_inner,
                                                       .release = release};
 
-/* Of zeros the contribution, the feedback and the step are zeros. */
-static void rehearse(struct replica_cuda *cuda) {
+/* A warm-up on zeros, whose contribution, feedback and step are zeros too. */
+static void warm_up(struct replica_cuda *cuda) {
     const struct replica *replica = cuda->replica;
     struct replica_chunk first = replica_chunk_at(0, replica->shape.slices.parameter_count);
     for (int slot = 0; slot < REPLICA_DEVICE_SLOTS; slot++) {
-        const struct device_step trial = {.stretch = first,
-                                          .params = replica_scratch(replica, 2 * slot),
-                                          .momentum = replica_scratch(replica, 2 * slot + 1)};
+        const struct device_step zero_step = {.chunk = first,
+                                              .params = replica_scratch(replica, 2 * slot),
+                                              .momentum = replica_scratch(replica, 2 * slot + 1)};
         encode(&cuda->device, slot, first);
         if (replica->feedback != NULL) {
             advance(&cuda->device, slot, first);
         }
-        step(&cuda->device, slot, &trial);
+        step(&cuda->device, slot, &zero_step);
         bool is_finite = wait(&cuda->device, slot);
         ASSERT(is_finite || has_failed(&cuda->compute[slot]));
     }
@@ -280,7 +283,7 @@ enum status replica_cuda_init(const struct replica_cuda_args *args, struct repli
         status = cuda_device_stream(args->gpu, false, &made->compute[slot].stream, fault);
     }
     if (status == OK) {
-        rehearse(made);
+        warm_up(made);
         const struct cuda_failure *failure = args->with->failure;
         status = failure->result == CUDA_SUCCESS
                      ? OK

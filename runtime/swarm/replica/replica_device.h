@@ -1,12 +1,12 @@
-/* replica_device: a device that does a replica's arithmetic where the weights that are trained lie
- * in its memory. The outer state stays in host memory, pinned, where it is hashed, sent and saved;
- * of it the device takes a stretch at a time, and has two places for them, so that one is copied
- * while the other is worked on:
+/* replica_device: a device that does a replica's arithmetic when the trained weights are in its
+ * memory. The outer state stays in pinned host memory, where it is hashed, sent and saved. The
+ * device works on one chunk at a time and has two slots, so it copies one chunk while it computes
+ * on the other:
  *
  *     slot 0   | in | work | out |        | in | work | out |
  *     slot 1        |    in    | work | out |     |  in   | work | out |
  *
- * The bits are those that the processor makes (kernels/codec.h, kernels/outer.h). */
+ * Its results equal the processor's to the bit (kernels/codec.h, kernels/outer.h). */
 #ifndef SKEP_SWARM_REPLICA_REPLICA_DEVICE_H
 #define SKEP_SWARM_REPLICA_REPLICA_DEVICE_H
 
@@ -17,34 +17,35 @@
 
 enum { REPLICA_DEVICE_SLOTS = 2 };
 
-/* Elements [begin, begin + count): whole leaves of the space, or whole blocks of a slice. */
+/* Elements [begin, begin + count): whole leaves of the flat space, or whole blocks of a slice. */
 struct replica_chunk {
     int64_t begin, count;
 };
 
-/* The outer step of one stretch, by the results of `round`. */
+/* The outer step of one chunk by the results of `round`. */
 struct device_step {
-    struct replica_chunk stretch;
+    struct replica_chunk chunk;
     uint32_t round;
-    float *params, *momentum; /* [stretch.count], pinned: where they go */
-    bool follows;             /* the inner weights on the device become the new params */
+    float *params, *momentum; /* [chunk.count], pinned: destination */
+    bool resets_inner;        /* copies the new params to the inner weights on the device too */
 };
 
 struct replica_device;
 
-/* All but `wait` and `follow` come back when the work is enqueued. What a slot was given before has
- * to be waited for first. A failure is kept by the device, as program_failure tells it; what
- * follows it does nothing. None of them allocates. */
+/* encode, advance and step return once the work is enqueued; the caller must have waited for the
+ * slot's previous work. The device records its first failure (program_failure) and then ignores all
+ * further work. No method allocates. */
 struct replica_device_methods {
-    /* The contribution of a stretch, from outer - inner and the feedback. */
-    void (*encode)(struct replica_device *device, int slot, struct replica_chunk stretch);
-    /* The feedback of a stretch becomes what that contribution left unsaid. */
-    void (*advance)(struct replica_device *device, int slot, struct replica_chunk stretch);
+    /* Encode the contribution of a chunk: outer - inner weights plus the feedback. */
+    void (*encode)(struct replica_device *device, int slot, struct replica_chunk chunk);
+    /* Replace the feedback of a chunk by the encoding error of that contribution. */
+    void (*advance)(struct replica_device *device, int slot, struct replica_chunk chunk);
     void (*step)(struct replica_device *device, int slot, const struct device_step *step);
-    /* Until the slot's results are in host memory. False: what it encoded was not finite. */
+    /* Wait until the slot's results are in host memory. false: it encoded a value that is not
+     * finite. */
     MUST_CHECK bool (*wait)(struct replica_device *device, int slot);
-    /* The inner weights on the device become the outer ones. */
-    void (*follow)(struct replica_device *device);
+    /* Copy the outer weights to the inner weights on the device. */
+    void (*reset_inner)(struct replica_device *device);
     void (*release)(struct replica_device *device);
 };
 
@@ -52,9 +53,9 @@ struct replica_device {
     const struct replica_device_methods *methods;
 };
 
-/* What it takes of memory, bytes: pure functions of the shape, for plans made anywhere. */
+/* Memory of a device in bytes. It depends only on the shape, so any machine can plan it. */
 struct replica_device_memory {
-    uint64_t slots;   /* the device's own: three vectors and an encoding in each slot */
+    uint64_t slots;   /* device memory: three vectors and an encoding for each slot */
     uint64_t scratch; /* pinned, in place of replica_memory.scratch: two vectors for each slot, and
                          REPLICA_DEVICE_WORDS bytes */
 };

@@ -1,55 +1,59 @@
-/* replica_feedback: what a member owes: what was meant in a committed round and not said by the
- * bytes that were sent. */
+/* replica_feedback: error feedback: the difference between a member's exact contribution to a
+ * committed round and its encoding, which the member adds to its next contribution. */
 #include "base/check.h"
 #include "kernels/items.h"
 #include "runtime/swarm/replica/replica_state.h"
 
 #include <string.h>
 
-struct feeding {
+struct feedback_args {
     float *feedback;
-    const float *values; /* pseudo-gradients, or what a re-encoding left */
+    const float *values; /* pseudo-gradients, or the residual of a re-encoding */
     float divisor;
     int64_t count;
 };
 
-static void feed_one(void *context, int64_t item, int thread) {
+static void feed_item(void *context, int64_t item, int thread) {
     (void)thread;
-    const struct feeding *feeding = context;
+    const struct feedback_args *feedback_args = context;
     int64_t first = item * ITEM_ELEMENTS;
-    int64_t end = first + items_length(feeding->count, ITEM_ELEMENTS, item);
+    int64_t end = first + items_length(feedback_args->count, ITEM_ELEMENTS, item);
     for (int64_t i = first; i < end; i++) {
-        feeding->feedback[i] = feeding->values[i] / feeding->divisor + feeding->feedback[i];
+        feedback_args->feedback[i] =
+            feedback_args->values[i] / feedback_args->divisor + feedback_args->feedback[i];
     }
 }
 
-static void feed(const struct replica *replica, struct replica_chunk stretch, const float *values,
+static void feed(const struct replica *replica, struct replica_chunk chunk, const float *values,
                  float divisor) {
-    struct feeding feeding = {replica->feedback + stretch.begin, values, divisor, stretch.count};
-    pool_run(replica->compute->pool, feed_one, &feeding, items_count(stretch.count, ITEM_ELEMENTS));
+    struct feedback_args feedback_args = {replica->feedback + chunk.begin, values, divisor,
+                                          chunk.count};
+    pool_run(replica->compute->pool, feed_item, &feedback_args,
+             items_count(chunk.count, ITEM_ELEMENTS));
 }
 
-/* meant = source + feedback, less what it decodes to: codec_encode's residual, to the bit. */
-static void advance_as_contributor(struct replica *replica, struct replica_chunk stretch) {
+/* feedback = gradient + feedback - decoded contribution: codec_encode's residual, to the bit. */
+static void advance_as_contributor(struct replica *replica, struct replica_chunk chunk) {
     float *gradient = replica_scratch(replica, 0);
-    replica_pseudo_gradient(replica, stretch, gradient);
-    feed(replica, stretch, gradient, 1);
+    replica_pseudo_gradient(replica, chunk, gradient);
+    feed(replica, chunk, gradient, 1);
     struct codec_add_args sent = {
-        .codec = replica->shape.slices.codec, .count = stretch.count, .weight = -1};
+        .codec = replica->shape.slices.codec, .count = chunk.count, .weight = -1};
     codec_decode_add(replica->compute, &sent,
-                     replica->contribution + replica_encoded(replica, stretch.begin),
-                     replica->feedback + stretch.begin);
+                     replica->contribution + replica_encoded(replica, chunk.begin),
+                     replica->feedback + chunk.begin);
 }
 
-/* Slot by slot on a device. */
-static void advance(struct replica *replica, struct replica_chunk stretch, int *slot) {
+/* On a device the slots alternate. */
+static void advance(struct replica *replica, struct replica_chunk chunk, int *slot) {
     if (replica->device == NULL) {
-        advance_as_contributor(replica, stretch);
+        advance_as_contributor(replica, chunk);
         return;
     }
-    bool was_finite = replica_settle(replica, *slot); /* as when it was sent */
+    bool was_finite =
+        replica_settle(replica, *slot); /* the same values were checked when they were encoded */
     (void)was_finite;
-    replica->device->methods->advance(replica->device, *slot, stretch);
+    replica->device->methods->advance(replica->device, *slot, chunk);
     *slot = (*slot + 1) % REPLICA_DEVICE_SLOTS;
 }
 
@@ -76,14 +80,14 @@ void replica_advance_feedback(struct replica *replica, const struct entry *entry
     }
     for (uint32_t s = 0; s < slices->count; s++) {
         const struct entry_slice *line = &entry->slices[s];
-        struct residual_source *mark = &replica->marks[s];
+        struct residual_source *source = &replica->residual_sources[s];
         struct slice_range range = slices_range(slices, s);
-        bool made = line->owner == seat && hash_equal(&line->hash, &mark->result);
-        for (int64_t at = range.begin; made && mark->divisor > 0 && at < range.end;
+        bool made = line->owner == seat && hash_equal(&line->hash, &source->result);
+        for (int64_t at = range.begin; made && source->divisor > 0 && at < range.end;
              at += REPLICA_CHUNK_ELEMENTS) {
-            feed(replica, replica_chunk_at(at, range.end), replica->residual + at, mark->divisor);
+            feed(replica, replica_chunk_at(at, range.end), replica->residual + at, source->divisor);
         }
-        mark->divisor = 0;
+        source->divisor = 0;
     }
 }
 

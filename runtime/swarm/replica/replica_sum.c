@@ -1,11 +1,11 @@
-/* replica_sum: what a member contributes to a round, and the means that it makes as an owner. */
+/* replica_sum: a member's contribution to a round, and the means of the slices that it owns. */
 #include "base/check.h"
 #include "kernels/outer.h"
 #include "runtime/swarm/replica/replica_state.h"
 
 #include <string.h>
 
-static const uint64_t TOKENS_END = (uint64_t)1 << 53; /* outer_share's limit */
+static const uint64_t TOKENS_END = (uint64_t)1 << 53; /* the limit of outer_share */
 
 uint8_t *replica_own(const struct replica *replica, uint32_t slice) {
     return replica->contribution + slices_range(&replica->shape.slices, slice).offset;
@@ -23,15 +23,15 @@ uint8_t *replica_slot(const struct replica *replica, uint32_t seat, uint32_t slo
                                 replica->shape.slices.bytes_max;
 }
 
-bool replica_sound(const struct replica *replica, uint32_t slice, const uint8_t *bytes,
-                   uint64_t size) {
+bool replica_encoding_is_valid(const struct replica *replica, uint32_t slice, const uint8_t *bytes,
+                               uint64_t size) {
     struct slice_range range = slices_range(&replica->shape.slices, slice);
     struct fault fault;
     return codec_check(replica->shape.slices.codec, range.end - range.begin, bytes, size, &fault) ==
            OK;
 }
 
-/* ---- the own contribution ---- */
+/* ---- this member's contribution ---- */
 
 struct hashing {
     const struct replica *replica;
@@ -46,19 +46,19 @@ static void hash_one(void *context, int64_t item, int thread) {
     hashing->hashes[item] = hash_of(hashing->replica->contribution + range.offset, range.bytes);
 }
 
-static bool encode_stretch(struct replica *replica, struct replica_chunk stretch) {
+static bool encode_chunk(struct replica *replica, struct replica_chunk chunk) {
     float *gradient = replica_scratch(replica, 0);
-    replica_pseudo_gradient(replica, stretch, gradient);
+    replica_pseudo_gradient(replica, chunk, gradient);
     struct codec_encode_args args = {
         .codec = replica->shape.slices.codec,
-        .count = stretch.count,
+        .count = chunk.count,
         .source = gradient,
-        .feedback = replica->feedback == NULL ? NULL : replica->feedback + stretch.begin};
+        .feedback = replica->feedback == NULL ? NULL : replica->feedback + chunk.begin};
     return codec_encode(replica->compute, &args,
-                        replica->contribution + replica_encoded(replica, stretch.begin));
+                        replica->contribution + replica_encoded(replica, chunk.begin));
 }
 
-/* One slot's encoding is copied out while the other's is made. */
+/* The device copies out one slot's encoding while it computes the other's. */
 static bool encode_on_device(struct replica *replica) {
     int64_t count = replica->shape.slices.parameter_count;
     struct replica_device *device = replica->device;
@@ -75,14 +75,14 @@ static bool encode_on_device(struct replica *replica) {
     return finite;
 }
 
-/* The slices lie one behind the other and end with whole blocks, so together they are the encoding
- * of the whole space. */
+/* Slices are contiguous and end at whole blocks, so their encodings concatenate to the encoding of
+ * the whole space, and chunks need not match slices. */
 bool replica_encode(struct replica *replica, struct hash *hashes) {
     const struct slices *slices = &replica->shape.slices;
     bool finite = replica->device == NULL || encode_on_device(replica);
     for (int64_t at = 0; replica->device == NULL && at < slices->parameter_count && finite;
          at += REPLICA_CHUNK_ELEMENTS) {
-        finite = encode_stretch(replica, replica_chunk_at(at, slices->parameter_count));
+        finite = encode_chunk(replica, replica_chunk_at(at, slices->parameter_count));
     }
     if (!finite) {
         memset(replica->contribution, 0, slices->bytes);
@@ -94,7 +94,7 @@ bool replica_encode(struct replica *replica, struct hash *hashes) {
 
 /* ---- means ---- */
 
-/* The weights together; 0 when there is no such number of tokens. */
+/* The total weight; 0 if it reaches TOKENS_END. */
 static uint64_t weight_of(const struct addend *addends, uint32_t count) {
     uint64_t total = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -110,8 +110,9 @@ static float share_of(uint64_t weight, uint64_t total) {
     return total == 0 ? 0 : outer_share((int64_t)weight, (int64_t)total);
 }
 
-/* What the residual is divided by. A share far below its fair part may be fair again in the next
- * round, whose mean would then hold a multiple of what is owed: at most four times so. */
+/* The divisor of the residual. If the share is small now and equal to the others' in the next
+ * round, dividing by it would put a multiple of the error into that mean; the lower bound limits it
+ * to four times. */
 static float divisor_of(float share, uint32_t count) {
     float least = 0.25F / (float)(count == 0 ? 1 : count);
     return share > 0 && share < least ? least : share;
@@ -125,24 +126,25 @@ struct mean {
     uint8_t *result;
 };
 
-/* One stretch of a slice's mean into the result. False when it is too large to be encoded. */
-static bool sum_stretch(struct replica *replica, const struct mean *mean,
-                        struct replica_chunk stretch) {
+/* Encodes one chunk of a slice's mean into the result. false: a value is too large for the codec.
+ * */
+static bool sum_chunk(struct replica *replica, const struct mean *mean,
+                      struct replica_chunk chunk) {
     enum codec codec = replica->shape.slices.codec;
     float *sums = replica_scratch(replica, 0);
-    uint64_t offset = codec_bytes(codec, stretch.begin - mean->range.begin);
-    memset(sums, 0, sizeof *sums * (size_t)stretch.count);
+    uint64_t offset = codec_bytes(codec, chunk.begin - mean->range.begin);
+    memset(sums, 0, sizeof *sums * (size_t)chunk.count);
     for (uint32_t i = 0; i < mean->count; i++) {
         struct codec_add_args add = {.codec = codec,
-                                     .count = stretch.count,
+                                     .count = chunk.count,
                                      .weight = share_of(mean->addends[i].weight, mean->total)};
         codec_decode_add(replica->compute, &add, mean->addends[i].bytes + offset, sums);
     }
     struct codec_encode_args encode = {
         .codec = codec,
-        .count = stretch.count,
+        .count = chunk.count,
         .source = sums,
-        .residual = replica->residual == NULL ? NULL : replica->residual + stretch.begin};
+        .residual = replica->residual == NULL ? NULL : replica->residual + chunk.begin};
     return codec_encode(replica->compute, &encode, mean->result + offset);
 }
 
@@ -156,16 +158,16 @@ struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
     bool fits = true;
     replica->voted_round = 0;
     for (int64_t at = mean.range.begin; at < mean.range.end && fits; at += REPLICA_CHUNK_ELEMENTS) {
-        fits = sum_stretch(replica, &mean, replica_chunk_at(at, mean.range.end));
+        fits = sum_chunk(replica, &mean, replica_chunk_at(at, mean.range.end));
     }
     if (!fits) {
         memset(mean.result, 0, mean.range.bytes);
     }
     struct hash hash = hash_of(mean.result, mean.range.bytes);
-    if (replica->marks != NULL) {
+    if (replica->residual_sources != NULL) {
         ASSERT(mean.total == 0 || own_weight <= mean.total);
         float divisor = fits ? divisor_of(share_of(own_weight, mean.total), count) : 0;
-        replica->marks[slice] = (struct residual_source){hash, divisor};
+        replica->residual_sources[slice] = (struct residual_source){hash, divisor};
     }
     return hash;
 }

@@ -20,8 +20,8 @@ uint64_t result_files_bytes(const struct result_files *files) {
     return files->head_bytes + files->slices.bytes;
 }
 
-/* The lines of a head, whichever way the walk goes. */
-static void walk_line(struct packer *pack, struct entry_slice *line, uint64_t *bytes) {
+/* Reads or writes the line of one slice in the file's head. */
+static void pack_line(struct packer *pack, struct entry_slice *line, uint64_t *bytes) {
     packer_u32(pack, &line->epoch);
     packer_u32(pack, &line->owner);
     packer_u64(pack, &line->contributors);
@@ -43,7 +43,7 @@ static void write_head(const struct result_files *files, const struct entry *ent
     for (uint32_t s = 0; s < count; s++) {
         struct entry_slice line = entry->slices[s];
         uint64_t bytes = slices_range(&files->slices, s).bytes;
-        walk_line(&pack, &line, &bytes);
+        pack_line(&pack, &line, &bytes);
     }
     struct hash hash = hash_of(files->head, pack.at);
     packer_bytes(&pack, hash.bytes, HASH_BYTES);
@@ -52,11 +52,8 @@ static void write_head(const struct result_files *files, const struct entry *ent
 static enum status write_whole(const struct result_files *files, const uint8_t *results,
                                const char *path, struct fault *fault) {
     int fd;
-    enum status status = file_open_write(path, &fd, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = file_write_at(fd, path, files->head, files->head_bytes, 0, fault);
+    TRY(file_open_write(path, &fd, fault));
+    enum status status = file_write_at(fd, path, files->head, files->head_bytes, 0, fault);
     if (status == OK) {
         status = file_write_at(fd, path, results, files->slices.bytes, (int64_t)files->head_bytes,
                                fault);
@@ -69,16 +66,16 @@ static enum status write_whole(const struct result_files *files, const uint8_t *
 }
 
 enum status result_file_write(const struct result_files *files, const struct entry *entry,
-                              const uint8_t *results, const char *path, const char *beside,
+                              const uint8_t *results, const char *path, const char *temporary_path,
                               struct fault *fault) {
     ASSERT(entry->slice_count == files->slices.count);
     write_head(files, entry);
-    enum status status = write_whole(files, results, beside, fault);
+    enum status status = write_whole(files, results, temporary_path, fault);
     if (status == OK) {
-        status = file_publish(beside, path, fault);
+        status = file_publish(temporary_path, path, fault);
     }
     if (status != OK) {
-        (void)unlink(beside);
+        (void)unlink(temporary_path);
     }
     return status;
 }
@@ -98,14 +95,14 @@ static const char *read_head(const struct result_files *files, uint32_t round,
     packer_u32(&pack, &count);
     if (memcmp(mark, MARK, sizeof MARK) != 0 || found_round != round ||
         count != files->slices.count) {
-        return "is of another round or swarm";
+        return "is not a results file of this round and swarm";
     }
     for (uint32_t s = 0; s < count; s++) {
         struct entry_slice line = {0};
         uint64_t bytes = 0;
-        walk_line(&pack, &line, &bytes);
+        pack_line(&pack, &line, &bytes);
         if (bytes != slices_range(&files->slices, s).bytes) {
-            return "is of another swarm";
+            return "has a slice of another length than this swarm's";
         }
         reports[s] = (struct slice_report){.epoch = line.epoch,
                                            .has_result = 1,
@@ -113,7 +110,7 @@ static const char *read_head(const struct result_files *files, uint32_t round,
                                            .hash = line.hash};
     }
     packer_bytes(&pack, found.bytes, HASH_BYTES);
-    return hash_equal(&found, &hash) ? NULL : "its head is damaged";
+    return hash_equal(&found, &hash) ? NULL : "is damaged: its head does not match its hash";
 }
 
 static const char *check_results(const struct result_files *files, const uint8_t *results,
@@ -122,7 +119,7 @@ static const char *check_results(const struct result_files *files, const uint8_t
         struct slice_range range = slices_range(&files->slices, s);
         struct hash hash = hash_of(results + range.offset, range.bytes);
         if (!hash_equal(&hash, &reports[s].hash)) {
-            return "a result is damaged";
+            return "is damaged: a result does not match its hash";
         }
     }
     return NULL;
@@ -132,27 +129,25 @@ enum status result_file_read(const struct result_files *files, const char *path,
                              uint8_t *results, struct slice_report *reports, struct fault *fault) {
     int fd;
     int64_t size;
-    enum status status = file_open_read(path, &fd, &size, fault);
-    if (status != OK) {
-        return status;
-    }
-    const char *wrong = NULL;
+    TRY(file_open_read(path, &fd, &size, fault));
+    enum status status = OK;
+    const char *error = NULL;
     if (size != (int64_t)result_files_bytes(files)) {
-        wrong = "has another length";
+        error = "has another length than this swarm's results";
     } else {
         status = file_read_at(fd, path, files->head, files->head_bytes, 0, fault);
-        wrong = status == OK ? read_head(files, round, reports) : NULL;
+        error = status == OK ? read_head(files, round, reports) : NULL;
     }
-    if (status == OK && wrong == NULL) {
+    if (status == OK && error == NULL) {
         status =
             file_read_at(fd, path, results, files->slices.bytes, (int64_t)files->head_bytes, fault);
-        wrong = status == OK ? check_results(files, results, reports) : NULL;
+        error = status == OK ? check_results(files, results, reports) : NULL;
     }
     close(fd);
-    return wrong == NULL ? status : fault_set(fault, STATUS_INPUT, path, NULL, "%s", wrong);
+    return error == NULL ? status : fault_set(fault, STATUS_INPUT, path, NULL, "%s", error);
 }
 
-/* ---- one of them ---- */
+/* ---- read one result ---- */
 
 bool result_file_read_slice(const struct slices *slices, const char *path, uint32_t round,
                             uint32_t slice, const struct hash *hash, uint8_t *bytes) {

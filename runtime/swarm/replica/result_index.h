@@ -1,8 +1,8 @@
-/* result_index: whose the results in a replica's rows are, with their owners' signatures, so that
- * they can be served to whoever lacks them.
+/* result_index: for each result in a replica's rows its owner, contributors and signature, so that
+ * this member can send it to members that lack it.
  *
- *     round 7 | s0 | s1 |    | s3 |      RESULT_ROUNDS rows: the open round's and the one before
- *     round 8 | s0 |    |    |    |      a new round takes the row of the oldest */
+ *     round 7 | s0 | s1 |    | s3 |      RESULT_ROUNDS rows: of the open and the previous round
+ *     round 8 | s0 |    |    |    |      a new round reuses the row of the oldest */
 #ifndef SKEP_SWARM_REPLICA_RESULT_INDEX_H
 #define SKEP_SWARM_REPLICA_RESULT_INDEX_H
 
@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 struct stored_result {
-    bool is_held;
+    bool is_stored;
     uint32_t epoch;
     uint64_t contributors;
     struct hash hash;
@@ -26,15 +26,17 @@ struct result_index {
     struct stored_result *results;  /* [RESULT_ROUNDS * slice_count] */
 };
 
+/* result_index_bytes: size of the table. result_index_bind: an empty index, with its table in
+ * `memory`. */
 size_t result_index_bytes(uint32_t slice_count);
-void result_index_bind(struct result_index *rows, void *memory, uint32_t slice_count);
+void result_index_bind(struct result_index *index, void *memory, uint32_t slice_count);
 
-/* result_index_slot: where to note a result whose bytes are about to change; not held until the
- * caller says so. */
-struct stored_result *result_index_slot(struct result_index *rows, uint32_t round, uint32_t slice);
+/* result_index_slot: the slot of a result whose bytes are about to change. Its is_stored is false;
+ * the caller fills the slot in when the bytes are complete. */
+struct stored_result *result_index_slot(struct result_index *index, uint32_t round, uint32_t slice);
 
-/* result_index_find: what is held of this hash, else NULL. */
-const struct stored_result *result_index_find(const struct result_index *rows, uint32_t round,
+/* result_index_find: the stored result of that round and slice if it has this hash, else NULL. */
+const struct stored_result *result_index_find(const struct result_index *index, uint32_t round,
                                               uint32_t slice, const struct hash *hash);
 
 #endif

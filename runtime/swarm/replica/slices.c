@@ -1,13 +1,10 @@
 #include "runtime/swarm/replica/slices.h"
 
+#include "base/bytes.h"
 #include "base/check.h"
 
 _Static_assert(SLICE_GRANULE % CODEC_INT8_BLOCK == 0 && SLICE_GRANULE % CODEC_INT4_BLOCK == 0,
-               "a slice ends within a block");
-
-static int64_t rounded_up(int64_t count, int64_t to) {
-    return (count + to - 1) / to * to;
-}
+               "each slice ends at a block boundary");
 
 static int64_t granules_within(enum codec codec, uint64_t bytes) {
     int64_t elements = codec_elements_within(codec, bytes);
@@ -17,16 +14,16 @@ static int64_t granules_within(enum codec codec, uint64_t bytes) {
 enum status slices_plan(int64_t parameter_count, enum codec codec, uint32_t members_max,
                         struct slices *slices, struct fault *fault) {
     ASSERT(parameter_count > 0 && members_max > 0 && members_max <= SWARM_MEMBERS_MAX);
-    int64_t wanted = (int64_t)SLICES_PER_MEMBER * members_max;
-    int64_t most = granules_within(codec, SLICE_BYTES_MAX);
-    int64_t least = granules_within(codec, SLICE_BYTES_MIN);
-    int64_t shared = rounded_up((parameter_count + wanted - 1) / wanted, SLICE_GRANULE);
-    int64_t elements = shared < least ? least : shared;
-    elements = elements > most ? most : elements;
-    int64_t count = (parameter_count + elements - 1) / elements;
+    int64_t target_count = (int64_t)SLICES_PER_MEMBER * members_max;
+    int64_t max_elements = granules_within(codec, SLICE_BYTES_MAX);
+    int64_t min_elements = granules_within(codec, SLICE_BYTES_MIN);
+    int64_t even = round_up(div_ceil(parameter_count, target_count), SLICE_GRANULE);
+    int64_t elements = even < min_elements ? min_elements : even;
+    elements = elements > max_elements ? max_elements : elements;
+    int64_t count = div_ceil(parameter_count, elements);
     if (count > SWARM_SLICES_MAX) {
-        return fault_set(fault, STATUS_INPUT, "swarm.codec", "take a codec with fewer bits",
-                         "%lld parameters in %s are %lld slices, and a swarm has at most %d",
+        return fault_set(fault, STATUS_INPUT, "swarm.codec", "choose a codec with fewer bits",
+                         "%lld parameters in %s need %lld slices; a swarm has at max_elements %d",
                          (long long)parameter_count, codec_name(codec), (long long)count,
                          (int)SWARM_SLICES_MAX);
     }

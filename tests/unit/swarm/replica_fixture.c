@@ -72,7 +72,7 @@ static void put_far(struct fixture_replica *made) {
     for (int i = 0; i < made->replica.part_count; i++) {
         struct flat_span *part = &made->parts[i];
         part->values = (float *)((char *)part->values + FAR_AWAY);
-        part->far = &FAR;
+        part->device_memory = &FAR;
     }
 }
 
@@ -110,11 +110,11 @@ void fixture_replica_make(const struct fixture_shape *shape, struct fixture_repl
         .contribution = room(memory.contribution),
         .results = room(memory.results),
         .slots = room(memory.slots),
-        .marks = room(memory.marks),
+        .residual_sources = room(memory.residual_sources),
         .leaves = room(memory.leaves),
         .scratch = room(memory.scratch),
     };
-    made->replica.voted = made->replica.leaves + replica_leaf_count(shape->count);
+    made->replica.voted_leaves = made->replica.leaves + replica_leaf_count(shape->count);
     made->inner = filled(sizeof(float) * (size_t)(shape->count + FIXTURE_PARTS * GAP));
     made->hashes = filled(sizeof(struct hash) * own.slices.count);
     cut_parts(made, shape->count);
@@ -126,9 +126,10 @@ void fixture_replica_make(const struct fixture_shape *shape, struct fixture_repl
 
 void fixture_replica_free(struct fixture_replica *made) {
     struct replica *replica = &made->replica;
-    void *all[] = {replica->params,       replica->momentum, replica->feedback, replica->residual,
-                   replica->contribution, replica->results,  replica->slots,    replica->marks,
-                   replica->leaves,       replica->scratch,  made->inner,       made->hashes};
+    void *all[] = {
+        replica->params,       replica->momentum, replica->feedback, replica->residual,
+        replica->contribution, replica->results,  replica->slots,    replica->residual_sources,
+        replica->leaves,       replica->scratch,  made->inner,       made->hashes};
     for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
         free(all[i]);
     }
@@ -140,7 +141,7 @@ float *fixture_inner(struct fixture_replica *made, int64_t i) {
         part--;
     }
     const struct flat_span *of = &made->parts[part];
-    char *values = (char *)of->values - (of->far != NULL ? FAR_AWAY : 0);
+    char *values = (char *)of->values - (of->device_memory != NULL ? FAR_AWAY : 0);
     return (float *)values + (i - of->begin);
 }
 

@@ -212,7 +212,7 @@ static void fetch_asks_a_source_that_was_wrong_no_more(void **state) {
         while (scene->count > 0) {
             answer_one(scene);
         }
-        for (uint32_t i = 0; i < SOURCES && scene->fetch.named == 0; i++) {
+        for (uint32_t i = 0; i < SOURCES && scene->fetch.hash_count == 0; i++) {
             leaf_fetch_set_source(&scene->fetch, i, false);
             leaf_fetch_set_source(&scene->fetch, i, true);
         }
@@ -239,7 +239,7 @@ static void fetch_asks_others_when_a_source_goes(void **state) {
         leaf_fetch_set_source(&scene->fetch, i, true);
     }
     leaf_fetch_step(&scene->fetch, scene->now_ns);
-    assert_in_range(scene->fetch.sources[1].asked, 1, LEAF_REQUESTS_PER_SOURCE);
+    assert_in_range(scene->fetch.sources[1].pending, 1, LEAF_REQUESTS_PER_SOURCE);
     for (uint32_t i = 1; i < SOURCES; i++) {
         leaf_fetch_set_source(&scene->fetch, i, false);
     }

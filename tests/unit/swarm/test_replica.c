@@ -96,8 +96,8 @@ static void encode_all(struct swarm *swarm) {
             assert_memory_equal(own, swarm->reference.sent[m] + range.offset, range.bytes);
             struct hash hash = hash_of(own, range.bytes);
             assert_true(hash_equal(&hash, &member->hashes[s]));
-            assert_true(replica_sound(&member->replica, s, own, range.bytes));
-            assert_false(replica_sound(&member->replica, s, own, range.bytes - 1));
+            assert_true(replica_encoding_is_valid(&member->replica, s, own, range.bytes));
+            assert_false(replica_encoding_is_valid(&member->replica, s, own, range.bytes - 1));
         }
     }
 }

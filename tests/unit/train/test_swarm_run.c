@@ -262,8 +262,9 @@ static void a_plan_of_a_manifest_has_a_line_for_all_that_a_member_keeps(void **s
                        : schedule->extents[schedule->resident[i]].bytes;
     }
     assert_int_equal(kept, memory.params + memory.momentum + memory.feedback + memory.residual +
-                               memory.contribution + memory.results + memory.slots + memory.marks +
-                               memory.leaves + memory.scratch + member_loop_bytes(&loop));
+                               memory.contribution + memory.results + memory.slots +
+                               memory.residual_sources + memory.leaves + memory.scratch +
+                               member_loop_bytes(&loop));
     assert_string_equal(last->name, "ZeroMQ");
     assert_int_equal(last->bytes, member_loop_declared(&loop));
     assert_true(planned >= kept && memory.feedback > 0);
@@ -292,7 +293,8 @@ static void a_plan_for_a_device_keeps_the_outer_state_pinned(void **state) {
     assert_int_equal(bytes[SPACE_PINNED], memory.params + memory.momentum + memory.feedback +
                                               memory.contribution + memory.results +
                                               device.scratch);
-    assert_true(bytes[SPACE_HOST] >= memory.residual + memory.slots + memory.marks + memory.leaves);
+    assert_true(bytes[SPACE_HOST] >=
+                memory.residual + memory.slots + memory.residual_sources + memory.leaves);
     finish_session(session);
 }
 
