@@ -215,7 +215,7 @@ static enum status find_clocks(struct verification *verification, const struct s
 /* One past the last byte that an operand covers on any rank. */
 static uint64_t operand_bytes_end(const struct schedule *schedule, const struct operand *operand) {
     int ranks = schedule_ranks(schedule, operand->axis);
-    ASSERT(ranks >= 1 && operand->bytes > 0);
+    ASSERT(operand->bytes > 0);
     return operand->bytes + operand->stride * (uint64_t)(ranks - 1);
 }
 
