@@ -115,7 +115,7 @@ class EmulatedSite(RunTest):
         result = self.train(folder, 2, code=1, SKEP_EMULATED_NCCL="refuse_joining")
         self.assertIn("cannot join the ranks of a group", result.stderr)
         result = self.train(folder, 2, SKEP_EMULATED_NCCL="refuse_memory")
-        self.assertIn("NCCL does not register the arena", result.stderr)
+        self.assertIn("NCCL cannot register the arena", result.stderr)
 
     def declared(self, folder, ranks, *arguments):
         """name -> bytes of the device's declared lines."""

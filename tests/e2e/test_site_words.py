@@ -62,7 +62,7 @@ class SiteWords(RunTest):
 
         codes, logs = self.ended(folder, self.ranks(folder, 3, prepare=few_files))
         for log in logs:
-            self.assertIn("cannot start the watching thread: Too many open files", log)
+            self.assertIn("cannot start the heartbeat thread: Too many open files", log)
             self.assertNotIn("has left", log)
         self.assertEqual(codes, [4, 1, 4])
 
@@ -96,7 +96,8 @@ class SiteWords(RunTest):
             resource.RLIMIT_NOFILE, (24, 24)))
         self.assert_exit(result, 1)
         said = [line for line in result.stderr.splitlines() if line.startswith("skep:")]
-        self.assertIn("skep: rank 0: cannot take the connections of 24 ranks: Too many open files; "
+        self.assertIn("skep: rank 0: cannot accept the "
+                      "connections of 24 ranks: Too many open files; "
                       "raise the limit of open files (ulimit -n)", said)
         self.assertLessEqual(len(said), 2, result.stderr)
 
@@ -162,8 +163,8 @@ class SiteWords(RunTest):
         said = [line for line in (folder.path / "rank0.log").read_text().splitlines()
                 if "dropped" in line]
         self.assertEqual(len(said), 3, said)
-        self.assertIn("dropped a connection from 127.0.0.1: it is no rank", said[0])
-        self.assertIn("dropped 200 connections so far, now one from 127.0.0.1", said[2])
+        self.assertIn("dropped a connection from 127.0.0.1: it is not a rank", said[0])
+        self.assertIn("dropped 200 connections so far, the last from 127.0.0.1", said[2])
 
 
 if __name__ == "__main__":

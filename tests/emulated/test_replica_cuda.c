@@ -81,7 +81,7 @@ static void make_replica(struct pair *pair) {
         .contribution = pinned(pair, memory.contribution),
         .results = pinned(pair, memory.results),
         .slots = pinned(pair, memory.slots),
-        .marks = pinned(pair, memory.residual_sources),
+        .residual_sources = pinned(pair, memory.residual_sources),
         .leaves = pinned(pair, memory.leaves),
         .scratch = pinned(pair, replica_device_memory_of(shape).scratch),
         .parts = pair->parts,

@@ -81,10 +81,10 @@ static enum status fault_bind(const char *address, struct fault *fault) {
     const bool is_unavailable = error == EADDRINUSE || error == EMFILE || error == EACCES;
     snprintf(reason, sizeof reason, "cannot listen: %s",
              error == ENODEV ? "not a local address" : zmq_strerror(error));
-    return fault_set(fault, is_unavailable ? STATUS_FAILED : STATUS_INPUT, address,
-                     error == EADDRINUSE ? "stop the process that uses the port, or choose another"
-                                         : NULL,
-                     "%s", reason);
+    return fault_set(
+        fault, is_unavailable ? STATUS_FAILED : STATUS_INPUT, address,
+        error == EADDRINUSE ? "stop the process that uses the port, or choose another port" : NULL,
+        "%s", reason);
 }
 
 static uint16_t port_of(void *socket) {
