@@ -31,9 +31,9 @@ struct assignment_position {
     uint64_t sample; /* at or behind the range's beginning, or 0 for it */
 };
 
-/* assignment_set: what is given now.
- * returns false when something was trained that is not given any more: whoever trained it must
- *         forget it (assignment_clear_trained), and the weights with it */
+/* assignment_set: replace the assigned ranges.
+ * returns false when a range that was trained is no longer assigned: the caller must then discard
+ *         what was trained (assignment_clear_trained) and the weights that resulted */
 MUST_CHECK bool assignment_set(struct sample_assignment *share, const struct sample_range *ranges,
                                uint32_t count);
 

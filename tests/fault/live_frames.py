@@ -28,7 +28,8 @@ LONG = os.environ.get("SKEP_LONG", "") not in ("", "0")
 THROWER = os.environ.get("FRAME_THROWER", str(
     pathlib.Path(__file__).parents[2] / "build/tests/support/frame_thrower"))
 FINDINGS = ("ERROR: AddressSanitizer", "runtime error:", "ERROR: LeakSanitizer", "failed: ")
-REFUSED, MANIFEST = 33, 36  # what a stranger is told; kinds of runtime/swarm/wire/wire.h
+# The only kinds (runtime/swarm/wire/wire.h) that a tracker sends to a peer it has not admitted.
+REFUSED, MANIFEST = 33, 36
 ROSTER_S = 60  # until a changed roster is seen
 ZMTP_GREETING_BYTES = 64
 ROUNDS_AFTER = 3

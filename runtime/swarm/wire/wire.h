@@ -37,13 +37,13 @@
 enum wire_kind {
     WIRE_MACHINE_KINDS = MESSAGE_KINDS,
     WIRE_INTRODUCE =
-        32,            /* process to tracker: who I am, where I listen (struct wire_introduction) */
-    WIRE_REJECTED,     /* tracker: why it is not let in, as text; it stays connected and waits */
-    WIRE_ADDRESS_BOOK, /* tracker: every member, and the deadlines (struct wire_address_book) */
-    WIRE_MANIFEST_REQUEST,    /* anybody to tracker, also without being on the roster */
-    WIRE_MANIFEST,            /* tracker: length 4 and the file's bytes, in pieces */
-    WIRE_STATUS_REQUEST,      /* anybody on the roster: nothing, or struct wire_proof of who asks */
-    WIRE_STATUS,              /* tracker: length 4 and one JSON document, in pieces */
+        32,        /* process to tracker: who I am, where I listen (struct wire_introduction) */
+    WIRE_REJECTED, /* tracker: why the peer is not admitted, as text; the peer stays connected */
+    WIRE_ADDRESS_BOOK,     /* tracker: every member, and the deadlines (struct wire_address_book) */
+    WIRE_MANIFEST_REQUEST, /* anybody to tracker, also without being on the roster */
+    WIRE_MANIFEST,         /* tracker: length 4 and the file's bytes, in pieces */
+    WIRE_STATUS_REQUEST,   /* anybody on the roster: nothing, or struct wire_proof of who asks */
+    WIRE_STATUS,           /* tracker: length 4 and one JSON document, in pieces */
     WIRE_LEAF_HASHES_REQUEST, /* member to member: root; frame.offset of the first name wanted */
     WIRE_LEAF_HASHES,         /* root, then leaf names from frame.offset on */
     WIRE_LEAF_REQUEST,        /* member to member: root; frame.offset: which leaf */
