@@ -222,12 +222,15 @@ UNBUILT_FILES = {}
 # tree.
 PLAIN_FOLDERS = (
     "arena",
+    "README.md",
     "docs/ARCHITECTURE.md",
+    "docs/FORMATS.md",
     "docs/GLOSSARY.md",
     "docs/LAUNCH.md",
     "docs/PIPELINE.md",
     "docs/RUN.md",
     "docs/SITE.md",
+    "docs/SWARM.md",
     "docs/decisions/0017-rooms-and-doors.md",
     "kernels",
     "runtime/inner_training",
@@ -258,11 +261,14 @@ PLAIN_FOLDERS = (
 
 # Markdown files and folders whose prose wraps at COLUMNS_MAX, except tables and fences.
 WRAPPED_DOCS = (
+    "README.md",
     "docs/ARCHITECTURE.md",
+    "docs/FORMATS.md",
     "docs/GLOSSARY.md",
     "docs/LAUNCH.md",
     "docs/PIPELINE.md",
     "docs/SITE.md",
+    "docs/SWARM.md",
 )
 
 BE = "(?:is|are|was|were|be|been|being)"
