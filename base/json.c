@@ -92,10 +92,7 @@ enum status json_parse(const char *text, size_t length, size_t length_max, const
         return fault_set(fault, STATUS_INPUT, place, NULL,
                          "%zu bytes of JSON, at most %zu are read", length, length_max);
     }
-    enum status status = check_bounds(text, length, place, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(check_bounds(text, length, place, fault));
     json_error_t error;
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (root == NULL) {

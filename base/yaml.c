@@ -161,9 +161,8 @@ static enum status take_key(struct yaml_reader *reader, struct fy_event *event) 
     if (strcmp(key, "<<") == 0) {
         return refuse_event(reader, event, "write the keys out", "merge keys are not read");
     }
-    enum status status = refuse_repeated(reader, event, key);
-    return status == OK ? node_add(reader, event, key, &reader->open[reader->depth - 1].waiting)
-                        : status;
+    TRY(refuse_repeated(reader, event, key));
+    return node_add(reader, event, key, &reader->open[reader->depth - 1].waiting);
 }
 
 static enum status take_scalar(struct yaml_reader *reader, struct fy_event *event,
@@ -194,10 +193,7 @@ static enum status take_value(struct yaml_reader *reader, struct fy_event *event
                             "the file must be a map of keys");
     }
     if (parent != NULL && parent->node->kind == YAML_LIST) {
-        enum status status = node_add(reader, event, "", &node);
-        if (status != OK) {
-            return status;
-        }
+        TRY(node_add(reader, event, "", &node));
     } else if (parent != NULL) {
         node = parent->waiting;
         parent->waiting = NULL;
@@ -330,24 +326,20 @@ enum status yaml_open(const char *text, size_t length, const char *place, struct
     *reader.root = (struct yaml_node){
         .path = "", .key = "", .text = "", .kind = YAML_MAP, .line = 1, .column = 1};
     reader.newest = reader.root;
-    enum status status = check_characters(&reader, text, length);
-    if (status == OK) {
-        status = read_document(&reader, text, length);
-    }
-    if (status == OK) {
-        *document = (struct yaml_document){.place = region_text(region, place),
-                                           .root = reader.root,
-                                           .first = reader.root->next,
-                                           .node_count = reader.node_count,
-                                           .region = region};
-    }
-    return status;
+    TRY(check_characters(&reader, text, length));
+    TRY(read_document(&reader, text, length));
+    *document = (struct yaml_document){.place = region_text(region, place),
+                                       .root = reader.root,
+                                       .first = reader.root->next,
+                                       .node_count = reader.node_count,
+                                       .region = region};
+    return OK;
 }
 
 enum status yaml_open_file(const char *path, struct region *region, struct yaml_document *document,
                            struct fault *fault) {
     char *text = region_alloc(region, YAML_BYTES_MAX + 1, 1);
     size_t length = 0;
-    enum status status = file_read_text(path, text, YAML_BYTES_MAX + 1, &length, fault);
-    return status == OK ? yaml_open(text, length, path, region, document, fault) : status;
+    TRY(file_read_text(path, text, YAML_BYTES_MAX + 1, &length, fault));
+    return yaml_open(text, length, path, region, document, fault);
 }

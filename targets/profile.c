@@ -102,32 +102,25 @@ static enum status find(struct profile_reader *reader, const char *path,
 
 static enum status read_text(struct profile_reader *reader, const char *path, const char **value) {
     const struct yaml_node *node;
-    enum status status = find(reader, path, &node);
-    return status == OK ? yaml_text(&reader->document, node, value, reader->fault) : status;
+    TRY(find(reader, path, &node));
+    return yaml_text(&reader->document, node, value, reader->fault);
 }
 
 static enum status read_whole(struct profile_reader *reader, const char *path,
                               struct yaml_range range, int *value) {
     const struct yaml_node *node;
     int64_t wide;
-    enum status status = find(reader, path, &node);
-    if (status == OK) {
-        status = yaml_i64(&reader->document, node, range, &wide, reader->fault);
-    }
-    if (status == OK) {
-        *value = (int)wide;
-    }
-    return status;
+    TRY(find(reader, path, &node));
+    TRY(yaml_i64(&reader->document, node, range, &wide, reader->fault));
+    *value = (int)wide;
+    return OK;
 }
 
 /* Sets *value to the index of the key's text in `names`. */
 static enum status read_choice(struct profile_reader *reader, const char *path,
                                const char *const *names, int name_count, int *value) {
     const char *text;
-    enum status status = read_text(reader, path, &text);
-    if (status != OK) {
-        return status;
-    }
+    TRY(read_text(reader, path, &text));
     char remedy[256];
     struct text list = text_over(remedy, sizeof remedy);
     text_add(&list, "one of");
@@ -187,20 +180,13 @@ static enum status read_declared_line(struct profile_reader *reader, const struc
                           "must have name, bytes and source");
     }
     snprintf(path, sizeof path, "%.200s.name", item->path);
-    enum status status = read_text(reader, path, &line->name);
-    if (status == OK) {
-        status = read_per(reader, item, &line->per);
-    }
-    if (status == OK) {
-        snprintf(path, sizeof path, "%.200s.source", item->path);
-        status = read_text(reader, path, &line->source);
-    }
-    if (status == OK) {
-        snprintf(path, sizeof path, "%.200s.bytes", item->path);
-        status = find(reader, path, &bytes);
-    }
-    return status == OK ? yaml_bytes(&reader->document, bytes, &line->bytes, reader->fault)
-                        : status;
+    TRY(read_text(reader, path, &line->name));
+    TRY(read_per(reader, item, &line->per));
+    snprintf(path, sizeof path, "%.200s.source", item->path);
+    TRY(read_text(reader, path, &line->source));
+    snprintf(path, sizeof path, "%.200s.bytes", item->path);
+    TRY(find(reader, path, &bytes));
+    return yaml_bytes(&reader->document, bytes, &line->bytes, reader->fault);
 }
 
 static enum status read_declared(struct profile_reader *reader, const struct yaml_node *list,
@@ -214,10 +200,7 @@ static enum status read_declared(struct profile_reader *reader, const struct yam
     uint64_t left = space->capacity_bytes;
     int count = 0;
     for (const struct yaml_node *item = list->child; item != NULL; item = item->sibling) {
-        enum status status = read_declared_line(reader, item, &lines[count]);
-        if (status != OK) {
-            return status;
-        }
+        TRY(read_declared_line(reader, item, &lines[count]));
         if (lines[count].bytes >= left) {
             return yaml_fault(&reader->document, item, reader->fault, NULL,
                               "leaves nothing of the space's capacity");
@@ -244,22 +227,16 @@ static enum status read_space(struct profile_reader *reader, enum space index) {
                                 "is the same memory as memory.device on a unified target");
     }
     snprintf(path, sizeof path, "memory.%s.capacity", SPACE_KEYS[index]);
-    enum status status = find(reader, path, &node);
-    if (status == OK) {
-        status = yaml_bytes(&reader->document, node, &space->capacity_bytes, reader->fault);
+    TRY(find(reader, path, &node));
+    TRY(yaml_bytes(&reader->document, node, &space->capacity_bytes, reader->fault));
+    if (space->capacity_bytes == 0) {
+        return yaml_fault(&reader->document, node, reader->fault, NULL, "must not be 0");
     }
-    if (status == OK && space->capacity_bytes == 0) {
-        status = yaml_fault(&reader->document, node, reader->fault, NULL, "must not be 0");
-    }
-    if (status == OK) {
-        snprintf(path, sizeof path, "memory.%s.source", SPACE_KEYS[index]);
-        status = read_text(reader, path, &space->capacity_source);
-    }
-    if (status == OK) {
-        snprintf(path, sizeof path, "memory.%s.declared", SPACE_KEYS[index]);
-        status = find(reader, path, &node);
-    }
-    return status == OK ? read_declared(reader, node, space) : status;
+    snprintf(path, sizeof path, "memory.%s.source", SPACE_KEYS[index]);
+    TRY(read_text(reader, path, &space->capacity_source));
+    snprintf(path, sizeof path, "memory.%s.declared", SPACE_KEYS[index]);
+    TRY(find(reader, path, &node));
+    return read_declared(reader, node, space);
 }
 
 static enum status read_alignment(struct profile_reader *reader) {
@@ -305,10 +282,7 @@ static enum status read_compute_capability(struct profile_reader *reader) {
     int used = 0;
     int major;
     int minor;
-    enum status status = read_text(reader, "capabilities.compute_capability", &text);
-    if (status != OK) {
-        return status;
-    }
+    TRY(read_text(reader, "capabilities.compute_capability", &text));
     if (strlen(text) > 4 || sscanf(text, "%2d.%1d%n", &major, &minor, &used) != 2 ||
         text[used] != '\0' || major < 1 || minor < 0 || major > COMPUTE_MAJOR_MAX) {
         return yaml_fault(
@@ -352,27 +326,17 @@ static enum status read_capabilities(struct profile_reader *reader) {
 enum status profile_read(const char *text, size_t length, const char *place, struct region *region,
                          struct target *target, struct fault *fault) {
     struct profile_reader reader = {.region = region, .fault = fault};
-    enum status status = yaml_open(text, length, place, region, &reader.document, fault);
-    if (status == OK) {
-        status = yaml_expect_known(&reader.document, KNOWN, ARRAY_COUNT(KNOWN), fault);
+    TRY(yaml_open(text, length, place, region, &reader.document, fault));
+    TRY(yaml_expect_known(&reader.document, KNOWN, ARRAY_COUNT(KNOWN), fault));
+    TRY(read_head(&reader));
+    for (int space = 0; space < SPACE_COUNT; space++) {
+        TRY(read_space(&reader, (enum space)space));
     }
-    if (status == OK) {
-        status = read_head(&reader);
-    }
-    for (int space = 0; space < SPACE_COUNT && status == OK; space++) {
-        status = read_space(&reader, (enum space)space);
-    }
-    if (status == OK) {
-        status = read_figures(&reader);
-    }
-    if (status == OK) {
-        status = read_capabilities(&reader);
-    }
-    if (status == OK) {
-        reader.target.place = reader.document.place;
-        *target = reader.target;
-    }
-    return status;
+    TRY(read_figures(&reader));
+    TRY(read_capabilities(&reader));
+    reader.target.place = reader.document.place;
+    *target = reader.target;
+    return OK;
 }
 
 static void write_quoted(struct text *text, const char *value) {

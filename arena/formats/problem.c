@@ -202,16 +202,16 @@ static enum status check_row(const struct cursor *cursor, const struct row *row,
 static enum status parse_row(struct cursor *cursor, const struct problem *problem, struct row *row,
                              struct fault *fault) {
     *row = (struct row){.numbers = {[COLUMN_ALIGNMENT] = 1}};
-    enum status status = split_row(cursor, problem, row, fault);
-    for (int i = 0; status == OK && i < problem->column_count; i++) {
+    TRY(split_row(cursor, problem, row, fault));
+    for (int i = 0; i < problem->column_count; i++) {
         enum column column = problem->columns[i];
         bool is_number = column != COLUMN_ID && column != COLUMN_OFFSET;
         if (is_number && !parse_number(&row->fields[column], &row->numbers[column])) {
-            status = field_fault(cursor, &row->fields[column], "write plain decimal digits",
-                                 "is not a whole number below 2^64", fault);
+            return field_fault(cursor, &row->fields[column], "write plain decimal digits",
+                               "is not a whole number below 2^64", fault);
         }
     }
-    return status == OK ? check_row(cursor, row, fault) : status;
+    return check_row(cursor, row, fault);
 }
 
 static const char *copy_name(struct region *region, const struct field *field) {
@@ -244,10 +244,7 @@ static enum status parse_rows(struct cursor *cursor, struct region *region, stru
     problem->extents = region_alloc(region, (size_t)row_count, sizeof(struct extent));
     while (next_line(cursor)) {
         struct row row;
-        enum status status = parse_row(cursor, problem, &row, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(parse_row(cursor, problem, &row, fault));
         total_bytes += row.numbers[COLUMN_SIZE] + row.numbers[COLUMN_ALIGNMENT];
         if (total_bytes >= TOTAL_BYTES_MAX) {
             return field_fault(cursor, &row.fields[COLUMN_SIZE], "rescale the sizes",
@@ -270,14 +267,10 @@ enum status problem_parse(const char *bytes, size_t length, const char *path, st
                           struct problem *problem, struct fault *fault) {
     struct cursor cursor = {.bytes = bytes, .length = length, .path = path};
     struct problem parsed = {0};
-    enum status status = parse_header(&cursor, &parsed, fault);
-    if (status == OK) {
-        status = parse_rows(&cursor, region, &parsed, fault);
-    }
-    if (status == OK) {
-        *problem = parsed;
-    }
-    return status;
+    TRY(parse_header(&cursor, &parsed, fault));
+    TRY(parse_rows(&cursor, region, &parsed, fault));
+    *problem = parsed;
+    return OK;
 }
 
 enum status problem_read(const char *path, struct region *region, struct problem *problem,

@@ -91,11 +91,8 @@ static enum status blocks_check(enum codec codec, int64_t count, const uint8_t *
     uint64_t stride = codec_bytes(codec, length);
     int64_t blocks = items_count(count, length);
     for (int64_t i = 0; i < blocks; i++) {
-        enum status status = block_check(codec, i, items_length(count, length, i),
-                                         bytes + (uint64_t)i * stride, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(block_check(codec, i, items_length(count, length, i), bytes + (uint64_t)i * stride,
+                        fault));
     }
     return OK;
 }

@@ -121,11 +121,11 @@ enum status folder_remove(const char *path, struct fault *fault) {
     if (is_link(path)) {
         return unlinkat(AT_FDCWD, path, 0) == 0 ? OK : remove_fault(path, fault);
     }
-    enum status status = empty(path, fault);
-    if (status == OK && rmdir(path) != 0) {
+    TRY(empty(path, fault));
+    if (rmdir(path) != 0) {
         return remove_fault(path, fault);
     }
-    return status;
+    return OK;
 }
 
 enum status folder_make_empty(const char *path, struct fault *fault) {
@@ -193,11 +193,8 @@ enum status folder_write_file(const char *folder, const char *name, const void *
     char path[PATH_BYTES];
     int fd = -1;
     file_join(folder, name, path, sizeof path);
-    enum status status = file_open_write(path, &fd, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = file_write_at(fd, path, bytes, count, 0, fault);
+    TRY(file_open_write(path, &fd, fault));
+    enum status status = file_write_at(fd, path, bytes, count, 0, fault);
     if (status != OK) {
         close(fd);
         return status;
@@ -208,15 +205,12 @@ enum status folder_write_file(const char *folder, const char *name, const void *
 static enum status copy_bytes(int from, const char *from_path, int to, const char *to_path,
                               int64_t bytes, void *buffer, size_t buffer_bytes,
                               struct fault *fault) {
-    enum status status = OK;
-    for (int64_t done = 0; done < bytes && status == OK; done += (int64_t)buffer_bytes) {
+    for (int64_t done = 0; done < bytes; done += (int64_t)buffer_bytes) {
         size_t chunk = bytes - done < (int64_t)buffer_bytes ? (size_t)(bytes - done) : buffer_bytes;
-        status = file_read_at(from, from_path, buffer, chunk, done, fault);
-        if (status == OK) {
-            status = file_write_at(to, to_path, buffer, chunk, done, fault);
-        }
+        TRY(file_read_at(from, from_path, buffer, chunk, done, fault));
+        TRY(file_write_at(to, to_path, buffer, chunk, done, fault));
     }
-    return status;
+    return OK;
 }
 
 enum status folder_copy_file(const char *from, const char *to, const char *name, void *buffer,
@@ -232,11 +226,8 @@ enum status folder_copy_file(const char *from, const char *to, const char *name,
         *copied = false;
         return OK;
     }
-    enum status status = file_open_read(from_path, &source, &bytes, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = file_open_write(to_path, &target, fault);
+    TRY(file_open_read(from_path, &source, &bytes, fault));
+    enum status status = file_open_write(to_path, &target, fault);
     if (status == OK) {
         status = copy_bytes(source, from_path, target, to_path, bytes, buffer, buffer_bytes, fault);
         if (status == OK) {

@@ -18,11 +18,10 @@ static enum status begin(const struct joint_write *joint, struct fault *fault) {
 
 static enum status fill(const struct joint_write *joint, const struct staging *staging,
                         struct fault *fault) {
-    enum status status = OK;
-    for (int i = 0; i < joint->file_count && status == OK; i++) {
-        status = tensor_file_fill(&joint->files[i], joint->folder, staging, fault);
+    for (int i = 0; i < joint->file_count; i++) {
+        TRY(tensor_file_fill(&joint->files[i], joint->folder, staging, fault));
     }
-    return status;
+    return OK;
 }
 
 static void give_up(const struct joint_write *joint) {

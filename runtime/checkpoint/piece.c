@@ -183,20 +183,17 @@ enum status piece_write(const struct piece_span *place, const struct tensor_piec
     }
     const struct crossing out = {piece, place->path, piece->dtype, place->dtype, STATUS_FAILED};
     const struct passage passage = passage_of(piece, width, staging);
-    enum status status = OK;
-    for (int64_t done = 0; done < count && status == OK; done += passage.chunk_max) {
+    for (int64_t done = 0; done < count; done += passage.chunk_max) {
         int64_t chunk = count - done < passage.chunk_max ? count - done : passage.chunk_max;
         const char *elements;
-        status = fetch(piece, &passage, done, chunk, &elements, fault);
-        if (status == OK && !alike) {
-            status = convert(&out, piece->first + done, chunk, elements, passage.file_bytes, fault);
+        TRY(fetch(piece, &passage, done, chunk, &elements, fault));
+        if (!alike) {
+            TRY(convert(&out, piece->first + done, chunk, elements, passage.file_bytes, fault));
         }
-        if (status == OK) {
-            status = file_write_at(place->fd, place->path, alike ? elements : passage.file_bytes,
-                                   (size_t)(chunk * width), at + done * width, fault);
-        }
+        TRY(file_write_at(place->fd, place->path, alike ? elements : passage.file_bytes,
+                          (size_t)(chunk * width), at + done * width, fault));
     }
-    return status;
+    return OK;
 }
 
 /* Bits as they are, or what they are in the memory's type, at the piece's place. */
@@ -226,16 +223,13 @@ enum status piece_read(const struct piece_span *place, const struct tensor_piece
     }
     const struct crossing in = {piece, place->path, place->dtype, piece->dtype, STATUS_INPUT};
     const struct passage passage = passage_of(piece, width, staging);
-    enum status status = OK;
-    for (int64_t done = 0; done < count && status == OK; done += passage.chunk_max) {
+    for (int64_t done = 0; done < count; done += passage.chunk_max) {
         int64_t chunk = count - done < passage.chunk_max ? count - done : passage.chunk_max;
-        status = file_read_at(place->fd, place->path, passage.file_bytes, (size_t)(chunk * width),
-                              at + done * width, fault);
-        if (status == OK) {
-            status = deliver(&in, &passage, finite_only, done, chunk, fault);
-        }
+        TRY(file_read_at(place->fd, place->path, passage.file_bytes, (size_t)(chunk * width),
+                         at + done * width, fault));
+        TRY(deliver(&in, &passage, finite_only, done, chunk, fault));
     }
-    return status;
+    return OK;
 }
 
 enum status piece_put(const struct tensor_piece *piece, int64_t at, int64_t count,
@@ -260,11 +254,10 @@ enum status piece_clear(const struct tensor_piece *piece, const struct staging *
     }
     check_staging(staging);
     memset(staging->memory, 0, staging->bytes);
-    enum status status = OK;
-    for (size_t done = 0; done < bytes && status == OK; done += staging->bytes) {
+    for (size_t done = 0; done < bytes; done += staging->bytes) {
         size_t some = bytes - done < staging->bytes ? bytes - done : staging->bytes;
-        status = piece->far->write(piece->far->context, (char *)piece->memory + done,
-                                   staging->memory, some, fault);
+        TRY(piece->far->write(piece->far->context, (char *)piece->memory + done, staging->memory,
+                              some, fault));
     }
-    return status;
+    return OK;
 }

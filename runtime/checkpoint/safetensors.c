@@ -65,10 +65,7 @@ static enum status read_length(int fd, const char *path, int64_t file_bytes, siz
                          "byte 0: %lld bytes cannot hold the header's length",
                          (long long)file_bytes);
     }
-    enum status status = file_read_at(fd, path, bytes, sizeof bytes, 0, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(file_read_at(fd, path, bytes, sizeof bytes, 0, fault));
     uint64_t length = 0;
     for (int i = LENGTH_BYTES - 1; i >= 0; i--) {
         length = length << 8 | bytes[i];
@@ -90,15 +87,9 @@ static enum status read_length(int fd, const char *path, int64_t file_bytes, siz
 static enum status read_table(int fd, const char *path, int64_t file_bytes, struct region *region,
                               struct safetensors *file, struct fault *fault) {
     size_t header_bytes = 0;
-    enum status status = read_length(fd, path, file_bytes, &header_bytes, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(read_length(fd, path, file_bytes, &header_bytes, fault));
     char *text = region_alloc(region, header_bytes + 1, 1);
-    status = file_read_at(fd, path, text, header_bytes, LENGTH_BYTES, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(file_read_at(fd, path, text, header_bytes, LENGTH_BYTES, fault));
     text[header_bytes] = '\0';
     int64_t data_bytes = file_bytes - LENGTH_BYTES - (int64_t)header_bytes;
     return safetensors_parse(text, header_bytes, data_bytes, path, region, file, fault);
@@ -108,11 +99,8 @@ enum status safetensors_open(const char *path, struct region *region, struct saf
                              struct fault *fault) {
     int fd;
     int64_t file_bytes;
-    enum status status = file_open_read(path, &fd, &file_bytes, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = read_table(fd, path, file_bytes, region, file, fault);
+    TRY(file_open_read(path, &fd, &file_bytes, fault));
+    enum status status = read_table(fd, path, file_bytes, region, file, fault);
     if (status != OK) {
         close(fd);
         return status;

@@ -145,10 +145,7 @@ static enum status read_numbers(struct reading *reading, const char *name, int c
 static enum status read_offsets(struct reading *reading, struct safetensors_entry *entry) {
     int64_t offsets[2];
     int count;
-    enum status status = read_numbers(reading, entry->name, 2, offsets, &count);
-    if (status != OK) {
-        return status;
-    }
+    TRY(read_numbers(reading, entry->name, 2, offsets, &count));
     if (count != 2) {
         return refuse_tensor(reading, entry->name, "data_offsets is not a pair");
     }
@@ -245,10 +242,7 @@ static enum status read_member(struct reading *reading, const char *key, void *c
     struct safetensors_entry *entry = &reading->entries[reading->entry_count++];
     struct tensor_reading tensor = {.entry = entry};
     entry->name = key;
-    enum status status = each_member(reading, key, read_field, &tensor);
-    if (status != OK) {
-        return status;
-    }
+    TRY(each_member(reading, key, read_field, &tensor));
     if (tensor.seen != SEEN_ALL) {
         return refuse_tensor(reading, key, "dtype, shape or data_offsets is missing");
     }
@@ -319,11 +313,11 @@ static enum status read_header(struct reading *reading) {
     if (scan->length == 0 || scan->bytes[0] != '{') {
         return refuse_byte(reading, "the header does not start with '{'");
     }
-    enum status status = each_member(reading, NULL, read_member, NULL);
-    if (status == OK && (json_scan_peek(scan) != '\0' || scan->at < scan->length)) {
+    TRY(each_member(reading, NULL, read_member, NULL));
+    if (json_scan_peek(scan) != '\0' || scan->at < scan->length) {
         return refuse_byte(reading, "text behind the header's end");
     }
-    return status;
+    return OK;
 }
 
 enum status safetensors_parse(char *text, size_t header_bytes, int64_t data_bytes, const char *path,
@@ -335,10 +329,7 @@ enum status safetensors_parse(char *text, size_t header_bytes, int64_t data_byte
                               .data_bytes = data_bytes,
                               .region = region,
                               .fault = fault};
-    enum status status = read_header(&reading);
-    if (status != OK) {
-        return status;
-    }
+    TRY(read_header(&reading));
     size_t count = reading.entry_count;
     const struct safetensors_entry **names = region_alloc(region, count, sizeof(void *));
     if (count > 0) {
@@ -353,11 +344,8 @@ enum status safetensors_parse(char *text, size_t header_bytes, int64_t data_byte
     if (reading.pair_count > 0) {
         qsort(reading.pairs, reading.pair_count, sizeof *reading.pairs, by_key);
     }
-    status = check_names(&reading, names);
-    status = status == OK ? check_tiling(&reading) : status;
-    if (status != OK) {
-        return status;
-    }
+    TRY(check_names(&reading, names));
+    TRY(check_tiling(&reading));
     *file = (struct safetensors){.path = path,
                                  .fd = -1,
                                  .data_at = 8 + (int64_t)header_bytes,

@@ -27,10 +27,7 @@ static enum status find_dtype(const struct json_node *root, enum dtype *dtype,
     for (size_t i = 0; i < ARRAY_COUNT(KEYS); i++) {
         const char *name = NULL;
         bool present = false;
-        enum status status = json_get_text(root, KEYS[i], &name, &present, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(json_get_text(root, KEYS[i], &name, &present, fault));
         if (present) {
             return dtype_parse(name, dtype) && *dtype != DTYPE_I32
                        ? OK
@@ -94,10 +91,7 @@ static enum status plan_set(const struct safetensors *file, struct region *regio
     struct tensor_piece *pieces = region_alloc(region, (size_t)count, sizeof *pieces);
     for (int i = 0; i < count; i++) {
         const struct safetensors_entry *entry = &file->header.entries[i];
-        enum status status = describe(file, entry, &tensors[i], fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(describe(file, entry, &tensors[i], fault));
         largest = entry->end - entry->begin > largest ? entry->end - entry->begin : largest;
     }
     void *memory = region_alloc(region, (size_t)largest, 1);
@@ -113,22 +107,14 @@ static enum status export_from(const struct snapshot *snapshot, struct safetenso
                                struct fault *fault) {
     const char *path = NULL;
     char *config = NULL;
-    enum status status = read_config(snapshot, region, &path, &config, &args->config_length, fault);
-    if (status == OK) {
-        status = plan_set(file, region, &args->set, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
+    TRY(read_config(snapshot, region, &path, &config, &args->config_length, fault));
+    TRY(plan_set(file, region, &args->set, fault));
     args->config_text = config;
     struct weights_save *save = region_alloc(region, 1, sizeof *save);
     const struct piece_feed feed = {fill, file};
     const struct staging staging = {region_alloc(region, EXPORT_STAGING_BYTES, 1),
                                     EXPORT_STAGING_BYTES};
-    status = weights_save_plan(args, region, save, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(weights_save_plan(args, region, save, fault));
     for (int i = 0; i < save->file_count; i++) {
         save->files[i].feed = &feed;
     }

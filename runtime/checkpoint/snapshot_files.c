@@ -55,10 +55,7 @@ enum status snapshot_check_sizes(const char *folder, const struct snapshot *snap
         int fd = -1;
         int64_t bytes = 0;
         file_join(folder, file->name, path, sizeof path);
-        enum status status = file_open_read(path, &fd, &bytes, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(file_open_read(path, &fd, &bytes, fault));
         close(fd);
         if (bytes != file->bytes) {
             return fault_set(fault, STATUS_INPUT, path, NULL,

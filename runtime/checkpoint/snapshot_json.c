@@ -112,21 +112,18 @@ static bool parse_u64(const char *text, uint64_t *value) {
 static enum status get_u64(const struct json_node *object, const char *key, uint64_t *value,
                            struct fault *fault) {
     const char *text = NULL;
-    enum status status = get_text(object, key, &text, fault);
-    if (status == OK && !parse_u64(text, value)) {
+    TRY(get_text(object, key, &text, fault));
+    if (!parse_u64(text, value)) {
         return json_fault_member(object, key, fault, "is not a whole number");
     }
-    return status;
+    return OK;
 }
 
 static enum status get_hash(const struct json_node *object, const char *key, struct hash *hash,
                             struct fault *fault) {
     static const char DIGITS[] = "0123456789abcdef";
     const char *text = NULL;
-    enum status status = get_text(object, key, &text, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(get_text(object, key, &text, fault));
     struct hash parsed = {{0}};
     bool good = strlen(text) == 2 * HASH_BYTES;
     for (size_t i = 0; good && i < 2 * HASH_BYTES; i++) {
@@ -155,17 +152,13 @@ static bool copy_name(const char *text, char name[static SNAPSHOT_NAME_BYTES]) {
 static enum status read_file(const struct json_node *node, struct snapshot_file *file,
                              struct fault *fault) {
     const char *name = NULL;
-    enum status status = json_as_object(node, fault);
-    if (status == OK) {
-        status = get_text(node, "name", &name, fault);
-    }
-    if (status == OK && !copy_name(name, file->name)) {
+    TRY(json_as_object(node, fault));
+    TRY(get_text(node, "name", &name, fault));
+    if (!copy_name(name, file->name)) {
         return json_fault_member(node, "name", fault, "is not a file's name");
     }
-    if (status == OK) {
-        status = get_i64(node, "bytes", &file->bytes, fault);
-    }
-    return status == OK ? get_hash(node, "blake2b", &file->hash, fault) : status;
+    TRY(get_i64(node, "bytes", &file->bytes, fault));
+    return get_hash(node, "blake2b", &file->hash, fault);
 }
 
 static enum status read_files(const struct json_node *root, struct snapshot *snapshot,
@@ -211,58 +204,40 @@ static enum status read_values(const struct json_node *root, struct snapshot *sn
 static enum status read_numbers(const struct json_node *root, struct snapshot *snapshot,
                                 struct fault *fault) {
     int64_t format = 0;
-    enum status status = get_i64(root, "format", &format, fault);
-    if (status == OK && format != FORMAT) {
+    TRY(get_i64(root, "format", &format, fault));
+    if (format != FORMAT) {
         return json_fault_member(root, "format", fault, "is %lld; this version reads %d",
                                  (long long)format, FORMAT);
     }
-    if (status == OK) {
-        status = get_i64(root, "step", &snapshot->step, fault);
-    }
-    if (status == OK && snapshot->step < 0) {
+    TRY(get_i64(root, "step", &snapshot->step, fault));
+    if (snapshot->step < 0) {
         return json_fault_member(root, "step", fault, "is below 0");
     }
-    if (status == OK) {
-        status = get_u64(root, "sequence", &snapshot->sequence, fault);
-    }
-    if (status == OK) {
-        status = get_u64(root, "seed", &snapshot->seed, fault);
-    }
-    if (status == OK) {
-        status = json_get_f64(root, "saved_at", &snapshot->saved_at, NULL, fault);
-    }
-    return status == OK ? get_hash(root, "plan_hash", &snapshot->plan_hash, fault) : status;
+    TRY(get_u64(root, "sequence", &snapshot->sequence, fault));
+    TRY(get_u64(root, "seed", &snapshot->seed, fault));
+    TRY(json_get_f64(root, "saved_at", &snapshot->saved_at, NULL, fault));
+    return get_hash(root, "plan_hash", &snapshot->plan_hash, fault);
 }
 
 static enum status read_texts(const struct json_node *root, struct region *region,
                               struct snapshot *snapshot, struct fault *fault) {
     const char *keys = NULL;
     const char *model_folder = NULL;
-    enum status status = get_text(root, "keys", &keys, fault);
-    if (status == OK) {
-        status = get_text(root, "model_folder", &model_folder, fault);
-    }
-    if (status == OK) {
-        snapshot->keys = region_text(region, keys);
-        snapshot->model_folder = region_text(region, model_folder);
-    }
-    return status;
+    TRY(get_text(root, "keys", &keys, fault));
+    TRY(get_text(root, "model_folder", &model_folder, fault));
+    snapshot->keys = region_text(region, keys);
+    snapshot->model_folder = region_text(region, model_folder);
+    return OK;
 }
 
 enum status snapshot_json_parse(const char *json, size_t length, const char *place,
                                 struct region *region, struct snapshot *snapshot,
                                 struct fault *fault) {
-    enum status status = check_seal(json, length, place, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(check_seal(json, length, place, fault));
     struct json_document document;
     struct snapshot read = {0};
-    status = json_parse(json, length, SNAPSHOT_JSON_BYTES_MAX, place, &document, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = read_numbers(&document.root, &read, fault);
+    TRY(json_parse(json, length, SNAPSHOT_JSON_BYTES_MAX, place, &document, fault));
+    enum status status = read_numbers(&document.root, &read, fault);
     if (status == OK) {
         status = read_values(&document.root, &read, fault);
     }

@@ -42,12 +42,12 @@ static enum status check_hash(const char *path, const struct snapshot_file *file
     struct hash hash;
     int64_t bytes = 0;
     file_join(path, file->name, file_path, sizeof file_path);
-    enum status status = file_hash(file_path, buffer, HASH_BUFFER_BYTES, &hash, &bytes, fault);
-    if (status == OK && !hash_equal(&hash, &file->hash)) {
+    TRY(file_hash(file_path, buffer, HASH_BUFFER_BYTES, &hash, &bytes, fault));
+    if (!hash_equal(&hash, &file->hash)) {
         return fault_set(fault, STATUS_INPUT, file_path, NULL,
                          "damaged: its bytes do not have the hash they were saved with");
     }
-    return status;
+    return OK;
 }
 
 static enum status check_hashes(const struct snapshot *snapshot, struct fault *fault) {
@@ -64,14 +64,10 @@ static enum status check_hashes(const struct snapshot *snapshot, struct fault *f
 enum status snapshot_verify(const char *path, struct region *region, struct snapshot *snapshot,
                             struct fault *fault) {
     struct snapshot read;
-    enum status status = snapshot_read(path, region, &read, fault);
-    if (status == OK) {
-        status = check_hashes(&read, fault);
-    }
-    if (status == OK) {
-        *snapshot = read;
-    }
-    return status;
+    TRY(snapshot_read(path, region, &read, fault));
+    TRY(check_hashes(&read, fault));
+    *snapshot = read;
+    return OK;
 }
 
 static int by_sequence(const void *a, const void *b) {
@@ -127,10 +123,7 @@ enum status snapshot_list(const char *folder, struct region *region,
     const char **paths = region_alloc(region, SNAPSHOTS_MAX, sizeof *paths);
     int found = 0;
     if (file_exists(folder)) {
-        enum status status = list_paths(folder, region, paths, &found, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(list_paths(folder, region, paths, &found, fault));
     }
     struct snapshot_listed *list = region_alloc(region, (size_t)found, sizeof *list);
     for (int i = 0; i < found; i++) {
@@ -154,10 +147,7 @@ enum status snapshot_find_newest(const char *folder, struct region *region,
                                  struct snapshot *snapshot, bool *found, struct fault *fault) {
     struct snapshot_listed *listed = NULL;
     int count = 0;
-    enum status status = snapshot_list(folder, region, &listed, &count, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(snapshot_list(folder, region, &listed, &count, fault));
     for (int i = count - 1; i >= 0; i--) {
         if (!listed[i].readable) {
             log_damaged(&listed[i], &listed[i].fault);

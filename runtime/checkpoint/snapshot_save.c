@@ -31,13 +31,9 @@ static enum status clear_one(const char *folder, enum snapshot_path_kind place, 
 
 /* One folder at a time, as clearing changes what is walked. */
 static enum status clear_leftovers(const char *folder, struct fault *fault) {
-    enum status status = OK;
-    for (bool again = true; again && status == OK;) {
+    for (bool again = true; again;) {
         struct folder_walk walk;
-        status = folder_walk_begin(folder, &walk, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(folder_walk_begin(folder, &walk, fault));
         enum snapshot_path_kind place = SNAPSHOT_DONE;
         int64_t step = 0;
         again = false;
@@ -47,10 +43,10 @@ static enum status clear_leftovers(const char *folder, struct fault *fault) {
         }
         folder_walk_end(&walk);
         if (again) {
-            status = clear_one(folder, place, step, fault);
+            TRY(clear_one(folder, place, step, fault));
         }
     }
-    return status;
+    return OK;
 }
 
 /* What the folder holds, so that retention goes on where an earlier run ended. Unreadable snapshots
@@ -87,14 +83,10 @@ static enum status try_json(const struct snapshot_writer *writer, struct fault *
 
 /* What rank 0 makes sure of before the first save. */
 static enum status take_over(struct snapshot_writer *writer, struct fault *fault) {
-    enum status status = file_make_folders(writer->args.folder, fault);
-    if (status == OK) {
-        status = clear_leftovers(writer->args.folder, fault);
-    }
-    if (status == OK) {
-        status = note_existing(writer, fault);
-    }
-    return status == OK ? try_json(writer, fault) : status;
+    TRY(file_make_folders(writer->args.folder, fault));
+    TRY(clear_leftovers(writer->args.folder, fault));
+    TRY(note_existing(writer, fault));
+    return try_json(writer, fault);
 }
 
 enum status snapshot_writer_init(const struct snapshot_args *args, struct region *region,
@@ -136,14 +128,12 @@ static enum status note_file(const char *folder, const char *name, const struct 
 
 static enum status note_files(const struct snapshot_writer *writer, const struct staging *staging,
                               struct snapshot *snapshot, struct fault *fault) {
-    enum status status =
-        folder_write_file(writer->begun, SNAPSHOT_CONFIG_NAME, writer->args.config_text,
-                          writer->args.config_length, fault);
-    for (int i = 0; i < writer->file_count && status == OK; i++) {
-        status = note_file(writer->begun, writer->files[i].name, staging, snapshot, fault);
+    TRY(folder_write_file(writer->begun, SNAPSHOT_CONFIG_NAME, writer->args.config_text,
+                          writer->args.config_length, fault));
+    for (int i = 0; i < writer->file_count; i++) {
+        TRY(note_file(writer->begun, writer->files[i].name, staging, snapshot, fault));
     }
-    return status == OK ? note_file(writer->begun, SNAPSHOT_CONFIG_NAME, staging, snapshot, fault)
-                        : status;
+    return note_file(writer->begun, SNAPSHOT_CONFIG_NAME, staging, snapshot, fault);
 }
 
 /* A reader takes SNAPSHOTS_MAX; so many are there when older ones could not be removed. */
@@ -185,16 +175,13 @@ static struct snapshot describe(const struct snapshot_writer *writer,
 /* What the files must be, as the last file; then all of it is durable. *length: of its text. */
 static enum status conclude(const struct snapshot_writer *writer, const struct staging *staging,
                             struct snapshot *snapshot, size_t *length, struct fault *fault) {
-    enum status status = note_files(writer, staging, snapshot, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(note_files(writer, staging, snapshot, fault));
     struct text text = text_over(writer->json, writer->json_capacity);
     snapshot_json_write(snapshot, &text);
     ASSERT(!text.cut);
     *length = text.length;
-    status = folder_write_file(writer->begun, SNAPSHOT_JSON_NAME, text.bytes, text.length, fault);
-    return status == OK ? file_sync_folder(writer->begun, fault) : status;
+    TRY(folder_write_file(writer->begun, SNAPSHOT_JSON_NAME, text.bytes, text.length, fault));
+    return file_sync_folder(writer->begun, fault);
 }
 
 /* Before anything older goes: what stands in place is all there. */
@@ -206,11 +193,11 @@ static enum status check_complete(const struct snapshot_writer *writer, size_t j
     struct hash found;
     int64_t bytes = 0;
     file_join(writer->done, SNAPSHOT_JSON_NAME, path, sizeof path);
-    enum status status = file_hash(path, staging->memory, staging->bytes, &found, &bytes, fault);
-    if (status == OK && !hash_equal(&found, &wanted)) {
+    TRY(file_hash(path, staging->memory, staging->bytes, &found, &bytes, fault));
+    if (!hash_equal(&found, &wanted)) {
         return fault_set(fault, STATUS_FAILED, path, "check the disk", "is not what was written");
     }
-    return status == OK ? snapshot_check_sizes(writer->done, snapshot, fault) : status;
+    return snapshot_check_sizes(writer->done, snapshot, fault);
 }
 
 static void note_saved(struct snapshot_writer *writer, const struct snapshot *snapshot) {
@@ -232,16 +219,14 @@ static enum status remove_one(struct snapshot_writer *writer, int64_t step, stru
     snapshot_path(folder, SNAPSHOT_BEGUN, step, writer->begun);
     snapshot_path(folder, SNAPSHOT_DONE, step, writer->done);
     snapshot_path(folder, SNAPSHOT_ASIDE, step, writer->aside);
-    enum status status = folder_remove(writer->begun, fault);
-    if (status == OK) {
-        status = folder_remove(writer->aside, fault);
-    }
-    if (status == OK && rename(writer->done, writer->begun) != 0) {
+    TRY(folder_remove(writer->begun, fault));
+    TRY(folder_remove(writer->aside, fault));
+    if (rename(writer->done, writer->begun) != 0) {
         return errno == ENOENT
                    ? OK
                    : fault_set_errno(fault, STATUS_FAILED, writer->done, "cannot remove", errno);
     }
-    return status == OK ? folder_remove(writer->begun, fault) : status;
+    return folder_remove(writer->begun, fault);
 }
 
 /* A snapshot that cannot be removed costs disk, not the run: it is tried again at the next save. */

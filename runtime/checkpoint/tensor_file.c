@@ -141,11 +141,8 @@ enum status tensor_file_begin(const struct tensor_file *file, const char *folder
     char path[PATH_BYTES];
     int fd = -1;
     file_join(folder, file->name, path, sizeof path);
-    enum status status = file_open_write(path, &fd, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = reserve(fd, path, file->bytes, fault);
+    TRY(file_open_write(path, &fd, fault));
+    enum status status = reserve(fd, path, file->bytes, fault);
     if (status == OK) {
         status = file_write_at(fd, path, file->header_text, file->header_bytes, 0, fault);
     }
@@ -158,17 +155,16 @@ enum status tensor_file_begin(const struct tensor_file *file, const char *folder
 
 static enum status fill(const struct tensor_file *file, int fd, const char *path,
                         const struct staging *staging, struct fault *fault) {
-    enum status status = OK;
-    for (int i = 0; i < file->header.count && status == OK; i++) {
+    for (int i = 0; i < file->header.count; i++) {
         const struct tensor_source *source = &file->sources[file->source_of[i]];
         struct piece_span place = {.fd = fd,
                                    .path = path,
                                    .at =
                                        (int64_t)file->header_bytes + file->header.entries[i].begin,
                                    .dtype = source->tensor.dtype};
-        status = write_source(file, source, &place, staging, fault);
+        TRY(write_source(file, source, &place, staging, fault));
     }
-    return status;
+    return OK;
 }
 
 enum status tensor_file_fill(const struct tensor_file *file, const char *folder,
@@ -217,28 +213,26 @@ static enum status check_entries(const struct tensor_file *file, const struct sa
         return fault_set(fault, STATUS_INPUT, found->path, OTHER_RUN, "%d tensors, wanted %d",
                          found->header.count, file->header.count);
     }
-    enum status status = OK;
-    for (int i = 0; i < file->header.count && status == OK; i++) {
-        status = check_entry(found, &file->header.entries[i], fault);
+    for (int i = 0; i < file->header.count; i++) {
+        TRY(check_entry(found, &file->header.entries[i], fault));
     }
-    return status;
+    return OK;
 }
 
 static enum status read_pieces(const struct tensor_file *file, const struct safetensors *found,
                                const struct staging *staging, struct fault *fault) {
-    enum status status = OK;
-    for (int i = 0; i < file->header.count && status == OK; i++) {
+    for (int i = 0; i < file->header.count; i++) {
         const struct tensor_source *source = &file->sources[file->source_of[i]];
         struct piece_span place = {.fd = found->fd,
                                    .path = found->path,
                                    .at = found->data_at +
                                          safetensors_find(found, source->tensor.name)->begin,
                                    .dtype = source->tensor.dtype};
-        for (int piece = 0; piece < source->piece_count && status == OK; piece++) {
-            status = piece_read(&place, &source->pieces[piece], false, staging, fault);
+        for (int piece = 0; piece < source->piece_count; piece++) {
+            TRY(piece_read(&place, &source->pieces[piece], false, staging, fault));
         }
     }
-    return status;
+    return OK;
 }
 
 static bool any_on_device(const struct tensor_file *file) {

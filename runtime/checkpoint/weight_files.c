@@ -41,10 +41,7 @@ static int file_of(const struct reading *reading, const char *path) {
 
 static enum status list_member(struct reading *reading, const struct json_node *member) {
     const char *name = NULL;
-    enum status status = json_as_text(member, &name, reading->fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(json_as_text(member, &name, reading->fault));
     if (!is_plain_name(name)) {
         return json_fault(member, reading->fault, "name a file of the model folder",
                           "is not a file's name");
@@ -64,10 +61,7 @@ static enum status list_member(struct reading *reading, const struct json_node *
 static enum status open_tables(struct reading *reading) {
     for (int i = 0; i < reading->files->count; i++) {
         struct safetensors *file = &reading->files->tables[i];
-        enum status status = safetensors_open(file->path, reading->region, file, reading->fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(safetensors_open(file->path, reading->region, file, reading->fault));
         safetensors_close(file);
     }
     return OK;
@@ -78,10 +72,7 @@ static enum status check_index(struct reading *reading, const struct json_node *
     struct json_walk walk = json_walk_over(map);
     while (json_walk_next(&walk)) {
         const char *name = NULL;
-        enum status status = json_as_text(&walk.member, &name, reading->fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(json_as_text(&walk.member, &name, reading->fault));
         char path[PATH_BYTES];
         file_join(reading->folder, name, path, sizeof path);
         const struct safetensors *file = &reading->files->tables[file_of(reading, path)];
@@ -117,10 +108,7 @@ static enum status read_index_map(struct reading *reading, const struct json_doc
 static enum status read_index(struct reading *reading, const char *path) {
     int fd = -1;
     int64_t bytes = 0;
-    enum status status = file_open_read(path, &fd, &bytes, reading->fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(file_open_read(path, &fd, &bytes, reading->fault));
     close(fd);
     if (bytes > WEIGHT_INDEX_BYTES_MAX) {
         return fault_set(reading->fault, STATUS_INPUT, path, NULL,
@@ -130,7 +118,7 @@ static enum status read_index(struct reading *reading, const char *path) {
     size_t length = 0;
     char *text = region_alloc(reading->region, (size_t)bytes + 2, 1);
     struct json_document document;
-    status = file_read_text(path, text, (size_t)bytes + 2, &length, reading->fault);
+    enum status status = file_read_text(path, text, (size_t)bytes + 2, &length, reading->fault);
     if (status == OK) {
         status = json_parse(text, length, WEIGHT_INDEX_BYTES_MAX, path, &document, reading->fault);
     }
@@ -169,9 +157,7 @@ enum status weight_files_open(const char *folder, struct region *region, struct 
     struct weight_files found = {.tables =
                                      region_alloc(region, WEIGHT_FILES_MAX, sizeof *found.tables)};
     struct reading reading = {folder, region, &found, fault};
-    enum status status = find_files(&reading);
-    if (status == OK) {
-        *files = found;
-    }
-    return status;
+    TRY(find_files(&reading));
+    *files = found;
+    return OK;
 }

@@ -76,14 +76,10 @@ static enum status note_found(struct loading *loading, int file,
                          "tensor '%s' stands in %s too, as '%s'", entry->name,
                          loading->files.tables[found->file].path, found->entry->name);
     }
-    enum status status = check_type(loading, table, entry);
-    if (status == OK) {
-        status = check_shape(loading, table, entry, param);
-    }
-    if (status == OK) {
-        *found = (struct weight_found){file, entry};
-    }
-    return status;
+    TRY(check_type(loading, table, entry));
+    TRY(check_shape(loading, table, entry, param));
+    *found = (struct weight_found){file, entry};
+    return OK;
 }
 
 static enum status match_entry(struct loading *loading, int file,
@@ -107,14 +103,13 @@ static enum status match_entry(struct loading *loading, int file,
 }
 
 static enum status match_all(struct loading *loading) {
-    enum status status = OK;
-    for (int file = 0; file < loading->files.count && status == OK; file++) {
+    for (int file = 0; file < loading->files.count; file++) {
         const struct safetensors_header *header = &loading->files.tables[file].header;
-        for (int i = 0; i < header->count && status == OK; i++) {
-            status = match_entry(loading, file, &header->entries[i]);
+        for (int i = 0; i < header->count; i++) {
+            TRY(match_entry(loading, file, &header->entries[i]));
         }
     }
-    return status;
+    return OK;
 }
 
 static enum status check_complete(struct loading *loading) {
@@ -158,13 +153,13 @@ static void sort_pieces(struct loading *loading) {
 static enum status reopen(struct loading *loading, int file, int *fd) {
     const struct safetensors *table = &loading->files.tables[file];
     int64_t bytes = 0;
-    enum status status = file_open_read(table->path, fd, &bytes, loading->fault);
-    if (status == OK && bytes != table->data_at + table->data_bytes) {
+    TRY(file_open_read(table->path, fd, &bytes, loading->fault));
+    if (bytes != table->data_at + table->data_bytes) {
         close(*fd);
         return fault_set(loading->fault, STATUS_INPUT, table->path, "start again",
                          "changed while it was read");
     }
-    return status;
+    return OK;
 }
 
 static struct piece_span place_of(const struct loading *loading, const struct weight_found *found,
@@ -211,12 +206,8 @@ static enum status compare_ties(struct loading *loading, const struct piece_span
         int64_t count = end - at < BLOCK ? end - at : BLOCK;
         for (int side = 0; side < 2; side++) {
             int64_t width = dtype_bytes(places[side].dtype);
-            enum status status =
-                file_read_at(places[side].fd, places[side].path, stored, (size_t)(count * width),
-                             places[side].at + at * width, loading->fault);
-            if (status != OK) {
-                return status;
-            }
+            TRY(file_read_at(places[side].fd, places[side].path, stored, (size_t)(count * width),
+                             places[side].at + at * width, loading->fault));
             convert_to_f32(places[side].dtype, stored, count, values[side]);
         }
         for (int64_t i = 0; i < count && *different < 0; i++) {
@@ -233,14 +224,13 @@ static bool is_same_range(const struct tensor_piece *a, const struct tensor_piec
 
 static enum status compare_pieces(struct loading *loading, const struct piece_span places[2],
                                   const struct tensor_source *source, int64_t *different) {
-    enum status status = OK;
-    for (int i = 0; i < source->piece_count && status == OK && *different < 0; i++) {
+    for (int i = 0; i < source->piece_count && *different < 0; i++) {
         const struct tensor_piece *piece = &source->pieces[i];
         if (i == 0 || !is_same_range(piece, piece - 1)) {
-            status = compare_ties(loading, places, piece, different);
+            TRY(compare_ties(loading, places, piece, different));
         }
     }
-    return status;
+    return OK;
 }
 
 static enum status check_head(struct loading *loading) {
@@ -277,24 +267,18 @@ static enum status check_head(struct loading *loading) {
 static enum status load(struct loading *loading) {
     const struct weights_load_args *args = loading->args;
     size_t param_count = (size_t)args->blueprint->param_count;
-    enum status status =
-        weight_files_open(args->folder, &loading->region, &loading->files, loading->fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(weight_files_open(args->folder, &loading->region, &loading->files, loading->fault));
     loading->found = region_alloc(&loading->region, param_count, sizeof *loading->found);
     sort_pieces(loading);
-    status = match_all(loading);
-    if (status == OK) {
-        status = check_complete(loading);
+    TRY(match_all(loading));
+    TRY(check_complete(loading));
+    if (loading->head.entry != NULL) {
+        TRY(check_head(loading));
     }
-    if (status == OK && loading->head.entry != NULL) {
-        status = check_head(loading);
+    for (int file = 0; file < loading->files.count; file++) {
+        TRY(read_file(loading, file));
     }
-    for (int file = 0; file < loading->files.count && status == OK; file++) {
-        status = read_file(loading, file);
-    }
-    return status;
+    return OK;
 }
 
 enum status weights_load(const struct weights_load_args *args, struct fault *fault) {

@@ -151,11 +151,11 @@ static enum status check_target(const struct weights_save *save, struct fault *f
 static enum status check_parent(const struct weights_save *save, struct fault *fault) {
     char parent[PATH_BYTES];
     file_folder_of(save->folder, parent, sizeof parent);
-    enum status status = file_make_folders(parent, fault);
-    if (status == OK && access(parent, W_OK) != 0) {
-        status = fault_set_errno(fault, STATUS_FAILED, parent, "cannot write there", errno);
+    TRY(file_make_folders(parent, fault));
+    if (access(parent, W_OK) != 0) {
+        return fault_set_errno(fault, STATUS_FAILED, parent, "cannot write there", errno);
     }
-    return status;
+    return OK;
 }
 
 /* "/a/b/" is "/a/b"; what is not yet, or no longer, in its place stands beside it. */
@@ -174,11 +174,8 @@ static enum status plan(const struct weights_save_args *args, struct region *reg
                         struct weights_save *save, struct fault *fault) {
     size_t capacity = args->config_length + CONFIG_TEXT_GROWTH;
     char *config = region_alloc(region, capacity, 1);
-    enum status status = config_text_set_dtype(args->config_text, args->config_length, args->dtype,
-                                               config, capacity, &save->config_length, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(config_text_set_dtype(args->config_text, args->config_length, args->dtype, config, capacity,
+                              &save->config_length, fault));
     save->config_text = config;
     save->bytes = (int64_t)save->config_length;
     int count = args->set.tensor_count;
@@ -217,13 +214,12 @@ enum status weights_save_plan(const struct weights_save_args *args, struct regio
 
 static enum status copy_along(const struct weights_save *save, const struct staging *staging,
                               struct fault *fault) {
-    enum status status = OK;
-    for (size_t i = 0; i < ARRAY_COUNT(COPIED_NAMES) && status == OK; i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(COPIED_NAMES); i++) {
         bool copied = false;
-        status = folder_copy_file(save->model_folder, save->temporary, COPIED_NAMES[i],
-                                  staging->memory, staging->bytes, &copied, fault);
+        TRY(folder_copy_file(save->model_folder, save->temporary, COPIED_NAMES[i], staging->memory,
+                             staging->bytes, &copied, fault));
     }
-    return status;
+    return OK;
 }
 
 static enum status put_in_place(const void *context, const struct staging *staging, bool *replaced,

@@ -32,10 +32,7 @@ static enum status read_sizes(const char *list, struct request *request, struct 
                              COMM_SIZES_MAX);
         }
         uint64_t *size = &request->sizes[request->size_count];
-        enum status status = argument_bytes("--bytes", one, size, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(argument_bytes("--bytes", one, size, fault));
         if (text.cut || *size > SIZE_MOST) {
             return fault_set(fault, STATUS_USAGE, "--bytes", NULL, "%s; at most 1 GiB at a time",
                              one);
@@ -88,16 +85,16 @@ static enum status try_out(const struct request *request, struct session *sessio
                            struct comm_report *report, struct fault *fault) {
     int world = site_launch_info(session->site)->world;
     uint64_t bytes = arena_bytes(request, world);
-    enum status status = comm_open(session->site, &session->region, bytes, &report->comm, fault);
-    if (status == OK && request->test) {
+    TRY(comm_open(session->site, &session->region, bytes, &report->comm, fault));
+    if (request->test) {
         report->tested = true;
-        status = comm_test(&report->comm, report->verdicts, fault);
+        TRY(comm_test(&report->comm, report->verdicts, fault));
     }
-    if (status == OK && request->bandwidth) {
-        status = comm_bandwidth(&report->comm, request->sizes, request->size_count, report->rates,
-                                &report->rate_count, fault);
+    if (request->bandwidth) {
+        TRY(comm_bandwidth(&report->comm, request->sizes, request->size_count, report->rates,
+                           &report->rate_count, fault));
     }
-    return status;
+    return OK;
 }
 
 /* What is wrong is so on all ranks: the verdicts are everybody's. */

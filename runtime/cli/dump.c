@@ -226,12 +226,8 @@ static enum status run_dump(struct dump *dump) {
     static enum status (*const STAGES[])(struct dump *) = {compile, compare, bind, connect_ranks,
                                                            load};
     struct session *session = &dump->session;
-    enum status status = OK;
-    for (size_t i = 0; i < ARRAY_COUNT(STAGES) && status == OK; i++) {
-        status = session_agree(session, STAGES[i](dump), &dump->fault);
-    }
-    if (status != OK) {
-        return status;
+    for (size_t i = 0; i < ARRAY_COUNT(STAGES); i++) {
+        TRY(session_agree(session, STAGES[i](dump), &dump->fault));
     }
     size_t tensors = (size_t)(2 + 2 * session->blueprint.param_count);
     dump->tensors = region_alloc(&session->region, tensors, sizeof *dump->tensors);
@@ -258,12 +254,8 @@ static enum status check_gradients(struct dump *dump) {
 static enum status read_all(struct dump *dump, struct arguments *arguments) {
     struct session *session = &dump->session;
     struct dump_batch *batch = &dump->batch;
-    enum status status =
-        dump_batch_shape(arguments->positionals[1], &session->region, batch, &dump->fault);
+    TRY(dump_batch_shape(arguments->positionals[1], &session->region, batch, &dump->fault));
     char shape[3][48];
-    if (status != OK) {
-        return status;
-    }
     int64_t ranks = session->ranks;
     session->longest_document = batch->longest_document;
     snprintf(shape[0], sizeof shape[0], "batch.sequence=%lld", (long long)batch->time);
@@ -275,14 +267,10 @@ static enum status read_all(struct dump *dump, struct arguments *arguments) {
     for (int i = 0; i < 3; i++) {
         arguments->overrides[arguments->override_count++] = shape[i];
     }
-    status = member_session_or_run_read(session, arguments->positionals[0], arguments->overrides,
-                                        arguments->override_count, NULL, &dump->fault);
-    if (status == OK) {
-        status = check_gradients(dump);
-    }
-    return status == OK
-               ? dump_batch_read(batch, session->blueprint.vocab, &session->region, &dump->fault)
-               : status;
+    TRY(member_session_or_run_read(session, arguments->positionals[0], arguments->overrides,
+                                   arguments->override_count, NULL, &dump->fault));
+    TRY(check_gradients(dump));
+    return dump_batch_read(batch, session->blueprint.vocab, &session->region, &dump->fault);
 }
 
 static enum status read_command(struct dump *dump, int argc, char **argv,
@@ -292,16 +280,13 @@ static enum status read_command(struct dump *dump, int argc, char **argv,
                                  {"--gradients", NULL, &dump->gradients},
                                  {"--steps", &steps, NULL},
                                  {"--ranks", ranks, NULL}};
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 2, arguments, &dump->fault);
-    if (status == OK) {
-        status = argument_i64("--steps", steps, 0, &dump->steps, &dump->fault);
+    TRY(arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 2, arguments, &dump->fault));
+    TRY(argument_i64("--steps", steps, 0, &dump->steps, &dump->fault));
+    if (dump->out_path == NULL) {
+        return fault_set(&dump->fault, STATUS_USAGE, "dump", "add -o OUT.safetensors",
+                         "where to write is missing");
     }
-    if (status == OK && dump->out_path == NULL) {
-        status = fault_set(&dump->fault, STATUS_USAGE, "dump", "add -o OUT.safetensors",
-                           "where to write is missing");
-    }
-    return status;
+    return OK;
 }
 
 int command_dump(int argc, char **argv) {

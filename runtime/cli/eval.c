@@ -30,19 +30,13 @@ static enum status evaluate(struct evaluation *evaluation, struct evaluation_res
                               : "add --data FILE, or data.validation to the run",
                          "there is no text to evaluate on");
     }
-    enum status status = data_open_run(run, wanted, session->blueprint.vocab, &session->region,
-                                       &evaluation->data, fault);
-    if (status == OK) {
-        status = session_compile(session, PURPOSE_EVALUATE, fault);
-    }
-    if (status == OK) {
-        status = session_bind(session, fault);
-    }
-    if (status == OK) {
-        status = session_trained_weights(session, fault);
-    }
+    TRY(data_open_run(run, wanted, session->blueprint.vocab, &session->region, &evaluation->data,
+                      fault));
+    TRY(session_compile(session, PURPOSE_EVALUATE, fault));
+    TRY(session_bind(session, fault));
+    TRY(session_trained_weights(session, fault));
     struct step_source source = {.data = &evaluation->data};
-    return status == OK ? evaluate_data(session, &source, 0, result, fault) : status;
+    return evaluate_data(session, &source, 0, result, fault);
 }
 
 /* JSON has no infinities: what is not finite is null. */

@@ -44,10 +44,7 @@ static enum status read_ids(struct request *request) {
                              "with --ids give numbers between commas", "\"%s\" is not a token id",
                              number);
         }
-        enum status status = add_token(request, id);
-        if (status != OK) {
-            return status;
-        }
+        TRY(add_token(request, id));
         at += width;
         at += strspn(at, ", ");
     }
@@ -62,10 +59,7 @@ static enum status read_bytes(struct request *request) {
                          (long long)request->session.blueprint.vocab);
     }
     for (const char *c = request->prompt; *c != '\0'; c++) {
-        enum status status = add_token(request, (unsigned char)*c);
-        if (status != OK) {
-            return status;
-        }
+        TRY(add_token(request, (unsigned char)*c));
     }
     return OK;
 }

@@ -22,22 +22,15 @@ static enum status read_request(int argc, char **argv, struct request *request,
     struct arguments arguments;
     const char *shards = NULL;
     const struct flag flags[] = {{"--shards", &shards, NULL}, {"--json", NULL, &request->json}};
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, fault);
-    if (status == OK) {
-        status = arguments_only(&arguments, argv[0], fault);
+    TRY(arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, fault));
+    TRY(arguments_only(&arguments, argv[0], fault));
+    TRY(argument_i64("--shards", shards, 1, &request->shards, fault));
+    if (request->shards > INSPECT_SHARDS_MAX) {
+        return fault_set(fault, STATUS_USAGE, "--shards", NULL, "%s ranks; at most %d", shards,
+                         INSPECT_SHARDS_MAX);
     }
-    if (status == OK) {
-        status = argument_i64("--shards", shards, 1, &request->shards, fault);
-    }
-    if (status == OK && request->shards > INSPECT_SHARDS_MAX) {
-        status = fault_set(fault, STATUS_USAGE, "--shards", NULL, "%s ranks; at most %d", shards,
-                           INSPECT_SHARDS_MAX);
-    }
-    if (status == OK) {
-        request->model = arguments.positionals[0];
-    }
-    return status;
+    request->model = arguments.positionals[0];
+    return OK;
 }
 
 static const char *find_weights(const char *folder) {
@@ -56,15 +49,10 @@ static enum status inspect(const struct request *request, struct region *region,
                            struct fault *fault) {
     struct blueprint blueprint;
     char folder[PATH_BYTES];
-    enum status status = blueprint_open(request->model, region, &blueprint, folder, fault);
+    TRY(blueprint_open(request->model, region, &blueprint, folder, fault));
     struct unit_table units;
     const struct unit_options options = {.world = request->shards > 0 ? request->shards : 1};
-    if (status == OK) {
-        status = unit_table_init(&blueprint, &options, region, &units, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
+    TRY(unit_table_init(&blueprint, &options, region, &units, fault));
     struct unit_part *parts = region_alloc(region, (size_t)units.param_count, sizeof *parts);
     int64_t longest = blueprint.max_positions;
     const struct inspect_report report = {.model = request->model,

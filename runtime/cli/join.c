@@ -84,17 +84,13 @@ static enum status look(struct member_run *member, struct fault *fault) {
 
 static enum status run(struct member_run *member, const struct request *request,
                        struct fault *fault) {
-    enum status status = member_run_read(member, &request->join, fault);
-    if (status == OK) {
-        status = look(member, fault);
+    TRY(member_run_read(member, &request->join, fault));
+    TRY(look(member, fault));
+    if (!request->check) {
+        TRY(member_run_prepare(member, fault));
+        TRY(member_run_execute(member, fault));
     }
-    if (status == OK && !request->check) {
-        status = member_run_prepare(member, fault);
-        if (status == OK) {
-            status = member_run_execute(member, fault);
-        }
-    }
-    return status;
+    return OK;
 }
 
 /* A report needs no ranks, only their number. */

@@ -30,13 +30,8 @@ static enum status run(const char *given, bool json, struct fault *fault) {
     char path[PATH_BYTES];
     char key[KEYS_TEXT_BYTES];
     bool made = false;
-    enum status status = identity_path(given, path, fault);
-    if (status == OK) {
-        status = identity_load_or_create(path, &keys, &made, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
+    TRY(identity_path(given, path, fault));
+    TRY(identity_load_or_create(path, &keys, &made, fault));
     keys_wipe(&keys);
     public_keys_write(&keys.public_keys, key);
     (json ? print_document : print_identity)(key, path, made);

@@ -80,17 +80,16 @@ static enum status take(const struct ledger_request *request, const struct ledge
 static enum status read_all(const struct ledger_request *request, struct ledger_source *source,
                             struct ledger_report *report, struct fault *fault) {
     bool more = true;
-    enum status status = OK;
-    while (status == OK && more) {
-        status = ledger_source_next(source, &more, fault);
-        if (status == OK && more) {
-            status = take(request, source, report, fault);
+    while (more) {
+        TRY(ledger_source_next(source, &more, fault));
+        if (more) {
+            TRY(take(request, source, report, fault));
         }
     }
-    if (status == OK && report->lines == 0) {
-        status = fault_set(fault, STATUS_INPUT, request->path, NULL, "holds no entries");
+    if (report->lines == 0) {
+        return fault_set(fault, STATUS_INPUT, request->path, NULL, "holds no entries");
     }
-    return status;
+    return OK;
 }
 
 static void print_document(const struct ledger_request *request,
@@ -149,25 +148,17 @@ static enum status open_source(const struct ledger_request *request, struct regi
     }
     struct join_string *tracker = region_alloc(region, 1, sizeof *tracker);
     struct key_pairs *keys = region_alloc(region, 1, sizeof *keys);
-    enum status status = swarm_reference_read(request->path, region, tracker, fault);
-    if (status == OK) {
-        status = swarm_identity(request->identity, keys, fault);
-    }
-    if (status == OK) {
-        know_tracker(chain, &tracker->keys);
-        status = ledger_source_open_remote(keys, tracker, region, source, fault);
-    }
-    return status;
+    TRY(swarm_reference_read(request->path, region, tracker, fault));
+    TRY(swarm_identity(request->identity, keys, fault));
+    know_tracker(chain, &tracker->keys);
+    return ledger_source_open_remote(keys, tracker, region, source, fault);
 }
 
 static enum status read_source(const struct ledger_request *request, struct region *region,
                                struct ledger_source *source, struct ledger_report *report,
                                struct fault *fault) {
-    enum status status = ledger_export_begin(request->export, region, &report->export, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = read_all(request, source, report, fault);
+    TRY(ledger_export_begin(request->export, region, &report->export, fault));
+    enum status status = read_all(request, source, report, fault);
     return ledger_export_end(&report->export, status, fault);
 }
 

@@ -90,22 +90,18 @@ static enum status read_request(int argc, char **argv, struct request *request,
                                  {"--per-node", &per_node, NULL},
                                  {"--bytes", &request->bytes, NULL},
                                  {"--json", NULL, &request->json}};
-    enum status status = arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, arguments, fault);
-    if (status == OK) {
-        status = arguments_only(arguments, argv[0], fault);
-    }
-    if (status == OK) {
-        status = argument_i64("--per-node", per_node, 1, &request->per_node, fault);
-    }
-    if (status == OK && request->per_node > RANKS_MAX) {
+    TRY(arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, arguments, fault));
+    TRY(arguments_only(arguments, argv[0], fault));
+    TRY(argument_i64("--per-node", per_node, 1, &request->per_node, fault));
+    if (request->per_node > RANKS_MAX) {
         return fault_set(fault, STATUS_USAGE, "--per-node", NULL, "%s ranks; at most %d", per_node,
                          RANKS_MAX);
     }
-    if (status == OK && request->bytes != NULL && per_node == NULL) {
+    if (request->bytes != NULL && per_node == NULL) {
         return fault_set(fault, STATUS_USAGE, "--bytes", "add --per-node K",
                          "bytes are asked for where ranks are placed on nodes");
     }
-    return status;
+    return OK;
 }
 
 int command_mesh(int argc, char **argv) {

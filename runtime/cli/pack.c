@@ -27,25 +27,16 @@ static enum status read_request(int argc, char **argv, struct request *request,
                                  {"--seconds", &seconds, NULL},
                                  {"-o", &request->out_path, NULL}};
     request->pack.seconds = SECONDS_DEFAULT;
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, fault);
-    if (status == OK) {
-        status = arguments_only(&arguments, argv[0], fault);
+    TRY(arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, fault));
+    TRY(arguments_only(&arguments, argv[0], fault));
+    TRY(argument_bytes("--capacity", capacity, &request->pack.capacity_bytes, fault));
+    TRY(argument_f64("--seconds", seconds, 0, &request->pack.seconds, fault));
+    if (request->pack.seconds > SECONDS_MAX) {
+        return fault_set(fault, STATUS_USAGE, "--seconds", NULL, "%s is more than %.0f", seconds,
+                         SECONDS_MAX);
     }
-    if (status == OK) {
-        status = argument_bytes("--capacity", capacity, &request->pack.capacity_bytes, fault);
-    }
-    if (status == OK) {
-        status = argument_f64("--seconds", seconds, 0, &request->pack.seconds, fault);
-    }
-    if (status == OK && request->pack.seconds > SECONDS_MAX) {
-        status = fault_set(fault, STATUS_USAGE, "--seconds", NULL, "%s is more than %.0f", seconds,
-                           SECONDS_MAX);
-    }
-    if (status == OK) {
-        request->problem_path = arguments.positionals[0];
-    }
-    return status;
+    request->problem_path = arguments.positionals[0];
+    return OK;
 }
 
 static void print_bytes(const char *name, uint64_t bytes) {
@@ -85,36 +76,28 @@ static enum status check_capacity(const struct request *request, const struct pl
 static enum status write_solution(const struct problem *problem, const struct plan *plan,
                                   const char *path, struct fault *fault) {
     int fd;
-    enum status status = file_open_write(path, &fd, fault);
-    if (status != OK) {
-        return status;
+    TRY(file_open_write(path, &fd, fault));
+    TRY(problem_write(problem, plan->offsets, fd, path, fault));
+    if (close(fd) != 0) {
+        return fault_set(fault, STATUS_FAILED, path, NULL, "cannot be written to the end");
     }
-    status = problem_write(problem, plan->offsets, fd, path, fault);
-    if (close(fd) != 0 && status == OK) {
-        status = fault_set(fault, STATUS_FAILED, path, NULL, "cannot be written to the end");
-    }
-    return status;
+    return OK;
 }
 
 static enum status pack(const struct request *request, struct region *region, struct fault *fault) {
     struct problem problem;
     struct plan plan;
     struct pack_outcome outcome;
-    enum status status = problem_read(request->problem_path, region, &problem, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(problem_read(request->problem_path, region, &problem, fault));
     struct arena_problem extents = {problem.extents, problem.extent_count};
     arena_pack(&extents, &request->pack, region, &plan, &outcome);
-    status = arena_verify(&extents, &plan, region, fault);
-    if (status == OK) {
-        print_report(&plan, &outcome);
-        status = check_capacity(request, &plan, &outcome, fault);
+    TRY(arena_verify(&extents, &plan, region, fault));
+    print_report(&plan, &outcome);
+    TRY(check_capacity(request, &plan, &outcome, fault));
+    if (request->out_path != NULL) {
+        TRY(write_solution(&problem, &plan, request->out_path, fault));
     }
-    if (status == OK && request->out_path != NULL) {
-        status = write_solution(&problem, &plan, request->out_path, fault);
-    }
-    return status;
+    return OK;
 }
 
 int command_pack(int argc, char **argv) {

@@ -33,9 +33,8 @@ static enum status read_request(int argc, char **argv, struct request *request,
                                  {"--ranks", &request->ranks, NULL},
                                  {"--write", &request->write, NULL},
                                  {"--json", NULL, &request->json}};
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 0, &arguments, fault);
-    return status == OK ? arguments_only(&arguments, argv[0], fault) : status;
+    TRY(arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 0, &arguments, fault));
+    return arguments_only(&arguments, argv[0], fault);
 }
 
 /* "166 GFLOP/s": a count, its prefix moved to the unit. */
@@ -188,11 +187,8 @@ static enum status write_profile(const char *path, const struct target *target,
     }
     profile_write(target, &text);
     ASSERT(!text.cut);
-    enum status status = file_open_write(part, &fd, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = file_write_at(fd, part, buffer, text.length, 0, fault);
+    TRY(file_open_write(part, &fd, fault));
+    enum status status = file_write_at(fd, part, buffer, text.length, 0, fault);
     if (status != OK) {
         close(fd);
         return status;
@@ -310,10 +306,7 @@ static enum status probe_gpu(const struct request *request, const struct target 
 static enum status probe(const struct request *request, struct ranks *ranks, struct fault *fault) {
     struct region *region = &ranks->session->region;
     const struct target *target;
-    enum status status = target_open(request->target, region, &target, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(target_open(request->target, region, &target, fault));
     if (target->kind == TARGET_CPU && request->ranks != NULL) {
         return fault_set(fault, STATUS_USAGE, "--ranks", "skep comm tries ranks on processors",
                          "ranks are measured on GPUs, and target %.200s is none", target->name);

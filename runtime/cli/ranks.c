@@ -39,16 +39,16 @@ static enum status start_ranks(const struct ranks_request *request, int count, i
 static enum status detect_launch(const struct ranks_request *request, struct launch_info *place,
                                  struct fault *fault) {
     int64_t wanted = 0;
-    enum status status = argument_i64("--ranks", request->flag, 1, &wanted, fault);
-    if (status == OK && wanted > RANKS_MAX) {
+    TRY(argument_i64("--ranks", request->flag, 1, &wanted, fault));
+    if (wanted > RANKS_MAX) {
         return fault_set(fault, STATUS_USAGE, "--ranks", NULL, "%lld ranks; at most %d make a site",
                          (long long)wanted, RANKS_MAX);
     }
-    if (status == OK && request->flag == NULL && !request->environment) {
+    if (request->flag == NULL && !request->environment) {
         *place = (struct launch_info){.world = 1, .local_world = 1, .source = "alone"};
         return OK;
     }
-    return status == OK ? launch_detect((int)wanted, place, fault) : status;
+    return launch_detect((int)wanted, place, fault);
 }
 
 /* A fault that says which rank this is needs no rank in front of it. */
@@ -87,8 +87,8 @@ static enum status join_site(struct ranks *ranks, struct fault *fault) {
         snprintf(ranks->who, sizeof ranks->who, "rank %d: ", ranks->place.rank);
         log_set_prefix(ranks->who);
     }
-    enum status status = site_open(&ranks->place, &session->region, &session->site, fault);
-    return status == OK ? site_watch(session->site, exit_rank_lost, ranks, fault) : status;
+    TRY(site_open(&ranks->place, &session->region, &session->site, fault));
+    return site_watch(session->site, exit_rank_lost, ranks, fault);
 }
 
 enum status ranks_begin(const struct ranks_request *request, struct session *session,
@@ -117,12 +117,10 @@ enum status ranks_begin(const struct ranks_request *request, struct session *ses
 enum status ranks_count(const struct ranks_request *request, struct session *session,
                         struct ranks *ranks, struct fault *fault) {
     *ranks = (struct ranks){.session = session};
-    enum status status = detect_launch(request, &ranks->place, fault);
-    if (status == OK) {
-        session->ranks = ranks->place.world;
-        session->local_ranks = ranks->place.local_world;
-    }
-    return status;
+    TRY(detect_launch(request, &ranks->place, fault));
+    session->ranks = ranks->place.world;
+    session->local_ranks = ranks->place.local_world;
+    return OK;
 }
 
 /* Whether the others know what this rank knows. If not they are told, and not waited for: they may

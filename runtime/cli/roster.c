@@ -47,10 +47,7 @@ static void print_document(const char *path, const struct allow_list *roster) {
 
 static enum status list(const struct roster_request *request, struct fault *fault) {
     static struct allow_list roster;
-    enum status status = allow_list_read(request->path, &roster, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(allow_list_read(request->path, &roster, fault));
     if (request->json) {
         print_document(request->path, &roster);
     } else {
@@ -95,16 +92,11 @@ static enum status read_request(int argc, char **argv, struct roster_request *re
         return fault_set(fault, STATUS_USAGE, "roster", "add, remove or list", "cannot \"%s\"",
                          argc < 2 ? "" : argv[1]);
     }
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), words, &arguments, fault);
-    if (status == OK) {
-        status = arguments_only(&arguments, argv[0], fault);
-    }
-    if (status == OK) {
-        request->action = arguments.positionals[0];
-        request->subject = words > 1 ? arguments.positionals[1] : NULL;
-    }
-    return status;
+    TRY(arguments_read(argc, argv, flags, ARRAY_COUNT(flags), words, &arguments, fault));
+    TRY(arguments_only(&arguments, argv[0], fault));
+    request->action = arguments.positionals[0];
+    request->subject = words > 1 ? arguments.positionals[1] : NULL;
+    return OK;
 }
 
 int command_roster(int argc, char **argv) {

@@ -47,21 +47,16 @@ static void print_list(const struct tool *tool, const struct snapshot_listed *li
 static enum status run_list(struct tool *tool) {
     struct snapshot_listed *listed = NULL;
     int count = 0;
-    enum status status = list_all(tool, &listed, &count);
-    if (status == OK) {
-        print_list(tool, listed, count, false);
-    }
-    return status;
+    TRY(list_all(tool, &listed, &count));
+    print_list(tool, listed, count, false);
+    return OK;
 }
 
 static enum status run_verify(struct tool *tool) {
     struct snapshot_listed *listed = NULL;
     int count = 0;
     int damaged = 0;
-    enum status status = list_all(tool, &listed, &count);
-    if (status != OK) {
-        return status;
-    }
+    TRY(list_all(tool, &listed, &count));
     if (count == 0) {
         return fault_set(&tool->fault, STATUS_INPUT, tool->folder,
                          "name the folder of a run's snapshots", "it holds no snapshots");
@@ -87,22 +82,18 @@ static enum status choose(struct tool *tool, struct snapshot *snapshot) {
     if (is_one(tool)) {
         return snapshot_verify(tool->folder, &tool->region, snapshot, &tool->fault);
     }
-    enum status status =
-        snapshot_find_newest(tool->folder, &tool->region, snapshot, &found, &tool->fault);
-    if (status == OK && !found) {
+    TRY(snapshot_find_newest(tool->folder, &tool->region, snapshot, &found, &tool->fault));
+    if (!found) {
         return fault_set(&tool->fault, STATUS_INPUT, tool->folder,
                          "name the folder of a run's snapshots, or one of them",
                          "holds no snapshots");
     }
-    return status;
+    return OK;
 }
 
 static enum status run_inspect(struct tool *tool) {
     struct snapshot snapshot;
-    enum status status = choose(tool, &snapshot);
-    if (status != OK) {
-        return status;
-    }
+    TRY(choose(tool, &snapshot));
     if (tool->json) {
         snapshot_print_whole_json(&snapshot);
     } else {
@@ -126,13 +117,8 @@ static enum status choose_dtype(struct tool *tool, const struct snapshot *snapsh
 static enum status run_export(struct tool *tool) {
     struct snapshot snapshot;
     enum dtype dtype = DTYPE_F32;
-    enum status status = choose(tool, &snapshot);
-    if (status == OK) {
-        status = choose_dtype(tool, &snapshot, &dtype);
-    }
-    if (status != OK) {
-        return status;
-    }
+    TRY(choose(tool, &snapshot));
+    TRY(choose_dtype(tool, &snapshot, &dtype));
     char *out = region_alloc(&tool->region, PATH_BYTES, 1);
     struct text text = text_over(out, PATH_BYTES);
     text_add(&text, tool->out != NULL ? "%s" : "%s-model",
@@ -140,10 +126,7 @@ static enum status run_export(struct tool *tool) {
     if (text.cut || text.length == 0) {
         return fault_set(&tool->fault, STATUS_USAGE, "-o", NULL, "not a folder's name");
     }
-    status = snapshot_export(&snapshot, out, dtype, &tool->fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(snapshot_export(&snapshot, out, dtype, &tool->fault));
     if (tool->json) {
         snapshot_print_export_json(&snapshot, out);
     } else {

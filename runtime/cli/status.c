@@ -62,14 +62,14 @@ static enum status read_measured(const struct json_node *member, struct member_r
                                  struct fault *fault) {
     struct json_node measured;
     bool has_measured = false;
-    enum status status = json_get_object(member, "measured", &measured, &has_measured, fault);
-    if (status == OK && has_measured) {
-        status = read_number(&measured, "step_ms", &row->step_ms, fault);
+    TRY(json_get_object(member, "measured", &measured, &has_measured, fault));
+    if (has_measured) {
+        TRY(read_number(&measured, "step_ms", &row->step_ms, fault));
     }
-    if (status == OK && has_measured) {
-        status = read_number(&measured, "up_kib_s", &row->up_kib_s, fault);
+    if (has_measured) {
+        TRY(read_number(&measured, "up_kib_s", &row->up_kib_s, fault));
     }
-    return status;
+    return OK;
 }
 
 static enum status read_member(const struct json_node *member, struct member_row *row,
@@ -85,17 +85,17 @@ static enum status read_member(const struct json_node *member, struct member_row
                   {"round", NULL, &row->round, NULL},
                   {"slices", NULL, &row->slices, NULL},
                   {"contributed", NULL, NULL, &row->has_contributed}};
-    enum status status = state_of(member, &row->state, fault);
-    for (size_t i = 0; i < ARRAY_COUNT(fields) && status == OK; i++) {
+    TRY(state_of(member, &row->state, fault));
+    for (size_t i = 0; i < ARRAY_COUNT(fields); i++) {
         if (fields[i].text != NULL) {
-            status = read_text(member, fields[i].key, fields[i].text, fault);
+            TRY(read_text(member, fields[i].key, fields[i].text, fault));
         } else if (fields[i].number != NULL) {
-            status = read_number(member, fields[i].key, fields[i].number, fault);
+            TRY(read_number(member, fields[i].key, fields[i].number, fault));
         } else {
-            status = json_get_bool(member, fields[i].key, fields[i].truth, NULL, fault);
+            TRY(json_get_bool(member, fields[i].key, fields[i].truth, NULL, fault));
         }
     }
-    return status == OK ? read_measured(member, row, fault) : status;
+    return read_measured(member, row, fault);
 }
 
 static void print_member(const struct member_row *row, double slice_count) {
@@ -134,19 +134,15 @@ static enum status print_members(const struct json_node *root, struct fault *fau
 static enum status print_waiting(const struct json_node *root, struct fault *fault) {
     struct json_node waiting;
     bool has_waiting = false;
-    enum status status = json_get_array(root, "waiting", &waiting, &has_waiting, fault);
-    for (size_t i = 0; status == OK && has_waiting && i < json_count(&waiting); i++) {
+    TRY(json_get_array(root, "waiting", &waiting, &has_waiting, fault));
+    for (size_t i = 0; has_waiting && i < json_count(&waiting); i++) {
         const struct json_node row = json_element(&waiting, i);
         const char *key, *name;
-        status = read_text(&row, "key", &key, fault);
-        if (status == OK) {
-            status = read_text(&row, "name", &name, fault);
-        }
-        if (status == OK) {
-            printf("%swaits to be let in: %s %s\n", i == 0 ? "\n" : "", key, name);
-        }
+        TRY(read_text(&row, "key", &key, fault));
+        TRY(read_text(&row, "name", &name, fault));
+        printf("%swaits to be let in: %s %s\n", i == 0 ? "\n" : "", key, name);
     }
-    return status;
+    return OK;
 }
 
 /* What stands in a part of the document: a text, and how long that has been so. */
@@ -195,29 +191,20 @@ static enum status read_head(const struct json_node *root, struct head *head, st
     const struct {
         const char *key, **text;
     } texts[] = {{"name", &head->name}, {"stage", &head->stage}, {"root", &head->root}};
-    enum status status = OK;
-    for (size_t i = 0; i < ARRAY_COUNT(numbers) && status == OK; i++) {
-        status = read_number(root, numbers[i].key, numbers[i].number, fault);
+    for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
+        TRY(read_number(root, numbers[i].key, numbers[i].number, fault));
     }
-    for (size_t i = 0; i < ARRAY_COUNT(texts) && status == OK; i++) {
-        status = read_text(root, texts[i].key, texts[i].text, fault);
+    for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
+        TRY(read_text(root, texts[i].key, texts[i].text, fault));
     }
-    if (status == OK) {
-        status = read_part(root, "awaits", "what", &head->awaited, &head->awaited_s, fault);
-    }
-    if (status == OK) {
-        status =
-            read_part(root, "deadlines", "derivation", &head->derivation, &head->unused_s, fault);
-    }
-    return status == OK ? count_contributors(root, &head->contributors, fault) : status;
+    TRY(read_part(root, "awaits", "what", &head->awaited, &head->awaited_s, fault));
+    TRY(read_part(root, "deadlines", "derivation", &head->derivation, &head->unused_s, fault));
+    return count_contributors(root, &head->contributors, fault);
 }
 
 static enum status print_head(const struct json_node *root, struct fault *fault) {
     struct head head = {.name = ""};
-    enum status status = read_head(root, &head, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(read_head(root, &head, fault));
     bool is_over = head.commits_max > 0 && head.commits >= head.commits_max;
     printf("swarm      %s, up %.0f s\nround      %.0f, %s for %.1f s\n", head.name, head.up_s,
            head.round, head.stage, head.stage_s);
@@ -237,12 +224,9 @@ static enum status print_head(const struct json_node *root, struct fault *fault)
 static enum status print_report(const struct tracker_answer *answer, const char *place,
                                 struct fault *fault) {
     struct json_document document;
-    enum status status = json_parse((const char *)answer->bytes, answer->count, WIRE_STATUS_MAX,
-                                    place, &document, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = print_head(&document.root, fault);
+    TRY(json_parse((const char *)answer->bytes, answer->count, WIRE_STATUS_MAX, place, &document,
+                   fault));
+    enum status status = print_head(&document.root, fault);
     if (status == OK) {
         status = print_members(&document.root, fault);
     }

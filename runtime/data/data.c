@@ -55,10 +55,7 @@ static void number_windows(struct data_file *file, int64_t sequence) {
 static enum status open_file(struct token_data *data, const char *path, const char *format,
                              struct fault *fault) {
     struct data_file *file = &data->files[data->file_count];
-    enum status status = token_file_open(path, format, &file->tokens, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(token_file_open(path, format, &file->tokens, fault));
     data->file_count++; /* from here on data_close closes it */
     number_windows(file, data->sequence);
     if (file->window_count == 0) {
@@ -119,8 +116,8 @@ enum status data_open_run(const struct run *run, const struct path_list *wanted,
                                    .sequence = run->sequence,
                                    .vocab = vocab,
                                    .separator = run->documents};
-    enum status status = path_list_expand(wanted, region, &options.paths, fault);
-    return status == OK ? data_open(&options, region, data, fault) : status;
+    TRY(path_list_expand(wanted, region, &options.paths, fault));
+    return data_open(&options, region, data, fault);
 }
 
 void data_close(struct token_data *data) {
@@ -256,10 +253,7 @@ enum status data_window(const struct token_data *data, int64_t window, void *raw
     const struct data_file *file = file_of_window(data, window);
     int width = token_file_width(&file->tokens);
     int64_t first = first_token(file, window, data->sequence);
-    enum status status = token_file_read(&file->tokens, first, data->sequence + 1, raw, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(token_file_read(&file->tokens, first, data->sequence + 1, raw, fault));
     for (int64_t t = 0; t <= data->sequence; t++) {
         int64_t id = token_at(raw, t, width);
         if (id >= data->vocab) {
@@ -280,10 +274,7 @@ enum status data_valid_labels(const struct token_data *data, int64_t window, voi
     const struct data_file *file = file_of_window(data, window);
     int width = token_file_width(&file->tokens);
     int64_t first = first_token(file, window, data->sequence);
-    enum status status = token_file_read(&file->tokens, first, data->sequence, raw, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(token_file_read(&file->tokens, first, data->sequence, raw, fault));
     int64_t count = 0;
     for (int64_t t = 0; t < data->sequence; t++) {
         count += token_at(raw, t, width) != data->separator;

@@ -48,10 +48,7 @@ static const char *name_of(const char *path) {
 static enum status look_at(struct reading *reading, const struct run *run, const char *path,
                            enum manifest_data data) {
     struct token_file file;
-    enum status status = token_file_open(path, run->data_format, &file, reading->fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(token_file_open(path, run->data_format, &file, reading->fault));
     reading->paths[reading->count] = path;
     reading->files[reading->count] =
         (struct manifest_file){.data = data,
@@ -136,14 +133,11 @@ static enum status read_file(struct reading *reading, int index) {
     const char *path = reading->paths[index];
     int64_t bytes = 0;
     int fd = -1;
-    enum status status = file_open_read(path, &fd, &bytes, reading->fault);
-    if (status != OK) {
-        return status;
-    }
-    status = (uint64_t)bytes == reading->files[index].bytes
-                 ? read_root(reading, index, fd)
-                 : fault_set(reading->fault, STATUS_INPUT, path, "start again",
-                             "changed while it was read");
+    TRY(file_open_read(path, &fd, &bytes, reading->fault));
+    enum status status = (uint64_t)bytes == reading->files[index].bytes
+                             ? read_root(reading, index, fd)
+                             : fault_set(reading->fault, STATUS_INPUT, path, "start again",
+                                         "changed while it was read");
     close(fd);
     return status;
 }
@@ -317,17 +311,15 @@ static enum status check_root(const struct reading *reading, int index,
 
 /* What is cheap to see comes first, for all files. */
 static enum status check_all(struct reading *reading, const struct manifest *manifest) {
-    enum status status = check_counts(reading, manifest);
-    for (int i = 0; i < reading->count && status == OK; i++) {
-        status = check_form(reading, i, &manifest->files[i]);
+    TRY(check_counts(reading, manifest));
+    for (int i = 0; i < reading->count; i++) {
+        TRY(check_form(reading, i, &manifest->files[i]));
     }
-    for (int i = 0; i < reading->count && status == OK; i++) {
-        status = read_file(reading, i);
-        if (status == OK) {
-            status = check_root(reading, i, &manifest->files[i]);
-        }
+    for (int i = 0; i < reading->count; i++) {
+        TRY(read_file(reading, i));
+        TRY(check_root(reading, i, &manifest->files[i]));
     }
-    return status;
+    return OK;
 }
 
 enum status data_match_check(const struct run *run, const struct manifest *manifest,

@@ -31,16 +31,11 @@ static enum status add_file(const struct token_file *file, char *buffer, struct 
     int64_t size = file->bytes;
     size_t count = size < END_BYTES ? (size_t)size : END_BYTES;
     hash_add(state, &size, sizeof size);
-    enum status status = file_read_at(file->fd, file->path, buffer, count, 0, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(file_read_at(file->fd, file->path, buffer, count, 0, fault));
     hash_add(state, buffer, count);
-    status = file_read_at(file->fd, file->path, buffer, count, size - (int64_t)count, fault);
-    if (status == OK) {
-        hash_add(state, buffer, count);
-    }
-    return status;
+    TRY(file_read_at(file->fd, file->path, buffer, count, size - (int64_t)count, fault));
+    hash_add(state, buffer, count);
+    return OK;
 }
 
 enum status fingerprint_of(const struct token_data *data, struct fingerprint *fingerprint,

@@ -71,10 +71,7 @@ static const struct llmc_form *llmc_form_of(int64_t magic) {
 static enum status llmc_read_header(struct token_file *file, const struct llmc_form *form,
                                     struct fault *fault) {
     uint8_t header[3 * WORD_BYTES];
-    enum status status = file_read_at(file->fd, file->path, header, sizeof header, 0, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(file_read_at(file->fd, file->path, header, sizeof header, 0, fault));
     int64_t version = token_at(header, 1, WORD_BYTES);
     int64_t tokens = token_at(header, 2, WORD_BYTES);
     int64_t wanted = HEADER_BYTES + tokens * width_of(form->format);
@@ -97,10 +94,7 @@ static enum status llmc_read_header(struct token_file *file, const struct llmc_f
 static enum status find_form(struct token_file *file, const char *format, struct fault *fault) {
     uint8_t magic[WORD_BYTES] = {0};
     if (file->bytes >= WORD_BYTES) {
-        enum status status = file_read_at(file->fd, file->path, magic, sizeof magic, 0, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(file_read_at(file->fd, file->path, magic, sizeof magic, 0, fault));
     }
     const struct llmc_form *form = llmc_form_of(token_at(magic, 0, WORD_BYTES));
     if (form != NULL && file->bytes >= HEADER_BYTES) {
@@ -140,11 +134,8 @@ static enum status count_tokens(struct token_file *file, struct fault *fault) {
 enum status token_file_open(const char *path, const char *format, struct token_file *file,
                             struct fault *fault) {
     struct token_file opened = {.path = path, .fd = -1};
-    enum status status = file_open_read(path, &opened.fd, &opened.bytes, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = find_form(&opened, format, fault);
+    TRY(file_open_read(path, &opened.fd, &opened.bytes, fault));
+    enum status status = find_form(&opened, format, fault);
     if (status == OK) {
         status = count_tokens(&opened, fault);
     }

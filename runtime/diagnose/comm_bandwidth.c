@@ -73,10 +73,7 @@ static enum status measure(struct comm *comm, struct comm_rate *rate, struct fau
     double times[BATCHES];
     int64_t calls;
     struct collective_call call = call_of(rate->row, rate->bytes, comm->world);
-    enum status status = agree_on_calls(comm, run_batch(comm, &call, CALLS_FIRST), &calls, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(agree_on_calls(comm, run_batch(comm, &call, CALLS_FIRST), &calls, fault));
     for (int i = 0; i < BATCHES; i++) {
         times[i] = run_batch(comm, &call, calls);
     }
@@ -95,10 +92,7 @@ enum status comm_bandwidth(struct comm *comm, const uint64_t *sizes, int size_co
         for (int i = 0; i < (moves ? size_count : 1); i++) {
             rates[count] = (struct comm_rate){.row = &ROWS[row],
                                               .bytes = moves ? rounded(sizes[i], comm->world) : 0};
-            enum status status = measure(comm, &rates[count], fault);
-            if (status != OK) {
-                return status;
-            }
+            TRY(measure(comm, &rates[count], fault));
             count++;
         }
     }

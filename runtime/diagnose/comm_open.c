@@ -57,15 +57,10 @@ enum status comm_open(struct site *site, struct region *region, uint64_t bytes, 
     const struct launch_info *place = site_launch_info(site);
     *comm = (struct comm){
         .site = site, .region = region, .rank = place->rank, .world = place->world, .bytes = bytes};
-    enum status status = reserve(comm, &fd, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(reserve(comm, &fd, fault));
     list_groups(comm, groups);
-    status = shm_open_site(site, groups, COMM_GROUPS, region, &comm->communicator, fault);
-    return status == OK
-               ? shm_register(&comm->communicator, SPACE_DEVICE, fd, comm->arena, bytes, fault)
-               : status;
+    TRY(shm_open_site(site, groups, COMM_GROUPS, region, &comm->communicator, fault));
+    return shm_register(&comm->communicator, SPACE_DEVICE, fd, comm->arena, bytes, fault);
 }
 
 void comm_close(struct comm *comm) {

@@ -225,10 +225,7 @@ enum status comm_test(struct comm *comm, struct comm_verdict verdicts[COMM_CHECK
         for (int group = 0; group < COMM_GROUPS; group++) {
             run_check(comm, &COMM_CHECK_ROWS[row], group, &own[group]);
         }
-        enum status status = site_exchange(comm->site, own, sizeof own, all, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(site_exchange(comm->site, own, sizeof own, all, fault));
         memset(verdicts[row], 0, sizeof verdicts[row]);
         for (int i = 0; i < comm->world * COMM_GROUPS; i++) {
             add_up(&all[i], &verdicts[row][i % COMM_GROUPS]);

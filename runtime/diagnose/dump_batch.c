@@ -33,13 +33,13 @@ static enum status find_longest_document(struct dump_batch *batch, const struct 
                                          struct region *region, struct fault *fault) {
     int64_t count;
     int32_t *ends = NULL;
-    enum status status = read_ends(file, region, &count, &ends, fault);
-    for (int64_t d = 0; d + 1 < count && status == OK; d++) {
+    TRY(read_ends(file, region, &count, &ends, fault));
+    for (int64_t d = 0; d + 1 < count; d++) {
         int64_t length = (int64_t)ends[d + 1] - ends[d];
         batch->longest_document =
             length > batch->longest_document ? length : batch->longest_document;
     }
-    return status;
+    return OK;
 }
 
 enum status dump_batch_shape(const char *path, struct region *region, struct dump_batch *batch,
@@ -119,21 +119,16 @@ static enum status read_tensors(struct dump_batch *batch, const struct safetenso
     for (int64_t i = 0; i < tokens; i++) {
         batch->positions[i] = (int32_t)(i % batch->time);
     }
-    enum status status = read_i32(file, "input_ids", tokens, batch->ids, fault);
-    if (status == OK) {
-        status = read_i32(file, labelled ? "labels" : "input_ids", tokens, batch->labels, fault);
-    }
-    return status == OK ? read_documents(batch, file, region, fault) : status;
+    TRY(read_i32(file, "input_ids", tokens, batch->ids, fault));
+    TRY(read_i32(file, labelled ? "labels" : "input_ids", tokens, batch->labels, fault));
+    return read_documents(batch, file, region, fault);
 }
 
 enum status dump_batch_read(struct dump_batch *batch, int64_t vocab, struct region *region,
                             struct fault *fault) {
     struct safetensors file;
-    enum status status = safetensors_open(batch->path, region, &file, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = read_tensors(batch, &file, region, fault);
+    TRY(safetensors_open(batch->path, region, &file, fault));
+    enum status status = read_tensors(batch, &file, region, fault);
     safetensors_close(&file);
     if (status == OK) {
         status = check_values(batch, vocab, fault);

@@ -31,36 +31,22 @@ static enum status load_kernels(const struct cuda_device *device, struct cuda_ke
                                 struct probe_gpu *result, struct fault *fault) {
     uint64_t before;
     uint64_t behind;
-    enum status status = cuda_device_free(device, &before, fault);
-    if (status == OK) {
-        status = cuda_kernel_table_init(&device->driver, table, fault);
-    }
-    if (status == OK) {
-        status = cuda_device_free(device, &behind, fault);
-    }
-    if (status == OK) {
-        result->kernels_bytes = before > behind ? before - behind : 0;
-    }
-    return status;
+    TRY(cuda_device_free(device, &before, fault));
+    TRY(cuda_kernel_table_init(&device->driver, table, fault));
+    TRY(cuda_device_free(device, &behind, fault));
+    result->kernels_bytes = before > behind ? before - behind : 0;
+    return OK;
 }
 
 static enum status measure(const struct cuda_device *device, struct probe_gpu *result,
                            struct fault *fault) {
     struct cuda_kernel_table table;
-    enum status status = probe_gpu_begin(device, result, fault);
-    if (status == OK) {
-        status = load_kernels(device, &table, result, fault);
-    }
-    if (status == OK) {
-        status = probe_gpu_copies(device, result, fault);
-    }
-    if (status == OK) {
-        status = probe_products(device, &table, result, fault);
-    }
-    if (status == OK) {
-        probe_gpu_end(device, result);
-    }
-    return status;
+    TRY(probe_gpu_begin(device, result, fault));
+    TRY(load_kernels(device, &table, result, fault));
+    TRY(probe_gpu_copies(device, result, fault));
+    TRY(probe_products(device, &table, result, fault));
+    probe_gpu_end(device, result);
+    return OK;
 }
 
 static void name_holders(const struct cuda_device *device, struct probed *probed) {
@@ -99,11 +85,8 @@ int probe_gpu_count(void) {
 static enum status measure_alone(struct probed *probed, struct probe_gpu *result,
                                  struct fault *fault) {
     struct cuda_device *device;
-    enum status status = cuda_device_acquire(&device, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = measure(device, result, fault);
+    TRY(cuda_device_acquire(&device, fault));
+    enum status status = measure(device, result, fault);
     name_holders(device, probed);
     cuda_device_release(device);
     return status;
@@ -143,14 +126,14 @@ enum status probe_gpu_run(const char *name, struct site *site, struct region *re
     struct probe_gpu *result = &probed->gpu;
     struct probe_line *lines = region_alloc(region, PROBE_GPU_LINES, sizeof *lines);
     *result = (struct probe_gpu){.nccl = {.ranks = 0}};
-    enum status status = measure_all(site, region, probed, result, fault);
-    if (status == OK && (site == NULL || site_launch_info(site)->rank == 0)) {
+    TRY(measure_all(site, region, probed, result, fault));
+    if (site == NULL || site_launch_info(site)->rank == 0) {
         probed->lines = lines;
         probed->count = probe_gpu_compare(probed->target, result, lines, &probed->lower);
         probed->measured = probe_gpu_target(result, name, region);
         describe(probed);
     }
-    return status;
+    return OK;
 }
 
 #endif

@@ -158,12 +158,9 @@ static CUresult capture(struct nccl_bench *bench, int index) {
 /* What fails here fails on this rank alone: the others wait for it in the graph, and are told. */
 static enum status use_group(struct nccl_bench *bench, int index, struct fault *fault) {
     struct communicator *group = &bench->groups[index];
-    enum status status = nccl_register(group, SPACE_DEVICE, bench->arena, bench->bytes, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(nccl_register(group, SPACE_DEVICE, bench->arena, bench->bytes, fault));
     CUresult result = capture(bench, index);
-    status = nccl_failure(group, fault);
+    enum status status = nccl_failure(group, fault);
     if (status == OK && result == CUDA_SUCCESS) {
         result = bench->device->driver.cuGraphLaunch(bench->graphs[index], bench->stream);
     }
@@ -213,20 +210,12 @@ static enum status measure_group(struct nccl_bench *bench, int index, uint64_t *
                                  struct fault *fault) {
     uint64_t before;
     uint64_t behind;
-    enum status status = read_held(bench, &before, fault);
-    if (status == OK) {
-        status = join_group(bench, index, fault);
-    }
-    if (status == OK) {
-        status = use_group(bench, index, fault);
-    }
-    if (status == OK) {
-        status = read_held(bench, &behind, fault);
-    }
-    if (status == OK) {
-        *taken = behind > before ? behind - before : 0;
-    }
-    return status;
+    TRY(read_held(bench, &before, fault));
+    TRY(join_group(bench, index, fault));
+    TRY(use_group(bench, index, fault));
+    TRY(read_held(bench, &behind, fault));
+    *taken = behind > before ? behind - before : 0;
+    return OK;
 }
 
 /* ---- all of it ---- */

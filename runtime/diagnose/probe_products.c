@@ -157,10 +157,7 @@ static enum status with_library(struct product_bench *bench, struct region *regi
     struct fault absent;
     uint64_t before;
     uint64_t behind;
-    enum status status = cuda_device_free(bench->port.cuda, &before, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(cuda_device_free(bench->port.cuda, &before, fault));
     if (cuda_products_open(&bench->target, region, &products, &absent) != OK) {
         snprintf(result->products, sizeof result->products, "no cuBLASLt: %.150s", absent.reason);
         return time_all(bench, NULL, result, fault);
@@ -168,7 +165,7 @@ static enum status with_library(struct product_bench *bench, struct region *regi
     size_t version = products.lt.cublasLtGetVersion();
     snprintf(result->products, sizeof result->products, "cuBLASLt %zu.%zu.%zu", version / 10000,
              version / 100 % 100, version % 100);
-    status = time_all(bench, &products, result, fault);
+    enum status status = time_all(bench, &products, result, fault);
     if (status == OK) {
         status = cuda_device_free(bench->port.cuda, &behind, fault);
     }
@@ -193,29 +190,21 @@ static enum status reserve(struct product_bench *bench, const struct probe_gpu *
         bench->side_max /= 2;
     }
     uint64_t bytes = MATRICES * matrix_bytes(bench->side_max, DTYPE_F32);
-    enum status status = port_reserve(&bench->port, SPACE_DEVICE, bytes + workspace, &far, fault);
-    if (status == OK) {
-        status = port_reserve(&bench->port, SPACE_PINNED, PATTERN_BYTES, &near, fault);
-    }
-    if (status == OK) {
-        bench->matrices = far;
-        bench->workspace = bench->matrices + bytes;
-        bench->pattern = near;
-    }
-    return status;
+    TRY(port_reserve(&bench->port, SPACE_DEVICE, bytes + workspace, &far, fault));
+    TRY(port_reserve(&bench->port, SPACE_PINNED, PATTERN_BYTES, &near, fault));
+    bench->matrices = far;
+    bench->workspace = bench->matrices + bytes;
+    bench->pattern = near;
+    return OK;
 }
 
 static enum status open_bench(struct product_bench *bench, const struct probe_gpu *result,
                               struct fault *fault) {
     const struct cuda_device *device = bench->port.cuda;
-    enum status status = reserve(bench, result, fault);
-    if (status == OK) {
-        status = cuda_device_stream(device, false, &bench->compute.stream, fault);
-    }
-    if (status == OK) {
-        status = cuda_device_event(device, true, &bench->begin, fault);
-    }
-    return status == OK ? cuda_device_event(device, true, &bench->end, fault) : status;
+    TRY(reserve(bench, result, fault));
+    TRY(cuda_device_stream(device, false, &bench->compute.stream, fault));
+    TRY(cuda_device_event(device, true, &bench->begin, fault));
+    return cuda_device_event(device, true, &bench->end, fault);
 }
 
 static void close_bench(struct product_bench *bench) {
@@ -244,11 +233,8 @@ enum status probe_products(const struct cuda_device *device, const struct cuda_k
                                           .table = table,
                                           .failure = &bench.failure,
                                           .multiprocessors = device->multiprocessor_count};
-    enum status status = port_init(&bench.port, &bench.target, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = open_bench(&bench, result, fault);
+    TRY(port_init(&bench.port, &bench.target, fault));
+    enum status status = open_bench(&bench, result, fault);
     if (status == OK) {
         status = with_library(&bench, &region, result, fault);
     }

@@ -28,11 +28,8 @@ static enum status find_end(const struct ledger_copy *ledger, int64_t size, int6
                             struct fault *fault) {
     for (int64_t until = size; until > 0;) {
         int64_t length = until < (int64_t)ledger->line_bytes ? until : (int64_t)ledger->line_bytes;
-        enum status status = file_read_at(ledger->fd, ledger->path, ledger->line, (size_t)length,
-                                          until - length, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(file_read_at(ledger->fd, ledger->path, ledger->line, (size_t)length, until - length,
+                         fault));
         const char *feed = memrchr(ledger->line, '\n', (size_t)length);
         if (feed != NULL) {
             *end = until - length + (feed - ledger->line) + 1;

@@ -48,11 +48,9 @@ static enum status write_file(const struct round_record *record, uint32_t round,
                               struct fault *fault) {
     struct text path = text_over(record->path, PATH_BYTES);
     text_add(&path, "%s/round-%u", record->folder, round);
-    enum status status = file_make_folders(record->path, fault);
-    if (status == OK) {
-        status = tensor_file_begin(file, record->path, fault);
-    }
-    return status == OK ? tensor_file_fill(file, record->path, staging, fault) : status;
+    TRY(file_make_folders(record->path, fault));
+    TRY(tensor_file_begin(file, record->path, fault));
+    return tensor_file_fill(file, record->path, staging, fault);
 }
 
 enum status round_record_declared(const struct round_record *record, uint32_t round,

@@ -126,13 +126,9 @@ static enum status reserve(struct bound_program *bound, struct fault *fault) {
             continue;
         }
         void *address;
-        enum status status = bound->shared[space]
-                                 ? port_reserve_shared(&bound->port, space, bytes, &address,
+        TRY(bound->shared[space] ? port_reserve_shared(&bound->port, space, bytes, &address,
                                                        &bound->fd[space], fault)
-                                 : port_reserve(&bound->port, space, bytes, &address, fault);
-        if (status != OK) {
-            return status;
-        }
+                                 : port_reserve(&bound->port, space, bytes, &address, fault));
         bound->base[space] = address;
     }
     return OK;
@@ -148,11 +144,8 @@ static enum status start_threads(struct bound_program *bound, struct region *reg
             args.mask |= bound->lists[kind][lane].count > 0 ? 1u << lane : 0;
         }
     }
-    enum status status = pool_init(&bound->pool, bound->program->schedule.target->threads, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = lanes_init(&bound->lanes, &args, region, fault);
+    TRY(pool_init(&bound->pool, bound->program->schedule.target->threads, fault));
+    enum status status = lanes_init(&bound->lanes, &args, region, fault);
     if (status != OK) {
         pool_finish(&bound->pool);
     }

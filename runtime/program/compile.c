@@ -22,22 +22,15 @@ enum status program_compile(const struct blueprint *blueprint, const struct targ
                             struct program *program, struct fault *fault) {
     struct unit_table *units = region_alloc(region, 1, sizeof *units);
     *program = (struct program){.schedule = {.blueprint = blueprint, .target = target}};
-    enum status status = make_units(blueprint, options, region, units, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(make_units(blueprint, options, region, units, fault));
     schedule_build(blueprint, units, target, options, region, &program->schedule);
     struct schedule *schedule = &program->schedule;
     const struct arena_problem problem = {schedule->extents, schedule->extent_count};
     arena_plan(&problem, region, &program->plan);
-    status = arena_verify(&problem, &program->plan, region, fault);
-    if (status == OK) {
-        status = schedule_verify(schedule, program->plan.offsets, region, fault);
-    }
-    if (status == OK) {
-        program->hash = program_hash(program);
-    }
-    return status;
+    TRY(arena_verify(&problem, &program->plan, region, fault));
+    TRY(schedule_verify(schedule, program->plan.offsets, region, fault));
+    program->hash = program_hash(program);
+    return OK;
 }
 
 enum status program_fits(const struct program *program, struct fault *fault) {

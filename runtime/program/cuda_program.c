@@ -354,26 +354,23 @@ static void release(struct device *device) {
 }
 
 static enum status make_streams(struct cuda_program *program, struct fault *fault) {
-    enum status status = cuda_device_event(program->gpu, false, &program->fork, fault);
-    for (int lane = 0; lane < LANE_COUNT && status == OK; lane++) {
+    TRY(cuda_device_event(program->gpu, false, &program->fork, fault));
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
         bool urgent = lane != LANE_COMPUTE;
-        status = cuda_device_stream(program->gpu, urgent, &program->streams[lane], fault);
-        if (status == OK) {
-            status = cuda_device_event(program->gpu, false, &program->join[lane], fault);
-        }
+        TRY(cuda_device_stream(program->gpu, urgent, &program->streams[lane], fault));
+        TRY(cuda_device_event(program->gpu, false, &program->join[lane], fault));
     }
-    return status;
+    return OK;
 }
 
 static enum status make_events(struct cuda_program *program, struct region *region,
                                struct fault *fault) {
     uint32_t count = program->bound->program->schedule.event_count;
     program->events = region_alloc(region, (size_t)count + 1, sizeof *program->events);
-    enum status status = OK;
-    for (uint32_t i = 1; i <= count && status == OK; i++) {
-        status = cuda_device_event(program->gpu, false, &program->events[i], fault);
+    for (uint32_t i = 1; i <= count; i++) {
+        TRY(cuda_device_event(program->gpu, false, &program->events[i], fault));
     }
-    return status;
+    return OK;
 }
 
 static void zero_arenas(struct cuda_program *program) {
@@ -436,25 +433,19 @@ static enum status connect(struct device *device, struct fault *fault) {
 }
 
 static enum status build(struct cuda_program *program, struct region *region, struct fault *fault) {
-    enum status status = cuda_kernel_table_init(driver_of(program), &program->kernels, fault);
-    if (status == OK) {
-        status = make_streams(program, fault);
+    TRY(cuda_kernel_table_init(driver_of(program), &program->kernels, fault));
+    TRY(make_streams(program, fault));
+    TRY(make_events(program, region, fault));
+    choose_products(program, region);
+    if (log_enabled(LOG_DEBUG)) {
+        warm_up_run(program);
     }
-    if (status == OK) {
-        status = make_events(program, region, fault);
+    zero_arenas(program);
+    if (program->bound->calls == NULL) {
+        TRY(connect(&program->device, fault));
+        TRY(rehearse(&program->device, fault));
     }
-    if (status == OK) {
-        choose_products(program, region);
-        if (log_enabled(LOG_DEBUG)) {
-            warm_up_run(program);
-        }
-        zero_arenas(program);
-    }
-    if (status == OK && program->bound->calls == NULL) {
-        status = connect(&program->device, fault);
-        status = status == OK ? rehearse(&program->device, fault) : status;
-    }
-    return status;
+    return OK;
 }
 
 const struct cuda_compute *cuda_program_compute(const struct bound_program *bound) {

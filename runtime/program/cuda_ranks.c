@@ -89,15 +89,13 @@ enum status cuda_ranks_open(struct bound_program *bound, struct site *site,
                              .program = bound->device,
                              .ring = schedule->options.sharding.wire_sum == WIRE_SUM_RING};
     find_staging(bound, &args);
-    enum status status = cuda_device_enter(bound->port.cuda, fault);
-    if (status == OK) {
-        status = nccl_open(&args, region, communicator, fault);
-    }
-    for (int space = 0; space < SPACE_COUNT && status == OK; space++) {
+    TRY(cuda_device_enter(bound->port.cuda, fault));
+    TRY(nccl_open(&args, region, communicator, fault));
+    for (int space = 0; space < SPACE_COUNT; space++) {
         if (bound->shared[space]) {
-            status = nccl_register(communicator, (enum space)space, bound->base[space],
-                                   bound->program->plan.peak_bytes[space], fault);
+            TRY(nccl_register(communicator, (enum space)space, bound->base[space],
+                              bound->program->plan.peak_bytes[space], fault));
         }
     }
-    return status;
+    return OK;
 }

@@ -58,10 +58,7 @@ static enum status sink_end(struct sink *sink) {
 enum status trace_file_begin(const char *path, struct fault *fault) {
     int fd;
     struct sink sink;
-    enum status status = file_open_write(path, &fd, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(file_open_write(path, &fd, fault));
     sink_begin(&sink, path, fd, 0, fault);
     /* A first event, so that every later one can start with a comma. */
     text_add(&sink.text, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
@@ -143,20 +140,15 @@ static void add_event(struct sink *sink, const struct schedule *schedule, int ra
 static enum status reopen(struct sink *sink, const char *path, struct fault *fault) {
     int fd;
     int64_t bytes;
-    enum status status = file_open_append(path, &fd, &bytes, fault);
-    if (status == OK) {
-        sink_begin(sink, path, fd, bytes, fault);
-    }
-    return status;
+    TRY(file_open_append(path, &fd, &bytes, fault));
+    sink_begin(sink, path, fd, bytes, fault);
+    return OK;
 }
 
 enum status trace_file_append(const char *path, const struct schedule *schedule,
                               const struct trace *trace, int rank, struct fault *fault) {
     struct sink sink;
-    enum status status = reopen(&sink, path, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(reopen(&sink, path, fault));
     add_names(&sink, rank);
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         for (uint32_t i = 0; i < trace->lanes[lane].count; i++) {
@@ -169,10 +161,7 @@ enum status trace_file_append(const char *path, const struct schedule *schedule,
 
 enum status trace_file_end(const char *path, struct fault *fault) {
     struct sink sink;
-    enum status status = reopen(&sink, path, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(reopen(&sink, path, fault));
     text_add(&sink.text, "\n]}\n");
     return sink_end(&sink);
 }

@@ -60,22 +60,20 @@ static void list_groups(const struct session *session, struct region *region,
 
 static enum status register_arenas(struct session *session, struct fault *fault) {
     const struct bound_program *bound = &session->bound;
-    enum status status = OK;
-    for (int space = 0; space < SPACE_COUNT && status == OK; space++) {
+    for (int space = 0; space < SPACE_COUNT; space++) {
         if (bound->shared[space]) {
-            status =
-                shm_register(&session->communicator, (enum space)space, bound->fd[space],
-                             bound->base[space], session->program.plan.peak_bytes[space], fault);
+            TRY(shm_register(&session->communicator, (enum space)space, bound->fd[space],
+                             bound->base[space], session->program.plan.peak_bytes[space], fault));
         }
     }
-    return status;
+    return OK;
 }
 
 static enum status open_shared(struct session *session, const struct collective_group *groups,
                                struct fault *fault) {
-    enum status status = shm_open_site(session->site, groups, AXIS_COUNT, &session->region,
-                                       &session->communicator, fault);
-    return status == OK ? register_arenas(session, fault) : status;
+    TRY(shm_open_site(session->site, groups, AXIS_COUNT, &session->region, &session->communicator,
+                      fault));
+    return register_arenas(session, fault);
 }
 
 static enum status open_ranks(struct session *session, struct fault *fault) {

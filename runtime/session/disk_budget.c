@@ -96,9 +96,8 @@ enum status disk_fits(const struct session *session, struct fault *fault) {
          disk.export_capacity_bytes},
         {"limits.disk", "snapshots and export need", "lower snapshot.keep or raise limits.disk",
          disk.peak_bytes + export_bytes, limit}};
-    enum status status = OK;
-    for (size_t i = 0; i < ARRAY_COUNT(demands) && status == OK && disk.capacity_known; i++) {
-        status = check(&demands[i], fault);
+    for (size_t i = 0; i < ARRAY_COUNT(demands) && disk.capacity_known; i++) {
+        TRY(check(&demands[i], fault));
     }
-    return status;
+    return OK;
 }

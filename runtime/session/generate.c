@@ -83,10 +83,7 @@ static int32_t next_token(const struct session *session, const struct generation
 
 enum status generate_run(struct session *session, const struct generation *generation,
                          generate_sink *sink, void *context, struct fault *fault) {
-    enum status status = check(session, generation, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(check(session, generation, fault));
     int64_t piece = session->program.schedule.options.prefill;
     int64_t past = 0;
     while (past < generation->prompt_tokens) {
@@ -95,15 +92,15 @@ enum status generate_run(struct session *session, const struct generation *gener
         feed(session, generation->prompt + past, count, past, SEGMENT_PREFILL);
         past += count;
     }
-    status = program_failure(&session->bound, fault);
-    for (int64_t count = 0; count < generation->tokens && status == OK; count++) {
+    TRY(program_failure(&session->bound, fault));
+    for (int64_t count = 0; count < generation->tokens; count++) {
         int32_t token = next_token(session, generation, count);
         if (token == generation->stop_token || !sink(context, token) ||
             past == session->run.context) {
             return OK;
         }
         feed(session, &token, 1, past++, SEGMENT_DECODE);
-        status = program_failure(&session->bound, fault);
+        TRY(program_failure(&session->bound, fault));
     }
-    return status;
+    return OK;
 }

@@ -68,11 +68,10 @@ static enum status init_piece(struct session *session, const struct tensor_piece
 
 static enum status init_pieces(struct session *session, const struct tensor_piece *pieces,
                                int count, struct fault *fault) {
-    enum status status = OK;
-    for (int i = 0; i < count && status == OK; i++) {
-        status = init_piece(session, &pieces[i], fault);
+    for (int i = 0; i < count; i++) {
+        TRY(init_piece(session, &pieces[i], fault));
     }
-    return status;
+    return OK;
 }
 
 enum status session_weights(struct session *session, struct fault *fault) {
@@ -147,11 +146,7 @@ enum status session_trained_weights(struct session *session, struct fault *fault
     if (run->place[0] == '\0') {
         return session_weights(session, fault); /* a model without a run has no snapshots */
     }
-    enum status status =
-        snapshot_find_newest(run->snapshot_folder, &session->region, &snapshot, &found, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(snapshot_find_newest(run->snapshot_folder, &session->region, &snapshot, &found, fault));
     if (found) {
         log_line(LOG_INFO, "loading weights from %s", snapshot.path);
         return load_snapshot(session, &snapshot, fault);

@@ -114,10 +114,7 @@ static enum status name_difference(const struct session *session, const struct h
         region_alloc(region, (size_t)session_rank_count(session), sizeof *all);
     memset(mine, 0, sizeof mine);
     show_value(session, data, found, mine);
-    enum status status = site_exchange(session->site, mine, sizeof mine, all, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(site_exchange(session->site, mine, sizeof mine, all, fault));
     snprintf(subject, sizeof subject, "rank %d", found->rank);
     return fault_set(fault, STATUS_INPUT, subject,
                      "give every rank the same program, run file, overrides and data",

@@ -69,10 +69,7 @@ int session_local_rank_count(const struct session *session) {
 static enum status read_target(struct session *session, struct fault *fault) {
     const struct run *run = &session->run;
     struct region *region = &session->region;
-    enum status status = target_open(run->target, region, &session->target, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(target_open(run->target, region, &session->target, fault));
     session->target = target_with_groups(session->target, communicators_of(session), region);
     struct target *own = region_alloc(region, 1, sizeof *own);
     if (run->limit_device > 0 && target_lower_capacity(session->target, run->limit_device, region,

@@ -59,15 +59,11 @@ struct what_if_outcome what_if_outcome_of(const struct session *session) {
 static enum status compile(struct what_if *what_if, struct what_if_outcome *outcome,
                            struct fault *fault) {
     struct session *session = &what_if->session;
-    enum status status = sharding_settings_read(&session->run, &session->blueprint,
-                                                &session->region, &session->spread, fault);
-    if (status == OK) {
-        status = session_compile(session, what_if->purpose, fault);
-    }
-    if (status == OK) {
-        *outcome = what_if_outcome_of(session);
-    }
-    return status;
+    TRY(sharding_settings_read(&session->run, &session->blueprint, &session->region,
+                               &session->spread, fault));
+    TRY(session_compile(session, what_if->purpose, fault));
+    *outcome = what_if_outcome_of(session);
+    return OK;
 }
 
 enum status what_if_plan(struct what_if *what_if, struct what_if_outcome *outcome,

@@ -15,10 +15,8 @@ enum status model_config_read(const char *model, const char *folder, struct regi
     } else {
         file_join(folder, "config.json", path, sizeof path);
     }
-    enum status status = file_read_text(path, config, CONFIG_BYTES_MAX, &read, fault);
-    if (status == OK) {
-        *text = config;
-        *length = read;
-    }
-    return status;
+    TRY(file_read_text(path, config, CONFIG_BYTES_MAX, &read, fault));
+    *text = config;
+    *length = read;
+    return OK;
 }

@@ -38,11 +38,9 @@ const char *settings_key_location(const struct run *run, const char *name, struc
 /* A value with the place it came from. */
 static enum status read_placed(const struct setting *setting, struct run *run,
                                struct fault *fault) {
-    enum status status = setting_read(setting, run, fault);
-    if (status == OK) {
-        run->places[index_of(setting->key)] = region_text(setting->region, setting->place);
-    }
-    return status;
+    TRY(setting_read(setting, run, fault));
+    run->places[index_of(setting->key)] = region_text(setting->region, setting->place);
+    return OK;
 }
 
 static void set_defaults(struct run *run, struct region *region) {
@@ -79,10 +77,7 @@ static enum status collect_items(const struct yaml_document *document, const str
     }
     for (const struct yaml_node *item = node->child; is_list && item != NULL;
          item = item->sibling) {
-        enum status status = check_item(document, item, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(check_item(document, item, fault));
         items[filled++] = item->text;
     }
     setting->items = items;
@@ -95,10 +90,7 @@ static enum status join_items(const struct yaml_document *document, const struct
                               const char **text, struct fault *fault) {
     size_t room = 1;
     for (const struct yaml_node *item = list->child; item != NULL; item = item->sibling) {
-        enum status status = check_item(document, item, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(check_item(document, item, fault));
         if (strchr(item->text, ',') != NULL) {
             return yaml_fault(document, item, fault, NULL, "has a comma, which separates items");
         }
@@ -147,8 +139,8 @@ static enum status read_node(struct run *run, const struct yaml_document *docume
     snprintf(place, sizeof place, "%.280s:%d:%d", document->place, node->line, node->column);
     struct setting setting = {
         .key = key, .place = place, .folder = run->folder, .region = document->region};
-    enum status status = node_value(document, node, &setting, fault);
-    return status == OK ? read_placed(&setting, run, fault) : status;
+    TRY(node_value(document, node, &setting, fault));
+    return read_placed(&setting, run, fault);
 }
 
 static enum status read_document(struct run *run, const struct yaml_document *document,
@@ -323,19 +315,14 @@ static enum status read_source(const struct settings_source *source,
                                                     : stem_of(source->path, region),
                        .places = region_alloc(region, RUN_KEYS_MAX, sizeof *read.places)};
     set_defaults(&read, region);
-    enum status status = document != NULL ? read_document(&read, document, fault) : OK;
-    for (int i = 0; i < source->override_count && status == OK; i++) {
-        status = read_override(&read, source->overrides[i], region, fault);
+    if (document != NULL) {
+        TRY(read_document(&read, document, fault));
     }
-    if (status == OK) {
-        status = check_together(&read, fault);
+    for (int i = 0; i < source->override_count; i++) {
+        TRY(read_override(&read, source->overrides[i], region, fault));
     }
-    if (status == OK) {
-        status = read_offload(&read, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
+    TRY(check_together(&read, fault));
+    TRY(read_offload(&read, fault));
     read.snapshot_folder = under(read.snapshot_folder, read.stem, "snapshots", region);
     read.export = under(read.export, read.stem, "model", region);
     read.metrics = under(read.metrics, read.stem, "metrics.jsonl", region);
@@ -357,22 +344,18 @@ enum status settings_open(const char *path, const char *const *overrides, int ov
     if (path == NULL) {
         return read_source(&source, NULL, region, run, fault);
     }
-    enum status status = check_path(path, fault);
-    if (status == OK) {
-        status = yaml_open_file(path, region, &document, fault);
-    }
-    return status == OK ? read_source(&source, &document, region, run, fault) : status;
+    TRY(check_path(path, fault));
+    TRY(yaml_open_file(path, region, &document, fault));
+    return read_source(&source, &document, region, run, fault);
 }
 
 enum status settings_open_source(const struct settings_source *source, const char *text,
                                  size_t length, struct region *region, struct run *run,
                                  struct fault *fault) {
     struct yaml_document document;
-    enum status status = check_path(source->path, fault);
-    if (status == OK) {
-        status = yaml_open(text, length, source->path, region, &document, fault);
-    }
-    return status == OK ? read_source(source, &document, region, run, fault) : status;
+    TRY(check_path(source->path, fault));
+    TRY(yaml_open(text, length, source->path, region, &document, fault));
+    return read_source(source, &document, region, run, fault);
 }
 
 enum status settings_open_text(const char *text, size_t length, const char *path,

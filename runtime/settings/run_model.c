@@ -88,14 +88,10 @@ static enum status fill_recompute(struct run *run, const struct blueprint *bluep
 enum status settings_check_model(struct run *run, const struct blueprint *blueprint,
                                  struct region *region, struct fault *fault) {
     struct run checked = *run;
-    enum status status = fill_sizes(&checked, blueprint, fault);
-    if (status == OK) {
-        status = fill_recompute(&checked, blueprint, region, fault);
-    }
-    if (status == OK) {
-        *run = checked;
-    }
-    return status;
+    TRY(fill_sizes(&checked, blueprint, fault));
+    TRY(fill_recompute(&checked, blueprint, region, fault));
+    *run = checked;
+    return OK;
 }
 
 int64_t settings_eval_rows(const struct run *run) {

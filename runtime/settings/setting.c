@@ -202,10 +202,7 @@ static enum status read_paths(const struct setting *setting, struct path_list *o
 static enum status read_model(const struct setting *setting, const char **out,
                               struct fault *fault) {
     const char *placed;
-    enum status status = read_path(setting, &placed, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(read_path(setting, &placed, fault));
     if (hub_cache_names_model(setting->text) && !file_exists(placed)) {
         return read_text(setting, out, fault);
     }

@@ -52,13 +52,13 @@ static enum status read_strategies(const struct run *run, const struct unit_tabl
         .keep_gathered = run->keep_gathered != 0,
         .overrides = run->overrides,
         .place = settings_key_location(run, "strategy.overrides", region)};
-    enum status status = strategy_read(&keys, units, region, strategies, fault);
-    if (status == OK && ranks_of(run) / run->replicate > 1) {
-        status = strategy_check_reduction(*strategies, units, (enum reduce_at)run->reduce_at,
-                                          settings_key_location(run, "strategy.reduce_at", region),
-                                          fault);
+    TRY(strategy_read(&keys, units, region, strategies, fault));
+    if (ranks_of(run) / run->replicate > 1) {
+        TRY(strategy_check_reduction(*strategies, units, (enum reduce_at)run->reduce_at,
+                                     settings_key_location(run, "strategy.reduce_at", region),
+                                     fault));
     }
-    return status;
+    return OK;
 }
 
 enum status sharding_settings_read(const struct run *run, const struct blueprint *blueprint,
@@ -66,16 +66,9 @@ enum status sharding_settings_read(const struct run *run, const struct blueprint
                                    struct fault *fault) {
     struct spread read;
     const struct unit_strategy *strategies = NULL;
-    enum status status = check_replicas(run, fault);
-    if (status == OK) {
-        status = read_units(run, blueprint, region, &read.units, fault);
-    }
-    if (status == OK) {
-        status = read_strategies(run, &read.units, region, &strategies, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
+    TRY(check_replicas(run, fault));
+    TRY(read_units(run, blueprint, region, &read.units, fault));
+    TRY(read_strategies(run, &read.units, region, &strategies, fault));
     int replicate = run->ranks == 0 ? 1 : (int)run->replicate;
     read.sharding = (struct sharding){.shard = (int)ranks_of(run) / replicate,
                                       .replicate = replicate,

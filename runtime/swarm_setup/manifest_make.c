@@ -19,16 +19,10 @@ static enum status read_model(struct manifest_draft *offer, struct region *regio
         return fault_set(fault, STATUS_INPUT, run->place, "add a line such as model: ./my-model",
                          "the key \"model\" is missing");
     }
-    enum status status =
-        blueprint_open(run->model, region, &offer->blueprint, offer->model_folder, fault);
-    if (status == OK) {
-        status = model_config_read(run->model, offer->model_folder, region, &offer->config_text,
-                                   &length, fault);
-    }
-    if (status == OK) {
-        status = settings_check_model(run, &offer->blueprint, region, fault);
-    }
-    return status;
+    TRY(blueprint_open(run->model, region, &offer->blueprint, offer->model_folder, fault));
+    TRY(model_config_read(run->model, offer->model_folder, region, &offer->config_text, &length,
+                          fault));
+    return settings_check_model(run, &offer->blueprint, region, fault);
 }
 
 static const char *write_keys(const struct run *run, struct region *region) {
@@ -43,21 +37,13 @@ enum status manifest_draft_read(const char *path, const char *const *overrides, 
                                 struct region *region, struct manifest_draft *offer,
                                 struct fault *fault) {
     struct manifest_draft *read = region_alloc(region, 1, sizeof *read);
-    enum status status = settings_open(path, overrides, override_count, region, &read->run, fault);
-    if (status == OK) {
-        status = swarm_settings_check(&read->run, fault);
-    }
-    if (status == OK) {
-        status = read_model(read, region, fault);
-    }
-    if (status == OK) {
-        status = swarm_terms_of(NULL, &read->run, &read->blueprint, &read->terms, fault);
-    }
-    if (status == OK) {
-        read->run_text = write_keys(&read->run, region);
-        *offer = *read;
-    }
-    return status;
+    TRY(settings_open(path, overrides, override_count, region, &read->run, fault));
+    TRY(swarm_settings_check(&read->run, fault));
+    TRY(read_model(read, region, fault));
+    TRY(swarm_terms_of(NULL, &read->run, &read->blueprint, &read->terms, fault));
+    read->run_text = write_keys(&read->run, region);
+    *offer = *read;
+    return OK;
 }
 
 enum status manifest_draft_sign(const struct manifest_draft *offer, const char *address,
@@ -74,18 +60,12 @@ enum status manifest_draft_sign(const struct manifest_draft *offer, const char *
     struct text file = text_over(region_alloc(region, room, 1), room);
     ASSERT(address_error(address) == NULL);
     memcpy(made.tracker.address, address, strlen(address) + 1);
-    enum status status = data_match_hash(run, region, &made.files, &made.file_count, fault);
-    if (status == OK) {
-        status = genesis_root(run, &offer->blueprint, offer->model_folder, &made.genesis, fault);
-    }
-    if (status == OK) {
-        status = manifest_write(&made, keys, &file, &made.hash, fault);
-    }
-    if (status == OK) {
-        *manifest = made;
-        *text = file.bytes;
-    }
-    return status;
+    TRY(data_match_hash(run, region, &made.files, &made.file_count, fault));
+    TRY(genesis_root(run, &offer->blueprint, offer->model_folder, &made.genesis, fault));
+    TRY(manifest_write(&made, keys, &file, &made.hash, fault));
+    *manifest = made;
+    *text = file.bytes;
+    return OK;
 }
 
 /* ---- an earlier manifest ---- */
@@ -124,10 +104,7 @@ static enum status compare_keys(const char *now, const char *then, const char *p
 enum status manifest_draft_matches(const struct manifest_draft *offer,
                                    const struct manifest *manifest, const char *place,
                                    const struct join_string *tracker, struct fault *fault) {
-    enum status status = compare_keys(offer->run_text, manifest->run_text, place, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(compare_keys(offer->run_text, manifest->run_text, place, fault));
     if (strcmp(offer->config_text, manifest->config_text) != 0) {
         return refuse(place, fault, "config.json");
     }

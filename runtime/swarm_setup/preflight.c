@@ -93,10 +93,7 @@ enum status fit_report_make(struct session *session, const struct swarm_terms *t
                             const struct fit_link *link, int members, struct fit_report *report,
                             struct fault *fault) {
     ASSERT(terms->manifest != NULL && members >= 0);
-    enum status status = session_compile(session, PURPOSE_TRAIN, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(session_compile(session, PURPOSE_TRAIN, fault));
     *report =
         (struct fit_report){.session = session,
                             .terms = terms,

@@ -141,11 +141,10 @@ static enum status check_override(const struct run *run, const char *swarm, cons
 
 static enum status check_overrides(const struct swarm_member_source *source, const struct run *run,
                                    struct region *region, struct fault *fault) {
-    enum status status = OK;
-    for (int i = 0; i < source->override_count && status == OK; i++) {
-        status = check_override(run, source->manifest->name, source->overrides[i], region, fault);
+    for (int i = 0; i < source->override_count; i++) {
+        TRY(check_override(run, source->manifest->name, source->overrides[i], region, fault));
     }
-    return status;
+    return OK;
 }
 
 /* The text is read twice: overrides are compared with the shared values first. */
@@ -157,34 +156,19 @@ enum status swarm_settings_read(const struct swarm_member_source *source, struct
     char folder[PATH_BYTES];
     struct run read;
     snprintf(place, sizeof place, "%.4000s:run", source->place);
-    enum status status = swarm_state_folder(manifest->name, folder, fault);
+    TRY(swarm_state_folder(manifest->name, folder, fault));
     struct settings_source from = {.path = place, .stem = folder};
-    if (status == OK) {
-        status = settings_open_source(&from, text, strlen(text), region, &read, fault);
-    }
-    if (status == OK) {
-        status = check_given(&read, fault);
-    }
-    if (status == OK) {
-        status = swarm_settings_check(&read, fault);
-    }
-    if (status == OK) {
-        status = check_sizes(&read, fault);
-    }
-    if (status == OK) {
-        status = check_overrides(source, &read, region, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
+    TRY(settings_open_source(&from, text, strlen(text), region, &read, fault));
+    TRY(check_given(&read, fault));
+    TRY(swarm_settings_check(&read, fault));
+    TRY(check_sizes(&read, fault));
+    TRY(check_overrides(source, &read, region, fault));
     from.overrides = source->overrides;
     from.override_count = source->override_count;
-    status = settings_open_source(&from, text, strlen(text), region, &read, fault);
-    if (status == OK) {
-        data_match_find(manifest, region, &read);
-        *run = read;
-    }
-    return status;
+    TRY(settings_open_source(&from, text, strlen(text), region, &read, fault));
+    data_match_find(manifest, region, &read);
+    *run = read;
+    return OK;
 }
 
 enum status swarm_terms_of(const struct manifest *manifest, const struct run *run,
@@ -199,12 +183,10 @@ enum status swarm_terms_of(const struct manifest *manifest, const struct run *ru
                                .sample_tokens = (uint64_t)run->sequence,
                                .commits_max = (uint32_t)((run->steps + run->swarm_inner_steps - 1) /
                                                          run->swarm_inner_steps)};
-    enum status status = slices_plan(blueprint_elements(blueprint), (enum codec)run->swarm_codec,
-                                     made.shape.members_max, &made.shape.slices, fault);
-    if (status == OK) {
-        *terms = made;
-    }
-    return status;
+    TRY(slices_plan(blueprint_elements(blueprint), (enum codec)run->swarm_codec,
+                    made.shape.members_max, &made.shape.slices, fault));
+    *terms = made;
+    return OK;
 }
 
 uint32_t swarm_snapshot_rounds(const struct run *run) {

@@ -68,10 +68,7 @@ static enum status choose_listen(struct tracker_setup *track, const struct track
                                  const struct manifest *before, struct fault *fault) {
     const char *given = wish->listen == NULL ? DEFAULT_LISTEN : wish->listen;
     char port[8];
-    enum status status = with_scheme(given, "--listen", track->listen, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(with_scheme(given, "--listen", track->listen, fault));
     if (port_of(track->listen) == NULL) {
         return bad_address(given, "--listen", "has no :PORT at its end", fault);
     }
@@ -129,25 +126,21 @@ static enum status place_files(struct tracker_setup *track, const struct tracker
     char name[MANIFEST_NAME_BYTES + 8];
     struct text text = text_over(name, sizeof name);
     text_add(&text, "%s.skep", track->offer.run.swarm_name);
-    enum status status =
-        from_root(wish->state == NULL ? track->offer.run.stem : wish->state, track->state, fault);
-    if (status == OK && strlen(track->state) + sizeof name + 2 > PATH_BYTES) {
-        status = fault_set(fault, STATUS_INPUT, "--state", NULL, "the path is too long");
-    }
-    if (status != OK) {
-        return status;
+    TRY(from_root(wish->state == NULL ? track->offer.run.stem : wish->state, track->state, fault));
+    if (strlen(track->state) + sizeof name + 2 > PATH_BYTES) {
+        return fault_set(fault, STATUS_INPUT, "--state", NULL, "the path is too long");
     }
     file_join(track->state, name, track->manifest_path, PATH_BYTES);
     file_join(track->state, "tracker.db", track->store, PATH_BYTES);
     file_join(track->state, "roster.yaml", track->roster, PATH_BYTES);
     file_join(track->state, "identity", track->identity, PATH_BYTES);
     if (wish->roster != NULL) {
-        status = from_root(wish->roster, track->roster, fault);
+        TRY(from_root(wish->roster, track->roster, fault));
     }
-    if (status == OK && wish->identity != NULL) {
-        status = from_root(wish->identity, track->identity, fault);
+    if (wish->identity != NULL) {
+        TRY(from_root(wish->identity, track->identity, fault));
     }
-    return status;
+    return OK;
 }
 
 static enum status write_text(const char *path, const char *text, struct fault *fault) {
@@ -155,11 +148,8 @@ static enum status write_text(const char *path, const char *text, struct fault *
     struct text name = text_over(beside, sizeof beside);
     int fd;
     text_add(&name, "%s.new", path);
-    enum status status = file_open_write(beside, &fd, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = file_write_at(fd, beside, text, strlen(text), 0, fault);
+    TRY(file_open_write(beside, &fd, fault));
+    enum status status = file_write_at(fd, beside, text, strlen(text), 0, fault);
     if (status == OK) {
         status = file_close_synced(fd, beside, fault);
     } else {
@@ -188,29 +178,22 @@ static enum status read_before(struct tracker_setup *track, struct region *regio
                                struct fault *fault) {
     size_t length = 0;
     track->text = region_alloc(region, MANIFEST_BYTES_MAX + 1, 1);
-    enum status status =
-        file_read_text(track->manifest_path, track->text, MANIFEST_BYTES_MAX + 1, &length, fault);
-    if (status == OK) {
-        status = manifest_read(track->text, length, track->manifest_path, &track->keys.public_keys,
-                               region, &track->manifest, fault);
-    }
-    return status;
+    TRY(file_read_text(track->manifest_path, track->text, MANIFEST_BYTES_MAX + 1, &length, fault));
+    return manifest_read(track->text, length, track->manifest_path, &track->keys.public_keys,
+                         region, &track->manifest, fault);
 }
 
 static enum status make_manifest(struct tracker_setup *track, struct region *region,
                                  struct fault *fault) {
     const char *text = NULL;
-    enum status status = manifest_draft_sign(&track->offer, track->join.address, &track->keys,
-                                             region, &track->manifest, &text, fault);
-    if (status == OK && stop_requested()) {
+    TRY(manifest_draft_sign(&track->offer, track->join.address, &track->keys, region,
+                            &track->manifest, &text, fault));
+    if (stop_requested()) {
         return fault_set(fault, STATUS_STOPPED, "track", NULL, "asked to stop");
     }
-    if (status == OK) {
-        track->text = (char *)(uintptr_t)text;
-        track->is_new = true;
-        status = write_text(track->manifest_path, text, fault);
-    }
-    return status;
+    track->text = (char *)(uintptr_t)text;
+    track->is_new = true;
+    return write_text(track->manifest_path, text, fault);
 }
 
 /* Errors that would prevent serving are found before a new swarm is created, because its manifest
@@ -234,8 +217,8 @@ static enum status try_serving(const struct tracker_setup *track, struct fault *
 
 static enum status make_swarm(struct tracker_setup *track, struct region *region,
                               struct fault *fault) {
-    enum status status = try_serving(track, fault);
-    return status == OK ? make_manifest(track, region, fault) : status;
+    TRY(try_serving(track, fault));
+    return make_manifest(track, region, fault);
 }
 
 /* Members have copies of the lost ledger and would reject a second one. */
@@ -278,12 +261,9 @@ static enum status fault_of_missing_manifest(const struct tracker_setup *track,
 enum status tracker_setup_prepare(const struct tracker_setup_args *wish, struct region *region,
                                   struct tracker_setup *track, struct fault *fault) {
     bool made = false;
-    enum status status = manifest_draft_read(wish->run_path, wish->overrides, wish->override_count,
-                                             region, &track->offer, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = place_files(track, wish, fault);
+    TRY(manifest_draft_read(wish->run_path, wish->overrides, wish->override_count, region,
+                            &track->offer, fault));
+    enum status status = place_files(track, wish, fault);
     if (status == OK) {
         status = file_make_folders(track->state, fault);
     }

@@ -45,10 +45,7 @@ enum status metrics_open(struct session *session, struct metrics *metrics, struc
     const char *path = session->run.metrics;
     char folder[PATH_BYTES];
     file_folder_of(path, folder, sizeof folder);
-    enum status status = file_make_folders(folder, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(file_make_folders(folder, fault));
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (fd < 0) {
         return fault_set_errno(fault, STATUS_FAILED, path, "cannot open for appending", errno);

@@ -18,9 +18,8 @@ static enum status describe_keys(struct session *session, struct outputs *output
 
 enum status outputs_describe(struct session *session, struct outputs *outputs,
                              struct fault *fault) {
-    enum status status =
-        session_config(session, &outputs->config_text, &outputs->config_length, fault);
-    return status == OK ? describe_keys(session, outputs, fault) : status;
+    TRY(session_config(session, &outputs->config_text, &outputs->config_length, fault));
+    return describe_keys(session, outputs, fault);
 }
 
 enum status outputs_plan_export(struct session *session, const struct tensor_set *set,

@@ -17,10 +17,7 @@ enum { SHOWN_BYTES = 200 };
 
 enum status resume_lock(const struct run *run, int *fd, struct fault *fault) {
     char path[2 * PATH_BYTES];
-    enum status status = file_make_folders(run->stem, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(file_make_folders(run->stem, fault));
     file_join(run->stem, "lock", path, sizeof path);
     int opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (opened < 0) {
@@ -35,9 +32,9 @@ enum status resume_lock(const struct run *run, int *fd, struct fault *fault) {
                          "another run is using this folder, process %s", holder);
     }
     int length = snprintf(holder, sizeof holder, "%d", (int)getpid());
-    status = ftruncate(opened, 0) == 0
-                 ? file_write_at(opened, path, holder, (size_t)length, 0, fault)
-                 : fault_set_errno(fault, STATUS_FAILED, path, "cannot write", errno);
+    enum status status = ftruncate(opened, 0) == 0
+                             ? file_write_at(opened, path, holder, (size_t)length, 0, fault)
+                             : fault_set_errno(fault, STATUS_FAILED, path, "cannot write", errno);
     if (status != OK) {
         close(opened);
         return status;
@@ -56,11 +53,9 @@ enum status resume_set_aside(const struct run *run, struct fault *fault) {
     for (int suffix = 2; file_exists(aside) && suffix <= SAME_SECOND_MAX; suffix++) {
         snprintf(aside + length, sizeof aside - (size_t)length, "-%d", suffix);
     }
-    enum status status = file_publish(run->snapshot_folder, aside, fault);
-    if (status == OK) {
-        log_line(LOG_INFO, "the old snapshots are now in %s", aside);
-    }
-    return status;
+    TRY(file_publish(run->snapshot_folder, aside, fault));
+    log_line(LOG_INFO, "the old snapshots are now in %s", aside);
+    return OK;
 }
 
 /* A key's value in lines of "name: value"; not NUL-terminated, NULL when there is no such line. */

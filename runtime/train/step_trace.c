@@ -27,8 +27,8 @@ static bool parse_steps(const char *text, int64_t *first, int64_t *last) {
 static enum status begin_file(const char *path, struct fault *fault) {
     char folder[PATH_BYTES];
     file_folder_of(path, folder, sizeof folder);
-    enum status status = file_make_folders(folder, fault);
-    return status == OK ? trace_file_begin(path, fault) : status;
+    TRY(file_make_folders(folder, fault));
+    return trace_file_begin(path, fault);
 }
 
 enum status step_trace_plan(struct session *session, struct step_trace *trace,
@@ -52,9 +52,8 @@ enum status step_trace_plan(struct session *session, struct step_trace *trace,
                          "trace_steps is \"%.80s\", not FIRST:LAST of at most %d steps",
                          run->trace_steps, STEPS_MAX);
     }
-    enum status status = session_is_rank0(session) ? metrics_check(run->trace, "trace", fault) : OK;
-    if (status != OK) {
-        return status;
+    if (session_is_rank0(session)) {
+        TRY(metrics_check(run->trace, "trace", fault));
     }
     trace_init(&trace->trace, &session->program.schedule, last - first + 1, &session->region);
     size_t ranks = (size_t)session_rank_count(session);

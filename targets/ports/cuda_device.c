@@ -57,10 +57,7 @@ static enum status choose(struct cuda_device *device, struct fault *fault) {
         return cuda_fault(driver, result, STATUS_INPUT, "CUDA", "count the devices", fault);
     }
     device->visible_count = count;
-    enum status status = cuda_device_choose(&launcher, count, &device->ordinal, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(cuda_device_choose(&launcher, count, &device->ordinal, fault));
     result = driver->cuDeviceGet(&device->device, device->ordinal);
     if (result == CUDA_SUCCESS) {
         result = driver->cuDeviceGetName(device->name, sizeof device->name, device->device);
@@ -115,17 +112,11 @@ static enum status describe(struct cuda_device *device, struct fault *fault) {
 
 enum status cuda_device_query(struct cuda_device *device, struct fault *fault) {
     struct cuda_device seen = {.users = 0};
-    enum status status = cuda_driver_open(&seen.driver, fault);
-    if (status == OK) {
-        status = choose(&seen, fault);
-    }
-    if (status == OK) {
-        status = describe(&seen, fault);
-    }
-    if (status == OK) {
-        *device = seen;
-    }
-    return status;
+    TRY(cuda_driver_open(&seen.driver, fault));
+    TRY(choose(&seen, fault));
+    TRY(describe(&seen, fault));
+    *device = seen;
+    return OK;
 }
 
 static enum status make_context(struct cuda_device *device, struct fault *fault) {
@@ -145,19 +136,11 @@ static enum status make_context(struct cuda_device *device, struct fault *fault)
 enum status cuda_device_acquire(struct cuda_device **device, struct fault *fault) {
     if (here.users == 0) {
         struct cuda_device opened;
-        enum status status = cuda_device_query(&opened, fault);
-        if (status == OK) {
-            status = make_context(&opened, fault);
-        }
-        if (status != OK) {
-            return status;
-        }
+        TRY(cuda_device_query(&opened, fault));
+        TRY(make_context(&opened, fault));
         here = opened;
     } else {
-        enum status status = cuda_device_enter(&here, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(cuda_device_enter(&here, fault));
     }
     here.users++;
     *device = &here;

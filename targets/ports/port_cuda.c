@@ -34,11 +34,8 @@ static enum status check_promises(const struct port *port, struct fault *fault) 
 }
 
 enum status port_cuda_init(struct port *port, struct fault *fault) {
-    enum status status = cuda_device_acquire(&port->cuda, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = check_promises(port, fault);
+    TRY(cuda_device_acquire(&port->cuda, fault));
+    enum status status = check_promises(port, fault);
     if (status != OK) {
         cuda_device_release(port->cuda);
     }
@@ -164,10 +161,7 @@ static enum status reserve_device(struct port *port, struct port_block *block,
                                   struct fault *fault) {
     const struct cuda_device *device = port->cuda;
     uint64_t have;
-    enum status status = cuda_device_free(device, &have, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(cuda_device_free(device, &have, fault));
     if (have < block->bytes) {
         return refuse_device(port, block->bytes, have, fault);
     }

@@ -38,11 +38,11 @@ void port_cuda_finish(struct port *port) {
 
 enum status port_init(struct port *port, const struct target *target, struct fault *fault) {
     struct port made = {.target = target};
-    enum status status = target->kind == TARGET_CUDA ? port_cuda_init(&made, fault) : OK;
-    if (status == OK) {
-        *port = made;
+    if (target->kind == TARGET_CUDA) {
+        TRY(port_cuda_init(&made, fault));
     }
-    return status;
+    *port = made;
+    return OK;
 }
 
 static enum status reserve(struct port *port, enum space space, struct port_block *block,
@@ -51,12 +51,10 @@ static enum status reserve(struct port *port, enum space space, struct port_bloc
     ASSERT(port->blocks[space].address == NULL);
     block->holes = port->blocks[space].holes;
     block->hole_count = port->blocks[space].hole_count;
-    enum status status = port->cuda != NULL ? port_cuda_reserve(port, space, block, fault)
-                                            : port_cpu_reserve(port, space, block, fault);
-    if (status == OK) {
-        port->blocks[space] = *block;
-    }
-    return status;
+    TRY(port->cuda != NULL ? port_cuda_reserve(port, space, block, fault)
+                           : port_cpu_reserve(port, space, block, fault));
+    port->blocks[space] = *block;
+    return OK;
 }
 
 void port_exclude(struct port *port, enum space space, const struct port_hole *holes, int count) {
@@ -69,22 +67,18 @@ void port_exclude(struct port *port, enum space space, const struct port_hole *h
 enum status port_reserve(struct port *port, enum space space, uint64_t bytes, void **address,
                          struct fault *fault) {
     struct port_block block = {.bytes = bytes, .fd = -1};
-    enum status status = reserve(port, space, &block, fault);
-    if (status == OK) {
-        *address = block.address;
-    }
-    return status;
+    TRY(reserve(port, space, &block, fault));
+    *address = block.address;
+    return OK;
 }
 
 enum status port_reserve_shared(struct port *port, enum space space, uint64_t bytes, void **address,
                                 int *fd, struct fault *fault) {
     struct port_block block = {.bytes = bytes, .shared = true, .fd = -1};
-    enum status status = reserve(port, space, &block, fault);
-    if (status == OK) {
-        *address = block.address;
-        *fd = block.fd;
-    }
-    return status;
+    TRY(reserve(port, space, &block, fault));
+    *address = block.address;
+    *fd = block.fd;
+    return OK;
 }
 
 void port_release(struct port *port, enum space space) {

@@ -26,8 +26,8 @@ static enum status open_path(const char *path, struct region *region, struct tar
                              struct fault *fault) {
     char *text = region_alloc(region, YAML_BYTES_MAX + 1, 1);
     size_t length = 0;
-    enum status status = file_read_text(path, text, YAML_BYTES_MAX + 1, &length, fault);
-    return status == OK ? profile_read(text, length, path, region, target, fault) : status;
+    TRY(file_read_text(path, text, YAML_BYTES_MAX + 1, &length, fault));
+    return profile_read(text, length, path, region, target, fault);
 }
 
 static enum status refuse_name(const char *wanted, struct fault *fault) {
@@ -74,12 +74,10 @@ enum status target_open(const char *wanted, struct region *region, const struct 
         return OK;
     }
     struct target *opened = region_alloc(region, 1, sizeof *opened);
-    enum status status = is_path(wanted) ? open_path(wanted, region, opened, fault)
-                                         : open_name(wanted, region, opened, fault);
-    if (status == OK) {
-        *target = opened;
-    }
-    return status;
+    TRY(is_path(wanted) ? open_path(wanted, region, opened, fault)
+                        : open_name(wanted, region, opened, fault));
+    *target = opened;
+    return OK;
 }
 
 #if !SKEP_CUDA

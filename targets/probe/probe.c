@@ -102,13 +102,8 @@ static enum status measure_bandwidths(struct pool *pool, struct probe_result *re
     while (bytes > ARRAY_BYTES_MIN && 6 * bytes > result->machine.memory_available_bytes) {
         bytes /= 2;
     }
-    enum status status = port_init(&port, &here, fault);
-    if (status == OK) {
-        status = port_reserve(&port, SPACE_DEVICE, 3 * bytes, &block, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
+    TRY(port_init(&port, &here, fault));
+    TRY(port_reserve(&port, SPACE_DEVICE, 3 * bytes, &block, fault));
     int pieces = pool->thread_count * PIECES_PER_THREAD;
     int64_t vectors = (int64_t)(bytes / sizeof(vector));
     vector *a = block;
@@ -123,16 +118,13 @@ static enum status measure_bandwidths(struct pool *pool, struct probe_result *re
 enum status probe_measure(int threads, struct probe_result *result, struct fault *fault) {
     struct probe_result measured = {.threads = threads};
     struct pool pool;
-    enum status status = pool_init(&pool, threads, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(pool_init(&pool, threads, fault));
     machine_read("", &measured.machine);
     struct probe_loop f32 = probe_loop_f32(measured.machine.isa);
     measured.f32_flops_thread = measure_flops(&pool, f32, 1);
     measured.f32_flops = measure_flops(&pool, f32, threads);
     measured.bf16_flops = measure_flops(&pool, probe_loop_bf16(measured.machine.isa), threads);
-    status = measure_bandwidths(&pool, &measured, fault);
+    enum status status = measure_bandwidths(&pool, &measured, fault);
     pool_finish(&pool);
     if (status == OK) {
         *result = measured;

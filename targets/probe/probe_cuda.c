@@ -30,10 +30,7 @@ enum status probe_gpu_begin(const struct cuda_device *device, struct probe_gpu *
                             struct fault *fault) {
     struct nvml nvml;
     uint64_t free_bytes;
-    enum status status = cuda_device_free(device, &free_bytes, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(cuda_device_free(device, &free_bytes, fault));
     *result = (struct probe_gpu){.compute_major = device->compute_major,
                                  .compute_minor = device->compute_minor,
                                  .multiprocessor_count = device->multiprocessor_count,
@@ -120,11 +117,8 @@ static enum status copy_all(const struct cuda_device *device, const struct copy_
 static enum status time_copies(const struct cuda_device *device, char *blocks[static 2],
                                size_t bytes, struct probe_gpu *result, struct fault *fault) {
     struct copy_bench bench = {.driver = &device->driver};
-    enum status status = cuda_device_stream(device, false, &bench.stream, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = cuda_device_event(device, true, &bench.begin, fault);
+    TRY(cuda_device_stream(device, false, &bench.stream, fault));
+    enum status status = cuda_device_event(device, true, &bench.begin, fault);
     if (status == OK) {
         status = cuda_device_event(device, true, &bench.end, fault);
     }
@@ -151,11 +145,8 @@ enum status probe_gpu_copies(const struct cuda_device *device, struct probe_gpu 
     while (bytes > ARRAY_BYTES_MIN && 8 * bytes > result->memory_free_bytes) {
         bytes /= 2;
     }
-    enum status status = port_init(&port, &here, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = port_reserve(&port, SPACE_DEVICE, 2 * bytes, &device_block, fault);
+    TRY(port_init(&port, &here, fault));
+    enum status status = port_reserve(&port, SPACE_DEVICE, 2 * bytes, &device_block, fault);
     if (status == OK) {
         status = port_reserve(&port, SPACE_PINNED, bytes, &pinned_block, fault);
     }

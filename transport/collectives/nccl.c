@@ -214,13 +214,10 @@ enum status nccl_register(struct communicator *communicator, enum space space, v
     struct nccl *nccl = communicator->self;
     ASSERT(communicator->methods == &METHODS && space < SPACE_COUNT);
     ASSERT(bytes > 0 && communicator->space_bytes[space] == 0);
-    enum status status = OK;
-    for (int i = 0; space == SPACE_DEVICE && i < nccl->ring_count && status == OK; i++) {
-        status = register_with(nccl, &nccl->rings[i], address, bytes, fault);
+    for (int i = 0; space == SPACE_DEVICE && i < nccl->ring_count; i++) {
+        TRY(register_with(nccl, &nccl->rings[i], address, bytes, fault));
     }
-    if (status == OK) {
-        nccl->spaces[space] = address;
-        communicator->space_bytes[space] = bytes;
-    }
-    return status;
+    nccl->spaces[space] = address;
+    communicator->space_bytes[space] = bytes;
+    return OK;
 }

@@ -47,21 +47,15 @@ static enum status join(struct shm *shm, const struct shm_hello *mine, struct fa
     struct communicator *communicator = shm->communicator;
     struct shm_hello *hellos =
         region_alloc(shm->setup.region, (size_t)communicator->world, sizeof *hellos);
-    enum status status = shm->setup.exchange(shm->setup.context, mine, sizeof *mine, hellos, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = groups_compare(communicator, &hellos[0].groups, sizeof *hellos, SUBJECT, fault);
-    if (status == OK && hellos[0].control.bytes != shm_board_bytes(communicator->world) &&
+    TRY(shm->setup.exchange(shm->setup.context, mine, sizeof *mine, hellos, fault));
+    TRY(groups_compare(communicator, &hellos[0].groups, sizeof *hellos, SUBJECT, fault));
+    if (hellos[0].control.bytes != shm_board_bytes(communicator->world) &&
         hellos[0].control.process != 0) {
-        status = fault_set(fault, STATUS_INPUT, SUBJECT, NULL,
-                           "rank 0 created it for a different number of ranks than %d",
-                           communicator->world);
+        return fault_set(fault, STATUS_INPUT, SUBJECT, NULL,
+                         "rank 0 created it for a different number of ranks than %d",
+                         communicator->world);
     }
-    if (status == OK) {
-        status = map_ticket(&hellos[0].control, 0, 1, &shm->control, fault);
-    }
-    return status;
+    return map_ticket(&hellos[0].control, 0, 1, &shm->control, fault);
 }
 
 static void unmap_space(struct shm *shm, enum space space, uint64_t bytes) {

@@ -41,24 +41,16 @@ static enum status inspect(int fd, const char *subject, uint64_t bytes, struct s
 enum status shm_ticket_make(int fd, uint64_t bytes, struct shm_ticket *ticket,
                             struct fault *fault) {
     struct stat stat;
-    enum status status = inspect(fd, "own shared memory", bytes, &stat, fault);
-    if (status == OK) {
-        *ticket = (struct shm_ticket){.process = getpid(),
-                                      .fd = fd,
-                                      .bytes = bytes,
-                                      .device = stat.st_dev,
-                                      .inode = stat.st_ino};
-    }
-    return status;
+    TRY(inspect(fd, "own shared memory", bytes, &stat, fault));
+    *ticket = (struct shm_ticket){
+        .process = getpid(), .fd = fd, .bytes = bytes, .device = stat.st_dev, .inode = stat.st_ino};
+    return OK;
 }
 
 static enum status map_inspected(int fd, const struct shm_ticket *ticket, const char *subject,
                                  int protection, void **address, struct fault *fault) {
     struct stat stat;
-    enum status status = inspect(fd, subject, ticket->bytes, &stat, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(inspect(fd, subject, ticket->bytes, &stat, fault));
     if (stat.st_dev != ticket->device || stat.st_ino != ticket->inode) {
         return fault_memory(subject, "is not the memory that this rank announced", fault);
     }

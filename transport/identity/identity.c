@@ -190,11 +190,8 @@ enum status identity_load_or_create(const char *path, struct key_pairs *keys, bo
     struct stat info;
     ASSERT(strlen(path) < PATH_BYTES);
     /* A dangling symbolic link counts as a file: it is rejected and not followed. */
-    enum status status = lstat(path, &info) == 0 || errno != ENOENT
-                             ? identity_load(path, keys, fault)
-                             : create(path, keys, &is_new, fault);
-    if (status == OK) {
-        *created = is_new;
-    }
-    return status;
+    TRY(lstat(path, &info) == 0 || errno != ENOENT ? identity_load(path, keys, fault)
+                                                   : create(path, keys, &is_new, fault));
+    *created = is_new;
+    return OK;
 }

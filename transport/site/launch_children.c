@@ -317,10 +317,7 @@ static uint64_t random_job_id(void) {
 /* A socket whose number is neither 0, which means none, nor that of a standard stream. */
 static enum status open_listener(struct children *children, struct fault *fault) {
     int fd = -1;
-    enum status status = socket_loopback(&fd, &children->port, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(socket_loopback(&fd, &children->port, fault));
     children->listener = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     int failure = errno;
     close(fd);

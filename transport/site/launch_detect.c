@@ -75,11 +75,9 @@ static enum status read_required(const struct environment *environment,
         return fault_missing(launcher, name, fault);
     }
     int64_t wide = 0;
-    enum status status = read_number(environment, name, range, &wide, fault);
-    if (status == OK) {
-        *number = (int)wide;
-    }
-    return status;
+    TRY(read_number(environment, name, range, &wide, fault));
+    *number = (int)wide;
+    return OK;
 }
 
 static enum status read_rank(const struct environment *environment, const struct launcher *launcher,
@@ -162,22 +160,20 @@ static void avoid_agent_port(const struct environment *environment, struct launc
 
 static enum status detect_torchrun(const struct environment *environment,
                                    struct launch_info *launch, struct fault *fault) {
-    enum status status = read_rank(environment, &TORCHRUN, launch, fault);
-    if (status == OK && launch->world > 1) {
-        status = read_address(environment, &TORCHRUN, launch, fault);
+    TRY(read_rank(environment, &TORCHRUN, launch, fault));
+    if (launch->world > 1) {
+        TRY(read_address(environment, &TORCHRUN, launch, fault));
     }
-    if (status == OK && launch->world > 1) {
-        status = read_port(environment, &TORCHRUN, launch, fault);
+    if (launch->world > 1) {
+        TRY(read_port(environment, &TORCHRUN, launch, fault));
     }
-    if (status == OK) {
-        status = read_local(environment, &TORCHRUN, launch, fault);
-    }
-    if (status == OK && launch->world > 1) {
+    TRY(read_local(environment, &TORCHRUN, launch, fault));
+    if (launch->world > 1) {
         const char *run = value_of(environment, "TORCHELASTIC_RUN_ID");
         set_job(launch, run != NULL ? run : "");
         avoid_agent_port(environment, launch);
     }
-    return status;
+    return OK;
 }
 
 /* A child of launch_children: torchrun's variables, a job id and, for rank 0, a socket. */

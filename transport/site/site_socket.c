@@ -114,10 +114,7 @@ enum status socket_listen(const struct launch_info *launch, int *listener, struc
         return adopt_listener(launch->listener, listener, fault);
     }
     struct addrinfo *found = NULL;
-    enum status status = resolve_address(launch, &found, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(resolve_address(launch, &found, fault));
     int fd = -1;
     int failure = 0;
     for (struct addrinfo *at = found; at != NULL && fd < 0; at = at->ai_next) {
@@ -183,10 +180,7 @@ static int connect_to(const struct addrinfo *to, int timeout_ms, int *failure) {
 enum status socket_connect(const struct launch_info *launch, int timeout_ms, int *fd,
                            struct fault *fault) {
     struct addrinfo *found = NULL;
-    enum status status = resolve_address(launch, &found, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(resolve_address(launch, &found, fault));
     int connected = -1;
     int failure = 0;
     for (struct addrinfo *at = found; at != NULL && connected < 0; at = at->ai_next) {

@@ -122,14 +122,9 @@ static enum status load_f32(const struct cuda_driver *driver,
 enum status cuda_attention_kernels_init(const struct cuda_driver *driver,
                                         struct cuda_attention_kernels *kernels,
                                         struct fault *fault) {
-    enum status status = load_forward(driver, kernels, fault);
-    if (status == OK) {
-        status = load_backward(driver, kernels, fault);
-    }
-    if (status == OK) {
-        status = load_f32(driver, kernels, fault);
-    }
-    return status;
+    TRY(load_forward(driver, kernels, fault));
+    TRY(load_backward(driver, kernels, fault));
+    return load_f32(driver, kernels, fault);
 }
 
 /* ---- shapes ---- */

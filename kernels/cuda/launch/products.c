@@ -37,8 +37,8 @@ enum status cuda_products_init(const struct cublas_lt *library, const struct tar
 enum status cuda_products_open(const struct target *target, struct region *region,
                                struct cuda_products *products, struct fault *fault) {
     struct cublas_lt library;
-    enum status status = cublas_lt_find(&library, fault);
-    return status == OK ? cuda_products_init(&library, target, region, products, fault) : status;
+    TRY(cublas_lt_find(&library, fault));
+    return cuda_products_init(&library, target, region, products, fault);
 }
 
 static void release(const struct cublas_lt *library, const struct cuda_product *product) {

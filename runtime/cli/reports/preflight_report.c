@@ -249,11 +249,7 @@ void fit_report_json(const struct fit_report *report, struct text *text) {
 enum status fit_report_write(struct session *session, const struct fit_report_request *request,
                              struct text *text, struct fault *fault) {
     struct fit_report *report = region_alloc(&session->region, 1, sizeof *report);
-    enum status status =
-        fit_report_make(session, request->terms, &request->link, request->members, report, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(fit_report_make(session, request->terms, &request->link, request->members, report, fault));
     (request->json ? fit_report_json : fit_report_text)(report, text);
     if (report->misfit.status != OK) {
         *fault = report->misfit;

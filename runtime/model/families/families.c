@@ -66,11 +66,8 @@ enum status blueprint_read(const char *json, size_t length, const char *subject,
                            struct region *region, struct blueprint *blueprint,
                            struct fault *fault) {
     struct json_document document;
-    enum status status = json_parse(json, length, CONFIG_BYTES_MAX, subject, &document, fault);
-    if (status != OK) {
-        return status;
-    }
-    status = build(&document.root, region, blueprint, fault);
+    TRY(json_parse(json, length, CONFIG_BYTES_MAX, subject, &document, fault));
+    enum status status = build(&document.root, region, blueprint, fault);
     json_finish(&document);
     return status;
 }
@@ -102,14 +99,11 @@ enum status blueprint_open(const char *path, struct region *region, struct bluep
                            char *folder, struct fault *fault) {
     char file[PATH_BYTES];
     char found[PATH_BYTES];
-    enum status status = locate(path, file, found, fault);
-    if (status != OK) {
-        return status;
-    }
+    TRY(locate(path, file, found, fault));
     struct region scratch = {0};
     char *text = region_alloc(&scratch, CONFIG_BYTES_MAX + 1, 1);
     size_t length;
-    status = file_read_text(file, text, CONFIG_BYTES_MAX + 1, &length, fault);
+    enum status status = file_read_text(file, text, CONFIG_BYTES_MAX + 1, &length, fault);
     if (status == OK) {
         status =
             blueprint_read(text, length, region_text(&scratch, file), region, blueprint, fault);

@@ -129,11 +129,11 @@ static enum status check_neutral(const struct json_node *member,
 static enum status check_dropout(const struct json_node *member, struct text *notice,
                                  struct fault *fault) {
     double rate;
-    enum status status = json_as_f64(member, &rate, fault);
-    if (status == OK && rate != 0) {
+    TRY(json_as_f64(member, &rate, fault));
+    if (rate != 0) {
         text_add(notice, "%s%s %g", notice->length > 0 ? ", " : "", member->key, rate);
     }
-    return status;
+    return OK;
 }
 
 static enum status unknown_field_fault(const struct json_node *member,

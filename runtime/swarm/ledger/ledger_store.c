@@ -201,12 +201,10 @@ enum status ledger_store_append(struct ledger_store *store, const struct entry *
     sqlite3_bind_int64(store->append, 1, (sqlite3_int64)store->count);
     sqlite3_bind_blob(store->append, 2, entry->hash.bytes, HASH_BYTES, SQLITE_STATIC);
     sqlite3_bind_blob(store->append, 3, store->record, (int)bytes, SQLITE_STATIC);
-    enum status status = execute_bound(store, store->append, "append an entry", fault);
-    if (status == OK) {
-        store->count++;
-        store->head = entry->hash;
-    }
-    return status;
+    TRY(execute_bound(store, store->append, "append an entry", fault));
+    store->count++;
+    store->head = entry->hash;
+    return OK;
 }
 
 enum status ledger_store_read(struct ledger_store *store, uint64_t number,

@@ -62,11 +62,8 @@ static enum status recall_hashes(struct tracker_durable *durable, struct tracker
         if ((record->table.declared >> seat & 1) == 0) {
             continue;
         }
-        enum status status = ledger_store_recall(&durable->store, hashes_name(seat, name), hashes,
-                                                 bytes, &count, fault);
-        if (status != OK) {
-            return status;
-        }
+        TRY(ledger_store_recall(&durable->store, hashes_name(seat, name), hashes, bytes, &count,
+                                fault));
         if (count != bytes) {
             return damaged(durable, name, "has a different number of slices", fault);
         }
@@ -126,23 +123,18 @@ enum status tracker_durable_replay(struct tracker_durable *durable, struct track
     struct entry *entry = &durable->entry;
     uint64_t numbers[ROLLBACK_STATES_MAX];
     uint32_t count = 0;
-    enum status status = OK;
-    for (uint64_t number = store->count;
-         number > 0 && count < ROLLBACK_STATES_MAX && status == OK;) {
-        status =
-            ledger_store_read(store, --number, entry->slices, durable->slice_count, entry, fault);
-        if (status == OK && has_new_root(entry)) {
+    for (uint64_t number = store->count; number > 0 && count < ROLLBACK_STATES_MAX;) {
+        TRY(ledger_store_read(store, --number, entry->slices, durable->slice_count, entry, fault));
+        if (has_new_root(entry)) {
             numbers[count++] = number;
         }
     }
-    while (count > 0 && status == OK) {
-        status = ledger_store_read(store, numbers[--count], entry->slices, durable->slice_count,
-                                   entry, fault);
-        if (status == OK) {
-            tracker_replay_entry(tracker, entry);
-        }
+    while (count > 0) {
+        TRY(ledger_store_read(store, numbers[--count], entry->slices, durable->slice_count, entry,
+                              fault));
+        tracker_replay_entry(tracker, entry);
     }
-    return status;
+    return OK;
 }
 
 static enum status check_swarm(struct tracker_durable *durable,
