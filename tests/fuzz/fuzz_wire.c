@@ -169,7 +169,7 @@ static void try_pieces(const uint8_t *steps, size_t count) {
         enum wire_progress part = wire_chunks_add(&pieces, &piece, source + offset, &payload);
         ASSERT(part == WIRE_INVALID || whole <= pieces.capacity);
         if (part == WIRE_COMPLETE) {
-            ASSERT(pieces.count == whole && offset + piece.length == whole);
+            ASSERT(pieces.payload_bytes == whole && offset + piece.length == whole);
             ASSERT(memcmp(payload, source, whole) == 0);
         }
     }

@@ -73,7 +73,7 @@ static void hear_manifest(struct thrower *thrower, const struct messenger_event 
     const uint8_t *whole;
     if (wire_chunks_add(&thrower->pieces, &event->frame, event->payload, &whole) == WIRE_COMPLETE) {
         thrower->view.shape.swarm =
-            hash_of(whole + WIRE_LENGTH_BYTES, thrower->pieces.count - WIRE_LENGTH_BYTES);
+            hash_of(whole + WIRE_LENGTH_BYTES, thrower->pieces.payload_bytes - WIRE_LENGTH_BYTES);
         thrower->has_manifest = true;
     }
 }

@@ -35,7 +35,7 @@ MAY_INCLUDE = {
     "runtime/swarm/ledger": ("base", "transport/identity"),
     "runtime/swarm/protocol": ("base", "runtime/swarm/ledger"),
     "runtime/swarm/wire": (
-        "transport/identity", "transport/messages", "runtime/swarm/ledger",
+        "base", "transport/identity", "transport/messages", "runtime/swarm/ledger",
         "runtime/swarm/protocol"),
     "runtime/swarm/replica": (
         "base", "targets/ports", "kernels", "kernels/cuda/launch", "transport/messages",
@@ -199,7 +199,7 @@ VALUE_STRUCTS = {
 }
 # Structs whose fields several files still assign.
 UNOWNED_STRUCTS = (
-    "actions",  "ledger_chain", "replica", "stored_result",  "wire_chunks")
+    "actions",  "ledger_chain", "replica", "stored_result")
 
 COLUMNS_MAX = 100
 FILE_LINES_MAX = 500
@@ -247,6 +247,7 @@ PLAIN_FOLDERS = (
     "runtime/swarm/member",
     "runtime/swarm/replica",
     "runtime/swarm/tracker",
+    "runtime/swarm/wire",
     "runtime/swarm_setup",
     "runtime/train",
     "targets",

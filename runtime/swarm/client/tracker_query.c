@@ -87,9 +87,9 @@ static void handle_frame(struct tracker_client *client, const struct tracker_que
         *answer = (struct tracker_answer){chunks->bytes, frame->length};
         client->has_answer = frame->offset == args->offset;
     } else if (wire_chunks_add(chunks, frame, payload, &payload) == WIRE_COMPLETE) {
-        memmove(chunks->bytes, payload, chunks->count);
+        memmove(chunks->bytes, payload, chunks->payload_bytes);
         *answer = (struct tracker_answer){chunks->bytes + WIRE_LENGTH_BYTES,
-                                          chunks->count - WIRE_LENGTH_BYTES};
+                                          chunks->payload_bytes - WIRE_LENGTH_BYTES};
         client->has_answer = true;
     }
 }

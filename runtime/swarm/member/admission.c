@@ -49,7 +49,7 @@ static void send_introduction(struct admission *admission) {
     const struct member_loop_options *options = admission->options;
     struct wire_introduction introduction = {.keys = options->keys->public_keys,
                                              .version = SWARM_PROTOCOL,
-                                             .start = admission->start_id,
+                                             .start_id = admission->start_id,
                                              .manifest = options->manifest};
     struct text name = text_over(introduction.name, sizeof introduction.name);
     text_add(&name, "%s", options->name != NULL ? options->name : "");

@@ -192,8 +192,8 @@ static void on_tracker_frame(struct member_loop *loop, const struct messenger_ev
         receive_message(loop, (struct arrival){frame, payload, frame->length, NULL, 0}, tracker);
     } else if (wire_chunks_add(&loop->chunks, frame, event->payload, &payload) == WIRE_COMPLETE) {
         const struct wire_chunks *whole = &loop->chunks;
-        receive_message(loop, (struct arrival){&whole->frame, payload, whole->count, NULL, 0},
-                        tracker);
+        receive_message(
+            loop, (struct arrival){&whole->frame, payload, whole->payload_bytes, NULL, 0}, tracker);
     }
 }
 
@@ -237,7 +237,7 @@ static void on_tracker_event(struct member_loop *loop, const struct messenger_ev
         on_tracker_frame(loop, event);
         break;
     case MESSENGER_OPENED:
-        loop->chunks.at = 0; /* what the last connection left incomplete */
+        wire_chunks_reset(&loop->chunks);
         admission_on_connect(&loop->admission);
         ledger_follower_on_connect(&loop->ledger);
         break;

@@ -178,7 +178,7 @@ static void admit(struct tracker_loop *loop, const struct tracker_guest *guest) 
     const bool is_new = loop->members->count > count;
     complete_address(guest, address);
     name_member(loop, introduction, member);
-    if (member_add_start(member, introduction->start)) {
+    if (member_add_start(member, introduction->start_id)) {
         log_line(LOG_INFO, "%s has restarted", member->name);
     }
     member_note_received(member, tracker_now_ms());
@@ -209,7 +209,7 @@ static void review(struct tracker_loop *loop, struct tracker_guest *guest) {
     } else if (row != same) {
         guest_reject(loop, guest, "another process of this identity has another channel key");
     } else if (row != MEMBER_NONE &&
-               member_was_replaced(&members->rows[row], introduction->start)) {
+               member_was_replaced(&members->rows[row], introduction->start_id)) {
         reject_replaced(loop, guest, &members->rows[row]);
     } else if (row == MEMBER_NONE && !make_room(loop)) {
         guest_reject(loop, guest, "the swarm is full: it has swarm.members_max members");

@@ -1,13 +1,14 @@
 #include "runtime/swarm/wire/wire.h"
 
+#include "base/bytes.h"
 #include "runtime/swarm/wire/wire_body.h"
 
 #include <string.h>
 
-/* What a kind has besides its session. */
+/* The properties of a kind. */
 enum {
     HAS_ROUND = 1 << 0,
-    HAS_PLACE = 1 << 1, /* slice and epoch */
+    HAS_SLICE = 1 << 1, /* slice and epoch */
     HAS_INCARNATION = 1 << 2,
     HAS_NUMBER = 1 << 3,
     HAS_VERSION = 1 << 4,
@@ -20,59 +21,59 @@ enum {
     HAS_SIGNATURE = 1 << 11,
     HAS_MEASURED = 1 << 12,
     HAS_BULK = 1 << 13,
-    IS_MESSAGE = 1 << 14, /* of the machines, with or without any of these */
-    IS_IN_PIECES = 1 << 15,
-    UP = 1 << 16,     /* member to tracker */
-    DOWN = 1 << 17,   /* tracker to member */
-    ACROSS = 1 << 18, /* member to member */
+    IS_MESSAGE = 1 << 14, /* of a state machine */
+    IS_CHUNKED = 1 << 15,
+    TO_TRACKER = 1 << 16, /* member to tracker */
+    TO_MEMBER = 1 << 17,  /* tracker to member */
+    TO_PEER = 1 << 18,    /* member to member */
     HAS_UNREACHABLE = 1 << 19,
 
-    REPORTS = IS_MESSAGE | UP,
-    RULES = IS_MESSAGE | DOWN | HAS_INCARNATION,
-    EXCHANGES = IS_MESSAGE | ACROSS | HAS_ROUND | HAS_PLACE,
+    MEMBER_MESSAGE = IS_MESSAGE | TO_TRACKER,
+    TRACKER_MESSAGE = IS_MESSAGE | TO_MEMBER | HAS_INCARNATION,
+    PEER_MESSAGE = IS_MESSAGE | TO_PEER | HAS_ROUND | HAS_SLICE,
 };
 
 static const uint32_t KINDS[WIRE_KIND_END] = {
-    [MESSAGE_HELLO] = REPORTS | HAS_ROOT | HAS_NUMBER,
-    [MESSAGE_REPORT] = REPORTS | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_VERSION |
+    [MESSAGE_HELLO] = MEMBER_MESSAGE | HAS_ROOT | HAS_NUMBER,
+    [MESSAGE_REPORT] = MEMBER_MESSAGE | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_VERSION |
                        HAS_POLL | HAS_UNREACHABLE | HAS_MEASURED,
-    [MESSAGE_DECLARE] = REPORTS | HAS_ROUND | HAS_TOKENS | HAS_SIGNATURE,
-    [MESSAGE_VOTE] = REPORTS | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_SIGNATURE,
-    [MESSAGE_LEAVE] = REPORTS,
-    [MESSAGE_WELCOME] = RULES | HAS_NUMBER,
-    [MESSAGE_ENTRY] = RULES | IS_IN_PIECES,
-    [MESSAGE_TABLE] = RULES | IS_IN_PIECES | HAS_ROUND,
-    [MESSAGE_POLL] = RULES | HAS_ROUND | HAS_POLL,
-    [MESSAGE_GOODBYE] = RULES,
-    [MESSAGE_PROPOSE] = RULES | IS_IN_PIECES | HAS_ROUND | HAS_NUMBER,
-    [MESSAGE_CONTRIBUTION] = EXCHANGES | HAS_BULK,
+    [MESSAGE_DECLARE] = MEMBER_MESSAGE | HAS_ROUND | HAS_TOKENS | HAS_SIGNATURE,
+    [MESSAGE_VOTE] = MEMBER_MESSAGE | HAS_ROUND | HAS_NUMBER | HAS_ROOT | HAS_HASH | HAS_SIGNATURE,
+    [MESSAGE_LEAVE] = MEMBER_MESSAGE,
+    [MESSAGE_WELCOME] = TRACKER_MESSAGE | HAS_NUMBER,
+    [MESSAGE_ENTRY] = TRACKER_MESSAGE | IS_CHUNKED,
+    [MESSAGE_TABLE] = TRACKER_MESSAGE | IS_CHUNKED | HAS_ROUND,
+    [MESSAGE_POLL] = TRACKER_MESSAGE | HAS_ROUND | HAS_POLL,
+    [MESSAGE_GOODBYE] = TRACKER_MESSAGE,
+    [MESSAGE_PROPOSE] = TRACKER_MESSAGE | IS_CHUNKED | HAS_ROUND | HAS_NUMBER,
+    [MESSAGE_CONTRIBUTION] = PEER_MESSAGE | HAS_BULK,
     [MESSAGE_RESULT] =
-        EXCHANGES | HAS_HASH | HAS_CONTRIBUTORS | HAS_OWNER | HAS_SIGNATURE | HAS_BULK,
-    [MESSAGE_FETCH_CONTRIBUTION] = EXCHANGES,
-    [MESSAGE_FETCH_RESULT] = EXCHANGES | HAS_HASH,
-    [WIRE_INTRODUCE] = UP,
-    [WIRE_REJECTED] = DOWN,
-    [WIRE_ADDRESS_BOOK] = DOWN,
-    [WIRE_MANIFEST_REQUEST] = UP,
-    [WIRE_MANIFEST] = DOWN | IS_IN_PIECES,
-    [WIRE_STATUS_REQUEST] = UP,
-    [WIRE_STATUS] = DOWN | IS_IN_PIECES,
-    [WIRE_LEAF_HASHES_REQUEST] = ACROSS,
-    [WIRE_LEAF_HASHES] = ACROSS,
-    [WIRE_LEAF_REQUEST] = ACROSS,
-    [WIRE_LEAF] = ACROSS,
-    [WIRE_LEDGER_REQUEST] = UP,
-    [WIRE_LEDGER] = DOWN,
-    [WIRE_PROBE_ADDRESS] = UP | DOWN,
-    [WIRE_PING] = UP | DOWN | ACROSS,
-    [WIRE_PONG] = UP | DOWN | ACROSS,
-    [WIRE_REPLACED] = DOWN,
+        PEER_MESSAGE | HAS_HASH | HAS_CONTRIBUTORS | HAS_OWNER | HAS_SIGNATURE | HAS_BULK,
+    [MESSAGE_FETCH_CONTRIBUTION] = PEER_MESSAGE,
+    [MESSAGE_FETCH_RESULT] = PEER_MESSAGE | HAS_HASH,
+    [WIRE_INTRODUCE] = TO_TRACKER,
+    [WIRE_REJECTED] = TO_MEMBER,
+    [WIRE_ADDRESS_BOOK] = TO_MEMBER,
+    [WIRE_MANIFEST_REQUEST] = TO_TRACKER,
+    [WIRE_MANIFEST] = TO_MEMBER | IS_CHUNKED,
+    [WIRE_STATUS_REQUEST] = TO_TRACKER,
+    [WIRE_STATUS] = TO_MEMBER | IS_CHUNKED,
+    [WIRE_LEAF_HASHES_REQUEST] = TO_PEER,
+    [WIRE_LEAF_HASHES] = TO_PEER,
+    [WIRE_LEAF_REQUEST] = TO_PEER,
+    [WIRE_LEAF] = TO_PEER,
+    [WIRE_LEDGER_REQUEST] = TO_TRACKER,
+    [WIRE_LEDGER] = TO_MEMBER,
+    [WIRE_PROBE_ADDRESS] = TO_TRACKER | TO_MEMBER,
+    [WIRE_PING] = TO_TRACKER | TO_MEMBER | TO_PEER,
+    [WIRE_PONG] = TO_TRACKER | TO_MEMBER | TO_PEER,
+    [WIRE_REPLACED] = TO_MEMBER,
 };
 
-/* The fields of one size in every kind that has them, in the order of their form. */
+/* The fields of constant size, in the order of the layout. */
 static const struct {
     uint32_t kinds;
-    size_t bytes; /* 4, 8: a number */
+    size_t bytes; /* 4 or 8: an integer */
     size_t offset;
 } FIELDS[] = {
     {HAS_INCARNATION, 4, offsetof(struct message, incarnation)},
@@ -96,37 +97,33 @@ static uint32_t kind_of(uint8_t kind) {
     return kind < WIRE_KIND_END ? KINDS[kind] : 0;
 }
 
-bool wire_may_send(enum wire_side speaker, enum wire_side hearer, uint8_t kind) {
-    static const uint32_t WAYS[2][2] = {[WIRE_TRACKER][WIRE_MEMBER] = DOWN,
-                                        [WIRE_MEMBER][WIRE_TRACKER] = UP,
-                                        [WIRE_MEMBER][WIRE_MEMBER] = ACROSS};
-    return (kind_of(kind) & WAYS[speaker][hearer]) != 0;
+bool wire_may_send(enum wire_side sender, enum wire_side receiver, uint8_t kind) {
+    static const uint32_t DIRECTIONS[2][2] = {[WIRE_TRACKER][WIRE_MEMBER] = TO_MEMBER,
+                                              [WIRE_MEMBER][WIRE_TRACKER] = TO_TRACKER,
+                                              [WIRE_MEMBER][WIRE_MEMBER] = TO_PEER};
+    return (kind_of(kind) & DIRECTIONS[sender][receiver]) != 0;
 }
 
-void wire_allowed_kinds(enum wire_side side, uint64_t known[static 4]) {
-    memset(known, 0, 4 * sizeof known[0]);
+void wire_allowed_kinds(enum wire_side side, uint64_t kinds[static 4]) {
+    memset(kinds, 0, 4 * sizeof kinds[0]);
     for (uint8_t kind = 0; kind < WIRE_KIND_END; kind++) {
         if (wire_may_send(WIRE_TRACKER, side, kind) || wire_may_send(WIRE_MEMBER, side, kind)) {
-            known[kind / 64] |= (uint64_t)1 << kind % 64;
+            kinds[kind / 64] |= (uint64_t)1 << kind % 64;
         }
     }
 }
 
 bool wire_is_chunked(uint8_t kind) {
-    return (kind_of(kind) & IS_IN_PIECES) != 0;
-}
-
-static size_t aligned(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
+    return (kind_of(kind) & IS_CHUNKED) != 0;
 }
 
 size_t wire_arrays_bytes(const struct wire_shape *shape) {
     size_t slices = shape->slice_count;
-    return aligned(slices * sizeof(struct entry_slice)) +
-           aligned(slices * sizeof(struct slice_plan)) +
-           aligned(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
-           aligned(slices * sizeof(struct slice_report)) + aligned(slices * sizeof(struct hash)) +
-           aligned(slices * sizeof(uint64_t));
+    return carve_bytes(slices * sizeof(struct entry_slice)) +
+           carve_bytes(slices * sizeof(struct slice_plan)) +
+           carve_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash)) +
+           carve_bytes(slices * sizeof(struct slice_report)) +
+           carve_bytes(slices * sizeof(struct hash)) + carve_bytes(slices * sizeof(uint64_t));
 }
 
 void wire_arrays_bind(const struct wire_shape *shape, void *memory, struct wire_arrays *arrays) {
@@ -134,15 +131,15 @@ void wire_arrays_bind(const struct wire_shape *shape, void *memory, struct wire_
     char *at = memory;
     memset(arrays, 0, sizeof *arrays);
     arrays->entry.slices = (void *)at;
-    at += aligned(slices * sizeof(struct entry_slice));
+    at += carve_bytes(slices * sizeof(struct entry_slice));
     arrays->table.slices = (void *)at;
-    at += aligned(slices * sizeof(struct slice_plan));
+    at += carve_bytes(slices * sizeof(struct slice_plan));
     arrays->table.hashes = (void *)at;
-    at += aligned(SWARM_MEMBERS_MAX * slices * sizeof(struct hash));
+    at += carve_bytes(SWARM_MEMBERS_MAX * slices * sizeof(struct hash));
     arrays->reports = (void *)at;
-    at += aligned(slices * sizeof(struct slice_report));
+    at += carve_bytes(slices * sizeof(struct slice_report));
     arrays->hashes = (void *)at;
-    at += aligned(slices * sizeof(struct hash));
+    at += carve_bytes(slices * sizeof(struct hash));
     arrays->holders = (void *)at;
 }
 
@@ -154,8 +151,8 @@ size_t wire_payload_max(const struct wire_shape *shape) {
     return bytes;
 }
 
-/* What a message points to; only a walk that reads changes it. */
-struct parts {
+/* The arrays of a message; only a packer that reads changes them. */
+struct message_parts {
     struct entry *entry;
     struct round_table *table;
     struct slice_report *reports;
@@ -163,7 +160,7 @@ struct parts {
     uint64_t *holders;
 };
 
-static void pass_fields(struct packer *pack, struct message *message) {
+static void pack_fields(struct packer *pack, struct message *message) {
     for (size_t i = 0; i < ARRAY_COUNT(FIELDS); i++) {
         void *field = (char *)message + FIELDS[i].offset;
         if ((KINDS[message->kind] & FIELDS[i].kinds) == 0) {
@@ -179,8 +176,8 @@ static void pass_fields(struct packer *pack, struct message *message) {
     }
 }
 
-static void pass_body(struct packer *pack, const struct wire_shape *shape, struct message *message,
-                      const struct parts *parts) {
+static void pack_body(struct packer *pack, const struct wire_shape *shape, struct message *message,
+                      const struct message_parts *parts) {
     switch (message->kind) {
     case MESSAGE_ENTRY:
         wire_body_entry(pack, shape, parts->entry, &message->root);
@@ -202,27 +199,28 @@ static void pass_body(struct packer *pack, const struct wire_shape *shape, struc
     }
 }
 
-/* Gives the length that stands before a payload in pieces; `length` where it is written. */
-static uint32_t walk(struct packer *pack, const struct wire_shape *shape, struct message *message,
-                     const struct parts *parts, uint32_t length) {
+/* Returns the length field of a chunked payload, or `length` for other kinds and when writing. */
+static uint32_t pack_message(struct packer *pack, const struct wire_shape *shape,
+                             struct message *message, const struct message_parts *parts,
+                             uint32_t length) {
     if (wire_is_chunked((uint8_t)message->kind)) {
         packer_u32(pack, &length);
     }
-    pass_fields(pack, message);
-    pass_body(pack, shape, message, parts);
+    pack_fields(pack, message);
+    pack_body(pack, shape, message, parts);
     return length;
 }
 
 static struct frame header_of(const struct message *message, size_t bytes) {
     uint32_t kind = KINDS[message->kind];
-    bool has_place = (kind & HAS_PLACE) != 0;
-    ASSERT(!has_place || message->epoch <= SWARM_EPOCH_MAX);
-    ASSERT(bytes <= ((kind & IS_IN_PIECES) != 0 ? UINT32_MAX : FRAME_PAYLOAD_MAX));
+    bool has_slice = (kind & HAS_SLICE) != 0;
+    ASSERT(!has_slice || message->epoch <= SWARM_EPOCH_MAX);
+    ASSERT(bytes <= ((kind & IS_CHUNKED) != 0 ? UINT32_MAX : FRAME_PAYLOAD_MAX));
     return (struct frame){.kind = (uint8_t)message->kind,
                           .session = message->session,
                           .round = (kind & HAS_ROUND) != 0 ? message->round : 0,
-                          .slice = has_place ? message->slice : 0,
-                          .epoch = has_place ? (uint16_t)message->epoch : 0,
+                          .slice = has_slice ? message->slice : 0,
+                          .epoch = has_slice ? (uint16_t)message->epoch : 0,
                           .length = (uint32_t)bytes};
 }
 
@@ -232,16 +230,17 @@ size_t wire_write(const struct wire_shape *shape, const struct message *message,
     ASSERT((KINDS[message->kind] & IS_MESSAGE) != 0);
     ASSERT(((KINDS[message->kind] & HAS_BULK) != 0) == (bulk_bytes > 0));
     ASSERT(message->kind != MESSAGE_TABLE || message->table->round == message->round);
-    struct message *walked = (struct message *)(uintptr_t)message;
-    const struct parts parts = {.entry = (struct entry *)(uintptr_t)message->entry,
-                                .table = (struct round_table *)(uintptr_t)message->table,
-                                .reports = (struct slice_report *)(uintptr_t)message->reports,
-                                .hashes = (struct hash *)(uintptr_t)message->hashes,
-                                .holders = (uint64_t *)(uintptr_t)message->holders};
+    struct message *unconst = (struct message *)(uintptr_t)message;
+    const struct message_parts parts = {.entry = (struct entry *)(uintptr_t)message->entry,
+                                        .table = (struct round_table *)(uintptr_t)message->table,
+                                        .reports =
+                                            (struct slice_report *)(uintptr_t)message->reports,
+                                        .hashes = (struct hash *)(uintptr_t)message->hashes,
+                                        .holders = (uint64_t *)(uintptr_t)message->holders};
     struct packer counting = packer_counting();
-    walk(&counting, shape, walked, &parts, 0);
+    pack_message(&counting, shape, unconst, &parts, 0);
     struct packer writing = packer_writing(payload, capacity);
-    walk(&writing, shape, walked, &parts, (uint32_t)counting.at);
+    pack_message(&writing, shape, unconst, &parts, (uint32_t)counting.at);
     ASSERT(writing.error == NULL && writing.at == counting.at);
     ASSERT(bulk_bytes <= FRAME_PAYLOAD_MAX);
     *frame = header_of(message, writing.at + bulk_bytes);
@@ -252,14 +251,14 @@ static const char *read_header(const struct wire_shape *shape, const struct fram
                                struct message *message) {
     uint32_t kind = kind_of(frame->kind);
     if ((kind & IS_MESSAGE) == 0) {
-        return "is of no kind that a machine hears";
+        return "has an unknown kind";
     }
     if (frame->offset != 0 || ((kind & HAS_ROUND) == 0 && frame->round != 0) ||
-        ((kind & HAS_PLACE) == 0 && (frame->slice != 0 || frame->epoch != 0))) {
-        return "has a header with fields that its kind does not use";
+        ((kind & HAS_SLICE) == 0 && (frame->slice != 0 || frame->epoch != 0))) {
+        return "has a header field that its kind does not use";
     }
     if (frame->slice >= shape->slice_count) {
-        return "is of a slice that the swarm has not";
+        return "has a slice index beyond the swarm's slices";
     }
     memset(message, 0, sizeof *message);
     message->kind = (enum message_kind)frame->kind;
@@ -270,13 +269,13 @@ static const char *read_header(const struct wire_shape *shape, const struct fram
     return NULL;
 }
 
-/* Numbers that a sound sender never has. */
+/* Checks for values that a correct sender never sends. */
 static const char *fields_error(const struct wire_shape *shape, const struct message *message) {
     if (message->tokens > INT64_MAX) {
-        return "has tokens beyond their bound";
+        return "has a token count above the maximum";
     }
     if (wire_has_unknown_seats(shape, message->contributors)) {
-        return "has contributors that the swarm has not";
+        return "has contributors beyond the swarm's seats";
     }
     if (message->kind == MESSAGE_PROPOSE && message->entry->round != message->round) {
         return "proposes an entry of another round";
@@ -284,7 +283,7 @@ static const char *fields_error(const struct wire_shape *shape, const struct mes
     return NULL;
 }
 
-static void point(struct message *message, struct wire_arrays *arrays) {
+static void set_pointers(struct message *message, struct wire_arrays *arrays) {
     switch (message->kind) {
     case MESSAGE_PROPOSE:
         message->holders = arrays->holders;
@@ -311,31 +310,31 @@ static void point(struct message *message, struct wire_arrays *arrays) {
 const char *wire_read(const struct wire_shape *shape, const struct frame *frame,
                       const uint8_t *payload, size_t count, struct wire_arrays *arrays,
                       struct message *message, const uint8_t **bulk, size_t *bulk_bytes) {
-    const struct parts parts = {
+    const struct message_parts parts = {
         .entry = &arrays->entry,
         .table = &arrays->table,
         .reports = arrays->reports,
         .hashes = arrays->hashes,
         .holders = arrays->holders,
     };
-    const char *wrong = read_header(shape, frame, message);
-    if (wrong != NULL) {
-        return wrong;
+    const char *error = read_header(shape, frame, message);
+    if (error != NULL) {
+        return error;
     }
     bool has_bulk = (KINDS[message->kind] & HAS_BULK) != 0;
     struct packer pack = packer_reading(payload, count);
-    uint32_t length = walk(&pack, shape, message, &parts, (uint32_t)count);
+    uint32_t length = pack_message(&pack, shape, message, &parts, (uint32_t)count);
     if (length != count) {
-        packer_fail(&pack, "is not as long as it says");
+        packer_fail(&pack, "has a length field that differs from its length");
     }
     size_t rest = has_bulk ? packer_skip_rest(&pack) : 0;
     if (has_bulk && rest == 0) {
-        packer_fail(&pack, "has no bytes of its slice");
+        packer_fail(&pack, "lacks the bytes of its slice");
     }
     if (packer_end(&pack) != NULL) {
         return pack.error;
     }
-    point(message, arrays);
+    set_pointers(message, arrays);
     *bulk = has_bulk ? payload + (count - rest) : NULL;
     *bulk_bytes = rest;
     return fields_error(shape, message);

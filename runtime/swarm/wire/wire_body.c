@@ -13,8 +13,9 @@ enum {
 };
 
 _Static_assert(SWARM_SLICES_MAX *(ROW_BYTES + RUN_BYTES) + 256 <= FRAME_PAYLOAD_MAX,
-               "members send no pieces: the longest report, with its fields, is one frame");
-_Static_assert(SWARM_SLICES_MAX <= UINT16_MAX && SWARM_EPOCH_MAX <= UINT16_MAX, "two bytes each");
+               "members send no chunks: the longest report must fit one frame");
+_Static_assert(SWARM_SLICES_MAX <= UINT16_MAX && SWARM_EPOCH_MAX <= UINT16_MAX,
+               "both are encoded in two bytes");
 
 bool wire_has_unknown_seats(const struct wire_shape *shape, uint64_t seats) {
     return shape->members_max < 64 && seats >> shape->members_max != 0;
@@ -33,13 +34,13 @@ static void check_entry(struct packer *pack, const struct wire_shape *shape,
     if (pack->mode != PACKER_READ || pack->error != NULL) {
         return;
     }
-    const char *wrong = entry_error(entry);
-    if (wrong != NULL) {
-        packer_fail(pack, wrong);
+    const char *error = entry_error(entry);
+    if (error != NULL) {
+        packer_fail(pack, error);
     } else if (entry->seat_count > shape->members_max) {
-        packer_fail(pack, "has more members than the swarm");
+        packer_fail(pack, "has more members than members_max");
     } else if (entry->kind == ENTRY_COMMIT && entry->slice_count != shape->slice_count) {
-        packer_fail(pack, "has not as many slices as the swarm");
+        packer_fail(pack, "has another number of slices than the swarm");
     }
 }
 
@@ -61,17 +62,17 @@ void wire_body_proposal(struct packer *pack, const struct wire_shape *shape, str
     entry_pack(pack, entry, shape->slice_count);
     check_entry(pack, shape, entry);
     if (entry->kind != ENTRY_COMMIT || !hash_equal(&entry->root, &ZERO)) {
-        packer_fail(pack, "is no proposal of a commit");
+        packer_fail(pack, "proposes an entry that is not a commit with a zero root");
     }
     for (uint32_t i = 0; i < shape->slice_count; i++) {
         packer_u64(pack, &holders[i]);
         if (wire_has_unknown_seats(shape, holders[i])) {
-            packer_fail(pack, "has holders that the swarm has not");
+            packer_fail(pack, "has holders beyond the swarm's seats");
         }
     }
 }
 
-static void pass_seats(struct packer *pack, struct round_table *table) {
+static void pack_seats(struct packer *pack, struct round_table *table) {
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         struct entry_member *member = &table->members[seat];
         if ((table->declared >> seat & 1) == 0) {
@@ -81,12 +82,12 @@ static void pass_seats(struct packer *pack, struct round_table *table) {
         packer_u64(pack, &member->weight);
         packer_bytes(pack, table->signatures[seat].bytes, SWARM_SIGNATURE_BYTES);
         if (member->tokens > INT64_MAX || member->weight > INT64_MAX / SWARM_MEMBERS_MAX) {
-            packer_fail(pack, "has a weight or tokens beyond their bound");
+            packer_fail(pack, "has a weight or token count above the maximum");
         }
     }
 }
 
-static void pass_plans(struct packer *pack, const struct wire_shape *shape,
+static void pack_plans(struct packer *pack, const struct wire_shape *shape,
                        struct slice_plan *plans) {
     for (uint32_t i = 0; i < shape->slice_count; i++) {
         packer_uint(pack, &plans[i].owner, 1);
@@ -94,7 +95,7 @@ static void pass_plans(struct packer *pack, const struct wire_shape *shape,
         packer_u64(pack, &plans[i].expected);
         if (plans[i].owner >= shape->members_max ||
             wire_has_unknown_seats(shape, plans[i].expected)) {
-            packer_fail(pack, "has a slice of a seat that the swarm has not");
+            packer_fail(pack, "has a slice with seats beyond the swarm's");
         }
     }
 }
@@ -106,15 +107,15 @@ void wire_body_table(struct packer *pack, const struct wire_shape *shape,
     packer_u32(pack, &table->version);
     packer_u64(pack, &table->declared);
     if (table->version == 0 || wire_has_unknown_seats(shape, table->declared)) {
-        packer_fail(pack, "is no table, or declares seats that the swarm has not");
+        packer_fail(pack, "has version 0, or declares seats beyond the swarm's");
     }
     if (reads) {
         table->declared = pack->error == NULL ? table->declared : 0;
         memset(table->members, 0, sizeof table->members);
         memset(table->signatures, 0, sizeof table->signatures);
     }
-    pass_seats(pack, table);
-    pass_plans(pack, shape, table->slices);
+    pack_seats(pack, table);
+    pack_plans(pack, shape, table->slices);
     for (uint32_t seat = 0; seat < SWARM_MEMBERS_MAX; seat++) {
         struct hash *hashes = table->hashes + (size_t)seat * shape->slice_count;
         if ((table->declared >> seat & 1) != 0) {
@@ -127,14 +128,14 @@ void wire_body_table(struct packer *pack, const struct wire_shape *shape,
 
 enum code { CODE_ZERO, CODE_LAST, CODE_GIVEN, CODE_NONE };
 
-/* A report's rows on their way: the values that were given last. */
+/* The values that the rows of a report gave last. */
 struct rows {
     uint64_t epoch, received, contributors;
 };
 
 enum mark {
     MARK_RESULT = 1,
-    MARK_EPOCH = 1, /* the bit where each code begins */
+    MARK_EPOCH = 1, /* shift of each two-bit code */
     MARK_RECEIVED = 3,
     MARK_CONTRIBUTORS = 5,
     MARK_REJECTED = 1 << 7,
@@ -156,8 +157,8 @@ static uint32_t marks_of(const struct slice_report *row, const struct rows *last
     return marks | (row->rejected != 0 ? MARK_REJECTED : 0);
 }
 
-/* Whether reading or writing: the value of `bytes` that stands there. */
-static uint64_t pass_value(struct packer *pack, uint64_t value, size_t bytes) {
+/* Reads or writes a value of `bytes` bytes and returns it. */
+static uint64_t pack_value(struct packer *pack, uint64_t value, size_t bytes) {
     uint32_t narrow = (uint32_t)value;
     if (bytes == 2) {
         packer_uint(pack, &narrow, 2);
@@ -167,56 +168,56 @@ static uint64_t pass_value(struct packer *pack, uint64_t value, size_t bytes) {
     return value;
 }
 
-static uint64_t pass_coded(struct packer *pack, uint32_t code, uint64_t value, size_t bytes,
+static uint64_t pack_coded(struct packer *pack, uint32_t code, uint64_t value, size_t bytes,
                            uint64_t *last) {
     if (code == CODE_ZERO) {
         return 0;
     }
     if (code == CODE_GIVEN) {
-        value = pass_value(pack, value, bytes);
+        value = pack_value(pack, value, bytes);
         if (value == 0 || value == *last) {
-            packer_fail(pack, "has a row that gives what need not be given");
+            packer_fail(pack, "has a row that gives a zero or repeated value in full");
         }
         *last = value;
     } else if (code != CODE_LAST || *last == 0) {
-        packer_fail(pack, "has a row that repeats nothing");
+        packer_fail(pack, "has a row that repeats a value before any was given");
     }
     return *last;
 }
 
-static void pass_row(struct packer *pack, const struct wire_shape *shape, struct slice_report *row,
+static void pack_row(struct packer *pack, const struct wire_shape *shape, struct slice_report *row,
                      struct rows *last) {
-    struct slice_report passed = *row;
+    struct slice_report packed = *row;
     uint32_t marks = marks_of(row, last);
     packer_uint(pack, &marks, 1);
     uint32_t epoch = marks >> MARK_EPOCH & CODE_NONE;
     uint32_t received = marks >> MARK_RECEIVED & CODE_NONE;
     uint32_t contributors = marks >> MARK_CONTRIBUTORS & CODE_NONE;
-    passed.has_result = marks & MARK_RESULT;
-    passed.epoch = (uint32_t)pass_coded(pack, epoch, row->epoch, 2, &last->epoch);
-    passed.received = pass_coded(pack, received, row->received, 8, &last->received);
-    passed.contributors = pass_coded(pack, contributors, row->contributors, 8, &last->contributors);
+    packed.has_result = marks & MARK_RESULT;
+    packed.epoch = (uint32_t)pack_coded(pack, epoch, row->epoch, 2, &last->epoch);
+    packed.received = pack_coded(pack, received, row->received, 8, &last->received);
+    packed.contributors = pack_coded(pack, contributors, row->contributors, 8, &last->contributors);
     if ((marks & MARK_REJECTED) != 0) {
-        packer_u64(pack, &passed.rejected);
+        packer_u64(pack, &packed.rejected);
     }
-    if (passed.has_result != 0) {
-        packer_bytes(pack, passed.hash.bytes, HASH_BYTES);
+    if (packed.has_result != 0) {
+        packer_bytes(pack, packed.hash.bytes, HASH_BYTES);
     }
-    if (marks == 0 || ((marks & MARK_REJECTED) != 0 && passed.rejected == 0) ||
-        (passed.has_result == 0 && contributors != CODE_ZERO)) {
-        packer_fail(pack, "has a row with marks of what is not there");
+    if (marks == 0 || ((marks & MARK_REJECTED) != 0 && packed.rejected == 0) ||
+        (packed.has_result == 0 && contributors != CODE_ZERO)) {
+        packer_fail(pack, "has a row whose marks announce an absent field");
     }
-    if (wire_has_unknown_seats(shape, passed.received | passed.rejected | passed.contributors)) {
-        packer_fail(pack, "has seats that the swarm has not");
+    if (wire_has_unknown_seats(shape, packed.received | packed.rejected | packed.contributors)) {
+        packer_fail(pack, "has seats beyond the swarm's");
     }
     if (pack->mode == PACKER_READ) {
-        *row = passed;
+        *row = packed;
     }
 }
 
-/* The run that begins at row `at`. */
+/* The lengths of the run that begins at row `at`. */
 static void find_run(const struct slice_report *reports, uint32_t at, uint32_t count,
-                     uint32_t *silent, uint32_t *rows) {
+                     uint32_t *zero_rows, uint32_t *rows) {
     static const struct rows NOTHING;
     uint32_t first = at;
     while (first < count && marks_of(&reports[first], &NOTHING) == 0) {
@@ -226,7 +227,7 @@ static void find_run(const struct slice_report *reports, uint32_t at, uint32_t c
     while (end < count && marks_of(&reports[end], &NOTHING) != 0) {
         end++;
     }
-    *silent = first - at;
+    *zero_rows = first - at;
     *rows = end - first;
 }
 
@@ -239,21 +240,21 @@ void wire_body_reports(struct packer *pack, const struct wire_shape *shape,
         memset(reports, 0, count * sizeof *reports);
     }
     while (at < count && pack->error == NULL) {
-        uint32_t silent = 0;
+        uint32_t zero_rows = 0;
         uint32_t rows = 0;
         if (pack->mode != PACKER_READ) {
-            find_run(reports, at, count, &silent, &rows);
+            find_run(reports, at, count, &zero_rows, &rows);
         }
-        packer_uint(pack, &silent, 2);
+        packer_uint(pack, &zero_rows, 2);
         packer_uint(pack, &rows, 2);
-        if (silent + rows > count - at || (silent == 0 && at > 0) ||
-            (rows == 0 && silent < count - at)) {
-            packer_fail(pack, "has rows that do not follow each other");
+        if (zero_rows + rows > count - at || (zero_rows == 0 && at > 0) ||
+            (rows == 0 && zero_rows < count - at)) {
+            packer_fail(pack, "has runs of rows that are not in normal form");
             return;
         }
-        at += silent;
+        at += zero_rows;
         for (uint32_t end = at + rows; at < end && pack->error == NULL; at++) {
-            pass_row(pack, shape, &reports[at], &last);
+            pack_row(pack, shape, &reports[at], &last);
         }
     }
 }

@@ -14,49 +14,57 @@ void wire_put_length(uint8_t payload[static WIRE_LENGTH_BYTES], size_t count) {
 struct frame wire_chunk(const struct frame *whole, size_t count, size_t offset) {
     ASSERT(offset < count);
     size_t rest = count - offset;
-    struct frame piece = *whole;
-    piece.offset = offset;
-    piece.length = (uint32_t)(rest < FRAME_PAYLOAD_MAX ? rest : FRAME_PAYLOAD_MAX);
-    return piece;
+    struct frame chunk = *whole;
+    chunk.offset = offset;
+    chunk.length = (uint32_t)(rest < FRAME_PAYLOAD_MAX ? rest : FRAME_PAYLOAD_MAX);
+    return chunk;
 }
 
-/* Whether both are of one message: all but where the piece lies. */
-static bool belongs(const struct frame *a, const struct frame *b) {
+/* Whether two chunks belong to the same message: all fields but offset and length agree. */
+static bool same_message(const struct frame *a, const struct frame *b) {
     return a->kind == b->kind && a->epoch == b->epoch && a->round == b->round &&
            a->slice == b->slice && a->session == b->session;
 }
 
-static bool begin(struct wire_chunks *pieces, const struct frame *frame, const uint8_t *bytes) {
+static bool begin_payload(struct wire_chunks *chunks, const struct frame *frame,
+                          const uint8_t *bytes) {
     uint32_t length = 0;
     struct packer pack = packer_reading(bytes, frame->length);
     packer_u32(&pack, &length);
-    pieces->at = 0;
-    pieces->count = length;
-    pieces->frame = *frame;
-    pieces->frame.length = length;
-    return pack.error == NULL && length >= WIRE_LENGTH_BYTES && length <= pieces->capacity;
+    chunks->received_bytes = 0;
+    chunks->payload_bytes = length;
+    chunks->frame = *frame;
+    chunks->frame.length = length;
+    return pack.error == NULL && length >= WIRE_LENGTH_BYTES && length <= chunks->capacity;
 }
 
-enum wire_progress wire_chunks_add(struct wire_chunks *pieces, const struct frame *frame,
+void wire_chunks_reset(struct wire_chunks *chunks) {
+    chunks->received_bytes = 0;
+}
+
+enum wire_progress wire_chunks_add(struct wire_chunks *chunks, const struct frame *frame,
                                    const uint8_t *bytes, const uint8_t **payload) {
     bool begins = frame->offset == 0;
-    bool right = wire_is_chunked(frame->kind) &&
-                 (begins ? begin(pieces, frame, bytes)
-                         : frame->offset == pieces->at && belongs(frame, &pieces->frame));
-    if (!right || frame->length != wire_chunk(&pieces->frame, pieces->count, pieces->at).length) {
-        pieces->at = 0;
+    bool is_valid =
+        wire_is_chunked(frame->kind) &&
+        (begins ? begin_payload(chunks, frame, bytes)
+                : frame->offset == chunks->received_bytes && same_message(frame, &chunks->frame));
+    if (!is_valid ||
+        frame->length !=
+            wire_chunk(&chunks->frame, chunks->payload_bytes, chunks->received_bytes).length) {
+        chunks->received_bytes = 0;
         return WIRE_INVALID;
     }
-    if (begins && frame->length == pieces->count) {
+    if (begins && frame->length == chunks->payload_bytes) {
         *payload = bytes;
         return WIRE_COMPLETE;
     }
-    memcpy(pieces->bytes + pieces->at, bytes, frame->length);
-    pieces->at += frame->length;
-    if (pieces->at < pieces->count) {
+    memcpy(chunks->bytes + chunks->received_bytes, bytes, frame->length);
+    chunks->received_bytes += frame->length;
+    if (chunks->received_bytes < chunks->payload_bytes) {
         return WIRE_INCOMPLETE;
     }
-    pieces->at = 0;
-    *payload = pieces->bytes;
+    chunks->received_bytes = 0;
+    *payload = chunks->bytes;
     return WIRE_COMPLETE;
 }

@@ -7,16 +7,16 @@
 
 #include <string.h>
 
-static void pass_keys(struct packer *pack, struct public_keys *keys) {
+static void pack_keys(struct packer *pack, struct public_keys *keys) {
     packer_bytes(pack, keys->curve, KEY_BYTES);
     packer_bytes(pack, keys->sign, KEY_BYTES);
 }
 
-/* All that is signed, in the order of its form. */
-static void pass_introduction(struct packer *pack, struct wire_introduction *introduction) {
+/* The signed fields, in the order of the layout. */
+static void pack_introduction(struct packer *pack, struct wire_introduction *introduction) {
     packer_u32(pack, &introduction->version);
-    packer_u64(pack, &introduction->start);
-    pass_keys(pack, &introduction->keys);
+    packer_u64(pack, &introduction->start_id);
+    pack_keys(pack, &introduction->keys);
     packer_bytes(pack, introduction->manifest.bytes, HASH_BYTES);
     packer_text(pack, introduction->name, sizeof introduction->name);
     packer_text(pack, introduction->address, sizeof introduction->address);
@@ -27,19 +27,19 @@ static const char *name_error(const char *name) {
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     return name[strspn(name, LETTERS)] == '\0'
                ? NULL
-               : "has a name with other characters than letters, digits and - _ .";
+               : "has a name with characters other than letters, digits and - _ .";
 }
 
-/* A name is another's to look up, who would wait for it. */
+/* Only numeric hosts: the receiver would block while it resolves a host name. */
 static const char *dialled_error(const char *address) {
     union numeric_address number;
-    const char *wrong = address_error(address);
-    return wrong != NULL || numeric_address_parse(address, &number) > 0
-               ? wrong
-               : "has a name for its address";
+    const char *error = address_error(address);
+    return error != NULL || numeric_address_parse(address, &number) > 0
+               ? error
+               : "has a host name instead of an IP address";
 }
 
-/* "tcp://:PORT" is right where a host would make it right. */
+/* "tcp://:PORT" is valid if it is an address once a host is inserted. */
 static const char *listening_error(const char *address) {
     static const char NO_HOST[] = "tcp://";
     const size_t prefix = sizeof NO_HOST - 1;
@@ -55,11 +55,11 @@ static const char *listening_error(const char *address) {
     return address_error(whole);
 }
 
-static void sign_hash(const struct wire_introduction *introduction, struct hash *hash) {
+static void introduction_hash(const struct wire_introduction *introduction, struct hash *hash) {
     struct hash_state state;
     struct packer pack = packer_hashing(&state);
     hash_begin(&state);
-    pass_introduction(&pack, (struct wire_introduction *)(uintptr_t)introduction);
+    pack_introduction(&pack, (struct wire_introduction *)(uintptr_t)introduction);
     *hash = hash_end(&state);
 }
 
@@ -67,24 +67,24 @@ static const char CONTEXT[] = "skep introduction";
 
 void wire_sign_introduction(const struct key_pairs *keys, struct wire_introduction *introduction) {
     struct hash hash;
-    sign_hash(introduction, &hash);
+    introduction_hash(introduction, &hash);
     keys_sign(keys, CONTEXT, hash.bytes, HASH_BYTES, introduction->signature.bytes);
 }
 
 bool wire_introduction_verified(const struct wire_introduction *introduction) {
     struct hash hash;
-    sign_hash(introduction, &hash);
+    introduction_hash(introduction, &hash);
     return keys_verify(introduction->keys.sign, CONTEXT, hash.bytes, HASH_BYTES,
                        introduction->signature.bytes);
 }
 
 size_t wire_write_introduction(const struct wire_introduction *introduction, uint8_t *payload) {
-    struct wire_introduction *walked = (struct wire_introduction *)(uintptr_t)introduction;
+    struct wire_introduction *unconst = (struct wire_introduction *)(uintptr_t)introduction;
     struct packer pack = packer_writing(payload, WIRE_INTRODUCTION_MAX);
     ASSERT(name_error(introduction->name) == NULL);
     ASSERT(listening_error(introduction->address) == NULL);
-    pass_introduction(&pack, walked);
-    packer_bytes(&pack, walked->signature.bytes, SIGNATURE_BYTES);
+    pack_introduction(&pack, unconst);
+    packer_bytes(&pack, unconst->signature.bytes, SIGNATURE_BYTES);
     ASSERT(pack.error == NULL);
     return pack.at;
 }
@@ -93,32 +93,32 @@ const char *wire_read_introduction(const uint8_t *payload, size_t count,
                                    struct wire_introduction *introduction) {
     struct wire_introduction read = {.version = 0};
     struct packer pack = packer_reading(payload, count);
-    pass_introduction(&pack, &read);
+    pack_introduction(&pack, &read);
     packer_bytes(&pack, read.signature.bytes, SIGNATURE_BYTES);
-    const char *wrong = packer_end(&pack);
-    if (wrong == NULL) {
-        wrong = name_error(read.name);
+    const char *error = packer_end(&pack);
+    if (error == NULL) {
+        error = name_error(read.name);
     }
-    if (wrong == NULL) {
-        wrong = listening_error(read.address);
+    if (error == NULL) {
+        error = listening_error(read.address);
     }
-    if (wrong == NULL) {
+    if (error == NULL) {
         *introduction = read;
     }
-    return wrong;
+    return error;
 }
 
 static const char PROOF_CONTEXT[] = "skep question";
 
-static struct hash proof_hash(const struct public_keys *own, const struct public_keys *tracker,
+static struct hash proof_hash(const struct public_keys *signer, const struct public_keys *tracker,
                               const uint8_t *channel) {
     struct hash_state state;
     hash_begin(&state);
     hash_add(&state, tracker->curve, KEY_BYTES);
     hash_add(&state, tracker->sign, KEY_BYTES);
     hash_add(&state, channel, KEY_BYTES);
-    hash_add(&state, own->curve, KEY_BYTES);
-    hash_add(&state, own->sign, KEY_BYTES);
+    hash_add(&state, signer->curve, KEY_BYTES);
+    hash_add(&state, signer->sign, KEY_BYTES);
     return hash_end(&state);
 }
 
@@ -136,14 +136,14 @@ bool wire_proof_verified(const struct wire_proof *proof, const struct public_key
                        proof->signature.bytes);
 }
 
-static void pass_proof(struct packer *pack, struct wire_proof *proof) {
-    pass_keys(pack, &proof->keys);
+static void pack_proof(struct packer *pack, struct wire_proof *proof) {
+    pack_keys(pack, &proof->keys);
     packer_bytes(pack, proof->signature.bytes, SIGNATURE_BYTES);
 }
 
 size_t wire_write_proof(const struct wire_proof *proof, uint8_t *payload) {
     struct packer pack = packer_writing(payload, WIRE_PROOF_BYTES);
-    pass_proof(&pack, (struct wire_proof *)(uintptr_t)proof);
+    pack_proof(&pack, (struct wire_proof *)(uintptr_t)proof);
     ASSERT(pack.error == NULL);
     return pack.at;
 }
@@ -151,25 +151,25 @@ size_t wire_write_proof(const struct wire_proof *proof, uint8_t *payload) {
 const char *wire_read_proof(const uint8_t *payload, size_t count, struct wire_proof *proof) {
     struct wire_proof read = {.signature = {{0}}};
     struct packer pack = packer_reading(payload, count);
-    pass_proof(&pack, &read);
-    const char *wrong = packer_end(&pack);
-    if (wrong == NULL) {
+    pack_proof(&pack, &read);
+    const char *error = packer_end(&pack);
+    if (error == NULL) {
         *proof = read;
     }
-    return wrong;
+    return error;
 }
 
-static void pass_roster(struct packer *pack, struct wire_address_book *roster) {
-    packer_u32(pack, &roster->version);
-    packer_u32(pack, &roster->timing.heartbeat_ms);
-    packer_u32(pack, &roster->timing.silence_ms);
-    packer_u32(pack, &roster->timing.train_ms);
-    packer_u32(pack, &roster->timing.exchange_ms);
-    packer_u32(pack, &roster->timing.round_ms);
-    uint32_t count = packer_count(pack, &roster->count, SWARM_MEMBERS_MAX);
+static void pack_address_book(struct packer *pack, struct wire_address_book *book) {
+    packer_u32(pack, &book->version);
+    packer_u32(pack, &book->timing.heartbeat_ms);
+    packer_u32(pack, &book->timing.silence_ms);
+    packer_u32(pack, &book->timing.train_ms);
+    packer_u32(pack, &book->timing.exchange_ms);
+    packer_u32(pack, &book->timing.round_ms);
+    uint32_t count = packer_count(pack, &book->count, SWARM_MEMBERS_MAX);
     for (uint32_t i = 0; i < count; i++) {
-        pass_keys(pack, &roster->members[i].keys);
-        packer_text(pack, roster->members[i].address, sizeof roster->members[i].address);
+        pack_keys(pack, &book->members[i].keys);
+        packer_text(pack, book->members[i].address, sizeof book->members[i].address);
     }
 }
 
@@ -177,51 +177,51 @@ static bool share_a_key(const struct public_keys *a, const struct public_keys *b
     return memcmp(a->curve, b->curve, KEY_BYTES) == 0 || memcmp(a->sign, b->sign, KEY_BYTES) == 0;
 }
 
-static const char *member_error(const struct wire_address_book *roster, uint32_t index) {
-    const struct wire_member *member = &roster->members[index];
+static const char *member_error(const struct wire_address_book *book, uint32_t index) {
+    const struct wire_member *member = &book->members[index];
     for (uint32_t i = 0; i < index; i++) {
-        if (share_a_key(&roster->members[i].keys, &member->keys)) {
-            return "has a key twice";
+        if (share_a_key(&book->members[i].keys, &member->keys)) {
+            return "has the same key twice";
         }
     }
     return member->address[0] == '\0' ? NULL : dialled_error(member->address);
 }
 
-static const char *address_book_error(const struct wire_address_book *roster) {
-    const struct swarm_timing *timing = &roster->timing;
+static const char *address_book_error(const struct wire_address_book *book) {
+    const struct swarm_timing *timing = &book->timing;
     const uint32_t deadlines[] = {timing->heartbeat_ms, timing->silence_ms, timing->train_ms,
                                   timing->exchange_ms, timing->round_ms};
     for (size_t i = 0; i < ARRAY_COUNT(deadlines); i++) {
         if (deadlines[i] == 0 || deadlines[i] > INT32_MAX) {
-            return "has a deadline out of bounds";
+            return "has a deadline of 0 or above the maximum";
         }
     }
-    const char *wrong = NULL;
-    for (uint32_t i = 0; i < roster->count && wrong == NULL; i++) {
-        wrong = member_error(roster, i);
+    const char *error = NULL;
+    for (uint32_t i = 0; i < book->count && error == NULL; i++) {
+        error = member_error(book, i);
     }
-    return wrong;
+    return error;
 }
 
-size_t wire_write_address_book(const struct wire_address_book *roster, uint8_t *payload) {
+size_t wire_write_address_book(const struct wire_address_book *book, uint8_t *payload) {
     struct packer pack = packer_writing(payload, WIRE_ADDRESS_BOOK_MAX);
-    ASSERT(address_book_error(roster) == NULL);
-    pass_roster(&pack, (struct wire_address_book *)(uintptr_t)roster);
+    ASSERT(address_book_error(book) == NULL);
+    pack_address_book(&pack, (struct wire_address_book *)(uintptr_t)book);
     ASSERT(pack.error == NULL);
     return pack.at;
 }
 
 const char *wire_read_address_book(const uint8_t *payload, size_t count,
-                                   struct wire_address_book *roster) {
+                                   struct wire_address_book *book) {
     struct wire_address_book read = {.version = 0};
     struct packer pack = packer_reading(payload, count);
-    pass_roster(&pack, &read);
-    const char *wrong = packer_end(&pack);
-    if (wrong == NULL) {
-        wrong = address_book_error(&read);
+    pack_address_book(&pack, &read);
+    const char *error = packer_end(&pack);
+    if (error == NULL) {
+        error = address_book_error(&read);
     }
-    if (wrong == NULL) {
-        *roster = read;
+    if (error == NULL) {
+        *book = read;
     }
-    return wrong;
+    return error;
 }

@@ -1,4 +1,4 @@
-/* wire_verify: what of a message is signed, and whether it was by whom it must. */
+/* wire_verify: signs messages, and verifies that the required identities signed them. */
 #include "runtime/swarm/ledger/entry_bytes.h"
 #include "runtime/swarm/ledger/ledger.h"
 #include "runtime/swarm/wire/wire.h"
@@ -74,7 +74,8 @@ static bool entry_verified(const uint8_t tracker_key[static KEY_BYTES], const st
     return hash_equal(&hash, &entry->hash) && ledger_signatures_error(tracker_key, entry) == NULL;
 }
 
-/* The tracker's word for who owns what is taken, for whose bytes are what it is not. */
+/* The tracker decides which seat owns a slice, so the plans are only range-checked. The hashes must
+ * be signed by the members that declared them. */
 static bool table_verified(const struct wire_shape *shape, const struct entry *open,
                            const struct round_table *table) {
     if (open == NULL || open->kind != ENTRY_OPEN || open->round != table->round) {

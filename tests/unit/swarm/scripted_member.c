@@ -70,7 +70,7 @@ static void introduce(struct scripted_member *member) {
     struct wire_introduction who = {.keys = member->keys.public_keys,
                                     .name = "scripted",
                                     .version = SWARM_PROTOCOL,
-                                    .start = member->start_number,
+                                    .start_id = member->start_number,
                                     .manifest = member->manifest};
     uint8_t payload[WIRE_INTRODUCTION_MAX];
     wire_sign_introduction(&member->keys, &who);
@@ -239,7 +239,7 @@ static void hear_frame(struct scripted_member *member, const struct messenger_ev
         enum wire_progress part = wire_chunks_add(&member->pieces, frame, payload, &payload);
         if (part == WIRE_COMPLETE) {
             struct frame whole = member->pieces.frame;
-            hear_message(member, &whole, payload, member->pieces.count);
+            hear_message(member, &whole, payload, member->pieces.payload_bytes);
         } else if (part == WIRE_INVALID) {
             member->wrong = "pieces that do not fit";
         }

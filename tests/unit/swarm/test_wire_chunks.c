@@ -57,7 +57,7 @@ static void wholes_of_every_length_come_together(void **state) {
                 assert_int_equal(add(&cuts[p], &payload), WIRE_INCOMPLETE);
             }
             assert_int_equal(add(&cuts[count - 1], &payload), WIRE_COMPLETE);
-            assert_int_equal(pieces.count, COUNTS[i]);
+            assert_int_equal(pieces.payload_bytes, COUNTS[i]);
             assert_memory_equal(payload, whole, COUNTS[i]);
             assert_int_equal(pieces.frame.kind, frame.kind);
             assert_int_equal(pieces.frame.round, frame.round);
@@ -177,8 +177,8 @@ static void the_longest_table_goes_in_pieces(void **state) {
         at += piece.length;
     }
     assert_int_equal(part, WIRE_COMPLETE);
-    assert_null(wire_read(&shape, &joined.frame, came, joined.count, &arrays[1], &read, &bulk,
-                          &bulk_bytes));
+    assert_null(wire_read(&shape, &joined.frame, came, joined.payload_bytes, &arrays[1], &read,
+                          &bulk, &bulk_bytes));
     assert_memory_equal(arrays[1].table.hashes, arrays[0].table.hashes,
                         (size_t)SWARM_MEMBERS_MAX * SWARM_SLICES_MAX * sizeof(struct hash));
     free(payload);
