@@ -230,6 +230,7 @@ PLAIN_FOLDERS = (
     "docs/LAUNCH.md",
     "docs/MEMORY.md",
     "docs/PIPELINE.md",
+    "docs/PORTING.md",
     "docs/RUN.md",
     "docs/SITE.md",
     "docs/SWARM.md",
@@ -272,6 +273,7 @@ WRAPPED_DOCS = (
     "docs/LAUNCH.md",
     "docs/MEMORY.md",
     "docs/PIPELINE.md",
+    "docs/PORTING.md",
     "docs/SITE.md",
     "docs/SWARM.md",
 )
