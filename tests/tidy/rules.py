@@ -234,6 +234,7 @@ PLAIN_FOLDERS = (
     "docs/RUN.md",
     "docs/SITE.md",
     "docs/SWARM.md",
+    "docs/TESTING.md",
     "docs/decisions/0017-rooms-and-doors.md",
     "kernels",
     "runtime/inner_training",
@@ -276,6 +277,7 @@ WRAPPED_DOCS = (
     "docs/PORTING.md",
     "docs/SITE.md",
     "docs/SWARM.md",
+    "docs/TESTING.md",
 )
 
 BE = "(?:is|are|was|were|be|been|being)"
