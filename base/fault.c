@@ -19,10 +19,10 @@ void check_failed(const char *file, int line, const char *condition) {
     abort();
 }
 
-enum status fault_set(struct fault *fault, enum status status, const char *place,
+enum status fault_set(struct fault *fault, enum status status, const char *subject,
                       const char *remedy, const char *reason_format, ...) {
     fault->status = status;
-    snprintf(fault->place, sizeof fault->place, "%s", place);
+    snprintf(fault->subject, sizeof fault->subject, "%s", subject);
     snprintf(fault->remedy, sizeof fault->remedy, "%s", remedy != NULL ? remedy : "");
     va_list arguments;
     va_start(arguments, reason_format);
@@ -31,9 +31,9 @@ enum status fault_set(struct fault *fault, enum status status, const char *place
     return status;
 }
 
-enum status fault_set_errno(struct fault *fault, enum status status, const char *place,
+enum status fault_set_errno(struct fault *fault, enum status status, const char *subject,
                             const char *action, int errno_value) {
-    return fault_set(fault, status, place, NULL, "%s: %s", action, strerror(errno_value));
+    return fault_set(fault, status, subject, NULL, "%s: %s", action, strerror(errno_value));
 }
 
 int fault_exit_code(enum status status) {
@@ -57,7 +57,7 @@ int fault_exit_code(enum status status) {
 void fault_print(const struct fault *fault, int fd) {
     char line[sizeof *fault + 16];
     const char *priority = getenv("JOURNAL_STREAM") != NULL ? "<3>" : ""; /* as log.c has it */
-    int length = snprintf(line, sizeof line, "%sskep: %s: %s%s%s\n", priority, fault->place,
+    int length = snprintf(line, sizeof line, "%sskep: %s: %s%s%s\n", priority, fault->subject,
                           fault->reason, fault->remedy[0] != '\0' ? "; " : "", fault->remedy);
     ssize_t ignored = write(fd, line, (size_t)length);
     (void)ignored;

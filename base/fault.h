@@ -28,29 +28,29 @@ enum status {
         }                                                                                          \
     } while (0)
 
-/* A fault prints as "skep: place: reason; remedy". Lengths include the final NUL; longer text is
+/* A fault prints as "skep: subject: reason; remedy". Lengths include the final NUL; longer text is
  * cut. Filled only when a call returns something other than OK. */
 struct fault {
     enum status status;
-    char place[320];  /* file, file:line:column, key, target or tensor */
-    char reason[640]; /* what was found and what was wanted */
-    char remedy[320]; /* what to do; may be empty */
+    char subject[320]; /* file, file:line:column, key, target or tensor */
+    char reason[640];  /* what was found and what was wanted */
+    char remedy[320];  /* what to do; may be empty */
 };
 
 /* fault_set: fill *fault and give `status` back, so that a caller can return it in one line.
  * `remedy` may be NULL. errors: none; text that is too long is cut. */
-enum status fault_set(struct fault *fault, enum status status, const char *place,
+enum status fault_set(struct fault *fault, enum status status, const char *subject,
                       const char *remedy, const char *reason_format, ...) PRINTF_LIKE(5, 6);
 
 /* fault_set_errno: the same with strerror(errno_value) behind `action` ("cannot open"). */
-enum status fault_set_errno(struct fault *fault, enum status status, const char *place,
+enum status fault_set_errno(struct fault *fault, enum status status, const char *subject,
                             const char *action, int errno_value);
 
 /* fault_exit_code: the process's exit code for a status (cli.md, Habits). */
 int fault_exit_code(enum status status);
 
-/* fault_print: write "skep: place: reason; remedy\n" to file descriptor `fd`; under JOURNAL_STREAM
- * with an error's priority, "<3>", in front. */
+/* fault_print: write "skep: subject: reason; remedy\n" to file descriptor `fd`. Under systemd's
+ * journal (JOURNAL_STREAM is set) the priority of an error, "<3>", comes first. */
 void fault_print(const struct fault *fault, int fd);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIELD_BYTES = 256, SHOWN_TEXT_MAX = 60, PLACE_BYTES = sizeof((struct fault *)0)->place };
+enum { FIELD_BYTES = 256, SHOWN_TEXT_MAX = 60, SUBJECT_BYTES = sizeof((struct fault *)0)->subject };
 
 /* Where a scan of the raw text stands. */
 struct scan {
@@ -34,7 +34,7 @@ static enum status fault_at(const char *place, const char *text, size_t offset, 
         column = text[i] == '\n' ? 1 : column + 1;
         line += text[i] == '\n';
     }
-    char where[PLACE_BYTES];
+    char where[SUBJECT_BYTES];
     snprintf(where, sizeof where, "%s:%zu:%zu", place, line, column);
     return fault_set(fault, STATUS_INPUT, where, NULL, "%s", reason);
 }
@@ -96,7 +96,7 @@ enum status json_parse(const char *text, size_t length, size_t length_max, const
     json_error_t error;
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (root == NULL) {
-        char where[PLACE_BYTES];
+        char where[SUBJECT_BYTES];
         snprintf(where, sizeof where, "%s:%d:%d", place, error.line, error.column);
         show_control_characters(error.text);
         return fault_set(fault, STATUS_INPUT, where, NULL, "not valid JSON: %s", error.text);
@@ -105,7 +105,7 @@ enum status json_parse(const char *text, size_t length, size_t length_max, const
         json_decref(root);
         return fault_set(fault, STATUS_INPUT, place, NULL, "is a JSON array, wanted an object");
     }
-    document->root = (struct json_node){.value = root, .place = place};
+    document->root = (struct json_node){.value = root, .source_name = place};
     return OK;
 }
 
@@ -120,8 +120,8 @@ bool json_find(const struct json_node *object, const char *key, struct json_node
     if (value == NULL || json_is_null(value)) {
         return false;
     }
-    *node =
-        (struct json_node){.value = value, .place = object->place, .key = key, .parent = object};
+    *node = (struct json_node){
+        .value = value, .source_name = object->source_name, .key = key, .parent = object};
     return true;
 }
 
@@ -158,7 +158,7 @@ static enum status fault_named(const struct json_node *node, struct fault *fault
     field_name(node, field, sizeof field);
     vsnprintf(words, sizeof words, format, arguments);
     enum status status =
-        fault_set(fault, STATUS_INPUT, node->place, remedy, "`%s` %s", field, words);
+        fault_set(fault, STATUS_INPUT, node->source_name, remedy, "`%s` %s", field, words);
     show_control_characters(fault->reason);
     return status;
 }
@@ -174,7 +174,7 @@ enum status json_fault(const struct json_node *node, struct fault *fault, const 
 
 enum status json_fault_member(const struct json_node *object, const char *key, struct fault *fault,
                               const char *format, ...) {
-    struct json_node member = {.place = object->place, .key = key, .parent = object};
+    struct json_node member = {.source_name = object->source_name, .key = key, .parent = object};
     va_list arguments;
     va_start(arguments, format);
     enum status status = fault_named(&member, fault, NULL, format, arguments);
@@ -346,7 +346,7 @@ struct json_node json_element(const struct json_node *array, size_t index) {
     json_t *value = json_array_get(array->value, index);
     ASSERT(value != NULL);
     return (struct json_node){
-        .value = value, .place = array->place, .index = index, .parent = array};
+        .value = value, .source_name = array->source_name, .index = index, .parent = array};
 }
 
 struct json_walk json_walk_over(const struct json_node *object) {
@@ -363,7 +363,7 @@ bool json_walk_next(struct json_walk *walk) {
         return false;
     }
     walk->member = (struct json_node){.value = json_object_iter_value(walk->position),
-                                      .place = walk->object->place,
+                                      .source_name = walk->object->source_name,
                                       .key = json_object_iter_key(walk->position),
                                       .parent = walk->object};
     return true;

@@ -15,7 +15,7 @@ struct json_t; /* jansson's; nobody else looks inside */
  * small, live on the caller's stack, and are valid while their document and their parents are. */
 struct json_node {
     struct json_t *value;
-    const char *place;              /* the file, for faults */
+    const char *source_name;        /* of the text, for faults */
     const char *key;                /* NULL at the root and for elements of an array */
     size_t index;                   /* of an element of an array */
     const struct json_node *parent; /* NULL at the root */

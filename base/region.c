@@ -58,7 +58,7 @@ void *region_alloc(struct region *region, size_t count, size_t size) {
     return memory;
 }
 
-const char *region_text(struct region *region, const char *text) {
+const char *region_copy_text(struct region *region, const char *text) {
     size_t bytes = strlen(text) + 1;
     return memcpy(region_alloc(region, bytes, 1), text, bytes);
 }

@@ -21,8 +21,8 @@ struct region {
  * errors  none: exhausted host memory ends the process with a message (nothing has been run yet) */
 void *region_alloc(struct region *region, size_t count, size_t size);
 
-/* region_text: a copy of `text` that lives as long as the region. */
-const char *region_text(struct region *region, const char *text);
+/* region_copy_text: a copy of `text` that lives as long as the region. */
+const char *region_copy_text(struct region *region, const char *text);
 
 /* region_finish: free everything. The region may be used again. */
 void region_finish(struct region *region);

@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 
-int64_t ranked_i64(const int64_t *values, int count, int rank) {
+int64_t sorted_value_i64(const int64_t *values, int count, int rank) {
     ASSERT(rank >= 0 && rank < count);
     for (int i = 0;; i++) {
         int below = 0;
@@ -18,7 +18,7 @@ int64_t ranked_i64(const int64_t *values, int count, int rank) {
     }
 }
 
-double ranked_f64(const double *values, int count, int rank) {
+double sorted_value_f64(const double *values, int count, int rank) {
     ASSERT(rank >= 0 && rank < count);
     for (int i = 0;; i++) {
         int below = 0;
@@ -35,9 +35,9 @@ double ranked_f64(const double *values, int count, int rank) {
 }
 
 int64_t median_i64(const int64_t *values, int count) {
-    return ranked_i64(values, count, count / 2);
+    return sorted_value_i64(values, count, count / 2);
 }
 
 double median_f64(const double *values, int count) {
-    return ranked_f64(values, count, count / 2);
+    return sorted_value_f64(values, count, count / 2);
 }

@@ -7,8 +7,8 @@
 
 /* ranked_X: the value at index `rank` if the values were sorted in ascending order.
  * limits  0 <= rank < count; no NaN */
-int64_t ranked_i64(const int64_t *values, int count, int rank);
-double ranked_f64(const double *values, int count, int rank);
+int64_t sorted_value_i64(const int64_t *values, int count, int rank);
+double sorted_value_f64(const double *values, int count, int rank);
 
 /* median_X: the middle value; of an even count the upper one of the two in the middle.
  * limits  count > 0; no NaN */

@@ -21,7 +21,7 @@ void text_add_bytes(struct text *text, const char *bytes, size_t count) {
     size_t room = text->capacity - text->length - 1;
     if (count > room) {
         count = room;
-        text->cut = true;
+        text->truncated = true;
     }
     memcpy(text->bytes + text->length, bytes, count);
     text->length += count;
@@ -36,7 +36,7 @@ void text_add(struct text *text, const char *format, ...) {
     va_end(arguments);
     ASSERT(wanted >= 0);
     if ((size_t)wanted >= room) {
-        text->cut = true;
+        text->truncated = true;
         text->length = text->capacity - 1;
         return;
     }
@@ -123,7 +123,7 @@ bool text_parse_f64(const char *text, double *value) {
     return true;
 }
 
-double plain_nan(double value) {
+double nan_without_sign(double value) {
     return isnan(value) ? (double)NAN : value;
 }
 

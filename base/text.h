@@ -9,12 +9,12 @@
 #include <stdint.h>
 
 /* A string under construction in the caller's buffer. Always NUL-terminated; what does not fit is
- * dropped and `cut` set, so that a writer of machine-readable output can refuse to use it. */
+ * dropped and `truncated` set, so that a writer of machine-readable output can refuse to use it. */
 struct text {
     char *bytes;
     size_t capacity; /* includes the NUL */
     size_t length;
-    bool cut;
+    bool truncated;
 };
 
 struct text text_over(char *buffer, size_t capacity);
@@ -33,8 +33,8 @@ const char *text_count(double count, char buffer[static 24]);
 /* text_grouped: "12,345,678". */
 const char *text_grouped(uint64_t value, char buffer[static 32]);
 
-/* plain_nan: the value, a NaN without its sign: printf has "-nan" too, which tells nobody more. */
-double plain_nan(double value);
+/* nan_without_sign: `value`, or a positive NaN for any NaN, so that printf never writes "-nan". */
+double nan_without_sign(double value);
 
 /* text_parse_bytes: "9GiB", "512 MiB", "1.5GB", "4096"; false when it is none of these or exceeds
  * 2^62. *bytes is then untouched. */

@@ -22,7 +22,7 @@ struct yaml_reader {
     struct fy_diag *diag;
     struct region *region;
     struct fault *fault;
-    const char *place;
+    const char *source_name;
     struct yaml_node *root;
     struct yaml_node *newest;
     int node_count;
@@ -33,8 +33,8 @@ struct yaml_reader {
 
 static enum status refuse_at(struct yaml_reader *reader, int line, int column, const char *remedy,
                              const char *reason) {
-    char place[sizeof reader->fault->place];
-    snprintf(place, sizeof place, "%.280s:%d:%d", reader->place, line, column);
+    char place[sizeof reader->fault->subject];
+    snprintf(place, sizeof place, "%.280s:%d:%d", reader->source_name, line, column);
     return fault_set(reader->fault, STATUS_INPUT, place, remedy, "%s", reason);
 }
 
@@ -107,8 +107,8 @@ static enum status node_add(struct yaml_reader *reader, struct fy_event *event, 
     }
     const struct fy_mark *mark = fy_event_start_mark(event);
     struct yaml_node *node = region_alloc(reader->region, 1, sizeof *node);
-    *node = (struct yaml_node){.path = region_text(reader->region, path),
-                               .key = key[0] != '\0' ? region_text(reader->region, key) : "",
+    *node = (struct yaml_node){.path = region_copy_text(reader->region, path),
+                               .key = key[0] != '\0' ? region_copy_text(reader->region, key) : "",
                                .text = "",
                                .line = mark != NULL ? mark->line + 1 : 1,
                                .column = mark != NULL ? mark->column + 1 : 1,
@@ -170,7 +170,7 @@ static enum status take_scalar(struct yaml_reader *reader, struct fy_event *even
     size_t length = 0;
     const char *text = fy_token_get_text(event->scalar.value, &length);
     node->kind = YAML_SCALAR;
-    node->plain =
+    node->is_plain =
         event->scalar.value == NULL || fy_token_scalar_style(event->scalar.value) == FYSS_PLAIN;
     if (text == NULL || length == 0) {
         return OK;
@@ -321,14 +321,14 @@ enum status yaml_open(const char *text, size_t length, const char *place, struct
         return fault_set(fault, STATUS_INPUT, place, NULL, "%zu bytes, at most %d are read", length,
                          YAML_BYTES_MAX);
     }
-    struct yaml_reader reader = {.region = region, .fault = fault, .place = place};
+    struct yaml_reader reader = {.region = region, .fault = fault, .source_name = place};
     reader.root = region_alloc(region, 1, sizeof *reader.root);
     *reader.root = (struct yaml_node){
         .path = "", .key = "", .text = "", .kind = YAML_MAP, .line = 1, .column = 1};
     reader.newest = reader.root;
     TRY(check_characters(&reader, text, length));
     TRY(read_document(&reader, text, length));
-    *document = (struct yaml_document){.place = region_text(region, place),
+    *document = (struct yaml_document){.source_name = region_copy_text(region, place),
                                        .root = reader.root,
                                        .first = reader.root->next,
                                        .node_count = reader.node_count,

@@ -24,7 +24,7 @@ struct yaml_node {
     const char *key;  /* last part of the path; "" for list items and the root */
     const char *text; /* a scalar's characters, without quotes; "" for maps and lists */
     enum yaml_kind kind;
-    bool plain;       /* written without quotes: an empty plain scalar is a key without a value */
+    bool is_plain;    /* written without quotes: an empty plain scalar is a key without a value */
     int line, column; /* of the key, or of the item's value; from 1 */
     int child_count;
     const struct yaml_node *parent;  /* NULL for the root */
@@ -34,7 +34,7 @@ struct yaml_node {
 };
 
 struct yaml_document {
-    const char *place;             /* the file's name, for messages */
+    const char *source_name;       /* the file's name, for faults */
     const struct yaml_node *root;  /* a YAML_MAP */
     const struct yaml_node *first; /* behind the root, or NULL: for (n = first; n; n = n->next) */
     int node_count;                /* without the root */

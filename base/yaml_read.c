@@ -19,9 +19,9 @@ const struct yaml_node *yaml_find(const struct yaml_document *document, const ch
 
 enum status yaml_fault(const struct yaml_document *document, const struct yaml_node *node,
                        struct fault *fault, const char *remedy, const char *reason_format, ...) {
-    char place[sizeof fault->place];
+    char place[sizeof fault->subject];
     char reason[sizeof fault->reason];
-    snprintf(place, sizeof place, "%.280s:%d:%d", document->place, node->line, node->column);
+    snprintf(place, sizeof place, "%.280s:%d:%d", document->source_name, node->line, node->column);
     va_list arguments;
     va_start(arguments, reason_format);
     vsnprintf(reason, sizeof reason, reason_format, arguments);
@@ -56,7 +56,7 @@ static bool name_covers(const char *name, const char *path, const struct yaml_no
     if (strncmp(path, name, path_length) != 0) {
         return false;
     }
-    bool empty = node->kind == YAML_SCALAR && node->plain && node->text[0] == '\0';
+    bool empty = node->kind == YAML_SCALAR && node->is_plain && node->text[0] == '\0';
     bool leads_by_key = name[path_length] == '.' && node->kind == YAML_MAP;
     bool leads_by_item = strncmp(name + path_length, "[]", 2) == 0 && node->kind == YAML_LIST;
     return empty ? name[path_length] == '.' || name[path_length] == '['
@@ -77,7 +77,7 @@ static const char *name_cut(struct region *region, const char *name, const char 
         length++;
     }
     cut[length] = '\0';
-    return region_text(region, cut);
+    return region_copy_text(region, cut);
 }
 
 static const char *name_with_last_part(const char *key, const char *const *names, int name_count) {

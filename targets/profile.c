@@ -93,11 +93,11 @@ static enum status find(struct profile_reader *reader, const char *path,
         *dot = '\0';
         nearest = yaml_find(&reader->document, above);
     }
-    char place[sizeof reader->fault->place];
+    char subject[sizeof reader->fault->subject];
     nearest = nearest != NULL ? nearest : reader->document.root;
-    snprintf(place, sizeof place, "%.280s:%d:%d", reader->document.place, nearest->line,
+    snprintf(subject, sizeof subject, "%.280s:%d:%d", reader->document.source_name, nearest->line,
              nearest->column);
-    return fault_set(reader->fault, STATUS_INPUT, place, NULL, "%s is missing", path);
+    return fault_set(reader->fault, STATUS_INPUT, subject, NULL, "%s is missing", path);
 }
 
 static enum status read_text(struct profile_reader *reader, const char *path, const char **value) {
@@ -334,7 +334,7 @@ enum status profile_read(const char *text, size_t length, const char *place, str
     }
     TRY(read_figures(&reader));
     TRY(read_capabilities(&reader));
-    reader.target.place = reader.document.place;
+    reader.target.place = reader.document.source_name;
     *target = reader.target;
     return OK;
 }

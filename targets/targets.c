@@ -88,11 +88,11 @@ enum status target_lower_capacity(const struct target *target, uint64_t bytes,
                                   struct fault *fault) {
     uint64_t declared = target_declared_bytes(target, SPACE_DEVICE);
     if (bytes <= declared) {
-        char place[sizeof fault->place];
+        char subject[sizeof fault->subject];
         char wanted[24];
         char reserved[24];
-        snprintf(place, sizeof place, "target %.200s", target->name);
-        return fault_set(fault, STATUS_FIT, place, "raise limits.device",
+        snprintf(subject, sizeof subject, "target %.200s", target->name);
+        return fault_set(fault, STATUS_FIT, subject, "raise limits.device",
                          "is limited to %s of device memory, and drivers and libraries take %s",
                          text_bytes(bytes, wanted), text_bytes(declared, reserved));
     }

@@ -39,7 +39,7 @@ static enum status field_fault(const struct cursor *cursor, const struct field *
     char subject[PATH_BYTES];
     /* A path that is too long loses its beginning, not the line and column. */
     size_t path_length = strlen(cursor->path);
-    size_t path_max = sizeof fault->place - 48;
+    size_t path_max = sizeof fault->subject - 48;
     const char *path = cursor->path + (path_length > path_max ? path_length - path_max : 0);
     snprintf(subject, sizeof subject, "%s:%d:%zu", path, cursor->line, field->column);
     char shown[64] = "";

@@ -7,13 +7,13 @@
 #include <stdio.h>
 
 static const char REMEDY[] = "drop the message; its sender is faulty or malicious";
-enum { PLACE_BYTES = 64 };
+enum { SUBJECT_BYTES = 64 };
 
 static enum status refused(enum codec codec, const char *unit, int64_t index, const char *reason,
                            struct fault *fault) {
-    char place[PLACE_BYTES];
-    snprintf(place, sizeof place, "%s %s %lld", codec_name(codec), unit, (long long)index);
-    return fault_set(fault, STATUS_INPUT, place, REMEDY, "%s", reason);
+    char subject[SUBJECT_BYTES];
+    snprintf(subject, sizeof subject, "%s %s %lld", codec_name(codec), unit, (long long)index);
+    return fault_set(fault, STATUS_INPUT, subject, REMEDY, "%s", reason);
 }
 
 /* ---- fp32 and bf16 ---- */

@@ -87,7 +87,7 @@ enum status config_text_set_dtype(const char *config, size_t length, enum dtype 
         return fault_set(fault, STATUS_INPUT, "config.json", NULL, "byte %zu: %s", scan.at,
                          scan.reason);
     }
-    if (text.cut) {
+    if (text.truncated) {
         return fault_set(fault, STATUS_INPUT, "config.json", NULL, "too many dtype fields");
     }
     *out_length = text.length;

@@ -75,7 +75,7 @@ void folder_sibling(const char *path, const char *prefix, char *out, size_t capa
     file_folder_of(path, parent, sizeof parent);
     struct text text = text_over(out, capacity);
     text_add(&text, "%s/%s%s", parent, prefix, slash == NULL ? path : slash + 1);
-    ASSERT(!text.cut);
+    ASSERT(!text.truncated);
 }
 
 /* Removes the files in a folder, not in one that a link leads to. Removing while walking may skip

@@ -146,7 +146,7 @@ struct passage {
 static struct passage passage_of(const struct tensor_piece *piece, int64_t width,
                                  const struct staging *staging) {
     check_staging(staging);
-    if (piece->far == NULL) {
+    if (piece->device_memory == NULL) {
         return (struct passage){.file_bytes = staging->memory,
                                 .chunk_max = (int64_t)staging->bytes / width};
     }
@@ -165,10 +165,11 @@ static char *place_in(const struct tensor_piece *piece, int64_t done) {
 static enum status fetch(const struct tensor_piece *piece, const struct passage *passage,
                          int64_t done, int64_t chunk, const char **elements, struct fault *fault) {
     *elements = passage->memory_bytes == NULL ? place_in(piece, done) : passage->memory_bytes;
-    return piece->far == NULL
+    return piece->device_memory == NULL
                ? OK
-               : piece->far->read(piece->far->context, place_in(piece, done), passage->memory_bytes,
-                                  (size_t)(chunk * dtype_bytes(piece->dtype)), fault);
+               : piece->device_memory->read(piece->device_memory->context, place_in(piece, done),
+                                            passage->memory_bytes,
+                                            (size_t)(chunk * dtype_bytes(piece->dtype)), fault);
 }
 
 enum status piece_write(const struct piece_span *place, const struct tensor_piece *piece,
@@ -177,7 +178,7 @@ enum status piece_write(const struct piece_span *place, const struct tensor_piec
     int64_t at = place->at + piece->first * width;
     int64_t count = piece_count(piece);
     bool alike = place->dtype == piece->dtype;
-    if (alike && piece->far == NULL) {
+    if (alike && piece->device_memory == NULL) {
         return file_write_at(place->fd, place->path, piece->memory, (size_t)(count * width), at,
                              fault);
     }
@@ -203,12 +204,12 @@ static enum status deliver(const struct crossing *in, const struct passage *pass
     char *to = passage->memory_bytes == NULL ? place_in(piece, done) : passage->memory_bytes;
     enum status status =
         finite_only ? convert(in, piece->first + done, chunk, passage->file_bytes, to, fault) : OK;
-    if (status != OK || piece->far == NULL) {
+    if (status != OK || piece->device_memory == NULL) {
         return status;
     }
-    return piece->far->write(piece->far->context, place_in(piece, done),
-                             finite_only ? to : passage->file_bytes,
-                             (size_t)(chunk * dtype_bytes(piece->dtype)), fault);
+    return piece->device_memory->write(piece->device_memory->context, place_in(piece, done),
+                                       finite_only ? to : passage->file_bytes,
+                                       (size_t)(chunk * dtype_bytes(piece->dtype)), fault);
 }
 
 enum status piece_read(const struct piece_span *place, const struct tensor_piece *piece,
@@ -217,7 +218,7 @@ enum status piece_read(const struct piece_span *place, const struct tensor_piece
     int64_t at = place->at + piece->first * width;
     int64_t count = piece_count(piece);
     ASSERT(finite_only || place->dtype == piece->dtype);
-    if (!finite_only && piece->far == NULL) {
+    if (!finite_only && piece->device_memory == NULL) {
         return file_read_at(place->fd, place->path, piece->memory, (size_t)(count * width), at,
                             fault);
     }
@@ -234,21 +235,21 @@ enum status piece_read(const struct piece_span *place, const struct tensor_piece
 
 enum status piece_put(const struct tensor_piece *piece, int64_t at, int64_t count,
                       const float *values, const struct staging *staging, struct fault *fault) {
-    if (piece->far == NULL) {
+    if (piece->device_memory == NULL) {
         convert_from_f32(piece->dtype, values, count, place_in(piece, at));
         return OK;
     }
     size_t bytes = (size_t)(count * dtype_bytes(piece->dtype));
     ASSERT(bytes <= staging->bytes);
     convert_from_f32(piece->dtype, values, count, staging->memory);
-    return piece->far->write(piece->far->context, place_in(piece, at), staging->memory, bytes,
-                             fault);
+    return piece->device_memory->write(piece->device_memory->context, place_in(piece, at),
+                                       staging->memory, bytes, fault);
 }
 
 enum status piece_clear(const struct tensor_piece *piece, const struct staging *staging,
                         struct fault *fault) {
     size_t bytes = (size_t)(piece_count(piece) * dtype_bytes(piece->dtype));
-    if (piece->far == NULL) {
+    if (piece->device_memory == NULL) {
         memset(piece->memory, 0, bytes);
         return OK;
     }
@@ -256,8 +257,8 @@ enum status piece_clear(const struct tensor_piece *piece, const struct staging *
     memset(staging->memory, 0, staging->bytes);
     for (size_t done = 0; done < bytes; done += staging->bytes) {
         size_t some = bytes - done < staging->bytes ? bytes - done : staging->bytes;
-        TRY(piece->far->write(piece->far->context, (char *)piece->memory + done, staging->memory,
-                              some, fault));
+        TRY(piece->device_memory->write(piece->device_memory->context, (char *)piece->memory + done,
+                                        staging->memory, some, fault));
     }
     return OK;
 }

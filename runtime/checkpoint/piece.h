@@ -2,8 +2,8 @@
 #ifndef SKEP_CHECKPOINT_PIECE_H
 #define SKEP_CHECKPOINT_PIECE_H
 
+#include "base/device_memory.h"
 #include "base/dtype.h"
-#include "base/far.h"
 #include "base/limits.h"
 
 #include <stdbool.h>
@@ -25,9 +25,9 @@ struct tensor_piece {
     const char *name; /* the Hugging Face name */
     enum dtype dtype; /* in memory */
     int rank;
-    int64_t shape[TENSOR_RANK_MAX];  /* of the whole tensor */
-    void *memory;                    /* of element `first` */
-    const struct device_memory *far; /* what `memory` is an address of; NULL: ordinary memory */
+    int64_t shape[TENSOR_RANK_MAX];            /* of the whole tensor */
+    void *memory;                              /* of element `first` */
+    const struct device_memory *device_memory; /* that `memory` points into; NULL: host memory */
     int64_t first, count;
 };
 
@@ -48,8 +48,8 @@ struct piece_span {
     enum dtype dtype;
 };
 
-/* The caller's buffer for conversions and for bytes from and to far memory; undefined afterwards.
- */
+/* The caller's buffer for conversions and for bytes from and to device memory; undefined
+ * afterwards. */
 struct staging {
     void *memory; /* 64-byte aligned */
     size_t bytes; /* at least STAGING_BYTES_MIN; larger means fewer calls */
@@ -65,10 +65,9 @@ int64_t piece_elements(const struct tensor_piece *piece); /* of the whole tensor
 int64_t piece_count(const struct tensor_piece *piece);    /* in memory */
 
 /* piece_write: memory -> its range in the file, converted to the file's type (nearest even).
- * memory  equal types are written straight from `memory` unless it is far; otherwise through
- *         `staging`
- * errors  STATUS_FAILED from the file, from far memory, or, naming tensor and element, for a value
- *         that is not finite in another type than its own: the run has diverged */
+ * memory  equal types are written straight from host memory; otherwise through `staging`
+ * errors  STATUS_FAILED from the file, from device memory, or, naming tensor and element, for a
+ *         value that is not finite in another type than its own: the run has diverged */
 MUST_CHECK enum status piece_write(const struct piece_span *place, const struct tensor_piece *piece,
                                    const struct staging *staging, struct fault *fault);
 
@@ -76,14 +75,15 @@ MUST_CHECK enum status piece_write(const struct piece_span *place, const struct 
  * `finite_only` any NaN, infinity, or value that is infinite in the memory's type is STATUS_INPUT,
  * naming tensor and element; `memory` then holds part of the tensor. Without it types must agree
  * and bits are copied.
- * staging  not looked at where bits are copied to memory that is not far */
+ * staging  not used where bits are copied to host memory */
 MUST_CHECK enum status piece_read(const struct piece_span *place, const struct tensor_piece *piece,
                                   bool finite_only, const struct staging *staging,
                                   struct fault *fault);
 
 /* piece_put: `count` floats become elements of the piece from element `at` of it on, nearest even.
- * limits  a far piece's elements, of `count`, fit into `staging`, which `values` are not in
- * errors  those of far memory: none for a piece that is not far */
+ * limits  `count` elements of a piece in device memory fit into `staging`, which does not overlap
+ *         `values`
+ * errors  those of device memory; none for a piece in host memory */
 MUST_CHECK enum status piece_put(const struct tensor_piece *piece, int64_t at, int64_t count,
                                  const float *values, const struct staging *staging,
                                  struct fault *fault);

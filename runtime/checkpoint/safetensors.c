@@ -219,7 +219,7 @@ size_t safetensors_header_bytes(const struct safetensors_header *header) {
         char buffer[ENTRY_TEXT_BYTES];
         struct text text = text_over(buffer, sizeof buffer);
         add_piece(&text, header, piece);
-        ASSERT(!text.cut);
+        ASSERT(!text.truncated);
         bytes += text.length;
     }
     return padded(bytes);
@@ -236,7 +236,7 @@ size_t safetensors_render_header(const struct safetensors_header *header, char *
     text_add(&text, "}");
     size_t total = padded(LENGTH_BYTES + text.length);
     text_add(&text, "%*s", (int)(total - LENGTH_BYTES - text.length), "");
-    ASSERT(!text.cut);
+    ASSERT(!text.truncated);
     for (int i = 0; i < LENGTH_BYTES; i++) {
         buffer[i] = (char)((total - LENGTH_BYTES) >> (8 * i) & 0xff);
     }

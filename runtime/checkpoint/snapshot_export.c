@@ -16,7 +16,7 @@ static enum status read_config(const struct snapshot *snapshot, struct region *r
     char joined[PATH_BYTES];
     char *buffer = region_alloc(region, CONFIG_BYTES_MAX + 1, 1);
     file_join(snapshot->path, SNAPSHOT_CONFIG_NAME, joined, sizeof joined);
-    *path = region_text(region, joined);
+    *path = region_copy_text(region, joined);
     *text = buffer;
     return file_read_text(joined, buffer, CONFIG_BYTES_MAX + 1, length, fault);
 }

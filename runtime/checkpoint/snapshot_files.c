@@ -10,8 +10,8 @@ static const char *prefixed(struct region *region, const char *prefix, const cha
     char buffer[2 * NAME_BYTES];
     struct text text = text_over(buffer, sizeof buffer);
     text_add(&text, "%s%s", prefix, name);
-    ASSERT(!text.cut);
-    return prefix[0] == '\0' ? name : region_text(region, buffer);
+    ASSERT(!text.truncated);
+    return prefix[0] == '\0' ? name : region_copy_text(region, buffer);
 }
 
 static void add_sources(const struct snapshot_group *group, struct region *region,

@@ -225,8 +225,8 @@ static enum status read_texts(const struct json_node *root, struct region *regio
     const char *model_folder = NULL;
     TRY(get_text(root, "keys", &keys, fault));
     TRY(get_text(root, "model_folder", &model_folder, fault));
-    snapshot->keys = region_text(region, keys);
-    snapshot->model_folder = region_text(region, model_folder);
+    snapshot->keys = region_copy_text(region, keys);
+    snapshot->model_folder = region_copy_text(region, model_folder);
     return OK;
 }
 

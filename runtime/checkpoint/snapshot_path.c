@@ -13,7 +13,7 @@ void snapshot_path(const char *folder, enum snapshot_path_kind place, int64_t st
                    char out[static PATH_BYTES]) {
     struct text text = text_over(out, PATH_BYTES);
     text_add(&text, "%s/%s%0*lld", folder, PREFIXES[place], STEP_DIGITS, (long long)step);
-    ASSERT(!text.cut && step >= 0);
+    ASSERT(!text.truncated && step >= 0);
 }
 
 bool snapshot_parse_name(const char *name, enum snapshot_path_kind *place, int64_t *step) {

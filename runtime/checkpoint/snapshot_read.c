@@ -30,7 +30,7 @@ enum status snapshot_read(const char *path, struct region *region, struct snapsh
         status = snapshot_check_sizes(path, &read, fault);
     }
     if (status == OK) {
-        read.path = region_text(region, path);
+        read.path = region_copy_text(region, path);
         *snapshot = read;
     }
     return status;
@@ -111,7 +111,7 @@ static enum status list_paths(const char *folder, struct region *region, const c
         } else {
             char path[PATH_BYTES];
             file_join(folder, walk.name, path, sizeof path);
-            paths[(*count)++] = region_text(region, path);
+            paths[(*count)++] = region_copy_text(region, path);
         }
     }
     folder_walk_end(&walk);
@@ -139,7 +139,7 @@ enum status snapshot_list(const char *folder, struct region *region,
 }
 
 static void log_damaged(const struct snapshot_listed *listed, const struct fault *fault) {
-    log_line(LOG_ERROR, "snapshot %s is not used: %s: %s", listed->snapshot.path, fault->place,
+    log_line(LOG_ERROR, "snapshot %s is not used: %s: %s", listed->snapshot.path, fault->subject,
              fault->reason);
 }
 

@@ -74,7 +74,7 @@ static enum status try_json(const struct snapshot_writer *writer, struct fault *
     struct snapshot read;
     struct text text = text_over(writer->json, writer->json_capacity);
     snapshot_json_write(&written, &text);
-    ASSERT(!text.cut);
+    ASSERT(!text.truncated);
     enum status status =
         snapshot_json_parse(text.bytes, text.length, SNAPSHOT_JSON_NAME, &region, &read, fault);
     region_finish(&region);
@@ -178,7 +178,7 @@ static enum status conclude(const struct snapshot_writer *writer, const struct s
     TRY(note_files(writer, staging, snapshot, fault));
     struct text text = text_over(writer->json, writer->json_capacity);
     snapshot_json_write(snapshot, &text);
-    ASSERT(!text.cut);
+    ASSERT(!text.truncated);
     *length = text.length;
     TRY(folder_write_file(writer->begun, SNAPSHOT_JSON_NAME, text.bytes, text.length, fault));
     return file_sync_folder(writer->begun, fault);
@@ -234,7 +234,7 @@ static void thin_out(struct snapshot_writer *writer) {
     struct fault fault;
     while (writer->kept_count > writer->args.keep) {
         if (remove_one(writer, writer->kept[0].step, &fault) != OK) {
-            log_line(LOG_WARNING, "%s: %s", fault.place, fault.reason);
+            log_line(LOG_WARNING, "%s: %s", fault.subject, fault.reason);
             return;
         }
         writer->kept_count--;

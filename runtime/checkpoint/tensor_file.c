@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READ_STAGING_BYTES = 1 << 20 }; /* of pieces in far memory */
+enum { READ_STAGING_BYTES = 1 << 20 }; /* of pieces in device memory */
 
 static const struct safetensors_pair METADATA[] = {{"format", "pt"}};
 
@@ -236,13 +236,13 @@ static enum status read_pieces(const struct tensor_file *file, const struct safe
 }
 
 static bool any_on_device(const struct tensor_file *file) {
-    bool far = false;
+    bool on_device = false;
     for (int i = 0; i < file->header.count; i++) {
         for (int piece = 0; piece < file->sources[i].piece_count; piece++) {
-            far = far || file->sources[i].pieces[piece].far != NULL;
+            on_device = on_device || file->sources[i].pieces[piece].device_memory != NULL;
         }
     }
-    return far;
+    return on_device;
 }
 
 enum status tensor_file_read(const struct tensor_file *file, const char *folder,

@@ -21,7 +21,7 @@ struct reading {
 static const char *path_in(struct reading *reading, const char *name) {
     char path[PATH_BYTES];
     file_join(reading->folder, name, path, sizeof path);
-    return region_text(reading->region, path);
+    return region_copy_text(reading->region, path);
 }
 
 /* The index comes from outside: it may name files of its own folder only. */
@@ -54,7 +54,7 @@ static enum status list_member(struct reading *reading, const struct json_node *
     if (reading->files->count == WEIGHT_FILES_MAX) {
         return json_fault(member, reading->fault, NULL, "more than %d files", WEIGHT_FILES_MAX);
     }
-    reading->files->tables[reading->files->count++].path = region_text(reading->region, path);
+    reading->files->tables[reading->files->count++].path = region_copy_text(reading->region, path);
     return OK;
 }
 

@@ -52,7 +52,7 @@ static const char *shard_name(struct region *region, int file, int file_count) {
     char buffer[SHARD_NAME_BYTES];
     struct text name = text_over(buffer, sizeof buffer);
     text_add(&name, "model-%05d-of-%05d.safetensors", file + 1, file_count);
-    return region_text(region, file_count == 1 ? "model.safetensors" : buffer);
+    return region_copy_text(region, file_count == 1 ? "model.safetensors" : buffer);
 }
 
 static void plan_files(const struct tensor_source *sources, int count, int64_t bytes_max,
@@ -96,7 +96,7 @@ static void plan_index(const struct tensor_source *sources, int count, struct re
         }
     }
     text_add(&text, "\n  }\n}\n");
-    ASSERT(!text.cut);
+    ASSERT(!text.truncated);
     save->index_text = text.bytes;
     save->index_length = text.length;
     save->bytes += (int64_t)text.length;
@@ -198,7 +198,7 @@ enum status weights_save_plan(const struct weights_save_args *args, struct regio
                               struct weights_save *save, struct fault *fault) {
     enum status status = OK;
     name_folders(args, save);
-    save->model_folder = region_text(region, args->model_folder);
+    save->model_folder = region_copy_text(region, args->model_folder);
     save->site = args->site;
     if (checkpoint_is_rank0(&args->site)) {
         status = check_target(save, fault);

@@ -33,7 +33,7 @@ static enum status read_sizes(const char *list, struct request *request, struct 
         }
         uint64_t *size = &request->sizes[request->size_count];
         TRY(argument_bytes("--bytes", one, size, fault));
-        if (text.cut || *size > SIZE_MOST) {
+        if (text.truncated || *size > SIZE_MOST) {
             return fault_set(fault, STATUS_USAGE, "--bytes", NULL, "%s; at most 1 GiB at a time",
                              one);
         }

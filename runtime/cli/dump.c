@@ -67,8 +67,9 @@ static void add_piece(struct dump *dump, const struct tensor_piece *piece) {
     struct tensor_piece *added = &dump->pieces[dump->piece_count++];
     *added = *piece;
     added->memory = region_alloc(&dump->session.region, bytes, 1);
-    added->far = NULL;
-    enum status status = device_read(piece->far, piece->memory, added->memory, bytes, &dump->fault);
+    added->device_memory = NULL;
+    enum status status =
+        device_read(piece->device_memory, piece->memory, added->memory, bytes, &dump->fault);
     (void)status;
 }
 
@@ -83,7 +84,7 @@ static void keep_params(struct dump *dump, const char *prefix, enum param_view v
         }
         struct tensor_spec tensor = rank_parts_tensor(session, i, view);
         snprintf(name, sizeof name, "%s.%s", prefix, tensor.name);
-        tensor.name = region_text(&session->region, name);
+        tensor.name = region_copy_text(&session->region, name);
         add_tensor(dump, &tensor);
         if (rank_parts_piece(session, i, view, PART_SAVED, &piece)) {
             piece.name = tensor.name;

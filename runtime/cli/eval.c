@@ -43,8 +43,8 @@ static enum status evaluate(struct evaluation *evaluation, struct evaluation_res
 static void print_result(const struct evaluation_result *result, bool as_json) {
     double loss = result->loss;
     if (!as_json) {
-        printf("loss %.4f, perplexity %.2f over %lld tokens\n", plain_nan(loss),
-               plain_nan(exp(loss)), (long long)result->tokens);
+        printf("loss %.4f, perplexity %.2f over %lld tokens\n", nan_without_sign(loss),
+               nan_without_sign(exp(loss)), (long long)result->tokens);
         return;
     }
     struct json_stdout out;

@@ -39,7 +39,7 @@ static enum status read_bytes(const char *given, const struct mesh *mesh,
         text_add_bytes(&text, word, length);
         char *equals = strchr(name, '=');
         double value;
-        if (text.cut || equals == NULL || !text_parse_f64(equals + 1, &value) ||
+        if (text.truncated || equals == NULL || !text_parse_f64(equals + 1, &value) ||
             !(value >= 0 && value < 1e30)) {
             return bad_bytes(name, mesh, fault);
         }
@@ -59,7 +59,7 @@ static enum status open_mesh(const char *dims, const char *table, struct region 
     char *whole = region_alloc(region, TEXT_BYTES, 1);
     struct text text = text_over(whole, TEXT_BYTES);
     text_add(&text, "%s%s%s", dims, table != NULL ? ":" : "", table != NULL ? table : "");
-    if (text.cut) {
+    if (text.truncated) {
         return fault_set(fault, STATUS_USAGE, "mesh", NULL, "more than %d characters", TEXT_BYTES);
     }
     return mesh_parse(whole, region, mesh, fault);

@@ -186,7 +186,7 @@ static enum status write_profile(const char *path, const struct target *target,
         return fault_set(fault, STATUS_USAGE, "--write", NULL, "the path is too long");
     }
     profile_write(target, &text);
-    ASSERT(!text.cut);
+    ASSERT(!text.truncated);
     TRY(file_open_write(part, &fd, fault));
     enum status status = file_write_at(fd, part, buffer, text.length, 0, fault);
     if (status != OK) {
@@ -199,7 +199,7 @@ static enum status write_profile(const char *path, const struct target *target,
 
 static enum status refuse_lower(const struct probed *probed, const char *isa, struct fault *fault) {
     char reason[sizeof fault->reason];
-    char place[sizeof fault->place];
+    char subject[sizeof fault->subject];
     char found[VALUE_BYTES];
     char promised[VALUE_BYTES];
     struct text text = text_over(reason, sizeof reason);
@@ -219,8 +219,8 @@ static enum status refuse_lower(const struct probed *probed, const char *isa, st
     }
     text_add(&text, "%s%s", probed->holders[0] != '\0' ? "; most memory is held by " : "",
              probed->holders);
-    snprintf(place, sizeof place, "target %.200s", probed->target->name);
-    return fault_set(fault, STATUS_FIT, place, "use another profile, or make one with --write",
+    snprintf(subject, sizeof subject, "target %.200s", probed->target->name);
+    return fault_set(fault, STATUS_FIT, subject, "use another profile, or make one with --write",
                      "%s", reason);
 }
 

@@ -55,11 +55,11 @@ static enum status detect_launch(const struct ranks_request *request, struct lau
 static void print_fault(const struct ranks *ranks, const struct fault *fault) {
     char own[32];
     snprintf(own, sizeof own, "rank %d", ranks->place.rank);
-    if (ranks->place.rank <= 0 || strcmp(fault->place, own) == 0) {
+    if (ranks->place.rank <= 0 || strcmp(fault->subject, own) == 0) {
         fault_print(fault, STDERR_FILENO);
         return;
     }
-    log_line(LOG_ERROR, "skep: %s: %s%s%s", fault->place, fault->reason,
+    log_line(LOG_ERROR, "skep: %s: %s%s%s", fault->subject, fault->reason,
              fault->remedy[0] != '\0' ? "; " : "", fault->remedy);
 }
 

@@ -123,7 +123,7 @@ static enum status run_export(struct tool *tool) {
     struct text text = text_over(out, PATH_BYTES);
     text_add(&text, tool->out != NULL ? "%s" : "%s-model",
              tool->out != NULL ? tool->out : snapshot.path);
-    if (text.cut || text.length == 0) {
+    if (text.truncated || text.length == 0) {
         return fault_set(&tool->fault, STATUS_USAGE, "-o", NULL, "not a folder's name");
     }
     TRY(snapshot_export(&snapshot, out, dtype, &tool->fault));

@@ -100,7 +100,8 @@ enum status data_open(const struct data_options *options, struct region *region,
     allow_open_files(paths->count);
     enum status status = OK;
     for (int i = 0; i < paths->count && status == OK; i++) {
-        status = open_file(&opened, region_text(region, paths->paths[i]), options->format, fault);
+        status =
+            open_file(&opened, region_copy_text(region, paths->paths[i]), options->format, fault);
     }
     if (status != OK) {
         data_close(&opened);
@@ -225,10 +226,10 @@ static int64_t first_token(const struct data_file *file, int64_t window, int64_t
 
 static enum status refuse_token(const struct token_data *data, const struct token_file *file,
                                 int64_t index, int64_t id, struct fault *fault) {
-    char place[sizeof fault->place];
-    struct text text = text_over(place, sizeof place);
+    char subject[sizeof fault->subject];
+    struct text text = text_over(subject, sizeof subject);
     text_add(&text, "%.280s: token %lld", file->path, (long long)index);
-    return fault_set(fault, STATUS_INPUT, place, "tokenise with this model's tokenizer",
+    return fault_set(fault, STATUS_INPUT, subject, "tokenise with this model's tokenizer",
                      "id %lld is beyond the model's vocabulary of %lld", (long long)id,
                      (long long)data->vocab);
 }

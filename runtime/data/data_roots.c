@@ -52,7 +52,7 @@ static enum status look_at(struct reading *reading, const struct run *run, const
     reading->paths[reading->count] = path;
     reading->files[reading->count] =
         (struct manifest_file){.data = data,
-                               .name = region_text(reading->region, name_of(path)),
+                               .name = region_copy_text(reading->region, name_of(path)),
                                .bytes = (uint64_t)file.bytes,
                                .format = format_name(file.format)};
     reading->total += (uint64_t)file.bytes;
@@ -193,13 +193,13 @@ static const char *find_file(const struct manifest_file *file, struct region *re
     char folder[PATH_BYTES];
     char path[2 * PATH_BYTES];
     if (is_there(file->name, file->bytes)) {
-        return region_text(region, file->name);
+        return region_copy_text(region, file->name);
     }
     if (!cache_folder(folder, sizeof folder)) {
         return NULL;
     }
     file_join(folder, file->name, path, sizeof path);
-    return is_there(path, file->bytes) ? region_text(region, path) : NULL;
+    return is_there(path, file->bytes) ? region_copy_text(region, path) : NULL;
 }
 
 static void find_list(const struct manifest *manifest, enum manifest_data data,

@@ -13,7 +13,7 @@ enum status ledger_export_begin(const char *path, struct region *region,
     }
     struct text beside = text_over(export->beside, sizeof export->beside);
     text_add(&beside, "%s.new", path);
-    if (beside.cut) {
+    if (beside.truncated) {
         return fault_set(fault, STATUS_INPUT, "--export", NULL, "the path is too long");
     }
     export->line = text_over(region_alloc(region, LEDGER_LINE_MAX, 1), LEDGER_LINE_MAX);
@@ -28,7 +28,7 @@ enum status ledger_export_add(struct ledger_export *export, const struct entry *
     export->line = text_over(export->line.bytes, export->line.capacity);
     ledger_line_write(entry, &export->line);
     text_add(&export->line, "\n");
-    ASSERT(!export->line.cut);
+    ASSERT(!export->line.truncated);
     enum status status = file_write_at(export->fd, export->beside, export->line.bytes,
                                        export->line.length, export->bytes, fault);
     export->bytes += (int64_t) export->line.length;

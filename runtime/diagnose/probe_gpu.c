@@ -14,9 +14,9 @@ int probe_gpu_count(void) {
 enum status probe_gpu_run(const char *name, struct site *site, struct region *region,
                           struct probed *probed, struct fault *fault) {
     (void)name, (void)site, (void)region;
-    char place[sizeof fault->place];
-    snprintf(place, sizeof place, "target %.200s", probed->target->name);
-    return fault_set(fault, STATUS_INPUT, place, "probe a cpu target",
+    char subject[sizeof fault->subject];
+    snprintf(subject, sizeof subject, "target %.200s", probed->target->name);
+    return fault_set(fault, STATUS_INPUT, subject, "probe a cpu target",
                      "is a CUDA device, which this build cannot measure");
 }
 

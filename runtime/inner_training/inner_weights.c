@@ -19,7 +19,7 @@ static bool span_of(const struct session *session, int index, int owner, int64_t
     *span = (struct inner_span){.owner = owner, .begin = begin + first, .count = count};
     if (ranks->of[AXIS_WORLD] == owner) {
         bool is_stored = rank_parts_piece(session, index, VIEW_MASTER, PART_SAVED, &piece);
-        ASSERT(is_stored && piece.dtype == DTYPE_F32 && piece.far == NULL);
+        ASSERT(is_stored && piece.dtype == DTYPE_F32 && piece.device_memory == NULL);
         ASSERT(piece.first == first && piece.count == count);
         span->values = piece.memory;
     }

@@ -153,7 +153,7 @@ bool ledger_copy_add(void *context, const struct entry *entry) {
     struct text line = text_over(ledger->line, ledger->line_bytes);
     ledger_line_write(entry, &line);
     text_add(&line, "\n");
-    ASSERT(!line.cut);
+    ASSERT(!line.truncated);
     ledger->waiting = line.length;
     return write_waiting(ledger);
 }

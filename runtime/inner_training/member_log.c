@@ -73,7 +73,7 @@ enum status member_exchange_memory(void *owner, struct fault *fault) {
 void member_log_disk(struct member_run *member, const struct fault *fault) {
     struct last_logged *logged = &member->logged;
     if (fault != NULL && !logged->disk_was_full) {
-        log_line(LOG_ERROR, "%s: %s%s%s; retrying", fault->place, fault->reason,
+        log_line(LOG_ERROR, "%s: %s%s%s; retrying", fault->subject, fault->reason,
                  fault->remedy[0] == '\0' ? "" : "; ", fault->remedy);
     } else if (fault == NULL && logged->disk_was_full) {
         log_line(LOG_INFO, "%s: writing works again", member->outer.store.folder);

@@ -186,7 +186,7 @@ static bool replay_one(struct member_run *member, const struct entry *entry) {
     struct replica *replica = &outer->replica;
     struct fault fault;
     if (member_store_fetch(&outer->store, entry->round, replica, outer->reports, &fault) != OK) {
-        log_line(LOG_WARNING, "%s: %s; later rounds come from other members", fault.place,
+        log_line(LOG_WARNING, "%s: %s; later rounds come from other members", fault.subject,
                  fault.reason);
         return false;
     }

@@ -28,7 +28,7 @@ static void use_masters(struct session *session, struct replica *replica) {
         struct param_part master = program_part(&session->bound, i, VIEW_MASTER);
         int64_t elements = param_elements(&session->blueprint.params[i]);
         ASSERT(master.dtype == DTYPE_F32 && master.first == 0 && master.count == elements);
-        parts[i] = (struct flat_span){begin, elements, master.address, master.far};
+        parts[i] = (struct flat_span){begin, elements, master.address, master.device_memory};
         begin += elements;
     }
     replica->parts = parts;

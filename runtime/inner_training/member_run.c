@@ -71,7 +71,8 @@ static enum status open_store(struct member_run *member, struct fault *fault) {
     TRY(member_store_open(run->stem, slices, region, &outer->store, fault));
     outer->store_is_open = true;
     file_join(run->stem, "ledger.jsonl", path, sizeof path);
-    TRY(ledger_copy_open(region_text(region, path), slices->count, region, &outer->ledger, fault));
+    TRY(ledger_copy_open(region_copy_text(region, path), slices->count, region, &outer->ledger,
+                         fault));
     return member_store_claim_folder(&outer->store, &member->swarm.manifest.hash,
                                      ledger_copy_first(&outer->ledger), fault);
 }

@@ -36,7 +36,7 @@ static enum status fetch(struct member_run *member, const struct join_string *tr
                                       .context = member};
     enum status status = tracker_query_once(tracker, &args, region, manifest, fault);
     if (status == STATUS_FAILED) {
-        log_line(LOG_WARNING, "%s: %s; %s Retrying until it answers", fault->place, fault->reason,
+        log_line(LOG_WARNING, "%s: %s; %s Retrying until it answers", fault->subject, fault->reason,
                  fault->remedy);
     }
     while (status == STATUS_FAILED) {
@@ -79,7 +79,7 @@ static enum status read_manifest(struct member_swarm *swarm, struct region *regi
         return manifest_read_file(swarm->subject, region, &swarm->manifest, fault);
     }
     TRY(join_string_read(swarm->args.swarm, &tracker, fault));
-    swarm->subject = region_text(region, tracker.address);
+    swarm->subject = region_copy_text(region, tracker.address);
     TRY(manifest_read(swarm->text, swarm->text_bytes, swarm->subject, &tracker.keys, region,
                       &swarm->manifest, fault));
     memcpy(swarm->manifest.tracker.address, tracker.address, sizeof tracker.address);

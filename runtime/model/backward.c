@@ -16,7 +16,7 @@ static int gradient_tensor(struct flow *flow, int tensor) {
     struct tensor gradient = graph->tensors[graph_base(graph, tensor)];
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "d.%s", gradient.name);
-    gradient.name = region_text(graph->region, name);
+    gradient.name = region_copy_text(graph->region, name);
     gradient.kind = TENSOR_ACTIVATION_GRADIENT;
     return graph_tensor(graph, gradient);
 }

@@ -65,7 +65,7 @@ static const char *layer_name(struct graph *graph, const char *name, int layer) 
     }
     char text[NAME_BYTES];
     snprintf(text, sizeof text, "layers.%d.%s", layer, name);
-    return region_text(graph->region, text);
+    return region_copy_text(graph->region, text);
 }
 
 static int plain_tensor(struct graph *graph, const char *name, int layer, int64_t rows,
@@ -168,7 +168,7 @@ int graph_param_gradient(struct graph *graph, int tensor) {
     }
     char text[NAME_BYTES];
     snprintf(text, sizeof text, "d.%s", gradient.name);
-    gradient.name = region_text(graph->region, text);
+    gradient.name = region_copy_text(graph->region, text);
     gradient.kind = TENSOR_PARAM_GRADIENT;
     gradient.dtype = DTYPE_F32;
     return graph_tensor(graph, gradient);

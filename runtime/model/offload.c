@@ -81,7 +81,7 @@ static int copy_of_tensor(struct rewrite *rewrite, int tensor, const char *suffi
     struct tensor made = rewrite->graph->tensors[tensor];
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%.100s.%s", made.name, suffix);
-    made.name = region_text(rewrite->graph->region, name);
+    made.name = region_copy_text(rewrite->graph->region, name);
     return graph_tensor(rewrite->graph, made);
 }
 

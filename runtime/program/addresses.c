@@ -10,7 +10,7 @@ void *program_extent(const struct bound_program *bound, int extent) {
 
 const struct device_memory *program_device_memory(const struct bound_program *bound,
                                                   enum space space) {
-    return bound->device != NULL && space == SPACE_DEVICE ? &bound->device->far : NULL;
+    return bound->device != NULL && space == SPACE_DEVICE ? &bound->device->memory : NULL;
 }
 
 void program_cast(const struct bound_program *bound, const struct program_cast *cast) {
@@ -42,7 +42,7 @@ struct param_part program_part(const struct bound_program *bound, int index, enu
     return (struct param_part){.first = part.first,
                                .count = part.count,
                                .dtype = of.dtype,
-                               .far = program_device_memory(bound, of.space),
+                               .device_memory = program_device_memory(bound, of.space),
                                .address = base + part.offset * dtype_bytes(of.dtype)};
 }
 

@@ -181,10 +181,10 @@ static enum status refuse_shared_memory(const struct target *target, struct faul
     if (target->kind != TARGET_CUDA || !target->unified) {
         return OK;
     }
-    char place[NAME_BYTES];
-    struct text name = text_over(place, sizeof place);
+    char subject[NAME_BYTES];
+    struct text name = text_over(subject, sizeof subject);
     text_add(&name, "target %s", target->name);
-    return fault_set(fault, STATUS_INPUT, place, "take target=cpu",
+    return fault_set(fault, STATUS_INPUT, subject, "take target=cpu",
                      "this GPU shares the CPU's memory, which is supported for planning only");
 }
 

@@ -42,12 +42,12 @@ enum status program_fits(const struct program *program, struct fault *fault) {
     }
     char need[24];
     char have[24];
-    char place[NAME_BYTES];
-    struct text name = text_over(place, sizeof place);
+    char subject[NAME_BYTES];
+    struct text name = text_over(subject, sizeof subject);
     text_add(&name, "target %s", target->name);
     uint64_t room = target_available_bytes(target, space);
     return fault_set(
-        fault, STATUS_FIT, place,
+        fault, STATUS_FIT, subject,
         "run `skep plan` to see the largest extents at the peak and a setting that fits",
         "the %s arena needs %s, but only %s are available", space_name(space),
         text_bytes(room + missing, need), text_bytes(room, have));

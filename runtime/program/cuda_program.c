@@ -248,29 +248,29 @@ static void copy_and_wait(struct cuda_program *program, const void *from, const 
     wait_for_stream(program, LANE_COPY, action);
 }
 
-static enum status read_device(void *context, const void *far, void *near, size_t bytes,
+static enum status read_device(void *context, const void *device, void *host, size_t bytes,
                                struct fault *fault) {
     struct cuda_program *program = context;
     const struct bytes staging = staging_of(program);
     enter(program);
     for (size_t done = 0; done < bytes && !has_failed(program); done += staging.count) {
         size_t some = bytes - done < staging.count ? bytes - done : staging.count;
-        copy_and_wait(program, (const char *)far + done, staging.address, some,
+        copy_and_wait(program, (const char *)device + done, staging.address, some,
                       "read the device's memory");
-        memcpy((char *)near + done, staging.address, some);
+        memcpy((char *)host + done, staging.address, some);
     }
     return tell_failure(&program->device, fault);
 }
 
-static enum status write_device(void *context, void *far, const void *near, size_t bytes,
+static enum status write_device(void *context, void *device, const void *host, size_t bytes,
                                 struct fault *fault) {
     struct cuda_program *program = context;
     const struct bytes staging = staging_of(program);
     enter(program);
     for (size_t done = 0; done < bytes && !has_failed(program); done += staging.count) {
         size_t some = bytes - done < staging.count ? bytes - done : staging.count;
-        memcpy(staging.address, (const char *)near + done, some);
-        copy_and_wait(program, staging.address, (char *)far + done, some,
+        memcpy(staging.address, (const char *)host + done, some);
+        copy_and_wait(program, staging.address, (char *)device + done, some,
                       "write the device's memory");
     }
     return tell_failure(&program->device, fault);
@@ -396,7 +396,7 @@ static void choose_products(struct cuda_program *program, struct region *region)
     struct fault absent;
     if (cuda_products_open(bound->program->schedule.target, region, &program->products, &absent) !=
         OK) {
-        log_line(LOG_WARNING, "%s: %s%s%s", absent.place, absent.reason,
+        log_line(LOG_WARNING, "%s: %s%s%s", absent.subject, absent.reason,
                  absent.remedy[0] != '\0' ? "; " : "", absent.remedy);
         return;
     }
@@ -465,7 +465,7 @@ enum status cuda_program_bind(struct bound_program *bound, struct region *region
                               struct fault *fault) {
     struct cuda_program *program = region_alloc(region, 1, sizeof *program);
     program->device =
-        (struct device){.methods = &METHODS, .far = {read_device, write_device, program}};
+        (struct device){.methods = &METHODS, .memory = {read_device, write_device, program}};
     program->bound = bound;
     program->gpu = bound->port.cuda;
     program->compute = (struct cuda_compute){.driver = driver_of(program),

@@ -3,7 +3,7 @@
 #ifndef SKEP_PROGRAM_DEVICE_H
 #define SKEP_PROGRAM_DEVICE_H
 
-#include "base/far.h"
+#include "base/device_memory.h"
 #include "runtime/schedule/schedule.h"
 
 struct device;
@@ -27,7 +27,7 @@ struct device_methods {
 struct device {
     const struct device_methods *methods;
     /* access to its SPACE_DEVICE; the CPU accesses pinned and host memory directly */
-    struct device_memory far;
+    struct device_memory memory;
 };
 
 #endif

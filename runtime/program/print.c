@@ -7,7 +7,7 @@ enum { LINE_BYTES = 4096 };
 static const char *const LANE_NAMES[LANE_COUNT] = {"compute", "collective", "copy"};
 
 static void send(struct text *line, program_sink *sink, void *context) {
-    ASSERT(!line->cut);
+    ASSERT(!line->truncated);
     sink(context, line->bytes, line->length);
 }
 

@@ -9,7 +9,7 @@
 #define SKEP_PROGRAM_PROGRAM_H
 
 #include "arena/arena.h"
-#include "base/far.h"
+#include "base/device_memory.h"
 #include "base/hash.h"
 #include "kernels/cpu/cpu.h"
 #include "runtime/program/device.h"
@@ -159,8 +159,9 @@ void *program_extent(const struct bound_program *bound, int extent);
 struct param_part {
     int64_t first, count; /* count 0: nothing */
     enum dtype dtype;
-    void *address;                   /* NULL if count is 0 */
-    const struct device_memory *far; /* the memory of `address`; NULL: the CPU can access it */
+    void *address; /* NULL if count is 0 */
+    const struct device_memory
+        *device_memory; /* the memory of `address`; NULL: the CPU can access it */
 };
 struct param_part program_part(const struct bound_program *bound, int index, enum param_view view);
 

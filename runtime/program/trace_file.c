@@ -21,7 +21,7 @@ struct sink {
 };
 
 static void flush(struct sink *sink) {
-    ASSERT(!sink->text.cut);
+    ASSERT(!sink->text.truncated);
     if (sink->status == OK) {
         sink->status = file_write_at(sink->fd, sink->path, sink->buffer, sink->text.length,
                                      sink->at, sink->fault);

@@ -115,7 +115,7 @@ static void build_generations(struct schedule *schedule, struct translate_contex
         char name[NAME_BYTES];
         snprintf(name, sizeof name, "layers.%d.%s", i / 2,
                  i % 2 == 0 ? "key_cache" : "value_cache");
-        caches[i] = extent_table_add(schedule, region_text(schedule->region, name), ROLE_CACHE,
+        caches[i] = extent_table_add(schedule, region_copy_text(schedule->region, name), ROLE_CACHE,
                                      SPACE_DEVICE, bytes);
     }
     context.caches = caches;

@@ -23,7 +23,7 @@ static int unit_extent(struct schedule *schedule, int unit, const struct extent_
     ASSERT(elements > 0 && elements <= of->elements);
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%s.%s", of->name, spec->suffix);
-    const char *full_name = region_text(schedule->region, name);
+    const char *full_name = region_copy_text(schedule->region, name);
     uint64_t bytes = (uint64_t)(elements * dtype_bytes(spec->dtype));
     if (spec->place == ON_DEVICE) {
         return extent_table_add(schedule, full_name, spec->role, SPACE_DEVICE, bytes);
@@ -161,7 +161,7 @@ static int host_extent(struct schedule *schedule, const char *name, enum extent_
     }
     char staged[NAME_BYTES];
     snprintf(staged, sizeof staged, "%s.staged", name);
-    return extent_table_add(schedule, region_text(schedule->region, staged), ROLE_STAGING,
+    return extent_table_add(schedule, region_copy_text(schedule->region, staged), ROLE_STAGING,
                             SPACE_PINNED, bytes);
 }
 

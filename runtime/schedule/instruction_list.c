@@ -44,8 +44,8 @@ void list_workspace(struct schedule *schedule, struct instruction *instruction) 
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%s/%d.%s.workspace", segment_name(instruction->segment),
              (int)(instruction - schedule->instructions), op_row(instruction->op)->name);
-    int extent = extent_table_add(schedule, region_text(schedule->region, name), ROLE_WORKSPACE,
-                                  SPACE_DEVICE, bytes);
+    int extent = extent_table_add(schedule, region_copy_text(schedule->region, name),
+                                  ROLE_WORKSPACE, SPACE_DEVICE, bytes);
     instruction->workspace = extent_table_whole(schedule, extent, ACCESS_WRITE);
 }
 

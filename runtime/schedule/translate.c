@@ -58,7 +58,7 @@ static const char *extent_name(const struct translation *translation, const char
     }
     char full[NAME_BYTES + 32];
     snprintf(full, sizeof full, "%s/%s", segment_name(translation->segment), name);
-    return region_text(translation->schedule->region, full);
+    return region_copy_text(translation->schedule->region, full);
 }
 
 /* The extent of a tensor that owns its bytes, added at its first use. */

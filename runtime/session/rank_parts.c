@@ -53,7 +53,7 @@ static struct param_part saved_of(const struct session *session, int index, enum
     return (struct param_part){.first = first,
                                .count = count,
                                .dtype = part.dtype,
-                               .far = part.far,
+                               .device_memory = part.device_memory,
                                .address = address + (first - part.first) * dtype_bytes(part.dtype)};
 }
 
@@ -68,7 +68,7 @@ bool rank_parts_piece(const struct session *session, int index, enum param_view 
     }
     struct tensor_spec tensor = rank_parts_tensor(session, index, view);
     *piece = piece_of_spec(&tensor, part.address);
-    piece->far = part.far;
+    piece->device_memory = part.device_memory;
     piece->first = part.first;
     piece->count = part.count;
     return true;

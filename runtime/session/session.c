@@ -18,7 +18,7 @@ static bool has_suffix(const char *what, const char *suffix) {
 static const char *shared_by(const char *source, int ranks, struct region *region) {
     char text[2 * NAME_BYTES];
     snprintf(text, sizeof text, "%.200s, shared by %d ranks", source, ranks);
-    return region_text(region, text);
+    return region_copy_text(region, text);
 }
 
 static void share_space(struct target_space *space, int ranks, struct region *region) {

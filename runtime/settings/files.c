@@ -30,7 +30,7 @@ static void copy_paths(const glob_t *found, struct region *region, struct path_l
     list->paths = region_alloc(region, found->gl_pathc, sizeof *list->paths);
     list->count = (int)found->gl_pathc;
     for (size_t i = 0; i < found->gl_pathc; i++) {
-        list->paths[i] = region_text(region, found->gl_pathv[i]);
+        list->paths[i] = region_copy_text(region, found->gl_pathv[i]);
     }
 }
 

@@ -32,14 +32,14 @@ const char *settings_key_location(const struct run *run, const char *name, struc
         return place;
     }
     snprintf(named, sizeof named, "%s: %s", COMMAND_LINE, name);
-    return region_text(region, named);
+    return region_copy_text(region, named);
 }
 
 /* A value with the place it came from. */
 static enum status read_placed(const struct setting *setting, struct run *run,
                                struct fault *fault) {
     TRY(setting_read(setting, run, fault));
-    run->places[index_of(setting->key)] = region_text(setting->region, setting->place);
+    run->places[index_of(setting->key)] = region_copy_text(setting->region, setting->place);
     return OK;
 }
 
@@ -54,7 +54,7 @@ static void set_defaults(struct run *run, struct region *region) {
 }
 
 static bool is_null(const struct yaml_node *node) {
-    return node->plain && (strcmp(node->text, "null") == 0 || strcmp(node->text, "~") == 0);
+    return node->is_plain && (strcmp(node->text, "null") == 0 || strcmp(node->text, "~") == 0);
 }
 
 static enum status check_item(const struct yaml_document *document, const struct yaml_node *item,
@@ -117,7 +117,7 @@ static enum status node_value(const struct yaml_document *document, const struct
     if (node->kind == YAML_LIST && setting->key->type != SETTING_PATHS) {
         return join_items(document, node, &setting->text, fault);
     }
-    bool empty = node->kind == YAML_SCALAR && node->plain && node->text[0] == '\0';
+    bool empty = node->kind == YAML_SCALAR && node->is_plain && node->text[0] == '\0';
     if (node->kind == YAML_MAP || empty) {
         return yaml_fault(document, node, fault, "leave the line out to have the default",
                           "has no value");
@@ -135,10 +135,11 @@ static enum status read_node(struct run *run, const struct yaml_document *docume
     if (key == NULL) {
         return OK; /* a map that leads to keys, or an item of a list */
     }
-    char place[sizeof fault->place];
-    snprintf(place, sizeof place, "%.280s:%d:%d", document->place, node->line, node->column);
+    char subject[sizeof fault->subject];
+    snprintf(subject, sizeof subject, "%.280s:%d:%d", document->source_name, node->line,
+             node->column);
     struct setting setting = {
-        .key = key, .place = place, .folder = run->folder, .region = document->region};
+        .key = key, .place = subject, .folder = run->folder, .region = document->region};
     TRY(node_value(document, node, &setting, fault));
     return read_placed(&setting, run, fault);
 }
@@ -293,7 +294,7 @@ static const char *folder_of(const char *path, struct region *region) {
     if (path != NULL && strchr(path, '/') != NULL) {
         file_folder_of(path, folder, sizeof folder);
     }
-    return region_text(region, folder);
+    return region_copy_text(region, folder);
 }
 
 static const char *under(const char *set, const char *stem, const char *name,
@@ -303,15 +304,15 @@ static const char *under(const char *set, const char *stem, const char *name,
     }
     char path[2 * PATH_BYTES];
     file_join(stem, name, path, sizeof path);
-    return region_text(region, path);
+    return region_copy_text(region, path);
 }
 
 static enum status read_source(const struct settings_source *source,
                                const struct yaml_document *document, struct region *region,
                                struct run *run, struct fault *fault) {
-    struct run read = {.place = source->path != NULL ? region_text(region, source->path) : "",
+    struct run read = {.place = source->path != NULL ? region_copy_text(region, source->path) : "",
                        .folder = folder_of(source->path, region),
-                       .stem = source->stem != NULL ? region_text(region, source->stem)
+                       .stem = source->stem != NULL ? region_copy_text(region, source->stem)
                                                     : stem_of(source->path, region),
                        .places = region_alloc(region, RUN_KEYS_MAX, sizeof *read.places)};
     set_defaults(&read, region);

@@ -162,7 +162,7 @@ static enum status read_text(const struct setting *setting, const char **out, st
     if (strlen(setting->text) >= PATH_BYTES) {
         return refuse(setting, "a text of usual length", fault);
     }
-    *out = region_text(setting->region, setting->text);
+    *out = region_copy_text(setting->region, setting->text);
     return OK;
 }
 
@@ -175,7 +175,7 @@ static enum status place_path(const struct setting *setting, const char *path, c
                          "%s has \"%.80s\", not a path of usual length", setting->key->name, path);
     }
     file_join(setting->folder, path, placed, sizeof placed);
-    *out = region_text(setting->region, placed);
+    *out = region_copy_text(setting->region, placed);
     return OK;
 }
 

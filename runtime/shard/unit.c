@@ -91,7 +91,7 @@ static struct unit start_unit(const struct wrapping *wrapping, int group, bool f
     if (frozen) {
         char name[NAME_BYTES + 16];
         snprintf(name, sizeof name, "%s.frozen", unit.name);
-        unit.name = region_text(region, name);
+        unit.name = region_copy_text(region, name);
     }
     return unit;
 }

@@ -31,7 +31,7 @@ static const char *block_name(const struct blueprint *blueprint, int block, stru
     }
     char name[32];
     snprintf(name, sizeof name, "layers.%d", block - 1);
-    return region_text(region, name);
+    return region_copy_text(region, name);
 }
 
 static struct wrapping allocate(const struct blueprint *blueprint, int groups,
@@ -77,7 +77,7 @@ static const char *joined_name(const struct blueprint *blueprint, int first, int
     bool layers = first > 0 && last < block_count(blueprint) - 1;
     char name[80];
     snprintf(name, sizeof name, "%s..%s", begin, layers ? end + strlen("layers.") : end);
-    return region_text(region, name);
+    return region_copy_text(region, name);
 }
 
 /* Join blocks in order until each group has at least `elements_min` parameters. A smaller rest at

@@ -29,7 +29,7 @@ static const char *write_keys(const struct run *run, struct region *region) {
     size_t room = settings_describe_bytes_max(run);
     struct text text = text_over(region_alloc(region, room, 1), room);
     swarm_keys_write(run, &text);
-    ASSERT(!text.cut);
+    ASSERT(!text.truncated);
     return text.bytes;
 }
 

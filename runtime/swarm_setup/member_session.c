@@ -58,7 +58,7 @@ static void charge_once(struct session *session, uint64_t bytes) {
     snprintf(source, sizeof source, "%.200s, but for what rank 0 alone keeps of the swarm",
              device->capacity_source);
     device->capacity_bytes += bytes / ranks * (ranks - 1);
-    device->capacity_source = region_text(region, source);
+    device->capacity_source = region_copy_text(region, source);
     session->target = share;
 }
 
@@ -114,7 +114,7 @@ static enum status read_settings(struct session *session, const struct swarm_mem
     if (run->model != NULL) {
         return find_weights(session, fault);
     }
-    run->model = region_text(region, source->place);
+    run->model = region_copy_text(region, source->place);
     return OK;
 }
 

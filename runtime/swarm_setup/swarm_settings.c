@@ -152,12 +152,12 @@ enum status swarm_settings_read(const struct swarm_member_source *source, struct
                                 struct run *run, struct fault *fault) {
     const struct manifest *manifest = source->manifest;
     const char *text = manifest->run_text;
-    char place[PATH_BYTES];
+    char source_name[PATH_BYTES];
     char folder[PATH_BYTES];
     struct run read;
-    snprintf(place, sizeof place, "%.4000s:run", source->place);
+    snprintf(source_name, sizeof source_name, "%.4000s:run", source->place);
     TRY(swarm_state_folder(manifest->name, folder, fault));
-    struct settings_source from = {.path = place, .stem = folder};
+    struct settings_source from = {.path = source_name, .stem = folder};
     TRY(settings_open_source(&from, text, strlen(text), region, &read, fault));
     TRY(check_given(&read, fault));
     TRY(swarm_settings_check(&read, fault));

@@ -37,7 +37,7 @@ static enum status with_scheme(const char *given, const char *flag,
     struct text text = text_over(address, MESSAGE_ADDRESS_BYTES);
     bool has_scheme = strstr(given, "://") != NULL;
     text_add(&text, "%s%s", has_scheme ? "" : SCHEME, given);
-    return text.cut ? bad_address(given, flag, "is too long", fault) : OK;
+    return text.truncated ? bad_address(given, flag, "is too long", fault) : OK;
 }
 
 /* The digits of the port number, or NULL without one. */
@@ -59,7 +59,7 @@ static enum status set_port(char address[static MESSAGE_ADDRESS_BYTES], const ch
     memcpy(host, address, length);
     struct text text = text_over(address, MESSAGE_ADDRESS_BYTES);
     text_add(&text, "%.*s%s", (int)length, host, port);
-    return text.cut ? bad_address(host, "--listen", "is too long", fault) : OK;
+    return text.truncated ? bad_address(host, "--listen", "is too long", fault) : OK;
 }
 
 /* The address to listen at. A free port number is chosen once, for a new swarm: the manifest

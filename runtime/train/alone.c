@@ -58,7 +58,7 @@ static enum status fail_of_data(struct training *training, enum status status,
         return status;
     }
     if (save(training, &unsaved) != OK && session_is_rank0(session)) {
-        log_line(LOG_ERROR, "%s: %s", unsaved.place, unsaved.reason);
+        log_line(LOG_ERROR, "%s: %s", unsaved.subject, unsaved.reason);
     }
     fault->status = STATUS_FAILED;
     return session_agree(session, STATUS_FAILED, fault); /* no rank has to learn it */

@@ -89,7 +89,7 @@ static struct text begin(const struct metrics *metrics, const char *kind) {
 
 static void end(struct metrics *metrics, struct text *line) {
     text_add(line, "}\n");
-    ASSERT(!line->cut);
+    ASSERT(!line->truncated);
     ssize_t put = write(metrics->fd, line->bytes, line->length);
     if (put != (ssize_t)line->length) {
         log_line(LOG_WARNING, "%s: cannot write metrics: %s; training continues without them",

@@ -5,7 +5,7 @@ static enum status describe_keys(struct session *session, struct outputs *output
     size_t bytes = settings_describe_bytes_max(&session->run);
     struct text text = text_over(region_alloc(&session->region, bytes, 1), bytes);
     settings_describe(&session->run, false, &text);
-    ASSERT(!text.cut);
+    ASSERT(!text.truncated);
     if (text.length >= SNAPSHOT_KEYS_BYTES_MAX) {
         return fault_set(fault, STATUS_INPUT, session->run.place,
                          "name the files of data.train by a pattern",

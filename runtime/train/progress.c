@@ -76,7 +76,7 @@ void progress_step(struct progress *progress, const struct progress_at *at,
     const char *plain = progress->colour ? "\033[0m" : "";
     text_add(&line, "%sstep %lld/%lld  loss %s%.4f%s  %.0f tokens/s  %.0f %% of peak  left ",
              line_start(progress), (long long)at->step, (long long)at->steps, bold,
-             plain_nan(result->loss), plain, (double)result->tokens / progress->smooth_s,
+             nan_without_sign(result->loss), plain, (double)result->tokens / progress->smooth_s,
              100 * progress->flops / progress->smooth_s / progress->peak_flops);
     add_eta(&line, (double)(at->until - at->step) * progress->smooth_s);
     add_memory(&line, progress);

@@ -110,7 +110,7 @@ enum status resume_check(const struct run *run, const struct snapshot *snapshot,
     char *now = region_alloc(region, room, 1);
     struct text text = text_over(now, room);
     settings_describe(run, true, &text);
-    ASSERT(!text.cut);
+    ASSERT(!text.truncated);
     enum status status = OK;
     for (int i = 0; i < setting_key_count() && status == OK; i++) {
         const struct key *key = setting_key_at(i);

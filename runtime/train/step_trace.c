@@ -119,7 +119,7 @@ void step_trace_after(struct session *session, struct step_trace *trace, int64_t
         status = site_exchange(session->site, &mine, sizeof mine, trace->overlaps, &fault);
     }
     if (status != OK && session_is_rank0(session)) {
-        log_line(LOG_WARNING, "%s: %s; training continues without a trace", fault.place,
+        log_line(LOG_WARNING, "%s: %s; training continues without a trace", fault.subject,
                  fault.reason);
     }
     if (status == OK && session_is_rank0(session)) {

@@ -137,7 +137,7 @@ enum status trainer_evaluate(struct trainer *trainer, struct step_limits *limits
 void trainer_log_evaluation(struct trainer *trainer, int64_t step, double loss) {
     metrics_eval(&trainer->metrics, step, loss);
     progress_line(&trainer->progress, "step %lld  validation loss %.4f  perplexity %.2f",
-                  (long long)step, plain_nan(loss), plain_nan(exp(loss)));
+                  (long long)step, nan_without_sign(loss), nan_without_sign(exp(loss)));
 }
 
 enum status trainer_export(struct trainer *trainer, struct fault *fault) {

@@ -14,9 +14,9 @@ static void place_of(const struct cuda_device *device, char place[static 192]) {
 
 enum status cuda_device_fault(const struct cuda_device *device, CUresult result, enum status status,
                               const char *action, struct fault *fault) {
-    char place[192];
-    place_of(device, place);
-    return cuda_fault(&device->driver, result, status, place, action, fault);
+    char subject[192];
+    place_of(device, subject);
+    return cuda_fault(&device->driver, result, status, subject, action, fault);
 }
 
 enum status cuda_device_choose(const struct cuda_launcher *launcher, int count, int *ordinal,

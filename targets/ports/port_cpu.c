@@ -29,14 +29,14 @@ static const uint64_t SPARE_BYTES = 32 << 20;
 
 enum status port_host_fault(const struct port *port, enum space space, uint64_t bytes,
                             const struct machine *machine, struct fault *fault) {
-    char place[sizeof fault->place];
+    char subject[sizeof fault->subject];
     char holders[256];
     char need[24];
     char have[24];
     struct text list = text_over(holders, sizeof holders);
     machine_largest_processes("", HOLDERS_NAMED, &list);
-    snprintf(place, sizeof place, "target %.200s", port->target->name);
-    return fault_set(fault, STATUS_FIT, place,
+    snprintf(subject, sizeof subject, "target %.200s", port->target->name);
+    return fault_set(fault, STATUS_FIT, subject,
                      "free memory, lower limits.device or use a smaller batch",
                      "%s arena needs %s, %s are free now%s%s%s", port_space_name(space),
                      text_bytes(bytes, need), text_bytes(machine->memory_available_bytes, have),

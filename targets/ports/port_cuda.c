@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HOLDERS_NAMED = 3, PLACE_BYTES = 256 };
+enum { HOLDERS_NAMED = 3, SUBJECT_BYTES = 256 };
 
-static const char *place_of(const struct port *port, char place[static PLACE_BYTES]) {
-    snprintf(place, PLACE_BYTES, "target %.100s: device %d, %.80s", port->target->name,
+static const char *place_of(const struct port *port, char place[static SUBJECT_BYTES]) {
+    snprintf(place, SUBJECT_BYTES, "target %.100s: device %d, %.80s", port->target->name,
              port->cuda->ordinal, port->cuda->name);
     return place;
 }
@@ -21,12 +21,12 @@ static const char *place_of(const struct port *port, char place[static PLACE_BYT
 static enum status check_promises(const struct port *port, struct fault *fault) {
     const struct target *target = port->target;
     const struct cuda_device *device = port->cuda;
-    char place[PLACE_BYTES];
+    char subject[SUBJECT_BYTES];
     int promised = target->compute_major * 10 + target->compute_minor;
     if (device->compute_major * 10 + device->compute_minor >= promised) {
         return OK;
     }
-    return fault_set(fault, STATUS_INPUT, place_of(port, place),
+    return fault_set(fault, STATUS_INPUT, place_of(port, subject),
                      "use another profile, or create one for this device with skep probe --write",
                      "has compute capability %d.%d, the profile promises %d.%d",
                      device->compute_major, device->compute_minor, target->compute_major,
@@ -51,7 +51,7 @@ void port_cuda_finish(struct port *port) {
 static enum status refuse_device(const struct port *port, uint64_t need, uint64_t have,
                                  struct fault *fault) {
     struct nvml nvml;
-    char place[PLACE_BYTES];
+    char subject[SUBJECT_BYTES];
     char needed[24];
     char left[24];
     char holders[256];
@@ -59,7 +59,7 @@ static enum status refuse_device(const struct port *port, uint64_t need, uint64_
     if (nvml_open(&nvml)) {
         nvml_largest_processes(&nvml, port->cuda->bus, HOLDERS_NAMED, &list);
     }
-    return fault_set(fault, STATUS_FIT, place_of(port, place),
+    return fault_set(fault, STATUS_FIT, place_of(port, subject),
                      "free its memory, lower limits.device or use a smaller batch",
                      "device arena needs %s, %s are free now%s%s", text_bytes(need, needed),
                      text_bytes(have, left), list.length > 0 ? "; held by " : "", list.bytes);

@@ -14,9 +14,10 @@ const char *port_space_name(enum space space) {
 
 #if !SKEP_CUDA
 enum status port_cuda_init(struct port *port, struct fault *fault) {
-    char place[sizeof fault->place];
-    snprintf(place, sizeof place, "target %.200s", port->target->name);
-    return fault_set(fault, STATUS_INPUT, place, "skep plan works for it; to run, use a cpu target",
+    char subject[sizeof fault->subject];
+    snprintf(subject, sizeof subject, "target %.200s", port->target->name);
+    return fault_set(fault, STATUS_INPUT, subject,
+                     "skep plan works for it; to run, use a cpu target",
                      "is a CUDA device, and this build has no CUDA support");
 }
 

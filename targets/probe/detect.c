@@ -33,7 +33,7 @@ static enum status open_path(const char *path, struct region *region, struct tar
 static enum status refuse_name(const char *wanted, struct fault *fault) {
     const char *names[PROFILES_MAX];
     char list[sizeof fault->reason];
-    char place[sizeof fault->place];
+    char subject[sizeof fault->subject];
     char remedy[sizeof fault->remedy];
     struct text all = text_over(list, sizeof list);
     ASSERT(EMBEDDED_PROFILE_COUNT <= PROFILES_MAX);
@@ -42,11 +42,11 @@ static enum status refuse_name(const char *wanted, struct fault *fault) {
         text_add(&all, "%s%s", i > 0 ? ", " : "", names[i]);
     }
     int nearest = text_nearest(wanted, names, EMBEDDED_PROFILE_COUNT);
-    snprintf(place, sizeof place, "target %.200s", wanted);
+    snprintf(subject, sizeof subject, "target %.200s", wanted);
     snprintf(remedy, sizeof remedy, "%s%s%suse one of these, auto, or the path of a profile",
              nearest >= 0 ? "did you mean " : "", nearest >= 0 ? names[nearest] : "",
              nearest >= 0 ? "? " : "");
-    return fault_set(fault, STATUS_INPUT, place, remedy,
+    return fault_set(fault, STATUS_INPUT, subject, remedy,
                      "no such profile; the built-in ones are %s", all.bytes);
 }
 
@@ -55,10 +55,10 @@ static enum status open_name(const char *wanted, struct region *region, struct t
     for (int i = 0; i < EMBEDDED_PROFILE_COUNT; i++) {
         const struct embedded_profile *profile = &EMBEDDED_PROFILES[i];
         if (strcmp(profile->name, wanted) == 0) {
-            char place[NAME_BYTES];
-            snprintf(place, sizeof place, "targets/profiles/%.80s.yaml", wanted);
+            char subject[NAME_BYTES];
+            snprintf(subject, sizeof subject, "targets/profiles/%.80s.yaml", wanted);
             enum status status =
-                profile_read(profile->text, profile->length, place, region, target, fault);
+                profile_read(profile->text, profile->length, subject, region, target, fault);
             target->place = "built in";
             return status;
         }
@@ -130,7 +130,7 @@ const struct target *target_detect(struct region *region) {
     struct target *target = region_alloc(region, 1, sizeof *target);
     *target = (struct target){
         .name = "this machine",
-        .description = region_text(region, machine.cpu_name),
+        .description = region_copy_text(region, machine.cpu_name),
         .place = "detected",
         .kind = TARGET_CPU,
         .unified = true,

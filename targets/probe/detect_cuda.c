@@ -75,7 +75,7 @@ const struct target *target_detect_cuda(struct region *region) {
     struct fault fault;
     if (cuda_device_query(&device, &fault) != OK) {
         if (cuda_driver_is_present()) {
-            log_line(LOG_WARNING, "no GPU is used: %s: %s", fault.place, fault.reason);
+            log_line(LOG_WARNING, "no GPU is used: %s: %s", fault.subject, fault.reason);
         }
         return NULL;
     }
@@ -85,7 +85,7 @@ const struct target *target_detect_cuda(struct region *region) {
     struct target *target = region_alloc(region, 1, sizeof *target);
     *target = (struct target){
         .name = "this machine",
-        .description = region_text(region, device.name),
+        .description = region_copy_text(region, device.name),
         .place = "detected",
         .kind = TARGET_CUDA,
         .unified = device.integrated,

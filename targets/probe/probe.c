@@ -197,8 +197,8 @@ const struct target *probe_target(const struct probe_result *result, const char 
     *target = *target_detect(region);
     snprintf(source, sizeof source, "measured by skep probe on %s with %d threads",
              result->machine.cpu_name, result->threads);
-    const char *measured = region_text(region, source);
-    target->name = region_text(region, name);
+    const char *measured = region_copy_text(region, source);
+    target->name = region_copy_text(region, name);
     target->place = "measured";
     target->threads = result->threads;
     target->f32_flops = (struct target_figure){result->f32_flops, measured};

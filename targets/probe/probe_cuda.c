@@ -246,7 +246,7 @@ static void set_nccl(const struct probe_gpu *result, const char *measured,
     bool done = result->nccl.ranks > 0;
     snprintf(source, sizeof source, done ? "%s: %s" : "estimate, not measured by skep probe: %s%s",
              done ? measured : "", result->nccl.library);
-    line->source = region_text(region, source);
+    line->source = region_copy_text(region, source);
     if (done) {
         line->bytes = line->per == PER_SITE ? result->nccl.bytes : result->nccl.group_bytes;
     }
@@ -265,7 +265,7 @@ static void set_declared(const struct probe_gpu *result, const char *measured,
         bool loaded = strncmp(lines[i].name, "cuBLAS", 6) == 0;
         if (context) {
             lines[i].bytes = result->context_bytes;
-            lines[i].source = result->context_alone ? measured : region_text(region, shared);
+            lines[i].source = result->context_alone ? measured : region_copy_text(region, shared);
         } else if (loaded && result->kernels_bytes + result->products_bytes > 0) {
             lines[i].bytes = result->kernels_bytes + result->products_bytes;
             lines[i].source = measured;
@@ -299,8 +299,8 @@ const struct target *probe_gpu_target(const struct probe_gpu *result, const char
     *target = *detected;
     snprintf(source, sizeof source, "measured by skep probe on %s, driver %s", result->name,
              result->driver);
-    const char *measured = region_text(region, source);
-    target->name = region_text(region, name);
+    const char *measured = region_copy_text(region, source);
+    target->name = region_copy_text(region, name);
     target->place = "measured";
     set_declared(result, measured, target, region);
     set_figure(result->f32_flops, target->matmul_efficiency.value, measured, &target->f32_flops);

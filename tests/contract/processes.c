@@ -110,7 +110,7 @@ void run_shm_member(struct processes *processes, struct member *member, member_b
         close(fd);
     }
     if (status != OK) {
-        outcome_fail(member->outcome, "%s: %s", fault.place, fault.reason);
+        outcome_fail(member->outcome, "%s: %s", fault.subject, fault.reason);
         return;
     }
     body(member, context);

@@ -49,7 +49,7 @@ static void a_file_with_a_name_is_refused(void **state) {
         .process = getpid(), .fd = fd, .bytes = 16, .device = stat.st_dev, .inode = stat.st_ino};
     void *seen = NULL;
     assert_int_equal(shm_ticket_map(&ticket, 1, 0, &seen, &fault), STATUS_FAILED);
-    assert_non_null(strstr(fault.place, "rank 1"));
+    assert_non_null(strstr(fault.subject, "rank 1"));
     assert_non_null(strstr(fault.reason, "unnamed memory file"));
     assert_null(seen);
     close(fd);
@@ -69,7 +69,7 @@ static void memory_that_can_shrink_is_refused(void **state) {
 static void assert_refused(struct shm_ticket ticket, const char *reason) {
     void *seen = NULL;
     assert_int_equal(shm_ticket_map(&ticket, 3, 0, &seen, &fault), STATUS_FAILED);
-    assert_non_null(strstr(fault.place, "rank 3"));
+    assert_non_null(strstr(fault.subject, "rank 3"));
     assert_non_null(strstr(fault.reason, reason));
     assert_null(seen);
 }
@@ -140,7 +140,7 @@ static struct verdict join(struct processes *processes, int rank, const struct s
 static void run_rank(struct processes *processes, int rank, void *context) {
     struct verdict verdict = join(processes, rank, context);
     outcome_fail(&processes->board->outcomes[rank], "%d %d %.120s: %.120s", verdict.opened,
-                 verdict.registered, fault.place, fault.reason);
+                 verdict.registered, fault.subject, fault.reason);
     processes->board->outcomes[rank].ended = true;
 }
 

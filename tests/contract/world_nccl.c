@@ -151,7 +151,7 @@ void run_nccl_member(struct processes *processes, struct member *member, member_
     struct processes_seat seat = {processes, member->rank};
     set_environment(member->rank);
     if (open_rank(&seat, member, &region, &fault) != OK) {
-        outcome_fail(member->outcome, "%s: %s", fault.place, fault.reason);
+        outcome_fail(member->outcome, "%s: %s", fault.subject, fault.reason);
         return;
     }
     body(member, context);

@@ -45,7 +45,7 @@ static void run_on_device(struct small_program *small, uint64_t index, uint64_t 
     small_program_init_on(small, SEED, index, &target);
     small_program_run(small, NULL, NULL);
     if (program_failure(&small->bound, &fault) != OK) {
-        fail_msg("%s: %s: %s (%s)", small->title, fault.place, fault.reason,
+        fail_msg("%s: %s: %s (%s)", small->title, fault.subject, fault.reason,
                  emulated_driver_reason());
     }
 }

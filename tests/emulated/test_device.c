@@ -61,7 +61,7 @@ static void a_kernel_that_is_not_there_is_named(void **state) {
     assert_int_equal(cuda_load_family(&driver, "planted", "code",
                                       &(struct cuda_entry){"absent", &function, 0}, 1, &fault),
                      STATUS_FAILED);
-    assert_string_equal(fault.place, "kernels of planted, absent");
+    assert_string_equal(fault.subject, "kernels of planted, absent");
     emulated_driver_close();
 }
 

@@ -39,7 +39,7 @@ static void run_on(struct small_program *small, uint64_t index, const struct tar
     small_program_init_on(small, SEED, index, target);
     small_program_run(small, NULL, NULL);
     if (program_failure(&small->bound, &fault) != OK) {
-        fail_msg("%s: %s: %s", small->title, fault.place, fault.reason);
+        fail_msg("%s: %s: %s", small->title, fault.subject, fault.reason);
     }
 }
 
@@ -117,7 +117,7 @@ static void a_bound_program_holds_its_plan_and_what_is_declared(void **state) {
     struct probed probed = {.target = detected()};
     static struct small_program small;
     if (probe_gpu_run("here", NULL, &region, &probed, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     uint64_t before = held_bytes();
     small_program_init_on(&small, SEED, 1, probed.measured);
@@ -180,7 +180,7 @@ int main(void) {
         cmocka_unit_test(nothing_is_taken_once_bound),
     };
     if (cuda_device_acquire(&device, &fault) != OK) {
-        fprintf(stderr, "skipped: %s: %s\n", fault.place, fault.reason);
+        fprintf(stderr, "skipped: %s: %s\n", fault.subject, fault.reason);
         return SKIPPED;
     }
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

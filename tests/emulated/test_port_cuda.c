@@ -135,7 +135,7 @@ static void too_much_is_refused_before_anything_is_taken(void **state) {
     assert_int_equal(port_reserve(&port, SPACE_DEVICE, bytes, &address, &fault), STATUS_FIT);
     assert_null(address);
     assert_int_equal(emulated_driver_calls("cuMemCreate"), 0);
-    assert_string_equal(fault.place, "target test-gpu: device 0, emulated GPU 0");
+    assert_string_equal(fault.subject, "target test-gpu: device 0, emulated GPU 0");
     snprintf(holder, sizeof holder, " (pid %d) 3.00 GiB", getppid());
     assert_non_null(
         strstr(fault.reason, "device arena needs 61.0 MiB, 60.0 MiB are free now; held"));
@@ -234,7 +234,7 @@ static void no_room_for_a_context_is_said(void **state) {
     struct port port;
     open_driver(&(struct emulated_options){.context_bytes = 65ull * MIB});
     assert_int_equal(port_init(&port, &TARGET, &fault), STATUS_FIT);
-    assert_string_equal(fault.place, "device 0, emulated GPU 0");
+    assert_string_equal(fault.subject, "device 0, emulated GPU 0");
     assert_non_null(strstr(fault.reason, "cannot make a context: CUDA_ERROR_OUT_OF_MEMORY"));
     assert_non_null(strstr(fault.remedy, "free device memory"));
     close_driver();
@@ -251,7 +251,7 @@ static void a_failed_device_is_told_with_what_to_do(void **state) {
     assert_int_equal(cuda_device_fault(port.cuda, CUDA_ERROR_ECC_UNCORRECTABLE, STATUS_FAILED,
                                        "finish a segment", &fault),
                      STATUS_FAILED);
-    assert_string_equal(fault.place, "device 0, emulated GPU 0");
+    assert_string_equal(fault.subject, "device 0, emulated GPU 0");
     assert_string_equal(fault.reason, "cannot finish a segment: CUDA_ERROR_ECC_UNCORRECTABLE, "
                                       "uncorrectable ECC error encountered");
     assert_non_null(strstr(fault.remedy, "last snapshot"));

@@ -110,7 +110,7 @@ static void a_measured_profile_is_read_back(void **state) {
     measure(&probed);
     profile_write(probed.measured, &text);
     if (profile_read(buffer, text.length, "box.yaml", &region, &read, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     assert_int_equal(read.kind, TARGET_CUDA);
     assert_int_equal(read.compute_major * 10 + read.compute_minor, 89);

@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
         check_accepted(codec, elements, bytes + HEADER_BYTES);
     } else {
         ASSERT(status == STATUS_INPUT && fault.status == STATUS_INPUT);
-        ASSERT(fault.place[0] != '\0' && fault.reason[0] != '\0');
+        ASSERT(fault.subject[0] != '\0' && fault.reason[0] != '\0');
     }
     return 0;
 }

@@ -43,7 +43,7 @@ static enum status read_one(const char *text, size_t length, struct region *regi
     if (status == OK) {
         check_bounds(manifest);
     } else {
-        ASSERT(status == STATUS_INPUT && fault.place[0] != '\0' && fault.reason[0] != '\0');
+        ASSERT(status == STATUS_INPUT && fault.subject[0] != '\0' && fault.reason[0] != '\0');
         ASSERT(manifest->file_count == UNTOUCHED && manifest->name == NULL);
     }
     return status;
@@ -76,7 +76,7 @@ static void sign_and_read(const uint8_t *data, size_t size, struct region *regio
     text_add(&text, "signature: ");
     hex_add(&text, signature, sizeof signature);
     text_add(&text, "\n");
-    if (!text.cut && read_one(text.bytes, text.length, region, &manifest) == OK) {
+    if (!text.truncated && read_one(text.bytes, text.length, region, &manifest) == OK) {
         check_round_trip(&manifest, &keys, region);
     }
 }

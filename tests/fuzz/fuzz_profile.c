@@ -21,7 +21,7 @@ static void check_accepted(const struct target *target, struct region *region) {
     }
     ASSERT(declared < target->spaces[SPACE_DEVICE].capacity_bytes);
     profile_write(target, &text);
-    if (text.cut) {
+    if (text.truncated) {
         return;
     }
     ASSERT(profile_read(written, text.length, "written", region, &again, &fault) == OK);
@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
         check_accepted(&target, &region);
     } else {
         ASSERT(status == STATUS_INPUT && fault.status == STATUS_INPUT);
-        ASSERT(fault.place[0] != '\0' && fault.reason[0] != '\0');
+        ASSERT(fault.subject[0] != '\0' && fault.reason[0] != '\0');
     }
     region_finish(&region);
     return 0;

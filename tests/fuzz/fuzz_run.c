@@ -13,12 +13,12 @@ static char first[DESCRIBED_BYTES], second[DESCRIBED_BYTES];
 static void describe(const struct run *run, char *buffer) {
     struct text text = text_over(buffer, DESCRIBED_BYTES);
     settings_describe(run, false, &text);
-    ASSERT(!text.cut);
+    ASSERT(!text.truncated);
 }
 
 static void check_fault(enum status status, const struct fault *fault) {
     ASSERT(status == STATUS_INPUT || status == STATUS_USAGE);
-    ASSERT(fault->place[0] != '\0' && fault->reason[0] != '\0');
+    ASSERT(fault->subject[0] != '\0' && fault->reason[0] != '\0');
 }
 
 static void check_run(const struct run *run) {

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SEQUENCE_MAX = 64, WINDOWS_MAX = 64, VOCAB = 300, PLACE_BYTES = 64 };
+enum { SEQUENCE_MAX = 64, WINDOWS_MAX = 64, VOCAB = 300, SUBJECT_BYTES = 64 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -46,7 +46,7 @@ static void check_windows(const struct token_data *data) {
 /* The first byte chooses the format, the second the length of a row; the rest is the file. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const FORMATS[] = {NULL, "u16", "u32", "bytes", "?"};
-    char path[PLACE_BYTES];
+    char path[SUBJECT_BYTES];
     if (size < 2) {
         return 0;
     }

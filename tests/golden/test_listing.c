@@ -50,7 +50,7 @@ static const struct listing LISTINGS[] = {
 static void expect_ok(const struct listing *listing, enum status status,
                       const struct fault *fault) {
     if (status != OK) {
-        fail_msg("%s: %s: %s", listing->name, fault->place, fault->reason);
+        fail_msg("%s: %s: %s", listing->name, fault->subject, fault->reason);
     }
 }
 

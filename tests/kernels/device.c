@@ -98,7 +98,7 @@ bool device_open(void) {
     must(device.driver.cuMemAlloc(&device.pool, POOL_BYTES), "allocate its memory");
     struct fault fault;
     if (cuda_kernel_table_init(&device.driver, &device.table, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     device.compute = (struct cuda_compute){.driver = &device.driver,
                                            .table = &device.table,

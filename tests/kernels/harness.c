@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-enum { THREADS_CHECKED = 3, THREADS_TIMED = 2, PLACE_BYTES = 40 };
+enum { THREADS_CHECKED = 3, THREADS_TIMED = 2, SUBJECT_BYTES = 40 };
 enum { REPEATS_MIN = 7, REPEATS_MAX = 200, GRADIENTS_CHECKED = 64, SKIPPED = 77 };
 static const int64_t BENCH_NS = 300000000;
 
@@ -55,7 +55,7 @@ static void run_at(const struct operation *operation, struct place place) {
 
 static void check_at(const struct operation *operation, struct place place,
                      void *first[HARNESS_OUTPUTS_MAX]) {
-    char name[PLACE_BYTES];
+    char name[SUBJECT_BYTES];
     snprintf(name, sizeof name, "%s, %d threads", cpu_level_name(place.level), place.threads);
     run_at(operation, place);
     if (place.level != CPU_SCALAR && operation->same_at_all_levels) {

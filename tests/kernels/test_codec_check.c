@@ -165,7 +165,7 @@ static void every_rule_has_its_place(void **state) {
         struct fault fault = {0};
         enum status status = codec_check(rule->codec, rule->count, rule->bytes, rule->size, &fault);
         assert_int_equal(status, rule->place == NULL ? OK : STATUS_INPUT);
-        assert_string_equal(fault.place, rule->place == NULL ? "" : rule->place);
+        assert_string_equal(fault.subject, rule->place == NULL ? "" : rule->place);
     }
 }
 
@@ -176,11 +176,11 @@ static void a_later_block_is_named(void **state) {
     uint64_t size = codec_bytes(CODEC_INT4, 600);
     bytes[34 * 9 + 1] = 0x80; /* the last block's scale, of 24 elements, becomes -0 */
     assert_int_equal(codec_check(CODEC_INT4, 600, bytes, size, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, "int4 block 9");
+    assert_string_equal(fault.subject, "int4 block 9");
     bytes[34 * 9 + 1] = 0;
     bytes[34 * 8 + 33] = 0x08;
     assert_int_equal(codec_check(CODEC_INT4, 600, bytes, size, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, "int4 block 8");
+    assert_string_equal(fault.subject, "int4 block 8");
 }
 
 int main(void) {

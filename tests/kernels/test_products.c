@@ -348,7 +348,7 @@ static void library_is_found_or_its_absence_told(void **state) {
         return;
     }
     assert_int_equal(fault.status, STATUS_INPUT);
-    assert_string_equal(fault.place, "libcublasLt.so.13");
+    assert_string_equal(fault.subject, "libcublasLt.so.13");
     assert_non_null(strstr(fault.remedy, "LD_LIBRARY_PATH"));
     assert_null(library.cublasLtCreate);
 }

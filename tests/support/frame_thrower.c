@@ -193,7 +193,7 @@ static void add_target(struct thrower *thrower, const uint8_t *curve, const char
     *target = (struct target){0};
     memcpy(target->curve, curve, KEY_BYTES);
     if (messenger_peer(thrower->messenger, curve, address, &fault) != OK) {
-        give_up(fault.place, fault.reason);
+        give_up(fault.subject, fault.reason);
     }
 }
 
@@ -209,7 +209,7 @@ static bool begin(struct thrower *thrower) {
     memset(options.known, 0xff, sizeof options.known);
     options.known[3] &= UINT64_MAX >> 1; /* the messenger's own kind */
     if (messenger_open(&options, &thrower->region, &thrower->messenger, &fault) != OK) {
-        give_up(fault.place, fault.reason);
+        give_up(fault.subject, fault.reason);
     }
     add_target(thrower, thrower->join.keys.curve, thrower->join.address);
     return wait_for(thrower, tracker_is_open, WAIT_MS);
@@ -365,7 +365,7 @@ int main(int argument_count, char **arguments) {
         give_up("usage", "JOIN_STRING FRAMES SEED SLICES MEMBERS_MAX");
     }
     if (join_string_read(arguments[1], &thrower.join, &fault) != OK) {
-        give_up(fault.place, fault.reason);
+        give_up(fault.subject, fault.reason);
     }
     bool is_stranger = argument_count != 6;
     struct wire_shape *shape = &thrower.view.shape;

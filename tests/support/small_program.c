@@ -36,7 +36,7 @@ static const char *either(struct draw *draw) {
 static void expect_ok(const struct small_program *small, enum status status,
                       const struct fault *fault) {
     if (status != OK) {
-        fail_msg("%s: %s: %s; %s", small->title, fault->place, fault->reason, fault->remedy);
+        fail_msg("%s: %s: %s; %s", small->title, fault->subject, fault->reason, fault->remedy);
     }
 }
 
@@ -88,7 +88,7 @@ static void draw_config(struct small_program *small, struct draw *draw, uint64_t
     } else {
         draw_decoder(draw, family, &text);
     }
-    assert_false(text.cut);
+    assert_false(text.truncated);
 }
 
 static void draw_target(struct small_program *small, struct draw *draw) {
@@ -172,7 +172,7 @@ static void put_values(struct small_program *small, const struct param_part *par
         rounded[k] = bf16_from_f32(values[k]);
     }
     const void *from = part->dtype == DTYPE_F32 ? (const void *)values : rounded;
-    expect_ok(small, device_write(part->far, part->address, from, bytes, &fault), &fault);
+    expect_ok(small, device_write(part->device_memory, part->address, from, bytes, &fault), &fault);
 }
 
 static void fill_params(struct small_program *small) {
@@ -321,7 +321,8 @@ struct hash small_program_result(const struct small_program *small) {
             void *values = malloc(bytes + 1);
             struct fault fault;
             assert_non_null(values);
-            expect_ok(small, device_read(part.far, part.address, values, bytes, &fault), &fault);
+            expect_ok(small, device_read(part.device_memory, part.address, values, bytes, &fault),
+                      &fault);
             hash_add(&state, values, bytes);
             free(values);
         }

@@ -39,9 +39,10 @@ enum status identity_path(const char *given, char path[static PATH_BYTES], struc
                          "set one of them, or pass a file with --identity",
                          "neither HOME nor XDG_CONFIG_HOME is set to a folder for the identity");
     }
-    if (text.cut || text.length == 0) {
+    if (text.truncated || text.length == 0) {
         return fault_set(fault, STATUS_INPUT, given != NULL ? "--identity" : "environment", NULL,
-                         "the path of the identity file is %s", text.cut ? "too long" : "empty");
+                         "the path of the identity file is %s",
+                         text.truncated ? "too long" : "empty");
     }
     memcpy(path, buffer, text.length + 1);
     return OK;
@@ -116,7 +117,7 @@ static enum status draft_name(const char *path, const struct key_pairs *keys,
     char hex[HASH_HEX_BYTES];
     struct text text = text_over(draft, PATH_BYTES);
     text_add(&text, "%s.%.*s", path, DRAFT_DIGITS, hash_hex(&hash, hex));
-    return text.cut ? fault_set(fault, STATUS_INPUT, path, NULL, "the path is too long") : OK;
+    return text.truncated ? fault_set(fault, STATUS_INPUT, path, NULL, "the path is too long") : OK;
 }
 
 static enum status write_draft(const char *draft, const struct key_pairs *keys,

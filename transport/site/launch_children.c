@@ -107,7 +107,7 @@ static void write_child_variables(struct children *children, int rank) {
         } else {
             text_add(&text, "MASTER_ADDR=127.0.0.1");
         }
-        ASSERT(!text.cut);
+        ASSERT(!text.truncated);
         children->environment[i] = children->child_variables[i];
     }
 }

@@ -247,9 +247,9 @@ static bool is_same_fault(const struct fault *a, const struct fault *b) {
 
 /* The fault of another rank: "rank 2: subject", with its reason and remedy. */
 static enum status fault_agreed(int rank, const struct fault *found, struct fault *fault) {
-    char subject[sizeof fault->place];
+    char subject[sizeof fault->subject];
     struct text text = text_over(subject, sizeof subject);
-    text_add(&text, "rank %d: %s", rank, found->place);
+    text_add(&text, "rank %d: %s", rank, found->subject);
     return fault_set(fault, found->status, subject, found->remedy, "%s", found->reason);
 }
 

@@ -225,7 +225,7 @@ static void send_last_message(struct site *site, enum site_ending parting) {
     struct text text = text_over(subject, sizeof subject);
     text_add(&text, "rank %d", site->launch.rank);
     const struct fault *words = &site->watch.failure_sent;
-    (void)fault_set(&fault, STATUS_LOST, subject, words->remedy, "failed: %s: %s", words->place,
+    (void)fault_set(&fault, STATUS_LOST, subject, words->remedy, "failed: %s: %s", words->subject,
                     words->reason);
     struct site_verdict verdict = site_verdict_of(site->launch.rank, &fault);
     for (int i = 0; i < site->peer_count; i++) {

@@ -76,7 +76,7 @@ struct site_health {
 struct site_verdict {
     int32_t rank;
     int32_t status;
-    char place[sizeof((struct fault *)0)->place];
+    char place[sizeof((struct fault *)0)->subject];
     char reason[sizeof((struct fault *)0)->reason];
     char remedy[sizeof((struct fault *)0)->remedy];
 };

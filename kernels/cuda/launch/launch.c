@@ -47,17 +47,19 @@ static CUresult load_entry(const struct cuda_driver *driver, CUlibrary library,
 
 static enum status refuse(const struct cuda_driver *driver, CUresult result, const char *family,
                           const char *kernel, struct fault *fault) {
-    char place[sizeof fault->place];
-    snprintf(place, sizeof place, "kernels of %s%s%s", family, kernel[0] != 0 ? ", " : "", kernel);
+    char subject[sizeof fault->subject];
+    snprintf(subject, sizeof subject, "kernels of %s%s%s", family, kernel[0] != 0 ? ", " : "",
+             kernel);
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) {
         return fault_set(
-            fault, STATUS_INPUT, place,
+            fault, STATUS_INPUT, subject,
             "use a device of the first of these architectures or later, or a cpu target",
             "this build has no code for this device: it has " CUDA_ARCHITECTURES
             " and, as PTX, all later ones");
     }
     bool full = result == CUDA_ERROR_OUT_OF_MEMORY;
-    return cuda_fault(driver, result, full ? STATUS_FIT : STATUS_FAILED, place, "load them", fault);
+    return cuda_fault(driver, result, full ? STATUS_FIT : STATUS_FAILED, subject, "load them",
+                      fault);
 }
 
 enum status cuda_load_family(const struct cuda_driver *driver, const char *family,

@@ -88,7 +88,7 @@ void mesh_report_text(const struct mesh_report *report, struct region *region) {
     char *buffer = region_alloc(region, TABLE_BYTES, 1);
     struct text text = text_over(buffer, TABLE_BYTES);
     mesh_print(mesh, &text);
-    ASSERT(!text.cut);
+    ASSERT(!text.truncated);
     fputs(buffer, stdout);
     unsigned all = (1u << mesh->dim_count) - 1;
     for (unsigned mask = 1; mask < all; mask++) {

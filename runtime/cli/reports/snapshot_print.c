@@ -35,7 +35,7 @@ void snapshot_print_list(const char *folder, const struct snapshot_listed *liste
         char when[32];
         char size[24];
         if (!listed[i].readable) {
-            printf("%s: damaged: %s: %s\n", snapshot->path, listed[i].fault.place,
+            printf("%s: damaged: %s: %s\n", snapshot->path, listed[i].fault.subject,
                    listed[i].fault.reason);
             continue;
         }
@@ -72,7 +72,7 @@ void snapshot_print_list_json(const char *folder, const struct snapshot_listed *
         if (listed[i].readable) {
             add_head(json, &listed[i].snapshot);
         } else {
-            json_add_text(json, "place", listed[i].fault.place);
+            json_add_text(json, "place", listed[i].fault.subject);
             json_add_text(json, "reason", listed[i].fault.reason);
         }
         json_end(json);

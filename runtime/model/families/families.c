@@ -105,8 +105,8 @@ enum status blueprint_open(const char *path, struct region *region, struct bluep
     size_t length;
     enum status status = file_read_text(file, text, CONFIG_BYTES_MAX + 1, &length, fault);
     if (status == OK) {
-        status =
-            blueprint_read(text, length, region_text(&scratch, file), region, blueprint, fault);
+        status = blueprint_read(text, length, region_copy_text(&scratch, file), region, blueprint,
+                                fault);
     }
     region_finish(&scratch);
     if (status == OK) {

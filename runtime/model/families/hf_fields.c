@@ -182,7 +182,7 @@ enum status hf_fields_check(const struct json_node *root, const struct hf_field 
     *notice = NULL;
     if (text.length > 0) {
         text_add(&text, ": dropout runs as 0");
-        *notice = region_text(region, line);
+        *notice = region_copy_text(region, line);
     }
     return OK;
 }

@@ -24,8 +24,8 @@ static struct param *append(struct param_list *list, enum param_kind kind, const
                      : snprintf(full, sizeof full, "%s%d.%s", list->prefix, list->layer, name);
     ASSERT(length > 0 && (size_t)length < sizeof full);
     struct param *param = &list->params[list->count++];
-    *param =
-        (struct param){.name = region_text(list->region, full), .kind = kind, .layer = list->layer};
+    *param = (struct param){
+        .name = region_copy_text(list->region, full), .kind = kind, .layer = list->layer};
     return param;
 }
 

@@ -186,6 +186,6 @@ enum status manifest_fetch(const char *join_string, struct region *region,
     TRY(tracker_query_once(&tracker, &args, region, &answer, fault));
     TRY(manifest_read((const char *)answer.bytes, answer.count, tracker.address, &tracker.keys,
                       region, manifest, fault));
-    *address = region_text(region, tracker.address);
+    *address = region_copy_text(region, tracker.address);
     return OK;
 }

@@ -70,7 +70,7 @@ static enum status check_version(struct manifest_reader *reader, const char *key
     TRY(read_i64(reader, root, key, 1, found));
     return *found <= ours
                ? OK
-               : fault_set(reader->fault, STATUS_INPUT, reader->document.place,
+               : fault_set(reader->fault, STATUS_INPUT, reader->document.source_name,
                            "install a newer skep here, or ask for a swarm of this version",
                            "the swarm's %s has version %lld; this skep supports up to %lld", key,
                            (long long)*found, (long long)ours);
@@ -207,7 +207,7 @@ static enum status check_signature(struct manifest_reader *reader, const char *t
                    text[length - 1] == '\n' &&
                    hex_read(line + key_length, SIGNATURE_BYTES, signature);
     if (!is_line) {
-        return fault_set(reader->fault, STATUS_INPUT, reader->document.place,
+        return fault_set(reader->fault, STATUS_INPUT, reader->document.source_name,
                          "fetch the manifest again from its source",
                          "the last line is not a signature of 128 digits 0-9 a-f");
     }
@@ -215,7 +215,7 @@ static enum status check_signature(struct manifest_reader *reader, const char *t
                     length - SIGNATURE_LINE_BYTES, signature)) {
         return OK;
     }
-    return fault_set(reader->fault, STATUS_INPUT, reader->document.place,
+    return fault_set(reader->fault, STATUS_INPUT, reader->document.source_name,
                      "fetch the manifest again from its source",
                      "the signature does not match: the manifest was changed after it was signed");
 }

@@ -135,10 +135,10 @@ enum status manifest_write(const struct manifest *manifest, const struct key_pai
                          MANIFEST_FILES_MAX);
     }
     add_all(text, manifest);
-    if (!text->cut) {
+    if (!text->truncated) {
         sign(text, keys);
     }
-    if (text->cut || text->length > MANIFEST_BYTES_MAX) {
+    if (text->truncated || text->length > MANIFEST_BYTES_MAX) {
         return fault_set(fault, STATUS_INPUT, manifest->name, "list fewer data files",
                          "config.json of %zu bytes, settings and %d data files do not fit a "
                          "manifest of %d bytes",

@@ -188,7 +188,7 @@ enum status member_store_open(const char *folder, const struct slices *slices,
     enum status status = find_results(&opened, fault);
     if (status == OK) {
         file_join(folder, "journal", opened.path, PATH_BYTES);
-        status = entry_journal_open(region_text(region, opened.path), slices->count, region,
+        status = entry_journal_open(region_copy_text(region, opened.path), slices->count, region,
                                     &opened.journal, fault);
     }
     if (status != OK) {

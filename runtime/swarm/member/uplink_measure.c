@@ -31,12 +31,12 @@ static int64_t median(const struct recent_values *recent) {
 
 static int64_t upper_quartile(const struct recent_values *recent) {
     int count = count_of(recent);
-    return count > 0 ? ranked_i64(recent->values, count, count - 1 - count / 4) : 0;
+    return count > 0 ? sorted_value_i64(recent->values, count, count - 1 - count / 4) : 0;
 }
 
 static int64_t largest(const struct recent_values *recent) {
     int count = count_of(recent);
-    return count > 0 ? ranked_i64(recent->values, count, count - 1) : 0;
+    return count > 0 ? sorted_value_i64(recent->values, count, count - 1) : 0;
 }
 
 static uint32_t whole_ms(int64_t ns) {

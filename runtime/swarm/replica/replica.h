@@ -16,7 +16,7 @@
 #ifndef SKEP_SWARM_REPLICA_REPLICA_H
 #define SKEP_SWARM_REPLICA_REPLICA_H
 
-#include "base/far.h"
+#include "base/device_memory.h"
 #include "runtime/swarm/ledger/entry.h"
 #include "runtime/swarm/ledger/merkle.h"
 #include "runtime/swarm/replica/replica_device.h"

@@ -142,7 +142,7 @@ static void complete_address(const struct tracker_guest *guest,
                  advertised + sizeof HOSTLESS - 1);
     }
     union numeric_address number;
-    if (text.cut || (text.length > 0 && numeric_address_parse(address, &number) == 0)) {
+    if (text.truncated || (text.length > 0 && numeric_address_parse(address, &number) == 0)) {
         address[0] = '\0';
     }
 }

@@ -118,7 +118,7 @@ enum status allow_list_rows(const struct yaml_document *document, struct allow_l
         TRY(yaml_bool(document, open, &list->open, fault));
     }
     bool is_empty = members == NULL ||
-                    (members->kind == YAML_SCALAR && members->plain && members->text[0] == '\0');
+                    (members->kind == YAML_SCALAR && members->is_plain && members->text[0] == '\0');
     if (!is_empty && members->kind != YAML_LIST) {
         return yaml_fault(document, members, fault,
                           "write each member as `- key: ...` on its own line",

@@ -142,8 +142,8 @@ static void write_all(struct allow_list_edit *edit) {
 static bool reads_as_target(struct allow_list_edit *edit, struct region *region) {
     struct yaml_document document;
     struct fault fault;
-    if (edit->changed.cut || yaml_open(edit->changed.bytes, edit->changed.length, edit->path,
-                                       region, &document, &fault) != OK) {
+    if (edit->changed.truncated || yaml_open(edit->changed.bytes, edit->changed.length, edit->path,
+                                             region, &document, &fault) != OK) {
         return false;
     }
     return allow_list_rows(&document, &edit->after, &fault) == OK &&
@@ -160,7 +160,7 @@ static enum status publish(struct allow_list_edit *edit, struct region *region,
     if (!reads_as_target(edit, region)) {
         write_all(edit);
     }
-    if (new_name.cut || edit->changed.cut) {
+    if (new_name.truncated || edit->changed.truncated) {
         return fault_set(fault, STATUS_INPUT, edit->path, NULL, "the file or its name is too long");
     }
     int fd;

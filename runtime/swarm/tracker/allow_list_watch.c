@@ -29,7 +29,7 @@ bool allow_list_watch_poll(struct allow_list_watch *watch, int64_t now_ms) {
         return false;
     }
     if (allow_list_read(watch->path, &watch->list, &fault) != OK) {
-        log_line(LOG_WARNING, "%s: %s; keeping the allow-list as it was", fault.place,
+        log_line(LOG_WARNING, "%s: %s; keeping the allow-list as it was", fault.subject,
                  fault.reason);
         return false;
     }

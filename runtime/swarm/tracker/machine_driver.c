@@ -96,7 +96,7 @@ static void log_failure(struct machine_driver *driver, int64_t now_ms) {
     const struct fault *fault = &driver->fault;
     if (driver->logged_ms == 0 || now_ms - driver->logged_ms >= LOG_AGAIN_MS) {
         driver->logged_ms = now_ms;
-        log_line(LOG_ERROR, "%s: %s; %s; retrying every %d s", fault->place, fault->reason,
+        log_line(LOG_ERROR, "%s: %s; %s; retrying every %d s", fault->subject, fault->reason,
                  fault->remedy[0] != '\0' ? fault->remedy : "nothing is lost", RETRY_MS / 1000);
     }
 }

@@ -65,7 +65,7 @@ void member_set_name(struct admitted_member *member, const char *name) {
 void member_set_address(struct admitted_member *member, const char *address) {
     struct text text = text_over(member->address, sizeof member->address);
     text_add(&text, "%s", address);
-    ASSERT(!text.cut);
+    ASSERT(!text.truncated);
     member->is_reachable = 0;
     member_probe_end(&member->probe);
 }

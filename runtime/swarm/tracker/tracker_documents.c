@@ -208,7 +208,7 @@ void tracker_loop_send_status(struct tracker_loop *loop, struct tracker_guest *g
     struct text text =
         text_over((char *)buffer->bytes + WIRE_LENGTH_BYTES, buffer->capacity - WIRE_LENGTH_BYTES);
     tracker_status_write(loop, &text);
-    ASSERT(!text.cut);
+    ASSERT(!text.truncated);
     buffer->count = WIRE_LENGTH_BYTES + text.length;
     wire_put_length(buffer->bytes, buffer->count);
     buffer->generation++;

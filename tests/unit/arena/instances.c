@@ -11,7 +11,7 @@ static uint64_t drawn(uint64_t key, uint64_t *index, uint64_t below) {
 static const char *numbered(struct region *region, const char *prefix, int number) {
     char name[64];
     snprintf(name, sizeof name, "%s%d", prefix, number);
-    return region_text(region, name);
+    return region_copy_text(region, name);
 }
 
 struct instance instance_random(const struct random_instance *with, struct region *region) {

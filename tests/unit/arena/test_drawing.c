@@ -183,7 +183,7 @@ static void drawing_reports_a_full_device(void **state) {
     struct drawing drawing = {&plan, SPACE_PINNED, "nothing", NULL, 0};
     int fd = open("/dev/full", O_WRONLY);
     assert_int_equal(drawing_write(&drawing, fd, "plan.svg", &region, &fault), STATUS_FAILED);
-    assert_string_equal(fault.place, "plan.svg");
+    assert_string_equal(fault.subject, "plan.svg");
     close(fd);
     region_finish(&region);
 }

@@ -81,9 +81,9 @@ static void parse_names_the_place_of_a_fault(void **state) {
         struct problem problem = {.extent_count = 77};
         struct fault fault = {0};
         enum status status = parse(CASES[i].text, &region, &problem, &fault);
-        if (status != STATUS_INPUT || strcmp(fault.place, CASES[i].place) != 0 ||
+        if (status != STATUS_INPUT || strcmp(fault.subject, CASES[i].place) != 0 ||
             strstr(fault.reason, CASES[i].words) == NULL || fault.remedy[0] == '\0') {
-            print_error("case %zu: status %d, \"%s: %s; %s\"\n", i, status, fault.place,
+            print_error("case %zu: status %d, \"%s: %s; %s\"\n", i, status, fault.subject,
                         fault.reason, fault.remedy);
             fail();
         }
@@ -102,7 +102,7 @@ static void parse_keeps_the_line_of_a_fault_when_the_path_is_long(void **state) 
     struct fault fault;
     enum status status = problem_parse("id\n", 3, path, &region, &problem, &fault);
     assert_int_equal(status, STATUS_INPUT);
-    assert_non_null(strstr(fault.place, "/p.csv:1:1"));
+    assert_non_null(strstr(fault.subject, "/p.csv:1:1"));
     region_finish(&region);
 }
 
@@ -210,7 +210,7 @@ static void write_reports_a_full_device(void **state) {
     assert_int_equal(parse("id,lower,upper,size\na,0,1,2\n", &region, &problem, &fault), OK);
     assert_int_equal(problem_write(&problem, (const uint64_t[]){0}, fd, "out.csv", &fault),
                      STATUS_FAILED);
-    assert_string_equal(fault.place, "out.csv");
+    assert_string_equal(fault.subject, "out.csv");
     close(fd);
     region_finish(&region);
 }

@@ -117,7 +117,7 @@ static void tables_print_as_expected(void **state) {
     report_roles(&plan, &region, &text);
     report_tenants(&plan, SPACE_HOST, 0, &region, &text);
     report_tenants(&plan, SPACE_HOST, 2, &region, &text);
-    assert_false(text.cut);
+    assert_false(text.truncated);
     assert_string_equal(
         buffer,
         "space            peak                  bytes        gap  extents  laid out\n"

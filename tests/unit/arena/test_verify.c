@@ -60,8 +60,8 @@ static void assert_refused(struct drawn *drawn, const char *const *words) {
     assert_int_equal(verify(drawn, &fault), STATUS_FAILED);
     assert_int_equal(fault.status, STATUS_FAILED);
     for (int i = 0; words[i] != NULL; i++) {
-        if (strstr(fault.reason, words[i]) == NULL && strstr(fault.place, words[i]) == NULL) {
-            print_error("no \"%s\" in \"%s: %s\"\n", words[i], fault.place, fault.reason);
+        if (strstr(fault.reason, words[i]) == NULL && strstr(fault.subject, words[i]) == NULL) {
+            print_error("no \"%s\" in \"%s: %s\"\n", words[i], fault.subject, fault.reason);
             fail();
         }
     }

@@ -89,7 +89,7 @@ static void read_at_refuses_a_truncated_file_by_name(void **state) {
     put("a", "12345");
     assert_int_equal(file_open_read(in_folder("a"), &fd, &bytes, &fault), OK);
     assert_int_equal(file_read_at(fd, "a", buffer, 8, 0, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, "a");
+    assert_string_equal(fault.subject, "a");
     assert_non_null(strstr(fault.reason, "ends 3 bytes before byte 8"));
     close(fd);
 }
@@ -99,7 +99,7 @@ static void open_read_refuses_what_is_no_regular_file(void **state) {
     int fd = -7;
     int64_t bytes = -7;
     assert_int_equal(file_open_read(in_folder("none"), &fd, &bytes, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, path);
+    assert_string_equal(fault.subject, path);
     assert_non_null(strstr(fault.reason, "No such file"));
     assert_int_equal(file_open_read(folder, &fd, &bytes, &fault), STATUS_INPUT);
     assert_non_null(strstr(fault.reason, "not a regular file"));
@@ -133,7 +133,7 @@ static void publish_replaces_the_old_file_whole(void **state) {
     assert_holds("final", "new");
     assert_false(file_exists(from));
     assert_int_equal(file_publish(from, to, &fault), STATUS_FAILED);
-    assert_string_equal(fault.place, to);
+    assert_string_equal(fault.subject, to);
     assert_holds("final", "new");
 }
 

@@ -49,9 +49,9 @@ static void parse_refuses_broken_text_at_its_place(void **state) {
             json_parse(rows[i].text, strlen(rows[i].text), 1 << 20, "t.json", &document, &fault);
         assert_int_equal(status, STATUS_INPUT);
         assert_string_equal(document.root.key, "untouched");
-        if (strstr(fault.place, rows[i].place) != fault.place ||
+        if (strstr(fault.subject, rows[i].place) != fault.subject ||
             strstr(fault.reason, rows[i].reason) == NULL) {
-            fail_msg("%s gave %s: %s", rows[i].text, fault.place, fault.reason);
+            fail_msg("%s gave %s: %s", rows[i].text, fault.subject, fault.reason);
         }
         assert_null(strchr(fault.reason, 0x1b));
     }
@@ -89,7 +89,7 @@ static void parse_refuses_nesting_beyond_the_limit(void **state) {
     length = nested(text, JSON_DEPTH_MAX + 1);
     assert_int_equal(json_parse(text, length, length, "t.json", &document, &fault), STATUS_INPUT);
     assert_non_null(strstr(fault.reason, "nested deeper than 32"));
-    assert_string_equal(fault.place, "t.json:1:37");
+    assert_string_equal(fault.subject, "t.json:1:37");
     length = nested(text, 4000);
     assert_int_equal(json_parse(text, length, length, "t.json", &document, &fault), STATUS_INPUT);
 }
@@ -183,7 +183,7 @@ static void a_wrong_type_is_a_fault_naming_the_field(void **state) {
     struct json_node list;
     assert_int_equal(json_get_i64(root, "a", &i, NULL, &fault), STATUS_INPUT);
     assert_string_equal(fault.reason, "`a` is the string \"x?\", wanted an integer");
-    assert_string_equal(fault.place, "t.json");
+    assert_string_equal(fault.subject, "t.json");
     assert_int_equal(json_get_i64(root, "b", &i, NULL, &fault), STATUS_INPUT);
     assert_string_equal(fault.reason, "`b` is the number 1.5, wanted an integer");
     assert_int_equal(json_get_bool(root, "b", &b, NULL, &fault), STATUS_INPUT);

@@ -112,7 +112,7 @@ static void a_long_document_passes_through_a_small_text(void **state) {
         json_end(&writers[w]);
     }
     append(&all, &piece);
-    assert_false(all.cut || whole.cut || piece.cut);
+    assert_false(all.truncated || whole.truncated || piece.truncated);
     assert_string_equal(document, expected);
 }
 
@@ -138,7 +138,7 @@ static void a_document_that_does_not_fit_is_marked(void **state) {
     struct text text = text_over(small, sizeof small);
     struct json_writer json = json_writer_over(&text);
     add_everything(&json);
-    assert_true(text.cut);
+    assert_true(text.truncated);
     assert_string_equal(small, "{\"u\": 1");
 }
 

@@ -132,7 +132,7 @@ static void fault_cuts_what_is_too_long(void **state) {
     memset(text, 'y', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     (void)fault_set(&fault, STATUS_INPUT, text, text, "%s", text);
-    assert_int_equal(strlen(fault.place), sizeof fault.place - 1);
+    assert_int_equal(strlen(fault.subject), sizeof fault.subject - 1);
     assert_int_equal(strlen(fault.reason), sizeof fault.reason - 1);
     assert_int_equal(strlen(fault.remedy), sizeof fault.remedy - 1);
     catch_stderr();

@@ -52,7 +52,7 @@ static void bytes_total_counts_what_is_held_and_finish_gives_it_back(void **stat
     assert_int_equal(region.bytes_total, 0);
     assert_null(region.newest);
     region_finish(&region);
-    assert_string_equal(region_text(&region, "again"), "again");
+    assert_string_equal(region_copy_text(&region, "again"), "again");
     region_finish(&region);
 }
 
@@ -60,10 +60,10 @@ static void text_is_a_copy(void **state) {
     (void)state;
     struct region region = {0};
     char text[] = "original";
-    const char *copy = region_text(&region, text);
+    const char *copy = region_copy_text(&region, text);
     text[0] = 'X';
     assert_string_equal(copy, "original");
-    assert_string_equal(region_text(&region, ""), "");
+    assert_string_equal(region_copy_text(&region, ""), "");
     region_finish(&region);
 }
 

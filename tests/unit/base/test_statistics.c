@@ -32,8 +32,8 @@ static void ranks_are_those_of_a_sorted_array(void **state) {
         memcpy(sorted, values, sizeof sorted);
         qsort(sorted, (size_t)count, sizeof *sorted, by_value);
         for (int rank = 0; rank < count; rank++) {
-            assert_int_equal(ranked_i64(values, count, rank), sorted[rank]);
-            assert_true(ranked_f64(reals, count, rank) == (double)sorted[rank] / 2);
+            assert_int_equal(sorted_value_i64(values, count, rank), sorted[rank]);
+            assert_true(sorted_value_f64(reals, count, rank) == (double)sorted[rank] / 2);
         }
         assert_int_equal(median_i64(values, count), sorted[count / 2]);
         assert_true(median_f64(reals, count) == (double)sorted[count / 2] / 2);

@@ -39,7 +39,7 @@ static struct yaml_document open_text(const char *text) {
     memset(&fault, 0, sizeof fault);
     enum status status = yaml_open(text, strlen(text), "f.yaml", &region, &document, &fault);
     if (status != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     return document;
 }
@@ -108,7 +108,7 @@ static void open_copies_what_it_keeps(void **state) {
     memset(place, 'x', sizeof place - 1);
     assert_string_equal(document.first->path, "key");
     assert_string_equal(document.first->text, "value");
-    assert_string_equal(document.place, "p.yaml");
+    assert_string_equal(document.source_name, "p.yaml");
 }
 
 static void open_refuses_what_is_outside_the_subset(void **state) {
@@ -144,16 +144,16 @@ static void open_refuses_what_is_outside_the_subset(void **state) {
         {"\tb: 1\n", "f.yaml:1", ""},
     };
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
-        struct yaml_document document = {.place = "untouched"};
+        struct yaml_document document = {.source_name = "untouched"};
         memset(&fault, 0, sizeof fault);
         enum status status =
             yaml_open(CASES[i].text, strlen(CASES[i].text), "f.yaml", &region, &document, &fault);
         if (status != STATUS_INPUT || strstr(fault.reason, CASES[i].reason) == NULL ||
             fault.reason[0] == '\0' ||
-            strncmp(fault.place, CASES[i].place, strlen(CASES[i].place)) != 0) {
-            fail_msg("case %zu: status %d, \"%s: %s\"", i, status, fault.place, fault.reason);
+            strncmp(fault.subject, CASES[i].place, strlen(CASES[i].place)) != 0) {
+            fail_msg("case %zu: status %d, \"%s: %s\"", i, status, fault.subject, fault.reason);
         }
-        assert_string_equal(document.place, "untouched");
+        assert_string_equal(document.source_name, "untouched");
     }
 }
 
@@ -212,10 +212,10 @@ static void expect_known_names_the_nearest_key(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         struct yaml_document document = open_text(CASES[i].text);
         enum status status = yaml_expect_known(&document, NAMES, ARRAY_COUNT(NAMES), &fault);
-        if (status != STATUS_INPUT || strcmp(fault.place, CASES[i].place) != 0 ||
+        if (status != STATUS_INPUT || strcmp(fault.subject, CASES[i].place) != 0 ||
             strncmp(fault.reason, CASES[i].reason, strlen(CASES[i].reason)) != 0 ||
             strstr(fault.remedy, CASES[i].remedy) == NULL) {
-            fail_msg("case %zu: \"%s: %s; %s\"", i, fault.place, fault.reason, fault.remedy);
+            fail_msg("case %zu: \"%s: %s; %s\"", i, fault.subject, fault.reason, fault.remedy);
         }
     }
     struct yaml_document good =
@@ -266,7 +266,7 @@ static void typed_readings_say_what_they_wanted(void **state) {
     const struct yaml_range range = {1, 256};
     assert_int_equal(yaml_i64(&document, yaml_find(&document, "a.threads"), range, &value, &fault),
                      STATUS_INPUT);
-    assert_string_equal(fault.place, "f.yaml:2:3");
+    assert_string_equal(fault.subject, "f.yaml:2:3");
     assert_string_equal(fault.reason, "a.threads is \"900\", not a whole number from 1 to 256");
 }
 

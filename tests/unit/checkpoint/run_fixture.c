@@ -154,7 +154,7 @@ void run_take_part(struct run_fixture *run, int rank, int world) {
 
 void settings_open(struct run_fixture *run, struct snapshot_writer *writer) {
     if (snapshot_writer_init(&run->args, &run->region, writer, &run->fault) != OK) {
-        fail_msg("%s: %s", run->fault.place, run->fault.reason);
+        fail_msg("%s: %s", run->fault.subject, run->fault.reason);
     }
 }
 

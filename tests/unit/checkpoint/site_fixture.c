@@ -125,11 +125,11 @@ void site_assert_same(const struct site_work *work, const struct site_outcome *o
         assert_int_equal(outcomes[rank].exit_code, 0);
         if (outcomes[rank].status != status) {
             fail_msg("rank %d: status %d (%s: %s)", rank, (int)outcomes[rank].status,
-                     outcomes[rank].fault.place, outcomes[rank].fault.reason);
+                     outcomes[rank].fault.subject, outcomes[rank].fault.reason);
         }
         assert_int_equal(outcomes[rank].rounds, outcomes[0].rounds);
         if (status != OK) {
-            assert_string_equal(outcomes[rank].fault.place, outcomes[0].fault.place);
+            assert_string_equal(outcomes[rank].fault.subject, outcomes[0].fault.subject);
             assert_string_equal(outcomes[rank].fault.reason, outcomes[0].fault.reason);
         }
     }

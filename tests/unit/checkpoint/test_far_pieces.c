@@ -73,7 +73,7 @@ static void scene_init(struct scene *scene, enum dtype in_memory, enum dtype in_
                                         .count = ELEMENTS};
     scene->far = scene->near;
     scene->far.memory = FAR_BEGIN;
-    scene->far.far = &FAR;
+    scene->far.device_memory = &FAR;
     scene->place = (struct piece_span){.fd = fd, .path = path, .at = 100, .dtype = in_file};
     scene->staging = (struct staging){staged, sizeof staged};
 }

@@ -107,7 +107,7 @@ static void parse_refuses_what_breaks_the_rules(void **state) {
         struct fault fault = {0};
         assert_int_equal(parse(CASES[i].json, CASES[i].data_bytes, &file, &fault), STATUS_INPUT);
         assert_int_equal(file.fd, 77);
-        assert_string_equal(fault.place, "x.safetensors");
+        assert_string_equal(fault.subject, "x.safetensors");
         if (strstr(fault.reason, CASES[i].reason) == NULL) {
             fail_msg("%s: '%s' does not say '%s'", CASES[i].json, fault.reason, CASES[i].reason);
         }
@@ -182,7 +182,7 @@ static void open_refuses_bad_lengths(void **state) {
         close(fd);
         assert_int_equal(safetensors_open(path, &region, &file, &fault), STATUS_INPUT);
         assert_non_null(strstr(fault.reason, CASES[i].reason));
-        assert_string_equal(fault.place, path);
+        assert_string_equal(fault.subject, path);
     }
     unlink(path);
 }

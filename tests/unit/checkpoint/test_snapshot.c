@@ -155,7 +155,7 @@ static void verify_names_the_damaged_file(void **state) {
     assert_int_equal(snapshot_verify(path, &run->region, &snapshot, &run->fault), OK);
     flip_byte(run, 1, "optimizer.safetensors", 900);
     assert_int_equal(snapshot_verify(path, &run->region, &snapshot, &run->fault), STATUS_INPUT);
-    assert_non_null(strstr(run->fault.place, "step-000000001/optimizer.safetensors"));
+    assert_non_null(strstr(run->fault.subject, "step-000000001/optimizer.safetensors"));
     run_finish(run);
 }
 
@@ -219,7 +219,7 @@ static void a_folder_full_of_snapshots_is_a_fault_that_names_it(void **state) {
     }
     writer.kept_count = SNAPSHOTS_MAX;
     assert_int_equal(run_save(run, &writer, SNAPSHOTS_MAX + 1), STATUS_FAILED);
-    assert_string_equal(run->fault.place, run->folder);
+    assert_string_equal(run->fault.subject, run->folder);
     assert_non_null(strstr(run->fault.reason, "4096"));
     assert_non_null(strstr(run->fault.remedy, "move older snapshots"));
     assert_string_equal(run_steps(run), "1");

@@ -118,7 +118,7 @@ static void old_or_new_state_is_found_after_an_error_at_any_call(void **state) {
             disk_end();
             if (status != OK) {
                 assert_int_equal(run->fault.status, status);
-                assert_true(run->fault.place[0] != '\0' && run->fault.reason[0] != '\0');
+                assert_true(run->fault.subject[0] != '\0' && run->fault.reason[0] != '\0');
             } else {
                 assert_int_equal(run_newest(run), scenario->step);
             }

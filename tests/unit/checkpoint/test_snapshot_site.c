@@ -132,7 +132,7 @@ static void a_rank_that_sees_another_folder_is_told_that_all_need_the_same(void 
     struct site_outcome outcomes[SITE_RANKS_MAX];
     site_run(&site, outcomes);
     site_assert_same(&site, outcomes, STATUS_FAILED);
-    assert_non_null(strstr(outcomes[0].fault.place, "/nowhere/"));
+    assert_non_null(strstr(outcomes[0].fault.subject, "/nowhere/"));
     assert_non_null(strstr(outcomes[0].fault.remedy, "every rank"));
     assert_nothing_beside(run);
     run_finish(run);
@@ -149,7 +149,7 @@ static void a_failure_before_any_agreement_is_every_ranks(void **state) {
             struct site_outcome outcomes[SITE_RANKS_MAX];
             site_run(&site, outcomes);
             site_assert_same(&site, outcomes, STATUS_FAILED);
-            assert_string_equal(outcomes[0].fault.place, "planted");
+            assert_string_equal(outcomes[0].fault.subject, "planted");
             assert_nothing_beside(run);
             assert_int_equal(run_newest(run), round == ROUNDS ? NEW_STEP : OLD_STEP);
             assert_string_equal(run_steps(run), round == ROUNDS ? "2 3" : "1 2");

@@ -58,7 +58,7 @@ static struct json_document parsed(void) {
     struct json_document document;
     struct fault fault;
     if (json_parse(output, strlen(output), sizeof output, "output", &document, &fault) != OK) {
-        fail_msg("%s: %s in %s", fault.place, fault.reason, output);
+        fail_msg("%s: %s in %s", fault.subject, fault.reason, output);
     }
     return document;
 }

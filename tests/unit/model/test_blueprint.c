@@ -74,7 +74,7 @@ static struct blueprint opened(const char *name, struct region *region) {
     struct fault fault;
     snprintf(path, sizeof path, "%s/%s.json", CONFIGS, name);
     if (blueprint_open(path, region, &blueprint, folder, &fault) != OK) {
-        fail_msg("%s: %s: %s", name, fault.place, fault.reason);
+        fail_msg("%s: %s: %s", name, fault.subject, fault.reason);
     }
     assert_string_equal(folder, "");
     return blueprint;
@@ -297,7 +297,7 @@ static void a_folder_is_opened_and_a_missing_one_refused(void **state) {
     rmdir(home);
     assert_int_equal(blueprint_open("/no/such/place", &region, &blueprint, folder, &fault),
                      STATUS_INPUT);
-    assert_string_equal(fault.place, "/no/such/place");
+    assert_string_equal(fault.subject, "/no/such/place");
     region_finish(&region);
 }
 

@@ -163,11 +163,11 @@ static void what_is_not_supported_is_refused_by_name(void **state) {
                                             &region, &blueprint, &fault);
         snprintf(field, sizeof field, "`%s` ", REFUSED[i].field);
         if (status != STATUS_INPUT || blueprint.layers != 77 ||
-            strcmp(fault.place, "c.json") != 0 || strstr(fault.reason, field) == NULL ||
+            strcmp(fault.subject, "c.json") != 0 || strstr(fault.reason, field) == NULL ||
             (strstr(fault.reason, REFUSED[i].detail) == NULL &&
              strstr(fault.remedy, REFUSED[i].detail) == NULL)) {
-            fail_msg("%s\ngave %d: %s: %s; %s", REFUSED[i].text, status, fault.place, fault.reason,
-                     fault.remedy);
+            fail_msg("%s\ngave %d: %s: %s; %s", REFUSED[i].text, status, fault.subject,
+                     fault.reason, fault.remedy);
         }
         region_finish(&region);
     }
@@ -177,7 +177,7 @@ static struct blueprint read_good(const char *text, struct region *region) {
     struct blueprint blueprint;
     struct fault fault;
     if (blueprint_read(text, strlen(text), "c.json", region, &blueprint, &fault) != OK) {
-        fail_msg("%s\ngave %s: %s", text, fault.place, fault.reason);
+        fail_msg("%s\ngave %s: %s", text, fault.subject, fault.reason);
     }
     return blueprint;
 }
@@ -190,7 +190,7 @@ static void broken_json_is_refused_with_line_and_column(void **state) {
     struct fault fault;
     assert_int_equal(blueprint_read(TEXT, strlen(TEXT), "c.json", &region, &blueprint, &fault),
                      STATUS_INPUT);
-    assert_string_equal(fault.place, "c.json:3:17");
+    assert_string_equal(fault.subject, "c.json:3:17");
     region_finish(&region);
 }
 

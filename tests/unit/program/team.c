@@ -34,7 +34,7 @@ const char *team_title(const struct team_case *of) {
 
 static void expect(const struct team *team, enum status status, const struct fault *fault) {
     if (status != OK) {
-        fail_msg("%s: %s: %s", team_title(&team->of), fault->place, fault->reason);
+        fail_msg("%s: %s: %s", team_title(&team->of), fault->subject, fault->reason);
     }
 }
 

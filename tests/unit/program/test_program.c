@@ -36,7 +36,7 @@ static void *whole_param(const struct bound_program *bound, int index, enum para
 
 static void expect_ok(enum status status, const struct fault *fault) {
     if (status != OK) {
-        fail_msg("%s: %s; %s", fault->place, fault->reason, fault->remedy);
+        fail_msg("%s: %s; %s", fault->subject, fault->reason, fault->remedy);
     }
 }
 

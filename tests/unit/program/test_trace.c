@@ -179,7 +179,7 @@ static void ranks_write_one_file_in_turn(void **state) {
     struct json_document document;
     struct json_node list;
     if (json_parse(text, length, sizeof text, path, &document, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     assert_true(json_find(&document.root, "traceEvents", &list));
     for (int rank = 0; rank < 2; rank++) {
@@ -204,9 +204,9 @@ static void a_file_that_is_not_there_is_a_fault(void **state) {
     (void)state;
     const char *path = "/nowhere/trace.json";
     assert_int_equal(trace_file_begin(path, &fault), STATUS_FAILED);
-    assert_string_equal(fault.place, path);
+    assert_string_equal(fault.subject, path);
     assert_int_equal(trace_file_end(path, &fault), STATUS_FAILED);
-    assert_string_equal(fault.place, path);
+    assert_string_equal(fault.subject, path);
 }
 
 int main(void) {

@@ -49,7 +49,7 @@ const char *rig_title(const struct rig_case *of) {
 
 static void expect(const struct rig *rig, enum status status, const struct fault *fault) {
     if (status != OK) {
-        fail_msg("%s: %s: %s", rig_title(&rig->of), fault->place, fault->reason);
+        fail_msg("%s: %s: %s", rig_title(&rig->of), fault->subject, fault->reason);
     }
 }
 
@@ -102,7 +102,7 @@ static void write_frozen(const struct rig *rig, char *text, size_t bytes) {
             text_add(&names, "%s%s", names.length > 0 ? "," : "", param->name);
         }
     }
-    assert_false(names.cut);
+    assert_false(names.truncated);
 }
 
 void rig_init(struct rig *rig, const struct rig_case *of) {

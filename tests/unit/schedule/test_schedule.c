@@ -31,7 +31,7 @@ static void rig_init(struct rig *rig, bool unified) {
     memset(rig, 0, sizeof *rig);
     if (blueprint_open(CONFIGS "/qwen3-0.6b.json", &rig->region, &rig->blueprint, folder, &fault) !=
         OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     size_t layers = (size_t)rig->blueprint.layers;
     struct schedule_options options = {
@@ -48,7 +48,7 @@ static void rig_init(struct rig *rig, bool unified) {
         .staging_bytes = 4096};
     if (unit_table_init(&rig->blueprint, &(struct unit_options){.world = 1}, &rig->region,
                         &rig->units, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     rig->target =
         (struct target){.unified = unified, .align_bytes = ARENA_ALIGN_BYTES, .threads = 2};

@@ -14,7 +14,7 @@ void model_open(const char *name, struct region *region, struct blueprint *bluep
     struct fault fault;
     snprintf(path, sizeof path, "%s/%s.json", CONFIGS, name);
     if (blueprint_open(path, region, blueprint, folder, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
 }
 
@@ -22,6 +22,6 @@ void model_units(const struct blueprint *blueprint, struct unit_options options,
                  struct region *region, struct unit_table *table) {
     struct fault fault;
     if (unit_table_init(blueprint, &options, region, table, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
 }

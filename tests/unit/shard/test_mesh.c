@@ -31,7 +31,7 @@ static const struct sample SAMPLES[] = {
 static void open_sample(const struct sample *sample, struct region *region, struct mesh *mesh) {
     struct fault fault;
     if (mesh_init(sample->dims, sample->dim_count, sample->table, region, mesh, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     assert_int_equal(mesh->ranks, sample->ranks);
 }

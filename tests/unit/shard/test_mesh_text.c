@@ -81,7 +81,7 @@ static void a_mesh_prints_cells_and_groups(void **state) {
     struct text text = text_over(buffer, sizeof buffer);
     assert_int_equal(mesh_parse("replicate=2,shard=2:0,2,1,3", &region, &mesh, &fault), OK);
     mesh_print(&mesh, &text);
-    assert_false(text.cut);
+    assert_false(text.truncated);
     assert_string_equal(buffer, WANTED);
     region_finish(&region);
 }

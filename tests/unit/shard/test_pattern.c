@@ -92,7 +92,7 @@ static void a_misspelt_name_is_answered_with_the_nearest(void **state) {
                                        &patterns, &fault),
                          STATUS_INPUT);
         assert_int_equal(patterns.count, 77);
-        assert_string_equal(fault.place, "frozen");
+        assert_string_equal(fault.subject, "frozen");
         if (strstr(fault.reason, CASES[c].reason) == NULL) {
             fail_msg("%s: %s", CASES[c].text, fault.reason);
         }

@@ -64,7 +64,7 @@ static void rig_init(struct rig *rig, const struct settings *settings) {
     struct fault fault;
     if (blueprint_read(settings->config, strlen(settings->config), "config", &rig->region,
                        &rig->blueprint, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     const struct unit_options options = {
         .world = settings->shard, .wrap = settings->wrap, .frozen = settings->frozen};
@@ -79,7 +79,7 @@ static void rig_init(struct rig *rig, const struct settings *settings) {
                                        .keep_gathered = settings->keep_gathered,
                                        .overrides = settings->overrides};
     if (strategy_read(&keys, &rig->units, &rig->region, &rig->sharding.units, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     spans_find(&rig->graph, &rig->units, &rig->sharding, &rig->region, &rig->spans);
 }

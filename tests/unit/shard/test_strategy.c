@@ -95,7 +95,7 @@ static void bad_overrides_are_refused(void **state) {
         assert_int_equal(strategy_read(&keys, &rig->table, &rig->region, &strategies, &fault),
                          STATUS_INPUT);
         assert_null(strategies);
-        assert_string_equal(fault.place, "run.yaml:7:3");
+        assert_string_equal(fault.subject, "run.yaml:7:3");
         if (strstr(fault.reason, CASES[c].reason) == NULL) {
             fail_msg("%s: %s", CASES[c].overrides, fault.reason);
         }
@@ -117,7 +117,7 @@ static void reducing_once_a_step_needs_whole_gradients(void **state) {
     assert_int_equal(
         strategy_check_reduction(strategies, &rig->table, REDUCE_AT_STEP, NULL, &fault),
         STATUS_INPUT);
-    assert_string_equal(fault.place, "strategy.reduce_at");
+    assert_string_equal(fault.subject, "strategy.reduce_at");
     assert_non_null(strstr(fault.reason, "ZeRO 2 splits those of layers.7"));
 }
 

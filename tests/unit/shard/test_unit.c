@@ -193,7 +193,7 @@ static void freezing_part_of_a_product_or_everything_is_refused(void **state) {
         assert_int_equal(unit_table_init(&blueprint, &options, &region, &table, &fault),
                          STATUS_INPUT);
         assert_int_equal(table.unit_count, 77);
-        assert_string_equal(fault.place, "run.yaml:3");
+        assert_string_equal(fault.subject, "run.yaml:3");
         assert_non_null(strstr(fault.reason, CASES[c].reason));
         assert_non_null(strstr(fault.remedy, CASES[c].remedy));
     }

@@ -160,7 +160,7 @@ static void bad_policies_are_refused_with_a_remedy(void **state) {
         assert_int_equal(unit_table_init(&blueprint, &options, &region, &table, &fault),
                          STATUS_INPUT);
         assert_int_equal(table.unit_count, 77);
-        assert_string_equal(fault.place, "strategy.units");
+        assert_string_equal(fault.subject, "strategy.units");
         if (strstr(fault.reason, CASES[c].reason) == NULL ||
             strstr(fault.remedy, CASES[c].remedy) == NULL) {
             fail_msg("%s: %s; %s", CASES[c].wrap, fault.reason, fault.remedy);

@@ -222,7 +222,7 @@ void site_start(struct site *site) {
     site->has_left = false;
     site->seen_count = 0;
     if (member_loop_start(&options, site->tables, &site->region, &site->loop, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     assert_int_equal(pthread_create(&site->thread, NULL, run_site, site), 0);
     site->runs = true;

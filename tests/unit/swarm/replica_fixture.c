@@ -50,19 +50,19 @@ float fixture_noise(uint64_t seed, int64_t i) {
 
 /* ---- replicas ---- */
 
-static enum status read_device(void *context, const void *far, void *near, size_t bytes,
+static enum status read_device(void *context, const void *device, void *host, size_t bytes,
                                struct fault *fault) {
     (void)context;
     (void)fault;
-    memcpy(near, (const char *)far - FAR_AWAY, bytes);
+    memcpy(host, (const char *)device - FAR_AWAY, bytes);
     return OK;
 }
 
-static enum status write_device(void *context, void *far, const void *near, size_t bytes,
+static enum status write_device(void *context, void *device, const void *host, size_t bytes,
                                 struct fault *fault) {
     (void)context;
     (void)fault;
-    memcpy((char *)far - FAR_AWAY, near, bytes);
+    memcpy((char *)device - FAR_AWAY, host, bytes);
     return OK;
 }
 

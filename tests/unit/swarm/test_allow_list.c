@@ -59,7 +59,7 @@ static const char *with_keys(const char *form) {
             text_add_bytes(&text, at, 1);
         }
     }
-    assert_false(text.cut);
+    assert_false(text.truncated);
     return buffer;
 }
 
@@ -132,7 +132,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(ROWS); i++) {
         write_file(ROWS[i].form);
         assert_int_equal(allow_list_read(path, &roster, &fault), STATUS_INPUT);
-        assert_non_null(strstr(fault.place, ROWS[i].place));
+        assert_non_null(strstr(fault.subject, ROWS[i].place));
         assert_non_null(strstr(fault.reason, ROWS[i].reason));
         assert_true(allow_list_permits(&roster, &keys[4]));
         assert_false(allow_list_is_stale(path, &roster));
@@ -189,7 +189,7 @@ static void wrong_edits_change_nothing(void **state) {
     static const char FORM[] = "open: false\nmembers:\n  - key: K0\n    name: ada\n";
     write_file(FORM);
     assert_int_equal(allow_list_add(path, letters[0], "eve", &fault), STATUS_INPUT);
-    assert_non_null(strstr(fault.place, ":3:"));
+    assert_non_null(strstr(fault.subject, ":3:"));
     assert_int_equal(allow_list_add(path, letters[1], "ada", &fault), STATUS_INPUT);
     assert_int_equal(allow_list_add(path, letters[1], "a b", &fault), STATUS_INPUT);
     assert_int_equal(allow_list_add(path, "pabc", NULL, &fault), STATUS_INPUT);

@@ -29,7 +29,7 @@ static enum status read_line(const char *line, size_t length) {
     struct fault fault = {0};
     enum status status =
         ledger_line_read(line, length, "ledger:1", read_slices, SWARM_SLICES_MAX, &read, &fault);
-    assert_true(status == OK || (fault.reason[0] != '\0' && fault.place[0] != '\0'));
+    assert_true(status == OK || (fault.reason[0] != '\0' && fault.subject[0] != '\0'));
     return status;
 }
 
@@ -47,7 +47,7 @@ static void records_and_lines_read_back(void **state) {
         assert_same();
         struct text text = text_over(line, sizeof line);
         ledger_line_write(&entry, &text);
-        assert_false(text.cut);
+        assert_false(text.truncated);
         assert_int_equal(read_line(line, text.length), OK);
         assert_same();
     }
@@ -81,7 +81,7 @@ static void the_longest_entry_has_room(void **state) {
     assert_same();
     struct text text = text_over(line, LEDGER_LINE_MAX);
     ledger_line_write(&entry, &text);
-    assert_false(text.cut);
+    assert_false(text.truncated);
     assert_int_equal(read_line(line, text.length), OK);
     assert_same();
     free(record);

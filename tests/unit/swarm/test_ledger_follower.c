@@ -216,13 +216,13 @@ static void a_changed_entry_of_the_copy_is_reported(void **state) {
     begin();
     scene.changed = 2;
     assert_int_equal(restore(ENTRIES, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, "line 3");
+    assert_string_equal(fault.subject, "line 3");
     assert_non_null(strstr(fault.reason, "has a hash that does not match its content"));
     assert_true(fault.remedy[0] != '\0');
     begin();
     scene.options.manifest.bytes[0] ^= 1;
     assert_int_equal(restore(ENTRIES, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, "line 1");
+    assert_string_equal(fault.subject, "line 1");
     assert_non_null(strstr(fault.reason, "another swarm"));
 }
 

@@ -102,7 +102,7 @@ static size_t altered(const char *from, const char *to, char out[static 8192]) {
     text_add(&text, "signature: ");
     hex_add(&text, signature, sizeof signature);
     text_add(&text, "\n");
-    assert_false(text.cut);
+    assert_false(text.truncated);
     return text.length;
 }
 
@@ -242,7 +242,7 @@ static void what_is_wrong_is_named_when_the_signature_is_right(void **state) {
         size_t length = altered(ROWS[i].from, ROWS[i].to, text);
         assert_int_equal(read_untouched(text, length, &keys.public_keys, &fault), STATUS_INPUT);
         assert_string_equal(fault.reason, ROWS[i].reason);
-        assert_string_equal(fault.place, ROWS[i].place);
+        assert_string_equal(fault.subject, ROWS[i].place);
     }
 }
 
@@ -253,7 +253,7 @@ static void a_manifest_of_another_tracker_is_refused_though_whole(void **state) 
     keys_generate(&other);
     assert_int_equal(read_untouched(GOLDEN, sizeof GOLDEN - 1, &other.public_keys, &fault),
                      STATUS_INPUT);
-    assert_string_equal(fault.place, "it:7:3");
+    assert_string_equal(fault.subject, "it:7:3");
     assert_non_null(strstr(fault.reason, "is not the key in the join string, p"));
     assert_int_equal(read_untouched(GOLDEN, sizeof GOLDEN - 1, &keys.public_keys, &fault), OK);
 }

@@ -251,7 +251,7 @@ static void a_folder_belongs_to_one_swarm(void **state) {
     assert_int_equal(claim("this", NULL, &fault), OK);
     assert_int_equal(claim("this", NULL, &fault), OK);
     assert_int_equal(claim("other", NULL, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, folder);
+    assert_string_equal(fault.subject, folder);
     assert_non_null(strstr(fault.reason, "another swarm, with"));
     assert_non_null(strstr(fault.remedy, "XDG_STATE_HOME"));
     write_all("swarm", NULL, 0);
@@ -272,7 +272,7 @@ static void stored_rounds_need_a_recorded_swarm(void **state) {
     static struct entry first = {.kind = ENTRY_GENESIS};
     first.manifest = hash_of("this", 4);
     assert_int_equal(claim("this", NULL, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, folder);
+    assert_string_equal(fault.subject, folder);
     assert_int_equal(claim("other", &first, &fault), STATUS_INPUT);
     assert_int_equal(claim("this", &first, &fault), OK);
     assert_int_equal(claim("this", NULL, &fault), OK);
@@ -395,7 +395,7 @@ static void a_full_disk_loses_nothing(void **state) {
     assert_false(file_exists(path_of("results.new")));
     assert_false(file_exists(path_of("results-2")));
     assert_int_equal(apply(&store, 2, &fault), STATUS_FIT);
-    assert_non_null(strstr(fault.place, "journal"));
+    assert_non_null(strstr(fault.subject, "journal"));
     assert_int_equal(check_journal(&store, 1), 1);
     limit_files(0);
     check_kept(&store, 1);

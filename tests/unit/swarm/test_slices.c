@@ -84,7 +84,7 @@ static void more_slices_than_a_swarm_has_are_refused(void **state) {
     assert_int_equal(cut(most, CODEC_FP32, 64).count, SWARM_SLICES_MAX);
     assert_int_equal(slices_plan(most + 1, CODEC_FP32, 64, &slices, &fault), STATUS_INPUT);
     assert_int_equal(slices.count, 77);
-    assert_string_equal(fault.place, "swarm.codec");
+    assert_string_equal(fault.subject, "swarm.codec");
 }
 
 int main(void) {

@@ -71,7 +71,7 @@ static int remove_folder(void **state) {
 static void open_into(struct rig *rig) {
     struct fault fault = {0};
     if (tracker_durable_open(&options, &region, &durable, &rig->record, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
 }
 

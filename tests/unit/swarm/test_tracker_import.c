@@ -43,7 +43,7 @@ static int make_folder(void **state) {
         ledger_line_write(&entry, &text);
         text_add(&text, "\n");
     }
-    assert_false(text.cut);
+    assert_false(text.truncated);
     return 0;
 }
 
@@ -107,7 +107,7 @@ static void the_store_has_the_ledger_and_counts_on(void **state) {
     assert_true(record.session_next > sessions + UNHEARD_MIN);
     ledger_store_close(&store);
     assert_int_equal(import(&fault), STATUS_INPUT); /* it has entries by now */
-    assert_string_equal(fault.place, store_path);
+    assert_string_equal(fault.subject, store_path);
 }
 
 static void a_copy_that_does_not_verify_leaves_nothing(void **state) {
@@ -119,7 +119,7 @@ static void a_copy_that_does_not_verify_leaves_nothing(void **state) {
     char *digit = tokens + strlen("\"tokens\": ");
     *digit = *digit == '1' ? '2' : '1';
     assert_int_equal(import(&fault), STATUS_INPUT);
-    assert_non_null(strstr(fault.place, "ledger.jsonl:3"));
+    assert_non_null(strstr(fault.subject, "ledger.jsonl:3"));
     assert_true(fault.remedy[0] != '\0');
     assert_int_equal(tracker_store_has_entries(store_path, &has, &fault), OK);
     assert_false(has);
@@ -130,7 +130,7 @@ static void a_copy_of_another_tracker_is_refused(void **state) {
     struct fault fault;
     fixture.tracker.public_keys.sign[0] ^= 1;
     assert_int_equal(import(&fault), STATUS_INPUT);
-    assert_non_null(strstr(fault.place, "ledger.jsonl:1"));
+    assert_non_null(strstr(fault.subject, "ledger.jsonl:1"));
     assert_non_null(strstr(fault.reason, "not signed by the tracker"));
 }
 
@@ -139,7 +139,7 @@ static void a_copy_without_entries_is_refused(void **state) {
     struct fault fault;
     text.length = 0;
     assert_int_equal(import(&fault), STATUS_INPUT);
-    assert_string_equal(fault.place, copy);
+    assert_string_equal(fault.subject, copy);
 }
 
 #define IMPORT_TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)

@@ -289,7 +289,7 @@ void tiny_tracker_start(struct tiny_tracker *tracker, const struct hash *root) {
                                         .guests = {.slots = {TINY_MEMBERS_MAX}}};
     wire_allowed_kinds(WIRE_TRACKER, options.known);
     if (messenger_open(&options, &tracker->region, &tracker->messenger, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     snprintf(tracker->address, sizeof tracker->address, "tcp://127.0.0.1:%u",
              messenger_port(tracker->messenger));

@@ -34,7 +34,7 @@ static int open_port(void **state) {
         port_reserve_shared(&port, SPACE_DEVICE, BYTES, &blocks[0], &(int){0}, &fault) != OK ||
         port_reserve(&port, SPACE_PINNED, BYTES, &blocks[1], &fault) != OK ||
         cuda_device_stream(port.cuda, true, &stream, &fault) != OK) {
-        fprintf(stderr, "%s: %s\n", fault.place, fault.reason);
+        fprintf(stderr, "%s: %s\n", fault.subject, fault.reason);
         return 1;
     }
     far = blocks[0];
@@ -142,7 +142,7 @@ static void the_device_is_measured(void **state) {
 int main(void) {
     struct cuda_driver driver;
     if (cuda_driver_open(&driver, &fault) != OK) {
-        fprintf(stderr, "skipped: %s: %s\n", fault.place, fault.reason);
+        fprintf(stderr, "skipped: %s: %s\n", fault.subject, fault.reason);
         return SKIPPED;
     }
     const struct CMUnitTest tests[] = {

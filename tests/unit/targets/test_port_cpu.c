@@ -87,7 +87,7 @@ static void reserve_refuses_more_than_is_free_with_need_and_have(void **state) {
     assert_ptr_equal(address, &port);
     assert_null(port.blocks[SPACE_PINNED].address);
     assert_true(memory_now().anonymous_bytes < before + (2 << 20));
-    assert_string_equal(fault.place, "target test");
+    assert_string_equal(fault.subject, "target test");
     assert_non_null(strstr(fault.reason, "pinned arena needs"));
     assert_non_null(strstr(fault.reason, text_bytes(wanted, need)));
     assert_non_null(strstr(fault.reason, "free now"));
@@ -103,7 +103,7 @@ static void a_cuda_target_is_refused_where_there_is_none(void **state) {
         skip(); /* there is one */
     }
     assert_int_equal(status, STATUS_INPUT);
-    assert_string_equal(fault.place, SKEP_CUDA ? "libcuda.so.1" : "target rtx");
+    assert_string_equal(fault.subject, SKEP_CUDA ? "libcuda.so.1" : "target rtx");
 }
 
 /* What another process sees through /proc/PID/fd/FD. */

@@ -144,15 +144,15 @@ static void measured_profile_is_read_back_with_the_same_figures(void **state) {
     struct target again;
     static char buffer[16384];
     if (probe_measure(1, &result, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     assert_true(result.f32_flops > 1e8 && result.f32_flops < 1e12);
     assert_true(result.memory_bandwidth > 1e8 && result.memory_bandwidth < 1e12);
     struct text text = text_over(buffer, sizeof buffer);
     profile_write(probe_target(&result, "box", &region), &text);
-    assert_false(text.cut);
+    assert_false(text.truncated);
     if (profile_read(buffer, text.length, "box.yaml", &region, &again, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     assert_string_equal(again.name, "box");
     assert_int_equal(again.threads, 1);

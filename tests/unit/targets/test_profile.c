@@ -148,10 +148,10 @@ static void read_refuses_a_broken_profile_where_and_why(void **state) {
         memset(&fault, 0, sizeof fault);
         enum status status = profile_read(text, length, "b.yaml", &region, &target, &fault);
         if (status != STATUS_INPUT ||
-            strncmp(fault.place, CASES[i].place, strlen(CASES[i].place)) != 0 ||
+            strncmp(fault.subject, CASES[i].place, strlen(CASES[i].place)) != 0 ||
             strstr(fault.reason, CASES[i].reason) == NULL ||
             strstr(fault.remedy, CASES[i].remedy) == NULL) {
-            fail_msg("case %zu: status %d, \"%s: %s; %s\"", i, status, fault.place, fault.reason,
+            fail_msg("case %zu: status %d, \"%s: %s; %s\"", i, status, fault.subject, fault.reason,
                      fault.remedy);
         }
         assert_string_equal(target.name, "untouched");
@@ -179,9 +179,9 @@ static void written_profiles_are_read_back_the_same(void **state) {
         struct target again;
         assert_int_equal(target_open(EMBEDDED_PROFILES[p].name, &region, &shipped, &fault), OK);
         profile_write(shipped, &text);
-        assert_false(text.cut);
+        assert_false(text.truncated);
         if (profile_read(buffer, text.length, "again", &region, &again, &fault) != OK) {
-            fail_msg("%s: %s", fault.place, fault.reason);
+            fail_msg("%s: %s", fault.subject, fault.reason);
         }
         assert_string_equal(again.name, shipped->name);
         assert_string_equal(again.description, shipped->description);

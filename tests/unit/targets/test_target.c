@@ -25,7 +25,7 @@ static int finish_region(void **state) {
 static const struct target *open_target(const char *name) {
     const struct target *target = NULL;
     if (target_open(name, &region, &target, &fault) != OK) {
-        fail_msg("%s: %s; %s", fault.place, fault.reason, fault.remedy);
+        fail_msg("%s: %s; %s", fault.subject, fault.reason, fault.remedy);
     }
     return target;
 }
@@ -61,7 +61,7 @@ static void open_names_the_nearest_and_lists_all_when_the_name_is_unknown(void *
     const struct target *target = NULL;
     assert_int_equal(target_open("cpu-zen5-2c-24gb", &region, &target, &fault), STATUS_INPUT);
     assert_null(target);
-    assert_string_equal(fault.place, "target cpu-zen5-2c-24gb");
+    assert_string_equal(fault.subject, "target cpu-zen5-2c-24gb");
     assert_non_null(strstr(fault.remedy, "did you mean cpu-zen5-2c-24g?"));
     for (int i = 0; i < EMBEDDED_PROFILE_COUNT; i++) {
         assert_non_null(strstr(fault.reason, EMBEDDED_PROFILES[i].name));
@@ -72,7 +72,7 @@ static void open_reads_a_path_and_names_it_when_it_is_not_there(void **state) {
     (void)state;
     const struct target *target = NULL;
     assert_int_equal(target_open("./no-such.yaml", &region, &target, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, "./no-such.yaml");
+    assert_string_equal(fault.subject, "./no-such.yaml");
 }
 
 static void detect_agrees_with_the_machine(void **state) {

@@ -27,7 +27,7 @@ static const char RUN[] = "model: model\n"
 
 static void expect_ok(enum status status, const struct fault *fault) {
     if (status != OK) {
-        fail_msg("%s: %s", fault->place, fault->reason);
+        fail_msg("%s: %s", fault->subject, fault->reason);
     }
 }
 

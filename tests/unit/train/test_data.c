@@ -37,7 +37,7 @@ static struct token_data opened(const struct data_options *options) {
     struct token_data data;
     memset(&fault, 0, sizeof fault);
     if (data_open(options, &region, &data, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     return data;
 }
@@ -50,7 +50,7 @@ static struct token_data opened_one(const char *path, int64_t sequence) {
 static void read_window(const struct token_data *data, int64_t window) {
     memset(&fault, 0, sizeof fault);
     if (data_window(data, window, raw, &ROW, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
 }
 
@@ -81,7 +81,7 @@ static void a_file_needs_one_token_more_than_a_row(void **state) {
     struct data_options options = options_for(&path, 1, 5);
     struct token_data untouched = {.file_count = 77};
     assert_int_equal(data_open(&options, &region, &untouched, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, "five.bytes");
+    assert_string_equal(fault.subject, "five.bytes");
     assert_non_null(strstr(fault.reason, "5 tokens; a row of 5"));
     assert_int_equal(untouched.file_count, 77);
     options.paths.count = 0;
@@ -152,7 +152,7 @@ static void an_id_beyond_the_vocabulary_names_file_and_token(void **state) {
     struct token_data data = opened(&options);
     read_window(&data, 0);
     assert_int_equal(data_window(&data, 1, raw, &ROW, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, "big.u16: token 6");
+    assert_string_equal(fault.subject, "big.u16: token 6");
     assert_non_null(strstr(fault.reason, "id 700 is beyond the model's vocabulary of 700"));
     data_close(&data);
     options.vocab = 701;

@@ -54,7 +54,7 @@ static struct run run_of(const char **train, const char **validation) {
 static struct manifest manifest_of(const struct run *run, struct region *region) {
     struct manifest manifest = {.name = "heather"};
     if (data_match_hash(run, region, &manifest.files, &manifest.file_count, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     return manifest;
 }
@@ -127,7 +127,7 @@ static void the_first_field_that_differs_is_named(void **state) {
         const char *mine[] = {ROWS[i].train[0], ROWS[i].train[1], NULL};
         struct run member = run_of(mine, none);
         assert_int_equal(data_match_check(&member, &manifest, &fault), STATUS_INPUT);
-        assert_string_equal(fault.place, ROWS[i].place);
+        assert_string_equal(fault.subject, ROWS[i].place);
         assert_ptr_equal(strstr(fault.reason, ROWS[i].reason), fault.reason);
     }
     assert_non_null(strstr(fault.reason, "... here, 9adc5216273d1b15... there"));
@@ -168,7 +168,7 @@ static void data_that_are_nowhere_are_asked_for_by_name(void **state) {
     struct manifest manifest = manifest_of(&tracker, &region);
     struct run member = run_of(none, none);
     assert_int_equal(data_match_check(&member, &manifest, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, "data.train");
+    assert_string_equal(fault.subject, "data.train");
     assert_string_equal(fault.reason,
                         "the swarm's data are not here: 1 file, the first long.txt of 1.00 MiB");
     const struct manifest_file *files = NULL;

@@ -45,7 +45,7 @@ static void expands_to(const char *const wanted_paths[WANTED_MAX], const char *j
     char got[256];
     struct text text = text_over(got, sizeof got);
     if (path_list_expand(&wanted, &region, &list, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     for (int i = 0; i < list.count; i++) {
         text_add(&text, "%s%s", i > 0 ? " " : "", list.paths[i]);
@@ -89,7 +89,7 @@ static enum status refuses(const char *second) {
 static void a_pattern_without_a_match_is_refused(void **state) {
     (void)state;
     assert_int_equal(refuses("d/*.u32"), STATUS_INPUT);
-    assert_string_equal(fault.place, "d/*.u32");
+    assert_string_equal(fault.subject, "d/*.u32");
     char path[PATH_BYTES + 1];
     memset(path, 'a', PATH_BYTES);
     path[PATH_BYTES] = '\0';

@@ -41,7 +41,7 @@ static int forget_swarm(void **state) {
 
 static void expect_ok(enum status status) {
     if (status != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
 }
 
@@ -169,7 +169,7 @@ static void json_is_one_document_with_the_same_figures(void **state) {
     const struct fit_report_request request = {.terms = &terms, .members = 4, .json = true};
     read_session(NULL, NULL);
     expect_ok(fit_report_write(&session, &request, &text, &fault));
-    assert_false(text.cut);
+    assert_false(text.truncated);
     expect_ok(json_parse(buffer, text.length, sizeof buffer, "report", &document, &fault));
     assert_int_equal(number_at(&document.root, "format"), 1);
     assert_int_equal(number_at(&document.root, "parameters"), blueprint_elements(&offer.blueprint));

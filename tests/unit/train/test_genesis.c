@@ -41,7 +41,7 @@ static struct fault fault;
 
 static void expect_ok(enum status status) {
     if (status != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
 }
 

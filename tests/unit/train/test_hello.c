@@ -62,8 +62,8 @@ static void expect(enum status status, const char *place, const char *const *wor
     for (int rank = 0; rank < WORLD; rank++) {
         const struct record *record = &ranks.records[rank];
         if (atomic_load(&record->status) != (int)status) {
-            fail_msg("rank %d: %d: %s: %s", rank, atomic_load(&record->status), record->fault.place,
-                     record->fault.reason);
+            fail_msg("rank %d: %d: %s: %s", rank, atomic_load(&record->status),
+                     record->fault.subject, record->fault.reason);
         }
         for (int i = 0; status != OK && words[i] != NULL; i++) {
             if (strstr(record->fault.reason, words[i]) == NULL) {
@@ -71,7 +71,7 @@ static void expect(enum status status, const char *place, const char *const *wor
             }
         }
         if (status != OK) {
-            assert_string_equal(record->fault.place, place);
+            assert_string_equal(record->fault.subject, place);
         }
     }
     ranks_finish(&ranks);

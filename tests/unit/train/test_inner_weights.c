@@ -187,7 +187,7 @@ static void expect_layout(void) {
         const struct record *record = &ranks.records[rank];
         if (!in_time || atomic_load(&record->status) != OK) {
             fail_msg("%d ranks in %d replicas, ZeRO %s, %s, %s: rank %d: %s: %s", of.ranks,
-                     of.replicate, of.zero, of.dtype, of.more, rank, record->fault.place,
+                     of.replicate, of.zero, of.dtype, of.more, rank, record->fault.subject,
                      in_time ? record->fault.reason : "not in time");
         }
     }

@@ -123,13 +123,13 @@ static void a_line_that_is_no_entry_is_named(void **state) {
     assert_int_equal(past->kind, ENTRY_GENESIS);
     assert_string_equal(place, "ledger.jsonl:1");
     assert_int_equal(ledger_copy_read(&ledger, &past, &place, &fault), STATUS_INPUT);
-    assert_non_null(strstr(fault.place, "ledger.jsonl:2"));
+    assert_non_null(strstr(fault.subject, "ledger.jsonl:2"));
     assert_true(fault.remedy[0] != '\0');
     ledger_copy_close(&ledger);
     whole[0] = '!';
     scratch_write(PATH, whole, size);
     assert_int_equal(ledger_copy_open(PATH, SLICES, &region, &ledger, &fault), STATUS_INPUT);
-    assert_non_null(strstr(fault.place, "ledger.jsonl:1"));
+    assert_non_null(strstr(fault.subject, "ledger.jsonl:1"));
     region_finish(&region);
 }
 
@@ -163,7 +163,7 @@ static void a_full_disk_is_waited_for(void **state) {
     assert_false(ledger_copy_add(&ledger, &entry));
     assert_false(ledger_copy_add(&ledger, NULL));
     assert_int_equal(ledger_copy_sync(&ledger, &fault), STATUS_FAILED);
-    assert_string_equal(fault.place, PATH);
+    assert_string_equal(fault.subject, PATH);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     const int64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
     while (!ledger_copy_add(&ledger, NULL) && clock_monotonic_ns() < until_ns) {

@@ -54,7 +54,7 @@ static int write_model(void **state) {
 
 static void expect_ok(enum status status) {
     if (status != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
 }
 

@@ -26,7 +26,7 @@ static struct run read_at(const char *path, const char *text) {
     struct run run;
     memset(&fault, 0, sizeof fault);
     if (settings_open_text(text, strlen(text), path, &region, &run, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     return run;
 }
@@ -41,9 +41,9 @@ static void refused(const char *text, const char *place, const char *why) {
     assert_int_equal(settings_open_text(text, strlen(text), "run.yaml", &region, &run, &fault),
                      STATUS_INPUT);
     assert_int_equal(run.steps, 77);
-    if (strcmp(fault.place, place) != 0 || strstr(fault.reason, why) == NULL) {
-        fail_msg("\"%s\" gives \"%s: %s\", not \"%s: %s\"", text, fault.place, fault.reason, place,
-                 why);
+    if (strcmp(fault.subject, place) != 0 || strstr(fault.reason, why) == NULL) {
+        fail_msg("\"%s\" gives \"%s: %s\", not \"%s: %s\"", text, fault.subject, fault.reason,
+                 place, why);
     }
 }
 
@@ -55,7 +55,7 @@ static enum status override(const char *text, struct run *run) {
 static struct run overridden(const char *text) {
     struct run run;
     if (override(text, &run) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     return run;
 }
@@ -154,7 +154,7 @@ static void a_described_run_reads_back_as_the_same_run(void **state) {
                                              "limits.up: 20MB/s\nexport: out\n");
     struct text text = text_over(first, sizeof first);
     settings_describe(&run, false, &text);
-    assert_false(text.cut);
+    assert_false(text.truncated);
     run = read_at("exp/run.yaml", first);
     text = text_over(second, sizeof second);
     settings_describe(&run, false, &text);
@@ -263,7 +263,7 @@ static void unknown_keys_name_the_nearest(void **state) {
     refused("strategy: {zero: 3, zero_stage: 1}\n", "run.yaml:1:21", "not a known key");
     struct run run;
     assert_int_equal(override("batch.token=1", &run), STATUS_INPUT);
-    assert_string_equal(fault.place, "command line");
+    assert_string_equal(fault.subject, "command line");
     assert_string_equal(fault.remedy, "did you mean batch.tokens?");
     assert_int_equal(override("qqqqqqqqqqqq=1", &run), STATUS_INPUT);
     assert_string_equal(fault.remedy, "`skep help keys` lists them");
@@ -278,7 +278,7 @@ static void a_key_given_twice_is_refused(void **state) {
         assert_int_equal(
             settings_open_text(TEXTS[i], strlen(TEXTS[i]), "run.yaml", &region, &run, &fault),
             STATUS_INPUT);
-        assert_memory_equal(fault.place, "run.yaml:2:", 11);
+        assert_memory_equal(fault.subject, "run.yaml:2:", 11);
     }
 }
 
@@ -311,7 +311,7 @@ static void overrides_win_in_their_order(void **state) {
     assert_int_equal(override("steps", &run), STATUS_USAGE);
     assert_int_equal(override("=5", &run), STATUS_USAGE);
     assert_int_equal(override("steps=x", &run), STATUS_INPUT);
-    assert_string_equal(fault.place, "command line");
+    assert_string_equal(fault.subject, "command line");
 }
 
 static void paths_of_a_run_file_are_relative_to_it(void **state) {
@@ -379,11 +379,11 @@ static void keys_that_contradict_each_other_are_refused(void **state) {
     assert_int_equal(read_text("precision: {params: bf16, compute: bf16}\n").compute, DTYPE_BF16);
     struct run run;
     assert_int_equal(override("precision.compute=bf16", &run), STATUS_INPUT);
-    assert_string_equal(fault.place, "command line");
+    assert_string_equal(fault.subject, "command line");
     scratch_write_text("p.yaml", "precision: {params: bf16, compute: bf16}\n");
     const char *compute = "precision.compute=f32";
     assert_int_equal(settings_open("p.yaml", &compute, 1, &region, &run, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, "command line");
+    assert_string_equal(fault.subject, "command line");
 }
 
 static void paths_too_long_are_refused(void **state) {
@@ -398,7 +398,7 @@ static void paths_too_long_are_refused(void **state) {
     memset(text, 'a', PATH_BYTES + 8);
     assert_int_equal(settings_open(text, NULL, 0, &region, &run, &fault), STATUS_INPUT);
     assert_int_equal(settings_open("missing.yaml", NULL, 0, &region, &run, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, "missing.yaml");
+    assert_string_equal(fault.subject, "missing.yaml");
 }
 
 /* A list of data files may be long: a thousand shards are usual. */
@@ -412,7 +412,7 @@ static void a_list_of_many_paths_is_read_whole(void **state) {
         text_add(&text, "%sfineweb/shard_number_%06d.u16", i > 0 ? ", " : "", i);
     }
     text_add(&text, "]\n");
-    assert_false(text.cut);
+    assert_false(text.truncated);
     struct run run = read_at("some/folder/run.yaml", text.bytes);
     assert_int_equal(run.train.count, COUNT);
     assert_string_equal(run.train.paths[COUNT - 1], "some/folder/fineweb/shard_number_002999.u16");

@@ -53,7 +53,7 @@ static struct run read_block(int block) {
     struct run run;
     if (settings_open_text(blocks[block].text, blocks[block].length, "run.yaml", &region, &run,
                            &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     return run;
 }

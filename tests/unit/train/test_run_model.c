@@ -99,11 +99,11 @@ static void what_is_wrong_is_named_where_it_was_given(void **state) {
     struct run run;
     assert_int_equal(settings_open_text(TEXT, strlen(TEXT), "r.yaml", &region, &run, &fault), OK);
     assert_int_equal(settings_check_model(&run, &MODEL, &region, &fault), STATUS_INPUT);
-    assert_string_equal(fault.place, "r.yaml:3:3");
+    assert_string_equal(fault.subject, "r.yaml:3:3");
     assert_string_equal(settings_location(&run, "batch.sequence"), "r.yaml:3:3");
     assert_string_equal(settings_location(&run, "batch.tokens"), "r.yaml");
     refused("batch.sequence=257", "batch.sequence is 257");
-    assert_string_equal(fault.place, "command line");
+    assert_string_equal(fault.subject, "command line");
 }
 
 int main(void) {

@@ -46,8 +46,8 @@ static void refused(int ranks, const char *override, const char *why, const char
     char named[NAME_BYTES];
     int width = (int)strcspn(override, "=");
     snprintf(named, sizeof named, "command line: %.*s", width, override);
-    if (strcmp(fault.place, named) != 0 && strncmp(fault.reason, override, (size_t)width) != 0) {
-        fail_msg("%s is blamed on \"%s: %s\"", override, fault.place, fault.reason);
+    if (strcmp(fault.subject, named) != 0 && strncmp(fault.reason, override, (size_t)width) != 0) {
+        fail_msg("%s is blamed on \"%s: %s\"", override, fault.subject, fault.reason);
     }
     if (strstr(fault.reason, why) == NULL || strstr(fault.remedy, remedy) == NULL) {
         fail_msg("%s gives \"%s; %s\"", override, fault.reason, fault.remedy);

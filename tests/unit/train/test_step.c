@@ -30,7 +30,7 @@ struct bench {
 
 static void expect_ok(const struct bench *bench, enum status status) {
     if (status != OK) {
-        fail_msg("%s: %s", bench->fault.place, bench->fault.reason);
+        fail_msg("%s: %s", bench->fault.subject, bench->fault.reason);
     }
 }
 

@@ -129,7 +129,7 @@ static void run_ranks(void) {
     for (int rank = 0; rank < world; rank++) {
         const struct record *record = &ranks.records[rank];
         if (atomic_load(&record->status) != OK) {
-            fail_msg("rank %d of %d: %s: %s", rank, world, record->fault.place,
+            fail_msg("rank %d of %d: %s: %s", rank, world, record->fault.subject,
                      record->fault.reason);
         }
     }

@@ -27,7 +27,7 @@ static const char *manifest_text;
 
 static void expect_ok(enum status status) {
     if (status != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
 }
 
@@ -57,7 +57,7 @@ static void write_value(const struct run *run, const struct key *key,
                         char line[static LINE_BYTES]) {
     struct text text = text_over(line, LINE_BYTES);
     settings_describe_key(run, key, &text);
-    assert_false(text.cut);
+    assert_false(text.truncated);
 }
 
 static void a_member_has_the_mathematics_of_the_tracker_and_nothing_else(void **state) {
@@ -115,7 +115,7 @@ static void every_shared_key_is_refused_on_the_command_line(void **state) {
             continue;
         }
         assert_int_equal(read_with(&manifest, override, &run), STATUS_INPUT);
-        assert_string_equal(fault.place, "command line");
+        assert_string_equal(fault.subject, "command line");
         assert_non_null(strstr(fault.reason, setting_key_at(i)->name));
         assert_non_null(strstr(fault.reason, " is shared by all members: "));
         assert_int_equal(run.steps, 77);
@@ -176,7 +176,7 @@ static void a_manifest_that_would_say_where_to_write_is_refused(void **state) {
         bad.run_text = text;
         assert_int_equal(read_with(&bad, NULL, &run), STATUS_INPUT);
         assert_string_equal(fault.reason, ROWS[i].reason);
-        assert_string_equal(fault.place, ROWS[i].place);
+        assert_string_equal(fault.subject, ROWS[i].place);
         assert_int_equal(run.steps, 77);
     }
 }
@@ -203,7 +203,7 @@ static void a_run_that_cannot_be_a_swarm_is_refused(void **state) {
                                              &refused, &fault),
                          STATUS_INPUT);
         assert_string_equal(fault.reason, ROWS[i].reason);
-        assert_string_equal(fault.place, "command line");
+        assert_string_equal(fault.subject, "command line");
         assert_string_equal(refused.run_text, "untouched");
     }
 }
@@ -348,7 +348,7 @@ static void a_folder_of_another_model_is_refused(void **state) {
     assert_int_equal(
         member_session_or_run_read(session, "heather.skep", OVERRIDES, 1, &terms, &fault),
         STATUS_INPUT);
-    assert_string_equal(fault.place, "command line");
+    assert_string_equal(fault.subject, "command line");
     assert_non_null(strstr(fault.reason, "model other has "));
     finish_session(session);
 }
@@ -374,7 +374,7 @@ static void a_tracker_goes_on_with_the_same_run_only(void **state) {
             manifest_draft_matches(&again, &manifest, "heather.skep", &tracker, &fault),
             STATUS_INPUT);
         assert_string_equal(fault.reason, ROWS[i].reason);
-        assert_string_equal(fault.place, "heather.skep");
+        assert_string_equal(fault.subject, "heather.skep");
     }
     tracker.address[sizeof "tcp://127.0.0.1:77" - 2] = '8'; /* it has moved: that is told only */
     expect_ok(manifest_draft_matches(&offer, &manifest, "heather.skep", &tracker, &fault));

@@ -17,7 +17,7 @@ static struct token_file opened(const char *path, const char *format) {
     struct token_file file;
     memset(&fault, 0, sizeof fault);
     if (token_file_open(path, format, &file, &fault) != OK) {
-        fail_msg("%s: %s", fault.place, fault.reason);
+        fail_msg("%s: %s", fault.subject, fault.reason);
     }
     return file;
 }
@@ -91,7 +91,7 @@ static void what_cannot_be_told_or_is_damaged_is_refused(void **state) {
     scratch_write("bare.bin", "abcdefgh", 8);
     refused("bare.bin", NULL, "neither llm.c's magic nor the suffix");
     assert_non_null(strstr(fault.remedy, "data.format"));
-    assert_string_equal(fault.place, "bare.bin");
+    assert_string_equal(fault.subject, "bare.bin");
     refused("bare.bin", "u8", "none of u16, u32, bytes");
     refused("missing.u16", NULL, "cannot open");
     scratch_write("empty.u16", "", 0);

@@ -68,7 +68,7 @@ static void an_unknown_name_is_reported(void **state) {
     text_add(&text, "tcp://%064d.member:7000", 1);
     assert_true(resolve_host(address, found, &fault) != OK);
     assert_string_equal(found, "as before");
-    assert_string_equal(fault.place, address);
+    assert_string_equal(fault.subject, address);
     assert_non_null(strstr(fault.reason, "1.member\""));
 }
 

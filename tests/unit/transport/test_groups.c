@@ -70,7 +70,7 @@ static void the_lowest_rank_that_failed_is_named(void **state) {
     struct told told = {.outcomes = {0, 0, STATUS_FIT, STATUS_INPUT}};
     struct fault fault;
     assert_int_equal(agree(&told, OK, &fault), STATUS_FAILED);
-    assert_string_equal(fault.place, "the setup");
+    assert_string_equal(fault.subject, "the setup");
     assert_non_null(strstr(fault.reason, "rank 2 could not join"));
 }
 
@@ -79,7 +79,7 @@ static void an_exchange_that_broke_says_so_itself(void **state) {
     struct told told = {.status = STATUS_LOST};
     struct fault fault;
     assert_int_equal(agree(&told, OK, &fault), STATUS_LOST);
-    assert_string_equal(fault.place, "rank 3");
+    assert_string_equal(fault.subject, "rank 3");
 }
 
 int main(void) {

@@ -67,7 +67,7 @@ static void each_error_has_its_message(void **state) {
         struct fault fault;
         assert_int_equal(join_string_read(ROWS[i].text, &join, &fault), STATUS_INPUT);
         assert_string_equal(fault.reason, ROWS[i].reason);
-        assert_string_equal(fault.place, "join string");
+        assert_string_equal(fault.subject, "join string");
         assert_string_equal(join.address, "untouched");
     }
 }

@@ -217,7 +217,7 @@ static void refuse(const char *path, const char *word) {
     memset(&keys, 7, sizeof keys);
     assert_int_equal(identity_load_or_create(path, &keys, &made, &fault), STATUS_INPUT);
     assert_non_null(strstr(fault.reason, word));
-    assert_string_equal(fault.place, path);
+    assert_string_equal(fault.subject, path);
     assert_true(made && keys.sign_seed[0] == 7 && keys.public_keys.curve[0] == 7);
 }
 

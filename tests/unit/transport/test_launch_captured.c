@@ -144,7 +144,7 @@ static void captured_ranks_find_their_places_and_each_other(void **state) {
                                   job->ranks[k].variables);
             assert_in_range(length, 1, sizeof variables - 1);
             if (launch_detect_from(0, words_variable, variables, &place, &fault) != OK) {
-                fail_msg("%s, case %d: %s: %s", job->command, k, fault.place, fault.reason);
+                fail_msg("%s, case %d: %s: %s", job->command, k, fault.subject, fault.reason);
             }
             assert_placed(job, k, &place);
             first = k == 0 ? place : first;

@@ -128,7 +128,7 @@ static void launchers_are_understood(void **state) {
         enum status status = launch_detect_from(
             row->flag, words_variable, (void *)(uintptr_t)row->environment, &place, &fault);
         if (status != OK) {
-            fail_msg("case %zu (%s): %s: %s", i, row->environment, fault.place, fault.reason);
+            fail_msg("case %zu (%s): %s: %s", i, row->environment, fault.subject, fault.reason);
         }
         bool port = row->wanted.port == DERIVED
                         ? place.port >= LAUNCH_PORT_FIRST &&
@@ -211,13 +211,13 @@ static void broken_environments_are_named_and_leave_the_place_untouched(void **s
         struct launch_info before;
         memset(&place, 0x5a, sizeof place);
         memcpy(&before, &place, sizeof place);
-        struct fault fault = {.place = "", .reason = ""};
+        struct fault fault = {.subject = "", .reason = ""};
         enum status status = launch_detect_from(
             0, words_variable, (void *)(uintptr_t)BAD[i].environment, &place, &fault);
-        if (status != STATUS_INPUT || strcmp(fault.place, BAD[i].place) != 0 ||
+        if (status != STATUS_INPUT || strcmp(fault.subject, BAD[i].place) != 0 ||
             strstr(fault.reason, BAD[i].reason) == NULL) {
             fail_msg("case %zu (%s): status %d, %s: %s", i, BAD[i].environment, (int)status,
-                     fault.place, fault.reason);
+                     fault.subject, fault.reason);
         }
         assert_memory_equal(&place, &before, sizeof place);
     }
@@ -263,7 +263,7 @@ static void addresses_too_long_for_a_place_are_refused(void **state) {
                  "RANK=0 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=%.*s", length, name);
         enum status status = launch_detect_from(0, words_variable, environment, &place, &fault);
         assert_int_equal(status, length == 255 ? OK : STATUS_INPUT);
-        assert_string_equal(length == 255 ? "MASTER_ADDR" : fault.place, "MASTER_ADDR");
+        assert_string_equal(length == 255 ? "MASTER_ADDR" : fault.subject, "MASTER_ADDR");
     }
 }
 

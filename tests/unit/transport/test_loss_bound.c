@@ -131,7 +131,7 @@ static int64_t late_ms(int rank, bool dies, int64_t last_ms) {
                          .dies = dies};
     scene.ends[1] = (struct far_end){.next_heartbeat_ns = begin_ns + 77 * MS, .last_ns = NEVER_NS};
     watch_until_lost(rank);
-    assert_string_equal(scene.lost.place, rank == 0 ? "rank 1" : "rank 0");
+    assert_string_equal(scene.lost.subject, rank == 0 ? "rank 1" : "rank 0");
     assert_int_equal(scene.lost.status, STATUS_LOST);
     return (scene.lost_ns - begin_ns) / MS - last_ms;
 }

@@ -100,7 +100,7 @@ static void agree_rounds(const struct launch_info *place, struct record *record)
     for (size_t round = 0; round < sizeof ROUNDS / sizeof ROUNDS[0]; round++) {
         enum status mine = ROUNDS[round].statuses[place->rank];
         int decides = ROUNDS[round].decides < place->world ? ROUNDS[round].decides : -1;
-        struct fault fault = {.status = OK, .place = "untouched"};
+        struct fault fault = {.status = OK, .subject = "untouched"};
         if (mine != OK) {
             char reason[32];
             snprintf(reason, sizeof reason, "reason %d", place->rank);
@@ -117,15 +117,15 @@ static void agree_rounds(const struct launch_info *place, struct record *record)
         }
         snprintf(reason, sizeof reason, "reason %d", decides);
         if (decides < 0) {
-            EXPECT(strcmp(fault.place, "untouched") == 0);
+            EXPECT(strcmp(fault.subject, "untouched") == 0);
         } else if (place->world > 1) {
-            EXPECT(fault.status == agreed && strcmp(fault.place, where) == 0);
+            EXPECT(fault.status == agreed && strcmp(fault.subject, where) == 0);
             EXPECT(strcmp(fault.reason, reason) == 0 && strcmp(fault.remedy, "remedy") == 0);
             EXPECT(site_has_agreed(site, &fault));
             (void)fault_set(&fault, agreed, where, NULL, "another reason");
             EXPECT(!site_has_agreed(site, &fault));
         } else {
-            EXPECT(strcmp(fault.place, "data.train") == 0); /* there is no other rank to name */
+            EXPECT(strcmp(fault.subject, "data.train") == 0); /* there is no other rank to name */
         }
     }
     site_leave(site);
@@ -144,7 +144,7 @@ static void agree_alike(const struct launch_info *place, struct record *record) 
     struct fault fault;
     (void)fault_set(&fault, STATUS_INPUT, "rank 2", "remedy", "optimizer.lr is 2, rank 0 has 1");
     EXPECT(site_agree(site, STATUS_INPUT, &fault) == STATUS_INPUT);
-    EXPECT(strcmp(fault.place, "rank 2") == 0);
+    EXPECT(strcmp(fault.subject, "rank 2") == 0);
     EXPECT(place->world == 1 || site_has_agreed(site, &fault));
     EXPECT(site_agree(site, OK, &record->fault) == OK); /* to clean up together */
     EXPECT(place->world == 1 || site_has_agreed(site, &fault));
@@ -169,7 +169,7 @@ static void exchange_unlike(const struct launch_info *place, struct record *reco
     size_t bytes = place->rank == last && last > 0 ? 16 : 8;
     enum status status = site_exchange(site, mine, bytes, all, &record->fault);
     if (last > 0) {
-        EXPECT(status == STATUS_FAILED && strcmp(record->fault.place, name) == 0);
+        EXPECT(status == STATUS_FAILED && strcmp(record->fault.subject, name) == 0);
         EXPECT(strstr(record->fault.reason, "a different exchange") != NULL);
         struct fault again = {.status = OK};
         EXPECT(site_exchange(site, mine, bytes, all, &again) == STATUS_FAILED);

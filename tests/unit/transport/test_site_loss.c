@@ -40,14 +40,14 @@ static void assert_reported(struct ranks *ranks, int victim, int64_t since_ns, i
         if (rank == victim) {
             continue;
         }
-        if (record->lost_calls != 1 || strcmp(record->lost.place, name) != 0 ||
+        if (record->lost_calls != 1 || strcmp(record->lost.subject, name) != 0 ||
             strstr(record->lost.reason, reason) == NULL || record->lost.status != STATUS_LOST ||
             record->lost_ns - since_ns > (int64_t)within_ms * 1000000 ||
-            record->status != STATUS_LOST || strcmp(record->fault.place, name) != 0 ||
+            record->status != STATUS_LOST || strcmp(record->fault.subject, name) != 0 ||
             strcmp(record->fault.reason, record->lost.reason) != 0) {
             fail_msg("rank %d: %d reports, %s: %s; exchange %d: %s: %s", rank, record->lost_calls,
-                     record->lost.place, record->lost.reason, record->status, record->fault.place,
-                     record->fault.reason);
+                     record->lost.subject, record->lost.reason, record->status,
+                     record->fault.subject, record->fault.reason);
         }
     }
 }
@@ -98,7 +98,7 @@ static void stopped_ranks_are_reported_and_learn_it_but_a_sleeping_machine_is_no
         kill(stopped[i].pids[VICTIMS[i]], SIGCONT);
         assert_true(ranks_await(&stopped[i], ranks_have_ended, -1, 3000));
         assert_int_equal(record->lost_calls, 1);
-        assert_string_equal(record->lost.place, VICTIMS[i] == 0 ? "rank 0" : "rank 2");
+        assert_string_equal(record->lost.subject, VICTIMS[i] == 0 ? "rank 0" : "rank 2");
         assert_non_null(strstr(record->lost.reason, "was declared lost by rank "));
         ranks_finish(&stopped[i]);
     }
@@ -224,9 +224,9 @@ static void exchanges_with_a_rank_that_left_fail_and_nothing_else(void **state) 
             const struct record *record = &ranks.records[rank];
             assert_int_equal(record->lost_calls, 0);
             assert_int_equal(record->status, rank == leaver ? OK : STATUS_FAILED);
-            if (rank != leaver && (strcmp(record->fault.place, name) != 0 ||
+            if (rank != leaver && (strcmp(record->fault.subject, name) != 0 ||
                                    strstr(record->fault.reason, "has left") == NULL)) {
-                fail_msg("%d left, rank %d: %s: %s", leaver, rank, record->fault.place,
+                fail_msg("%d left, rank %d: %s: %s", leaver, rank, record->fault.subject,
                          record->fault.reason);
             }
         }

@@ -38,7 +38,7 @@ static void all_end_with(struct ranks *ranks, enum status status) {
     for (int i = 0; i < ranks->count; i++) {
         if (ranks->records[i].status != (int)status) {
             fail_msg("process %d: status %d: %s: %s", i, ranks->records[i].status,
-                     ranks->records[i].fault.place, ranks->records[i].fault.reason);
+                     ranks->records[i].fault.subject, ranks->records[i].fault.reason);
         }
     }
 }
@@ -72,7 +72,7 @@ static void missing_ranks_are_named_to_all(void **state) {
     }
     all_end_with(&ranks, STATUS_FAILED);
     for (int i = 0; i < ranks.count; i++) {
-        assert_string_equal(ranks.records[i].fault.place, "site");
+        assert_string_equal(ranks.records[i].fault.subject, "site");
         assert_string_equal(ranks.records[i].fault.reason,
                             "ranks 1, 3 of 5 did not connect within 0.3 s");
     }
@@ -86,7 +86,7 @@ static void a_missing_rank_0_is_named_with_its_address(void **state) {
     close(ranks.listener);
     (void)ranks_start(&ranks, 1, ranks_meet);
     all_end_with(&ranks, STATUS_FAILED);
-    assert_string_equal(ranks.records[0].fault.place, "rank 0");
+    assert_string_equal(ranks.records[0].fault.subject, "rank 0");
     assert_true(says(&ranks.records[0].fault, "127.0.0.1"));
     ranks_finish(&ranks);
 }
@@ -129,7 +129,7 @@ static void processes_of_another_run_are_refused_and_the_others_meet(void **stat
         struct record *record = &ranks.records[index];
         assert_true(ranks_await(&ranks, ranks_have_ended, 0, 4000));
         assert_int_equal(record->status, STATUS_INPUT);
-        assert_string_equal(record->fault.place, "rank 1");
+        assert_string_equal(record->fault.subject, "rank 1");
         assert_true(says(&record->fault, REASONS[i]));
         record->status = OK;
     }
@@ -227,7 +227,7 @@ static void addresses_that_cannot_be_are_faults_at_once(void **state) {
         snprintf(place.address, sizeof place.address, "%s", ROWS[i].address);
         (void)ranks_start_place(&ranks, &place, ranks_meet);
         assert_true(ranks_await(&ranks, ranks_have_ended, -1, 5000));
-        assert_string_equal(ranks.records[0].fault.place, ROWS[i].place);
+        assert_string_equal(ranks.records[0].fault.subject, ROWS[i].place);
         assert_true(says(&ranks.records[0].fault, ROWS[i].reason));
         ranks_finish(&ranks);
     }
@@ -261,7 +261,7 @@ static void a_limit_of_open_files_is_named_at_once(void **state) {
     (void)ranks_start(&ranks, 0, meet_with_few_files);
     assert_true(ranks_await(&ranks, ranks_have_ended, -1, 2500));
     assert_int_equal(ranks.records[0].status, STATUS_FAILED);
-    assert_string_equal(ranks.records[0].fault.place, "rank 0");
+    assert_string_equal(ranks.records[0].fault.subject, "rank 0");
     assert_true(says(&ranks.records[0].fault, "Too many open files"));
     ranks_finish(&ranks);
 }
