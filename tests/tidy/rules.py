@@ -224,6 +224,7 @@ PLAIN_FOLDERS = (
     "arena",
     "README.md",
     "docs/ARCHITECTURE.md",
+    "docs/BENCHMARKS.md",
     "docs/CUDA.md",
     "docs/FORMATS.md",
     "docs/GLOSSARY.md",
@@ -268,6 +269,7 @@ PLAIN_FOLDERS = (
 WRAPPED_DOCS = (
     "README.md",
     "docs/ARCHITECTURE.md",
+    "docs/BENCHMARKS.md",
     "docs/CUDA.md",
     "docs/FORMATS.md",
     "docs/GLOSSARY.md",
