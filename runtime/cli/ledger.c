@@ -121,11 +121,6 @@ static void print_verified(const struct ledger_report *report) {
     }
 }
 
-static void know_tracker(struct ledger_chain *chain, const struct public_keys *keys) {
-    chain->has_tracker = true;
-    memcpy(chain->tracker_key, keys->sign, KEY_BYTES);
-}
-
 static enum status read_key(const char *text, struct ledger_chain *chain, struct fault *fault) {
     struct public_keys keys;
     if (text == NULL) {
@@ -136,7 +131,7 @@ static enum status read_key(const char *text, struct ledger_chain *chain, struct
         return fault_set(fault, STATUS_USAGE, "--tracker",
                          "it stands behind the # of the join string", "the key %s", wrong);
     }
-    know_tracker(chain, &keys);
+    ledger_verify_tracker(chain, keys.sign);
     return OK;
 }
 
@@ -150,7 +145,7 @@ static enum status open_source(const struct ledger_request *request, struct regi
     struct key_pairs *keys = region_alloc(region, 1, sizeof *keys);
     TRY(swarm_reference_read(request->path, region, tracker, fault));
     TRY(swarm_identity(request->identity, keys, fault));
-    know_tracker(chain, &tracker->keys);
+    ledger_verify_tracker(chain, tracker->keys.sign);
     return ledger_source_open_remote(keys, tracker, region, source, fault);
 }
 

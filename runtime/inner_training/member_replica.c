@@ -54,13 +54,6 @@ static enum status bind_device(struct session *session, struct replica *replica,
     return OK;
 }
 
-void swarm_replica_release(struct replica *replica) {
-    if (replica->device != NULL) {
-        replica->device->methods->release(replica->device);
-        replica->device = NULL;
-    }
-}
-
 enum status swarm_replica_bind(struct session *session, const struct replica_shape *shape,
                                struct replica *replica, struct fault *fault) {
     ASSERT(session->resident_count == SWARM_EXTENTS);

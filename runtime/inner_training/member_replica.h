@@ -20,8 +20,4 @@ MUST_CHECK enum status swarm_replica_bind(struct session *session,
                                           const struct replica_shape *shape,
                                           struct replica *replica, struct fault *fault);
 
-/* swarm_replica_release: releases what bind created on a device; nothing to do for a zeroed
- * replica. Before the session is finished. */
-void swarm_replica_release(struct replica *replica);
-
 #endif

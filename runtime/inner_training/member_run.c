@@ -264,6 +264,6 @@ void member_run_finish(struct member_run *member) {
         member_store_close(&member->outer.store);
     }
     keys_wipe(&member->swarm.keys);
-    swarm_replica_release(&member->outer.replica);
+    replica_release_device(&member->outer.replica);
     trainer_finish(&member->trainer);
 }

@@ -12,6 +12,7 @@ TARGET = re.compile(rf"(?<![\w.>\]])\(?\*?\(?({MEMBER}(?:(?:->|\.){MEMBER})+)\)?
                     r"(?:=(?!=)|\+=|-=|\*=|/=|\|=|&=|\^=|%=|<<=|>>=|\+\+|--)")
 PREFIXED = re.compile(rf"(?:\+\+|--)({MEMBER}(?:(?:->|\.){MEMBER})+)")
 CHAIN = rf"{MEMBER}(?:(?:->|\.){MEMBER})+"
+METHOD = re.compile(r"\)\s*(?:const\s*|noexcept\s*|override\s*)*\{")
 ATOMIC = re.compile(rf"\batomic_(?:store|fetch_\w+|exchange)\w*\(\s*&({CHAIN})")
 
 
@@ -31,9 +32,18 @@ def matching_brace(code, opening):
     return len(code)
 
 
+def without_methods(body):
+    """The locals of a C++ struct's inline methods are no fields."""
+    body = c_source.ATTRIBUTE.sub(c_source.blank, body)
+    while match := METHOD.search(body):
+        begin = max(body.rfind(mark, 0, match.start()) for mark in ";{}") + 1
+        body = body[:begin] + body[matching_brace(body, match.end() - 1) + 1:]
+    return body
+
+
 def fields_of(body):
     """Field names in order, with the struct tag of each; those of anonymous members count too."""
-    flat = re.sub(r"\b(?:struct|union)\s*\w*\s*\{", "", body)
+    flat = re.sub(r"\b(?:struct|union)\s*\w*\s*\{", "", without_methods(body))
     flat = re.sub(r"\benum\s*\w*\s*\{[^}]*\}", "int", flat)
     flat = re.sub(r"\(\s*\*\s*(\w+)\s*\)\s*\([^;]*\)", r" \1", flat)
     found = {}

@@ -12,6 +12,7 @@ import c_source
 import commits
 import rooms
 import rules
+import structs
 import tidy
 
 SOUND = """/* sound: nothing to find here; malloc() and printf() in a comment are words. */
@@ -320,8 +321,7 @@ class RoomTest(unittest.TestCase):
     def setUp(self):
         table = {"plan": (), "user": ("plan",)}
         for name, value in (("MAY_INCLUDE", table), ("NO_DOOR", ("user",)),
-                            ("OWNED_STRUCTS", ("plan/",)), ("VALUE_STRUCTS", {}),
-                            ("UNOWNED_STRUCTS", ())):
+                            ("OWNED_STRUCTS", ("plan/",)), ("VALUE_STRUCTS", {})):
             patch = mock.patch.object(rules, name, value)
             patch.start()
             self.addCleanup(patch.stop)
@@ -372,6 +372,15 @@ class RoomTest(unittest.TestCase):
             self.assertIn("struct plan has 5 fields", self.found(rooms.check_struct_sizes)[0])
         with mock.patch.object(rules, "STRUCT_FIELDS_MAX", 5):
             self.assertEqual(self.found(rooms.check_struct_sizes), [])
+
+    def test_locals_of_inline_methods_are_no_fields(self):
+        text = ("template <int width> struct row {\n    const int &dim;\n    float a, b[2];\n\n"
+                "    DEVICE void load(const void *at, float values[width]) const {\n"
+                "        float x[width] = {};\n        for (int i = 0; i < dim; i++) {\n"
+                "            int j = i;\n        }\n    }\n    int sum() { int c = 1; return c; }\n"
+                "    union {\n        int d;\n        float e;\n    };\n};\n")
+        found = list(structs.structs_of("plan/row.cu", text))
+        self.assertEqual([list(struct.fields) for struct in found], [["dim", "a", "b", "d", "e"]])
 
     def test_field_that_two_files_assign_is_found(self):
         one = "void f(struct plan *plan) {\n    plan->count = 1;\n}\n"

@@ -116,6 +116,11 @@ static void advance(struct ledger_chain *chain, const struct entry *entry) {
     }
 }
 
+void ledger_verify_tracker(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]) {
+    chain->has_tracker = true;
+    memcpy(chain->tracker_key, sign_key, KEY_BYTES);
+}
+
 const char *ledger_append(struct ledger_chain *chain, const struct entry *entry) {
     const char *error = entry_error(entry);
     if (error != NULL) {

@@ -31,7 +31,7 @@ struct ledger_chain {
     bool open;                      /* `round` is open */
     struct hash roster;             /* of `round` */
     bool has_tracker;               /* tracker_key is known: its signatures are verified too */
-    uint8_t tracker_key[KEY_BYTES]; /* set by the caller, from the manifest */
+    uint8_t tracker_key[KEY_BYTES]; /* of the manifest or the join string */
 };
 
 /* ledger_sign: sign entry->hash, as a voter or as the tracker. */
@@ -47,6 +47,9 @@ MUST_CHECK bool ledger_signed_by(const uint8_t sign_key[static KEY_BYTES], const
  * limits  entry_error(entry) is NULL; entry->hash is not compared with the content */
 MUST_CHECK const char *ledger_signatures_error(const uint8_t tracker_key[static KEY_BYTES],
                                                const struct entry *entry);
+
+/* ledger_verify_tracker: verify the signatures of the tracker with this key too. */
+void ledger_verify_tracker(struct ledger_chain *chain, const uint8_t sign_key[static KEY_BYTES]);
 
 /* ledger_append: verify an entry as the next one of the chain, and advance the chain to it. Checked
  * are its fields, hash, `prev`, incarnation, round and count of commits; that a commit and an abort

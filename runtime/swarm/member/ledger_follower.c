@@ -20,10 +20,9 @@ void ledger_follower_init(struct ledger_follower *follower, const struct ledger_
                                          .catch_up = args->catch_up,
                                          .reason = args->reason,
                                          .slice_count = slice_count,
-                                         .chain = {.has_tracker = true},
                                          .tracker_has_head = true,
                                          .needs_entries = true};
-    memcpy(follower->chain.tracker_key, args->options->tracker.sign, KEY_BYTES);
+    ledger_verify_tracker(&follower->chain, args->options->tracker.sign);
     follower->entry.slices = memory;
     follower->deferred_entry.slices = follower->entry.slices + slice_count;
 }

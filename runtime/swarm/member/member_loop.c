@@ -138,8 +138,7 @@ static enum status init(struct member_loop *loop, char *memory, struct region *r
                         struct fault *fault) {
     const uint32_t slice_count = loop->shape.slice_count;
     TRY(init_member(loop, carve(&memory, member_bytes(slice_count)), fault));
-    loop->actions.capacity = ACTIONS_MAX;
-    loop->actions.rows = carve(&memory, ACTIONS_MAX * sizeof(struct action));
+    loop->action_rows = carve(&memory, ACTIONS_MAX * sizeof(struct action));
     wire_arrays_bind(&loop->shape, carve(&memory, wire_arrays_bytes(&loop->shape)), &loop->arrays);
     loop->chunks.capacity = uplink_payload_bytes(&loop->shape);
     loop->chunks.bytes = carve(&memory, loop->chunks.capacity);

@@ -149,11 +149,10 @@ static void act(struct member_loop *loop, const struct action *action) {
 }
 
 void member_loop_step(struct member_loop *loop, const struct event *event) {
-    loop->actions.count = 0;
-    member_step(loop->member, event, &loop->actions);
-    ASSERT(loop->actions.count <= loop->actions.capacity);
-    for (uint32_t i = 0; i < loop->actions.count; i++) {
-        act(loop, &loop->actions.rows[i]);
+    struct actions actions = {.rows = loop->action_rows, .capacity = ACTIONS_MAX};
+    member_step(loop->member, event, &actions);
+    for (uint32_t i = 0; i < actions.count; i++) {
+        act(loop, &actions.rows[i]);
     }
 }
 

@@ -16,7 +16,7 @@ struct member_loop {
     struct entry vote; /* used by the compute thread only: the proposal with its root */
 
     struct member *member;
-    struct actions actions;
+    struct action *action_rows;    /* [ACTIONS_MAX] */
     struct wire_arrays arrays;     /* of the message that is being read */
     struct wire_chunks chunks;     /* of the tracker's messages */
     const struct message *message; /* that the state machine handles now; NULL: none */

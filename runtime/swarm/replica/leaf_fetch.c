@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "runtime/swarm/replica/replica_state.h"
 
 #include <string.h>
 
@@ -158,7 +159,7 @@ static bool matches_target(const struct leaf_fetch *fetch, uint64_t leaf) {
  * the target and does not match is missing. */
 static void begin_leaves(struct leaf_fetch *fetch) {
     fetch->stage = LEAF_LEAVES;
-    fetch->replica->voted_round = 0;
+    replica_drop_vote(fetch->replica);
     for (uint64_t leaf = 0; leaf < fetch->leaf_count; leaf++) {
         if (matches_target(fetch, leaf)) {
             fetch->versions[leaf] = fetch->target_version;
@@ -239,7 +240,7 @@ void leaf_fetch_on_leaf(struct leaf_fetch *fetch, uint32_t source, uint64_t inde
         return;
     }
     replica_leaf_write(fetch->replica, index, bytes);
-    fetch->replica->leaves[index] = fetch->replica->voted_leaves[index];
+    replica_set_leaf_hash(fetch->replica, index, &fetch->replica->voted_leaves[index]);
     fetch->missing_count -= fetch->versions[index] == 0;
     fetch->outdated_count--;
     fetch->versions[index] = fetch->target_version;
@@ -404,7 +405,7 @@ enum leaf_stage leaf_fetch_step(struct leaf_fetch *fetch, int64_t now_ns) {
     }
     if (fetch->stage == LEAF_LEAVES && fetch->outdated_count == 0) {
         leaf_replay_reset(&fetch->replay);
-        fetch->replica->root = fetch->root;
+        replica_set_root(fetch->replica, &fetch->root);
         fetch->stage = LEAF_DONE;
     }
     return fetch->stage;

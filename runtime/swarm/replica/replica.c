@@ -149,14 +149,45 @@ struct hash replica_root_of(const struct replica *replica, const struct hash *ha
     return merkle_root_of(replica_state_bytes(replica->shape.slices.parameter_count), hashes);
 }
 
+void replica_set_root(struct replica *replica, const struct hash *root) {
+    replica->root = *root;
+    replica->voted_round = 0;
+}
+
+void replica_set_leaf_hash(struct replica *replica, uint64_t index, const struct hash *hash) {
+    replica->leaves[index] = *hash;
+}
+
+void replica_set_vote(struct replica *replica, uint32_t round, const struct hash *root) {
+    ASSERT(round > 0);
+    replica->voted_root = *root;
+    replica->voted_round = round;
+}
+
+void replica_drop_vote(struct replica *replica) {
+    replica->voted_round = 0;
+}
+
+void replica_attach_device(struct replica *replica, struct replica_device *device) {
+    ASSERT(replica->device == NULL);
+    replica->device = device;
+}
+
+void replica_release_device(struct replica *replica) {
+    if (replica->device != NULL) {
+        replica->device->methods->release(replica->device);
+        replica->device = NULL;
+    }
+}
+
 void replica_refresh(struct replica *replica) {
     int64_t count = replica->shape.slices.parameter_count;
     for (int64_t at = 0; at < count; at += REPLICA_CHUNK_ELEMENTS) {
         replica_hash_leaves(replica, replica_chunk_at(at, count), replica->params + at,
                             replica->momentum + at, replica->leaves);
     }
-    replica->root = replica_root_of(replica, replica->leaves);
-    replica->voted_round = 0;
+    const struct hash root = replica_root_of(replica, replica->leaves);
+    replica_set_root(replica, &root);
 }
 
 void replica_clear_feedback(struct replica *replica) {

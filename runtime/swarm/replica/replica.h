@@ -95,6 +95,9 @@ uint64_t replica_state_bytes(int64_t parameter_count);
 void replica_begin(struct replica *replica);
 void replica_refresh(struct replica *replica);
 
+/* replica_release_device: release the device, if there is one; `compute` does all work then. */
+void replica_release_device(struct replica *replica);
+
 /* replica_encode: encode this member's contribution to every slice: outer - inner weights plus the
  * feedback, which stays unchanged. false when a value is not finite: the contribution is then all
  * zeros, and the member must declare 0 tokens.

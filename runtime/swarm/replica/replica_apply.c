@@ -101,9 +101,9 @@ static void walk_all(const struct walk *walk) {
 struct hash replica_root_after(struct replica *replica, uint32_t round) {
     const struct walk walk = {replica, round, true, replica->voted_leaves};
     walk_all(&walk);
-    replica->voted_root = replica_root_of(replica, replica->voted_leaves);
-    replica->voted_round = round;
-    return replica->voted_root;
+    const struct hash root = replica_root_of(replica, replica->voted_leaves);
+    replica_set_vote(replica, round, &root);
+    return root;
 }
 
 struct hash replica_apply(struct replica *replica, const struct entry *entry, int seat) {
@@ -120,14 +120,14 @@ struct hash replica_apply(struct replica *replica, const struct entry *entry, in
         memcpy(replica->leaves, replica->voted_leaves,
                replica_leaf_count(count) * sizeof(struct hash));
     }
-    replica->root = replica_root_of(replica, replica->leaves);
-    replica->voted_round = 0;
+    const struct hash root = replica_root_of(replica, replica->leaves);
+    replica_set_root(replica, &root);
     if (replica->device == NULL) {
         replica_reset_inner(replica);
     } else {
         replica_reset_inner_on_cpu(replica); /* the steps have reset those on the device */
     }
-    return replica->root;
+    return root;
 }
 
 void replica_replay_leaf(const struct compute *compute, struct replica *replica, uint64_t index,
@@ -136,5 +136,6 @@ void replica_replay_leaf(const struct compute *compute, struct replica *replica,
     struct destination own = {replica->params + leaf.begin, replica->momentum + leaf.begin};
     size_t half = sizeof(float) * (size_t)leaf.count;
     step_chunk(compute, replica, round, leaf, own);
-    replica->leaves[index] = merkle_leaf_joined(own.params, half, own.momentum, half);
+    const struct hash hash = merkle_leaf_joined(own.params, half, own.momentum, half);
+    replica_set_leaf_hash(replica, index, &hash);
 }

@@ -294,6 +294,6 @@ enum status replica_cuda_init(const struct replica_cuda_args *args, struct repli
         release(&made->device);
         return status;
     }
-    replica->device = &made->device;
+    replica_attach_device(replica, &made->device);
     return OK;
 }

@@ -49,6 +49,17 @@ struct hash replica_root_of(const struct replica *replica, const struct hash *ha
 /* replica_reset_inner_on_cpu: replica_reset_inner for the inner weights in host memory. */
 void replica_reset_inner_on_cpu(struct replica *replica);
 
+/* replica_set_root: the state now has this root; a computed vote is dropped.
+ * replica_set_leaf_hash: leaf `index` now has this hash.
+ * replica_set_vote: the state has this root after `round`; voted_leaves are its hashes.
+ * replica_drop_vote: the results that a vote was computed from may change.
+ * replica_attach_device: `device` does most of the arithmetic from now on. */
+void replica_set_root(struct replica *replica, const struct hash *root);
+void replica_set_leaf_hash(struct replica *replica, uint64_t index, const struct hash *hash);
+void replica_set_vote(struct replica *replica, uint32_t round, const struct hash *root);
+void replica_drop_vote(struct replica *replica);
+void replica_attach_device(struct replica *replica, struct replica_device *device);
+
 /* replica_settle: wait for a slot's work on the device; true without a device. false: the slot
  * encoded a value that is not finite. */
 MUST_CHECK static inline bool replica_settle(const struct replica *replica, int slot) {

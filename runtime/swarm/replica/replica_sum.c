@@ -156,7 +156,7 @@ struct hash replica_sum(struct replica *replica, uint32_t round, uint32_t slice,
                         .range = slices_range(&replica->shape.slices, slice),
                         .result = replica_result(replica, round, slice)};
     bool fits = true;
-    replica->voted_round = 0;
+    replica_drop_vote(replica);
     for (int64_t at = mean.range.begin; at < mean.range.end && fits; at += REPLICA_CHUNK_ELEMENTS) {
         fits = sum_chunk(replica, &mean, replica_chunk_at(at, mean.range.end));
     }

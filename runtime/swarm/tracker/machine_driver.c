@@ -38,8 +38,7 @@ enum status machine_driver_open(const struct durable_options *options,
     struct tracker_record *record = make_record(settings->slice_count, region);
     opened->newest.slices =
         region_alloc(region, settings->slice_count, sizeof *opened->newest.slices);
-    opened->actions.rows = region_alloc(region, ACTIONS_MAX, sizeof *opened->actions.rows);
-    opened->actions.capacity = ACTIONS_MAX;
+    opened->action_rows = region_alloc(region, ACTIONS_MAX, sizeof *opened->action_rows);
     TRY(tracker_durable_open(options, region, &opened->durable, record, fault));
     entry_copy(&opened->newest, &record->head);
     void *memory = region_alloc(region, tracker_bytes(settings), 1);
@@ -146,10 +145,10 @@ void machine_driver_step(struct tracker_loop *loop, const struct event *event) {
     struct event written;
     while (event != NULL && !driver->is_fenced) {
         const struct action *write = NULL;
-        driver->actions.count = 0;
-        tracker_step(driver->tracker, event, tracker_now_ms(), &driver->actions);
-        for (uint32_t i = 0; i < driver->actions.count; i++) {
-            const struct action *action = &driver->actions.rows[i];
+        struct actions actions = {.rows = driver->action_rows, .capacity = ACTIONS_MAX};
+        tracker_step(driver->tracker, event, tracker_now_ms(), &actions);
+        for (uint32_t i = 0; i < actions.count; i++) {
+            const struct action *action = &actions.rows[i];
             if (action->kind == ACTION_SEND) {
                 tracker_loop_send_action(loop, action);
             } else {

@@ -13,9 +13,9 @@ struct tracker_loop;
 struct machine_driver {
     struct tracker *tracker;
     struct tracker_durable durable;
-    struct entry newest; /* entry of the ledger: its seats verify signed messages */
-    struct actions actions;
-    bool is_retrying; /* a write failed; the state machine is notified at retry_ms */
+    struct entry newest;        /* entry of the ledger: its seats verify signed messages */
+    struct action *action_rows; /* [ACTIONS_MAX] */
+    bool is_retrying;           /* a write failed; the state machine is notified at retry_ms */
     int64_t retry_ms;
     int64_t logged_ms;  /* when a failed write was last logged; 0: the last write succeeded */
     struct fault fault; /* of the last failed write */

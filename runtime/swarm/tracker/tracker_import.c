@@ -85,8 +85,7 @@ static enum status fill(const struct tracker_import *import, const char *path,
                         struct region *region, uint64_t *entry_count, struct fault *fault) {
     struct ledger_store store;
     struct imported *imported = region_alloc(region, 1, sizeof *imported);
-    imported->chain.has_tracker = true;
-    memcpy(imported->chain.tracker_key, import->tracker_key, KEY_BYTES);
+    ledger_verify_tracker(&imported->chain, import->tracker_key);
     TRY(ledger_store_open(path, region, &store, fault));
     enum status status = copy_entries(import, region, &store, imported, fault);
     if (status == OK) {
