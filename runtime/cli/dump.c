@@ -2,15 +2,12 @@
  * implementation. */
 #include "base/file.h"
 #include "runtime/checkpoint/tensor_file.h"
-#include "runtime/cli/arguments.h"
-#include "runtime/cli/command.h"
-#include "runtime/cli/ranks.h"
+#include "runtime/cli/cli.h"
 #include "runtime/diagnose/dump_batch.h"
 #include "runtime/session/batch.h"
 #include "runtime/session/rank_parts.h"
 #include "runtime/session/ranks_check.h"
 #include "runtime/session/step.h"
-#include "runtime/swarm_setup/member_session.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,10 +16,11 @@
 
 enum { STAGING_BYTES = 1 << 16 };
 
-struct dump {
+struct request {
     struct session session;
-    struct fault fault;
+    struct fault *fault;
     const char *out_path;
+    int64_t rank_count;
     int64_t steps;
     bool gradients;
     struct dump_batch batch;
@@ -31,12 +29,12 @@ struct dump {
     float *losses;
     float *logits;
     struct tensor_spec *tensors;
-    struct tensor_piece *pieces; /* what of them this rank writes */
+    struct tensor_piece *pieces; /* the parts that this rank writes */
     int tensor_count, piece_count;
 };
 
 /* Rows in rank order, as a step deals them; the last ranks may have none. */
-static void place_batch(struct dump *dump) {
+static void place_batch(struct request *dump) {
     const struct session *session = &dump->session;
     int64_t most = session->run.microbatch;
     int64_t first = most * session->bound.ranks.of[AXIS_WORLD];
@@ -55,26 +53,26 @@ static void place_batch(struct dump *dump) {
     }
 }
 
-static void add_tensor(struct dump *dump, const struct tensor_spec *tensor) {
+static void add_tensor(struct request *dump, const struct tensor_spec *tensor) {
     dump->tensors[dump->tensor_count] = *tensor;
     dump->tensors[dump->tensor_count++].dtype = DTYPE_F32;
 }
 
 /* A copy of the piece: the arena's own bytes change again. A device that fails keeps its failure,
  * and write_out meets it. */
-static void add_piece(struct dump *dump, const struct tensor_piece *piece) {
+static void add_piece(struct request *dump, const struct tensor_piece *piece) {
     size_t bytes = (size_t)(piece_count(piece) * dtype_bytes(piece->dtype));
     struct tensor_piece *added = &dump->pieces[dump->piece_count++];
     *added = *piece;
     added->memory = region_alloc(&dump->session.region, bytes, 1);
     added->device_memory = NULL;
     enum status status =
-        device_read(piece->device_memory, piece->memory, added->memory, bytes, &dump->fault);
+        device_read(piece->device_memory, piece->memory, added->memory, bytes, dump->fault);
     (void)status;
 }
 
 /* This rank's part of every parameter's `view`, named PREFIX.NAME. */
-static void keep_params(struct dump *dump, const char *prefix, enum param_view view) {
+static void keep_params(struct request *dump, const char *prefix, enum param_view view) {
     struct session *session = &dump->session;
     for (int i = 0; i < session->blueprint.param_count; i++) {
         char name[2 * NAME_BYTES];
@@ -93,7 +91,7 @@ static void keep_params(struct dump *dump, const char *prefix, enum param_view v
     }
 }
 
-static void keep_logits(struct dump *dump) {
+static void keep_logits(struct request *dump) {
     struct session *session = &dump->session;
     int64_t row = dump->batch.time * session->blueprint.vocab;
     const struct tensor_spec tensor = {
@@ -111,7 +109,7 @@ static void keep_logits(struct dump *dump) {
 }
 
 /* The losses are written when all of them are known: by reference. */
-static void keep_losses(struct dump *dump) {
+static void keep_losses(struct request *dump) {
     const struct tensor_spec tensor = {.name = "losses", .rank = 1, .shape = {dump->steps + 1}};
     add_tensor(dump, &tensor);
     if (session_is_rank0(&dump->session)) {
@@ -120,13 +118,13 @@ static void keep_losses(struct dump *dump) {
     }
 }
 
-static float batch_loss(struct dump *dump) {
+static float batch_loss(struct request *dump) {
     int64_t valid = 0;
     return (float)(evaluate_batch(&dump->session, dump->own_valid, &valid) /
                    (double)dump->batch.valid);
 }
 
-static void run_batch(struct dump *dump) {
+static void run_batch(struct request *dump) {
     struct session *session = &dump->session;
     place_batch(dump);
     dump->losses[0] = batch_loss(dump);
@@ -159,7 +157,7 @@ static void remove_file(const char *path) {
 }
 
 /* Rank 0 makes the file, each rank fills in what it has. */
-static enum status write_out(struct dump *dump) {
+static enum status write_out(struct request *dump) {
     struct tensor_file file;
     char folder[PATH_BYTES];
     struct session *session = &dump->session;
@@ -175,11 +173,11 @@ static enum status write_out(struct dump *dump) {
     tensor_sources_init(&set, region, sources);
     tensor_file_plan(slash == NULL ? dump->out_path : slash + 1, sources, set.tensor_count, region,
                      &file);
-    enum status status = leads ? tensor_file_begin(&file, folder, &dump->fault) : OK;
-    status = session_agree(session, status, &dump->fault);
+    enum status status = leads ? tensor_file_begin(&file, folder, dump->fault) : OK;
+    status = session_agree(session, status, dump->fault);
     if (status == OK) {
-        status = tensor_file_fill(&file, folder, &staging, &dump->fault);
-        status = session_agree(session, status, &dump->fault);
+        status = tensor_file_fill(&file, folder, &staging, dump->fault);
+        status = session_agree(session, status, dump->fault);
     }
     if (status != OK && leads) {
         remove_file(dump->out_path);
@@ -188,7 +186,7 @@ static enum status write_out(struct dump *dump) {
 }
 
 /* What ranks compare: their batch and what they were asked to do with it. */
-static struct hash batch_hash(const struct dump *dump) {
+static struct hash batch_hash(const struct request *dump) {
     const int64_t asked[] = {dump->batch.rows, dump->batch.time, dump->steps, dump->gradients};
     size_t bytes = (size_t)(dump->batch.rows * dump->batch.time) * sizeof(int32_t);
     struct hash_state state;
@@ -200,35 +198,35 @@ static struct hash batch_hash(const struct dump *dump) {
     return hash_end(&state);
 }
 
-static enum status compile(struct dump *dump) {
+static enum status compile(struct request *dump) {
     bool train = dump->gradients || dump->steps > 0;
-    return session_compile(&dump->session, train ? PURPOSE_COMPARE : PURPOSE_LOGITS, &dump->fault);
+    return session_compile(&dump->session, train ? PURPOSE_COMPARE : PURPOSE_LOGITS, dump->fault);
 }
 
-static enum status compare(struct dump *dump) {
+static enum status compare(struct request *dump) {
     struct hash hash = batch_hash(dump);
-    return ranks_check_equal(&dump->session, &hash, &dump->fault);
+    return ranks_check_equal(&dump->session, &hash, dump->fault);
 }
 
-static enum status bind(struct dump *dump) {
-    return session_bind(&dump->session, &dump->fault);
+static enum status bind(struct request *dump) {
+    return session_bind(&dump->session, dump->fault);
 }
 
-static enum status connect_ranks(struct dump *dump) {
-    return session_connect(&dump->session, &dump->fault);
+static enum status connect_ranks(struct request *dump) {
+    return session_connect(&dump->session, dump->fault);
 }
 
-static enum status load(struct dump *dump) {
-    return session_weights(&dump->session, &dump->fault);
+static enum status load(struct request *dump) {
+    return session_weights(&dump->session, dump->fault);
 }
 
 /* Each stage ends in one outcome for all ranks. */
-static enum status run_dump(struct dump *dump) {
-    static enum status (*const STAGES[])(struct dump *) = {compile, compare, bind, connect_ranks,
-                                                           load};
+static enum status run_dump(struct request *dump) {
+    static enum status (*const STAGES[])(struct request *) = {compile, compare, bind, connect_ranks,
+                                                              load};
     struct session *session = &dump->session;
     for (size_t i = 0; i < ARRAY_COUNT(STAGES); i++) {
-        TRY(session_agree(session, STAGES[i](dump), &dump->fault));
+        TRY(session_agree(session, STAGES[i](dump), dump->fault));
     }
     size_t tensors = (size_t)(2 + 2 * session->blueprint.param_count);
     dump->tensors = region_alloc(&session->region, tensors, sizeof *dump->tensors);
@@ -239,76 +237,80 @@ static enum status run_dump(struct dump *dump) {
 }
 
 /* Gradients that are summed at the step's end are no sums before it. */
-static enum status check_gradients(struct dump *dump) {
+static enum status check_gradients(struct request *dump) {
     const struct sharding *sharding = &dump->session.spread.sharding;
     if (!dump->gradients || dump->session.ranks == 1 ||
         sharding->reduce_at == REDUCE_AT_MICROBATCH) {
         return OK;
     }
-    return fault_set(&dump->fault, STATUS_USAGE, "--gradients",
-                     "take strategy.reduce_at=microbatch",
+    return fault_set(dump->fault, STATUS_USAGE, "--gradients", "take strategy.reduce_at=microbatch",
                      "strategy.reduce_at is step: gradients are not summed over ranks before it");
 }
 
 /* The batch gives the shape that the program must have, so it is read before the settings are
  * checked against the model. */
-static enum status read_all(struct dump *dump, struct arguments *arguments) {
+static enum status read_all(struct request *dump, struct invocation *invocation) {
     struct session *session = &dump->session;
     struct dump_batch *batch = &dump->batch;
-    TRY(dump_batch_shape(arguments->positionals[1], &session->region, batch, &dump->fault));
-    char shape[3][48];
+    TRY(dump_batch_shape(invocation->positionals[1], &session->region, batch, dump->fault));
     int64_t ranks = session->ranks;
+    const struct {
+        const char *key;
+        int64_t value;
+    } shape[] = {{"batch.sequence", batch->time},
+                 {"batch.microbatch", (batch->rows + ranks - 1) / ranks},
+                 {"batch.tokens", batch->rows * batch->time}};
     session->longest_document = batch->longest_document;
-    snprintf(shape[0], sizeof shape[0], "batch.sequence=%lld", (long long)batch->time);
-    snprintf(shape[1], sizeof shape[1], "batch.microbatch=%lld",
-             (long long)((batch->rows + ranks - 1) / ranks));
-    snprintf(shape[2], sizeof shape[2], "batch.tokens=%lld",
-             (long long)(batch->rows * batch->time));
-    ASSERT(arguments->override_count + 3 <= OVERRIDES_MAX);
-    for (int i = 0; i < 3; i++) {
-        arguments->overrides[arguments->override_count++] = shape[i];
+    for (size_t i = 0; i < ARRAY_COUNT(shape); i++) {
+        char value[24];
+        snprintf(value, sizeof value, "%lld", (long long)shape[i].value);
+        invocation_override(invocation, shape[i].key, value);
     }
-    TRY(member_session_or_run_read(session, arguments->positionals[0], arguments->overrides,
-                                   arguments->override_count, NULL, &dump->fault));
+    TRY(invocation_read_session(invocation, session));
     TRY(check_gradients(dump));
-    return dump_batch_read(batch, session->blueprint.vocab, &session->region, &dump->fault);
+    return dump_batch_read(batch, session->blueprint.vocab, &session->region, dump->fault);
 }
 
-static enum status read_command(struct dump *dump, int argc, char **argv,
-                                struct arguments *arguments, const char **ranks) {
-    const char *steps = NULL;
-    const struct flag flags[] = {{"-o", &dump->out_path, NULL},
-                                 {"--gradients", NULL, &dump->gradients},
-                                 {"--steps", &steps, NULL},
-                                 {"--ranks", ranks, NULL}};
-    TRY(arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 2, arguments, &dump->fault));
-    TRY(argument_i64("--steps", steps, 0, &dump->steps, &dump->fault));
+static enum status run_command(struct invocation *invocation) {
+    struct request *dump = invocation->request;
+    struct session *session = &dump->session;
+    const struct ranks_request ranks = {.count = dump->rank_count};
+    dump->fault = &invocation->fault;
     if (dump->out_path == NULL) {
-        return fault_set(&dump->fault, STATUS_USAGE, "dump", "add -o OUT.safetensors",
-                         "where to write is missing");
+        return fault_set(dump->fault, STATUS_USAGE, "dump", "add -o OUT.safetensors",
+                         "the path of the output is missing");
     }
-    return OK;
+    TRY(ranks_begin(&ranks, session, invocation));
+    if (invocation->ranks.is_parent) {
+        return OK;
+    }
+    TRY(session_agree(session, read_all(dump, invocation), dump->fault));
+    return run_dump(dump);
 }
 
-int command_dump(int argc, char **argv) {
-    static struct dump dump;
-    static struct ranks ranks;
-    struct arguments arguments;
-    const char *wanted = NULL;
-    struct session *session = &dump.session;
-    ranks.session = session;
-    enum status status = read_command(&dump, argc, argv, &arguments, &wanted);
-    if (status == OK) {
-        const struct ranks_request request = {.flag = wanted, .argc = argc, .argv = argv};
-        status = ranks_begin(&request, session, &ranks, &dump.fault);
-    }
-    if (status == OK && !ranks.parent) {
-        status = session_agree(session, read_all(&dump, &arguments), &dump.fault);
-    }
-    if (status == OK && !ranks.parent) {
-        status = run_dump(&dump);
-    }
-    int code = ranks_end(&ranks, status, &dump.fault);
-    session_finish(session);
-    return code;
+static const struct option OPTIONS[] = {
+    {OPTION("-o", TEXT, out_path)},
+    {OPTION("--gradients", FLAG, gradients)},
+    {OPTION("--steps", INTEGER, steps)},
+    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX},
+};
+
+static void finish_dump(void *context) {
+    struct request *dump = context;
+    session_finish(&dump->session);
 }
+
+const struct command COMMAND_DUMP = {
+    .name = "dump",
+    .usage = "MODEL BATCH.safetensors -o OUT.safetensors [--gradients] [--steps N] [--ranks N] "
+             "[key=value...]",
+    .summary = "write logits, losses, gradients and weights, for comparison with other programs",
+    .options = OPTIONS,
+    .option_count = ARRAY_COUNT(OPTIONS),
+    .positionals_min = 2,
+    .positionals_max = 2,
+    .takes_overrides = true,
+    .request_bytes = sizeof(struct request),
+    .run = run_command,
+    .finish = finish_dump,
+};

@@ -1,84 +1,84 @@
-/* eval: loss and perplexity of a text. */
-#include "runtime/cli/arguments.h"
-#include "runtime/cli/command.h"
-#include "runtime/cli/reports/json_stdout.h"
+/* eval: `skep eval RUN-or-MODEL --data FILE` computes loss and perplexity. */
+#include "runtime/cli/cli.h"
+#include "runtime/cli/reports/reports.h"
 #include "runtime/session/step.h"
-#include "runtime/swarm_setup/member_session.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
-struct evaluation {
+struct request {
     struct session session;
     struct token_data data;
-    const char *data_path;
+    const char *data_path; /* NULL: the run's data.validation */
     bool json;
 };
 
-static enum status evaluate(struct evaluation *evaluation, struct evaluation_result *result,
-                            struct fault *fault) {
-    struct session *session = &evaluation->session;
-    const struct run *run = &session->run;
-    const struct path_list named = {.paths = &evaluation->data_path, .count = 1};
-    const struct path_list *wanted = evaluation->data_path != NULL ? &named : &run->validation;
-    if (wanted->count == 0) {
-        bool bare = run->place[0] == '\0';
-        return fault_set(fault, bare ? STATUS_USAGE : STATUS_INPUT, bare ? "eval" : run->place,
-                         bare ? "add --data FILE"
-                              : "add --data FILE, or data.validation to the run",
-                         "there is no text to evaluate on");
+static enum status open_data(struct request *request, struct fault *fault) {
+    const struct run *run = &request->session.run;
+    const struct path_list path = {.paths = &request->data_path, .count = 1};
+    const struct path_list *paths = request->data_path != NULL ? &path : &run->validation;
+    if (paths->count == 0 && run->place[0] == '\0') {
+        return fault_set(fault, STATUS_USAGE, "eval", "add --data FILE", "no data to evaluate");
     }
-    TRY(data_open_run(run, wanted, session->blueprint.vocab, &session->region, &evaluation->data,
-                      fault));
-    TRY(session_compile(session, PURPOSE_EVALUATE, fault));
-    TRY(session_bind(session, fault));
-    TRY(session_trained_weights(session, fault));
-    struct step_source source = {.data = &evaluation->data};
-    return evaluate_data(session, &source, 0, result, fault);
+    if (paths->count == 0) {
+        return fault_set(fault, STATUS_INPUT, run->place,
+                         "add --data FILE, or data.validation to the run", "no data to evaluate");
+    }
+    return data_open_run(run, paths, request->session.blueprint.vocab, &request->session.region,
+                         &request->data, fault);
 }
 
-/* JSON has no infinities: what is not finite is null. */
-static void print_result(const struct evaluation_result *result, bool as_json) {
-    double loss = result->loss;
-    if (!as_json) {
-        printf("loss %.4f, perplexity %.2f over %lld tokens\n", nan_without_sign(loss),
-               nan_without_sign(exp(loss)), (long long)result->tokens);
-        return;
-    }
+static void print_json(const struct evaluation_result *result) {
     struct json_stdout out;
-    struct json_writer *json = json_stdout_begin(&out);
-    json_add_i64(json, "format", 1);
-    json_add_f64(json, "loss", loss, 9);
-    json_add_f64(json, "perplexity", exp(loss), 9);
+    struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
+    json_add_f64(json, "loss", result->loss, 9);
+    json_add_f64(json, "perplexity", exp(result->loss), 9);
     json_add_i64(json, "tokens", result->tokens);
     json_stdout_end(&out);
 }
 
-int command_eval(int argc, char **argv) {
-    static struct evaluation evaluation;
-    struct arguments arguments;
-    struct fault fault;
+static enum status run_eval(struct invocation *invocation) {
+    struct request *request = invocation->request;
+    struct session *session = &request->session;
+    struct fault *fault = &invocation->fault;
     struct evaluation_result result;
-    const struct flag flags[] = {{"--data", &evaluation.data_path, NULL},
-                                 {"--json", NULL, &evaluation.json}};
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
-    if (status == OK) {
-        status =
-            member_session_or_run_read(&evaluation.session, arguments.positionals[0],
-                                       arguments.overrides, arguments.override_count, NULL, &fault);
-    }
-    if (status == OK) {
-        status = evaluate(&evaluation, &result, &fault);
-    }
-    if (status == OK) {
-        print_result(&result, evaluation.json);
+    TRY(invocation_read_session(invocation, session));
+    TRY(open_data(request, fault));
+    TRY(session_compile(session, PURPOSE_EVALUATE, fault));
+    TRY(session_bind(session, fault));
+    TRY(session_trained_weights(session, fault));
+    struct step_source source = {.data = &request->data};
+    TRY(evaluate_data(session, &source, 0, &result, fault));
+    if (request->json) {
+        print_json(&result);
     } else {
-        fault_print(&fault, STDERR_FILENO);
+        printf("loss %.4f, perplexity %.2f over %lld tokens\n", nan_without_sign(result.loss),
+               nan_without_sign(exp(result.loss)), (long long)result.tokens);
     }
-    data_close(&evaluation.data);
-    session_finish(&evaluation.session);
-    return fault_exit_code(status);
+    return OK;
 }
+
+static void finish_eval(void *context) {
+    struct request *request = context;
+    data_close(&request->data);
+    session_finish(&request->session);
+}
+
+static const struct option OPTIONS[] = {
+    {OPTION("--data", TEXT, data_path)},
+    {OPTION("--json", FLAG, json)},
+};
+
+const struct command COMMAND_EVAL = {
+    .name = "eval",
+    .usage = "RUN-or-MODEL --data FILE [--json] [key=value...]",
+    .summary = "compute loss and perplexity on a token file",
+    .options = OPTIONS,
+    .option_count = ARRAY_COUNT(OPTIONS),
+    .positionals_min = 1,
+    .positionals_max = 1,
+    .takes_overrides = true,
+    .request_bytes = sizeof(struct request),
+    .run = run_eval,
+    .finish = finish_eval,
+};

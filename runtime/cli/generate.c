@@ -1,10 +1,9 @@
-/* generate: a continuation of a prompt, on standard output as it is made. */
+/* generate: `skep generate MODEL --prompt TEXT` prints a continuation of the prompt, token by
+ * token. */
 #include "runtime/session/generate.h"
 
 #include "base/text.h"
-#include "runtime/cli/arguments.h"
-#include "runtime/cli/command.h"
-#include "runtime/swarm_setup/member_session.h"
+#include "runtime/cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,24 +13,24 @@ enum { PROMPT_TOKENS_MAX = 1 << 16, TOKENS_DEFAULT = 200, BYTE_VOCAB = 256 };
 
 struct request {
     struct session session;
-    struct fault fault;
     const char *prompt;
-    bool ids;
+    int64_t seed;
+    bool ids; /* the prompt and the output are token ids, not bytes */
     struct generation generation;
     int32_t tokens[PROMPT_TOKENS_MAX];
 };
 
-static enum status add_token(struct request *request, int64_t token) {
+static enum status add_token(struct request *request, int64_t token, struct fault *fault) {
     if (request->generation.prompt_tokens == PROMPT_TOKENS_MAX) {
-        return fault_set(&request->fault, STATUS_USAGE, "--prompt", "shorten it",
-                         "more than %d tokens", PROMPT_TOKENS_MAX);
+        return fault_set(fault, STATUS_USAGE, "--prompt", "shorten it", "more than %d tokens",
+                         PROMPT_TOKENS_MAX);
     }
     request->tokens[request->generation.prompt_tokens++] = (int32_t)token;
     return OK;
 }
 
 /* "12,5 99": numbers between commas or spaces. */
-static enum status read_ids(struct request *request) {
+static enum status read_ids(struct request *request, struct fault *fault) {
     const char *at = request->prompt;
     at += strspn(at, ", ");
     while (*at != '\0') {
@@ -40,26 +39,26 @@ static enum status read_ids(struct request *request) {
         size_t width = strcspn(at, ", ");
         snprintf(number, sizeof number, "%.*s", (int)(width < 31 ? width : 31), at);
         if (!text_parse_i64(number, &id) || id < 0 || id > INT32_MAX) {
-            return fault_set(&request->fault, STATUS_USAGE, "--prompt",
-                             "with --ids give numbers between commas", "\"%s\" is not a token id",
+            return fault_set(fault, STATUS_USAGE, "--prompt",
+                             "with --ids, write numbers between commas", "\"%s\" is not a token id",
                              number);
         }
-        TRY(add_token(request, id));
+        TRY(add_token(request, id, fault));
         at += width;
         at += strspn(at, ", ");
     }
     return OK;
 }
 
-static enum status read_bytes(struct request *request) {
+static enum status read_bytes(struct request *request, struct fault *fault) {
     if (request->session.blueprint.vocab > BYTE_VOCAB) {
-        return fault_set(&request->fault, STATUS_USAGE, "--prompt",
+        return fault_set(fault, STATUS_USAGE, "--prompt",
                          "tokenise the prompt and pass it with --ids",
                          "the model has %lld tokens, so its text is not bytes",
                          (long long)request->session.blueprint.vocab);
     }
     for (const char *c = request->prompt; *c != '\0'; c++) {
-        TRY(add_token(request, (unsigned char)*c));
+        TRY(add_token(request, (unsigned char)*c, fault));
     }
     return OK;
 }
@@ -75,81 +74,56 @@ static bool print_token(void *context, int32_t token) {
     return write(STDOUT_FILENO, text, (size_t)length) == length;
 }
 
-static enum status run(struct request *request) {
+static enum status run_generate(struct invocation *invocation) {
+    struct request *request = invocation->request;
     struct session *session = &request->session;
-    struct fault *fault = &request->fault;
-    enum status status = request->ids ? read_ids(request) : read_bytes(request);
-    if (status == OK) {
-        status = session_compile(session, PURPOSE_GENERATE, fault);
+    struct generation *generation = &request->generation;
+    struct fault *fault = &invocation->fault;
+    if (request->prompt == NULL) {
+        return fault_set(fault, STATUS_USAGE, "generate", "add --prompt TEXT",
+                         "there is no prompt");
     }
-    if (status == OK) {
-        status = session_bind(session, fault);
-    }
-    if (status == OK) {
-        status = session_trained_weights(session, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
-    request->generation.prompt = request->tokens;
-    request->generation.stop_token = session->blueprint.tokens.eos;
+    TRY(invocation_read_session(invocation, session));
+    TRY((request->ids ? read_ids : read_bytes)(request, fault));
+    TRY(session_compile(session, PURPOSE_GENERATE, fault));
+    TRY(session_bind(session, fault));
+    TRY(session_trained_weights(session, fault));
+    generation->seed = (uint64_t)request->seed;
+    generation->prompt = request->tokens;
+    generation->stop_token = session->blueprint.tokens.eos;
     program_seal(&session->bound);
-    if (!request->ids) {
-        ssize_t ignored = write(STDOUT_FILENO, request->prompt, strlen(request->prompt));
-        (void)ignored;
-    }
-    status = generate_run(session, &request->generation, print_token, request, fault);
-    ssize_t ignored = status == OK ? write(STDOUT_FILENO, "\n", 1) : 0;
+    /* A reader that closed the pipe early is not a failure. */
+    ssize_t ignored =
+        request->ids ? 0 : write(STDOUT_FILENO, request->prompt, strlen(request->prompt));
+    TRY(generate_run(session, generation, print_token, request, fault));
+    ignored = write(STDOUT_FILENO, "\n", 1);
     (void)ignored;
-    return status;
+    return OK;
 }
 
-static enum status read_request(struct request *request, int argc, char **argv) {
-    struct arguments arguments;
-    struct fault *fault = &request->fault;
-    const char *tokens = NULL;
-    const char *temperature = NULL;
-    const char *seed = NULL;
-    int64_t seed_value = 1;
-    const struct flag flags[] = {{"--prompt", &request->prompt, NULL},
-                                 {"--tokens", &tokens, NULL},
-                                 {"--temperature", &temperature, NULL},
-                                 {"--seed", &seed, NULL},
-                                 {"--ids", NULL, &request->ids}};
-    request->generation.tokens = TOKENS_DEFAULT;
-    request->generation.temperature = 1;
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, fault);
-    if (status == OK) {
-        status = argument_i64("--tokens", tokens, 0, &request->generation.tokens, fault);
-    }
-    if (status == OK) {
-        status =
-            argument_f64("--temperature", temperature, 0, &request->generation.temperature, fault);
-    }
-    if (status == OK) {
-        status = argument_i64("--seed", seed, 0, &seed_value, fault);
-    }
-    if (status == OK && request->prompt == NULL) {
-        status =
-            fault_set(fault, STATUS_USAGE, "generate", "add --prompt TEXT", "there is no prompt");
-    }
-    request->generation.seed = (uint64_t)seed_value;
-    return status == OK ? member_session_or_run_read(&request->session, arguments.positionals[0],
-                                                     arguments.overrides, arguments.override_count,
-                                                     NULL, fault)
-                        : status;
+static void finish_generate(void *context) {
+    struct request *request = context;
+    session_finish(&request->session);
 }
 
-int command_generate(int argc, char **argv) {
-    static struct request request;
-    enum status status = read_request(&request, argc, argv);
-    if (status == OK) {
-        status = run(&request);
-    }
-    if (status != OK) {
-        fault_print(&request.fault, STDERR_FILENO);
-    }
-    session_finish(&request.session);
-    return fault_exit_code(status);
-}
+static const struct option OPTIONS[] = {
+    {OPTION("--prompt", TEXT, prompt)},
+    {OPTION("--tokens", INTEGER, generation.tokens), .initial = TOKENS_DEFAULT},
+    {OPTION("--temperature", NUMBER, generation.temperature), .initial = 1},
+    {OPTION("--seed", INTEGER, seed), .initial = 1},
+    {OPTION("--ids", FLAG, ids)},
+};
+
+const struct command COMMAND_GENERATE = {
+    .name = "generate",
+    .usage = "MODEL --prompt TEXT [--tokens N] [--temperature X] [--seed S] [--ids]",
+    .summary = "sample a continuation of a prompt",
+    .options = OPTIONS,
+    .option_count = ARRAY_COUNT(OPTIONS),
+    .positionals_min = 1,
+    .positionals_max = 1,
+    .takes_overrides = true,
+    .request_bytes = sizeof(struct request),
+    .run = run_generate,
+    .finish = finish_generate,
+};

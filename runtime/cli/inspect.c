@@ -1,38 +1,18 @@
-/* inspect: `skep inspect MODEL [--shards N] [--json]`: what a model is made of, without its
- * data. */
+/* inspect: `skep inspect MODEL` describes a model from its config.json, without reading weights. */
 #include "base/file.h"
 #include "base/log.h"
-#include "runtime/cli/arguments.h"
-#include "runtime/cli/command.h"
-#include "runtime/cli/reports/inspect_report.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/reports/reports.h"
 #include "runtime/model/families/families.h"
 
-#include <unistd.h>
-
-enum { SEQUENCE_MAX = 4096 }; /* long contexts are trained last and least */
+enum { SEQUENCE_MAX = 4096 /* of the FLOPs: most training uses shorter sequences */ };
 
 struct request {
-    const char *model;
-    int64_t shards;
+    int64_t shards; /* 0: not requested */
     bool json;
 };
 
-static enum status read_request(int argc, char **argv, struct request *request,
-                                struct fault *fault) {
-    struct arguments arguments;
-    const char *shards = NULL;
-    const struct flag flags[] = {{"--shards", &shards, NULL}, {"--json", NULL, &request->json}};
-    TRY(arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, fault));
-    TRY(arguments_only(&arguments, argv[0], fault));
-    TRY(argument_i64("--shards", shards, 1, &request->shards, fault));
-    if (request->shards > INSPECT_SHARDS_MAX) {
-        return fault_set(fault, STATUS_USAGE, "--shards", NULL, "%s ranks; at most %d", shards,
-                         INSPECT_SHARDS_MAX);
-    }
-    request->model = arguments.positionals[0];
-    return OK;
-}
-
+/* The file in `folder` that holds or lists the weights, or NULL. */
 static const char *find_weights(const char *folder) {
     static const char *const NAMES[] = {"model.safetensors", "model.safetensors.index.json"};
     for (size_t i = 0; i < ARRAY_COUNT(NAMES) && folder[0] != '\0'; i++) {
@@ -45,25 +25,26 @@ static const char *find_weights(const char *folder) {
     return NULL;
 }
 
-static enum status inspect(const struct request *request, struct region *region,
-                           struct fault *fault) {
+static enum status run_inspect(struct invocation *invocation) {
+    const struct request *request = invocation->request;
+    const char *model = invocation->positionals[0];
+    struct region *region = &invocation->region;
+    struct fault *fault = &invocation->fault;
     struct blueprint blueprint;
-    char folder[PATH_BYTES];
-    TRY(blueprint_open(request->model, region, &blueprint, folder, fault));
     struct unit_table units;
+    char folder[PATH_BYTES];
     const struct unit_options options = {.world = request->shards > 0 ? request->shards : 1};
+    TRY(blueprint_open(model, region, &blueprint, folder, fault));
     TRY(unit_table_init(&blueprint, &options, region, &units, fault));
-    struct unit_part *parts = region_alloc(region, (size_t)units.param_count, sizeof *parts);
-    int64_t longest = blueprint.max_positions;
-    const struct inspect_report report = {.model = request->model,
-                                          .weights = find_weights(folder),
-                                          .blueprint = &blueprint,
-                                          .units = &units,
-                                          .sequence =
-                                              longest < SEQUENCE_MAX ? longest : SEQUENCE_MAX,
-                                          .shards = request->shards,
-                                          .full = log_enabled(LOG_DEBUG) != 0,
-                                          .parts = parts};
+    const struct inspect_report report = {
+        .model = model,
+        .weights = find_weights(folder),
+        .blueprint = &blueprint,
+        .units = &units,
+        .sequence = blueprint.max_positions < SEQUENCE_MAX ? blueprint.max_positions : SEQUENCE_MAX,
+        .shards = request->shards,
+        .is_full = log_enabled(LOG_DEBUG) != 0,
+        .parts = region_alloc(region, (size_t)units.param_count, sizeof *report.parts)};
     if (request->json) {
         inspect_print_json(&report);
     } else {
@@ -72,17 +53,19 @@ static enum status inspect(const struct request *request, struct region *region,
     return OK;
 }
 
-int command_inspect(int argc, char **argv) {
-    struct request request = {0};
-    struct region region = {0};
-    struct fault fault;
-    enum status status = read_request(argc, argv, &request, &fault);
-    if (status == OK) {
-        status = inspect(&request, &region, &fault);
-    }
-    region_finish(&region);
-    if (status != OK) {
-        fault_print(&fault, STDERR_FILENO);
-    }
-    return fault_exit_code(status);
-}
+static const struct option OPTIONS[] = {
+    {OPTION("--shards", INTEGER, shards), .minimum = 1, .maximum = INSPECT_SHARDS_MAX},
+    {OPTION("--json", FLAG, json)},
+};
+
+const struct command COMMAND_INSPECT = {
+    .name = "inspect",
+    .usage = "MODEL [--shards N] [--json]",
+    .summary = "print the parameters, units, FLOPs and bytes per token, and tensors of a model",
+    .options = OPTIONS,
+    .option_count = ARRAY_COUNT(OPTIONS),
+    .positionals_min = 1,
+    .positionals_max = 1,
+    .request_bytes = sizeof(struct request),
+    .run = run_inspect,
+};

@@ -1,144 +1,133 @@
-/* join: a member of a swarm. */
+/* join: `skep join SWARM` reports what a member needs, and joins the swarm as one. */
 #include "runtime/inner_training/inner_training.h"
 
 #include "base/log.h"
 #include "base/text.h"
-#include "runtime/cli/arguments.h"
-#include "runtime/cli/command.h"
-#include "runtime/cli/ranks.h"
-#include "runtime/cli/reports/preflight_report.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/reports/reports.h"
 #include "runtime/swarm/client/client.h"
 #include "runtime/swarm/tracker/allow_list.h"
 #include "transport/identity/address.h"
 #include "transport/identity/join_string.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 struct request {
-    struct member_run_args join;
-    const char *target, *rank_count;
-    bool check;
+    struct member_run member;
+    struct member_run_args args;
+    int64_t rank_count;
+    bool check; /* stop after the report */
 };
 
-/* --target is the run key of that name. */
-static enum status take_target(const struct request *request, struct arguments *arguments,
-                               struct fault *fault) {
-    static char override[PATH_BYTES];
-    if (request->target == NULL) {
-        return OK;
+static enum status check_name(const char *name, struct fault *fault) {
+    const char *error = member_name_error(name);
+    return error == NULL ? OK
+                         : fault_set(fault, STATUS_USAGE, "--name", "write a name such as anna-2",
+                                     "\"%.80s\" %s", name, error);
+}
+
+/* Replaces the host name in the address by an IP address. */
+static enum status resolve_public_address(const char **address, struct region *region,
+                                          struct fault *fault) {
+    const char *error = address_error(*address);
+    if (error != NULL) {
+        return fault_set(fault, STATUS_USAGE, "--public",
+                         "write the address where others can connect: tcp://HOST:PORT",
+                         "\"%.80s\" %s", *address, error);
     }
-    if (arguments->override_count == OVERRIDES_MAX) {
-        return fault_set(fault, STATUS_USAGE, "join", NULL, "more than %d key=value arguments",
-                         OVERRIDES_MAX);
-    }
-    struct text text = text_over(override, sizeof override);
-    text_add(&text, "target=%s", request->target);
-    arguments->overrides[arguments->override_count++] = override;
+    char *numeric = region_alloc(region, MESSAGE_ADDRESS_BYTES, 1);
+    TRY(resolve_host(*address, numeric, fault));
+    *address = numeric;
     return OK;
 }
 
-/* What others are told of this member is looked at before anything is made. */
-static enum status check_words(struct member_run_args *join, struct fault *fault) {
-    static char number[MESSAGE_ADDRESS_BYTES];
-    const char *wrong = join->name == NULL ? NULL : member_name_error(join->name);
-    if (wrong != NULL) {
-        return fault_set(fault, STATUS_USAGE, "--name", "a name such as anna-2 will do",
-                         "\"%.80s\" %s", join->name, wrong);
-    }
-    wrong = join->public_address == NULL ? NULL : address_error(join->public_address);
-    if (wrong != NULL) {
-        return fault_set(fault, STATUS_USAGE, "--public",
-                         "name where others reach this member: tcp://HOST:PORT", "\"%.80s\" %s",
-                         join->public_address, wrong);
-    }
-    if (join->public_address == NULL) {
-        return OK;
-    }
-    enum status status = resolve_host(join->public_address, number, fault);
-    join->public_address = number;
-    return status;
-}
-
-static enum status report(struct member_run *member, struct fault *fault) {
+static enum status print_fit_report(struct member_run *member, struct fault *fault) {
     static char buffer[FIT_REPORT_BYTES];
-    struct fit_report_request wanted = {.terms = &member->swarm.terms};
+    struct fit_report_request request = {.terms = &member->swarm.terms};
     struct text text = text_over(buffer, sizeof buffer);
-    if (!link_probe(&member->swarm.manifest.tracker, &wanted.link.round_trip_s)) {
-        log_line(LOG_INFO, "%s did not answer in time: the report is without its link",
+    if (!link_probe(&member->swarm.manifest.tracker, &request.link.round_trip_s)) {
+        log_line(LOG_INFO, "%s did not answer in time: the report omits its round trip",
                  member->swarm.manifest.tracker.address);
     }
-    enum status status = fit_report_write(&member->trainer.session, &wanted, &text, fault);
+    enum status status = fit_report_write(&member->trainer.session, &request, &text, fault);
     fputs(buffer, stdout);
     fflush(stdout);
     return status;
 }
 
-/* Rank 0's report is of what all of them are about to do. */
-static enum status look(struct member_run *member, struct fault *fault) {
+/* Rank 0 reports for all ranks. */
+static enum status check_fit(struct member_run *member, struct fault *fault) {
     struct session *session = &member->trainer.session;
-    enum status status = session_is_rank0(session) ? report(member, fault)
+    enum status status = session_is_rank0(session) ? print_fit_report(member, fault)
                                                    : session_compile(session, PURPOSE_TRAIN, fault);
     return session_agree(session, status, fault);
 }
 
-static enum status run(struct member_run *member, const struct request *request,
-                       struct fault *fault) {
-    TRY(member_run_read(member, &request->join, fault));
-    TRY(look(member, fault));
-    if (!request->check) {
-        TRY(member_run_prepare(member, fault));
-        TRY(member_run_execute(member, fault));
-    }
-    return OK;
+/* --check needs the number of ranks, but starts none. */
+static enum status begin_ranks(struct invocation *invocation) {
+    struct request *request = invocation->request;
+    struct session *session = &request->member.trainer.session;
+    const struct ranks_request ranks = {
+        .count = request->rank_count, .reads_environment = true, .saves = true};
+    return request->check ? ranks_count(&ranks, session, invocation)
+                          : ranks_begin(&ranks, session, invocation);
 }
 
-/* A report needs no ranks, only their number. */
-static enum status begin_ranks(const struct request *request, int argc, char **argv,
-                               struct ranks *ranks, struct fault *fault) {
-    const struct ranks_request wanted = {.flag = request->rank_count,
-                                         .environment = true,
-                                         .saves = true,
-                                         .argc = argc,
-                                         .argv = argv};
-    return request->check ? ranks_count(&wanted, ranks->session, ranks, fault)
-                          : ranks_begin(&wanted, ranks->session, ranks, fault);
+static enum status run_join(struct invocation *invocation) {
+    struct request *request = invocation->request;
+    struct member_run *member = &request->member;
+    struct member_run_args *args = &request->args;
+    struct fault *fault = &invocation->fault;
+    member->trainer.metrics.fd = member->outer.ledger.fd = -1;
+    if (args->name != NULL) {
+        TRY(check_name(args->name, fault));
+    }
+    if (args->public_address != NULL) {
+        TRY(resolve_public_address(&args->public_address, &invocation->region, fault));
+    }
+    TRY(begin_ranks(invocation));
+    bool rank0_reports = request->check && invocation->ranks.launch.rank > 0;
+    if (invocation->ranks.is_parent || rank0_reports) {
+        return OK;
+    }
+    args->swarm = invocation->positionals[0];
+    args->overrides = invocation->overrides;
+    args->override_count = invocation->override_count;
+    TRY(member_run_read(member, args, fault));
+    TRY(check_fit(member, fault));
+    if (request->check) {
+        return OK;
+    }
+    TRY(member_run_prepare(member, fault));
+    return member_run_execute(member, fault);
 }
 
-int command_join(int argc, char **argv) {
-    static struct member_run member;
-    static struct ranks ranks;
-    static struct arguments arguments;
-    struct request request = {.check = false};
-    struct member_run_args *join = &request.join;
-    struct fault fault;
-    const struct flag flags[] = {
-        {"--check", NULL, &request.check},         {"--identity", &join->identity, NULL},
-        {"--listen", &join->listen, NULL},         {"--name", &join->name, NULL},
-        {"--public", &join->public_address, NULL}, {"--ranks", &request.rank_count, NULL},
-        {"--target", &request.target, NULL},
-    };
-    member.trainer.metrics.fd = member.outer.ledger.fd = -1;
-    ranks.session = &member.trainer.session;
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
-    if (status == OK) {
-        status = check_words(join, &fault);
-    }
-    if (status == OK) {
-        status = take_target(&request, &arguments, &fault);
-    }
-    if (status == OK) {
-        status = begin_ranks(&request, argc, argv, &ranks, &fault);
-    }
-    bool is_told = request.check && ranks.place.rank > 0; /* by rank 0 of a launcher's */
-    if (status == OK && !ranks.parent && !is_told) {
-        join->swarm = arguments.positionals[0];
-        join->overrides = arguments.overrides;
-        join->override_count = arguments.override_count;
-        status = run(&member, &request, &fault);
-    }
-    int code = ranks_end(&ranks, status, &fault);
-    member_run_finish(&member);
-    return code;
+static void finish_join(void *context) {
+    struct request *request = context;
+    member_run_finish(&request->member);
 }
+
+static const struct option OPTIONS[] = {
+    {OPTION("--check", FLAG, check)},
+    {OPTION("--identity", TEXT, args.identity)},
+    {OPTION("--listen", TEXT, args.listen)},
+    {OPTION("--name", TEXT, args.name)},
+    {OPTION("--public", TEXT, args.public_address)},
+    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX},
+    {.name = "--target", .kind = OPTION_RUN_KEY},
+};
+
+const struct command COMMAND_JOIN = {
+    .name = "join",
+    .usage = "SWARM [--check] [--target T] [--ranks N] [--identity FILE] [--listen ADDR] "
+             "[--public ADDR] [--name NAME] [key=value...]",
+    .summary = "train as a member of a swarm, given as NAME.skep or tcp://HOST:PORT#KEY",
+    .options = OPTIONS,
+    .option_count = ARRAY_COUNT(OPTIONS),
+    .positionals_min = 1,
+    .positionals_max = 1,
+    .takes_overrides = true,
+    .request_bytes = sizeof(struct request),
+    .run = run_join,
+    .finish = finish_join,
+};

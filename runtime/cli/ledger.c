@@ -1,31 +1,28 @@
-/* ledger: `skep ledger FILE-or-SWARM [--verify] [--tracker KEY] [--export OUT] [--json]`: what a
- * ledger of JSON lines, a tracker's store or a running tracker records; with --verify, whether its
- * chain, signatures and quorums hold; with --export, the same as JSON lines. */
+/* ledger: `skep ledger FILE-or-SWARM` prints the ledger in a file of JSON lines, in a tracker's
+ * store or of a running tracker. --verify checks its chain, signatures and quorums, and --export
+ * writes it as JSON lines. */
 #include "runtime/swarm/ledger/ledger.h"
 #include "base/region.h"
 #include "base/text.h"
-#include "runtime/cli/arguments.h"
-#include "runtime/cli/command.h"
-#include "runtime/cli/reports/json_stdout.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/reports/reports.h"
 #include "runtime/diagnose/ledger_export.h"
 #include "runtime/swarm/client/ledger_source.h"
 
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { SHOWN_DIGITS = 12 };
 
 static const char *const KINDS[] = {"genesis", "open", "commit", "abort", "rollback"};
 
-struct ledger_request {
-    const char *path;
-    const char *tracker; /* NULL: its signatures are not looked at */
+struct request {
+    const char *tracker_key; /* NULL: the tracker's signatures are not verified */
     const char *identity, *export;
     bool verify, json;
 };
 
 struct ledger_report {
+    const char *path; /* of the ledger, or the swarm's reference */
     struct ledger_chain chain;
     struct ledger_export export;
     uint64_t kinds[ARRAY_COUNT(KINDS)];
@@ -34,7 +31,7 @@ struct ledger_report {
     uint32_t round;
 };
 
-static uint64_t tokens_of(const struct entry *entry) {
+static uint64_t entry_tokens(const struct entry *entry) {
     uint64_t tokens = 0;
     for (uint32_t i = 0; i < entry->seat_count; i++) {
         tokens += entry->members[i].tokens;
@@ -49,54 +46,51 @@ static void print_row(const struct entry *entry, bool is_first) {
                "tokens", SHOWN_DIGITS, "root", "hash");
     }
     printf("%8u  %-8s %7u %10u %14llu  %.*s  %.*s\n", entry->round, KINDS[entry->kind],
-           entry->seat_count, entry->signature_count, (unsigned long long)tokens_of(entry),
+           entry->seat_count, entry->signature_count, (unsigned long long)entry_tokens(entry),
            SHOWN_DIGITS, hash_hex(&entry->root, root), SHOWN_DIGITS, hash_hex(&entry->hash, hash));
 }
 
-static void count(struct ledger_report *report, const struct entry *entry) {
+static void count_entry(struct ledger_report *report, const struct entry *entry) {
     report->lines++;
     report->kinds[entry->kind]++;
-    report->tokens += tokens_of(entry);
+    report->tokens += entry_tokens(entry);
     report->head = entry->hash;
     report->root = entry->root;
     report->round = entry->round;
 }
 
-static enum status take(const struct ledger_request *request, const struct ledger_source *source,
-                        struct ledger_report *report, struct fault *fault) {
-    const char *wrong = request->verify ? ledger_append(&report->chain, source->entry) : NULL;
-    if (wrong != NULL) {
+static enum status add_entry(const struct request *request, const struct ledger_source *source,
+                             struct ledger_report *report, struct fault *fault) {
+    const char *error = request->verify ? ledger_append(&report->chain, source->entry) : NULL;
+    if (error != NULL) {
         return fault_set(fault, STATUS_INPUT, source->location,
-                         "take a ledger of another member, and trust nothing from this line on",
-                         "the entry %s", wrong);
+                         "use the ledger of another member; do not trust entries from this line on",
+                         "the entry %s", error);
     }
     if (!request->json && !request->verify) {
         print_row(source->entry, report->lines == 0);
     }
-    count(report, source->entry);
+    count_entry(report, source->entry);
     return ledger_export_add(&report->export, source->entry, fault);
 }
 
-static enum status read_all(const struct ledger_request *request, struct ledger_source *source,
-                            struct ledger_report *report, struct fault *fault) {
-    bool more = true;
-    while (more) {
-        TRY(ledger_source_next(source, &more, fault));
-        if (more) {
-            TRY(take(request, source, report, fault));
-        }
+static enum status add_entries(const struct request *request, struct ledger_source *source,
+                               struct ledger_report *report, struct fault *fault) {
+    bool has_entry = true;
+    TRY(ledger_source_next(source, &has_entry, fault));
+    while (has_entry) {
+        TRY(add_entry(request, source, report, fault));
+        TRY(ledger_source_next(source, &has_entry, fault));
     }
     if (report->lines == 0) {
-        return fault_set(fault, STATUS_INPUT, request->path, NULL, "holds no entries");
+        return fault_set(fault, STATUS_INPUT, report->path, NULL, "contains no entries");
     }
     return OK;
 }
 
-static void print_document(const struct ledger_request *request,
-                           const struct ledger_report *report) {
+static void print_json(const struct request *request, const struct ledger_report *report) {
     struct json_stdout out;
-    struct json_writer *json = json_stdout_begin(&out);
-    json_add_i64(json, "format", 1);
+    struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
     json_add_bool(json, "verified", request->verify);
     json_add_bool(json, "tracker_verified", request->verify && report->chain.has_tracker);
     json_add_u64(json, "entries", report->lines);
@@ -117,89 +111,82 @@ static void print_verified(const struct ledger_report *report) {
            (unsigned long long)report->kinds[ENTRY_ABORT]);
     printf("head  %s\nroot  %s\n", hash_hex(&report->head, head), hash_hex(&report->root, root));
     if (!report->chain.has_tracker) {
-        printf("the tracker's own signatures were not looked at: give its key by --tracker\n");
+        printf("the tracker's signatures were not verified: pass its key with --tracker\n");
     }
 }
 
-static enum status read_key(const char *text, struct ledger_chain *chain, struct fault *fault) {
+static enum status read_tracker_key(const char *text, struct ledger_chain *chain,
+                                    struct fault *fault) {
     struct public_keys keys;
-    if (text == NULL) {
-        return OK;
-    }
-    const char *wrong = public_keys_read(text, &keys);
-    if (wrong != NULL) {
+    const char *error = public_keys_read(text, &keys);
+    if (error != NULL) {
         return fault_set(fault, STATUS_USAGE, "--tracker",
-                         "it stands behind the # of the join string", "the key %s", wrong);
+                         "pass the part of the join string after #", "the key %s", error);
     }
     ledger_verify_tracker(chain, keys.sign);
     return OK;
 }
 
-static enum status open_source(const struct ledger_request *request, struct region *region,
-                               struct ledger_chain *chain, struct ledger_source **source,
+/* Sets the tracker's key in report->chain if the source is a tracker. */
+static enum status open_source(const char *identity, struct region *region,
+                               struct ledger_report *report, struct ledger_source **source,
                                struct fault *fault) {
-    if (!swarm_is_reference(request->path)) {
-        return ledger_source_open(request->path, region, source, fault);
+    if (!swarm_is_reference(report->path)) {
+        return ledger_source_open(report->path, region, source, fault);
     }
     struct join_string *tracker = region_alloc(region, 1, sizeof *tracker);
     struct key_pairs *keys = region_alloc(region, 1, sizeof *keys);
-    TRY(swarm_reference_read(request->path, region, tracker, fault));
-    TRY(swarm_identity(request->identity, keys, fault));
-    ledger_verify_tracker(chain, tracker->keys.sign);
+    TRY(swarm_reference_read(report->path, region, tracker, fault));
+    TRY(swarm_identity(identity, keys, fault));
+    ledger_verify_tracker(&report->chain, tracker->keys.sign);
     return ledger_source_open_remote(keys, tracker, region, source, fault);
 }
 
-static enum status read_source(const struct ledger_request *request, struct region *region,
+static enum status read_source(const struct request *request, struct region *region,
                                struct ledger_source *source, struct ledger_report *report,
                                struct fault *fault) {
     TRY(ledger_export_begin(request->export, region, &report->export, fault));
-    enum status status = read_all(request, source, report, fault);
+    enum status status = add_entries(request, source, report, fault);
     return ledger_export_end(&report->export, status, fault);
 }
 
-static enum status run(const struct ledger_request *request, struct region *region,
-                       struct fault *fault) {
+static enum status run_ledger(struct invocation *invocation) {
+    const struct request *request = invocation->request;
+    struct region *region = &invocation->region;
+    struct fault *fault = &invocation->fault;
     struct ledger_report *report = region_alloc(region, 1, sizeof *report);
     struct ledger_source *source = NULL;
-    enum status status = read_key(request->tracker, &report->chain, fault);
-    if (status == OK) {
-        status = open_source(request, region, &report->chain, &source, fault);
+    report->path = invocation->positionals[0];
+    if (request->tracker_key != NULL) {
+        TRY(read_tracker_key(request->tracker_key, &report->chain, fault));
     }
-    if (status != OK) {
-        return status;
-    }
-    status = read_source(request, region, source, report, fault);
+    TRY(open_source(request->identity, region, report, &source, fault));
+    enum status status = read_source(request, region, source, report, fault);
     ledger_source_close(source);
-    if (status == OK && request->json) {
-        print_document(request, report);
-    } else if (status == OK && request->verify) {
+    TRY(status);
+    if (request->json) {
+        print_json(request, report);
+    } else if (request->verify) {
         print_verified(report);
     }
-    return status;
+    return OK;
 }
 
-int command_ledger(int argc, char **argv) {
-    struct arguments arguments;
-    struct ledger_request request = {0};
-    struct region region = {0};
-    struct fault fault;
-    const struct flag flags[] = {{"--verify", NULL, &request.verify},
-                                 {"--tracker", &request.tracker, NULL},
-                                 {"--identity", &request.identity, NULL},
-                                 {"--export", &request.export, NULL},
-                                 {"--json", NULL, &request.json}};
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
-    if (status == OK) {
-        status = arguments_only(&arguments, argv[0], &fault);
-    }
-    if (status == OK) {
-        request.path = arguments.positionals[0];
-        status = run(&request, &region, &fault);
-    }
-    if (status != OK) {
-        fault_print(&fault, STDERR_FILENO);
-    }
-    region_finish(&region);
-    return fault_exit_code(status);
-}
+static const struct option OPTIONS[] = {
+    {OPTION("--verify", FLAG, verify)},     {OPTION("--tracker", TEXT, tracker_key)},
+    {OPTION("--identity", TEXT, identity)}, {OPTION("--export", TEXT, export)},
+    {OPTION("--json", FLAG, json)},
+};
+
+const struct command COMMAND_LEDGER = {
+    .name = "ledger",
+    .usage = "FILE-or-SWARM [--verify] [--tracker KEY] [--export OUT.jsonl] [--identity FILE] "
+             "[--json]",
+    .summary = "print, verify or export the ledger of a swarm",
+    .options = OPTIONS,
+    .option_count = ARRAY_COUNT(OPTIONS),
+    .positionals_min = 1,
+    .positionals_max = 1,
+    .request_bytes = sizeof(struct request),
+    .run = run_ledger,
+};

@@ -1,9 +1,8 @@
-/* main: finds the command of that name and runs it. */
+/* main: finds the command that the first argument names, and runs it; prints help. */
 #include "base/log.h"
 #include "base/text.h"
 #include "build_config.h"
-#include "runtime/cli/arguments.h"
-#include "runtime/cli/command.h"
+#include "runtime/cli/cli.h"
 #include "runtime/settings/run.h"
 
 #include <fcntl.h>
@@ -11,62 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-struct command_row {
-    const char *name;
-    command *run;
-    const char *usage;
-    const char *summary;
-};
-
-static const struct command_row COMMANDS[] = {
-    {"inspect", command_inspect, "inspect MODEL [--shards N] [--json]",
-     "print the parameters, units, FLOPs and bytes per token, and tensors of a model"},
-    {"plan", command_plan,
-     "plan RUN-or-MODEL-or-SWARM [--target T] [--ranks N] [--json] [--program] [--svg FILE] "
-     "[key=value...]",
-     "place every buffer of a run in memory; exit code 0 if it fits, 3 if not"},
-    {"mesh", command_mesh,
-     "mesh NAME=SIZE,... [--table RANK,...] [--per-node K] [--bytes NAME=B,...] [--json]",
-     "print the coordinates and groups of each rank, and their placement on nodes"},
-    {"comm", command_comm, "comm [--ranks N] [--test] [--bandwidth] [--bytes SIZE,...] [--json]",
-     "test the collectives between ranks and measure their speed"},
-    {"pack", command_pack, "pack PROBLEM.csv [--capacity BYTES] [--seconds S] [-o OUT.csv]",
-     "run the planner on a packing problem given as CSV"},
-    {"train", command_train, "train RUN.yaml [--ranks N] [--fresh] [key=value...]",
-     "train a model, resuming from the newest good snapshot"},
-    {"eval", command_eval, "eval RUN-or-MODEL --data FILE [--json] [key=value...]",
-     "compute loss and perplexity on a token file"},
-    {"generate", command_generate,
-     "generate MODEL --prompt TEXT [--tokens N] [--temperature X] [--seed S] [--ids]",
-     "sample a continuation of a prompt"},
-    {"dump", command_dump,
-     "dump MODEL BATCH.safetensors -o OUT.safetensors [--gradients] [--steps N] [--ranks N] "
-     "[key=value...]",
-     "write logits, losses, gradients and weights, for comparison with other programs"},
-    {"join", command_join,
-     "join SWARM [--check] [--target T] [--ranks N] [--identity FILE] [--listen ADDR] "
-     "[--public ADDR] [--name NAME] [key=value...]",
-     "train as a member of a swarm, given as NAME.skep or tcp://HOST:PORT#KEY"},
-    {"snapshot", command_snapshot,
-     "snapshot list, verify, inspect, export FOLDER [-o OUT] [--dtype T] [--json]",
-     "list, verify or print snapshots; export one as a model folder"},
-    {"keys", command_keys, "keys [--identity FILE] [--json]",
-     "print the public key of this machine; creates an identity if there is none"},
-    {"track", command_track,
-     "track RUN.yaml [--listen ADDR] [--public ADDR] [--state DIR] [--roster FILE] "
-     "[--identity FILE] [--ledger FILE] [--json] [key=value...]",
-     "run the tracker of a swarm until it is stopped; prints the join string"},
-    {"roster", command_roster,
-     "roster add KEY [--name NAME], remove KEY-or-NAME, list  --roster FILE [--json]",
-     "edit the allow-list of a tracker; a running tracker applies the change"},
-    {"status", command_status, "status SWARM [--identity FILE] [--json]",
-     "print the current state of a swarm, as its tracker reports it"},
-    {"ledger", command_ledger,
-     "ledger FILE-or-SWARM [--verify] [--tracker KEY] [--export OUT.jsonl] [--identity FILE] "
-     "[--json]",
-     "print, verify or export the ledger of a swarm"},
-    {"probe", command_probe, "probe [--target T] [--ranks N] [--write FILE] [--json]",
-     "measure this machine and compare it with a profile"},
+static const struct command *const COMMANDS[] = {
+    &COMMAND_INSPECT,  &COMMAND_PLAN,  &COMMAND_MESH,     &COMMAND_COMM,   &COMMAND_PACK,
+    &COMMAND_TRAIN,    &COMMAND_EVAL,  &COMMAND_GENERATE, &COMMAND_DUMP,   &COMMAND_JOIN,
+    &COMMAND_SNAPSHOT, &COMMAND_KEYS,  &COMMAND_TRACK,    &COMMAND_ROSTER, &COMMAND_STATUS,
+    &COMMAND_LEDGER,   &COMMAND_PROBE,
 };
 
 static void print(const char *text) {
@@ -76,11 +24,11 @@ static void print(const char *text) {
 static int help_all(void) {
     print("skep trains Hugging Face models inside one planned block of memory.\n\n");
     for (size_t i = 0; i < ARRAY_COUNT(COMMANDS); i++) {
-        printf("  %-9s %s\n", COMMANDS[i].name, COMMANDS[i].summary);
+        printf("  %-9s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
     }
     print("\n`skep help COMMAND` explains one command, `skep help keys` lists the settings of "
           "run.yaml.\n"
-          "-q prints less and -v prints more; arguments after -- are not flags.\n");
+          "-q prints less and -v prints more; arguments after -- are not options.\n");
     return 0;
 }
 
@@ -92,21 +40,21 @@ static int help_keys(void) {
     return 0;
 }
 
-static const struct command_row *find(const char *name) {
+static const struct command *find_command(const char *name) {
     for (size_t i = 0; i < ARRAY_COUNT(COMMANDS); i++) {
-        if (strcmp(COMMANDS[i].name, name) == 0) {
-            return &COMMANDS[i];
+        if (strcmp(COMMANDS[i]->name, name) == 0) {
+            return COMMANDS[i];
         }
     }
     return NULL;
 }
 
-static int unknown(const char *name) {
+static int unknown_command(const char *name) {
     const char *names[ARRAY_COUNT(COMMANDS)];
     char remedy[64];
     struct fault fault;
     for (size_t i = 0; i < ARRAY_COUNT(COMMANDS); i++) {
-        names[i] = COMMANDS[i].name;
+        names[i] = COMMANDS[i]->name;
     }
     int nearest = text_nearest(name, names, ARRAY_COUNT(names));
     snprintf(remedy, sizeof remedy, nearest >= 0 ? "did you mean %s?" : "`skep help`%s",
@@ -116,8 +64,8 @@ static int unknown(const char *name) {
     return 2;
 }
 
-static int help_command(const struct command_row *row) {
-    printf("skep %s\n\n%s\n", row->usage, row->summary);
+static int help_command(const struct command *command) {
+    printf("skep %s %s\n\n%s\n", command->name, command->usage, command->summary);
     return 0;
 }
 
@@ -127,23 +75,35 @@ static int help(const char *name) {
     if (strcmp(name, "keys") == 0) {
         return help_keys();
     }
-    const struct command_row *row = find(name);
-    return row != NULL ? help_command(row) : unknown(name);
+    const struct command *command = find_command(name);
+    return command != NULL ? help_command(command) : unknown_command(name);
 }
 
-/* Removes -q and -v, which may be anywhere except after "--" or as a flag's value, so that commands
- * need not know them. */
+static bool is_verbosity(const char *word) {
+    return strcmp(word, "-q") == 0 || strcmp(word, "-v") == 0;
+}
+
+/* The command that the first argument besides -q and -v names, or NULL. */
+static const struct command *named_command(int argc, char **argv) {
+    int i = 1;
+    while (i < argc && is_verbosity(argv[i])) {
+        i++;
+    }
+    return i < argc ? find_command(argv[i]) : NULL;
+}
+
+/* Removes -q and -v, which may be anywhere except after "--" or as the value of an option, so that
+ * commands need not accept them. Returns the new argc. */
 static int take_verbosity(int argc, char **argv, int *verbosity) {
-    const int end = arguments_flags_end(argc, argv);
+    const struct command *command = named_command(argc, argv);
+    const int end = command_options_end(command, argc, argv);
     int kept = 1;
     int next;
     *verbosity = 0;
     for (int i = 1; i < end; i = next) {
-        next = arguments_skip(argv, i);
-        if (strcmp(argv[i], "-q") == 0) {
-            *verbosity = -1;
-        } else if (strcmp(argv[i], "-v") == 0) {
-            *verbosity = 1;
+        next = command_skip_argument(command, argv, i);
+        if (is_verbosity(argv[i])) {
+            *verbosity = argv[i][1] == 'v' ? 1 : -1;
         } else {
             memmove(&argv[kept], &argv[i], (size_t)(next - i) * sizeof *argv);
             kept += next - i;
@@ -153,7 +113,7 @@ static int take_verbosity(int argc, char **argv, int *verbosity) {
     return kept + argc - end;
 }
 
-static int asks_for_help(const char *word) {
+static bool asks_for_help(const char *word) {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
@@ -168,16 +128,17 @@ static int dispatch(int argc, char **argv) {
     if (strcmp(argv[1], "help") == 0) {
         return argc < 3 ? help_all() : help(argv[2]);
     }
-    const struct command_row *row = find(argv[1]);
-    if (row == NULL) {
-        return unknown(argv[1]);
+    const struct command *command = find_command(argv[1]);
+    if (command == NULL) {
+        return unknown_command(argv[1]);
     }
-    for (int i = 2; i < arguments_flags_end(argc, argv); i = arguments_skip(argv, i)) {
+    const int end = command_options_end(command, argc, argv);
+    for (int i = 2; i < end; i = command_skip_argument(command, argv, i)) {
         if (asks_for_help(argv[i])) {
-            return help_command(row);
+            return help_command(command);
         }
     }
-    return row->run(argc - 1, argv + 1);
+    return command_run(command, argc - 1, argv + 1);
 }
 
 /* A report that a full disk truncated is a failure of any command. */
@@ -193,7 +154,7 @@ static int check_output(int code) {
 
 /* If a standard stream is closed, the next file or socket would get its number, and printed text
  * would go into that. /dev/null is opened for reading, so that printing to it still fails. */
-static void keep_standard_numbers(void) {
+static void reserve_standard_streams(void) {
     int fd = 0;
     while (fd >= 0 && fd <= STDERR_FILENO) {
         fd = open("/dev/null", O_RDONLY);
@@ -205,7 +166,7 @@ static void keep_standard_numbers(void) {
 
 int main(int argc, char **argv) {
     int verbosity;
-    keep_standard_numbers();
+    reserve_standard_streams();
     argc = take_verbosity(argc, argv, &verbosity);
     log_init(verbosity);
     return check_output(dispatch(argc, argv));

@@ -1,26 +1,22 @@
-/* plan: the layout of everything a run will do, before anything runs. */
+/* plan: `skep plan RUN-or-MODEL-or-SWARM` lays out every buffer of a run in memory, without running
+ * it. */
 #include "arena/formats/formats.h"
 #include "base/text.h"
-#include "runtime/cli/arguments.h"
-#include "runtime/cli/command.h"
-#include "runtime/cli/reports/plan_json.h"
-#include "runtime/cli/reports/plan_site_report.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/reports/reports.h"
 #include "runtime/program/print.h"
 #include "runtime/session/disk_budget.h"
 #include "runtime/session/remedies.h"
-#include "runtime/swarm_setup/member_session.h"
 
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { TENANT_LINES = 16, REPORT_BYTES = 64 * 1024 };
 
 struct request {
     struct session session;
-    struct site_report site; /* of two ranks or more */
-    struct fault fault;
-    const char *target, *svg;
+    struct site_report site; /* with two ranks or more */
+    int64_t rank_count;
+    const char *svg;
     bool json, program;
 };
 
@@ -43,18 +39,18 @@ static void print_heading(const struct session *session) {
            hash_hex(&session->program.hash, hash));
 }
 
-/* Where all memory is one, the device has room for every space's arena. */
-static uint64_t arenas_in(const struct session *session, enum space space) {
+/* With unified memory, the arenas of all spaces are in device memory. */
+static uint64_t arena_bytes_in(const struct session *session, enum space space) {
     const uint64_t *peak_bytes = session->program.plan.peak_bytes;
-    bool all = session->target->unified && space == SPACE_DEVICE;
-    return all ? peak_bytes[SPACE_DEVICE] + peak_bytes[SPACE_PINNED] + peak_bytes[SPACE_HOST]
-               : peak_bytes[space];
+    bool has_all = session->target->unified && space == SPACE_DEVICE;
+    return has_all ? peak_bytes[SPACE_DEVICE] + peak_bytes[SPACE_PINNED] + peak_bytes[SPACE_HOST]
+                   : peak_bytes[space];
 }
 
 static void print_space(const struct session *session, enum space space) {
     const struct target *target = session->target;
-    uint64_t peak = arenas_in(session, space);
-    uint64_t room = target_available_bytes(target, space);
+    uint64_t peak = arena_bytes_in(session, space);
+    uint64_t available = target_available_bytes(target, space);
     char a[24];
     char b[24];
     char c[24];
@@ -62,31 +58,33 @@ static void print_space(const struct session *session, enum space space) {
         return;
     }
     if (target->unified && space != SPACE_DEVICE) {
-        printf("%-7s  arena %s of these\n", space_name(space), text_bytes(peak, a));
+        printf("%-7s  arena %s, part of device memory\n", space_name(space), text_bytes(peak, a));
         return;
     }
     printf("%-7s  capacity %s", space_name(space),
            text_bytes(target->spaces[space].capacity_bytes, a));
     for (int i = 0; i < target->spaces[space].declared_count; i++) {
-        const struct target_declared *line = &target->spaces[space].declared[i];
-        printf(", %s %s", line->name, text_bytes(line->bytes, a));
+        const struct target_declared *use = &target->spaces[space].declared[i];
+        printf(", %s %s", use->name, text_bytes(use->bytes, a));
     }
-    printf("\n         arena %s of %s, %s %s\n", text_bytes(peak, a), text_bytes(room, b),
-           peak <= room ? "headroom" : "short of",
-           text_bytes(peak <= room ? room - peak : peak - room, c));
+    printf("\n         arena %s of %s, %s %s\n", text_bytes(peak, a), text_bytes(available, b),
+           peak <= available ? "headroom" : "short of",
+           text_bytes(peak <= available ? available - peak : peak - available, c));
 }
 
 static void print_estimate(const struct session *session) {
     struct segment_estimate step = estimate_step(&session->program.schedule, session->target);
-    enum bound_by most = BOUND_COMPUTE;
+    enum bound_by largest = BOUND_COMPUTE;
     char flops[24];
     for (int bound = 0; bound < BOUND_COUNT; bound++) {
-        most = step.seconds_bound[bound] > step.seconds_bound[most] ? (enum bound_by)bound : most;
+        if (step.seconds_bound[bound] > step.seconds_bound[largest]) {
+            largest = (enum bound_by)bound;
+        }
     }
     printf("\nestimate %.3g s a step, %.4g tokens/s, %s FLOPs; bound by %s (%.0f %% of the time)\n",
            step.seconds, (double)session->run.batch_tokens / step.seconds,
-           text_count(step.flops, flops), bound_name(most),
-           100 * step.seconds_bound[most] / step.seconds);
+           text_count(step.flops, flops), bound_name(largest),
+           100 * step.seconds_bound[largest] / step.seconds);
 }
 
 static void print_disk(const struct disk_budget *disk) {
@@ -103,7 +101,7 @@ static void print_disk(const struct disk_budget *disk) {
         return;
     }
     printf(", %s available\n", text_bytes(disk->capacity_bytes, a));
-    printf("         export %s on a disk of its own, %s available\n",
+    printf("         export %s on another file system, %s available\n",
            text_bytes(disk->export_bytes, a), text_bytes(disk->export_capacity_bytes, b));
 }
 
@@ -135,96 +133,84 @@ static void write_line(void *context, const char *line, size_t length) {
     fwrite(line, 1, length, context);
 }
 
-static enum status print_misfit(struct request *request, const struct fault *misfit) {
+static enum status print_misfit(const struct session *session, const struct fault *misfit,
+                                struct fault *fault) {
     struct remedy remedies[REMEDIES_MAX];
     static char buffer[REMEDIES_MAX * 1024];
     struct text text = text_over(buffer, sizeof buffer);
     int count;
-    TRY(remedies_find(&request->session, PURPOSE_TRAIN, remedies, &count, &request->fault));
+    TRY(remedies_find(session, PURPOSE_TRAIN, remedies, &count, fault));
     remedies_write(remedies, count, &text);
     printf("\ndoes not fit: %s\n%s", misfit->reason, buffer);
     return OK;
 }
 
-static enum status report(struct request *request) {
+static enum status check_fit(struct session *session, struct fault *misfit) {
+    *misfit = session->misfit;
+    TRY(misfit->status);
+    TRY(disk_fits(session, misfit));
+    return program_fits(&session->program, misfit);
+}
+
+static enum status print_plan(struct request *request, const struct fault *misfit,
+                              struct fault *fault) {
     struct session *session = &request->session;
-    struct fault misfit = session->misfit;
-    enum status fits = misfit.status;
-    fits = fits == OK ? disk_fits(session, &misfit) : fits;
-    fits = fits == OK ? program_fits(&session->program, &misfit) : fits;
-    enum status status = OK;
-    if (request->svg != NULL) {
-        status = plan_draw(session, request->svg, &request->fault);
-    }
-    if (status != OK) {
-        return status;
-    }
     if (request->json) {
         const struct site_report *site = session->ranks > 1 ? &request->site : NULL;
-        status = plan_print_json(session, site, fits == OK, &request->fault);
-    } else {
-        print_table(request);
-        if (request->program) {
-            printf("\n");
-            program_print_instructions(&session->program, write_line, stdout);
-        }
-        status = fits == OK ? OK : print_misfit(request, &misfit);
+        return plan_print_json(session, site, misfit == NULL, fault);
     }
-    if (status == OK && fits != OK) {
-        request->fault = misfit;
-        return fits;
+    print_table(request);
+    if (request->program) {
+        printf("\n");
+        program_print_instructions(&session->program, write_line, stdout);
     }
-    return status;
+    return misfit != NULL ? print_misfit(session, misfit, fault) : OK;
 }
 
-static enum status read_request(struct request *request, int argc, char **argv) {
-    struct arguments arguments;
-    struct fault *fault = &request->fault;
-    const char *ranks = NULL;
-    int64_t rank_count = 0;
-    char target[PATH_BYTES];
-    const struct flag flags[] = {{"--target", &request->target, NULL},
-                                 {"--ranks", &ranks, NULL},
-                                 {"--svg", &request->svg, NULL},
-                                 {"--json", NULL, &request->json},
-                                 {"--program", NULL, &request->program}};
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, fault);
-    if (status == OK) {
-        status = argument_i64("--ranks", ranks, 1, &rank_count, fault);
+static enum status run_plan(struct invocation *invocation) {
+    struct request *request = invocation->request;
+    struct session *session = &request->session;
+    struct fault *fault = &invocation->fault;
+    struct fault misfit;
+    session->ranks = (int)request->rank_count;
+    TRY(invocation_read_session(invocation, session));
+    TRY(session_compile(session, PURPOSE_TRAIN, fault));
+    if (session->ranks > 1) {
+        TRY(plan_site_read(session, &session->region, &request->site, fault));
     }
-    if (status == OK && rank_count > RANKS_MAX) {
-        status = fault_set(fault, STATUS_USAGE, "--ranks", NULL, "%s ranks; at most %d", ranks,
-                           RANKS_MAX);
+    enum status fits = check_fit(session, &misfit);
+    if (request->svg != NULL) {
+        TRY(plan_draw(session, request->svg, fault));
     }
-    request->session.ranks = (int)rank_count;
-    if (status == OK && request->target != NULL) {
-        snprintf(target, sizeof target, "target=%s", request->target);
-        arguments.overrides[arguments.override_count++] = target;
-    }
-    return status == OK ? member_session_or_run_read(&request->session, arguments.positionals[0],
-                                                     arguments.overrides, arguments.override_count,
-                                                     NULL, fault)
-                        : status;
+    TRY(print_plan(request, fits == OK ? NULL : &misfit, fault));
+    *fault = misfit;
+    return fits;
 }
 
-int command_plan(int argc, char **argv) {
-    static struct request request;
-    enum status status = read_request(&request, argc, argv);
-    if (status == OK) {
-        status = session_compile(&request.session, PURPOSE_TRAIN, &request.fault);
-    }
-    if (status == OK && request.session.ranks > 1) {
-        status = plan_site_read(&request.session, &request.session.region, &request.site,
-                                &request.fault);
-    }
-    if (status == OK) {
-        status = report(&request);
-    }
-    if (status != OK) {
-        fflush(stdout);
-        fault_print(&request.fault, STDERR_FILENO);
-    }
-    session_finish(&request.session);
-    return fault_exit_code(status);
+static void finish_plan(void *context) {
+    struct request *request = context;
+    session_finish(&request->session);
 }
+
+static const struct option OPTIONS[] = {
+    {.name = "--target", .kind = OPTION_RUN_KEY},
+    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX},
+    {OPTION("--svg", TEXT, svg)},
+    {OPTION("--json", FLAG, json)},
+    {OPTION("--program", FLAG, program)},
+};
+
+const struct command COMMAND_PLAN = {
+    .name = "plan",
+    .usage = "RUN-or-MODEL-or-SWARM [--target T] [--ranks N] [--json] [--program] [--svg FILE] "
+             "[key=value...]",
+    .summary = "place every buffer of a run in memory; exit code 0 if it fits, 3 if not",
+    .options = OPTIONS,
+    .option_count = ARRAY_COUNT(OPTIONS),
+    .positionals_min = 1,
+    .positionals_max = 1,
+    .takes_overrides = true,
+    .request_bytes = sizeof(struct request),
+    .run = run_plan,
+    .finish = finish_plan,
+};

@@ -1,14 +1,11 @@
-/* probe: `skep probe [--target T] [--ranks N] [--write FILE] [--json]`: measure this machine, its
- * processor or its GPU, compare it with a profile, write a profile of it. Exit 3 when it has less
- * than the profile promises. What NCCL takes of GPUs is measured between ranks: as many as there
- * are GPUs, unless N says otherwise. */
+/* probe: `skep probe` measures this machine's CPU or GPUs, compares the result with a profile, and
+ * can write a profile. If the machine has less than the profile promises, the exit code is 3. The
+ * needs of NCCL are measured between ranks: one for each GPU unless --ranks is given. */
 #include "targets/probe/probe.h"
 #include "base/file.h"
 #include "base/limits.h"
-#include "runtime/cli/arguments.h"
-#include "runtime/cli/command.h"
-#include "runtime/cli/ranks.h"
-#include "runtime/cli/reports/json_stdout.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/reports/reports.h"
 #include "runtime/diagnose/probe_gpu.h"
 #include "targets/probe/detect.h"
 #include "targets/profile.h"
@@ -20,29 +17,18 @@
 enum { PROFILE_TEXT_BYTES = 16384, VALUE_BYTES = 40 };
 
 struct request {
-    const char *target, *write, *ranks;
+    const char *target, *write;
+    int64_t rank_count; /* 0: one for each GPU */
     bool json;
-    int argc; /* as the command has them */
-    char **argv;
+    struct session session;
 };
 
-static enum status read_request(int argc, char **argv, struct request *request,
-                                struct fault *fault) {
-    struct arguments arguments;
-    const struct flag flags[] = {{"--target", &request->target, NULL},
-                                 {"--ranks", &request->ranks, NULL},
-                                 {"--write", &request->write, NULL},
-                                 {"--json", NULL, &request->json}};
-    TRY(arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 0, &arguments, fault));
-    return arguments_only(&arguments, argv[0], fault);
-}
-
-/* "166 GFLOP/s": a count, its prefix moved to the unit. */
+/* "166 GFLOP/s": the prefix of a count moves to its unit. */
 static void rate_text(double value, const char *unit, char buffer[static VALUE_BYTES]) {
     char number[24];
     text_count(value, number);
-    size_t digits = strspn(number, "0123456789.");
-    snprintf(buffer, VALUE_BYTES, "%.*s %s%s", (int)digits, number, number + digits, unit);
+    int digits = (int)strspn(number, "0123456789.");
+    snprintf(buffer, VALUE_BYTES, "%.*s %s%s", digits, number, number + digits, unit);
 }
 
 static const char *value_text(enum probe_unit unit, double value, char buffer[static VALUE_BYTES]) {
@@ -64,13 +50,9 @@ static const char *value_text(enum probe_unit unit, double value, char buffer[st
     return buffer;
 }
 
-static const char *verdict_text(enum probe_verdict verdict) {
-    static const char *const TEXTS[] = {
-        [PROBE_OK] = "ok", [PROBE_LOWER] = "LOWER", [PROBE_ASSUMED] = "detected"};
-    return TEXTS[verdict];
-}
-
 static void print_lines(const struct probed *probed) {
+    static const char *const VERDICTS[] = {
+        [PROBE_OK] = "ok", [PROBE_LOWER] = "LOWER", [PROBE_ASSUMED] = "detected"};
     char promised[VALUE_BYTES];
     char found[VALUE_BYTES];
     const struct target *target = probed->target;
@@ -85,14 +67,8 @@ static void print_lines(const struct probed *probed) {
         printf("%-26s %14s %14s %5.0f %%  %s\n", line->name,
                value_text(line->unit, line->promised, promised),
                value_text(line->unit, line->found, found), 100 * line->found / line->promised,
-               verdict_text(line->verdict));
+               VERDICTS[line->verdict]);
     }
-}
-
-static void print_report(const struct probed *probed, const struct probe_result *result) {
-    print_lines(probed);
-    printf("%-26s %14s %14s %7s  %s\n", "instruction set", probed->target->isa, result->machine.isa,
-           "", probe_isa_lower(probed->target, result) ? "LOWER" : "ok");
 }
 
 /* The members of "machine" for a GPU. */
@@ -125,7 +101,7 @@ static void add_gpu(struct json_writer *json, const struct probe_gpu *gpu) {
     }
 }
 
-/* The same for a CPU. */
+/* The members of "machine" for a CPU. */
 static void add_cpu(struct json_writer *json, const struct probe_result *cpu) {
     json_add_text(json, "cpu", cpu->machine.cpu_name);
     json_add_i64(json, "cpus", cpu->machine.cpu_count);
@@ -133,13 +109,12 @@ static void add_cpu(struct json_writer *json, const struct probe_result *cpu) {
     json_add_f64(json, "f32_flops_thread", cpu->f32_flops_thread, 6);
 }
 
-/* `cpu` is NULL when a GPU was measured. */
+/* `cpu` is NULL if a GPU was measured. */
 static void print_json(const struct probed *probed, const struct probe_result *cpu, bool fits) {
     static const char *const UNITS[] = {"bytes", "operations/s", "bytes/s", "count"};
     static const char *const VERDICTS[] = {"ok", "lower", "assumed"};
     struct json_stdout out;
-    struct json_writer *json = json_stdout_begin(&out);
-    json_add_i64(json, "format", 1);
+    struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
     json_add_text(json, "target", probed->target->name);
     json_add_bool(json, "fits", fits);
     json_begin_object(json, "machine");
@@ -167,8 +142,8 @@ static void print_json(const struct probed *probed, const struct probe_result *c
     json_stdout_end(&out);
 }
 
-/* "dir/my-box.yaml" -> "my-box". */
-static void name_of(const char *path, char *name, size_t capacity) {
+/* The name of a profile in its path: "dir/my-box.yaml" -> "my-box". */
+static void profile_name(const char *path, char *name, size_t capacity) {
     const char *slash = strrchr(path, '/');
     const char *begin = slash != NULL ? slash + 1 : path;
     const char *dot = strrchr(begin, '.');
@@ -176,28 +151,33 @@ static void name_of(const char *path, char *name, size_t capacity) {
     snprintf(name, capacity, "%.*s", (int)length, begin);
 }
 
+/* Writes the temporary file `part`. */
+static enum status write_part(const char *part, const struct text *text, struct fault *fault) {
+    int fd;
+    TRY(file_open_write(part, &fd, fault));
+    enum status status = file_write_at(fd, part, text->bytes, text->length, 0, fault);
+    if (status != OK) {
+        close(fd);
+        return status;
+    }
+    return file_close_synced(fd, part, fault);
+}
+
 static enum status write_profile(const char *path, const struct target *target,
                                  struct region *region, struct fault *fault) {
     char part[PATH_BYTES];
     char *buffer = region_alloc(region, PROFILE_TEXT_BYTES, 1);
     struct text text = text_over(buffer, PROFILE_TEXT_BYTES);
-    int fd;
     if (snprintf(part, sizeof part, "%s.part", path) >= (int)sizeof part) {
         return fault_set(fault, STATUS_USAGE, "--write", NULL, "the path is too long");
     }
     profile_write(target, &text);
     ASSERT(!text.truncated);
-    TRY(file_open_write(part, &fd, fault));
-    enum status status = file_write_at(fd, part, buffer, text.length, 0, fault);
-    if (status != OK) {
-        close(fd);
-        return status;
-    }
-    status = file_close_synced(fd, part, fault);
-    return status == OK ? file_publish(part, path, fault) : status;
+    TRY(write_part(part, &text, fault));
+    return file_publish(part, path, fault);
 }
 
-static enum status refuse_lower(const struct probed *probed, const char *isa, struct fault *fault) {
+static enum status lower_fault(const struct probed *probed, const char *isa, struct fault *fault) {
     char reason[sizeof fault->reason];
     char subject[sizeof fault->subject];
     char found[VALUE_BYTES];
@@ -229,35 +209,31 @@ static enum status probe_cpu(const struct request *request, const struct target 
     struct probe_result result;
     struct probe_line lines[PROBE_LINES];
     struct probed probed = {.target = target, .lines = lines, .count = PROBE_LINES};
-    char name[NAME_BYTES];
-    struct text holders = text_over(probed.holders, sizeof probed.holders);
-    enum status status = probe_measure(target->threads, &result, fault);
-    if (status != OK) {
-        return status;
-    }
     const struct machine *machine = &result.machine;
-    bool lower = probe_isa_lower(target, &result);
-    bool fits = probe_compare(target, &result, lines) == 0 && !lower;
+    struct text holders = text_over(probed.holders, sizeof probed.holders);
+    TRY(probe_measure(target->threads, &result, fault));
+    bool is_isa_lower = probe_isa_lower(target, &result);
+    bool fits = probe_compare(target, &result, lines) == 0 && !is_isa_lower;
     machine_largest_processes("", PROBE_HOLDERS, &holders);
     snprintf(probed.machine, sizeof probed.machine, "%s, %d CPUs, %s", machine->cpu_name,
              machine->cpu_count, machine->isa);
     if (request->json) {
         print_json(&probed, &result, fits);
     } else {
-        print_report(&probed, &result);
+        print_lines(&probed);
+        printf("%-26s %14s %14s %7s  %s\n", "instruction set", target->isa, machine->isa, "",
+               is_isa_lower ? "LOWER" : "ok");
     }
     if (request->write != NULL) {
-        name_of(request->write, name, sizeof name);
-        status = write_profile(request->write, probe_target(&result, name, region), region, fault);
+        char name[NAME_BYTES];
+        profile_name(request->write, name, sizeof name);
+        TRY(write_profile(request->write, probe_target(&result, name, region), region, fault));
     }
-    return status == OK && !fits ? refuse_lower(&probed, lower ? machine->isa : NULL, fault)
-                                 : status;
+    return fits ? OK : lower_fault(&probed, is_isa_lower ? machine->isa : NULL, fault);
 }
 
-/* What rank 0 has measured. */
 static enum status report_gpu(const struct request *request, const struct probed *probed,
                               struct region *region, struct fault *fault) {
-    enum status status = OK;
     if (request->json) {
         print_json(probed, NULL, probed->lower == 0);
     } else {
@@ -265,69 +241,70 @@ static enum status report_gpu(const struct request *request, const struct probed
     }
     fflush(stdout);
     if (request->write != NULL) {
-        status = write_profile(request->write, probed->measured, region, fault);
+        TRY(write_profile(request->write, probed->measured, region, fault));
     }
-    return status == OK && probed->lower > 0 ? refuse_lower(probed, NULL, fault) : status;
+    return probed->lower > 0 ? lower_fault(probed, NULL, fault) : OK;
 }
 
-/* One rank for each GPU: each of them, started, counts the same GPUs. */
-static enum status begin_ranks(const struct request *request, struct ranks *ranks,
-                               struct fault *fault) {
-    char count[16];
-    snprintf(count, sizeof count, "%d", probe_gpu_count());
-    const char *flag = request->ranks != NULL ? request->ranks : count;
-    const struct ranks_request wanted = {
-        .flag = strcmp(flag, "0") == 0 ? "1" : flag, .argc = request->argc, .argv = request->argv};
-    return ranks_begin(&wanted, ranks->session, ranks, fault);
-}
-
-static enum status probe_gpu(const struct request *request, const struct target *target,
-                             struct ranks *ranks, struct fault *fault) {
+static enum status probe_gpus(const struct target *target, struct invocation *invocation) {
     char name[NAME_BYTES] = "";
-    struct session *session = ranks->session;
+    struct request *request = invocation->request;
+    struct session *session = &request->session;
+    struct fault *fault = &invocation->fault;
     struct probed probed = {.target = target};
-    enum status status = begin_ranks(request, ranks, fault);
-    if (status != OK || ranks->parent) {
-        return status;
+    int gpus = probe_gpu_count(); /* each rank counts the same GPUs */
+    const struct ranks_request ranks = {.count = request->rank_count > 0 ? request->rank_count
+                                                 : gpus > 0              ? gpus
+                                                                         : 1};
+    TRY(ranks_begin(&ranks, session, invocation));
+    if (invocation->ranks.is_parent) {
+        return OK;
     }
     if (request->write != NULL) {
-        name_of(request->write, name, sizeof name);
+        profile_name(request->write, name, sizeof name);
     }
-    status = probe_gpu_run(name, session->site, &session->region, &probed, fault);
-    if (status != OK) {
-        return status; /* which the others know, or are told as this rank ends */
-    }
-    if (ranks->place.rank <= 0) {
-        status = report_gpu(request, &probed, &session->region, fault);
-    }
+    TRY(probe_gpu_run(name, session->site, &session->region, &probed, fault));
+    enum status status = invocation->ranks.launch.rank <= 0
+                             ? report_gpu(request, &probed, &session->region, fault)
+                             : OK;
     return session_agree(session, status, fault);
 }
 
-static enum status probe(const struct request *request, struct ranks *ranks, struct fault *fault) {
-    struct region *region = &ranks->session->region;
+static enum status run_probe(struct invocation *invocation) {
+    struct request *request = invocation->request;
+    struct region *region = &invocation->region;
     const struct target *target;
-    TRY(target_open(request->target, region, &target, fault));
-    if (target->kind == TARGET_CPU && request->ranks != NULL) {
-        return fault_set(fault, STATUS_USAGE, "--ranks", "skep comm tries ranks on processors",
-                         "ranks are measured on GPUs, and target %.200s is none", target->name);
+    TRY(target_open(request->target, region, &target, &invocation->fault));
+    if (target->kind != TARGET_CPU) {
+        return probe_gpus(target, invocation);
     }
-    return target->kind == TARGET_CPU ? probe_cpu(request, target, region, fault)
-                                      : probe_gpu(request, target, ranks, fault);
+    if (request->rank_count > 0) {
+        return fault_set(
+            &invocation->fault, STATUS_USAGE, "--ranks", "`skep comm` measures ranks on CPUs",
+            "only a GPU target is measured between ranks, and %.200s is a CPU", target->name);
+    }
+    return probe_cpu(request, target, region, &invocation->fault);
 }
 
-int command_probe(int argc, char **argv) {
-    static struct session session;
-    static struct ranks ranks;
-    struct request request = {.argc = argc, .argv = argv};
-    struct fault fault;
-    ranks = (struct ranks){.session = &session};
-    enum status status = read_request(argc, argv, &request, &fault);
-    if (status == OK) {
-        status = probe(&request, &ranks, &fault);
-    }
-    fflush(stdout);
-    int code = ranks_end(&ranks, status, &fault);
-    session_finish(&session);
-    memset(&session, 0, sizeof session);
-    return code;
+static void finish_probe(void *context) {
+    struct request *request = context;
+    session_finish(&request->session);
 }
+
+static const struct option OPTIONS[] = {
+    {OPTION("--target", TEXT, target)},
+    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX},
+    {OPTION("--write", TEXT, write)},
+    {OPTION("--json", FLAG, json)},
+};
+
+const struct command COMMAND_PROBE = {
+    .name = "probe",
+    .usage = "[--target T] [--ranks N] [--write FILE] [--json]",
+    .summary = "measure this machine and compare it with a profile",
+    .options = OPTIONS,
+    .option_count = ARRAY_COUNT(OPTIONS),
+    .request_bytes = sizeof(struct request),
+    .run = run_probe,
+    .finish = finish_probe,
+};

@@ -1,50 +1,55 @@
-/* snapshot: `skep snapshot list, verify, inspect, export FOLDER`: tools for snapshots. FOLDER holds
- * snapshots or is one; inspect and export take the newest good one of several. */
+/* snapshot: `skep snapshot list, verify, inspect, export FOLDER`. FOLDER is a snapshot or contains
+ * snapshots; inspect and export use the newest good one. */
 #include "runtime/checkpoint/snapshot.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "runtime/cli/arguments.h"
-#include "runtime/cli/command.h"
-#include "runtime/cli/reports/snapshot_print.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/reports/reports.h"
 
 #include <string.h>
-#include <unistd.h>
 
-struct tool {
-    const char *action, *folder, *out, *dtype;
+struct request {
+    const char *out, *dtype; /* of an export; NULL: the defaults */
     bool json;
-    struct region region;
-    struct fault fault;
 };
 
-static bool is_one(const struct tool *tool) {
+/* What an action works on: request, folder, and the invocation's region and fault. */
+struct snapshot_tool {
+    const struct request *request;
+    const char *folder;
+    struct region *region;
+    struct fault *fault;
+};
+
+static bool is_snapshot(const char *folder) {
     char path[PATH_BYTES];
-    file_join(tool->folder, "snapshot.json", path, sizeof path);
+    file_join(folder, "snapshot.json", path, sizeof path);
     return file_exists(path);
 }
 
-static enum status list_all(struct tool *tool, struct snapshot_listed **listed, int *count) {
-    if (!is_one(tool)) {
-        return snapshot_list(tool->folder, &tool->region, listed, count, &tool->fault);
+static enum status list_all(const struct snapshot_tool *tool, struct snapshot_listed **listed,
+                            int *count) {
+    if (!is_snapshot(tool->folder)) {
+        return snapshot_list(tool->folder, tool->region, listed, count, tool->fault);
     }
-    *listed = region_alloc(&tool->region, 1, sizeof **listed);
+    *listed = region_alloc(tool->region, 1, sizeof **listed);
     (*listed)->readable =
-        snapshot_read(tool->folder, &tool->region, &(*listed)->snapshot, &(*listed)->fault) == OK;
+        snapshot_read(tool->folder, tool->region, &(*listed)->snapshot, &(*listed)->fault) == OK;
     (*listed)->snapshot.path = tool->folder;
     *count = 1;
     return OK;
 }
 
-static void print_list(const struct tool *tool, const struct snapshot_listed *listed, int count,
-                       bool verified) {
-    if (tool->json) {
-        snapshot_print_list_json(tool->folder, listed, count, verified);
+static void print_list(const struct snapshot_tool *tool, const struct snapshot_listed *listed,
+                       int count, bool is_verified) {
+    if (tool->request->json) {
+        snapshot_print_list_json(tool->folder, listed, count, is_verified);
     } else {
-        snapshot_print_list(tool->folder, listed, count, verified);
+        snapshot_print_list(tool->folder, listed, count, is_verified);
     }
 }
 
-static enum status run_list(struct tool *tool) {
+static enum status run_list(const struct snapshot_tool *tool) {
     struct snapshot_listed *listed = NULL;
     int count = 0;
     TRY(list_all(tool, &listed, &count));
@@ -52,18 +57,19 @@ static enum status run_list(struct tool *tool) {
     return OK;
 }
 
-static enum status run_verify(struct tool *tool) {
+static enum status run_verify(const struct snapshot_tool *tool) {
     struct snapshot_listed *listed = NULL;
     int count = 0;
     int damaged = 0;
     TRY(list_all(tool, &listed, &count));
     if (count == 0) {
-        return fault_set(&tool->fault, STATUS_INPUT, tool->folder,
-                         "name the folder of a run's snapshots", "it holds no snapshots");
+        return fault_set(tool->fault, STATUS_INPUT, tool->folder,
+                         "name the folder of a run's snapshots",
+                         "the folder contains no snapshots");
     }
     for (int i = 0; i < count; i++) {
         if (listed[i].readable) {
-            listed[i].readable = snapshot_verify(listed[i].snapshot.path, &tool->region,
+            listed[i].readable = snapshot_verify(listed[i].snapshot.path, tool->region,
                                                  &listed[i].snapshot, &listed[i].fault) == OK;
         }
         damaged += !listed[i].readable;
@@ -72,29 +78,29 @@ static enum status run_verify(struct tool *tool) {
     if (damaged == 0) {
         return OK;
     }
-    return fault_set(&tool->fault, STATUS_INPUT, tool->folder, NULL, "%d of %d snapshots damaged",
+    return fault_set(tool->fault, STATUS_INPUT, tool->folder, NULL, "%d of %d snapshots damaged",
                      damaged, count);
 }
 
-/* The one that is named, or the newest good one. */
-static enum status choose(struct tool *tool, struct snapshot *snapshot) {
+/* The snapshot that is the folder, or the newest good one in it. */
+static enum status choose(const struct snapshot_tool *tool, struct snapshot *snapshot) {
     bool found = false;
-    if (is_one(tool)) {
-        return snapshot_verify(tool->folder, &tool->region, snapshot, &tool->fault);
+    if (is_snapshot(tool->folder)) {
+        return snapshot_verify(tool->folder, tool->region, snapshot, tool->fault);
     }
-    TRY(snapshot_find_newest(tool->folder, &tool->region, snapshot, &found, &tool->fault));
+    TRY(snapshot_find_newest(tool->folder, tool->region, snapshot, &found, tool->fault));
     if (!found) {
-        return fault_set(&tool->fault, STATUS_INPUT, tool->folder,
+        return fault_set(tool->fault, STATUS_INPUT, tool->folder,
                          "name the folder of a run's snapshots, or one of them",
-                         "holds no snapshots");
+                         "the folder contains no snapshots");
     }
     return OK;
 }
 
-static enum status run_inspect(struct tool *tool) {
+static enum status run_inspect(const struct snapshot_tool *tool) {
     struct snapshot snapshot;
     TRY(choose(tool, &snapshot));
-    if (tool->json) {
+    if (tool->request->json) {
         snapshot_print_whole_json(&snapshot);
     } else {
         snapshot_print_whole(&snapshot);
@@ -102,32 +108,33 @@ static enum status run_inspect(struct tool *tool) {
     return OK;
 }
 
-static enum status choose_dtype(struct tool *tool, const struct snapshot *snapshot,
+static enum status choose_dtype(const struct snapshot_tool *tool, const struct snapshot *snapshot,
                                 enum dtype *dtype) {
-    if (tool->dtype == NULL) {
-        return snapshot_model_dtype(snapshot, dtype, &tool->fault);
+    if (tool->request->dtype == NULL) {
+        return snapshot_model_dtype(snapshot, dtype, tool->fault);
     }
-    if (!dtype_parse(tool->dtype, dtype) || *dtype == DTYPE_I32) {
-        return fault_set(&tool->fault, STATUS_USAGE, "--dtype", "f32, bf16 or f16",
-                         "\"%s\" is no type of weights", tool->dtype);
+    if (!dtype_parse(tool->request->dtype, dtype) || *dtype == DTYPE_I32) {
+        return fault_set(tool->fault, STATUS_USAGE, "--dtype", "write f32, bf16 or f16",
+                         "\"%s\" is not a type of weights", tool->request->dtype);
     }
     return OK;
 }
 
-static enum status run_export(struct tool *tool) {
+static enum status run_export(const struct snapshot_tool *tool) {
     struct snapshot snapshot;
     enum dtype dtype = DTYPE_F32;
     TRY(choose(tool, &snapshot));
     TRY(choose_dtype(tool, &snapshot, &dtype));
-    char *out = region_alloc(&tool->region, PATH_BYTES, 1);
+    char *out = region_alloc(tool->region, PATH_BYTES, 1);
     struct text text = text_over(out, PATH_BYTES);
-    text_add(&text, tool->out != NULL ? "%s" : "%s-model",
-             tool->out != NULL ? tool->out : snapshot.path);
+    text_add(&text, tool->request->out != NULL ? "%s" : "%s-model",
+             tool->request->out != NULL ? tool->request->out : snapshot.path);
     if (text.truncated || text.length == 0) {
-        return fault_set(&tool->fault, STATUS_USAGE, "-o", NULL, "not a folder's name");
+        return fault_set(tool->fault, STATUS_USAGE, "-o", NULL,
+                         "\"%.80s\" is not a valid folder name", out);
     }
-    TRY(snapshot_export(&snapshot, out, dtype, &tool->fault));
-    if (tool->json) {
+    TRY(snapshot_export(&snapshot, out, dtype, tool->fault));
+    if (tool->request->json) {
         snapshot_print_export_json(&snapshot, out);
     } else {
         snapshot_print_export(&snapshot, out);
@@ -135,47 +142,46 @@ static enum status run_export(struct tool *tool) {
     return OK;
 }
 
-static enum status run(struct tool *tool) {
+static enum status run_snapshot(struct invocation *invocation) {
     static const struct {
         const char *name;
-        enum status (*run)(struct tool *tool);
+        enum status (*run)(const struct snapshot_tool *tool);
     } ACTIONS[] = {{"list", run_list},
                    {"verify", run_verify},
                    {"inspect", run_inspect},
                    {"export", run_export}};
+    const char *action = invocation->positionals[0];
+    const struct snapshot_tool tool = {invocation->request, invocation->positionals[1],
+                                       &invocation->region, &invocation->fault};
     for (size_t i = 0; i < ARRAY_COUNT(ACTIONS); i++) {
-        if (strcmp(tool->action, ACTIONS[i].name) != 0) {
+        if (strcmp(action, ACTIONS[i].name) != 0) {
             continue;
         }
-        if (!file_is_folder(tool->folder)) {
-            return fault_set(&tool->fault, STATUS_INPUT, tool->folder,
+        if (!file_is_folder(tool.folder)) {
+            return fault_set(tool.fault, STATUS_INPUT, tool.folder,
                              "name the folder of a run's snapshots, or one of them",
                              "is not a folder");
         }
-        return ACTIONS[i].run(tool);
+        return ACTIONS[i].run(&tool);
     }
-    return fault_set(&tool->fault, STATUS_USAGE, "snapshot", "list, verify, inspect or export",
-                     "cannot \"%s\"", tool->action);
+    return fault_set(tool.fault, STATUS_USAGE, "snapshot", "write list, verify, inspect or export",
+                     "unknown action \"%s\"", action);
 }
 
-int command_snapshot(int argc, char **argv) {
-    static struct arguments arguments;
-    struct tool tool = {0};
-    const struct flag flags[] = {
-        {"-o", &tool.out, NULL}, {"--dtype", &tool.dtype, NULL}, {"--json", NULL, &tool.json}};
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 2, &arguments, &tool.fault);
-    if (status == OK) {
-        status = arguments_only(&arguments, argv[0], &tool.fault);
-    }
-    if (status == OK) {
-        tool.action = arguments.positionals[0];
-        tool.folder = arguments.positionals[1];
-        status = run(&tool);
-    }
-    if (status != OK) {
-        fault_print(&tool.fault, STDERR_FILENO);
-    }
-    region_finish(&tool.region);
-    return fault_exit_code(status);
-}
+static const struct option OPTIONS[] = {
+    {OPTION("-o", TEXT, out)},
+    {OPTION("--dtype", TEXT, dtype)},
+    {OPTION("--json", FLAG, json)},
+};
+
+const struct command COMMAND_SNAPSHOT = {
+    .name = "snapshot",
+    .usage = "list, verify, inspect, export FOLDER [-o OUT] [--dtype T] [--json]",
+    .summary = "list, verify or print snapshots; export one as a model folder",
+    .options = OPTIONS,
+    .option_count = ARRAY_COUNT(OPTIONS),
+    .positionals_min = 2,
+    .positionals_max = 2,
+    .request_bytes = sizeof(struct request),
+    .run = run_snapshot,
+};

@@ -1,290 +1,252 @@
-/* status: `skep status SWARM [--identity FILE] [--json]`: what a swarm is doing now, as its tracker
- * says. SWARM is a NAME.skep or a join string. */
+/* status: `skep status SWARM` prints the current state of a swarm, as its tracker reports it. */
 #include "base/json.h"
-#include "base/text.h"
-#include "runtime/cli/arguments.h"
-#include "runtime/cli/command.h"
+#include "runtime/cli/cli.h"
 #include "runtime/swarm/client/client.h"
 
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { TIMEOUT_MS = 5000, SHOWN_DIGITS = 16 };
 
-struct status_request {
-    const char *swarm, *identity;
+struct request {
+    const char *identity;
     bool json;
 };
 
-static enum status read_number(const struct json_node *node, const char *key, double *value,
-                               struct fault *fault) {
-    *value = 0;
-    return json_get_f64(node, key, value, NULL, fault);
-}
+/* One line of the table of members. */
+struct member_row {
+    const char *name, *address;
+    double last_frame_s, round, slices, step_ms, up_kib_s;
+    bool is_silent, is_leaving, has_voted, has_declared, is_current;
+    bool is_reachable, has_contributed;
+};
 
-static enum status read_text(const struct json_node *node, const char *key, const char **value,
-                             struct fault *fault) {
-    *value = "";
-    return json_get_text(node, key, value, NULL, fault);
-}
+/* The lines before the table. A text is "" where the tracker has no value. */
+struct swarm_summary {
+    const char *name, *stage, *root;
+    const char *awaited;    /* the event that the tracker waits for */
+    const char *derivation; /* of the deadlines */
+    double round, stage_s, commits, commits_max, entries, up_s, awaited_s, slice_count;
+};
 
-/* What a member does, in a word. */
-static enum status state_of(const struct json_node *member, const char **state,
-                            struct fault *fault) {
-    static const struct {
-        const char *key, *word;
-    } STATES[] = {{"silent", "silent"},
-                  {"leaving", "leaving"},
-                  {"voted", "voted"},
-                  {"declared", "exchanges"},
-                  {"current", "trains"}};
-    *state = "catches up";
-    for (size_t i = 0; i < ARRAY_COUNT(STATES); i++) {
-        bool is_so = false;
-        enum status status = json_get_bool(member, STATES[i].key, &is_so, NULL, fault);
-        if (status != OK || is_so) {
-            *state = STATES[i].word;
-            return status;
+struct swarm_status {
+    struct swarm_summary summary;
+    struct member_row *members;
+    size_t member_count, contributor_count;
+    struct json_node guests; /* processes whose key is not on the allow-list */
+    bool has_guests;
+};
+
+/* A member of a JSON object, and the variable that receives its value if it is present. */
+struct field {
+    const char *key;
+    const char **text; /* exactly one of these three is set */
+    double *number;
+    bool *flag;
+};
+
+static enum status read_fields(const struct json_node *node, const struct field *fields,
+                               size_t count, struct fault *fault) {
+    for (size_t i = 0; i < count; i++) {
+        const struct field *field = &fields[i];
+        if (field->text != NULL) {
+            TRY(json_get_text(node, field->key, field->text, NULL, fault));
+        } else if (field->number != NULL) {
+            TRY(json_get_f64(node, field->key, field->number, NULL, fault));
+        } else {
+            TRY(json_get_bool(node, field->key, field->flag, NULL, fault));
         }
     }
     return OK;
 }
 
-/* A line of the table. */
-struct member_row {
-    const char *name, *address, *state;
-    double heard_s, round, slices, step_ms, up_kib_s;
-    bool is_reached, has_contributed;
-};
-
-static enum status read_measured(const struct json_node *member, struct member_row *row,
-                                 struct fault *fault) {
-    struct json_node measured;
-    bool has_measured = false;
-    TRY(json_get_object(member, "measured", &measured, &has_measured, fault));
-    if (has_measured) {
-        TRY(read_number(&measured, "step_ms", &row->step_ms, fault));
-    }
-    if (has_measured) {
-        TRY(read_number(&measured, "up_kib_s", &row->up_kib_s, fault));
-    }
-    return OK;
+/* The same in the object `part` of `root`, which may be missing. */
+static enum status read_part(const struct json_node *root, const char *part,
+                             const struct field *fields, size_t count, struct fault *fault) {
+    struct json_node node;
+    bool has_node = false;
+    TRY(json_get_object(root, part, &node, &has_node, fault));
+    return has_node ? read_fields(&node, fields, count, fault) : OK;
 }
 
 static enum status read_member(const struct json_node *member, struct member_row *row,
                                struct fault *fault) {
-    const struct {
-        const char *key, **text;
-        double *number;
-        bool *truth;
-    } fields[] = {{"name", &row->name, NULL, NULL},
-                  {"address", &row->address, NULL, NULL},
-                  {"reached", NULL, NULL, &row->is_reached},
-                  {"heard_s", NULL, &row->heard_s, NULL},
-                  {"round", NULL, &row->round, NULL},
-                  {"slices", NULL, &row->slices, NULL},
-                  {"contributed", NULL, NULL, &row->has_contributed}};
-    TRY(state_of(member, &row->state, fault));
-    for (size_t i = 0; i < ARRAY_COUNT(fields); i++) {
-        if (fields[i].text != NULL) {
-            TRY(read_text(member, fields[i].key, fields[i].text, fault));
-        } else if (fields[i].number != NULL) {
-            TRY(read_number(member, fields[i].key, fields[i].number, fault));
-        } else {
-            TRY(json_get_bool(member, fields[i].key, fields[i].truth, NULL, fault));
-        }
+    const struct field fields[] = {{.key = "name", .text = &row->name},
+                                   {.key = "address", .text = &row->address},
+                                   {.key = "heard_s", .number = &row->last_frame_s},
+                                   {.key = "round", .number = &row->round},
+                                   {.key = "slices", .number = &row->slices},
+                                   {.key = "silent", .flag = &row->is_silent},
+                                   {.key = "leaving", .flag = &row->is_leaving},
+                                   {.key = "voted", .flag = &row->has_voted},
+                                   {.key = "declared", .flag = &row->has_declared},
+                                   {.key = "current", .flag = &row->is_current},
+                                   {.key = "reached", .flag = &row->is_reachable},
+                                   {.key = "contributed", .flag = &row->has_contributed}};
+    const struct field measured[] = {{.key = "step_ms", .number = &row->step_ms},
+                                     {.key = "up_kib_s", .number = &row->up_kib_s}};
+    *row = (struct member_row){.name = "", .address = ""};
+    TRY(read_fields(member, fields, ARRAY_COUNT(fields), fault));
+    return read_part(member, "measured", measured, ARRAY_COUNT(measured), fault);
+}
+
+static enum status read_summary(const struct json_node *root, struct swarm_summary *summary,
+                                struct fault *fault) {
+    const struct field fields[] = {{.key = "name", .text = &summary->name},
+                                   {.key = "stage", .text = &summary->stage},
+                                   {.key = "root", .text = &summary->root},
+                                   {.key = "round", .number = &summary->round},
+                                   {.key = "stage_s", .number = &summary->stage_s},
+                                   {.key = "commits", .number = &summary->commits},
+                                   {.key = "commits_max", .number = &summary->commits_max},
+                                   {.key = "entries", .number = &summary->entries},
+                                   {.key = "up_s", .number = &summary->up_s},
+                                   {.key = "slices", .number = &summary->slice_count}};
+    const struct field awaits[] = {{.key = "what", .text = &summary->awaited},
+                                   {.key = "for_s", .number = &summary->awaited_s}};
+    const struct field deadlines[] = {{.key = "derivation", .text = &summary->derivation}};
+    *summary = (struct swarm_summary){
+        .name = "", .stage = "", .root = "", .awaited = "", .derivation = ""};
+    TRY(read_fields(root, fields, ARRAY_COUNT(fields), fault));
+    TRY(read_part(root, "awaits", awaits, ARRAY_COUNT(awaits), fault));
+    return read_part(root, "deadlines", deadlines, ARRAY_COUNT(deadlines), fault);
+}
+
+static enum status read_status(const struct json_node *root, struct region *region,
+                               struct swarm_status *read, struct fault *fault) {
+    struct json_node members;
+    bool has_members = false;
+    TRY(read_summary(root, &read->summary, fault));
+    TRY(json_get_array(root, "members", &members, &has_members, fault));
+    read->member_count = has_members ? json_count(&members) : 0;
+    read->members = region_alloc(region, read->member_count, sizeof *read->members);
+    for (size_t i = 0; i < read->member_count; i++) {
+        const struct json_node member = json_element(&members, i);
+        TRY(read_member(&member, &read->members[i], fault));
+        read->contributor_count += read->members[i].has_contributed;
     }
-    return read_measured(member, row, fault);
+    return json_get_array(root, "waiting", &read->guests, &read->has_guests, fault);
+}
+
+static const char *member_state(const struct member_row *row) {
+    return row->is_silent      ? "silent"
+           : row->is_leaving   ? "leaving"
+           : row->has_voted    ? "voted"
+           : row->has_declared ? "exchanging"
+           : row->is_current   ? "training"
+                               : "catch-up";
 }
 
 static void print_member(const struct member_row *row, double slice_count) {
     const double share = slice_count > 0 ? 100 * row->slices / slice_count : 0;
-    const bool is_outward = row->address[0] == '\0';
+    const bool has_address = row->address[0] != '\0';
     printf("%-20.20s  %-10s %6.0f  %7.1f s  %5.0f %%  %-6s  %8.0f  %10.0f  %s%s\n", row->name,
-           row->state, row->round, row->heard_s, share, row->has_contributed ? "in it" : "-",
-           row->step_ms, row->up_kib_s, is_outward ? "outward only" : row->address,
-           is_outward || row->is_reached ? "" : " (not reached)");
+           member_state(row), row->round, row->last_frame_s, share,
+           row->has_contributed ? "yes" : "-", row->step_ms, row->up_kib_s,
+           has_address ? row->address : "outgoing only",
+           has_address && !row->is_reachable ? " (unreachable)" : "");
 }
 
-static enum status print_members(const struct json_node *root, struct fault *fault) {
-    struct json_node members;
-    double slice_count = 0;
-    bool has_members = false;
-    enum status status = json_get_array(root, "members", &members, &has_members, fault);
-    if (status == OK) {
-        status = read_number(root, "slices", &slice_count, fault);
+static void print_summary(const struct swarm_summary *summary, size_t contributor_count) {
+    bool has_ended = summary->commits_max > 0 && summary->commits >= summary->commits_max;
+    printf("swarm      %s, up %.0f s\nround      %.0f, %s for %.1f s\n", summary->name,
+           summary->up_s, summary->round, summary->stage, summary->stage_s);
+    if (summary->awaited[0] != '\0') {
+        printf("waits for  %s, for %.1f s\n", summary->awaited, summary->awaited_s);
     }
-    if (status != OK || !has_members || json_count(&members) == 0) {
-        return status;
+    printf("committed  %.0f of %.0f rounds%s, %.0f entries, root %.*s", summary->commits,
+           summary->commits_max, has_ended ? " (the run has ended)" : "", summary->entries,
+           SHOWN_DIGITS, summary->root);
+    if (summary->commits > 0) {
+        printf(", the newest with %zu contributor%s", contributor_count,
+               contributor_count == 1 ? "" : "s");
     }
-    printf("\n%-20s  %-10s %6s  %9s  %7s  %-6s  %8s  %10s  %s\n", "member", "state", "round",
-           "heard", "slices", "commit", "step ms", "up KiB/s", "address");
-    for (size_t i = 0; i < json_count(&members) && status == OK; i++) {
-        const struct json_node member = json_element(&members, i);
-        struct member_row row = {.name = ""};
-        status = read_member(&member, &row, fault);
-        if (status == OK) {
-            print_member(&row, slice_count);
-        }
-    }
-    return status;
+    printf("\ndeadlines  %s\n", summary->derivation);
 }
 
-static enum status print_waiting(const struct json_node *root, struct fault *fault) {
-    struct json_node waiting;
-    bool has_waiting = false;
-    TRY(json_get_array(root, "waiting", &waiting, &has_waiting, fault));
-    for (size_t i = 0; has_waiting && i < json_count(&waiting); i++) {
-        const struct json_node row = json_element(&waiting, i);
-        const char *key, *name;
-        TRY(read_text(&row, "key", &key, fault));
-        TRY(read_text(&row, "name", &name, fault));
-        printf("%swaits to be let in: %s %s\n", i == 0 ? "\n" : "", key, name);
+static enum status print_guests(const struct json_node *guests, struct fault *fault) {
+    for (size_t i = 0; i < json_count(guests); i++) {
+        const struct json_node guest = json_element(guests, i);
+        const char *key = "", *name = "";
+        const struct field fields[] = {{.key = "key", .text = &key},
+                                       {.key = "name", .text = &name}};
+        TRY(read_fields(&guest, fields, ARRAY_COUNT(fields), fault));
+        printf("%snot on the allow-list: %s %s\n", i == 0 ? "\n" : "", key, name);
     }
     return OK;
 }
 
-/* What stands in a part of the document: a text, and how long that has been so. */
-static enum status read_part(const struct json_node *root, const char *part, const char *key,
-                             const char **text, double *for_s, struct fault *fault) {
-    struct json_node node;
-    bool has_node = false;
-    *text = "";
-    *for_s = 0;
-    enum status status = json_get_object(root, part, &node, &has_node, fault);
-    if (status == OK && has_node) {
-        status = read_text(&node, key, text, fault);
-    }
-    return status == OK && has_node ? read_number(&node, "for_s", for_s, fault) : status;
-}
-
-/* Of the newest commit: who had a part in it. */
-static enum status count_contributors(const struct json_node *root, uint32_t *count,
-                                      struct fault *fault) {
-    struct json_node members;
-    bool has_members = false;
-    enum status status = json_get_array(root, "members", &members, &has_members, fault);
-    *count = 0;
-    for (size_t i = 0; status == OK && has_members && i < json_count(&members); i++) {
-        const struct json_node member = json_element(&members, i);
-        bool has_contributed = false;
-        status = json_get_bool(&member, "contributed", &has_contributed, NULL, fault);
-        *count += has_contributed;
-    }
-    return status;
-}
-
-struct head {
-    double round, stage_s, commits, commits_max, entries, up_s, awaited_s, unused_s;
-    const char *name, *stage, *root, *awaited, *derivation;
-    uint32_t contributors;
-};
-
-static enum status read_head(const struct json_node *root, struct head *head, struct fault *fault) {
-    const struct {
-        const char *key;
-        double *number;
-    } numbers[] = {{"round", &head->round},     {"stage_s", &head->stage_s},
-                   {"commits", &head->commits}, {"commits_max", &head->commits_max},
-                   {"entries", &head->entries}, {"up_s", &head->up_s}};
-    const struct {
-        const char *key, **text;
-    } texts[] = {{"name", &head->name}, {"stage", &head->stage}, {"root", &head->root}};
-    for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
-        TRY(read_number(root, numbers[i].key, numbers[i].number, fault));
-    }
-    for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
-        TRY(read_text(root, texts[i].key, texts[i].text, fault));
-    }
-    TRY(read_part(root, "awaits", "what", &head->awaited, &head->awaited_s, fault));
-    TRY(read_part(root, "deadlines", "derivation", &head->derivation, &head->unused_s, fault));
-    return count_contributors(root, &head->contributors, fault);
-}
-
-static enum status print_head(const struct json_node *root, struct fault *fault) {
-    struct head head = {.name = ""};
-    TRY(read_head(root, &head, fault));
-    bool is_over = head.commits_max > 0 && head.commits >= head.commits_max;
-    printf("swarm      %s, up %.0f s\nround      %.0f, %s for %.1f s\n", head.name, head.up_s,
-           head.round, head.stage, head.stage_s);
-    if (head.awaited[0] != '\0') {
-        printf("waits for  %s, for %.1f s\n", head.awaited, head.awaited_s);
-    }
-    printf("committed  %.0f of %.0f rounds%s, %.0f entries, root %.*s", head.commits,
-           head.commits_max, is_over ? " (the run has ended)" : "", head.entries, SHOWN_DIGITS,
-           head.root);
-    if (head.commits > 0) {
-        printf(", the last by %u", head.contributors);
-    }
-    printf("\ndeadlines  %s\n", head.derivation);
-    return OK;
-}
-
-static enum status print_report(const struct tracker_answer *answer, const char *place,
+static enum status print_status(const struct json_node *root, struct region *region,
                                 struct fault *fault) {
+    struct swarm_status read = {.member_count = 0};
+    TRY(read_status(root, region, &read, fault));
+    print_summary(&read.summary, read.contributor_count);
+    if (read.member_count > 0) {
+        printf("\n%-20s  %-10s %6s  %9s  %7s  %-6s  %8s  %10s  %s\n", "member", "state", "round",
+               "last seen", "slices", "commit", "step ms", "up KiB/s", "address");
+    }
+    for (size_t i = 0; i < read.member_count; i++) {
+        print_member(&read.members[i], read.summary.slice_count);
+    }
+    return read.has_guests ? print_guests(&read.guests, fault) : OK;
+}
+
+static enum status print_answer(const struct tracker_answer *answer, const char *subject,
+                                struct region *region, struct fault *fault) {
     struct json_document document;
-    TRY(json_parse((const char *)answer->bytes, answer->count, WIRE_STATUS_MAX, place, &document,
+    TRY(json_parse((const char *)answer->bytes, answer->count, WIRE_STATUS_MAX, subject, &document,
                    fault));
-    enum status status = print_head(&document.root, fault);
-    if (status == OK) {
-        status = print_members(&document.root, fault);
-    }
-    if (status == OK) {
-        status = print_waiting(&document.root, fault);
-    }
+    enum status status = print_status(&document.root, region, fault);
     json_finish(&document);
     return status;
 }
 
-static enum status ask(const struct status_request *request, const struct key_pairs *keys,
-                       struct region *region, struct fault *fault) {
-    const struct tracker_query_args question = {.request = WIRE_STATUS_REQUEST,
-                                                .timeout_ms = TIMEOUT_MS};
-    struct tracker_client *asker = NULL;
+static enum status query(struct tracker_client *client, const struct request *request,
+                         const char *subject, struct region *region, struct fault *fault) {
+    const struct tracker_query_args args = {.request = WIRE_STATUS_REQUEST,
+                                            .timeout_ms = TIMEOUT_MS};
     struct tracker_answer answer;
-    struct join_string tracker;
-    enum status status = swarm_reference_read(request->swarm, region, &tracker, fault);
-    if (status == OK) {
-        status = tracker_client_open(keys, &tracker, region, &asker, fault);
-    }
-    if (status != OK) {
-        return status;
-    }
-    status = tracker_query(asker, &question, &answer, fault);
-    if (status == OK && request->json) {
+    TRY(tracker_query(client, &args, &answer, fault));
+    if (request->json) {
         printf("%.*s\n", (int)answer.count, (const char *)answer.bytes);
-    } else if (status == OK) {
-        status = print_report(&answer, tracker.address, fault);
+        return OK;
     }
-    tracker_client_close(asker);
+    return print_answer(&answer, subject, region, fault);
+}
+
+static enum status query_swarm(struct invocation *invocation, const struct key_pairs *keys) {
+    struct tracker_client *client = NULL;
+    struct join_string tracker;
+    struct region *region = &invocation->region;
+    struct fault *fault = &invocation->fault;
+    TRY(swarm_reference_read(invocation->positionals[0], region, &tracker, fault));
+    TRY(tracker_client_open(keys, &tracker, region, &client, fault));
+    enum status status = query(client, invocation->request, tracker.address, region, fault);
+    tracker_client_close(client);
     return status;
 }
 
-int command_status(int argc, char **argv) {
-    struct arguments arguments;
-    struct status_request request = {0};
+static enum status run_status(struct invocation *invocation) {
+    const struct request *request = invocation->request;
     struct key_pairs keys = {0};
-    struct region region = {0};
-    struct fault fault;
-    const struct flag flags[] = {{"--identity", &request.identity, NULL},
-                                 {"--json", NULL, &request.json}};
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
-    if (status == OK) {
-        status = arguments_only(&arguments, argv[0], &fault);
-    }
-    if (status == OK) {
-        status = swarm_identity(request.identity, &keys, &fault);
-    }
-    if (status == OK) {
-        request.swarm = arguments.positionals[0];
-        status = ask(&request, &keys, &region, &fault);
-    }
-    if (status != OK) {
-        fault_print(&fault, STDERR_FILENO);
-    }
+    TRY(swarm_identity(request->identity, &keys, &invocation->fault));
+    enum status status = query_swarm(invocation, &keys);
     keys_wipe(&keys);
-    region_finish(&region);
-    return fault_exit_code(status);
+    return status;
 }
+
+static const struct option OPTIONS[] = {
+    {OPTION("--identity", TEXT, identity)},
+    {OPTION("--json", FLAG, json)},
+};
+
+const struct command COMMAND_STATUS = {
+    .name = "status",
+    .usage = "SWARM [--identity FILE] [--json]",
+    .summary = "print the current state of a swarm, as its tracker reports it",
+    .options = OPTIONS,
+    .option_count = ARRAY_COUNT(OPTIONS),
+    .positionals_min = 1,
+    .positionals_max = 1,
+    .request_bytes = sizeof(struct request),
+    .run = run_status,
+};

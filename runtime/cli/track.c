@@ -1,10 +1,9 @@
-/* track: `skep track RUN.yaml`: the tracker of a swarm: makes its manifest, prints the join string,
- * and serves until it is asked to stop. */
+/* track: `skep track RUN.yaml` runs the tracker of a swarm: it writes the manifest, prints the join
+ * string and serves members until it is stopped. */
 #include "base/log.h"
 #include "base/text.h"
-#include "runtime/cli/arguments.h"
-#include "runtime/cli/command.h"
-#include "runtime/cli/reports/json_stdout.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/reports/reports.h"
 #include "runtime/swarm_setup/tracker_setup.h"
 #include "transport/site/stop.h"
 
@@ -15,15 +14,14 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-struct tracking {
-    struct tracker_setup track;
-    struct region region;
-    struct tracker_loop *loop;
+struct request {
+    struct tracker_setup_args args;
+    struct tracker_setup setup;
     bool json;
 };
 
-/* From here on the three signals end the loop's wait. Threads made later inherit the mask, so none
- * of them takes a signal. */
+/* From here on, SIGINT, SIGTERM and SIGHUP end the loop's wait. Threads inherit the signal mask, so
+ * none of them receives these signals. */
 static enum status watch_signals(int *fd, struct fault *fault) {
     sigset_t signals;
     sigemptyset(&signals);
@@ -31,90 +29,101 @@ static enum status watch_signals(int *fd, struct fault *fault) {
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, NULL);
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a full disk, which is waited for */
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is handled like a full disk */
     *fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     return *fd >= 0 ? OK
                     : fault_set_errno(fault, STATUS_FAILED, "signals", "cannot be watched", errno);
 }
 
-static void print_document(const struct tracker_setup *track, const char *join) {
+static void print_json(const struct tracker_setup *setup, const char *join) {
     struct json_stdout out;
-    struct json_writer *json = json_stdout_begin(&out);
-    json_add_i64(json, "format", 1);
+    struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
     json_add_text(json, "join", join);
-    json_add_text(json, "name", track->manifest.name);
-    json_add_hex(json, "hash", track->manifest.hash.bytes, HASH_BYTES);
-    json_add_text(json, "manifest", track->manifest_path);
-    json_add_text(json, "roster", track->roster);
-    json_add_text(json, "state", track->state);
+    json_add_text(json, "name", setup->manifest.name);
+    json_add_hex(json, "hash", setup->manifest.hash.bytes, HASH_BYTES);
+    json_add_text(json, "manifest", setup->manifest_path);
+    json_add_text(json, "roster", setup->roster);
+    json_add_text(json, "state", setup->state);
     json_stdout_end(&out);
 }
 
-static void say_where(const struct tracking *tracking) {
-    const struct tracker_setup *track = &tracking->track;
+/* Prints the join string, and logs the addresses, files and limits of the swarm. */
+static void report_listening(const struct request *request,
+                             const struct tracker_loop_options *options) {
+    const struct tracker_setup *setup = &request->setup;
     char join[JOIN_STRING_BYTES];
     char hash[HASH_HEX_BYTES];
     char bytes[24];
-    const struct tracker_loop_options options = tracker_setup_options(track);
-    join_string_write(&track->join, join);
-    if (tracking->json) {
-        print_document(track, join);
+    join_string_write(&setup->join, join);
+    if (request->json) {
+        print_json(setup, join);
     } else {
         puts(join);
     }
     fflush(stdout);
-    log_line(LOG_INFO, "swarm %s, manifest %.16s%s in %s", track->manifest.name,
-             hash_hex(&track->manifest.hash, hash), track->is_new ? ", made now," : "",
-             track->manifest_path);
-    log_line(LOG_INFO, "listening at %s as %s; who may join stands in %s", track->listen,
-             track->join.address, track->roster);
-    log_line(LOG_INFO, "%u slices, at most %u members, a run of %u committed rounds; %s held",
-             options.settings.slice_count, options.members_max, options.settings.commits_max,
-             text_bytes(tracker_loop_bytes(&options), bytes));
+    log_line(LOG_INFO, "swarm %s, manifest %.16s%s in %s", setup->manifest.name,
+             hash_hex(&setup->manifest.hash, hash), setup->is_new ? ", created now," : "",
+             setup->manifest_path);
+    log_line(LOG_INFO, "listening on %s, advertised as %s; allow-list: %s", setup->listen,
+             setup->join.address, setup->roster);
+    log_line(LOG_INFO, "%u slices, at most %u members, %u committed rounds; %s of memory reserved",
+             options->settings.slice_count, options->members_max, options->settings.commits_max,
+             text_bytes(tracker_loop_bytes(options), bytes));
 }
 
-static enum status serve(struct tracking *tracking, struct fault *fault) {
-    struct tracker_loop_options options = tracker_setup_options(&tracking->track);
-    enum status status = watch_signals(&options.stop_fd, fault);
-    if (status != OK || stop_requested()) {
-        return status;
-    }
-    status = tracker_loop_open(&options, &tracking->region, &tracking->loop, fault);
-    if (status == OK) {
-        say_where(tracking);
-        status = tracker_loop_run(tracking->loop, fault);
-        tracker_loop_close(tracking->loop);
-    }
+static enum status serve(const struct request *request, const struct tracker_loop_options *options,
+                         struct region *region, struct fault *fault) {
+    struct tracker_loop *loop;
+    TRY(tracker_loop_open(options, region, &loop, fault));
+    report_listening(request, options);
+    enum status status = tracker_loop_run(loop, fault);
+    tracker_loop_close(loop);
+    return status;
+}
+
+static enum status run_track(struct invocation *invocation) {
+    struct request *request = invocation->request;
+    struct tracker_setup_args *args = &request->args;
+    struct fault *fault = &invocation->fault;
+    stop_watch();
+    args->run_path = invocation->positionals[0];
+    args->overrides = invocation->overrides;
+    args->override_count = invocation->override_count;
+    TRY(tracker_setup_prepare(args, &invocation->region, &request->setup, fault));
+    struct tracker_loop_options options = tracker_setup_options(&request->setup);
+    TRY(watch_signals(&options.stop_fd, fault));
+    enum status status =
+        stop_requested() ? OK : serve(request, &options, &invocation->region, fault);
     close(options.stop_fd);
     return status;
 }
 
-int command_track(int argc, char **argv) {
-    static struct tracking tracking;
-    struct arguments arguments;
-    struct tracker_setup_args wish = {0};
-    struct fault fault;
-    const struct flag flags[] = {
-        {"--listen", &wish.listen, NULL},     {"--public", &wish.address, NULL},
-        {"--state", &wish.state, NULL},       {"--roster", &wish.roster, NULL},
-        {"--identity", &wish.identity, NULL}, {"--ledger", &wish.ledger, NULL},
-        {"--json", NULL, &tracking.json}};
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
-    stop_watch();
-    if (status == OK) {
-        wish.run_path = arguments.positionals[0];
-        wish.overrides = arguments.overrides;
-        wish.override_count = arguments.override_count;
-        status = tracker_setup_prepare(&wish, &tracking.region, &tracking.track, &fault);
-    }
-    if (status == OK) {
-        status = serve(&tracking, &fault);
-    }
-    keys_wipe(&tracking.track.keys);
-    region_finish(&tracking.region);
-    if (status != OK && status != STATUS_STOPPED) {
-        fault_print(&fault, STDERR_FILENO);
-    }
-    return fault_exit_code(status);
+static void finish_track(void *context) {
+    struct request *request = context;
+    keys_wipe(&request->setup.keys);
 }
+
+static const struct option OPTIONS[] = {
+    {OPTION("--listen", TEXT, args.listen)},
+    {OPTION("--public", TEXT, args.address)},
+    {OPTION("--state", TEXT, args.state)},
+    {OPTION("--roster", TEXT, args.roster)},
+    {OPTION("--identity", TEXT, args.identity)},
+    {OPTION("--ledger", TEXT, args.ledger)},
+    {OPTION("--json", FLAG, json)},
+};
+
+const struct command COMMAND_TRACK = {
+    .name = "track",
+    .usage = "RUN.yaml [--listen ADDR] [--public ADDR] [--state DIR] [--roster FILE] "
+             "[--identity FILE] [--ledger FILE] [--json] [key=value...]",
+    .summary = "run the tracker of a swarm until it is stopped; prints the join string",
+    .options = OPTIONS,
+    .option_count = ARRAY_COUNT(OPTIONS),
+    .positionals_min = 1,
+    .positionals_max = 1,
+    .takes_overrides = true,
+    .request_bytes = sizeof(struct request),
+    .run = run_track,
+    .finish = finish_track,
+};

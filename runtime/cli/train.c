@@ -1,27 +1,25 @@
-/* train: a training run, or the next part of one. */
+/* train: `skep train RUN.yaml` starts a training run, or resumes it from its newest good
+ * snapshot. */
 #include "runtime/train/train.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "runtime/cli/arguments.h"
-#include "runtime/cli/command.h"
-#include "runtime/cli/ranks.h"
-#include "runtime/swarm_setup/member_session.h"
-
-#include <string.h>
+#include "runtime/cli/cli.h"
 
 struct request {
-    bool fresh;
-    const char *ranks;
+    struct training training;
+    int64_t rank_count;
+    bool fresh; /* set the old run aside */
 };
 
-static void say_where(const struct session *session, const struct launch_info *place) {
+static void log_layout(const struct session *session, int world) {
     char bytes[24];
     char mesh[2 * NAME_BYTES] = "1 rank";
     uint64_t peak = 0;
+    const char *each = world > 1 ? " each" : "";
     for (int space = 0; space < SPACE_COUNT; space++) {
         peak += session->program.plan.peak_bytes[space];
     }
-    if (place->world > 1) {
+    if (world > 1) {
         const struct sharding *sharding = &session->spread.sharding;
         struct text text = text_over(mesh, sizeof mesh);
         text_add(&text, "mesh replicate %d x shard %d, ZeRO %lld%s", sharding->replicate,
@@ -29,50 +27,57 @@ static void say_where(const struct session *session, const struct launch_info *p
                  session->run.overrides != NULL ? " with overrides" : "");
     }
     log_line(LOG_INFO, "%s, %d thread%s%s, target %s, arena %s%s", mesh, session->target->threads,
-             session->target->threads == 1 ? "" : "s", place->world > 1 ? " each" : "",
-             session->target->name, text_bytes(peak, bytes), place->world > 1 ? " each" : "");
+             session->target->threads == 1 ? "" : "s", each, session->target->name,
+             text_bytes(peak, bytes), each);
 }
 
-static enum status read_run(struct session *session, const struct arguments *arguments,
-                            struct fault *fault) {
-    enum status status =
-        member_session_or_run_read(session, arguments->positionals[0], arguments->overrides,
-                                   arguments->override_count, NULL, fault);
-    if (status == OK && session->shared_settings_fixed) {
-        status = fault_set(fault, STATUS_USAGE, arguments->positionals[0],
-                           "`skep join` trains as a member of it", "is a swarm's manifest");
-    }
-    return session_agree(session, status, fault);
+static enum status read_run(struct invocation *invocation, struct session *session) {
+    TRY(invocation_read_session(invocation, session));
+    return session->shared_settings_fixed
+               ? fault_set(&invocation->fault, STATUS_USAGE, invocation->positionals[0],
+                           "`skep join` trains as a member of the swarm",
+                           "this is the manifest of a swarm, not a run file")
+               : OK;
 }
 
-int command_train(int argc, char **argv) {
-    static struct training training = {.trainer = {.metrics = {.fd = -1}}};
-    static struct ranks ranks;
-    struct request request = {.fresh = false};
-    struct arguments arguments;
-    struct fault fault;
-    struct session *session = &training.trainer.session;
-    const struct flag flags[] = {{"--fresh", NULL, &request.fresh},
-                                 {"--ranks", &request.ranks, NULL}};
-    ranks.session = session;
-    enum status status =
-        arguments_read(argc, argv, flags, ARRAY_COUNT(flags), 1, &arguments, &fault);
-    if (status == OK) {
-        const struct ranks_request wanted = {
-            .flag = request.ranks, .environment = true, .saves = true, .argc = argc, .argv = argv};
-        status = ranks_begin(&wanted, session, &ranks, &fault);
+static enum status run_train(struct invocation *invocation) {
+    struct request *request = invocation->request;
+    struct training *training = &request->training;
+    struct session *session = &training->trainer.session;
+    struct fault *fault = &invocation->fault;
+    const struct ranks_request ranks = {
+        .count = request->rank_count, .reads_environment = true, .saves = true};
+    training->trainer.metrics.fd = -1;
+    TRY(ranks_begin(&ranks, session, invocation));
+    if (invocation->ranks.is_parent) {
+        return OK;
     }
-    if (status == OK && !ranks.parent) {
-        status = read_run(session, &arguments, &fault);
-    }
-    if (status == OK && !ranks.parent) {
-        status = training_prepare(&training, request.fresh, &fault);
-    }
-    if (status == OK && !ranks.parent) {
-        say_where(session, &ranks.place);
-        status = training_run(&training, &fault);
-    }
-    int code = ranks_end(&ranks, status, &fault);
-    training_finish(&training);
-    return code;
+    TRY(session_agree(session, read_run(invocation, session), fault));
+    TRY(training_prepare(training, request->fresh, fault));
+    log_layout(session, invocation->ranks.launch.world);
+    return training_run(training, fault);
 }
+
+static void finish_train(void *context) {
+    struct request *request = context;
+    training_finish(&request->training);
+}
+
+static const struct option OPTIONS[] = {
+    {OPTION("--fresh", FLAG, fresh)},
+    {OPTION("--ranks", INTEGER, rank_count), .minimum = 1, .maximum = RANKS_MAX},
+};
+
+const struct command COMMAND_TRAIN = {
+    .name = "train",
+    .usage = "RUN.yaml [--ranks N] [--fresh] [key=value...]",
+    .summary = "train a model, resuming from the newest good snapshot",
+    .options = OPTIONS,
+    .option_count = ARRAY_COUNT(OPTIONS),
+    .positionals_min = 1,
+    .positionals_max = 1,
+    .takes_overrides = true,
+    .request_bytes = sizeof(struct request),
+    .run = run_train,
+    .finish = finish_train,
+};

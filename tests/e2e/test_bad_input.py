@@ -423,7 +423,7 @@ class FullDisk(RunTest):
         spaces = {space["name"]: space for space in self.document(plan, 3)["spaces"]}
         self.assertEqual(spaces["export_disk"]["capacity_bytes"], 256 * 1024)
         self.assertEqual([line["name"] for line in spaces["disk"]["declared"]], ["snapshots"])
-        self.assertIn("on a disk of its own",
+        self.assertIn("on another file system",
                       folder.run("plan", "run.yaml", "export=disk/deep/model").stdout)
 
     @unittest.skipIf(os.geteuid() != 0, "only root mounts")

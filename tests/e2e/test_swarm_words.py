@@ -169,7 +169,8 @@ class Status(WordsTest):
         self.assert_exit(text, 0)
         self.assertRegex(text.stdout, r"\nwaits for  members: 1 of at least 2 are "
                                       r"(connected|ready), for \d+\.\d s\n")
-        self.assertRegex(text.stdout, r"\ncommitted  \d+ of 100000 rounds, .*, the last by 2\n")
+        self.assertRegex(text.stdout, r"\ncommitted  \d+ of 100000 rounds, .*, "
+                                      r"the newest with 2 contributors\n")
         self.assertRegex(text.stdout, r"\nbert +silent ")
 
 

@@ -1,6 +1,6 @@
 /* Tests of targets/detect_cuda, targets/probe_cuda and `skep probe` on an emulated GPU: what a
  * machine with one is taken for, what is measured, and the profile that comes of it. */
-#include "runtime/cli/command.h"
+#include "runtime/cli/cli.h"
 #include "runtime/diagnose/probe_gpu.h"
 #include "targets/probe/detect.h"
 #include "targets/probe/probe_cuda.h"
@@ -189,7 +189,7 @@ static int run_command(char *const *arguments, int count, char *output, size_t c
     fflush(stdout);
     int kept = dup(STDOUT_FILENO);
     dup2(fd, STDOUT_FILENO);
-    int code = command_probe(count, argv);
+    int code = command_run(&COMMAND_PROBE, count, argv);
     fflush(stdout);
     dup2(kept, STDOUT_FILENO);
     close(kept);

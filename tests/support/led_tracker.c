@@ -6,7 +6,7 @@
  * It ends as SIGKILL ends it when it comes to the place for that time. The linker puts
  * __wrap_tracker_loop_open between the command and the loop (--wrap), so nothing of this is in the
  * program. */
-#include "runtime/cli/command.h"
+#include "runtime/cli/cli.h"
 #include "runtime/swarm/tracker/tracker.h"
 
 #include <signal.h>
@@ -68,5 +68,5 @@ int main(int argument_count, char **arguments) {
         fputs("usage: led_tracker [--die PLACE TIMES] track RUN.yaml ...\n", stderr);
         return 2;
     }
-    return command_track(argument_count - at, arguments + at);
+    return command_run(&COMMAND_TRACK, argument_count - at, arguments + at);
 }

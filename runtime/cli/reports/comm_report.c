@@ -1,7 +1,6 @@
-#include "runtime/cli/reports/comm_report.h"
+#include "runtime/cli/reports/reports.h"
 
 #include "base/text.h"
-#include "runtime/cli/reports/json_stdout.h"
 
 #include <stdio.h>
 
@@ -81,11 +80,11 @@ static void print_text(const struct comm_report *report) {
     char arena[24];
     printf("%d ranks on this machine, over %s, an arena of %s each\n\n", report->comm.world,
            report->comm.communicator.methods->name, text_bytes(report->comm.bytes, arena));
-    if (report->tested) {
+    if (report->is_tested) {
         print_tests(report);
     }
     if (report->rate_count > 0) {
-        printf("%s", report->tested ? "\n" : "");
+        printf("%s", report->is_tested ? "\n" : "");
         print_rates(report);
     }
 }
@@ -134,11 +133,10 @@ static void add_rates(struct json_writer *json, const struct comm_report *report
 
 static void print_json(const struct comm_report *report) {
     struct json_stdout out;
-    struct json_writer *json = json_stdout_begin(&out);
-    json_add_i64(json, "format", 1);
+    struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
     json_add_i64(json, "ranks", report->comm.world);
     json_add_text(json, "transport", report->comm.communicator.methods->name);
-    if (report->tested) {
+    if (report->is_tested) {
         add_tests(json, report);
     }
     if (report->rate_count > 0) {

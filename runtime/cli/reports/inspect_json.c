@@ -1,7 +1,5 @@
 /* inspect_json: the report of `skep inspect` as one JSON document, "format": 1. */
-#include "runtime/cli/reports/inspect_report.h"
-
-#include "runtime/cli/reports/json_stdout.h"
+#include "runtime/cli/reports/reports.h"
 #include "runtime/model/model.h"
 
 static void add_shape(struct json_writer *json, const struct blueprint *model) {
@@ -149,9 +147,7 @@ static void add_tensors(struct json_writer *json, const struct blueprint *model)
 void inspect_print_json(const struct inspect_report *report) {
     const struct blueprint *model = report->blueprint;
     struct json_stdout out;
-    struct json_writer *json = json_stdout_begin(&out);
-    json_newline(json, 2);
-    json_add_i64(json, "format", 1);
+    struct json_writer *json = json_stdout_begin(&out, 2);
     json_newline(json, 2);
     json_add_text(json, "model", report->model);
     json_newline(json, 2);

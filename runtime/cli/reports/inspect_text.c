@@ -1,11 +1,13 @@
-/* inspect_text: the report of `skep inspect` for people. */
-#include "runtime/cli/reports/inspect_report.h"
+/* inspect_text: the report of `skep inspect` as text. */
+#include "runtime/cli/reports/reports.h"
 
 #include "base/text.h"
 #include "runtime/model/model.h"
 
 #include <stdio.h>
 #include <string.h>
+
+enum { RANKS_SHOWN = 16 /* without -v */ };
 
 static void print_shape(const struct inspect_report *report) {
     const struct blueprint *model = report->blueprint;
@@ -47,7 +49,9 @@ static void print_counts(const struct inspect_report *report) {
            text_bytes((uint64_t)counts_cache_bytes_per_token(model, DTYPE_BF16), a));
 }
 
-int inspect_alike_end(const struct inspect_report *report, int first) {
+/* Blocks have equal shapes, so their lines are combined: the end of the units from `first` on that
+ * have the same content. */
+static int equal_units_end(const struct inspect_report *report, int first) {
     int end = first + 1;
     const struct unit *units = report->units->units;
     while (end < report->units->unit_count && units[first].layer != PARAM_NO_LAYER &&
@@ -57,8 +61,9 @@ int inspect_alike_end(const struct inspect_report *report, int first) {
     return end;
 }
 
-const char *inspect_units_name(const struct inspect_report *report, int first, int end,
-                               char buffer[static 48]) {
+/* "layers.0..11" for several units. */
+static const char *units_name(const struct inspect_report *report, int first, int end,
+                              char buffer[static 48]) {
     const struct unit *units = report->units->units;
     if (end - first == 1) {
         snprintf(buffer, 48, "%s", units[first].name);
@@ -75,8 +80,8 @@ static void print_units(const struct inspect_report *report) {
     printf("\nunits           each parameters          bf16   padding\n");
     for (int first = 0; first < report->units->unit_count;) {
         const struct unit *unit = &report->units->units[first];
-        int end = inspect_alike_end(report, first);
-        printf("%-16s%15s  %12s  %8lld\n", inspect_units_name(report, first, end, name),
+        int end = equal_units_end(report, first);
+        printf("%-16s%15s  %12s  %8lld\n", units_name(report, first, end, name),
                text_grouped((uint64_t)(unit->elements - unit->padding_elements), count),
                text_bytes((uint64_t)(unit->elements * dtype_bytes(DTYPE_BF16)), bytes),
                (long long)unit->padding_elements);
@@ -102,13 +107,101 @@ static void print_tensor(const struct param *param, int64_t layers) {
     }
 }
 
+static bool is_whole(const struct inspect_report *report, const struct unit_part *part) {
+    const struct unit_table *units = report->units;
+    return part->count == units->params[units->index_of_param[part->param]].elements;
+}
+
+static int64_t held(const struct unit_part *parts, int count) {
+    int64_t sum = 0;
+    for (int i = 0; i < count; i++) {
+        sum += parts[i].count;
+    }
+    return sum;
+}
+
+static void print_parts(const struct inspect_report *report, int count) {
+    for (int i = 0; i < count; i++) {
+        const struct unit_part *part = &report->parts[i];
+        const char *name = report->blueprint->params[part->param].name;
+        if (is_whole(report, part)) {
+            printf("    %s\n", name);
+        } else {
+            printf("    %s [%lld, %lld)\n", name, (long long)part->first,
+                   (long long)(part->first + part->count));
+        }
+    }
+}
+
+static void print_rank_shard(const struct inspect_report *report, int unit, int64_t rank) {
+    struct unit_range range = unit_shard(&report->units->units[unit], report->shards, rank);
+    int count = unit_parts(report->units, unit, range, report->parts);
+    int whole = 0;
+    char bounds[48];
+    char cut[24];
+    for (int i = 0; i < count; i++) {
+        whole += is_whole(report, &report->parts[i]);
+    }
+    snprintf(bounds, sizeof bounds, "%lld..%lld", (long long)range.begin, (long long)range.end);
+    snprintf(cut, sizeof cut, "%d in part", count - whole);
+    printf("  rank %-5lld %-28s %3d whole, %-11s %12lld padding\n", (long long)rank, bounds, whole,
+           cut, (long long)(range.end - range.begin - held(report->parts, count)));
+    if (report->is_full) {
+        print_parts(report, count);
+    }
+}
+
+static void print_unit_shards(const struct inspect_report *report, int first, int end) {
+    const struct unit *unit = &report->units->units[first];
+    int64_t slot = unit_shard_elements(unit, report->shards);
+    bool all = report->is_full || report->shards <= RANKS_SHOWN;
+    char name[48];
+    char count[32];
+    char bytes[24];
+    printf("%-16s %s elements a rank, %s in f32, %lld padding in all\n",
+           units_name(report, first, end, name), text_grouped((uint64_t)slot, count),
+           text_bytes((uint64_t)slot * sizeof(float), bytes), (long long)unit->padding_elements);
+    for (int64_t rank = 0; rank < (all ? report->shards : 0); rank++) {
+        print_rank_shard(report, first, rank);
+    }
+}
+
+static void print_shard_sum(const struct inspect_report *report) {
+    int64_t slots = 0;
+    int64_t padding = 0;
+    char count[32];
+    char bytes[24];
+    for (int unit = 0; unit < report->units->unit_count; unit++) {
+        slots += unit_shard_elements(&report->units->units[unit], report->shards);
+        padding += report->units->units[unit].padding_elements;
+    }
+    printf("every rank       %s elements, %s in f32; padding of all ranks %lld (%.4f %%)\n",
+           text_grouped((uint64_t)slots, count), text_bytes((uint64_t)slots * sizeof(float), bytes),
+           (long long)padding, 100 * (double)padding / (double)(slots * report->shards));
+}
+
+static void print_shards(const struct inspect_report *report) {
+    printf("\nshards           elements of every flat unit, by rank of %lld\n",
+           (long long)report->shards);
+    for (int first = 0; first < report->units->unit_count;) {
+        int end = report->is_full ? first + 1 : equal_units_end(report, first);
+        print_unit_shards(report, first, end);
+        first = end;
+    }
+    print_shard_sum(report);
+    if (!report->is_full) {
+        printf("%s\n", report->shards > RANKS_SHOWN ? "-v shows every rank and what it holds"
+                                                    : "-v shows what each rank holds");
+    }
+}
+
 void inspect_print_text(const struct inspect_report *report) {
     const struct blueprint *model = report->blueprint;
     print_shape(report);
     print_counts(report);
     print_units(report);
     if (report->shards > 0) {
-        inspect_print_shards(report);
+        print_shards(report);
     }
     printf("\ntensors         %d\n", model->param_count);
     for (int i = 0; i < model->param_count; i++) {

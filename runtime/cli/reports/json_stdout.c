@@ -8,10 +8,14 @@ static void drain(void *context, struct text *text) {
     *text = text_over(text->bytes, text->capacity);
 }
 
-struct json_writer *json_stdout_begin(struct json_stdout *out) {
+struct json_writer *json_stdout_begin(struct json_stdout *out, int indent) {
     out->text = text_over(out->buffer, sizeof out->buffer);
     out->json = json_writer_draining(&out->text, drain, NULL);
     json_begin_object(&out->json, NULL);
+    if (indent != JSON_ONE_LINE) {
+        json_newline(&out->json, indent);
+    }
+    json_add_i64(&out->json, "format", 1);
     return &out->json;
 }
 

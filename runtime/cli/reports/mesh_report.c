@@ -1,6 +1,4 @@
-#include "runtime/cli/reports/mesh_report.h"
-
-#include "runtime/cli/reports/json_stdout.h"
+#include "runtime/cli/reports/reports.h"
 
 #include <stdio.h>
 
@@ -68,8 +66,7 @@ static void print_table(const struct mesh *mesh) {
 }
 
 static void print_placement(const struct mesh_report *report) {
-    const char *unit =
-        report->bytes_given ? "bytes" : "(1 along each dimension; --bytes says more)";
+    const char *unit = report->has_bytes ? "bytes" : "(1 along each dimension; --bytes says more)";
     double now = far_bytes(report, &report->mesh);
     double then = far_bytes(report, &report->placed);
     printf("\nnodes of %d ranks: a rank receives from other nodes\n", report->per_node);
@@ -169,8 +166,7 @@ static void add_placement(struct json_writer *json, const struct mesh_report *re
 void mesh_report_json(const struct mesh_report *report) {
     const struct mesh *mesh = &report->mesh;
     struct json_stdout out;
-    struct json_writer *json = json_stdout_begin(&out);
-    json_add_i64(json, "format", 1);
+    struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
     json_add_i64(json, "ranks", mesh->ranks);
     json_begin_array(json, "dims");
     for (int d = 0; d < mesh->dim_count; d++) {

@@ -1,5 +1,5 @@
 /* plan_site_print: the part of a plan that is about ranks, for people. */
-#include "runtime/cli/reports/plan_site_report.h"
+#include "runtime/cli/reports/reports.h"
 
 #include "base/text.h"
 

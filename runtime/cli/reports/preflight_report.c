@@ -1,7 +1,9 @@
-/* fit_report_print: the fit report for people, and as JSON. */
-#include "runtime/cli/reports/preflight_report.h"
+/* preflight_report: the needs of a member, as text and as JSON. */
+#include "runtime/cli/reports/reports.h"
 
 static const double GB = 1e9;
+
+enum { DIGITS = 6 /* of numbers in the JSON document */ };
 
 static void add_bytes(struct text *text, const char *before, uint64_t bytes, const char *after) {
     char amount[24];
@@ -134,116 +136,91 @@ void fit_report_text(const struct fit_report *report, struct text *text) {
 
 /* ---- JSON ---- */
 
-static void put_text(struct text *text, const char *key, const char *value) {
-    text_add(text, "\"%s\": ", key);
-    text_add_json(text, value);
-}
-
-static void put_bytes(struct text *text, const char *key, uint64_t bytes) {
-    text_add(text, ", \"%s\": %llu", key, (unsigned long long)bytes);
-}
-
-static void put_number(struct text *text, const char *key, double value) {
-    text_add(text, ", \"%s\": %.6g", key, value);
-}
-
-static void put_spaces(const struct fit_report *report, struct text *text) {
-    text_add(text, ", \"spaces\": [");
+static void put_spaces(struct json_writer *json, const struct fit_report *report) {
+    json_begin_array(json, "spaces");
     for (int i = 0; i < report->space_count; i++) {
         const struct fit_space *space = &report->spaces[i];
-        text_add(text, i > 0 ? ", {" : "{");
-        put_text(text, "name", space_name(space->space));
-        put_bytes(text, "planned_bytes", space->planned_bytes);
-        put_bytes(text, "swarm_bytes", space->swarm_bytes);
-        put_bytes(text, "declared_bytes", space->declared_bytes);
-        put_bytes(text, "capacity_bytes", space->capacity_bytes);
-        text_add(text, "}");
+        json_begin_object(json, NULL);
+        json_add_text(json, "name", space_name(space->space));
+        json_add_u64(json, "planned_bytes", space->planned_bytes);
+        json_add_u64(json, "swarm_bytes", space->swarm_bytes);
+        json_add_u64(json, "declared_bytes", space->declared_bytes);
+        json_add_u64(json, "capacity_bytes", space->capacity_bytes);
+        json_end(json);
     }
-    text_add(text, "]");
+    json_end(json);
 }
 
-static void put_disk(const struct disk_budget *disk, struct text *text) {
-    text_add(text, ", \"disk\": {\"capacity_known\": %s", disk->capacity_known ? "true" : "false");
-    put_bytes(text, "capacity_bytes", disk->capacity_known ? disk->capacity_bytes : 0);
-    put_bytes(text, "snapshots_bytes", disk->snapshot_bytes * disk->snapshot_count);
-    put_bytes(text, "results_bytes", disk->results_bytes);
-    put_bytes(text, "ledger_bytes", disk->ledger_bytes);
-    put_bytes(text, "export_bytes", disk->export_bytes);
-    put_bytes(text, "peak_bytes", disk->peak_bytes);
-    text_add(text, "}");
+static void put_disk(struct json_writer *json, const struct disk_budget *disk) {
+    json_begin_object(json, "disk");
+    json_add_bool(json, "capacity_known", disk->capacity_known);
+    json_add_u64(json, "capacity_bytes", disk->capacity_known ? disk->capacity_bytes : 0);
+    json_add_u64(json, "snapshots_bytes", disk->snapshot_bytes * disk->snapshot_count);
+    json_add_u64(json, "results_bytes", disk->results_bytes);
+    json_add_u64(json, "ledger_bytes", disk->ledger_bytes);
+    json_add_u64(json, "export_bytes", disk->export_bytes);
+    json_add_u64(json, "peak_bytes", disk->peak_bytes);
+    json_end(json);
 }
 
-static void put_round(const struct fit_report *report, struct text *text) {
-    const struct run *run = &report->session->run;
-    text_add(text, ", \"round\": {\"steps\": %lld", (long long)run->swarm_inner_steps);
-    put_number(text, "step_seconds", report->step_s);
-    put_number(text, "train_seconds", report->train_s);
+static void put_round(struct json_writer *json, const struct fit_report *report) {
+    json_begin_object(json, "round");
+    json_add_i64(json, "steps", report->session->run.swarm_inner_steps);
+    json_add_f64(json, "step_seconds", report->step_s, DIGITS);
+    json_add_f64(json, "train_seconds", report->train_s, DIGITS);
     if (report->exchange_s > 0) {
-        put_number(text, "exchange_seconds", report->exchange_s);
+        json_add_f64(json, "exchange_seconds", report->exchange_s, DIGITS);
     } else {
-        text_add(text, ", \"exchange_seconds\": null");
+        json_add_null(json, "exchange_seconds");
     }
-    put_number(text, "seconds", report->round_s);
-    put_number(text, "tenth_bytes_per_second", report->tenth_bytes_per_s);
-    put_bytes(text, "members", (uint64_t)report->exchange.members);
-    put_bytes(text, "up_bytes", report->exchange.up_bytes);
-    put_bytes(text, "down_bytes", report->exchange.down_bytes);
-    text_add(text, "}");
+    json_add_f64(json, "seconds", report->round_s, DIGITS);
+    json_add_f64(json, "tenth_bytes_per_second", report->tenth_bytes_per_s, DIGITS);
+    json_add_i64(json, "members", report->exchange.members);
+    json_add_u64(json, "up_bytes", report->exchange.up_bytes);
+    json_add_u64(json, "down_bytes", report->exchange.down_bytes);
+    json_end(json);
 }
 
-static void put_link(const struct fit_link *link, struct text *text) {
+static void put_link(struct json_writer *json, const struct fit_link *link) {
     if (link->round_trip_s <= 0) {
-        text_add(text, ", \"link\": null");
+        json_add_null(json, "link");
         return;
     }
-    text_add(text, ", \"link\": {\"round_trip_seconds\": %.6g", link->round_trip_s);
-    put_number(text, "up_bytes_per_second", link->up_bytes_per_s);
-    put_number(text, "down_bytes_per_second", link->down_bytes_per_s);
-    text_add(text, "}");
-}
-
-static void put_remedies(const struct fit_report *report, struct text *text) {
-    text_add(text, ", ");
-    put_text(text, "reason", report->misfit.reason);
-    text_add(text, ", \"remedies\": [");
-    for (int i = 0; i < report->remedy_count; i++) {
-        const struct remedy *remedy = &report->remedies[i];
-        text_add(text, "%s{\"change\": {", i > 0 ? ", " : "");
-        for (int k = 0; k < remedy->change_count; k++) {
-            text_add(text, "%s", k > 0 ? ", " : "");
-            put_text(text, remedy->changes[k].key, remedy->changes[k].value);
-        }
-        text_add(text, "}");
-        put_bytes(text, "peak_bytes", remedy->peak_bytes);
-        text_add(text, "}");
-    }
-    text_add(text, "]");
+    json_begin_object(json, "link");
+    json_add_f64(json, "round_trip_seconds", link->round_trip_s, DIGITS);
+    json_add_f64(json, "up_bytes_per_second", link->up_bytes_per_s, DIGITS);
+    json_add_f64(json, "down_bytes_per_second", link->down_bytes_per_s, DIGITS);
+    json_end(json);
 }
 
 void fit_report_json(const struct fit_report *report, struct text *text) {
     const struct session *session = report->session;
     const struct swarm_terms *terms = report->terms;
-    char hash[HASH_HEX_BYTES];
-    text_add(text, "{\"format\": 1, \"fits\": %s, ",
-             report->misfit.status == OK ? "true" : "false");
-    put_text(text, "swarm", terms->manifest->name);
-    text_add(text, ", \"manifest\": \"%s\", ", hash_hex(&terms->manifest->hash, hash));
-    put_text(text, "target", session->target->name);
-    put_bytes(text, "ranks", (uint64_t)(session->ranks > 1 ? session->ranks : 1));
-    put_bytes(text, "parameters", (uint64_t)terms->shape.slices.parameter_count);
-    text_add(text, ", \"rounds\": %u, ", terms->commits_max);
-    put_text(text, "codec", codec_name(terms->shape.slices.codec));
-    put_spaces(report, text);
-    put_disk(&report->disk, text);
-    put_round(report, text);
-    put_bytes(text, "join_bytes", report->join_bytes);
-    put_number(text, "up_bytes_a_day", report->up_bytes_a_day);
-    put_number(text, "down_bytes_a_day", report->down_bytes_a_day);
-    put_link(&report->link, text);
+    struct json_writer writer = json_writer_over(text);
+    struct json_writer *json = &writer;
+    json_begin_object(json, NULL);
+    json_add_i64(json, "format", 1);
+    json_add_bool(json, "fits", report->misfit.status == OK);
+    json_add_text(json, "swarm", terms->manifest->name);
+    json_add_hex(json, "manifest", terms->manifest->hash.bytes, HASH_BYTES);
+    json_add_text(json, "target", session->target->name);
+    json_add_i64(json, "ranks", session->ranks > 1 ? session->ranks : 1);
+    json_add_i64(json, "parameters", terms->shape.slices.parameter_count);
+    json_add_i64(json, "rounds", terms->commits_max);
+    json_add_text(json, "codec", codec_name(terms->shape.slices.codec));
+    put_spaces(json, report);
+    put_disk(json, &report->disk);
+    put_round(json, report);
+    json_add_u64(json, "join_bytes", report->join_bytes);
+    json_add_f64(json, "up_bytes_a_day", report->up_bytes_a_day, DIGITS);
+    json_add_f64(json, "down_bytes_a_day", report->down_bytes_a_day, DIGITS);
+    put_link(json, &report->link);
     if (report->misfit.status != OK) {
-        put_remedies(report, text);
+        json_add_text(json, "reason", report->misfit.reason);
+        remedies_add_json(json, report->remedies, report->remedy_count);
     }
-    text_add(text, "}\n");
+    json_end(json);
+    text_add(text, "\n");
 }
 
 enum status fit_report_write(struct session *session, const struct fit_report_request *request,

@@ -1,7 +1,6 @@
-#include "runtime/cli/reports/snapshot_print.h"
+#include "runtime/cli/reports/reports.h"
 
 #include "base/text.h"
-#include "runtime/cli/reports/json_stdout.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,9 +54,7 @@ static void add_head(struct json_writer *json, const struct snapshot *snapshot) 
 void snapshot_print_list_json(const char *folder, const struct snapshot_listed *listed, int count,
                               bool verified) {
     struct json_stdout out;
-    struct json_writer *json = json_stdout_begin(&out);
-    json_newline(json, 2);
-    json_add_i64(json, "format", 1);
+    struct json_writer *json = json_stdout_begin(&out, 2);
     json_newline(json, 2);
     json_add_text(json, "folder", folder);
     json_newline(json, 2);
@@ -131,9 +128,7 @@ static void add_contents(struct json_writer *json, const struct snapshot *snapsh
 
 void snapshot_print_whole_json(const struct snapshot *snapshot) {
     struct json_stdout out;
-    struct json_writer *json = json_stdout_begin(&out);
-    json_newline(json, 2);
-    json_add_i64(json, "format", 1);
+    struct json_writer *json = json_stdout_begin(&out, 2);
     json_newline(json, 2);
     json_add_text(json, "path", snapshot->path);
     json_newline(json, 2);
@@ -157,8 +152,7 @@ void snapshot_print_export(const struct snapshot *snapshot, const char *out) {
 
 void snapshot_print_export_json(const struct snapshot *snapshot, const char *out_path) {
     struct json_stdout out;
-    struct json_writer *json = json_stdout_begin(&out);
-    json_add_i64(json, "format", 1);
+    struct json_writer *json = json_stdout_begin(&out, JSON_ONE_LINE);
     json_add_i64(json, "step", snapshot->step);
     json_add_text(json, "snapshot", snapshot->path);
     json_add_text(json, "model", out_path);

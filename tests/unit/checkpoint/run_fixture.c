@@ -152,7 +152,7 @@ void run_take_part(struct run_fixture *run, int rank, int world) {
     }
 }
 
-void settings_open(struct run_fixture *run, struct snapshot_writer *writer) {
+void run_fixture_open(struct run_fixture *run, struct snapshot_writer *writer) {
     if (snapshot_writer_init(&run->args, &run->region, writer, &run->fault) != OK) {
         fail_msg("%s: %s", run->fault.subject, run->fault.reason);
     }

@@ -31,7 +31,7 @@ void run_clear(struct run_fixture *run);
  * other, cut into equal slots. What is outside stays in `pieces`. */
 void run_take_part(struct run_fixture *run, int rank, int world);
 
-void settings_open(struct run_fixture *run, struct snapshot_writer *writer);
+void run_fixture_open(struct run_fixture *run, struct snapshot_writer *writer);
 /* Sets the tensors and saves them; the process is sealed meanwhile. */
 enum status run_save(struct run_fixture *run, struct snapshot_writer *writer, int64_t step);
 

@@ -41,7 +41,7 @@ static void saved_state_comes_back_bit_for_bit(void **state) {
     struct run_fixture *run = run_start(3);
     struct snapshot_writer writer;
     assert_int_equal(run_newest(run), -1);
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     assert_int_equal(run_newest(run), -1);
     assert_int_equal(run_save(run, &writer, 0), OK);
     assert_int_equal(run_newest(run), 0);
@@ -55,7 +55,7 @@ static void ranges_leave_no_trace(void **state) {
     (void)state;
     struct run_fixture *run = run_start(3);
     struct snapshot_writer writer;
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     assert_int_equal(run_save(run, &writer, 1), OK);
     struct tensor_piece halves[2 * RUN_TENSORS];
     for (int t = 0; t < RUN_TENSORS; t++) {
@@ -71,7 +71,7 @@ static void ranges_leave_no_trace(void **state) {
     run->groups[0].set.pieces = halves;
     run->groups[0].set.piece_count = 2 * RUN_TENSORS;
     assert_int_equal(run_newest(run), 1);
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     assert_int_equal(run_save(run, &writer, 2), OK);
     run->groups[0].set.pieces = run->pieces[0];
     run->groups[0].set.piece_count = RUN_TENSORS;
@@ -83,7 +83,7 @@ static void retention_goes_by_the_order_of_saving(void **state) {
     (void)state;
     struct run_fixture *run = run_start(2);
     struct snapshot_writer writer;
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     static const int64_t STEPS[] = {10, 20, 30, 15, 20};
     static const char *const LEFT[] = {"10", "10 20", "20 30", "30 15", "15 20"};
     for (size_t i = 0; i < ARRAY_COUNT(STEPS); i++) {
@@ -92,7 +92,7 @@ static void retention_goes_by_the_order_of_saving(void **state) {
         assert_int_equal(run_newest(run), STEPS[i]);
     }
     /* Another process goes on in the same order; a step saved again is replaced. */
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     assert_int_equal(run_save(run, &writer, 15), OK);
     assert_string_equal(run_steps(run), "20 15");
     assert_int_equal(run_newest(run), 15);
@@ -110,7 +110,7 @@ static void damage_is_found_and_the_one_before_is_used(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(CASES); i++) {
         struct run_fixture *run = run_start(3);
         struct snapshot_writer writer;
-        settings_open(run, &writer);
+        run_fixture_open(run, &writer);
         assert_int_equal(run_save(run, &writer, 1), OK);
         assert_int_equal(run_save(run, &writer, 2), OK);
         flip_byte(run, 2, CASES[i].file, CASES[i].at);
@@ -127,7 +127,7 @@ static void short_and_missing_files_are_damage(void **state) {
     struct run_fixture *run = run_start(9);
     struct snapshot_writer writer;
     static char path[PATH_BYTES];
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     for (int64_t step = 1; step <= 5; step++) {
         assert_int_equal(run_save(run, &writer, step), OK);
     }
@@ -149,7 +149,7 @@ static void verify_names_the_damaged_file(void **state) {
     struct snapshot_writer writer;
     struct snapshot snapshot;
     static char path[PATH_BYTES];
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     assert_int_equal(run_save(run, &writer, 1), OK);
     snapshot_path(run->folder, SNAPSHOT_DONE, 1, path);
     assert_int_equal(snapshot_verify(path, &run->region, &snapshot, &run->fault), OK);
@@ -165,7 +165,7 @@ static void leftovers_are_cleared_and_what_stood_aside_returns(void **state) {
     struct snapshot_writer writer;
     static char done[PATH_BYTES];
     static char other[PATH_BYTES];
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     for (int64_t step = 1; step <= 3; step++) {
         assert_int_equal(run_save(run, &writer, step), OK);
     }
@@ -176,7 +176,7 @@ static void leftovers_are_cleared_and_what_stood_aside_returns(void **state) {
     snapshot_path(run->folder, SNAPSHOT_BEGUN, 2, other);
     assert_int_equal(rename(done, other), 0);
     assert_int_equal(run_newest(run), 3); /* from aside */
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     assert_string_equal(run_steps(run), "1 3");
     assert_false(file_exists(other));
     assert_int_equal(run_newest(run), 3);
@@ -190,7 +190,7 @@ static void a_link_in_the_place_of_a_save_is_removed_not_followed(void **state) 
     static char thesis[PATH_BYTES];
     static char text[PATH_BYTES];
     static char link[PATH_BYTES];
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     file_join(run->folder, "thesis", thesis, sizeof thesis);
     file_join(thesis, "text", text, sizeof text);
     assert_int_equal(mkdir(thesis, 0755), 0);
@@ -211,7 +211,7 @@ static void a_folder_full_of_snapshots_is_a_fault_that_names_it(void **state) {
     (void)state;
     struct run_fixture *run = run_start(1);
     struct snapshot_writer writer;
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     assert_int_equal(run_save(run, &writer, 1), OK);
     struct snapshot_retained first = writer.kept[0];
     for (int i = 0; i < SNAPSHOTS_MAX; i++) { /* as if none could have been removed */
@@ -236,7 +236,7 @@ static void load_names_what_the_run_does_not_share(void **state) {
     struct snapshot_writer writer;
     struct snapshot snapshot;
     bool found = false;
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     assert_int_equal(run_save(run, &writer, 1), OK);
     assert_int_equal(
         snapshot_find_newest(run->folder, &run->region, &snapshot, &found, &run->fault), OK);
@@ -282,7 +282,7 @@ static void export_is_a_model_folder(void **state) {
     static char path[PATH_BYTES];
     char config[256];
     size_t length = 0;
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     const struct snapshot_state saved = {.step = 4};
     float *norm = run->pieces[0][1].memory; /* the others stay 0 */
     norm[2] = 0x1.03p0f;

@@ -29,7 +29,7 @@ static const struct scenario {
 static struct run_fixture *prepare(const struct scenario *scenario,
                                    struct snapshot_writer *writer) {
     struct run_fixture *run = run_start(scenario->keep);
-    settings_open(run, writer);
+    run_fixture_open(run, writer);
     assert_int_equal(run_save(run, writer, 1), OK);
     assert_int_equal(run_save(run, writer, 2), OK);
     return run;
@@ -85,7 +85,7 @@ static void kill_everywhere(enum disk_mode mode) {
             struct run_fixture *run = prepare(scenario, &writer);
             save_and_die(run, &writer, scenario, mode, at);
             assert_old_or_new(run, scenario, at);
-            settings_open(run, &writer);
+            run_fixture_open(run, &writer);
             assert_old_or_new(run, scenario, at);
             assert_goes_on(run, &writer);
             run_finish(run);
@@ -124,7 +124,7 @@ static void old_or_new_state_is_found_after_an_error_at_any_call(void **state) {
             }
             assert_old_or_new(run, scenario, at);
             assert_goes_on(run, &writer);
-            settings_open(run, &writer); /* clears what the error kept from being cleared */
+            run_fixture_open(run, &writer); /* clears what the error kept from being cleared */
             run_finish(run);
         }
     }

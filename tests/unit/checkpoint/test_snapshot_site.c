@@ -90,7 +90,7 @@ static enum status save(void *context, const struct checkpoint_ranks *site, stru
 static struct run_fixture *prepare(void) {
     struct run_fixture *run = run_start(2);
     struct snapshot_writer writer;
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     assert_int_equal(run_save(run, &writer, 1), OK);
     assert_int_equal(run_save(run, &writer, OLD_STEP), OK);
     return run;
@@ -110,7 +110,7 @@ static void assert_nothing_beside(struct run_fixture *run) {
 /* Then one rank opens the folder, and all save on. */
 static void assert_goes_on(struct run_fixture *run) {
     struct snapshot_writer writer;
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     assert_nothing_beside(run);
     assert_int_equal(run_save(run, &writer, 7), OK);
     assert_int_equal(run_newest(run), 7);
@@ -270,7 +270,7 @@ static bool fill_disk(int pages) {
         struct save_work work = {.run = run, .rank = SITE_ANY};
         const struct site_work site = {WORLD, save, &work, SITE_ANY, 0};
         struct site_outcome outcomes[SITE_RANKS_MAX];
-        settings_open(run, &writer);
+        run_fixture_open(run, &writer);
         assert_int_equal(run_save(run, &writer, 1), OK);
         assert_int_equal(run_save(run, &writer, OLD_STEP), OK);
         site_run(&site, outcomes);

@@ -11,7 +11,8 @@
 
 #include <cmocka.h>
 
-int capture(command *run, const char *const *words, char *output, size_t capacity) {
+int capture(const struct command *command, const char *const *words, char *output,
+            size_t capacity) {
     char path[] = "/tmp/skep-capture-XXXXXX";
     char *argv[CAPTURE_WORDS_MAX] = {NULL};
     int argc = 0;
@@ -28,7 +29,7 @@ int capture(command *run, const char *const *words, char *output, size_t capacit
     int saved_error = dup(STDERR_FILENO);
     dup2(file, STDOUT_FILENO);
     dup2(file, STDERR_FILENO);
-    int code = run(argc, argv);
+    int code = command_run(command, argc, argv);
     fflush(stdout);
     dup2(saved_out, STDOUT_FILENO);
     dup2(saved_error, STDERR_FILENO);

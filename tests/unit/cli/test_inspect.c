@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "runtime/checkpoint/folder.h"
-#include "runtime/cli/reports/inspect_report.h"
+#include "runtime/cli/reports/reports.h"
 #include "tests/unit/cli/capture.h"
 
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 enum { OUTPUT_BYTES = 4 << 20 };
 
 static int run(const char *const *words, char *output) {
-    return capture(command_inspect, words, output, OUTPUT_BYTES);
+    return capture(&COMMAND_INSPECT, words, output, OUTPUT_BYTES);
 }
 
 static int64_t number(const struct json_node *object, const char *key) {
@@ -144,9 +144,9 @@ static void bad_usage_and_bad_input_are_exit_2(void **state) {
         {{"inspect"}, "skep: inspect: an argument is missing; see `skep help inspect`"},
         {{"inspect", "a", "b"}, "skep: inspect: one argument too many: \"b\""},
         {{"inspect", "a", "b=c"}, "skep: inspect: one argument too many: \"b=c\""},
-        {{"inspect", "--frob", "a"}, "skep: inspect: unknown flag \"--frob\""},
+        {{"inspect", "--frob", "a"}, "skep: inspect: unknown option: \"--frob\""},
         {{"inspect", "--jsn", "a"}, "did you mean --json?"},
-        {{"inspect", "a", "--shards"}, "skep: inspect: --shards wants a value"},
+        {{"inspect", "a", "--shards"}, "skep: inspect: --shards needs a value"},
         {{"inspect", "a", "--shards", "0"}, "a whole number of at least 1"},
         {{"inspect", "a", "--shards", "4097"}, "at most 4096"},
         {{"inspect", "a", "--shards", "2x"}, "\"2x\" is not a whole number"},

@@ -14,7 +14,7 @@ enum { OUTPUT_BYTES = 1 << 20, RANKS_HERE = 8 };
 static char output[OUTPUT_BYTES];
 
 static int run(const char *const *words) {
-    return capture(command_mesh, words, output, sizeof output);
+    return capture(&COMMAND_MESH, words, output, sizeof output);
 }
 
 static int64_t integer(const struct json_node *node) {

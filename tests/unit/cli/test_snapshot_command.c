@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "runtime/checkpoint/folder.h"
 #include "runtime/checkpoint/snapshot_path.h"
-#include "runtime/cli/command.h"
+#include "runtime/cli/cli.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static int run_words(const char *const *words) {
     int nowhere = open("/dev/null", O_WRONLY);
     dup2(fileno(sink), STDOUT_FILENO);
     dup2(nowhere, STDERR_FILENO);
-    int code = command_snapshot(argc, argv);
+    int code = command_run(&COMMAND_SNAPSHOT, argc, argv);
     fflush(stdout);
     dup2(kept_out, STDOUT_FILENO);
     dup2(kept_error, STDERR_FILENO);
@@ -101,7 +101,7 @@ static bool is_good(const struct json_node *object) {
 static struct run_fixture *saved(void) {
     struct run_fixture *run = run_start(3);
     struct snapshot_writer writer;
-    settings_open(run, &writer);
+    run_fixture_open(run, &writer);
     for (int64_t step = 1; step <= 2; step++) {
         const struct snapshot_state state = {.step = step, .seed = 5};
         assert_int_equal(snapshot_save(&writer, &state, &run->staging, &run->fault), OK);

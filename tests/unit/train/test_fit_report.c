@@ -1,7 +1,7 @@
 /* Tests of train/fit_report: each figure against what the swarm's own numbers make of it by hand,
  * and what is said when it does not fit. */
 #include "base/json.h"
-#include "runtime/cli/reports/preflight_report.h"
+#include "runtime/cli/reports/reports.h"
 #include "runtime/schedule/estimate.h"
 #include "runtime/swarm_setup/member_session.h"
 #include "scratch.h"

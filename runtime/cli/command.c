@@ -1,0 +1,221 @@
+#include "runtime/cli/cli.h"
+
+#include "base/text.h"
+#include "runtime/swarm_setup/member_session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct option *find_option(const struct command *command, const char *name,
+                                        size_t length) {
+    for (int i = 0; i < command->option_count; i++) {
+        const struct option *option = &command->options[i];
+        if (strlen(option->name) == length && memcmp(option->name, name, length) == 0) {
+            return option;
+        }
+    }
+    return NULL;
+}
+
+int command_skip_argument(const struct command *command, char *const *argv, int index) {
+    const char *word = argv[index];
+    const struct option *option = command != NULL ? find_option(command, word, strlen(word)) : NULL;
+    bool has_value = option != NULL && option->kind != OPTION_FLAG && argv[index + 1] != NULL;
+    return index + (has_value ? 2 : 1);
+}
+
+int command_options_end(const struct command *command, int argc, char *const *argv) {
+    int index = 0;
+    while (index < argc && strcmp(argv[index], "--") != 0) {
+        index = command_skip_argument(command, argv, index);
+    }
+    return index;
+}
+
+static enum status usage_fault(const struct command *command, struct invocation *invocation,
+                               const char *reason, const char *word) {
+    char remedy[64];
+    snprintf(remedy, sizeof remedy, "see `skep help %s`", command->name);
+    return fault_set(&invocation->fault, STATUS_USAGE, command->name, remedy, "%s%s%s%s", reason,
+                     word != NULL ? ": \"" : "", word != NULL ? word : "",
+                     word != NULL ? "\"" : "");
+}
+
+static enum status unknown_option(const struct command *command, struct invocation *invocation,
+                                  const char *word) {
+    const char *names[OPTIONS_MAX];
+    char remedy[64];
+    for (int i = 0; i < command->option_count; i++) {
+        names[i] = command->options[i].name;
+    }
+    int nearest = text_nearest(word, names, command->option_count);
+    if (nearest < 0) {
+        return usage_fault(command, invocation, "unknown option", word);
+    }
+    snprintf(remedy, sizeof remedy, "did you mean %s?", names[nearest]);
+    return fault_set(&invocation->fault, STATUS_USAGE, command->name, remedy,
+                     "unknown option: \"%s\"", word);
+}
+
+/* Stores the option's value, "" for a flag. *index is advanced over a value that follows. */
+static enum status read_option(const struct command *command, struct invocation *invocation,
+                               int *index, const char **values) {
+    const char *word = invocation->argv[*index];
+    size_t length = strcspn(word, "=");
+    const struct option *option = find_option(command, word, length);
+    bool has_equals = word[length] == '=';
+    if (option == NULL || (option->kind == OPTION_FLAG && has_equals)) {
+        return unknown_option(command, invocation, word);
+    }
+    const char **value = &values[option - command->options];
+    if (option->kind == OPTION_FLAG) {
+        *value = "";
+    } else if (has_equals) {
+        *value = word + length + 1;
+    } else if (*index + 1 < invocation->argc) {
+        *value = invocation->argv[++*index];
+    } else {
+        return fault_set(&invocation->fault, STATUS_USAGE, command->name, NULL, "%s needs a value",
+                         word);
+    }
+    return OK;
+}
+
+static enum status read_word(const struct command *command, struct invocation *invocation,
+                             const char *word) {
+    if (invocation->positional_count < command->positionals_max) {
+        invocation->positionals[invocation->positional_count++] = word;
+        return OK;
+    }
+    bool is_override = command->takes_overrides && strchr(word, '=') != NULL;
+    if (!is_override || invocation->override_count == OVERRIDES_MAX) {
+        return usage_fault(command, invocation, "one argument too many", word);
+    }
+    invocation->overrides[invocation->override_count++] = word;
+    return OK;
+}
+
+static enum status check_maximum(const struct option *option, const char *value, double number,
+                                 struct fault *fault) {
+    char remedy[64];
+    if (option->maximum == 0 || number <= option->maximum) {
+        return OK;
+    }
+    snprintf(remedy, sizeof remedy, "use at most %.0f", option->maximum);
+    return fault_set(fault, STATUS_USAGE, option->name, remedy, "%s is too large", value);
+}
+
+static enum status read_integer(const struct option *option, const char *value, int64_t *field,
+                                struct fault *fault) {
+    int64_t parsed;
+    if (!text_parse_i64(value, &parsed) || (double)parsed < option->minimum) {
+        return fault_set(fault, STATUS_USAGE, option->name, NULL,
+                         "\"%s\" is not a whole number of at least %.0f", value, option->minimum);
+    }
+    TRY(check_maximum(option, value, (double)parsed, fault));
+    *field = parsed;
+    return OK;
+}
+
+static enum status read_number(const struct option *option, const char *value, double *field,
+                               struct fault *fault) {
+    double parsed;
+    if (!text_parse_f64(value, &parsed) || !(parsed >= option->minimum)) {
+        return fault_set(fault, STATUS_USAGE, option->name, NULL,
+                         "\"%s\" is not a number of at least %g", value, option->minimum);
+    }
+    TRY(check_maximum(option, value, parsed, fault));
+    *field = parsed;
+    return OK;
+}
+
+static enum status read_bytes(const struct option *option, const char *value, uint64_t *field,
+                              struct fault *fault) {
+    uint64_t parsed;
+    if (!text_parse_bytes(value, &parsed) || parsed == 0) {
+        return fault_set(fault, STATUS_USAGE, option->name, "write 4096, 512MiB or 1.5GB",
+                         "\"%s\" is not a number of bytes above 0", value);
+    }
+    *field = parsed;
+    return OK;
+}
+
+/* `value` is NULL when the option was not given. */
+static enum status read_value(const struct option *option, const char *value,
+                              struct invocation *invocation) {
+    void *field = (unsigned char *)invocation->request + option->offset;
+    struct fault *fault = &invocation->fault;
+    switch (option->kind) {
+    case OPTION_FLAG:
+        *(bool *)field = value != NULL;
+        return OK;
+    case OPTION_TEXT:
+        *(const char **)field = value;
+        return OK;
+    case OPTION_INTEGER:
+        *(int64_t *)field = (int64_t)option->initial;
+        return value != NULL ? read_integer(option, value, field, fault) : OK;
+    case OPTION_NUMBER:
+        *(double *)field = option->initial;
+        return value != NULL ? read_number(option, value, field, fault) : OK;
+    case OPTION_BYTES:
+        return value != NULL ? read_bytes(option, value, field, fault) : OK;
+    case OPTION_RUN_KEY:
+        if (value != NULL) {
+            invocation_override(invocation, option->name + strlen("--"), value);
+        }
+        return OK;
+    }
+    return OK;
+}
+
+static enum status read_arguments(const struct command *command, struct invocation *invocation) {
+    const char *values[OPTIONS_MAX] = {NULL};
+    char **argv = invocation->argv;
+    const int options_end = command_options_end(command, invocation->argc, argv);
+    ASSERT(command->option_count <= OPTIONS_MAX && command->positionals_max <= POSITIONALS_MAX);
+    for (int i = 1; i < invocation->argc; i++) {
+        if (i < options_end && argv[i][0] == '-' && argv[i][1] != '\0') {
+            TRY(read_option(command, invocation, &i, values));
+        } else if (i != options_end) {
+            TRY(read_word(command, invocation, argv[i]));
+        }
+    }
+    if (invocation->positional_count < command->positionals_min) {
+        return usage_fault(command, invocation, "an argument is missing", NULL);
+    }
+    for (int i = 0; i < command->option_count; i++) {
+        TRY(read_value(&command->options[i], values[i], invocation));
+    }
+    return OK;
+}
+
+int command_run(const struct command *command, int argc, char **argv) {
+    struct invocation invocation = {.argc = argc, .argv = argv};
+    invocation.request = region_alloc(&invocation.region, 1, command->request_bytes);
+    enum status status = read_arguments(command, &invocation);
+    bool has_run = status == OK;
+    if (has_run) {
+        status = command->run(&invocation);
+    }
+    fflush(stdout); /* the report comes before its fault */
+    int code = ranks_end(&invocation.ranks, status, &invocation.fault);
+    if (has_run && command->finish != NULL) {
+        command->finish(invocation.request);
+    }
+    region_finish(&invocation.region);
+    return code;
+}
+
+void invocation_override(struct invocation *invocation, const char *key, const char *value) {
+    size_t bytes = strlen(key) + strlen(value) + sizeof "=";
+    char *override = region_alloc(&invocation->region, bytes, 1);
+    ASSERT(invocation->override_count < OVERRIDES_MAX + OVERRIDES_ADDED_MAX);
+    snprintf(override, bytes, "%s=%s", key, value);
+    invocation->overrides[invocation->override_count++] = override;
+}
+
+enum status invocation_read_session(struct invocation *invocation, struct session *session) {
+    return member_session_or_run_read(session, invocation->positionals[0], invocation->overrides,
+                                      invocation->override_count, NULL, &invocation->fault);
+}

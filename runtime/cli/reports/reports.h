@@ -1,0 +1,123 @@
+/* reports: the long reports of the commands, as text for people and as JSON, both on standard
+ * output. A command computes a report's struct, or lets runtime/session, runtime/swarm_setup or
+ * runtime/diagnose compute it, and this room prints it. It computes only sums and ratios for its
+ * tables, and owns no state. Every JSON document is written through json_stdout. Only runtime/cli
+ * calls it.
+ *
+ * public   json_stdout.h */
+#ifndef SKEP_CLI_REPORTS_REPORTS_H
+#define SKEP_CLI_REPORTS_REPORTS_H
+
+#include "runtime/checkpoint/snapshot.h"
+#include "runtime/cli/reports/json_stdout.h"
+#include "runtime/diagnose/comm.h"
+#include "runtime/diagnose/plan_site.h"
+#include "runtime/session/remedies.h"
+#include "runtime/shard/mesh.h"
+#include "runtime/swarm_setup/preflight.h"
+
+#include <stdbool.h>
+
+/* ---- skep inspect ---- */
+
+enum { INSPECT_SHARDS_MAX = 4096 /* ranks of a site */ };
+
+struct inspect_report {
+    const char *model;   /* as the user named it */
+    const char *weights; /* the file that holds or lists the weights, or NULL */
+    const struct blueprint *blueprint;
+    const struct unit_table *units;
+    int64_t sequence;        /* length for the FLOPs per token */
+    int64_t shards;          /* 0: not requested */
+    bool is_full;            /* the text lists each rank's parts of every parameter */
+    struct unit_part *parts; /* scratch: [units->param_count] */
+};
+
+void inspect_print_text(const struct inspect_report *report);
+void inspect_print_json(const struct inspect_report *report);
+
+/* ---- skep plan ---- */
+
+/* plan_print_json: the plan as one document. If `fits` is false, it includes blame and remedies.
+ * site    the part about ranks, or NULL
+ * errors  STATUS_FAILED when the proof of a remedy's plan fails; part of the document may have been
+ *         printed */
+MUST_CHECK enum status plan_print_json(struct session *session, const struct site_report *site,
+                                       bool fits, struct fault *fault);
+
+/* remedies_add_json: add the array "remedies" (cli.md, plan --json). */
+void remedies_add_json(struct json_writer *json, const struct remedy *remedies, int count);
+
+/* plan_site_print: the part of a plan that is about ranks, as text. */
+void plan_site_print(const struct site_report *report);
+
+/* plan_draw: the device arena over the whole program as SVG, into the file `path`.
+ * errors  STATUS_FAILED when the file cannot be written */
+MUST_CHECK enum status plan_draw(struct session *session, const char *path, struct fault *fault);
+
+/* ---- skep mesh ---- */
+
+struct mesh_report {
+    struct mesh mesh;
+    int per_node;                /* ranks of a node; 0: no placement, the fields below are unused */
+    double bytes[MESH_DIMS_MAX]; /* that a rank receives along each dimension */
+    bool has_bytes;              /* --bytes was given; otherwise each dimension has 1 */
+    struct mesh placed;          /* the same dimensions with the suggested table */
+};
+
+/* mesh_report_text: scratch is in `region`. */
+void mesh_report_text(const struct mesh_report *report, struct region *region);
+void mesh_report_json(const struct mesh_report *report);
+
+/* ---- skep comm ---- */
+
+struct comm_report {
+    struct comm comm;
+    bool is_tested;
+    struct comm_verdict verdicts[COMM_CHECKS][COMM_GROUPS];
+    struct comm_rate rates[COMM_RATES * COMM_SIZES_MAX];
+    int rate_count; /* 0: not measured */
+};
+
+void comm_report_print(const struct comm_report *report, bool json);
+
+/* ---- skep snapshot ---- */
+
+/* snapshot_print_list: one line or object for each snapshot. `is_verified`: the hashes of all files
+ * were checked, not only their sizes. */
+void snapshot_print_list(const char *folder, const struct snapshot_listed *listed, int count,
+                         bool is_verified);
+void snapshot_print_list_json(const char *folder, const struct snapshot_listed *listed, int count,
+                              bool is_verified);
+
+/* snapshot_print_whole: the contents of one snapshot; the keys of its run come last. */
+void snapshot_print_whole(const struct snapshot *snapshot);
+void snapshot_print_whole_json(const struct snapshot *snapshot);
+
+/* snapshot_print_export: the model folder `out` that a snapshot was exported to. */
+void snapshot_print_export(const struct snapshot *snapshot, const char *out);
+void snapshot_print_export_json(const struct snapshot *snapshot, const char *out);
+
+/* ---- skep join ---- */
+
+enum { FIT_REPORT_BYTES = 32 * 1024 }; /* a bound for the text and the JSON document */
+
+/* fit_report_text, fit_report_json: the needs of a member, as text and as one line of JSON. */
+void fit_report_text(const struct fit_report *report, struct text *text);
+void fit_report_json(const struct fit_report *report, struct text *text);
+
+struct fit_report_request {
+    const struct swarm_terms *terms;
+    struct fit_link link;
+    int members; /* as fit_report_make takes them */
+    bool json;
+};
+
+/* fit_report_write: compute the report and append it to `text`, whether the member fits or not.
+ * text    a builder of FIT_REPORT_BYTES
+ * errors  those of fit_report_make, nothing written; STATUS_FIT when the member does not fit */
+MUST_CHECK enum status fit_report_write(struct session *session,
+                                        const struct fit_report_request *request, struct text *text,
+                                        struct fault *fault);
+
+#endif

@@ -1,0 +1,143 @@
+#include "runtime/cli/start_ranks.h"
+
+#include "base/log.h"
+#include "runtime/cli/cli.h"
+#include "transport/site/launch.h"
+#include "transport/site/stop.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+enum { ARGUMENTS_MAX = 512 };
+
+/* main has removed -q and -v from the arguments; they are added again before a "--". */
+static enum status start_ranks(const struct ranks_request *request, struct invocation *invocation) {
+    char *arguments[ARGUMENTS_MAX];
+    struct ranks *ranks = &invocation->ranks;
+    int next = 0;
+    if (invocation->argc + 3 > ARGUMENTS_MAX) {
+        return fault_set(&invocation->fault, STATUS_USAGE, invocation->argv[0], NULL,
+                         "more than %d arguments", ARGUMENTS_MAX - 3);
+    }
+    arguments[next++] = "skep";
+    if (!log_enabled(LOG_INFO) || log_enabled(LOG_DEBUG)) {
+        arguments[next++] = log_enabled(LOG_DEBUG) ? "-v" : "-q";
+    }
+    for (int i = 0; i < invocation->argc; i++) {
+        arguments[next++] = invocation->argv[i];
+    }
+    arguments[next] = NULL;
+    if (request->saves) {
+        /* Otherwise a signal could end one rank while another, which waits for it, continues. */
+        stop_block_signals();
+    }
+    ranks->is_parent = true;
+    return launch_children(ranks->launch.world, arguments, &ranks->exit_code, &invocation->fault);
+}
+
+/* A fault whose subject is this rank needs no prefix with its number. */
+static void print_fault(const struct ranks *ranks, const struct fault *fault) {
+    char rank_name[32];
+    snprintf(rank_name, sizeof rank_name, "rank %d", ranks->launch.rank);
+    if (ranks->launch.rank <= 0 || strcmp(fault->subject, rank_name) == 0) {
+        fault_print(fault, STDERR_FILENO);
+        return;
+    }
+    log_line(LOG_ERROR, "skep: %s: %s%s%s", fault->subject, fault->reason,
+             fault->remedy[0] != '\0' ? "; " : "", fault->remedy);
+}
+
+/* Collectives that run on a device would wait for lost ranks forever. */
+static void abort_collectives(const struct ranks *ranks) {
+    if (ranks->session->communicator.methods != NULL && program_waits(&ranks->session->bound)) {
+        communicator_abort(&ranks->session->communicator);
+    }
+}
+
+/* The process ends at once, because a collective may wait for the lost rank forever. Collectives on
+ * a device are aborted first, so that the next process finds the device idle. */
+static void exit_rank_lost(void *context, const struct fault *fault) {
+    const struct ranks *ranks = context;
+    print_fault(ranks, fault);
+    abort_collectives(ranks);
+    _exit(fault_exit_code(STATUS_LOST));
+}
+
+static enum status join_site(struct ranks *ranks, struct fault *fault) {
+    struct session *session = ranks->session;
+    (void)prctl(PR_SET_NAME, "skep"); /* a process started by --ranks is named "exe" otherwise */
+    if (ranks->launch.rank > 0) {
+        snprintf(ranks->log_prefix, sizeof ranks->log_prefix, "rank %d: ", ranks->launch.rank);
+        log_set_prefix(ranks->log_prefix);
+    }
+    TRY(site_open(&ranks->launch, &session->region, &session->site, fault));
+    return site_watch(session->site, exit_rank_lost, ranks, fault);
+}
+
+enum status ranks_count(const struct ranks_request *request, struct session *session,
+                        struct invocation *invocation) {
+    struct launch_info *launch = &invocation->ranks.launch;
+    invocation->ranks = (struct ranks){.session = session};
+    if (request->count == 0 && !request->reads_environment) {
+        *launch = (struct launch_info){.world = 1, .local_world = 1, .source = "alone"};
+    } else {
+        TRY(launch_detect((int)request->count, launch, &invocation->fault));
+    }
+    session->ranks = launch->world;
+    session->local_ranks = launch->local_world;
+    return OK;
+}
+
+enum status ranks_begin(const struct ranks_request *request, struct session *session,
+                        struct invocation *invocation) {
+    struct ranks *ranks = &invocation->ranks;
+    if (request->saves) {
+        stop_exit_immediately();
+    }
+    TRY(ranks_count(request, session, invocation));
+    if (ranks->launch.rank == LAUNCH_PARENT) {
+        return start_ranks(request, invocation);
+    }
+    enum status status = ranks->launch.world > 1 ? join_site(ranks, &invocation->fault) : OK;
+    if (request->saves) {
+        stop_watch(); /* not earlier: connecting may take a minute */
+    }
+    return status;
+}
+
+/* Leaves the site. Returns whether all ranks end with the same status. If not, this rank sends its
+ * fault and does not wait for the others, which may be in a collective. Ranks that succeeded leave
+ * together, so that the loss of one until then is noticed. */
+static bool leave_site(struct ranks *ranks, enum status status, const struct fault *fault) {
+    struct fault ignored;
+    struct site *site = ranks->session->site;
+    bool is_shared = fault_exit_code(status) == 0 || site_has_agreed(site, fault);
+    if (!is_shared) {
+        site_fail(site, fault);
+    } else {
+        is_shared = site_agree(site, OK, &ignored) == OK;
+    }
+    site_leave(site);
+    return is_shared;
+}
+
+/* Of ranks that share a terminal, only rank 0 prints a fault that all of them have. */
+static bool prints_fault(const struct ranks *ranks, bool is_shared) {
+    return ranks->launch.rank <= 0 || !is_shared || strcmp(ranks->launch.source, "--ranks") != 0;
+}
+
+int ranks_end(struct ranks *ranks, enum status status, const struct fault *fault) {
+    bool is_shared = false;
+    if (ranks->session != NULL && ranks->session->site != NULL) {
+        is_shared = leave_site(ranks, status, fault);
+        if (!is_shared) {
+            abort_collectives(ranks);
+        }
+    }
+    if (fault_exit_code(status) != 0 && prints_fault(ranks, is_shared)) {
+        print_fault(ranks, fault);
+    }
+    return ranks->is_parent && status == OK ? ranks->exit_code : fault_exit_code(status);
+}
