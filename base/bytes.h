@@ -1,5 +1,5 @@
-/* bytes: alignment, rounding and bounds of whole numbers, and the division of one block of memory
- * into aligned parts. */
+/* bytes: alignment, rounding, minimum and maximum of integers, and the division of one block of
+ * memory into aligned parts. */
 #ifndef SKEP_BASE_BYTES_H
 #define SKEP_BASE_BYTES_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CARVE_ALIGN = 64 }; /* a cache line, and what vector loads need */
+enum { CARVE_ALIGN = 64 }; /* bytes of a cache line; vector loads need it too */
 
 static inline int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -41,12 +41,13 @@ static inline uint64_t align_up(uint64_t value, uint64_t align) {
     return (value + align - 1) & ~(align - 1);
 }
 
-/* carve_bytes: what carve takes for `bytes`. */
+/* carve_bytes: the bytes that carve uses for a part of `bytes`. */
 static inline size_t carve_bytes(size_t bytes) {
     return align_up(bytes, CARVE_ALIGN);
 }
 
-/* carve: the next `bytes` of a block that the caller sized with carve_bytes; advances *memory. */
+/* carve: the next aligned part of a block, of `bytes` bytes; advances *memory past it.
+ * limits  the block has a size that the caller summed with carve_bytes */
 static inline void *carve(char **memory, size_t bytes) {
     void *part = *memory;
     ASSERT((uintptr_t)part % CARVE_ALIGN == 0);

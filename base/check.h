@@ -1,5 +1,5 @@
-/* check: assertions that stay on in release builds. A failed one is a bug of ours, never of the
- * input. */
+/* check: assertions that are enabled in release builds too. A failed assertion is a bug of the
+ * program; invalid input is never the cause. */
 #ifndef SKEP_BASE_CHECK_H
 #define SKEP_BASE_CHECK_H
 
@@ -8,7 +8,8 @@
     __attribute__((format(printf, format_index, first_index)))
 #define ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* check_failed: print the broken condition and abort. Never returns, never allocates. */
+/* check_failed: print the condition that does not hold, and abort. Never returns, never
+ * allocates. */
 _Noreturn void check_failed(const char *file, int line, const char *condition);
 
 #define ASSERT(condition)                                                                          \

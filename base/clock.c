@@ -2,15 +2,15 @@
 
 #include <time.h>
 
-static struct timespec now(clockid_t id) {
-    struct timespec at;
-    clock_gettime(id, &at);
-    return at;
+static struct timespec read_clock(clockid_t id) {
+    struct timespec time;
+    clock_gettime(id, &time);
+    return time;
 }
 
 int64_t clock_monotonic_ns(void) {
-    struct timespec at = now(CLOCK_MONOTONIC);
-    return (int64_t)at.tv_sec * NS_PER_SECOND + at.tv_nsec;
+    struct timespec time = read_clock(CLOCK_MONOTONIC);
+    return (int64_t)time.tv_sec * NS_PER_SECOND + time.tv_nsec;
 }
 
 int64_t clock_monotonic_ms(void) {
@@ -18,8 +18,8 @@ int64_t clock_monotonic_ms(void) {
 }
 
 double clock_unix_s(void) {
-    struct timespec at = now(CLOCK_REALTIME);
-    return (double)at.tv_sec + (double)at.tv_nsec * 1e-9;
+    struct timespec time = read_clock(CLOCK_REALTIME);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
 double clock_seconds_since(int64_t begin_ns) {

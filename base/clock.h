@@ -1,4 +1,4 @@
-/* clock: the only place that reads time, and the units of durations. */
+/* clock: the only code that reads the time, and units of durations. */
 #ifndef SKEP_BASE_CLOCK_H
 #define SKEP_BASE_CLOCK_H
 
@@ -8,11 +8,12 @@
 #define NS_PER_MS     INT64_C(1000000)
 #define NS_PER_SECOND INT64_C(1000000000)
 
-/* clock_monotonic_X: for durations; never jumps when the system's time is set. */
+/* clock_monotonic_X: time for measuring durations; setting the system's clock does not change
+ * it. */
 int64_t clock_monotonic_ns(void);
 int64_t clock_monotonic_ms(void);
 
-/* clock_unix_s: seconds since 1970, for files and logs. */
+/* clock_unix_s: seconds since the start of 1970 (UTC), for files and logs. */
 double clock_unix_s(void);
 
 static inline double ns_to_seconds(int64_t ns) {

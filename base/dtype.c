@@ -5,13 +5,13 @@
 #include <math.h>
 #include <strings.h>
 
-struct dtype_row {
+struct dtype_info {
     const char *name;
     const char *long_name;
     int64_t bytes;
 };
 
-static const struct dtype_row ROWS[DTYPE_COUNT] = {
+static const struct dtype_info DTYPES[DTYPE_COUNT] = {
     [DTYPE_F32] = {"f32", "float32", 4},
     [DTYPE_BF16] = {"bf16", "bfloat16", 2},
     [DTYPE_F16] = {"f16", "float16", 2},
@@ -20,17 +20,17 @@ static const struct dtype_row ROWS[DTYPE_COUNT] = {
 
 int64_t dtype_bytes(enum dtype dtype) {
     ASSERT(dtype < DTYPE_COUNT);
-    return ROWS[dtype].bytes;
+    return DTYPES[dtype].bytes;
 }
 
 const char *dtype_name(enum dtype dtype) {
     ASSERT(dtype < DTYPE_COUNT);
-    return ROWS[dtype].name;
+    return DTYPES[dtype].name;
 }
 
 bool dtype_parse(const char *text, enum dtype *dtype) {
     for (int i = 0; i < DTYPE_COUNT; i++) {
-        if (strcasecmp(text, ROWS[i].name) == 0 || strcasecmp(text, ROWS[i].long_name) == 0) {
+        if (strcasecmp(text, DTYPES[i].name) == 0 || strcasecmp(text, DTYPES[i].long_name) == 0) {
             *dtype = (enum dtype)i;
             return true;
         }
@@ -61,10 +61,10 @@ uint16_t f16_from_f32(float value) {
     if (magnitude > 0x7f800000u) {
         return (uint16_t)(sign | 0x7e00u);
     }
-    if (magnitude >= 0x477ff000u) { /* 65520, half-way to the first value out of range */
+    if (magnitude >= 0x477ff000u) { /* 65520, half-way between the largest f16 and 2^16 */
         return (uint16_t)(sign | 0x7c00u);
     }
-    if (magnitude < 0x38800000u) { /* below the smallest normal half, 2^-14 */
+    if (magnitude < 0x38800000u) { /* below the smallest normal f16, 2^-14 */
         float scaled = rintf(ldexpf(fabsf(value), 24));
         return (uint16_t)(sign | (uint16_t)scaled);
     }

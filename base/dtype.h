@@ -11,11 +11,12 @@ enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I32, DTYPE_COUNT };
 /* dtype_bytes: bytes of one element. */
 int64_t dtype_bytes(enum dtype dtype);
 
-/* dtype_name: "f32", "bf16", "f16", "i32". */
+/* dtype_name: the short name: "f32", "bf16", "f16" or "i32". */
 const char *dtype_name(enum dtype dtype);
 
-/* dtype_parse: accepts the short names, Hugging Face's ("float32", "bfloat16", "float16") and
- * safetensors' ("F32", ...). false when `text` names none; *dtype is then untouched. */
+/* dtype_parse: the type named by `text`, in any case: a short name as in safetensors ("F32") or a
+ * long one as in Hugging Face's configurations ("float32").
+ * returns  false when `text` names no type; *dtype is then unchanged */
 bool dtype_parse(const char *text, enum dtype *dtype);
 
 static inline float bf16_to_f32(uint16_t bits) {
@@ -25,7 +26,7 @@ static inline float bf16_to_f32(uint16_t bits) {
     return value;
 }
 
-/* Round to nearest, ties to even; NaN stays a quiet NaN. */
+/* bf16_from_f32: rounds to nearest, ties to even; a NaN becomes a quiet NaN. */
 static inline uint16_t bf16_from_f32(float value) {
     uint32_t wide;
     memcpy(&wide, &value, sizeof wide);
@@ -36,6 +37,8 @@ static inline uint16_t bf16_from_f32(float value) {
 }
 
 float f16_to_f32(uint16_t bits);
-uint16_t f16_from_f32(float value); /* nearest even; overflow becomes infinity */
+
+/* f16_from_f32: rounds to nearest, ties to even; overflow becomes infinity. */
+uint16_t f16_from_f32(float value);
 
 #endif

@@ -56,7 +56,7 @@ int fault_exit_code(enum status status) {
 
 void fault_print(const struct fault *fault, int fd) {
     char line[sizeof *fault + 16];
-    const char *priority = getenv("JOURNAL_STREAM") != NULL ? "<3>" : ""; /* as log.c has it */
+    const char *priority = getenv("JOURNAL_STREAM") != NULL ? "<3>" : ""; /* as in log.c */
     int length = snprintf(line, sizeof line, "%sskep: %s: %s%s%s\n", priority, fault->subject,
                           fault->reason, fault->remedy[0] != '\0' ? "; " : "", fault->remedy);
     ssize_t ignored = write(fd, line, (size_t)length);

@@ -1,4 +1,5 @@
-/* fault: what went wrong in the outside world, with enough in it for a person to act on. */
+/* fault: the description of an error that the outside world caused (input, files, libraries,
+ * peers), with enough text for a person to fix it. */
 #ifndef SKEP_BASE_FAULT_H
 #define SKEP_BASE_FAULT_H
 
@@ -7,19 +8,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The outcome of a call that meets the outside world. fault_exit_code maps it to cli.md's codes. */
+/* The outcome of a call that can fail for a cause outside the program. */
 enum status {
     OK = 0,
-    STATUS_USAGE,   /* bad command line: exit 2 */
-    STATUS_INPUT,   /* bad file, config, wire or environment: exit 2, nothing changed */
-    STATUS_FIT,     /* memory or disk does not suffice: exit 3 */
-    STATUS_FAILED,  /* failed while running (I/O error, library error): exit 1 */
-    STATUS_LOST,    /* a rank was lost: exit 4 */
-    STATUS_STOPPED, /* asked to stop, and did: exit 0 */
+    STATUS_USAGE,   /* invalid command line: exit code 2 */
+    STATUS_INPUT,   /* invalid file, setting, message or environment: exit code 2 */
+    STATUS_FIT,     /* not enough memory or disk space: exit code 3 */
+    STATUS_FAILED,  /* failed while running (I/O error, library error): exit code 1 */
+    STATUS_LOST,    /* a rank was lost: exit code 4 */
+    STATUS_STOPPED, /* stopped by request: exit code 0 */
 };
 
-/* TRY: return the status of `call` from this function unless it is OK. Only where nothing taken so
- * far must be released. */
+/* TRY: returns the status of `call` from the calling function unless it is OK. Only for functions
+ * that have nothing to release at that point. */
 #define TRY(call)                                                                                  \
     do {                                                                                           \
         enum status try_status = (call);                                                           \
@@ -28,25 +29,25 @@ enum status {
         }                                                                                          \
     } while (0)
 
-/* A fault prints as "skep: subject: reason; remedy". Lengths include the final NUL; longer text is
- * cut. Filled only when a call returns something other than OK. */
+/* A fault prints as "skep: subject: reason; remedy". Sizes include the final NUL; longer text
+ * is truncated. A call fills its fault only when it returns a status other than OK. */
 struct fault {
     enum status status;
     char subject[320]; /* file, file:line:column, key, target or tensor */
-    char reason[640];  /* what was found and what was wanted */
-    char remedy[320];  /* what to do; may be empty */
+    char reason[640];  /* what was found and what was expected */
+    char remedy[320];  /* what the user can do; may be empty */
 };
 
-/* fault_set: fill *fault and give `status` back, so that a caller can return it in one line.
- * `remedy` may be NULL. errors: none; text that is too long is cut. */
+/* fault_set: fill *fault and return `status`, so that a caller can return it in one statement.
+ * `remedy` may be NULL. */
 enum status fault_set(struct fault *fault, enum status status, const char *subject,
                       const char *remedy, const char *reason_format, ...) PRINTF_LIKE(5, 6);
 
-/* fault_set_errno: the same with strerror(errno_value) behind `action` ("cannot open"). */
+/* fault_set_errno: the same; the reason is `action` ("cannot open") and strerror(errno_value). */
 enum status fault_set_errno(struct fault *fault, enum status status, const char *subject,
                             const char *action, int errno_value);
 
-/* fault_exit_code: the process's exit code for a status (cli.md, Habits). */
+/* fault_exit_code: the exit code of a process that ends with `status`. */
 int fault_exit_code(enum status status);
 
 /* fault_print: write "skep: subject: reason; remedy\n" to file descriptor `fd`. Under systemd's

@@ -10,7 +10,7 @@
 enum { FILE_MODE = 0644, FOLDER_MODE = 0755 };
 
 enum status file_open_read(const char *path, int *fd, int64_t *bytes, struct fault *fault) {
-    /* Opening a pipe would wait for its writer; it is refused below instead. */
+    /* O_NONBLOCK: opening a pipe would wait for its writer. The check below rejects pipes. */
     int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (opened < 0) {
         return fault_set_errno(fault, STATUS_INPUT, path, "cannot open", errno);
@@ -18,16 +18,16 @@ enum status file_open_read(const char *path, int *fd, int64_t *bytes, struct fau
     struct stat info;
     if (fstat(opened, &info) != 0 || !S_ISREG(info.st_mode)) {
         close(opened);
-        return fault_set(fault, STATUS_INPUT, path, "name a file", "not a regular file");
+        return fault_set(fault, STATUS_INPUT, path, "name a file", "is not a regular file");
     }
     *fd = opened;
     *bytes = info.st_size;
     return OK;
 }
 
-/* A disk, quota or file size limit that is exhausted is a matter of fitting, wherever it is met. */
-static enum status write_failed(const char *path, const char *action, int errno_value,
-                                struct fault *fault) {
+/* An exhausted disk, quota or file size limit is STATUS_FIT in every call that writes. */
+static enum status write_fault(const char *path, const char *action, int errno_value,
+                               struct fault *fault) {
     bool full = errno_value == ENOSPC || errno_value == EDQUOT || errno_value == EFBIG;
     return fault_set_errno(fault, full ? STATUS_FIT : STATUS_FAILED, path, action, errno_value);
 }
@@ -35,7 +35,7 @@ static enum status write_failed(const char *path, const char *action, int errno_
 enum status file_open_write(const char *path, int *fd, struct fault *fault) {
     int opened = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
     if (opened < 0) {
-        return write_failed(path, "cannot create", errno, fault);
+        return write_fault(path, "cannot create", errno, fault);
     }
     *fd = opened;
     return OK;
@@ -49,7 +49,7 @@ enum status file_open_append(const char *path, int *fd, int64_t *bytes, struct f
         if (opened >= 0) {
             close(opened);
         }
-        return write_failed(path, "cannot open for writing", failure, fault);
+        return write_fault(path, "cannot open for writing", failure, fault);
     }
     *fd = opened;
     *bytes = info.st_size;
@@ -60,19 +60,19 @@ enum status file_read_at(int fd, const char *path, void *buffer, size_t count, i
                          struct fault *fault) {
     size_t done = 0;
     while (done < count) {
-        ssize_t got = pread(fd, (char *)buffer + done, count - done, offset + (int64_t)done);
-        if (got < 0 && errno == EINTR) {
+        ssize_t bytes_read = pread(fd, (char *)buffer + done, count - done, offset + (int64_t)done);
+        if (bytes_read < 0 && errno == EINTR) {
             continue;
         }
-        if (got < 0) {
+        if (bytes_read < 0) {
             return fault_set_errno(fault, STATUS_FAILED, path, "cannot read", errno);
         }
-        if (got == 0) {
+        if (bytes_read == 0) {
             return fault_set(fault, STATUS_INPUT, path, "the file is truncated: fetch it again",
                              "ends %zu bytes before byte %lld", count - done,
                              (long long)(offset + (int64_t)count));
         }
-        done += (size_t)got;
+        done += (size_t)bytes_read;
     }
     return OK;
 }
@@ -81,20 +81,21 @@ enum status file_write_at(int fd, const char *path, const void *bytes, size_t co
                           struct fault *fault) {
     size_t done = 0;
     while (done < count) {
-        ssize_t put = pwrite(fd, (const char *)bytes + done, count - done, offset + (int64_t)done);
-        if (put < 0 && errno == EINTR) {
+        ssize_t written =
+            pwrite(fd, (const char *)bytes + done, count - done, offset + (int64_t)done);
+        if (written < 0 && errno == EINTR) {
             continue;
         }
-        if (put <= 0) {
-            return write_failed(path, "cannot write", put == 0 ? ENOSPC : errno, fault);
+        if (written <= 0) {
+            return write_fault(path, "cannot write", written == 0 ? ENOSPC : errno, fault);
         }
-        done += (size_t)put;
+        done += (size_t)written;
     }
     return OK;
 }
 
 enum status file_sync(int fd, const char *path, struct fault *fault) {
-    return fsync(fd) == 0 ? OK : write_failed(path, "cannot make durable", errno, fault);
+    return fsync(fd) == 0 ? OK : write_fault(path, "cannot sync", errno, fault);
 }
 
 enum status file_close_synced(int fd, const char *path, struct fault *fault) {
@@ -102,7 +103,7 @@ enum status file_close_synced(int fd, const char *path, struct fault *fault) {
     if (close(fd) != 0 && failure == 0) {
         failure = errno;
     }
-    return failure == 0 ? OK : write_failed(path, "cannot finish writing", failure, fault);
+    return failure == 0 ? OK : write_fault(path, "cannot sync and close", failure, fault);
 }
 
 enum status file_read_text(const char *path, char *buffer, size_t capacity, size_t *length,
@@ -114,8 +115,9 @@ enum status file_read_text(const char *path, char *buffer, size_t capacity, size
         return status;
     }
     if (bytes >= (int64_t)capacity) {
-        status = fault_set(fault, STATUS_INPUT, path, NULL, "%lld bytes, at most %zu are read",
-                           (long long)bytes, capacity - 1);
+        status =
+            fault_set(fault, STATUS_INPUT, path, NULL, "has %lld bytes, at most %zu are allowed",
+                      (long long)bytes, capacity - 1);
     } else {
         status = file_read_at(fd, path, buffer, (size_t)bytes, 0, fault);
     }
@@ -134,12 +136,12 @@ enum status file_sync_folder(const char *path, struct fault *fault) {
     }
     int failure = fsync(fd) != 0 ? errno : 0;
     close(fd);
-    return failure == 0 ? OK : write_failed(path, "cannot make durable", failure, fault);
+    return failure == 0 ? OK : write_fault(path, "cannot sync", failure, fault);
 }
 
 enum status file_publish(const char *from, const char *to, struct fault *fault) {
     if (rename(from, to) != 0) {
-        return write_failed(to, "cannot put in place", errno, fault);
+        return write_fault(to, "cannot rename the finished file", errno, fault);
     }
     char folder[4096];
     file_folder_of(to, folder, sizeof folder);
@@ -157,7 +159,7 @@ enum status file_make_folders(const char *path, struct fault *fault) {
         memcpy(part, path, i);
         part[i] = '\0';
         if (mkdir(part, FOLDER_MODE) != 0 && errno != EEXIST) {
-            return write_failed(part, "cannot make the folder", errno, fault);
+            return write_fault(part, "cannot create the folder", errno, fault);
         }
     }
     if (!file_is_folder(path)) {

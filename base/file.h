@@ -1,7 +1,7 @@
-/* file: whole reads and writes, and the atomic publication of files and folders. Nothing here
- * allocates. Interrupted calls are taken up again.
- * errors  STATUS_FIT when a disk, quota or file size limit is exhausted; STATUS_FAILED when
- *         anything else goes wrong in writing */
+/* file: complete reads and writes, and the atomic publication of files and folders. Nothing here
+ * allocates. Interrupted system calls are repeated.
+ * errors  STATUS_FIT when a disk, quota or file size limit is exhausted; STATUS_FAILED for any
+ *         other error of a write */
 #ifndef SKEP_BASE_FILE_H
 #define SKEP_BASE_FILE_H
 
@@ -11,38 +11,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* file_open_read: open for reading; *bytes is the size. Only regular files; errors name `path`. */
+/* file_open_read: open a regular file for reading; *bytes is its size. */
 MUST_CHECK enum status file_open_read(const char *path, int *fd, int64_t *bytes,
                                       struct fault *fault);
-/* file_open_write: create or empty `path`, mode 0644. */
+/* file_open_write: create `path` with mode 0644, or truncate it to length 0. */
 MUST_CHECK enum status file_open_write(const char *path, int *fd, struct fault *fault);
-/* file_open_append: open a file that exists for writing behind its end; *bytes is its size. */
+/* file_open_append: open an existing file for appending; *bytes is its size, where writes begin. */
 MUST_CHECK enum status file_open_append(const char *path, int *fd, int64_t *bytes,
                                         struct fault *fault);
-/* file_read_at: exactly `count` bytes from `offset`; a shorter file is STATUS_INPUT. */
+/* file_read_at: read exactly `count` bytes from `offset`.
+ * errors  STATUS_INPUT when the file ends before */
 MUST_CHECK enum status file_read_at(int fd, const char *path, void *buffer, size_t count,
                                     int64_t offset, struct fault *fault);
 MUST_CHECK enum status file_write_at(int fd, const char *path, const void *bytes, size_t count,
                                      int64_t offset, struct fault *fault);
-/* file_sync: make what was written durable; the file stays open. */
+/* file_sync: make all written bytes durable (fsync). */
 MUST_CHECK enum status file_sync(int fd, const char *path, struct fault *fault);
-/* file_close_synced: fsync, then close. The descriptor is closed whatever happens. */
+/* file_close_synced: fsync, then close. The descriptor is closed after a failure too. */
 MUST_CHECK enum status file_close_synced(int fd, const char *path, struct fault *fault);
-/* file_read_text: the whole file, NUL-terminated, into the caller's buffer; larger is refused. */
+/* file_read_text: read the whole file into `buffer` and append a NUL.
+ * errors  STATUS_INPUT when the file and the NUL exceed `capacity` */
 MUST_CHECK enum status file_read_text(const char *path, char *buffer, size_t capacity,
                                       size_t *length, struct fault *fault);
-/* file_publish: rename `from`, whose bytes were synced, to `to`; fsync the folder that holds it. */
+/* file_publish: rename `from`, a file that the caller has synced, to `to`, and fsync its folder. */
 MUST_CHECK enum status file_publish(const char *from, const char *to, struct fault *fault);
-/* file_sync_folder: make the entries of a folder durable. */
+/* file_sync_folder: make the directory entries of a folder durable. */
 MUST_CHECK enum status file_sync_folder(const char *path, struct fault *fault);
-/* file_make_folders: mkdir -p. */
+/* file_make_folders: create the folder `path` and its missing parents, as mkdir -p. */
 MUST_CHECK enum status file_make_folders(const char *path, struct fault *fault);
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
-/* file_join: folder + "/" + name into `out`; an absolute `name` stands alone.
- * limits  the whole, with its end, fits `capacity` */
+/* file_join: write folder + "/" + name to `out`, or only `name` when it is absolute.
+ * limits  the result and its NUL fit in `capacity` bytes */
 void file_join(const char *folder, const char *name, char *out, size_t capacity);
-/* file_folder_of: everything before the last '/', or "." . */
+/* file_folder_of: the folder that contains `path`: the part before the last '/', or ".". */
 void file_folder_of(const char *path, char *out, size_t capacity);
 
 #endif

@@ -11,7 +11,7 @@ struct hash {
     uint8_t bytes[HASH_BYTES];
 };
 
-/* A hash in progress; 64-byte aligned as libsodium wants; never allocates. */
+/* The state of an unfinished hash, with libsodium's alignment of 64 bytes. */
 struct hash_state {
     _Alignas(64) unsigned char opaque[384];
 };
@@ -21,7 +21,7 @@ void hash_add(struct hash_state *state, const void *bytes, size_t count);
 struct hash hash_end(struct hash_state *state);
 struct hash hash_of(const void *bytes, size_t count);
 
-/* hash_hex: lower-case hexadecimal, 64 characters and a NUL. Gives `buffer` back. */
+/* hash_hex: writes 64 lower-case hexadecimal digits and a NUL to `buffer`, and returns it. */
 const char *hash_hex(const struct hash *hash, char buffer[static HASH_HEX_BYTES]);
 int hash_equal(const struct hash *a, const struct hash *b);
 

@@ -1,6 +1,6 @@
 #include "base/hex.h"
 
-static int value_of(char digit) {
+static int digit_value(char digit) {
     if (digit >= '0' && digit <= '9') {
         return digit - '0';
     }
@@ -15,13 +15,13 @@ void hex_add(struct text *text, const void *bytes, size_t count) {
 
 bool hex_read(const char *digits, size_t count, void *bytes) {
     for (size_t i = 0; i < 2 * count; i++) {
-        if (value_of(digits[i]) < 0) {
+        if (digit_value(digits[i]) < 0) {
             return false;
         }
     }
     for (size_t i = 0; i < count; i++) {
-        int high = value_of(digits[2 * i]);
-        ((uint8_t *)bytes)[i] = (uint8_t)(high << 4 | value_of(digits[2 * i + 1]));
+        int high = digit_value(digits[2 * i]);
+        ((uint8_t *)bytes)[i] = (uint8_t)(high << 4 | digit_value(digits[2 * i + 1]));
     }
     return true;
 }

@@ -10,15 +10,15 @@
 
 enum { FIELD_BYTES = 256, SHOWN_TEXT_MAX = 60, SUBJECT_BYTES = sizeof((struct fault *)0)->subject };
 
-/* Where a scan of the raw text stands. */
-struct scan {
+/* The state of check_bounds, which counts brackets and commas of the raw text. */
+struct bounds_scan {
     size_t depth;
     size_t values;
     bool in_string;
     bool escaped;
 };
 
-static void show_control_characters(char *text) {
+static void replace_control_characters(char *text) {
     for (; *text != '\0'; text++) {
         if ((unsigned char)*text < ' ' || *text == 0x7f) {
             *text = '?';
@@ -26,20 +26,20 @@ static void show_control_characters(char *text) {
     }
 }
 
-static enum status fault_at(const char *place, const char *text, size_t offset, struct fault *fault,
-                            const char *reason) {
+static enum status fault_at(const char *source_name, const char *text, size_t offset,
+                            struct fault *fault, const char *reason) {
     size_t line = 1;
     size_t column = 1;
     for (size_t i = 0; i < offset; i++) {
         column = text[i] == '\n' ? 1 : column + 1;
         line += text[i] == '\n';
     }
-    char where[SUBJECT_BYTES];
-    snprintf(where, sizeof where, "%s:%zu:%zu", place, line, column);
-    return fault_set(fault, STATUS_INPUT, where, NULL, "%s", reason);
+    char location[SUBJECT_BYTES];
+    snprintf(location, sizeof location, "%s:%zu:%zu", source_name, line, column);
+    return fault_set(fault, STATUS_INPUT, location, NULL, "%s", reason);
 }
 
-static void scan_step(struct scan *scan, char c) {
+static void scan_step(struct bounds_scan *scan, char c) {
     if (scan->in_string) {
         scan->in_string = scan->escaped || c != '"';
         scan->escaped = !scan->escaped && c == '\\';
@@ -66,46 +66,47 @@ static void scan_step(struct scan *scan, char c) {
     }
 }
 
-/* jansson recurses to a depth of 2048 and allocates a hundred bytes for each value, however short
- * its spelling, so both are bounded before it sees the text. */
-static enum status check_bounds(const char *text, size_t length, const char *place,
+/* jansson recurses to a depth of 2048 and allocates some hundred bytes for each value, however
+ * short it is in the text, so both are bounded before jansson parses it. */
+static enum status check_bounds(const char *text, size_t length, const char *source_name,
                                 struct fault *fault) {
-    struct scan scan = {0};
+    struct bounds_scan scan = {0};
     char reason[96];
     for (size_t i = 0; i < length; i++) {
         scan_step(&scan, text[i]);
         if (scan.depth > JSON_DEPTH_MAX) {
             snprintf(reason, sizeof reason, "JSON nested deeper than %d levels", JSON_DEPTH_MAX);
-            return fault_at(place, text, i, fault, reason);
+            return fault_at(source_name, text, i, fault, reason);
         }
         if (scan.values > JSON_VALUES_MAX) {
             snprintf(reason, sizeof reason, "more than %d JSON values", JSON_VALUES_MAX);
-            return fault_at(place, text, i, fault, reason);
+            return fault_at(source_name, text, i, fault, reason);
         }
     }
     return OK;
 }
 
-enum status json_parse(const char *text, size_t length, size_t length_max, const char *place,
+enum status json_parse(const char *text, size_t length, size_t length_max, const char *source_name,
                        struct json_document *document, struct fault *fault) {
     if (length > length_max) {
-        return fault_set(fault, STATUS_INPUT, place, NULL,
-                         "%zu bytes of JSON, at most %zu are read", length, length_max);
+        return fault_set(fault, STATUS_INPUT, source_name, NULL,
+                         "has %zu bytes of JSON, at most %zu are allowed", length, length_max);
     }
-    TRY(check_bounds(text, length, place, fault));
+    TRY(check_bounds(text, length, source_name, fault));
     json_error_t error;
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (root == NULL) {
-        char where[SUBJECT_BYTES];
-        snprintf(where, sizeof where, "%s:%d:%d", place, error.line, error.column);
-        show_control_characters(error.text);
-        return fault_set(fault, STATUS_INPUT, where, NULL, "not valid JSON: %s", error.text);
+        char location[SUBJECT_BYTES];
+        snprintf(location, sizeof location, "%s:%d:%d", source_name, error.line, error.column);
+        replace_control_characters(error.text);
+        return fault_set(fault, STATUS_INPUT, location, NULL, "not valid JSON: %s", error.text);
     }
     if (!json_is_object(root)) {
         json_decref(root);
-        return fault_set(fault, STATUS_INPUT, place, NULL, "is a JSON array, wanted an object");
+        return fault_set(fault, STATUS_INPUT, source_name, NULL,
+                         "is a JSON array, expected an object");
     }
-    document->root = (struct json_node){.value = root, .source_name = place};
+    document->root = (struct json_node){.value = root, .source_name = source_name};
     return OK;
 }
 
@@ -130,16 +131,16 @@ bool json_has(const struct json_node *object, const char *key) {
     return json_object_get(object->value, key) != NULL;
 }
 
-/* "rope_scaling.factor", "layer_types[3]": from the root down, by walking up. */
-static void field_name(const struct json_node *node, char *out, size_t capacity) {
-    const struct json_node *way[JSON_DEPTH_MAX + 1];
+/* The path from the root to `node`: "rope_scaling.factor" or "layer_types[3]". */
+static void field_path(const struct json_node *node, char *out, size_t capacity) {
+    const struct json_node *ancestors[JSON_DEPTH_MAX + 1];
     int depth = 0;
     for (; node->parent != NULL && depth <= JSON_DEPTH_MAX; node = node->parent) {
-        way[depth++] = node;
+        ancestors[depth++] = node;
     }
     struct text name = text_over(out, capacity);
     while (depth > 0) {
-        const struct json_node *step = way[--depth];
+        const struct json_node *step = ancestors[--depth];
         if (step->key != NULL) {
             text_add(&name, "%s%s", name.length > 0 ? "." : "", step->key);
         } else {
@@ -151,15 +152,15 @@ static void field_name(const struct json_node *node, char *out, size_t capacity)
     }
 }
 
-static enum status fault_named(const struct json_node *node, struct fault *fault,
+static enum status field_fault(const struct json_node *node, struct fault *fault,
                                const char *remedy, const char *format, va_list arguments) {
     char field[FIELD_BYTES];
-    char words[sizeof fault->reason];
-    field_name(node, field, sizeof field);
-    vsnprintf(words, sizeof words, format, arguments);
+    char problem[sizeof fault->reason];
+    field_path(node, field, sizeof field);
+    vsnprintf(problem, sizeof problem, format, arguments);
     enum status status =
-        fault_set(fault, STATUS_INPUT, node->source_name, remedy, "`%s` %s", field, words);
-    show_control_characters(fault->reason);
+        fault_set(fault, STATUS_INPUT, node->source_name, remedy, "`%s` %s", field, problem);
+    replace_control_characters(fault->reason);
     return status;
 }
 
@@ -167,7 +168,7 @@ enum status json_fault(const struct json_node *node, struct fault *fault, const 
                        const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    enum status status = fault_named(node, fault, remedy, format, arguments);
+    enum status status = field_fault(node, fault, remedy, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -177,41 +178,41 @@ enum status json_fault_member(const struct json_node *object, const char *key, s
     struct json_node member = {.source_name = object->source_name, .key = key, .parent = object};
     va_list arguments;
     va_start(arguments, format);
-    enum status status = fault_named(&member, fault, NULL, format, arguments);
+    enum status status = field_fault(&member, fault, NULL, format, arguments);
     va_end(arguments);
     return status;
 }
 
-static enum status wrong_type(const struct json_node *node, const char *wanted,
+static enum status type_fault(const struct json_node *node, const char *expected,
                               struct fault *fault) {
     const json_t *value = node->value;
     switch (json_typeof(value)) {
     case JSON_OBJECT:
-        return json_fault(node, fault, NULL, "is an object, wanted %s", wanted);
+        return json_fault(node, fault, NULL, "is an object, expected %s", expected);
     case JSON_ARRAY:
-        return json_fault(node, fault, NULL, "is an array, wanted %s", wanted);
+        return json_fault(node, fault, NULL, "is an array, expected %s", expected);
     case JSON_STRING:
-        return json_fault(node, fault, NULL, "is the string \"%.*s\", wanted %s", SHOWN_TEXT_MAX,
-                          json_string_value(value), wanted);
+        return json_fault(node, fault, NULL, "is the string \"%.*s\", expected %s", SHOWN_TEXT_MAX,
+                          json_string_value(value), expected);
     case JSON_INTEGER:
-        return json_fault(node, fault, NULL, "is the integer %lld, wanted %s",
-                          (long long)json_integer_value(value), wanted);
+        return json_fault(node, fault, NULL, "is the integer %lld, expected %s",
+                          (long long)json_integer_value(value), expected);
     case JSON_REAL:
-        return json_fault(node, fault, NULL, "is the number %.17g, wanted %s",
-                          json_real_value(value), wanted);
+        return json_fault(node, fault, NULL, "is the number %.17g, expected %s",
+                          json_real_value(value), expected);
     case JSON_TRUE:
-        return json_fault(node, fault, NULL, "is true, wanted %s", wanted);
+        return json_fault(node, fault, NULL, "is true, expected %s", expected);
     case JSON_FALSE:
-        return json_fault(node, fault, NULL, "is false, wanted %s", wanted);
+        return json_fault(node, fault, NULL, "is false, expected %s", expected);
     case JSON_NULL:
         break;
     }
-    return json_fault(node, fault, NULL, "is null, wanted %s", wanted);
+    return json_fault(node, fault, NULL, "is null, expected %s", expected);
 }
 
 enum status json_as_i64(const struct json_node *node, int64_t *value, struct fault *fault) {
     if (!json_is_integer(node->value)) {
-        return wrong_type(node, "an integer", fault);
+        return type_fault(node, "an integer", fault);
     }
     *value = json_integer_value(node->value);
     return OK;
@@ -219,7 +220,7 @@ enum status json_as_i64(const struct json_node *node, int64_t *value, struct fau
 
 enum status json_as_f64(const struct json_node *node, double *value, struct fault *fault) {
     if (!json_is_number(node->value)) {
-        return wrong_type(node, "a number", fault);
+        return type_fault(node, "a number", fault);
     }
     *value = json_number_value(node->value);
     return OK;
@@ -227,7 +228,7 @@ enum status json_as_f64(const struct json_node *node, double *value, struct faul
 
 enum status json_as_bool(const struct json_node *node, bool *value, struct fault *fault) {
     if (!json_is_boolean(node->value)) {
-        return wrong_type(node, "true or false", fault);
+        return type_fault(node, "true or false", fault);
     }
     *value = json_is_true(node->value);
     return OK;
@@ -235,94 +236,72 @@ enum status json_as_bool(const struct json_node *node, bool *value, struct fault
 
 enum status json_as_text(const struct json_node *node, const char **value, struct fault *fault) {
     if (!json_is_string(node->value)) {
-        return wrong_type(node, "a string", fault);
+        return type_fault(node, "a string", fault);
     }
     *value = json_string_value(node->value);
     return OK;
 }
 
 enum status json_as_object(const struct json_node *node, struct fault *fault) {
-    return json_is_object(node->value) ? OK : wrong_type(node, "an object", fault);
+    return json_is_object(node->value) ? OK : type_fault(node, "an object", fault);
 }
 
 enum status json_as_array(const struct json_node *node, struct fault *fault) {
-    return json_is_array(node->value) ? OK : wrong_type(node, "an array", fault);
+    return json_is_array(node->value) ? OK : type_fault(node, "an array", fault);
 }
 
-static enum status finish_get(enum status status, bool *present) {
-    if (status == OK && present != NULL) {
-        *present = true;
-    }
-    return status;
-}
-
-static enum status absent(bool *present) {
+/* json_find that also fills *present, unless `present` is NULL. */
+static bool find_member(const struct json_node *object, const char *key, struct json_node *node,
+                        bool *present) {
+    bool is_found = json_find(object, key, node);
     if (present != NULL) {
-        *present = false;
+        *present = is_found;
     }
-    return OK;
+    return is_found;
 }
 
 enum status json_get_i64(const struct json_node *object, const char *key, int64_t *value,
                          bool *present, struct fault *fault) {
     struct json_node node;
-    if (!json_find(object, key, &node)) {
-        return absent(present);
-    }
-    return finish_get(json_as_i64(&node, value, fault), present);
+    return find_member(object, key, &node, present) ? json_as_i64(&node, value, fault) : OK;
 }
 
 enum status json_get_f64(const struct json_node *object, const char *key, double *value,
                          bool *present, struct fault *fault) {
     struct json_node node;
-    if (!json_find(object, key, &node)) {
-        return absent(present);
-    }
-    return finish_get(json_as_f64(&node, value, fault), present);
+    return find_member(object, key, &node, present) ? json_as_f64(&node, value, fault) : OK;
 }
 
 enum status json_get_bool(const struct json_node *object, const char *key, bool *value,
                           bool *present, struct fault *fault) {
     struct json_node node;
-    if (!json_find(object, key, &node)) {
-        return absent(present);
-    }
-    return finish_get(json_as_bool(&node, value, fault), present);
+    return find_member(object, key, &node, present) ? json_as_bool(&node, value, fault) : OK;
 }
 
 enum status json_get_text(const struct json_node *object, const char *key, const char **value,
                           bool *present, struct fault *fault) {
     struct json_node node;
-    if (!json_find(object, key, &node)) {
-        return absent(present);
-    }
-    return finish_get(json_as_text(&node, value, fault), present);
+    return find_member(object, key, &node, present) ? json_as_text(&node, value, fault) : OK;
 }
 
 enum status json_get_object(const struct json_node *object, const char *key,
                             struct json_node *value, bool *present, struct fault *fault) {
     struct json_node node;
-    if (!json_find(object, key, &node)) {
-        return absent(present);
-    }
-    enum status status = json_as_object(&node, fault);
-    if (status == OK) {
+    if (find_member(object, key, &node, present)) {
+        TRY(json_as_object(&node, fault));
         *value = node;
     }
-    return finish_get(status, present);
+    return OK;
 }
 
 enum status json_get_array(const struct json_node *object, const char *key, struct json_node *value,
                            bool *present, struct fault *fault) {
     struct json_node node;
-    if (!json_find(object, key, &node)) {
-        return absent(present);
-    }
-    enum status status = json_as_array(&node, fault);
-    if (status == OK) {
+    if (find_member(object, key, &node, present)) {
+        TRY(json_as_array(&node, fault));
         *value = node;
     }
-    return finish_get(status, present);
+    return OK;
 }
 
 bool json_node_is_null(const struct json_node *node) {
@@ -354,7 +333,7 @@ struct json_walk json_walk_over(const struct json_node *object) {
     return (struct json_walk){.object = object};
 }
 
-/* jansson keeps the members of an object in a list by insertion besides its hash table. */
+/* jansson's iterators return the members in the order of insertion, which is the file's. */
 bool json_walk_next(struct json_walk *walk) {
     json_t *object = walk->object->value;
     walk->position = walk->position == NULL ? json_object_iter(object)

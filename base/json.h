@@ -1,5 +1,5 @@
-/* json: the one wrapper over jansson: bounded parsing of untrusted text, typed reads with faults
- * that name the field. */
+/* json: parsing of untrusted JSON within limits, and typed reads with faults that name the field.
+ * It is the only user of jansson. */
 #ifndef SKEP_BASE_JSON_H
 #define SKEP_BASE_JSON_H
 
@@ -9,13 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct json_t; /* jansson's; nobody else looks inside */
+struct json_t; /* a value of jansson */
 
-/* A value of a document and the way to it, so that faults can say `rope_scaling.factor`. Nodes are
- * small, live on the caller's stack, and are valid while their document and their parents are. */
+/* A value of a document with its path from the root, which faults print: `rope_scaling.factor`.
+ * Callers keep nodes on their stack. A node is valid while its document and its parents are. */
 struct json_node {
     struct json_t *value;
-    const char *source_name;        /* of the text, for faults */
+    const char *source_name;        /* the file's name, for faults */
     const char *key;                /* NULL at the root and for elements of an array */
     size_t index;                   /* of an element of an array */
     const struct json_node *parent; /* NULL at the root */
@@ -26,29 +26,30 @@ struct json_document {
     struct json_node root;
 };
 
-/* json_parse: a whole text whose root is an object.
- * place   names the file in faults and is kept by reference
- * limits  length <= length_max; nesting <= JSON_DEPTH_MAX; values <= JSON_VALUES_MAX; duplicate
- *         keys, NaN, infinities, integers beyond int64, invalid UTF-8, NUL and trailing text
- *         refused
- * memory  jansson allocates: before seal only; give back with json_finish
- * errors  STATUS_INPUT at `place:line:column`; *document untouched */
+/* json_parse: parse `text`, whose root is an object. Faults name `source_name`, which must live as
+ * long as the document.
+ * limits  length <= length_max; nesting <= JSON_DEPTH_MAX; values <= JSON_VALUES_MAX; no
+ *         duplicate keys, NaN, infinities, integers beyond int64, invalid UTF-8, NUL or text
+ *         after the root
+ * memory  jansson allocates, so only before the seal; json_finish frees
+ * errors  STATUS_INPUT at `source_name:line:column`; *document is then unchanged */
 MUST_CHECK enum status json_parse(const char *text, size_t length, size_t length_max,
-                                  const char *place, struct json_document *document,
+                                  const char *source_name, struct json_document *document,
                                   struct fault *fault);
 void json_finish(struct json_document *document);
 
-/* json_find: the member `key` of an object; false when it is absent or null. *node is filled only
- * when found. `object` must be an object. */
+/* json_find: the member `key` of `object`, which must be an object.
+ * returns  false when the member is missing or null; *node is then unchanged */
 bool json_find(const struct json_node *object, const char *key, struct json_node *node);
 
-/* json_has: whether `key` is there at all, null or not. */
+/* json_has: true if `object` has a member `key`, even when it is null. */
 bool json_has(const struct json_node *object, const char *key);
 
 /* json_get_X: member `key` of `object` as an X.
- * absent  a missing or null member is OK: *present false (present may be NULL), *value untouched
- * errors  STATUS_INPUT naming the field, what it is and what was wanted; nothing is written
- * notes   f64 accepts integers; text points into the document; object and array give a node */
+ * absent  a missing or null member is OK: *value is unchanged, and *present is false. `present` may
+ *         be NULL
+ * errors  STATUS_INPUT naming the field, its type and the expected type; *value is then unchanged
+ * notes   f64 accepts integers; text points into the document; object and array return a node */
 MUST_CHECK enum status json_get_i64(const struct json_node *object, const char *key, int64_t *value,
                                     bool *present, struct fault *fault);
 MUST_CHECK enum status json_get_f64(const struct json_node *object, const char *key, double *value,
@@ -62,7 +63,7 @@ MUST_CHECK enum status json_get_object(const struct json_node *object, const cha
 MUST_CHECK enum status json_get_array(const struct json_node *object, const char *key,
                                       struct json_node *value, bool *present, struct fault *fault);
 
-/* json_as_X: the node itself as an X; a null is an error here. */
+/* json_as_X: the value of `node` as an X. Errors as json_get_X; null is an error too. */
 MUST_CHECK enum status json_as_i64(const struct json_node *node, int64_t *value,
                                    struct fault *fault);
 MUST_CHECK enum status json_as_f64(const struct json_node *node, double *value,
@@ -73,18 +74,19 @@ MUST_CHECK enum status json_as_text(const struct json_node *node, const char **v
 MUST_CHECK enum status json_as_object(const struct json_node *node, struct fault *fault);
 MUST_CHECK enum status json_as_array(const struct json_node *node, struct fault *fault);
 
-/* json_is_X: a question that makes no fault. */
+/* json_node_is_X: tests the type; never sets a fault. */
 bool json_node_is_null(const struct json_node *node);
 bool json_node_is_array(const struct json_node *node);
 bool json_node_is_object(const struct json_node *node);
 
-/* json_count: members of an object, elements of an array. */
+/* json_count: the number of members of an object or of elements of an array. */
 size_t json_count(const struct json_node *node);
 
-/* json_element: element `index` of an array, in constant time; index < json_count(array). */
+/* json_element: element `index` of an array, in constant time.
+ * limits  index < json_count(array) */
 struct json_node json_element(const struct json_node *array, size_t index);
 
-/* Walks the members of an object in the file's order, in constant time a step:
+/* An iterator over the members of an object, in the file's order:
  *     struct json_walk walk = json_walk_over(&object);
  *     while (json_walk_next(&walk)) { walk.member.key, walk.member ... } */
 struct json_walk {
@@ -96,12 +98,12 @@ struct json_walk {
 struct json_walk json_walk_over(const struct json_node *object);
 bool json_walk_next(struct json_walk *walk);
 
-/* json_fault: STATUS_INPUT at the document's place: "`way.to.field` " and the formatted words.
- * Control characters from the file are shown as '?'. `remedy` may be NULL. */
+/* json_fault: sets STATUS_INPUT for the document; the reason is "`path.to.field` " and the
+ * formatted text. Control characters from the file are printed as '?'. `remedy` may be NULL. */
 enum status json_fault(const struct json_node *node, struct fault *fault, const char *remedy,
                        const char *format, ...) PRINTF_LIKE(4, 5);
 
-/* json_fault_member: the same for member `key` of `object`, there or not. */
+/* json_fault_member: the same for member `key` of `object`, which may be missing. */
 enum status json_fault_member(const struct json_node *object, const char *key, struct fault *fault,
                               const char *format, ...) PRINTF_LIKE(4, 5);
 

@@ -1,13 +1,14 @@
 #include "base/json_write.h"
 
+#include "base/bytes.h"
 #include "base/hex.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-    PIECE_BYTES = 64,      /* of a text or of hexadecimal bytes, escaped at a time */
-    TOKEN_BYTES_MAX = 400, /* a number, or an escaped piece: 6 bytes for each */
+    PIECE_BYTES = 64,      /* input bytes of a string that are escaped at once */
+    TOKEN_BYTES_MAX = 400, /* of a number, or of an escaped piece: 6 for each input byte */
     SEPARATOR_BYTES_MAX = 64,
     INDENT_MAX = 48
 };
@@ -31,7 +32,7 @@ struct json_writer json_writer_draining(struct text *text,
     return (struct json_writer){.text = text, .drain = drain, .context = context, .indent = -1};
 }
 
-static struct text *with_room(struct json_writer *json, size_t bytes) {
+static struct text *text_with_space(struct json_writer *json, size_t bytes) {
     struct text *text = json->text;
     if (json->drain != NULL && text->capacity - text->length <= bytes) {
         json->drain(json->context, text);
@@ -40,41 +41,41 @@ static struct text *with_room(struct json_writer *json, size_t bytes) {
     return text;
 }
 
-static void add_break(struct json_writer *json, const char *otherwise) {
-    struct text *text = with_room(json, SEPARATOR_BYTES_MAX);
+static void add_break(struct json_writer *json, const char *separator) {
+    struct text *text = text_with_space(json, SEPARATOR_BYTES_MAX);
     if (json->indent >= 0) {
         text_add(text, "\n%*s", json->indent, "");
     } else {
-        text_add(text, "%s", otherwise);
+        text_add(text, "%s", separator);
     }
     json->indent = -1;
 }
 
 static void add_escaped(struct json_writer *json, const char *value, size_t count) {
-    text_add_bytes(with_room(json, TOKEN_BYTES_MAX), "\"", 1);
+    text_add_bytes(text_with_space(json, TOKEN_BYTES_MAX), "\"", 1);
     while (count > 0) {
-        size_t piece = count < PIECE_BYTES ? count : PIECE_BYTES;
-        text_add_escaped(with_room(json, TOKEN_BYTES_MAX), value, piece);
+        size_t piece = min_u64(count, PIECE_BYTES);
+        text_add_escaped(text_with_space(json, TOKEN_BYTES_MAX), value, piece);
         value += piece;
         count -= piece;
     }
-    text_add_bytes(with_room(json, TOKEN_BYTES_MAX), "\"", 1);
+    text_add_bytes(text_with_space(json, TOKEN_BYTES_MAX), "\"", 1);
 }
 
-/* Everything before a value: comma, line break and name. */
+/* Writes what precedes a value: the comma, the line break and the name. */
 static void begin_item(struct json_writer *json, const char *name) {
     uint32_t bit = UINT32_C(1) << json->depth;
-    bool in_object = json->depth > 0 && (json->arrays & bit) == 0;
+    bool in_object = json->depth > 0 && (json->array_depths & bit) == 0;
     ASSERT((name != NULL) == in_object);
-    bool is_first = json->depth == 0 || (json->filled & bit) == 0;
+    bool is_first = json->depth == 0 || (json->nonempty_depths & bit) == 0;
     if (!is_first) {
-        text_add_bytes(with_room(json, SEPARATOR_BYTES_MAX), ",", 1);
+        text_add_bytes(text_with_space(json, SEPARATOR_BYTES_MAX), ",", 1);
     }
     add_break(json, is_first || json->is_compact ? "" : " ");
-    json->filled |= bit;
+    json->nonempty_depths |= bit;
     if (name != NULL) {
         add_escaped(json, name, strlen(name));
-        text_add(with_room(json, SEPARATOR_BYTES_MAX), json->is_compact ? ":" : ": ");
+        text_add(text_with_space(json, SEPARATOR_BYTES_MAX), json->is_compact ? ":" : ": ");
     }
 }
 
@@ -82,9 +83,9 @@ static void begin_nested(struct json_writer *json, const char *name, bool is_arr
     begin_item(json, name);
     ASSERT(json->depth + 1 < JSON_WRITE_DEPTH_MAX);
     uint32_t bit = UINT32_C(1) << ++json->depth;
-    json->arrays = is_array ? json->arrays | bit : json->arrays & ~bit;
-    json->filled &= ~bit;
-    text_add(with_room(json, TOKEN_BYTES_MAX), is_array ? "[" : "{");
+    json->array_depths = is_array ? json->array_depths | bit : json->array_depths & ~bit;
+    json->nonempty_depths &= ~bit;
+    text_add(text_with_space(json, TOKEN_BYTES_MAX), is_array ? "[" : "{");
 }
 
 void json_begin_object(struct json_writer *json, const char *name) {
@@ -97,9 +98,9 @@ void json_begin_array(struct json_writer *json, const char *name) {
 
 void json_end(struct json_writer *json) {
     ASSERT(json->depth > 0);
-    bool is_array = (json->arrays >> json->depth & 1) != 0;
+    bool is_array = (json->array_depths >> json->depth & 1) != 0;
     add_break(json, "");
-    text_add(with_room(json, TOKEN_BYTES_MAX), is_array ? "]" : "}");
+    text_add(text_with_space(json, TOKEN_BYTES_MAX), is_array ? "]" : "}");
     json->depth--;
 }
 
@@ -110,7 +111,7 @@ void json_newline(struct json_writer *json, int indent) {
 
 struct text *json_add_raw(struct json_writer *json, const char *name) {
     begin_item(json, name);
-    return with_room(json, TOKEN_BYTES_MAX);
+    return text_with_space(json, TOKEN_BYTES_MAX);
 }
 
 void json_add_text(struct json_writer *json, const char *name, const char *value) {
@@ -160,10 +161,10 @@ void json_add_hex(struct json_writer *json, const char *name, const void *bytes,
     const uint8_t *next = bytes;
     text_add(json_add_raw(json, name), "\"");
     while (count > 0) {
-        size_t piece = count < PIECE_BYTES ? count : PIECE_BYTES;
-        hex_add(with_room(json, TOKEN_BYTES_MAX), next, piece);
+        size_t piece = min_u64(count, PIECE_BYTES);
+        hex_add(text_with_space(json, TOKEN_BYTES_MAX), next, piece);
         next += piece;
         count -= piece;
     }
-    text_add(with_room(json, TOKEN_BYTES_MAX), "\"");
+    text_add(text_with_space(json, TOKEN_BYTES_MAX), "\"");
 }

@@ -1,6 +1,6 @@
-/* json_write: the one JSON writer. It streams one document into a struct text, and puts commas,
- * quotes and escapes itself. Everything is on one line, with ", " between items and ": " after
- * names, unless json_newline asks for a new line.
+/* json_write: the only JSON writer. It appends one document to a struct text, and adds commas,
+ * quotes and escapes itself. The document is one line, with ", " between items and ": " after
+ * names; json_newline breaks it.
  *
  *     struct json_writer json = json_writer_over(&text);
  *     json_begin_object(&json, NULL);
@@ -11,7 +11,7 @@
  *     json_end(&json);                        {"format": 1, "ranks": [0]}
  *
  * `name` is the member's name inside an object, and NULL inside an array and for the document
- * itself. A wrong nesting is the caller's bug. Nothing allocates. */
+ * itself. Wrong nesting fails an assertion. Nothing allocates. */
 #ifndef SKEP_BASE_JSON_WRITE_H
 #define SKEP_BASE_JSON_WRITE_H
 
@@ -21,23 +21,25 @@ enum { JSON_WRITE_DEPTH_MAX = 32, JSON_DRAIN_BYTES_MIN = 512 };
 
 struct json_writer {
     struct text *text;
-    void (*drain)(void *context, struct text *text); /* NULL: text that is full is truncated */
+    void (*drain)(void *context, struct text *text); /* NULL: a full text is truncated */
     void *context;
-    uint32_t arrays; /* bit d: the bracket open at depth d is an array's */
-    uint32_t filled; /* bit d: it has an item already */
+    uint32_t array_depths;    /* bit d: the open value at depth d is an array */
+    uint32_t nonempty_depths; /* bit d: the open value at depth d has an item */
     int depth;
-    int indent; /* of the new line before the next item; -1: none */
+    int indent; /* blanks after the line break before the next item; -1: no line break */
     bool is_compact;
 };
 
-/* json_writer_over: append to `text`. When it is full, the rest is dropped and marked there. */
+/* json_writer_over: append to `text`. When it is full, the rest is dropped and text->truncated
+ * set. */
 struct json_writer json_writer_over(struct text *text);
 
-/* json_writer_compact: the same without any blanks: {"a":1,"b":2}. */
+/* json_writer_compact: the same without blanks between items: {"a":1,"b":2}. */
 struct json_writer json_writer_compact(struct text *text);
 
-/* json_writer_draining: a document of any length. drain() must use up the bytes of `text` and empty
- * it; it is called whenever the next piece might not fit, and not at the end.
+/* json_writer_draining: write a document of any length. Before an item that might not fit, the
+ * writer calls drain(), which must consume the bytes of `text` and empty it. The caller consumes
+ * the last bytes, after the end of the document.
  * limits  text->capacity > JSON_DRAIN_BYTES_MIN */
 struct json_writer json_writer_draining(struct text *text,
                                         void (*drain)(void *context, struct text *text),
@@ -48,28 +50,28 @@ void json_begin_array(struct json_writer *json, const char *name);
 /* json_end: close the innermost object or array. */
 void json_end(struct json_writer *json);
 
-/* json_newline: the next item or closing bracket begins a new line, after `indent` blanks. */
+/* json_newline: start a new line, indented by `indent` blanks, before the next item or bracket. */
 void json_newline(struct json_writer *json, int indent);
 
 void json_add_text(struct json_writer *json, const char *name, const char *value);
-/* json_add_text_part: a text of `count` bytes that need not be terminated. */
+/* json_add_text_part: a string of `count` bytes, which needs no NUL. */
 void json_add_text_part(struct json_writer *json, const char *name, const char *value,
                         size_t count);
 void json_add_bool(struct json_writer *json, const char *name, bool value);
 void json_add_null(struct json_writer *json, const char *name);
 void json_add_i64(struct json_writer *json, const char *name, int64_t value);
 void json_add_u64(struct json_writer *json, const char *name, uint64_t value);
-/* json_add_u64_text: a number in quotes, for readers that keep 53 bits of a number. */
+/* json_add_u64_text: a number in quotes, for readers that store numbers with 53 bits. */
 void json_add_u64_text(struct json_writer *json, const char *name, uint64_t value);
-/* json_add_f64: `digits` significant digits (%.*g); null for infinities and NaN, which JSON lacks.
- * json_add_fixed: `decimals` digits after the point (%.*f). */
+/* json_add_f64: `digits` significant digits (%.*g), or null for infinities and NaN.
+ * json_add_fixed: `decimals` digits after the decimal point (%.*f). */
 void json_add_f64(struct json_writer *json, const char *name, double value, int digits);
 void json_add_fixed(struct json_writer *json, const char *name, double value, int decimals);
-/* json_add_hex: bytes as a text of lower-case hexadecimal digits. */
+/* json_add_hex: bytes as a string of lower-case hexadecimal digits. */
 void json_add_hex(struct json_writer *json, const char *name, const void *bytes, size_t count);
 
-/* json_add_raw: everything before a value; the caller adds the value to the text returned, which
- * must be valid JSON. */
+/* json_add_raw: adds the comma and the name; the caller then appends the value, which must be valid
+ * JSON, to the returned text. */
 struct text *json_add_raw(struct json_writer *json, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* log: lines for people on standard error, by level. Never allocates. */
+/* log: lines of text on standard error, each with a level. Nothing here allocates. */
 #ifndef SKEP_BASE_LOG_H
 #define SKEP_BASE_LOG_H
 
@@ -6,13 +6,15 @@
 
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 
-/* log_init: level from -q (-1), none (0) or -v (1), overridden by SKEP_LOG (error, warning, info,
- * debug); under JOURNAL_STREAM lines carry <N> priorities. */
+/* log_init: choose which levels are written: `verbosity` is -1 for -q, 1 for -v and 0 without them;
+ * the variable SKEP_LOG (error, warning, info or debug) overrides it. Under systemd's journal
+ * (JOURNAL_STREAM is set) each line begins with its priority, as in "<6>". */
 void log_init(int verbosity);
-/* log_set_prefix: lines begin with `who` ("rank 3: "), which is kept by reference; only errors and
- * warnings are written from now on. */
-void log_set_prefix(const char *who);
-/* log_priority: what lines of this level begin with: "<6>" under JOURNAL_STREAM, else "". */
+/* log_set_prefix: begin each line with `prefix` ("rank 3: "), which must live until the process
+ * ends, and write only errors and warnings from now on. */
+void log_set_prefix(const char *prefix);
+/* log_priority: the start of a line of `level`: a priority such as "<6>" under systemd's journal,
+ * else "". */
 const char *log_priority(enum log_level level);
 void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 int log_enabled(enum log_level level);

@@ -51,7 +51,7 @@ float random_normal(uint64_t key, uint64_t index) {
     uint32_t words[8];
     random_block(key, 2 * index, words);
     random_block(key, 2 * index + 1, words + 4);
-    /* 256 bits make twelve fields of 21 bits; the sum of twelve uniforms has variance one. */
+    /* 256 bits hold twelve fields of 21 bits. The sum of twelve uniform values has variance 1. */
     int64_t sum = 0;
     for (int i = 0; i < 12; i++) {
         int bit = i * 21;
@@ -61,7 +61,7 @@ float random_normal(uint64_t key, uint64_t index) {
         }
         sum += (int64_t)((pair >> (bit % 32)) & 0x1fffffu);
     }
-    /* Each field's mean is (2^21 - 1) / 2, so the total is centred on 6 * (2^21 - 1). */
+    /* The mean of a field is (2^21 - 1) / 2, so the mean of the sum is 6 * (2^21 - 1). */
     return (float)((double)(sum - 6 * (int64_t)0x1fffff) * 0x1p-21);
 }
 
@@ -86,13 +86,14 @@ uint64_t random_permute(uint64_t key, uint64_t index, uint64_t count) {
     while (((uint64_t)1 << (2 * half_bits)) < count) {
         half_bits++;
     }
-    /* The domain is below four times `count`: walking out 256 times in a row has chance 2^-106. */
+    /* The network's domain is below 4 * count, so 256 results in a row are outside [0, count) with
+     * a probability below (3/4)^256 = 2^-106. */
     for (int walk = 0; walk < CYCLE_WALK_MAX; walk++) {
         index = feistel(key, index, half_bits);
         if (index < count) {
             return index;
         }
     }
-    ASSERT(false && "a cycle walk that long");
+    ASSERT(false && "the cycle walk ends");
     return 0;
 }

@@ -1,5 +1,7 @@
 #include "base/region.h"
 
+#include "base/bytes.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,12 +31,12 @@ int process_is_sealed(void) {
 
 static struct region_block *block_add(struct region *region, size_t bytes) {
     ASSERT(!sealed);
-    size_t capacity = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-    size_t total =
-        (sizeof(struct region_block) + capacity + ALIGN_BYTES - 1) & ~(size_t)(ALIGN_BYTES - 1);
+    size_t capacity = max_u64(bytes, BLOCK_BYTES);
+    size_t total = align_up(sizeof(struct region_block) + capacity, ALIGN_BYTES);
     struct region_block *block = aligned_alloc(ALIGN_BYTES, total);
     if (block == NULL) {
-        fprintf(stderr, "skep: host memory: no %zu bytes left to build the program\n", total);
+        fprintf(stderr, "skep: host memory: cannot allocate %zu bytes to build the program\n",
+                total);
         exit(1);
     }
     block->older = region->newest;
@@ -47,7 +49,7 @@ static struct region_block *block_add(struct region *region, size_t bytes) {
 
 void *region_alloc(struct region *region, size_t count, size_t size) {
     ASSERT(size == 0 || count < ((size_t)1 << 40) / size);
-    size_t bytes = (count * size + ALIGN_BYTES - 1) & ~(size_t)(ALIGN_BYTES - 1);
+    size_t bytes = align_up(count * size, ALIGN_BYTES);
     struct region_block *block = region->newest;
     if (block == NULL || block->capacity - block->used < bytes) {
         block = block_add(region, bytes);

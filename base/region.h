@@ -1,5 +1,6 @@
-/* region: memory for what is built before seal (graphs, programs, parsed files): grows by blocks,
- * is freed all at once. After process_seal() any growth is a bug and aborts. */
+/* region: memory for objects that are built before the seal, such as graphs, programs and parsed
+ * files. A region grows by blocks and is freed as a whole. Growth after process_seal() fails an
+ * assertion. */
 #ifndef SKEP_BASE_REGION_H
 #define SKEP_BASE_REGION_H
 
@@ -10,25 +11,25 @@
 
 struct region_block;
 
-/* Zero-initialise to start with an empty region. */
+/* An empty region is all zeros. */
 struct region {
     struct region_block *newest;
-    size_t bytes_total; /* held from the C library, block heads included */
+    size_t bytes_total; /* allocated from the C library, with the headers of blocks */
 };
 
-/* region_alloc: zeroed memory for `count` objects of `size` bytes, 64-byte aligned.
- * limits  count * size below 2^40
- * errors  none: exhausted host memory ends the process with a message (nothing has been run yet) */
+/* region_alloc: zeroed memory for `count` objects of `size` bytes, 64-byte aligned. When the system
+ * has no memory, the process ends with a message; nothing has run yet.
+ * limits  count * size < 2^40 */
 void *region_alloc(struct region *region, size_t count, size_t size);
 
-/* region_copy_text: a copy of `text` that lives as long as the region. */
+/* region_copy_text: a copy of `text` in the region. */
 const char *region_copy_text(struct region *region, const char *text);
 
-/* region_finish: free everything. The region may be used again. */
+/* region_finish: free all memory. The region is then empty and can be used again. */
 void region_finish(struct region *region);
 
-/* process_seal: from here to the end of the process (or process_unseal, for tests that build
- * several programs) nothing of ours allocates. */
+/* process_seal: forbid growth of all regions until process_unseal, which only tests call, or until
+ * the process ends. */
 void process_seal(void);
 void process_unseal(void);
 int process_is_sealed(void);

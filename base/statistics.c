@@ -2,8 +2,8 @@
 
 #include "base/check.h"
 
-int64_t sorted_value_i64(const int64_t *values, int count, int rank) {
-    ASSERT(rank >= 0 && rank < count);
+int64_t sorted_value_i64(const int64_t *values, int count, int index) {
+    ASSERT(index >= 0 && index < count);
     for (int i = 0;; i++) {
         int below = 0;
         int equal = 0;
@@ -12,14 +12,14 @@ int64_t sorted_value_i64(const int64_t *values, int count, int rank) {
             below += values[k] < values[i];
             equal += values[k] == values[i];
         }
-        if (rank >= below && rank < below + equal) {
+        if (index >= below && index < below + equal) {
             return values[i];
         }
     }
 }
 
-double sorted_value_f64(const double *values, int count, int rank) {
-    ASSERT(rank >= 0 && rank < count);
+double sorted_value_f64(const double *values, int count, int index) {
+    ASSERT(index >= 0 && index < count);
     for (int i = 0;; i++) {
         int below = 0;
         int not_above = 0;
@@ -28,7 +28,7 @@ double sorted_value_f64(const double *values, int count, int rank) {
             below += values[k] < values[i];
             not_above += values[k] <= values[i];
         }
-        if (rank >= below && rank < not_above) {
+        if (index >= below && index < not_above) {
             return values[i];
         }
     }

@@ -1,16 +1,16 @@
 /* statistics: order statistics of small arrays, without sorting or scratch memory. The cost grows
- * with the square of the count, so they are for at most some hundred values. */
+ * with the square of the count, so arrays should have at most some hundred values. */
 #ifndef SKEP_BASE_STATISTICS_H
 #define SKEP_BASE_STATISTICS_H
 
 #include <stdint.h>
 
 /* ranked_X: the value at index `rank` if the values were sorted in ascending order.
- * limits  0 <= rank < count; no NaN */
-int64_t sorted_value_i64(const int64_t *values, int count, int rank);
-double sorted_value_f64(const double *values, int count, int rank);
+ * limits  0 <= index < count; no NaN */
+int64_t sorted_value_i64(const int64_t *values, int count, int index);
+double sorted_value_f64(const double *values, int count, int index);
 
-/* median_X: the middle value; of an even count the upper one of the two in the middle.
+/* median_X: the middle value; the upper middle value if `count` is even.
  * limits  count > 0; no NaN */
 int64_t median_i64(const int64_t *values, int count);
 double median_f64(const double *values, int count);

@@ -18,9 +18,9 @@ struct text text_over(char *buffer, size_t capacity) {
 }
 
 void text_add_bytes(struct text *text, const char *bytes, size_t count) {
-    size_t room = text->capacity - text->length - 1;
-    if (count > room) {
-        count = room;
+    size_t available = text->capacity - text->length - 1;
+    if (count > available) {
+        count = available;
         text->truncated = true;
     }
     memcpy(text->bytes + text->length, bytes, count);
@@ -29,18 +29,18 @@ void text_add_bytes(struct text *text, const char *bytes, size_t count) {
 }
 
 void text_add(struct text *text, const char *format, ...) {
-    size_t room = text->capacity - text->length;
+    size_t available = text->capacity - text->length;
     va_list arguments;
     va_start(arguments, format);
-    int wanted = vsnprintf(text->bytes + text->length, room, format, arguments);
+    int length = vsnprintf(text->bytes + text->length, available, format, arguments);
     va_end(arguments);
-    ASSERT(wanted >= 0);
-    if ((size_t)wanted >= room) {
+    ASSERT(length >= 0);
+    if ((size_t)length >= available) {
         text->truncated = true;
         text->length = text->capacity - 1;
         return;
     }
-    text->length += (size_t)wanted;
+    text->length += (size_t)length;
 }
 
 void text_add_escaped(struct text *text, const char *bytes, size_t count) {
@@ -173,11 +173,11 @@ static int edit_distance(const char *a, const char *b) {
     return row[length];
 }
 
-int text_nearest(const char *wanted, const char *const *names, int name_count) {
+int text_nearest(const char *word, const char *const *names, int name_count) {
     int best = -1;
-    int best_distance = (int)strlen(wanted) / 2 + 1;
+    int best_distance = (int)strlen(word) / 2 + 1;
     for (int i = 0; i < name_count; i++) {
-        int distance = edit_distance(wanted, names[i]);
+        int distance = edit_distance(word, names[i]);
         if (distance < best_distance) {
             best_distance = distance;
             best = i;

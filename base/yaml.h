@@ -1,5 +1,5 @@
-/* yaml: the one way in for run files and profiles: a bounded subset of YAML as a flat list of
- * nodes, each with its dotted path and its place in the file.
+/* yaml: the parser of run files, profiles and manifests. It reads a bounded subset of YAML into a
+ * flat list of nodes, each with its dotted path, line and column.
  *
  *     memory:                        path "memory"                     YAML_MAP
  *       device:                      path "memory.device"              YAML_MAP
@@ -24,7 +24,7 @@ struct yaml_node {
     const char *key;  /* last part of the path; "" for list items and the root */
     const char *text; /* a scalar's characters, without quotes; "" for maps and lists */
     enum yaml_kind kind;
-    bool is_plain;    /* written without quotes: an empty plain scalar is a key without a value */
+    bool is_plain;    /* a scalar without quotes; if it is empty too, the key has no value */
     int line, column; /* of the key, or of the item's value; from 1 */
     int child_count;
     const struct yaml_node *parent;  /* NULL for the root */
@@ -36,19 +36,19 @@ struct yaml_node {
 struct yaml_document {
     const char *source_name;       /* the file's name, for faults */
     const struct yaml_node *root;  /* a YAML_MAP */
-    const struct yaml_node *first; /* behind the root, or NULL: for (n = first; n; n = n->next) */
+    const struct yaml_node *first; /* after the root, or NULL: for (n = first; n; n = n->next) */
     int node_count;                /* without the root */
-    struct region *region;         /* holds all of the above */
+    struct region *region;         /* contains all nodes and texts */
 };
 
 /* yaml_open: parse `length` bytes of `text`, one document whose root is a map.
  * limits  YAML_BYTES_MAX bytes, YAML_DEPTH_MAX levels, YAML_NODES_MAX nodes, paths below
- *         YAML_PATH_BYTES. Refused: anchors, aliases, tags, merge keys, directives, a second
- *         document, keys that are not scalars, a path given twice (also once nested and once
- *         dotted: "a: {b: 1}" and "a.b: 2"), control characters and malformed UTF-8
- * memory  the document lies in `region` and lives as long; `text` and `place` may go
- * errors  STATUS_INPUT at "place:line:column"; *document is then untouched */
-MUST_CHECK enum status yaml_open(const char *text, size_t length, const char *place,
+ *         YAML_PATH_BYTES. Rejected: anchors, aliases, tags, merge keys, directives, a second
+ *         document, keys that are not scalars, a path that occurs twice (also once nested and
+ *         once dotted: "a: {b: 1}" and "a.b: 2"), control characters and malformed UTF-8
+ * memory  the document is in `region`, without references to `text` and `source_name`
+ * errors  STATUS_INPUT at "source_name:line:column"; *document is then unchanged */
+MUST_CHECK enum status yaml_open(const char *text, size_t length, const char *source_name,
                                  struct region *region, struct yaml_document *document,
                                  struct fault *fault);
 
@@ -56,30 +56,31 @@ MUST_CHECK enum status yaml_open(const char *text, size_t length, const char *pl
 MUST_CHECK enum status yaml_open_file(const char *path, struct region *region,
                                       struct yaml_document *document, struct fault *fault);
 
-/* yaml_find: the node of that path, or NULL. */
+/* yaml_find: the node with that path, or NULL. */
 const struct yaml_node *yaml_find(const struct yaml_document *document, const char *path);
 
 /* yaml_fault: fill *fault with STATUS_INPUT at the node's file:line:column; the reason starts with
- * its path. `remedy` may be NULL. Gives STATUS_INPUT back. */
+ * its path. `remedy` may be NULL. Returns STATUS_INPUT. */
 enum status yaml_fault(const struct yaml_document *document, const struct yaml_node *node,
                        struct fault *fault, const char *remedy, const char *reason_format, ...)
     PRINTF_LIKE(5, 6);
 
-/* yaml_expect_known: refuse the first node that no name covers, naming the nearest name. A name
- * covers its own path, every map that leads to it and, if it is a list of scalars, its items;
- * "overrides.*" covers everything below "overrides", and "declared[].bytes" that key of each item.
- * errors  STATUS_INPUT at the unknown key */
+/* yaml_expect_known: reject the first node that no name covers. A name covers the node with its
+ * path, all maps above that node and, if the node is a list of scalars, its items. "overrides.*"
+ * covers all nodes below "overrides", and "declared[].bytes" covers that key of each item.
+ * errors  STATUS_INPUT at the unknown key; the remedy is the nearest name */
 MUST_CHECK enum status yaml_expect_known(const struct yaml_document *document,
                                          const char *const *names, int name_count,
                                          struct fault *fault);
 
-/* The typed readings of a scalar node. Each refuses a map, a list and a text that is not wholly the
- * value wanted, says what was found, and leaves *value untouched then.
+/* yaml_X: the value of a scalar node as an X.
+ * errors      STATUS_INPUT for a map, a list, or a scalar that is not an X; *value is then
+ *             unchanged
  * yaml_text   not empty
  * yaml_i64    minimum <= value <= maximum
- * yaml_f64    minimum <= value <= maximum; "312e12" and "0.9" alike
+ * yaml_f64    minimum <= value <= maximum; "312e12" as well as "0.9"
  * yaml_bool   true or false
- * yaml_bytes  "11.5 GiB", "512MB", "4096" */
+ * yaml_bytes  a size as in text_parse_bytes */
 MUST_CHECK enum status yaml_text(const struct yaml_document *document, const struct yaml_node *node,
                                  const char **value, struct fault *fault);
 /* A range of allowed numbers, both ends included. */

@@ -12,7 +12,7 @@ valloc pvalloc strdup strndup asprintf vasprintf getline getdelim open_memstream
 fopen64 fdopen freopen fclose fread fwrite fgets fputs puts printf vprintf fprintf vfprintf putchar
 perror opendir fdopendir readdir readdir64 closedir scandir glob glob64 popen system dlopen
 mmap mmap64 munmap mremap brk sbrk qsort qsort_r setenv putenv getaddrinfo pthread_create tmpfile
-region_alloc region_text json_parse yaml_parse thread_start""".split())
+region_alloc region_copy_text json_parse yaml_parse thread_start""".split())
 
 BEFORE = "before the seal only: "
 
@@ -26,11 +26,11 @@ ALLOWED = {
     "groups.c": {"region_alloc": BEFORE + "groups_copy"},
     "nccl.c": {"region_alloc": BEFORE + "nccl_open"},
     "cuda_program.c": {"region_alloc": BEFORE + "cuda_program_bind"},
-    "data.c": {"region_alloc": BEFORE + "data_open", "region_text": BEFORE + "data_open"},
+    "data.c": {"region_alloc": BEFORE + "data_open", "region_copy_text": BEFORE + "data_open"},
     "fingerprint.c": {"region_alloc": BEFORE + "fingerprint_of"},
     "inner_weights.c": {"region_alloc": BEFORE + "inner_weights_plan"},
     "member_run.c": {"region_alloc": BEFORE + "allocating the member",
-                     "region_text": BEFORE + "opening the ledger copy"},
+                     "region_copy_text": BEFORE + "opening the ledger copy"},
     "lockstep.c": {"region_alloc": BEFORE + "planning, and taking the manifest over"},
     "member_outer_state.c": {"region_alloc": BEFORE + "planning the snapshot"},
     "messages.c": {"region_alloc": BEFORE + "messenger_open"},
@@ -50,16 +50,16 @@ ALLOWED = {
     "site.c": {"region_alloc": BEFORE + "site_open"},
     "site_watch.c": {"thread_start": BEFORE + "site_watch"},
     "snapshot_files.c": {"region_alloc": BEFORE + "planning the files",
-                         "region_text": BEFORE + "planning the files"},
+                         "region_copy_text": BEFORE + "planning the files"},
     "snapshot_json.c": {name: BEFORE + "snapshot_json_parse" for name in
-                        ("json_parse", "region_text")},
+                        ("json_parse", "region_copy_text")},
     "snapshot_save.c": {"region_alloc": BEFORE + "snapshot_writer_init"},
     "step_trace.c": {"region_alloc": BEFORE + "step_trace_plan"},
     "trainer.c": {"region_alloc": BEFORE + "trainer_begin"},
     "tensor_file.c": {"region_alloc": BEFORE + "tensor_file_plan"},
     "trace.c": {"region_alloc": BEFORE + "trace_init"},
     "weights_save.c": {"region_alloc": BEFORE + "weights_save_plan",
-                       "region_text": BEFORE + "weights_save_plan"},
+                       "region_copy_text": BEFORE + "weights_save_plan"},
 }
 # Objects of these libraries that never run after the seal.
 EARLY = {

@@ -171,7 +171,6 @@ NO_DOOR = (
     # nothing includes them: kernels/loops declares what they define
     "kernels/loops/x86", "kernels/loops/arm",
     # still to come
-    "base",
     "runtime/checkpoint",  "runtime/settings",
     "runtime/data",
     "runtime/diagnose")
@@ -218,6 +217,7 @@ UNBUILT_FILES = {}
 # tree.
 PLAIN_FOLDERS = (
     "arena",
+    "base",
     "README.md",
     "docs/ARCHITECTURE.md",
     "docs/BENCHMARKS.md",
@@ -254,6 +254,7 @@ PLAIN_FOLDERS = (
     "targets",
     "tests/tidy",
     "tests/unit/arena",
+    "tests/unit/base",
     "tests/unit/model",
     "tests/unit/schedule",
     "tests/unit/shard",

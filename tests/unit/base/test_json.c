@@ -28,7 +28,7 @@ static void parse_refuses_broken_text_at_its_place(void **state) {
     static const struct broken_text rows[] = {
         {"", "t.json:1:0", "not valid JSON"},
         {"{", "t.json:1:1", "not valid JSON"},
-        {"[1, 2]", "t.json", "is a JSON array, wanted an object"},
+        {"[1, 2]", "t.json", "is a JSON array, expected an object"},
         {"12", "t.json:1:", "not valid JSON"},
         {"{\"a\": 1,\n \"a\": 2}", "t.json:2:4", "duplicate"},
         {"{\"a\": {\"b\": 1, \"b\": 1}}", "t.json:1:", "duplicate"},
@@ -182,24 +182,24 @@ static void a_wrong_type_is_a_fault_naming_the_field(void **state) {
     struct json_node node;
     struct json_node list;
     assert_int_equal(json_get_i64(root, "a", &i, NULL, &fault), STATUS_INPUT);
-    assert_string_equal(fault.reason, "`a` is the string \"x?\", wanted an integer");
+    assert_string_equal(fault.reason, "`a` is the string \"x?\", expected an integer");
     assert_string_equal(fault.subject, "t.json");
     assert_int_equal(json_get_i64(root, "b", &i, NULL, &fault), STATUS_INPUT);
-    assert_string_equal(fault.reason, "`b` is the number 1.5, wanted an integer");
+    assert_string_equal(fault.reason, "`b` is the number 1.5, expected an integer");
     assert_int_equal(json_get_bool(root, "b", &b, NULL, &fault), STATUS_INPUT);
     assert_int_equal(json_get_text(root, "t", &t, NULL, &fault), STATUS_INPUT);
-    assert_string_equal(fault.reason, "`t` is true, wanted a string");
+    assert_string_equal(fault.reason, "`t` is true, expected a string");
     assert_string_equal(t, "kept");
     assert_int_equal(json_get_array(root, "o", &node, NULL, &fault), STATUS_INPUT);
-    assert_string_equal(fault.reason, "`o` is an object, wanted an array");
+    assert_string_equal(fault.reason, "`o` is an object, expected an array");
     assert_int_equal(json_get_object(root, "o", &node, NULL, &fault), OK);
     assert_int_equal(json_get_array(&node, "list", &list, NULL, &fault), OK);
     struct json_node element = json_element(&list, 1);
     assert_int_equal(json_as_i64(&element, &i, &fault), STATUS_INPUT);
-    assert_string_equal(fault.reason, "`o.list[1]` is true, wanted an integer");
+    assert_string_equal(fault.reason, "`o.list[1]` is true, expected an integer");
     element = json_element(&list, 2);
     assert_int_equal(json_get_bool(&element, "deep", &b, NULL, &fault), STATUS_INPUT);
-    assert_string_equal(fault.reason, "`o.list[2].deep` is an array, wanted true or false");
+    assert_string_equal(fault.reason, "`o.list[2].deep` is an array, expected true or false");
     assert_int_equal(i, 42);
     json_fault_member(&node, "gone", &fault, "is missing");
     assert_string_equal(fault.reason, "`o.gone` is missing");

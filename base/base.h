@@ -1,0 +1,11 @@
+/* base: the foundation of every other room. It has assertions and faults, bounded text, files, JSON
+ * and YAML, hashes, random values, clocks, the log, memory for the time before the seal, and the
+ * limits of the program. It includes no other room, and it alone includes the headers of jansson
+ * and libfyaml. Each header explains itself, and all of them are public.
+ *
+ * public   bytes.h check.h clock.h device_memory.h dtype.h fault.h file.h hash.h hex.h json.h
+ *          json_write.h limits.h log.h random.h region.h space.h statistics.h text.h yaml.h */
+#ifndef SKEP_BASE_BASE_H
+#define SKEP_BASE_BASE_H
+
+#endif
